@@ -1,0 +1,66 @@
+// Installs what is missing before an npm script runs, so that `npm start` and `npm test` work in a fresh clone.
+//
+// Runs on any Node from 20, before `node_modules` exists: only built-ins, plain JavaScript.
+// It compares what package-lock.json asks for with what npm says it installed, never file times: a checkout
+// changes times without changing contents. Nothing to do costs some tens of milliseconds.
+//
+//   node .npm/ensure-installed.mjs            what the service needs (development packages stay if present)
+//   node .npm/ensure-installed.mjs --dev      also what the tests and checks need
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const withDev = process.argv.includes('--dev');
+
+const reason = whatIsMissing();
+if (reason !== undefined) install(reason);
+
+function whatIsMissing() {
+  const wanted = packagesOf('package-lock.json');
+  const installed = packagesOf('node_modules/.package-lock.json');
+  if (wanted === undefined) return fail('package-lock.json is missing or damaged; restore it from git.');
+  if (installed === undefined) return 'nothing is installed yet';
+
+  for (const [path, { version, dev, devOptional, optional }] of Object.entries(wanted)) {
+    // Optional packages are those of other platforms; npm leaves them out.
+    if (path === '' || optional || devOptional || (dev && !withDev)) continue;
+    if (installed[path]?.version !== version) return `${path.replace(/^.*node_modules\//, '')} ${version} is missing`;
+  }
+  if (!existsSync(join(root, 'node_modules/.bin/node'))) return 'Node 22 is missing';
+  return undefined;
+}
+
+function packagesOf(file) {
+  try {
+    return JSON.parse(readFileSync(join(root, file), 'utf8')).packages;
+  } catch {
+    return undefined;
+  }
+}
+
+function install(why) {
+  // A tree that has development packages keeps them; `npm ci` removes everything first.
+  const installed = Object.values(packagesOf('node_modules/.package-lock.json') ?? {});
+  const omitDev = !withDev && !installed.some((entry) => entry.dev === true);
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(omitDev ? ['--omit=dev'] : [])];
+  console.error(`Installing (${why}): npm ${args.join(' ')}`);
+
+  // The npm that runs us, on the Node that it runs on: ours is among what is replaced.
+  const { npm_execpath: npm, npm_node_execpath: node = process.execPath } = process.env;
+  const options = { cwd: root, stdio: ['ignore', 2, 2] };
+  const result = npm ? spawnSync(node, [npm, ...args], options) : spawnSync('npm', args, options);
+  if (result.error) fail(`npm could not be run: ${result.error.message}`);
+  if (result.status !== 0) fail('Packages could not be installed; npm says why above. Is the registry reachable?');
+
+  const still = whatIsMissing();
+  if (still !== undefined) {
+    fail(`Installed, but ${still}. Install scripts must be allowed: try \`npm config get ignore-scripts\`.`);
+  }
+}
+
+function fail(message) {
+  console.error(message);
+  process.exit(1);
+}
