@@ -26,10 +26,14 @@ function whatIsMissing() {
   for (const [path, { version, dev, devOptional, optional }] of Object.entries(wanted)) {
     // Optional packages are those of other platforms; npm leaves them out.
     if (path === '' || optional || devOptional || (dev && !withDev)) continue;
-    if (installed[path]?.version !== version) return `${path.replace(/^.*node_modules\//, '')} ${version} is missing`;
+    if (installed[path]?.version !== version) return `${nameOf(path)} ${version} is missing`;
   }
   if (!existsSync(join(root, 'node_modules/.bin/node'))) return 'Node 22 is missing';
   return undefined;
+}
+
+function nameOf(path) {
+  return path.replace(/^.*node_modules\//, '');
 }
 
 function packagesOf(file) {
@@ -52,7 +56,7 @@ function install(why) {
   const options = { cwd: root, stdio: ['ignore', 2, 2] };
   const result = npm ? spawnSync(node, [npm, ...args], options) : spawnSync('npm', args, options);
   if (result.error) fail(`npm could not be run: ${result.error.message}`);
-  if (result.status !== 0) fail('Packages could not be installed; npm says why above. Is the registry reachable?');
+  if (result.status !== 0) fail('Packages could not be installed: npm says why above.');
 
   const still = whatIsMissing();
   if (still !== undefined) {
