@@ -1,0 +1,62 @@
+// What a group of actors with a log is to the runtime: logic over one partition. The runtime (partition.ts) owns the
+// mailbox, the log, durability, replies, timers and the feed; the logic owns state and meaning.
+//
+// `decide` never changes state and `evolve` never refuses. Replaying the log calls `evolve` alone.
+
+import type { Reply } from '../../src/bus/bus.ts';
+import type { Row, Views } from '../../wal/types.ts';
+
+/** What comes with every command from outside the pure core. */
+export interface Tick {
+  /** Milliseconds since 1970, never backwards within the partition, also across restarts. */
+  readonly now: number;
+  /** A fresh id body (26 characters, suffix "00"). */
+  readonly freshBody: string;
+}
+
+export type Outcome =
+  /** Sent once everything appended so far is durable. */
+  | { readonly type: 'reply'; readonly reply: Reply }
+  /** Sent once `answer(key)` has one; `answer` is asked when this record is durable and after each record whose
+   *  decision names the key in `answers`. */
+  | { readonly type: 'wait'; readonly key: string; readonly replayed: boolean };
+
+export interface Decision<Record> {
+  /** To be logged; null: nothing happened. */
+  readonly record: Record | null;
+  readonly outcome: Outcome;
+  /** The waiting key that this record answers; null: none. */
+  readonly answers: string | null;
+}
+
+export interface Answered {
+  readonly reply: Reply;
+  /** The reply is held back until this sequence is durable (0: already). */
+  readonly sequence: number;
+}
+
+export interface PartitionLogic<Command, Query, Record> {
+  decide(command: Command, tick: Tick): Decision<Record>;
+  evolve(record: Record, sequence: number): void;
+  query(query: Query, now: number): Answered;
+  /** The reply of a waiting key, or null while there is none. */
+  answer(key: string, replayed: boolean): Reply | null;
+  /** Due time of the earliest timer, ms since 1970; Infinity when there is none. */
+  nextDue(): number;
+  /** Removes and returns commands for timers due at `now`, at most `limit`. Each is an ordinary command. */
+  takeDue(now: number, limit: number): Command[];
+  /** Rows changed since the last call, for the checkpoint; called only between records. */
+  takeRows(): Row[];
+  /** The checkpoint has reached `sequence`: what was not touched since may leave memory. */
+  evict(sequence: number): void;
+}
+
+export interface Group<Command, Query, Record> {
+  readonly name: string;
+  /** Empty state of a partition, reading what is checkpointed through `views`; timers of checkpointed state are
+   *  loaded here. */
+  open(partition: number, views: Views): PartitionLogic<Command, Query, Record>;
+  isQuery(message: { readonly type: string }): boolean;
+  encode(record: Record): string;
+  decode(line: string): Record;
+}

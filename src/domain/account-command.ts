@@ -1,0 +1,334 @@
+// Commands and queries of the accounts group: plain JSON, as they travel over the bus. A command asks for a change
+// and may be refused; a query changes nothing. What a front could not parse travels as `problem`, so that the fixed
+// order of checks (authentication before field rules) is decided in one place: decide.ts.
+
+import type { AccountSettings, Role } from './account.ts';
+import type { ReconciliationKind } from './account-event.ts';
+import type { Country, Currency, Network } from './country.ts';
+import type { Rejection } from './error-code.ts';
+import type { ApprovalStatus, FailureCode, Metadata, Source, Status, TransactionType } from './transaction.ts';
+
+interface ForAccount {
+  readonly accountId: string;
+  /** Milliseconds since 1970; past it the command is dropped undecided. */
+  readonly deadline: number;
+}
+
+/** What a merchant's call proves about itself. */
+interface ByMerchant extends ForAccount {
+  /** SHA-256 of the bearer key, base64url. Null: no key could be read; `problem` says why. */
+  readonly keyHash: string | null;
+  /** What the front found wrong before anybody knew who was calling; reported in its place in the order of checks. */
+  readonly problem: Rejection | null;
+}
+
+interface CreateCall<Input> extends ByMerchant {
+  readonly idempotencyKey: string | null;
+  /** SHA-256 of the body's bytes, base64url, first 22 characters. */
+  readonly requestHash: string;
+  /** Null exactly when `problem` is set. */
+  readonly input: Input | null;
+}
+
+/** Bodies as they passed the schema (src/http/schemas.ts): types and lengths hold, meaning is not yet checked.
+ *  Absent optional fields may be undefined. */
+export interface CollectInput {
+  readonly amount: string;
+  readonly currency: Currency;
+  readonly msisdn: string;
+  readonly reference: string;
+  readonly network?: Network | undefined;
+  readonly country?: Country | undefined;
+  readonly description?: string | null | undefined;
+  readonly metadata?: Metadata | null | undefined;
+}
+export interface PayoutInput {
+  readonly amount: string;
+  readonly currency: Currency;
+  readonly msisdn: string;
+  readonly reference: string;
+  readonly network?: Network | undefined;
+  readonly country?: Country | undefined;
+  readonly narration?: string | null | undefined;
+  readonly metadata?: Metadata | null | undefined;
+}
+export interface WithdrawalInput {
+  readonly amount: string;
+  readonly currency: Currency;
+  readonly destination: string;
+  readonly reference: string;
+  readonly narration?: string | null | undefined;
+  readonly metadata?: Metadata | null | undefined;
+}
+
+export interface CreateCharge extends CreateCall<CollectInput> {
+  readonly type: 'CreateCharge';
+}
+export interface CreateDeposit extends CreateCall<CollectInput> {
+  readonly type: 'CreateDeposit';
+}
+export interface CreatePayout extends CreateCall<PayoutInput> {
+  readonly type: 'CreatePayout';
+}
+export interface CreateWithdrawal extends CreateCall<WithdrawalInput> {
+  readonly type: 'CreateWithdrawal';
+}
+
+/** From the poller group. */
+export interface RecordSubmission extends ForAccount {
+  readonly type: 'RecordSubmission';
+  readonly transactionId: string;
+  readonly providerStatus: string | null;
+}
+export interface RecordOutcome extends ForAccount {
+  readonly type: 'RecordOutcome';
+  readonly transactionId: string;
+  readonly outcome: 'SUCCESSFUL' | 'FAILED' | 'REVERSED';
+  readonly source: Source;
+  /** Set exactly when the outcome is FAILED. */
+  readonly failureCode: FailureCode | null;
+  readonly failureMessage: string | null;
+  readonly providerStatus: string | null;
+  readonly providerTransactionId: string | null;
+  /** What the provider says was moved, minor units; null when it did not say. A difference raises a
+   *  reconciliation item and changes nothing. */
+  readonly amount: number | null;
+  readonly currency: Currency | null;
+}
+/** From the poller group: something the provider said that fits no transaction or contradicts one. */
+export interface RaiseReconciliation extends ForAccount {
+  readonly type: 'RaiseReconciliation';
+  readonly kind: ReconciliationKind;
+  readonly transactionId: string | null;
+  readonly detail: string;
+}
+/** Timers, and the poller after its last enquiry. Each changes nothing when it comes late or twice. */
+export interface ExpireTransaction extends ForAccount {
+  readonly type: 'ExpireTransaction';
+  readonly transactionId: string;
+}
+export interface FixAnswer extends ForAccount {
+  readonly type: 'FixAnswer';
+  readonly transactionId: string;
+}
+export interface ReleaseCharge extends ForAccount {
+  readonly type: 'ReleaseCharge';
+  readonly transactionId: string;
+}
+export interface ActivateWallet extends ForAccount {
+  readonly type: 'ActivateWallet';
+  readonly walletId: string;
+}
+
+/** From the operator API. `operator`: who holds the operator token; `by`: the member acting in the dashboard. */
+interface ByOperator extends ForAccount {
+  readonly operator: string;
+}
+export interface OpenAccount extends ByOperator {
+  readonly type: 'OpenAccount';
+  readonly name: string;
+  readonly country: Country;
+  readonly live: boolean;
+  readonly payoutsEnabled: boolean;
+  readonly withdrawalsEnabled: boolean;
+}
+export interface ChangeAccountSettings extends ByOperator {
+  readonly type: 'ChangeAccountSettings';
+  readonly changes: Partial<AccountSettings>;
+}
+export interface AddUser extends ByOperator {
+  readonly type: 'AddUser';
+  readonly email: string;
+  readonly role: Role;
+}
+export interface ConnectApp extends ByOperator {
+  readonly type: 'ConnectApp';
+  readonly name: string;
+  readonly domain: string;
+  readonly webhookUrl: string | null;
+  readonly publishableKey: string;
+  readonly secretKeyHash: string;
+  readonly signingSecretSealed: string;
+}
+export interface ChangeAppWebhook extends ByOperator {
+  readonly type: 'ChangeAppWebhook';
+  readonly appId: string;
+  readonly webhookUrl: string | null;
+}
+export interface RemoveApp extends ByOperator {
+  readonly type: 'RemoveApp';
+  readonly appId: string;
+}
+export interface AddWallet extends ByOperator {
+  readonly type: 'AddWallet';
+  readonly label: string;
+  readonly msisdn: string;
+  readonly network: Network | null;
+  readonly country: Country | null;
+  readonly by: string;
+}
+export interface ApproveWallet extends ByOperator {
+  readonly type: 'ApproveWallet';
+  readonly walletId: string;
+  readonly by: string;
+}
+export interface RevokeWallet extends ByOperator {
+  readonly type: 'RevokeWallet';
+  readonly walletId: string;
+  readonly by: string;
+}
+export interface ApproveWithdrawal extends ByOperator {
+  readonly type: 'ApproveWithdrawal';
+  readonly transactionId: string;
+  readonly by: string;
+}
+export interface RejectWithdrawal extends ByOperator {
+  readonly type: 'RejectWithdrawal';
+  readonly transactionId: string;
+  readonly by: string;
+}
+/** Money moved from the dashboard: no app, no idempotency key. */
+export interface CreateDashboardDeposit extends ByOperator {
+  readonly type: 'CreateDashboardDeposit';
+  readonly input: CollectInput;
+  readonly by: string;
+}
+export interface ResolveReconciliation extends ByOperator {
+  readonly type: 'ResolveReconciliation';
+  readonly reconciliationId: string;
+  readonly resolution: string;
+}
+
+export type CreateCommand = CreateCharge | CreateDeposit | CreatePayout | CreateWithdrawal;
+
+export type AccountCommand =
+  | CreateCommand
+  | RecordSubmission
+  | RecordOutcome
+  | RaiseReconciliation
+  | ExpireTransaction
+  | FixAnswer
+  | ReleaseCharge
+  | ActivateWallet
+  | OpenAccount
+  | ChangeAccountSettings
+  | AddUser
+  | ConnectApp
+  | ChangeAppWebhook
+  | RemoveApp
+  | AddWallet
+  | ApproveWallet
+  | RevokeWallet
+  | ApproveWithdrawal
+  | RejectWithdrawal
+  | CreateDashboardDeposit
+  | ResolveReconciliation;
+
+/** Filters of the lists; undefined: any. Times are inclusive milliseconds since 1970. */
+export interface TransactionFilter {
+  readonly type?: TransactionType | undefined;
+  readonly status?: Status | undefined;
+  readonly approvalStatus?: ApprovalStatus | undefined;
+  readonly reference?: string | undefined;
+  readonly currency?: Currency | undefined;
+  readonly country?: Country | undefined;
+  readonly network?: Network | undefined;
+  readonly createdAfter?: number | undefined;
+  readonly createdBefore?: number | undefined;
+}
+
+/** Merchants' reads. `view` chooses the rendering. */
+export interface GetTransaction extends ByMerchant {
+  readonly type: 'GetTransaction';
+  readonly id: string;
+  /** 'object': the typed object (charge, …), only if the transaction is of `kind`. 'timeline': {charge, events,
+   *  ledger}. 'detail': {transaction, events, ledger}. */
+  readonly view: 'object' | 'timeline' | 'detail';
+  /** The type the path names; null: any. */
+  readonly kind: TransactionType | null;
+}
+export interface ListTransactions extends ByMerchant {
+  readonly type: 'ListTransactions';
+  readonly filter: TransactionFilter;
+  /** 'object': typed objects; 'transaction': the unified view. */
+  readonly view: 'object' | 'transaction';
+  readonly limit: number;
+  readonly startingAfter: string | null;
+}
+export interface GetBalances extends ByMerchant {
+  readonly type: 'GetBalances';
+}
+export interface ListPayoutDestinations extends ByMerchant {
+  readonly type: 'ListPayoutDestinations';
+}
+
+/** Reads of operators and of the other groups; no key. */
+export interface GetAccount extends ForAccount {
+  readonly type: 'GetAccount';
+}
+export interface GetTrialBalance extends ForAccount {
+  readonly type: 'GetTrialBalance';
+}
+/** The public object as it was after its status event `eventIndex`, and who should hear of it. Body:
+ *  {object, apps: [{id, webhookUrl, signingSecretSealed}]} — for appId null every app with a webhook URL. */
+export interface GetWebhookObject extends ForAccount {
+  readonly type: 'GetWebhookObject';
+  readonly transactionId: string;
+  readonly eventIndex: number;
+}
+/** An app's current webhook URL and sealed signing secret, for deliveries. */
+export interface GetWebhookEndpoint extends ForAccount {
+  readonly type: 'GetWebhookEndpoint';
+  readonly appId: string;
+}
+/** For the pollers' recovery: transactions of this partition that wait for a provider, in id order after `afterId`.
+ *  Body: {sequence, data: PendingTransaction[]}; fewer than `limit` means the end. accountId is not used. */
+export interface ListPending extends ForAccount {
+  readonly type: 'ListPending';
+  readonly afterId: string | null;
+  readonly limit: number;
+}
+/** One pending transaction by id: body is a PendingTransaction, or transaction_not_found when it is final. */
+export interface GetPending extends ForAccount {
+  readonly type: 'GetPending';
+  readonly transactionId: string;
+}
+export interface ListReconciliation extends ForAccount {
+  readonly type: 'ListReconciliation';
+  /** True: only those not resolved. */
+  readonly open: boolean;
+  readonly limit: number;
+}
+
+export type MerchantQuery = GetTransaction | ListTransactions | GetBalances | ListPayoutDestinations;
+
+export type AccountQuery =
+  | MerchantQuery
+  | GetAccount
+  | GetTrialBalance
+  | GetWebhookObject
+  | GetWebhookEndpoint
+  | ListPending
+  | GetPending
+  | ListReconciliation;
+
+/** What a poller needs to submit and enquire. */
+export interface PendingTransaction {
+  readonly id: string;
+  readonly accountId: string;
+  readonly type: TransactionType;
+  readonly amount: number;
+  readonly currency: Currency;
+  readonly country: Country;
+  readonly network: Network;
+  readonly msisdn: string;
+  /** Rail id. */
+  readonly provider: string;
+  readonly reference: string;
+  /** Description or narration, shown to the payer or payee where the network supports it. */
+  readonly note: string | null;
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  /** The provider is known to have accepted it. */
+  readonly submitted: boolean;
+}

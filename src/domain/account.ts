@@ -1,0 +1,90 @@
+// The account: what one merchant owns and may do. Its balances are sums of ledger entries; its apps, users and
+// wallets decide who may act. Held in memory by its partition; nothing but `evolve` writes here.
+
+import type { Country, Currency, Network } from './country.ts';
+import type { LedgerAccount } from './ledger.ts';
+import type { Money } from './money.ts';
+import type { FeePolicy, LimitPolicy } from './policy.ts';
+import type { TransactionType } from './transaction.ts';
+
+export const ROLES = ['OWNER', 'ADMIN', 'FINANCE', 'MEMBER'] as const;
+export type Role = (typeof ROLES)[number];
+
+export interface User {
+  readonly id: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly createdAt: number;
+}
+
+export interface App {
+  readonly id: string;
+  readonly name: string;
+  readonly domain: string;
+  readonly publishableKey: string;
+  /** SHA-256 of the secret key, base64url. */
+  readonly secretKeyHash: string;
+  /** The webhook signing secret, encrypted with MASTER_KEY at the edge; opaque here. */
+  readonly signingSecretSealed: string;
+  webhookUrl: string | null;
+  removedAt: number | null;
+  readonly createdAt: number;
+}
+
+export const WALLET_STATUSES = ['PENDING_APPROVAL', 'COOLING_OFF', 'ACTIVE', 'REVOKED'] as const;
+export type WalletStatus = (typeof WALLET_STATUSES)[number];
+
+export interface PayoutWallet {
+  readonly id: string;
+  readonly label: string;
+  readonly country: Country;
+  readonly network: Network;
+  readonly msisdn: string;
+  readonly addedBy: string;
+  readonly createdAt: number;
+  status: WalletStatus;
+  /** When cooling-off ends, once approved. */
+  activeAt: number | null;
+}
+
+/** Sums of ledger entries in one currency. MERCHANT_* and FEES_REVENUE, SETTLEMENT_CLEARING: credits minus
+ *  debits. PROVIDER_FLOAT: debits minus credits. So float = pending + available + clearing + fees. */
+export type LedgerBalances = Record<LedgerAccount, Money>;
+
+/** Amounts counted against daily and monthly limits, UTC calendar. */
+export interface Usage {
+  /** Days since 1970 to which `daily` belongs. */
+  day: number;
+  daily: Money;
+  /** year * 12 + month to which `monthly` belongs. */
+  month: number;
+  monthly: Money;
+}
+
+export type UsageKey = `${TransactionType}:${Currency}`;
+
+export interface AccountSettings {
+  live: boolean;
+  payoutsEnabled: boolean;
+  withdrawalsEnabled: boolean;
+  /** Overrides of the service's policy; absent fields take the policy's value. */
+  approvalThresholds: Partial<Record<Currency, Money>>;
+  cashOutPerMinute: number | null;
+  fees: Partial<Record<UsageKey, FeePolicy>>;
+  limits: Partial<Record<UsageKey, LimitPolicy>>;
+}
+
+export interface Account {
+  readonly id: string;
+  readonly name: string;
+  readonly country: Country;
+  readonly createdAt: number;
+  settings: AccountSettings;
+  readonly users: Map<string, User>;
+  readonly apps: Map<string, App>;
+  readonly wallets: Map<string, PayoutWallet>;
+  readonly balances: Map<Currency, LedgerBalances>;
+  readonly usage: Map<UsageKey, Usage>;
+  /** Log sequence of the last record that touched it. */
+  sequence: number;
+}

@@ -1,0 +1,26 @@
+// Countries, currencies and networks: the closed lists everything else is keyed by.
+// Only facts that never change while the service runs; what an operator may change is policy (policy.ts).
+
+export const COUNTRIES = ['UG', 'KE', 'GH'] as const;
+export type Country = (typeof COUNTRIES)[number];
+
+export const CURRENCIES = ['UGX', 'KES', 'GHS'] as const;
+export type Currency = (typeof CURRENCIES)[number];
+
+export const NETWORKS = ['MTN', 'AIRTEL'] as const;
+export type Network = (typeof NETWORKS)[number];
+
+interface CountryFacts {
+  readonly currency: Currency;
+  /** ITU country calling code, without "+". */
+  readonly dialingCode: string;
+}
+
+export const COUNTRY_FACTS = {
+  UG: { currency: 'UGX', dialingCode: '256' },
+  KE: { currency: 'KES', dialingCode: '254' },
+  GH: { currency: 'GHS', dialingCode: '233' },
+} as const satisfies Record<Country, CountryFacts>;
+
+/** Decimal places of the minor unit (ISO 4217). */
+export const CURRENCY_DECIMALS = { UGX: 0, KES: 2, GHS: 2 } as const satisfies Record<Currency, number>;

@@ -1,0 +1,19 @@
+// What `decide` answers: a record to log (or none) and what the caller is told once it is durable.
+
+import type { AccountRecord } from './account-event.ts';
+import type { Rejection } from './error-code.ts';
+
+export type Outcome =
+  /** Refused; no record. */
+  | { readonly type: 'rejected'; readonly rejection: Rejection }
+  /** Done; body is JSON text. */
+  | { readonly type: 'done'; readonly body: string }
+  /** The caller gets the create answer of this transaction as soon as it is fixed and durable. */
+  | { readonly type: 'answer'; readonly transactionId: string; readonly replayed: boolean };
+
+export interface Decision {
+  readonly record: AccountRecord | null;
+  readonly outcome: Outcome;
+  /** The command got as far as the rate limit check and counts against it. */
+  readonly countsAsCashOut: boolean;
+}

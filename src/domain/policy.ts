@@ -1,0 +1,39 @@
+// Policy: every number an operator may set (fees, limits, thresholds, durations, routes). It is input to `decide` only;
+// what it decided is written into the event, so that replaying a log never depends on today's configuration.
+
+import type { Country, Currency, Network } from './country.ts';
+import type { Money } from './money.ts';
+
+/** Fee = fixed + basisPoints / 10,000 of the amount, rounded half up to the minor unit, then floor and cap. */
+export interface FeePolicy {
+  readonly fixed: Money;
+  readonly basisPoints: number;
+  readonly floor: Money | null;
+  readonly cap: Money | null;
+}
+
+export interface LimitPolicy {
+  readonly maximum: Money;
+  readonly daily: Money;
+  readonly monthly: Money;
+}
+
+type ByTypeAndCurrency<T> = Readonly<
+  Record<'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL', Readonly<Record<Currency, T>>>
+>;
+
+export interface Policy {
+  readonly minimums: Readonly<Record<Currency, Money>>;
+  /** Deposits have no fee: their rows are zero. */
+  readonly fees: ByTypeAndCurrency<FeePolicy>;
+  readonly limits: ByTypeAndCurrency<LimitPolicy>;
+  readonly approvalThresholds: Readonly<Record<Currency, Money>>;
+  readonly cashOutPerMinute: number;
+  readonly chargeExpiryMs: number;
+  readonly chargeReleaseMs: number;
+  readonly walletCoolingOffMs: number;
+  /** How long a charge's 201 waits for the rail. */
+  readonly providerAnswerWaitMs: number;
+  /** (country, network) → rail id; an absent pair answers network_not_supported. */
+  readonly routes: Readonly<Partial<Record<`${Country}:${Network}`, string>>>;
+}

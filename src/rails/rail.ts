@@ -1,0 +1,62 @@
+// A rail: one (country, network) at one provider. The interface that MTN, Airtel and loopback implement, and the only
+// thing the pollers know of a provider.
+//
+// An adapter decides once, at the edge, what an answer means: every word, code and HTTP status of the provider
+// becomes one of the results below. It never throws for what the outside does.
+
+import type { PendingTransaction } from '../domain/account-command.ts';
+import type { Currency } from '../domain/country.ts';
+import type { FailureCode } from '../domain/transaction.ts';
+
+/** Final word of the provider. */
+export interface Terminal {
+  readonly type: 'succeeded' | 'failed' | 'reversed';
+  /** Set exactly when failed. */
+  readonly failureCode: FailureCode | null;
+  readonly failureMessage: string | null;
+  /** The provider's own word or code, kept for audit. */
+  readonly providerStatus: string | null;
+  readonly providerTransactionId: string | null;
+  /** What the provider says was moved, minor units; null when it did not say. */
+  readonly amount: number | null;
+  readonly currency: Currency | null;
+  /** The refusal is our configuration's or float's fault: operators are alerted. */
+  readonly ourFault: boolean;
+}
+
+export type SubmitResult =
+  | Terminal
+  /** Accepted; the outcome will come. Also the answer to a duplicate reference. */
+  | { readonly type: 'accepted'; readonly providerStatus: string | null }
+  /** Refused before acceptance for a passing reason (503, 429, connection refused): the same reference may be
+   *  submitted again. */
+  | { readonly type: 'not_accepted'; readonly reason: string }
+  /** Nobody knows whether it was accepted (time-out, dropped connection, HTML, 5xx): enquire. */
+  | { readonly type: 'unknown'; readonly reason: string };
+
+export type EnquiryResult =
+  | Terminal
+  | { readonly type: 'pending'; readonly providerStatus: string | null }
+  /** The provider does not know the reference. Within its grace period that says nothing. */
+  | { readonly type: 'not_found' }
+  /** No usable answer: ask again later. */
+  | { readonly type: 'unknown'; readonly reason: string };
+
+export interface Rail {
+  /** e.g. "mtn_ug"; the `provider` of a transaction. */
+  readonly id: string;
+  readonly maxConcurrency: number;
+  /** How long after a submit `not_found` says nothing. */
+  readonly notFoundGraceMs: number;
+  /** Sends it under the reference derived from its id (the same for every attempt). */
+  submit(transaction: PendingTransaction): Promise<SubmitResult>;
+  enquire(transaction: PendingTransaction): Promise<EnquiryResult>;
+  close(): Promise<void>;
+}
+
+/** A callback, or loopback's stand-in for one: enquire about this transaction now. Never proof. */
+export interface OutcomeHint {
+  readonly accountId: string;
+  readonly transactionId: string;
+}
+export type OnHint = (hint: OutcomeHint) => void;
