@@ -1,0 +1,251 @@
+// The rules of the tree that no other tool knows: who may import whom, where a package may be used, what a
+// file must open with. Pure: files in, findings out. tidy.test.ts runs it on this tree and on bad examples.
+//
+// The tables come first; most changes to the rules are a line in a table.
+import { matchesGlob, posix } from 'node:path';
+
+export interface SourceFile {
+  /** From the root of the repository, with forward slashes. */
+  readonly path: string;
+  readonly text: string;
+}
+
+export interface Finding {
+  readonly path: string;
+  /** From 1. */
+  readonly line: number;
+  readonly problem: string;
+}
+
+interface ImportRule {
+  readonly from: string;
+  readonly to: readonly string[];
+}
+
+/** Who may import which of our files. The first row that matches a file decides; `:group` is its own folder. */
+const importRules: readonly ImportRule[] = [
+  // Programs wire the parts together, as src/main.ts does.
+  { from: 'src/main.ts', to: ['**'] },
+  { from: 'src/wiring/**', to: ['**'] },
+  { from: '{src,actors,wal}/**/cli.ts', to: ['**'] },
+  { from: '{bench,deploy,test}/**', to: ['**'] },
+
+  { from: 'src/limits.ts', to: [] },
+  { from: 'src/domain/**', to: ['src/domain/**'] },
+  { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts'] },
+  { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
+  { from: 'src/config/**', to: ['src/domain/**', 'src/limits.ts', 'src/config/**', 'src/config.ts'] },
+  { from: 'src/nats/**', to: ['src/nats/**', 'src/domain/**', 'src/limits.ts', 'src/observability/**'] },
+  {
+    from: 'src/bus/**',
+    to: ['src/bus/**', 'src/nats/**', 'src/domain/**', 'src/limits.ts', 'src/observability/**'],
+  },
+  {
+    from: 'src/http/**',
+    to: ['src/http/**', 'src/domain/**', 'src/bus/**', 'src/limits.ts', 'src/observability/**'],
+  },
+  {
+    from: 'src/operator/**',
+    to: [
+      'src/operator/**',
+      'src/http/**',
+      'src/domain/**',
+      'src/bus/**',
+      'src/limits.ts',
+      'src/observability/**',
+    ],
+  },
+  { from: 'src/rails/**', to: ['src/rails/**', 'src/domain/**', 'src/limits.ts', 'src/observability/**'] },
+
+  // Bytes in, bytes out.
+  { from: 'wal/**', to: ['wal/**'] },
+
+  {
+    from: 'actors/runtime/**',
+    to: ['actors/runtime/**', 'wal/**', 'src/bus/**', 'src/limits.ts', 'src/domain/id.ts'],
+  },
+  {
+    from: 'actors/pollers/**',
+    to: [
+      'actors/pollers/**',
+      'actors/runtime/**',
+      'src/domain/**',
+      'src/bus/**',
+      'src/limits.ts',
+      'src/rails/rail.ts',
+    ],
+  },
+  {
+    from: 'actors/*/**',
+    to: ['actors/:group/**', 'actors/runtime/**', 'src/domain/**', 'src/bus/**', 'src/limits.ts'],
+  },
+];
+
+/** Native and network packages: in each place named, one file of the product may import the package. */
+const packagePlaces: Readonly<Record<string, readonly string[]>> = {
+  'uWebSockets.js': ['src/http/**'],
+  lmdb: ['wal/**'],
+  '@node-rs/crc32': ['wal/**'],
+  // Requests to providers, and deliveries to merchants.
+  undici: ['src/rails/**', 'actors/webhooks/**'],
+  'node-cron': ['{src,actors}/**'],
+  pino: ['src/observability/**'],
+  'prom-client': ['src/observability/**'],
+  ajv: ['src/**'],
+};
+
+/** The adapters of the cluster share NATS: any file of this folder may import it, none elsewhere. */
+const packageFolders: Readonly<Record<string, string>> = {
+  nats: 'src/{nats,bus/nats}/**',
+};
+
+interface TextRule {
+  readonly pattern: RegExp;
+  readonly problem: string;
+  /** Globs of the files the rule is not for. */
+  readonly except?: readonly string[];
+}
+
+const programs = ['**/cli.ts', '**/long.ts', 'bench/**', 'deploy/cluster.ts'];
+
+/** Checked line by line. */
+const textRules: readonly TextRule[] = [
+  {
+    pattern: /(?:^|[\s;({!?:])console\./,
+    problem: 'console is for programs in a terminal; log through src/observability',
+    except: programs,
+  },
+  { pattern: /^\s*export\s+default\b/, problem: 'a default export: name it' },
+  { pattern: /^\s*export\s+\*/, problem: 'export *: import from the file that has it' },
+  {
+    pattern: /^\s*(?:export\s+)?(?:declare\s+)?(?:const\s+)?enum\s/,
+    problem: 'an enum: use a union of strings',
+  },
+  {
+    pattern: /\b(?:[T]ODO|[F]IXME)\b(?!\s*\([^)]+\))/,
+    problem: 'no reason: say in parentheses what it waits for',
+  },
+  { pattern: /@ts-(?:ignore|nocheck)\b/, problem: 'types switched off: use @ts-expect-error with a reason' },
+  {
+    pattern: /(?:oxlint|eslint)-disable(?!.*\s--\s\S)/,
+    problem: 'a lint rule switched off without a reason after " -- "',
+  },
+  { pattern: /\bt(?:est)?\.only\(/, problem: 'only() hides the other tests' },
+  {
+    // JSON Schema's own words are the specification's, as are the rules of the domain.
+    pattern: /\b(?:\w+Max|\w+_MAX|max(?!Length|Items|Properties)[A-Z]\w*|MAX_\w+)\s*[:=]\s*\d[\d_]+/,
+    problem: 'a bound: it belongs in src/limits.ts, with its unit and reason',
+    except: ['src/limits.ts', 'wal/limits.ts', 'src/domain/**', 'bench/**', 'test/**', 'deploy/**'],
+  },
+];
+
+const linesMax = 600;
+
+const allowedAtTop =
+  /^(?:package(?:-lock)?\.json|tsconfig\.json|knip\.json|README\.md|CHANGELOG\.md|LICENSE|src|actors|wal|bench|test|deploy|\..+|.+\.config\.(?:ts|js|mjs|json))$/;
+
+export function findingsIn(files: readonly SourceFile[]): Finding[] {
+  return [
+    ...files.flatMap(headerFindings),
+    ...files.flatMap(textFindings),
+    ...files.flatMap(importFindings),
+    ...packageFindings(files),
+  ];
+}
+
+/** `names`: what is at the root of the repository, without what git ignores. */
+export function unexpectedAtTop(names: readonly string[]): string[] {
+  return names.filter((name) => !allowedAtTop.test(name));
+}
+
+function headerFindings({ path, text }: SourceFile): Finding[] {
+  const body = text.replace(/^#!.*\n/, '');
+  const says = /^(?:\/\/.*\n?|\/\*[^]*?\*\/)+/.exec(body)?.[0].replace(/[/*\s]/g, '') ?? '';
+  if (says.length >= 20) return [];
+  return [{ path, line: 1, problem: 'no opening comment that says the role of the file' }];
+}
+
+function textFindings({ path, text }: SourceFile): Finding[] {
+  const rules = textRules.filter(({ except = [] }) => !matchesAny(path, except));
+  const lines = text.replace(/\n$/, '').split('\n');
+  const findings = lines.flatMap((content, index) =>
+    rules
+      .filter(({ pattern }) => pattern.test(content))
+      .map(({ problem }) => ({ path, line: index + 1, problem })),
+  );
+  if (lines.length > linesMax) {
+    findings.push({ path, line: linesMax + 1, problem: `over ${linesMax} lines: does it hold one idea?` });
+  }
+  return findings;
+}
+
+function importFindings(file: SourceFile): Finding[] {
+  const { path } = file;
+  const rule = importRules.find(({ from }) => matchesGlob(path, from));
+  if (rule === undefined) {
+    return [
+      { path, line: 1, problem: 'no import rule for this folder: add it to importRules in test/tidy.ts' },
+    ];
+  }
+  const group = path.split('/')[1] ?? '';
+  const allowed = rule.to.map((glob) => glob.replace(':group', group));
+
+  return importsOf(file)
+    .filter(({ specifier }) => specifier.startsWith('.'))
+    .map(({ specifier, line }) => ({ line, target: posix.join(posix.dirname(path), specifier) }))
+    .filter(({ target }) => !matchesAny(target, allowed))
+    .map(({ target, line }) => ({ path, line, problem: `may not import ${target}` }));
+}
+
+function packageFindings(files: readonly SourceFile[]): Finding[] {
+  const uses = files
+    .filter(({ path }) => matchesAny(path, ['{src,actors,wal}/**']))
+    .flatMap((file) => importsOf(file).map((use) => ({ ...use, path: file.path })));
+
+  const findings: Finding[] = [];
+  const firstIn = new Map<string, string>();
+  for (const { path, line, specifier } of uses) {
+    const name = packageOf(specifier);
+    const folder = packageFolders[name];
+    if (folder !== undefined && !matchesGlob(path, folder)) {
+      findings.push({ path, line, problem: `${name} is imported in ${folder} only` });
+    }
+    const places = packagePlaces[name];
+    if (places === undefined) continue;
+    const place = places.find((glob) => matchesGlob(path, glob));
+    if (place === undefined) {
+      findings.push({ path, line, problem: `${name} is imported in ${places.join(' and ')} only` });
+      continue;
+    }
+    const first = firstIn.get(`${name} ${place}`) ?? path;
+    firstIn.set(`${name} ${place}`, first);
+    if (first !== path) findings.push({ path, line, problem: `${name} is imported in ${first} already` });
+  }
+  return findings;
+}
+
+interface Import {
+  readonly specifier: string;
+  readonly line: number;
+}
+
+// TypeScript 7 has no compiler API; imports have few shapes, and the formatter keeps them at line starts.
+const importShapes =
+  /^(?:import|export)\b(?:[^'"`;=(]*?\bfrom)?\s*['"](?<a>[^'"]+)['"]|\bimport\(\s*['"](?<b>[^'"]+)['"]/gm;
+
+function importsOf({ text }: SourceFile): Import[] {
+  return Array.from(text.matchAll(importShapes), (match) => ({
+    specifier: match.groups?.['a'] ?? match.groups?.['b'] ?? '',
+    line: text.slice(0, match.index).split('\n').length,
+  }));
+}
+
+/** `ajv/dist/2020.js` is ajv; `@node-rs/crc32` is itself. */
+function packageOf(specifier: string): string {
+  const parts = specifier.split('/');
+  return parts.slice(0, specifier.startsWith('@') ? 2 : 1).join('/');
+}
+
+function matchesAny(path: string, globs: readonly string[]): boolean {
+  return globs.some((glob) => matchesGlob(path, glob));
+}
