@@ -269,12 +269,16 @@ export interface GetAccount extends ForAccount {
 export interface GetTrialBalance extends ForAccount {
   readonly type: 'GetTrialBalance';
 }
-/** The public object as it was after its status event `eventIndex`, and who should hear of it. Body:
- *  {object, apps: [{id, webhookUrl, signingSecretSealed}]} — for appId null every app with a webhook URL. */
+/** The public object as it was when it reached the final status `status` (each occurs at most once in a
+ *  transaction), and who should hear of it. Body:
+ *  {event_id, created_at, object, apps: [{id, webhookUrl, signingSecretSealed}]}
+ *  event_id: deriveId('event', transactionId, index of that status event); created_at: its time, ISO 8601; object:
+ *  the typed object (charge, …) with the status, fee, updated_at and failure of that event; apps: the transaction's
+ *  app if it has a webhook URL and is not removed, or, for appId null, every such app of the account. */
 export interface GetWebhookObject extends ForAccount {
   readonly type: 'GetWebhookObject';
   readonly transactionId: string;
-  readonly eventIndex: number;
+  readonly status: 'SUCCESSFUL' | 'FAILED' | 'REVERSED';
 }
 /** An app's current webhook URL and sealed signing secret, for deliveries. */
 export interface GetWebhookEndpoint extends ForAccount {
