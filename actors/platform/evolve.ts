@@ -1,0 +1,35 @@
+// What a record of the platform changes. Never refuses; reads no clock; replaying the log calls this alone.
+
+import { assert } from '../../src/domain/assert.ts';
+import type { PlatformRecord } from './record.ts';
+import type { PlatformState } from './state.ts';
+
+export function evolve(state: PlatformState, record: PlatformRecord, sequence: number): void {
+  switch (record.type) {
+    case 'AccountRegistered': {
+      const { type: _, at, ...rest } = record;
+      state.put('accounts', record.id, { ...rest, createdAt: at, openedAt: null }, sequence);
+      state.put('unopened', record.id, true, sequence);
+      return;
+    }
+    case 'RegisteredAccountOpened': {
+      const account = state.get('accounts', record.id);
+      assert(account !== null, 'an account is registered before it is opened');
+      state.put('accounts', record.id, { ...account, openedAt: record.at }, sequence);
+      state.put('unopened', record.id, null, sequence);
+      return;
+    }
+    case 'AuditBegun': {
+      const { type: _, ...rest } = record;
+      const open = { outcome: null, status: null, code: null, endedAt: null };
+      state.put('audit', record.id, { ...rest, ...open }, sequence);
+      return;
+    }
+    case 'AuditEnded': {
+      const entry = state.get('audit', record.id);
+      assert(entry !== null, 'a change is begun before it is ended');
+      const { outcome, status, code, at } = record;
+      state.put('audit', record.id, { ...entry, outcome, status, code, endedAt: at }, sequence);
+    }
+  }
+}

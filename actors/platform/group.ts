@@ -1,0 +1,52 @@
+// The platform group: one partition with the registry of accounts and the operators' audit log, put together for the
+// runtime. No timers, nobody waits. Nothing is decided or rendered in this file.
+
+import { assert, AssertionFailure } from '../../src/domain/assert.ts';
+import type { PlatformCommand, PlatformQuery } from '../../src/domain/platform-message.ts';
+import type { Group, PartitionLogic } from '../runtime/group.ts';
+import { decide } from './decide.ts';
+import { evolve } from './evolve.ts';
+import { answerQuery } from './query.ts';
+import { decodePlatformRecord, encodePlatformRecord } from './record.ts';
+import type { PlatformRecord } from './record.ts';
+import { PlatformState } from './state.ts';
+
+type PlatformLogic = PartitionLogic<PlatformCommand, PlatformQuery, PlatformRecord>;
+
+const QUERY_TYPES = [
+  'ListAccounts',
+  'ListUnopenedAccounts',
+  'GetAudit',
+] as const satisfies readonly PlatformQuery['type'][];
+
+export const platformGroup: Group<PlatformCommand, PlatformQuery, PlatformRecord> = {
+  name: 'platform',
+  answerWaitMs: 0,
+  open(partition, views): PlatformLogic {
+    assert(partition === 0, 'the platform has one partition');
+    return openLogic(new PlatformState(views));
+  },
+  isQuery: ({ type }) => (QUERY_TYPES as readonly string[]).includes(type),
+  encode: encodePlatformRecord,
+  decode: decodePlatformRecord,
+};
+
+function openLogic(state: PlatformState): PlatformLogic {
+  let lastSequence = 0;
+  return {
+    decide: (command, tick) => decide(state, command, tick.now),
+    evolve(record, sequence) {
+      evolve(state, record, sequence);
+      lastSequence = sequence;
+    },
+    query: (query) => ({ reply: answerQuery(state, query), sequence: lastSequence }),
+    answer: () => null,
+    settleAnswer: (key) => {
+      throw new AssertionFailure(`nobody waits for an answer of the platform: ${key}`);
+    },
+    nextDue: () => Infinity,
+    takeDue: () => [],
+    takeRows: () => state.takeRows(),
+    evict: (sequence) => state.evict(sequence),
+  };
+}

@@ -1,0 +1,73 @@
+// What the platform answers to reads. Lists are newest first and paged by key, so that a page costs the same however
+// long the history is.
+
+import type { Reply } from '../../src/bus/bus.ts';
+import { rejection } from '../../src/domain/error-code.ts';
+import { isId } from '../../src/domain/id.ts';
+import type { IdKind } from '../../src/domain/id.ts';
+import type { PlatformQuery, RegisteredAccount } from '../../src/domain/platform-message.ts';
+import type { AccountRow, AuditRow, PlatformState, TableName } from './state.ts';
+
+export function answerQuery(state: PlatformState, query: PlatformQuery): Reply {
+  switch (query.type) {
+    case 'ListAccounts':
+      return page(state, 'accounts', 'account', query, accountView);
+    case 'GetAudit':
+      return page(state, 'audit', 'audit', query, auditView);
+    case 'ListUnopenedAccounts': {
+      const ids = state.oldestKeys('unopened', query.limit);
+      const data = ids.map((id) => registered(state.get('accounts', id) as AccountRow));
+      return done({ data });
+    }
+  }
+}
+
+function page<Name extends TableName>(
+  state: PlatformState,
+  table: Name,
+  kind: IdKind,
+  { limit, startingAfter }: { readonly limit: number; readonly startingAfter: string | null },
+  view: (row: NonNullable<ReturnType<typeof state.get<Name>>>) => { readonly id: string },
+): Reply {
+  if (startingAfter !== null && !isId(kind, startingAfter)) {
+    return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
+  }
+  const rows = state.newest(table, startingAfter ?? undefined, limit + 1);
+  const data = rows.slice(0, limit).map((row) => view(row));
+  const hasMore = rows.length > limit;
+  return done({ object: 'list', data, has_more: hasMore, next_cursor: hasMore ? data.at(-1)?.id : null });
+}
+
+function accountView({ id, name, country, openedAt, createdAt }: AccountRow) {
+  return { id, object: 'account', name, country, opened: openedAt !== null, created_at: iso(createdAt) };
+}
+
+function auditView(entry: AuditRow) {
+  const { id, at, operator, action, target, body, outcome, status, code, endedAt } = entry;
+  return {
+    id,
+    object: 'audit_entry',
+    operator,
+    action,
+    target,
+    body: body === null ? null : (JSON.parse(body) as unknown),
+    outcome,
+    status,
+    code,
+    created_at: iso(at),
+    ended_at: endedAt === null ? null : iso(endedAt),
+  };
+}
+
+function registered(row: AccountRow): RegisteredAccount {
+  const { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator, createdAt } = row;
+  return { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator, createdAt };
+}
+
+function iso(timeMs: number): string {
+  return new Date(timeMs).toISOString();
+}
+
+function done(body: unknown): Reply {
+  return { type: 'done', body: JSON.stringify(body), replayed: false };
+}

@@ -1,0 +1,139 @@
+// State of the platform's one partition: rows as they will stand in the views, the ones not yet checkpointed in memory.
+//
+// Invariants: memory holds exactly the rows touched since the last eviction, so it grows with what is in flight, never
+// with the history; a row in memory hides the one in the views. Nothing but `evolve` puts.
+
+import type { Row, Views } from '../../wal/types.ts';
+import type { AuditOutcome, RegisteredAccount } from '../../src/domain/platform-message.ts';
+
+export interface AccountRow extends RegisteredAccount {
+  readonly openedAt: number | null;
+}
+
+export interface AuditRow {
+  readonly id: string;
+  readonly at: number;
+  readonly operator: string;
+  readonly action: string;
+  readonly target: string;
+  readonly body: string | null;
+  readonly outcome: AuditOutcome | null;
+  readonly status: number | null;
+  readonly code: string | null;
+  readonly endedAt: number | null;
+}
+
+/** Tables and what they hold. `unopened` is the index of accounts that are not opened yet. */
+interface Tables {
+  readonly accounts: AccountRow;
+  readonly unopened: true;
+  readonly audit: AuditRow;
+}
+export type TableName = keyof Tables;
+
+interface Touched {
+  readonly table: TableName;
+  readonly key: string;
+  /** Null: deleted. */
+  readonly value: unknown;
+  /** Log sequence of the record that put it. */
+  readonly sequence: number;
+}
+
+export class PlatformState {
+  readonly #views: Views;
+  readonly #touched: Record<TableName, Map<string, Touched>> = {
+    accounts: new Map(),
+    unopened: new Map(),
+    audit: new Map(),
+  };
+  /** Rows since the last `takeRows`. */
+  #dirty = new Map<string, Touched>();
+
+  constructor(views: Views) {
+    this.#views = views;
+  }
+
+  get<Name extends TableName>(table: Name, key: string): Tables[Name] | null {
+    const touched = this.#touched[table].get(key);
+    if (touched !== undefined) return touched.value as Tables[Name] | null;
+    const text = this.#views.get(table, key);
+    return text === undefined ? null : (JSON.parse(text) as Tables[Name]);
+  }
+
+  put<Name extends TableName>(table: Name, key: string, value: Tables[Name] | null, sequence: number): void {
+    const touched: Touched = { table, key, value, sequence };
+    this.#touched[table].set(key, touched);
+    this.#dirty.set(`${table} ${key}`, touched);
+  }
+
+  /** Rows with keys below `before` (undefined: all), from the highest down, at most `limit`. */
+  newest<Name extends TableName>(table: Name, before: string | undefined, limit: number): Tables[Name][] {
+    const end = before ?? LAST_KEY;
+    const inMemory = this.#inMemory(table, (key) => key < end).reverse();
+    const inViews = this.#views.range(table, { start: '', end, reverse: true });
+    return this.#merge(table, inMemory, inViews, (a, b) => a > b, limit);
+  }
+
+  /** Keys from the lowest up, at most `limit`. */
+  oldestKeys(table: TableName, limit: number): string[] {
+    const inMemory = this.#inMemory(table, () => true);
+    const keys: string[] = inMemory.flatMap(([key, { value }]) => (value === null ? [] : [key]));
+    for (const { key } of this.#views.range(table, { start: '', end: LAST_KEY })) {
+      if (keys.length >= limit + inMemory.length) break;
+      if (!this.#touched[table].has(key)) keys.push(key);
+    }
+    return keys.sort().slice(0, limit);
+  }
+
+  takeRows(): Row[] {
+    const rows = Array.from(this.#dirty.values(), ({ table, key, value }) => ({
+      table,
+      key,
+      value: value === null ? null : JSON.stringify(value),
+    }));
+    this.#dirty = new Map();
+    return rows;
+  }
+
+  evict(sequence: number): void {
+    for (const rows of Object.values(this.#touched)) {
+      for (const [key, touched] of rows) if (touched.sequence <= sequence) rows.delete(key);
+    }
+  }
+
+  #inMemory(table: TableName, wanted: (key: string) => boolean): [string, Touched][] {
+    return Array.from(this.#touched[table])
+      .filter(([key]) => wanted(key))
+      .sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  /** Both come sorted by `isBefore`; a key in memory hides the same key in the views. */
+  #merge<Name extends TableName>(
+    table: Name,
+    inMemory: readonly [string, Touched][],
+    inViews: Iterable<{ key: string; value: string }>,
+    isBefore: (a: string, b: string) => boolean,
+    limit: number,
+  ): Tables[Name][] {
+    const merged: Tables[Name][] = [];
+    let next = 0;
+    const takeMemoryUpTo = (key: string | null): void => {
+      for (; next < inMemory.length && merged.length < limit; next++) {
+        const [memoryKey, { value }] = inMemory[next] as [string, Touched];
+        if (key !== null && !isBefore(memoryKey, key)) return;
+        if (value !== null) merged.push(value as Tables[Name]);
+      }
+    };
+    for (const { key, value } of inViews) {
+      takeMemoryUpTo(key);
+      if (merged.length >= limit) return merged;
+      if (!this.#touched[table].has(key)) merged.push(JSON.parse(value) as Tables[Name]);
+    }
+    takeMemoryUpTo(null);
+    return merged;
+  }
+}
+
+/** Above every id. */
+const LAST_KEY = '\u{10ffff}';

@@ -1,0 +1,289 @@
+// The registry of accounts and the audit log: what is refused, what is logged once, and that pages are the same
+// whether rows are in memory, checkpointed, or replayed from the log's text.
+import { deepStrictEqual, doesNotMatch } from 'node:assert/strict';
+import fc from 'fast-check';
+import t from 'tap';
+import { platformGroup } from '../../actors/platform/group.ts';
+import { decodePlatformRecord, encodePlatformRecord } from '../../actors/platform/record.ts';
+import type { PlatformRecord } from '../../actors/platform/record.ts';
+import { COUNTRIES } from '../../src/domain/country.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
+import { AUDIT_OUTCOMES } from '../../src/domain/platform-message.ts';
+import type {
+  BeginAudit,
+  EndAudit,
+  PlatformCommand,
+  PlatformQuery,
+  RegisterAccount,
+} from '../../src/domain/platform-message.ts';
+import type { Row, Views } from '../../wal/types.ts';
+
+const seed = Number(process.env['SEED'] ?? Math.trunc(Math.random() * 2 ** 31));
+t.comment(`SEED=${seed}`);
+
+const DEADLINE = 10_000;
+
+function id(kind: 'account' | 'audit', n: number): string {
+  return makeId(kind, `${encodeTime(n)}${'0'.repeat(16)}`);
+}
+
+function register(n: number): RegisterAccount {
+  const flags = { live: true, payoutsEnabled: n % 2 === 0, withdrawalsEnabled: false };
+  const accountId = id('account', n);
+  return {
+    type: 'RegisterAccount',
+    deadline: DEADLINE,
+    accountId,
+    name: `Shop ${n}`,
+    country: 'UG',
+    ...flags,
+    operator: 'amina',
+  };
+}
+function begin(n: number): BeginAudit {
+  const action = 'POST /operator/v1/accounts';
+  const what = { operator: 'amina', action, target: '/operator/v1/accounts', body: '{"name":"Shop"}' };
+  return { type: 'BeginAudit', deadline: DEADLINE, auditId: id('audit', n), ...what };
+}
+function end(n: number): EndAudit {
+  const auditId = id('audit', n);
+  return { type: 'EndAudit', deadline: DEADLINE, auditId, outcome: 'done', status: 201, code: null };
+}
+
+/** A partition as the runtime drives it, with its log as text and its views as a sorted table. */
+class Driven {
+  readonly log: string[] = [];
+  readonly rows = new Map<string, string>();
+  readonly logic = platformGroup.open(0, this.#views(), { timers: true });
+
+  send(command: PlatformCommand, now = 1) {
+    const { record, outcome } = this.logic.decide(command, { now, freshBody: '' });
+    if (record !== null) this.apply(platformGroup.encode(record));
+    return outcome.type === 'reply' ? outcome.reply : outcome;
+  }
+  apply(line: string): void {
+    this.log.push(line);
+    this.logic.evolve(platformGroup.decode(line), this.log.length);
+  }
+  ask(query: PlatformQuery) {
+    const { reply } = this.logic.query(query, 1);
+    return reply.type === 'done' ? (JSON.parse(reply.body) as Page) : reply;
+  }
+  checkpoint(): void {
+    for (const { table, key, value } of this.logic.takeRows()) {
+      if (value === null) this.rows.delete(`${table} ${key}`);
+      else this.rows.set(`${table} ${key}`, value);
+    }
+    this.logic.evict(this.log.length);
+  }
+  #views(): Views {
+    const { rows } = this;
+    return {
+      get: (table, key) => rows.get(`${table} ${key}`),
+      range(table, { start, end, reverse = false }) {
+        const all = Array.from(rows, ([name, value]) => ({
+          table: name.split(' ')[0],
+          key: name.split(' ')[1]!,
+          value,
+        }))
+          .filter((row) => row.table === table && row.key >= start && row.key < end)
+          .sort((a, b) => (a.key < b.key ? -1 : 1));
+        return reverse ? all.reverse() : all;
+      },
+    };
+  }
+}
+interface Page {
+  readonly data: readonly { readonly id: string; readonly outcome?: string; readonly opened?: boolean }[];
+  readonly has_more: boolean;
+  readonly next_cursor: string | null;
+}
+
+t.test('an account is registered once and opened once', async (t) => {
+  const platform = new Driven();
+  const unopened: PlatformQuery = { type: 'ListUnopenedAccounts', deadline: DEADLINE, limit: 10 };
+  const mark: PlatformCommand = {
+    type: 'MarkAccountOpened',
+    deadline: DEADLINE,
+    accountId: id('account', 1),
+  };
+  t.match(platform.send(mark), { type: 'rejected', rejection: { code: 'not_found' } });
+  for (let i = 0; i < 2; i++) {
+    t.match(platform.send(register(1)), { body: JSON.stringify({ id: id('account', 1) }) });
+  }
+  t.match(platform.ask(unopened), {
+    data: [{ id: id('account', 1), name: 'Shop 1', live: true, operator: 'amina' }],
+  });
+  for (let i = 0; i < 2; i++) t.match(platform.send(mark), { type: 'done' });
+  t.strictSame(platform.ask(unopened), { data: [] });
+  t.equal(platform.log.length, 2, 'what comes twice is logged once');
+});
+
+t.test('an audit entry is begun, then ended, once each', async (t) => {
+  const platform = new Driven();
+  const audit: PlatformQuery = { type: 'GetAudit', deadline: DEADLINE, limit: 10, startingAfter: null };
+  t.match(platform.send(end(1)), { type: 'rejected', rejection: { code: 'not_found' } });
+  for (let i = 0; i < 2; i++) t.match(platform.send(begin(1), 5), { type: 'done' });
+  t.match(platform.ask(audit), {
+    data: [{ id: id('audit', 1), outcome: null, body: { name: 'Shop' }, ended_at: null }],
+  });
+  t.match(platform.send(end(1), 6), { type: 'done' });
+  t.match(platform.send({ ...end(1), outcome: 'refused', status: 409 }, 7), { type: 'done' });
+  t.match(platform.ask(audit), {
+    data: [
+      {
+        outcome: 'done',
+        status: 201,
+        created_at: '1970-01-01T00:00:00.005Z',
+        ended_at: '1970-01-01T00:00:00.006Z',
+      },
+    ],
+  });
+  t.equal(platform.log.length, 2);
+});
+
+t.test('a command past its deadline is dropped undecided', async (t) => {
+  const platform = new Driven();
+  t.strictSame(platform.send(register(1), DEADLINE + 1), { type: 'unavailable' });
+  t.strictSame(platform.log, []);
+});
+
+t.test('a cursor of something else is refused', async (t) => {
+  const platform = new Driven();
+  for (const startingAfter of ['', 'x', id('audit', 1), `${id('account', 1)}\0`]) {
+    t.match(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 10, startingAfter }), {
+      rejection: { code: 'invalid_cursor', param: 'starting_after' },
+    });
+  }
+});
+
+t.test('every record is read back as it was written', async (t) => {
+  const at = fc.nat();
+  const text = fc.string({ unit: 'binary' });
+  const record: fc.Arbitrary<PlatformRecord> = fc.oneof(
+    fc.record({
+      type: fc.constant('AccountRegistered' as const),
+      at,
+      id: text,
+      name: text,
+      country: fc.constantFrom(...COUNTRIES),
+      live: fc.boolean(),
+      payoutsEnabled: fc.boolean(),
+      withdrawalsEnabled: fc.boolean(),
+      operator: text,
+    }),
+    fc.record({ type: fc.constant('RegisteredAccountOpened' as const), at, id: text }),
+    fc.record({
+      type: fc.constant('AuditBegun' as const),
+      at,
+      id: text,
+      operator: text,
+      action: text,
+      target: text,
+      body: fc.option(text),
+    }),
+    fc.record({
+      type: fc.constant('AuditEnded' as const),
+      at,
+      id: text,
+      outcome: fc.constantFrom(...AUDIT_OUTCOMES),
+      status: fc.nat(599),
+      code: fc.option(text),
+    }),
+  );
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(record, (written) => {
+        const line = encodePlatformRecord(written);
+        doesNotMatch(line, /[\n\0]/);
+        deepStrictEqual({ ...decodePlatformRecord(line) }, { ...written });
+      }),
+      { seed, numRuns: 200 },
+    ),
+  );
+  for (const line of ['{}', '["X",1,"a"]', '[]']) {
+    t.throws(() => decodePlatformRecord(line), { name: 'AssertionFailure' });
+  }
+});
+
+t.test('pages are the same in memory, checkpointed and replayed', async (t) => {
+  const step = fc.oneof(
+    fc.record({ type: fc.constant('begin' as const), n: fc.nat(30) }),
+    fc.record({ type: fc.constant('end' as const), n: fc.nat(30) }),
+    fc.record({ type: fc.constant('register' as const), n: fc.nat(30) }),
+    fc.constant({ type: 'checkpoint' as const }),
+  );
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), fc.integer({ min: 1, max: 7 }), (steps, limit) => {
+        const platform = new Driven();
+        const begun = new Map<number, string | null>();
+        const accounts = new Set<number>();
+        for (const taken of steps) {
+          if (taken.type === 'checkpoint') platform.checkpoint();
+          else if (taken.type === 'register') {
+            platform.send(register(taken.n));
+            accounts.add(taken.n);
+          } else if (taken.type === 'begin') {
+            platform.send(begin(taken.n));
+            if (!begun.has(taken.n)) begun.set(taken.n, null);
+          } else {
+            platform.send(end(taken.n));
+            if (begun.has(taken.n)) begun.set(taken.n, 'done');
+          }
+        }
+        const replayed = new Driven();
+        for (const line of platform.log) replayed.apply(line);
+
+        const newestFirst = (numbers: Iterable<number>) => [...numbers].sort((a, b) => b - a);
+        const entries = newestFirst(begun.keys()).map((n) => [id('audit', n), begun.get(n)]);
+        for (const each of [platform, replayed]) {
+          deepStrictEqual(
+            readAll(each, 'GetAudit', limit).map((entry) => [entry.id, entry.outcome]),
+            entries,
+          );
+          const ids = readAll(each, 'ListAccounts', limit).map((account) => account.id);
+          deepStrictEqual(
+            ids,
+            newestFirst(accounts).map((n) => id('account', n)),
+          );
+          const unopened = each.ask({ type: 'ListUnopenedAccounts', deadline: DEADLINE, limit: 5 }) as Page;
+          deepStrictEqual(
+            unopened.data.map((account) => account.id),
+            ids.reverse().slice(0, 5),
+          );
+        }
+      }),
+      { seed, numRuns: 100 },
+    ),
+  );
+});
+
+t.test('memory holds what is not checkpointed, and rows are taken once', async (t) => {
+  const platform = new Driven();
+  platform.send(register(1));
+  const rows: Row[] = platform.logic.takeRows();
+  t.strictSame(
+    rows.map(({ table, key }) => [table, key]),
+    [
+      ['accounts', id('account', 1)],
+      ['unopened', id('account', 1)],
+    ],
+  );
+  t.strictSame(platform.logic.takeRows(), []);
+  platform.logic.evict(1);
+  t.match(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 1, startingAfter: null }), {
+    data: [],
+  });
+});
+
+function readAll(platform: Driven, type: 'GetAudit' | 'ListAccounts', limit: number): Page['data'][number][] {
+  const all: Page['data'][number][] = [];
+  let startingAfter: string | null = null;
+  do {
+    const page = platform.ask({ type, deadline: DEADLINE, limit, startingAfter }) as Page;
+    all.push(...page.data);
+    startingAfter = page.next_cursor;
+  } while (startingAfter !== null);
+  return all;
+}
