@@ -6,7 +6,14 @@ import type { AccountSettings, Role } from './account.ts';
 import type { ReconciliationKind } from './account-event.ts';
 import type { Country, Currency, Network } from './country.ts';
 import type { Rejection } from './error-code.ts';
-import type { ApprovalStatus, FailureCode, Metadata, Source, Status, TransactionType } from './transaction.ts';
+import type {
+  ApprovalStatus,
+  FailureCode,
+  Metadata,
+  Source,
+  Status,
+  TransactionType,
+} from './transaction.ts';
 
 interface ForAccount {
   readonly accountId: string;
@@ -296,6 +303,9 @@ export interface ListPending extends ForAccount {
 export interface GetPending extends ForAccount {
   readonly type: 'GetPending';
   readonly transactionId: string;
+  /** True: also one that is final, so that a late callback can be enquired about; transaction_not_found then means
+   *  that the account never had it. */
+  readonly evenFinal?: boolean;
 }
 export interface ListReconciliation extends ForAccount {
   readonly type: 'ListReconciliation';

@@ -48,10 +48,22 @@ export interface Rail {
   readonly maxConcurrency: number;
   /** How long after a submit `not_found` says nothing. */
   readonly notFoundGraceMs: number;
-  /** Sends it under the reference derived from its id (the same for every attempt). */
-  submit(transaction: PendingTransaction): Promise<SubmitResult>;
-  enquire(transaction: PendingTransaction): Promise<EnquiryResult>;
+  /** True: it forgets what it accepted when the process ends (loopback), so that `not_found` for an accepted
+   *  reference means "submit it again". A network never forgets: there it means "something is wrong, keep asking". */
+  readonly forgetful?: boolean;
+  /** Sends it under the reference derived from its id (the same for every attempt). An adapter that knows the answer
+   *  at once may return it without a promise. */
+  submit(transaction: PendingTransaction): SubmitResult | Promise<SubmitResult>;
+  enquire(transaction: PendingTransaction): EnquiryResult | Promise<EnquiryResult>;
   close(): Promise<void>;
+}
+
+/** Time as rails and pollers see it; tests drive it by hand. */
+export interface Clock {
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** Runs `run` every `intervalMs`, without keeping the process alive; the returned function stops it. */
+  every(intervalMs: number, run: () => void): () => void;
 }
 
 /** A callback, or loopback's stand-in for one: enquire about this transaction now. Never proof. */

@@ -1,0 +1,12 @@
+// Messages of the pollers group, as they travel over the bus.
+
+/** Something was heard about a transaction (a callback): enquire now. Never proof of anything. */
+export interface Hint {
+  readonly type: 'Hint';
+  readonly accountId: string;
+  readonly transactionId: string;
+  /** Milliseconds since 1970; past it the hint is dropped, for polling finds the outcome without it. */
+  readonly deadline: number;
+}
+
+export type PollerMessage = Hint;
