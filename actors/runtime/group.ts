@@ -3,7 +3,7 @@
 //
 // `decide` never changes state and `evolve` never refuses. Replaying the log calls `evolve` alone.
 
-import type { Reply } from '../../src/bus/bus.ts';
+import type { GroupName, Reply } from '../../src/bus/bus.ts';
 import type { Row, Views } from '../../wal/types.ts';
 
 /** What comes with every command from outside the pure core. */
@@ -17,8 +17,8 @@ export interface Tick {
 export type Outcome =
   /** Sent once everything appended so far is durable. */
   | { readonly type: 'reply'; readonly reply: Reply }
-  /** Sent once `answer(key)` has one; `answer` is asked when this record is durable and after each record whose
-   *  decision names the key in `answers`. */
+  /** Sent once `answer(key)` has one: asked when this record is durable, and again when a record whose decision
+   *  names the key in `answers` is. */
   | { readonly type: 'wait'; readonly key: string; readonly replayed: boolean };
 
 export interface Decision<Record> {
@@ -40,7 +40,9 @@ export interface PartitionLogic<Command, Query, Record> {
   evolve(record: Record, sequence: number): void;
   query(query: Query, now: number): Answered;
   /** The reply of a waiting key, or null while there is none. */
-  answer(key: string, replayed: boolean): Reply | null;
+  answer(key: string, replayed: boolean): Answered | null;
+  /** A caller has waited for `key` as long as it should: the command that settles its answer. */
+  settleAnswer(key: string): Command;
   /** Due time of the earliest timer, ms since 1970; Infinity when there is none. */
   nextDue(): number;
   /** Removes and returns commands for timers due at `now`, at most `limit`. Each is an ordinary command. */
@@ -51,11 +53,20 @@ export interface PartitionLogic<Command, Query, Record> {
   evict(sequence: number): void;
 }
 
+/** State of a partition as of its checkpoint, read through the views. */
+export interface OpenOptions {
+  /** Sequence that the views reach. */
+  readonly sequence: number;
+  /** False: it only follows the log (the checkpointer) and keeps no due times. True: those of checkpointed state
+   *  are loaded when it is opened. */
+  readonly timers: boolean;
+}
+
 export interface Group<Command, Query, Record> {
-  readonly name: string;
-  /** Empty state of a partition, reading what is checkpointed through `views`; timers of checkpointed state are
-   *  loaded here. */
-  open(partition: number, views: Views): PartitionLogic<Command, Query, Record>;
+  readonly name: GroupName;
+  /** How long a caller may wait for `answer` before `settleAnswer` is sent. */
+  readonly answerWaitMs: number;
+  open(partition: number, views: Views, options: OpenOptions): PartitionLogic<Command, Query, Record>;
   isQuery(message: { readonly type: string }): boolean;
   encode(record: Record): string;
   decode(line: string): Record;

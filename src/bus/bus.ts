@@ -30,7 +30,7 @@ export type OnReply = (reply: Reply) => void;
 export interface Bus {
   /** Number of partitions of a group; fixed for the life of the data directory or cluster. */
   partitions(group: GroupName): number;
-  /** Sends to a partition. `onReply` is called exactly once, never before `send` has returned. */
+  /** Sends to a partition. `onReply` is called exactly once; in one process it may be called before `send` returns. */
   send(group: GroupName, partition: number, message: Message, onReply: OnReply): void;
 }
 

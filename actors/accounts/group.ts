@@ -1,0 +1,169 @@
+// The accounts group: the ledger. Hosts the pure core (src/domain: decide, evolve) over one partition's memory and views,
+// and gives the runtime what it needs: timers, answers of creates, rows for the checkpoint.
+
+import { decide } from '../../src/domain/decide.ts';
+import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
+import type { AccountRecord } from '../../src/domain/account-event.ts';
+import { assert } from '../../src/domain/assert.ts';
+import { decodeRecord, encodeRecord } from '../../src/domain/event-codec.ts';
+import { evolve } from '../../src/domain/evolve.ts';
+import type { Policy } from '../../src/domain/policy.ts';
+import { renderObject } from '../../src/domain/render.ts';
+import type { Context } from '../../src/domain/state.ts';
+import type { Row, Views } from '../../wal/types.ts';
+import type {
+  Answered,
+  Decision,
+  Group,
+  OpenOptions,
+  Outcome,
+  PartitionLogic,
+  Tick,
+} from '../runtime/group.ts';
+import { CashOutWindow } from './cash-out-window.ts';
+import { Memory } from './memory.ts';
+import { answerQuery } from './queries.ts';
+import { openOf, openOfWallet } from './rows.ts';
+import { Timers } from './timers.ts';
+
+export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
+
+const QUERY_TYPES = {
+  GetTransaction: true,
+  ListTransactions: true,
+  GetBalances: true,
+  ListPayoutDestinations: true,
+  GetAccount: true,
+  GetTrialBalance: true,
+  GetWebhookObject: true,
+  GetWebhookEndpoint: true,
+  ListPending: true,
+  GetPending: true,
+  ListReconciliation: true,
+} as const satisfies Record<AccountQuery['type'], true>;
+
+export function accountsGroup(policy: Policy): AccountsGroup {
+  return {
+    name: 'accounts',
+    answerWaitMs: policy.providerAnswerWaitMs,
+    open: (_partition, views, options) => new AccountsPartition(policy, views, options),
+    isQuery: (message) => message.type in QUERY_TYPES,
+    encode: encodeRecord,
+    decode: decodeRecord,
+  };
+}
+
+class AccountsPartition implements PartitionLogic<AccountCommand, AccountQuery, AccountRecord> {
+  readonly #policy: Policy;
+  readonly #views: Views;
+  readonly #memory: Memory;
+  readonly #cashOuts = new CashOutWindow();
+  /** Null where the log is only followed. */
+  readonly #timers: Timers | null;
+
+  constructor(policy: Policy, views: Views, options: OpenOptions) {
+    this.#policy = policy;
+    this.#views = views;
+    this.#memory = new Memory(views, { sequence: options.sequence, writesRows: !options.timers });
+    this.#timers = options.timers ? new Timers() : null;
+    this.#timers?.loadFrom(views);
+  }
+
+  decide(command: AccountCommand, tick: Tick): Decision<AccountRecord> {
+    const { accountId } = command;
+    const isCashOut = command.type === 'CreatePayout' || command.type === 'CreateWithdrawal';
+    const context: Context = {
+      now: tick.now,
+      freshBody: tick.freshBody,
+      policy: this.#policy,
+      cashOutsInWindow: isCashOut ? this.#cashOuts.count(accountId, tick.now) : 0,
+      cashOutWindowFreesAt: isCashOut ? this.#cashOuts.freesAt(accountId, tick.now) : 0,
+    };
+    const decision = decide(this.#memory, command, context);
+    if (decision.countsAsCashOut) this.#cashOuts.add(accountId, tick.now);
+    return {
+      record: decision.record,
+      outcome: outcomeOf(decision.outcome),
+      answers: decision.record === null ? null : answeredBy(decision.record),
+    };
+  }
+
+  evolve(record: AccountRecord, sequence: number): void {
+    this.#memory.beginRecord(sequence);
+    evolve(this.#memory, record, sequence);
+    this.#timers?.follow(record);
+  }
+
+  query(query: AccountQuery, now: number): Answered {
+    return answerQuery(this.#memory, this.#views, query, now);
+  }
+
+  answer(transactionId: string, replayed: boolean): Answered | null {
+    const transaction = this.#memory.transaction(transactionId);
+    assert(transaction !== undefined, 'a transaction that is waited for exists');
+    if (transaction.answeredAt === null) return null;
+    const body = renderObject(transaction, transaction.answeredAt);
+    return { reply: { type: 'done', body, replayed }, sequence: transaction.sequence };
+  }
+
+  settleAnswer(transactionId: string): AccountCommand {
+    const transaction = this.#memory.transaction(transactionId);
+    assert(transaction !== undefined, 'a transaction that is waited for exists');
+    return {
+      type: 'FixAnswer',
+      accountId: transaction.accountId,
+      deadline: Number.MAX_SAFE_INTEGER,
+      transactionId,
+    };
+  }
+
+  nextDue(): number {
+    return this.#timers?.nextDue() ?? Infinity;
+  }
+
+  takeDue(now: number, limit: number): AccountCommand[] {
+    if (this.#timers === null) return [];
+    return this.#timers.takeDue(now, limit, (kind, accountId, id) => {
+      if (kind !== 'cooling') {
+        const transaction = this.#memory.transaction(id);
+        return transaction !== undefined && openOf(transaction)?.kind === kind;
+      }
+      const wallet = this.#memory.account(accountId)?.wallets.get(id);
+      return wallet !== undefined && openOfWallet(accountId, wallet) !== null;
+    });
+  }
+
+  takeRows(): Row[] {
+    return this.#memory.takeRows();
+  }
+
+  evict(sequence: number): void {
+    this.#memory.evict(sequence);
+  }
+}
+
+function outcomeOf(outcome: ReturnType<typeof decide>['outcome']): Outcome {
+  switch (outcome.type) {
+    case 'rejected':
+      return { type: 'reply', reply: { type: 'rejected', rejection: outcome.rejection } };
+    case 'done':
+      return { type: 'reply', reply: { type: 'done', body: outcome.body, replayed: false } };
+    case 'answer':
+      return { type: 'wait', key: outcome.transactionId, replayed: outcome.replayed };
+  }
+}
+
+/** The transaction whose create answer these events may have fixed. */
+function answeredBy(record: AccountRecord): string | null {
+  for (const event of record.events) {
+    switch (event.type) {
+      case 'SubmissionAccepted':
+      case 'AnswerFixed':
+      case 'TransactionSucceeded':
+      case 'TransactionFailed':
+        return event.id;
+      default:
+    }
+  }
+  return null;
+}

@@ -1,0 +1,219 @@
+// The state of one accounts partition: what changed since the checkpoint, and every account touched, in memory; the rest
+// is read from the views. This is the LedgerState that `decide` and `evolve` work on.
+//
+// Invariants: an object in memory is newer than or equal to its row; one that changed stays in memory until the views
+// have reached the sequence of its last change.
+
+import type { Account } from '../../src/domain/account.ts';
+import { bucketOf } from '../../src/domain/account-queries.ts';
+import type { IdempotencyEntry, LedgerState, ReconciliationItem } from '../../src/domain/state.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
+import type { Row, Views } from '../../wal/types.ts';
+import {
+  decodeAccount,
+  decodeIdempotency,
+  decodeReconciliation,
+  decodeTransaction,
+  encodeAccount,
+  encodeIdempotency,
+  encodeOpen,
+  encodeReconciliation,
+  encodeTransaction,
+  idempotencyKey,
+  indexKeys,
+  openOf,
+  openOfWallet,
+  SEPARATOR,
+} from './rows.ts';
+
+interface FreshKey {
+  readonly key: string;
+  readonly sequence: number;
+}
+
+export class Memory implements LedgerState {
+  readonly #views: Views;
+  readonly #accounts = new Map<string, Account>();
+  readonly #transactions = new Map<string, Transaction>();
+  readonly #idempotency = new Map<string, IdempotencyEntry>();
+  readonly #reconciliation = new Map<string, ReconciliationItem>();
+  readonly #dirtyAccounts = new Set<Account>();
+  readonly #dirtyTransactions = new Set<Transaction>();
+  /** With the sequence of the last change. */
+  readonly #dirtyReconciliation = new Map<ReconciliationItem, number>();
+  /** Idempotency keys not yet in the views, oldest first. */
+  #freshKeys: FreshKey[] = [];
+  /** For the follower that writes rows: the bucket under which a transaction's index rows lie now. */
+  readonly #indexedUnder = new Map<Transaction, string>();
+  readonly #knownBuckets = new Set<string>();
+  /** The transaction last read from its row: `decide` and `evolve` of one command ask for the same one. */
+  #lastRead: Transaction | undefined;
+  /** Sequence of the record being applied. */
+  #sequence: number;
+  /** True where rows are written, false where callers are served. */
+  readonly #writesRows: boolean;
+
+  constructor(views: Views, options: { sequence: number; writesRows: boolean }) {
+    this.#views = views;
+    this.#sequence = options.sequence;
+    this.#writesRows = options.writesRows;
+  }
+
+  /** Of the last record applied. */
+  get sequence(): number {
+    return this.#sequence;
+  }
+
+  beginRecord(sequence: number): void {
+    this.#sequence = sequence;
+  }
+
+  account(accountId: string): Account | undefined {
+    const inMemory = this.#accounts.get(accountId);
+    if (inMemory !== undefined) return inMemory;
+    const row = this.#views.get('account', accountId);
+    if (row === undefined) return undefined;
+    const account = decodeAccount(row);
+    this.#accounts.set(accountId, account);
+    return account;
+  }
+
+  transaction(id: string): Transaction | undefined {
+    const inMemory = this.#transactions.get(id);
+    if (inMemory !== undefined) return inMemory;
+    if (this.#lastRead?.id === id) return this.#lastRead;
+    const row = this.#views.get('transaction', id);
+    if (row === undefined) return undefined;
+    this.#lastRead = decodeTransaction(row);
+    return this.#lastRead;
+  }
+
+  idempotency(accountId: string, key: string): IdempotencyEntry | undefined {
+    const composite = idempotencyKey(accountId, key);
+    const fresh = this.#idempotency.get(composite);
+    if (fresh !== undefined) return fresh;
+    const row = this.#views.get('idempotency', composite);
+    return row === undefined ? undefined : decodeIdempotency(row);
+  }
+
+  reconciliation(id: string): ReconciliationItem | undefined {
+    const inMemory = this.#reconciliation.get(id);
+    if (inMemory !== undefined) return inMemory;
+    const row = this.#views.get('reconciliation', id);
+    return row === undefined ? undefined : decodeReconciliation(row);
+  }
+
+  putAccount(account: Account): void {
+    this.#accounts.set(account.id, account);
+    this.#dirtyAccounts.add(account);
+  }
+
+  putTransaction(transaction: Transaction): void {
+    this.#transactions.set(transaction.id, transaction);
+    this.#dirtyTransactions.add(transaction);
+  }
+
+  putIdempotency(accountId: string, key: string, entry: IdempotencyEntry): void {
+    const composite = idempotencyKey(accountId, key);
+    this.#idempotency.set(composite, entry);
+    this.#freshKeys.push({ key: composite, sequence: this.#sequence });
+  }
+
+  putReconciliation(item: ReconciliationItem): void {
+    this.#reconciliation.set(item.id, item);
+    this.#dirtyReconciliation.set(item, this.#sequence);
+  }
+
+  touchAccount(account: Account): void {
+    this.#dirtyAccounts.add(account);
+  }
+
+  touchTransaction(transaction: Transaction): void {
+    if (!this.#transactions.has(transaction.id)) {
+      // It came from its row: from here on memory is newer.
+      this.#transactions.set(transaction.id, transaction);
+      if (this.#writesRows) this.#indexedUnder.set(transaction, bucketOf(transaction));
+    }
+    this.#dirtyTransactions.add(transaction);
+  }
+
+  touchReconciliation(item: ReconciliationItem): void {
+    this.#reconciliation.set(item.id, item);
+    this.#dirtyReconciliation.set(item, this.#sequence);
+  }
+
+  /** Transactions not yet in the views as they are now. */
+  dirtyTransactions(): Iterable<Transaction> {
+    return this.#dirtyTransactions;
+  }
+
+  dirtyReconciliation(): Iterable<ReconciliationItem> {
+    return this.#dirtyReconciliation.keys();
+  }
+
+  isDirty(id: string): boolean {
+    return this.#transactions.has(id);
+  }
+
+  /** Rows of all that changed, for the follower that writes the views. */
+  takeRows(): Row[] {
+    const rows: Row[] = [];
+    for (const account of this.#dirtyAccounts) {
+      rows.push({ table: 'account', key: account.id, value: encodeAccount(account) });
+      for (const wallet of account.wallets.values()) {
+        const open = openOfWallet(account.id, wallet);
+        rows.push({ table: 'open', key: wallet.id, value: open === null ? null : encodeOpen(open) });
+      }
+    }
+    for (const transaction of this.#dirtyTransactions) this.#transactionRows(transaction, rows);
+    for (const item of this.#dirtyReconciliation.keys()) {
+      rows.push({ table: 'reconciliation', key: item.id, value: encodeReconciliation(item) });
+    }
+    for (const { key } of this.#freshKeys) {
+      rows.push({ table: 'idempotency', key, value: encodeIdempotency(this.#idempotency.get(key)!) });
+    }
+    return rows;
+  }
+
+  #transactionRows(transaction: Transaction, rows: Row[]): void {
+    rows.push({ table: 'transaction', key: transaction.id, value: encodeTransaction(transaction) });
+    const open = openOf(transaction);
+    const indexedUnder = this.#indexedUnder.get(transaction);
+    if (open !== null) rows.push({ table: 'open', key: transaction.id, value: encodeOpen(open) });
+    else if (indexedUnder !== undefined) rows.push({ table: 'open', key: transaction.id, value: null });
+    const bucket = bucketOf(transaction);
+    if (indexedUnder === bucket) return;
+    if (indexedUnder !== undefined) {
+      for (const key of indexKeys(transaction, indexedUnder)) rows.push({ table: 'index', key, value: null });
+    }
+    for (const key of indexKeys(transaction, bucket)) rows.push({ table: 'index', key, value: '' });
+    const known = transaction.accountId + SEPARATOR + bucket;
+    if (this.#knownBuckets.has(known)) return;
+    this.#knownBuckets.add(known);
+    rows.push({ table: 'bucket', key: known, value: '' });
+  }
+
+  /** The views have reached `sequence`. */
+  evict(sequence: number): void {
+    for (const account of this.#dirtyAccounts) {
+      if (account.sequence <= sequence) this.#dirtyAccounts.delete(account);
+    }
+    for (const transaction of this.#dirtyTransactions) {
+      if (transaction.sequence > sequence) continue;
+      this.#dirtyTransactions.delete(transaction);
+      this.#transactions.delete(transaction.id);
+      this.#indexedUnder.delete(transaction);
+    }
+    for (const [item, changedAt] of this.#dirtyReconciliation) {
+      if (changedAt > sequence) continue;
+      this.#dirtyReconciliation.delete(item);
+      this.#reconciliation.delete(item.id);
+    }
+    let keys = 0;
+    while (keys < this.#freshKeys.length && this.#freshKeys[keys]!.sequence <= sequence) {
+      this.#idempotency.delete(this.#freshKeys[keys++]!.key);
+    }
+    if (keys > 0) this.#freshKeys = this.#freshKeys.slice(keys);
+    this.#lastRead = undefined;
+  }
+}

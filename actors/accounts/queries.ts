@@ -1,0 +1,234 @@
+// Reads of one accounts partition: merchants' (with a key, checked here) and those of operators and other groups. Every answer
+// names the sequence it depends on, so that the runtime can hold it back until that is durable.
+
+import { authoriseQuery } from '../../src/domain/account-queries.ts';
+import type {
+  AccountQuery,
+  GetTransaction,
+  GetWebhookEndpoint,
+  GetWebhookObject,
+  ListPending,
+  ListReconciliation,
+  ListTransactions,
+  MerchantQuery,
+  PendingTransaction,
+} from '../../src/domain/account-command.ts';
+import type { Account } from '../../src/domain/account.ts';
+import { type ErrorCode, rejection } from '../../src/domain/error-code.ts';
+import { deriveId, isId } from '../../src/domain/id.ts';
+import {
+  renderAccount,
+  renderBalances,
+  renderDestinations,
+  renderDetail,
+  renderObject,
+  renderReconciliation,
+  renderTimeline,
+  renderTransaction,
+  renderTrialBalance,
+} from '../../src/domain/render.ts';
+import type { ReconciliationItem } from '../../src/domain/state.ts';
+import { formatTime } from '../../src/domain/time.ts';
+import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
+import type { Views } from '../../wal/types.ts';
+import type { Answered } from '../runtime/group.ts';
+import { listPage } from './listing.ts';
+import type { Memory } from './memory.ts';
+import { decodeOpen, decodeReconciliation } from './rows.ts';
+
+export function answerQuery(memory: Memory, views: Views, query: AccountQuery, now: number): Answered {
+  switch (query.type) {
+    case 'GetTransaction':
+    case 'ListTransactions':
+    case 'GetBalances':
+    case 'ListPayoutDestinations':
+      return answerMerchant(memory, views, query, now);
+    case 'GetAccount':
+      return ofAccount(memory, query.accountId, renderAccount);
+    case 'GetTrialBalance':
+      return ofAccount(memory, query.accountId, renderTrialBalance);
+    case 'GetWebhookObject':
+      return webhookObject(memory, query);
+    case 'GetWebhookEndpoint':
+      return webhookEndpoint(memory, query);
+    case 'ListPending':
+      return listPending(memory, views, query);
+    case 'GetPending': {
+      const transaction = memory.transaction(query.transactionId);
+      if (transaction === undefined || !isPending(transaction)) return refuse('transaction_not_found');
+      return done(JSON.stringify(pendingOf(transaction)), transaction.sequence);
+    }
+    case 'ListReconciliation':
+      return listReconciliation(memory, views, query);
+  }
+}
+
+function done(body: string, sequence: number): Answered {
+  return { reply: { type: 'done', body, replayed: false }, sequence };
+}
+
+function refuse(code: ErrorCode, param: string | null = null): Answered {
+  return { reply: { type: 'rejected', rejection: rejection(code, null, param) }, sequence: 0 };
+}
+
+// --- Merchants ---------------------------------------------------------------------------------------------------------
+
+function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now: number): Answered {
+  const access = authoriseQuery(memory, query, now);
+  if (access.type === 'refused')
+    return { reply: { type: 'rejected', rejection: access.rejection }, sequence: 0 };
+  const { account } = access;
+  switch (query.type) {
+    case 'GetTransaction':
+      return getTransaction(memory, account, query);
+    case 'ListTransactions':
+      return listTransactions(memory, views, account, query);
+    case 'GetBalances':
+      return done(renderBalances(account), account.sequence);
+    case 'ListPayoutDestinations':
+      return done(renderDestinations(account), account.sequence);
+  }
+}
+
+const NOT_FOUND = {
+  CHARGE: 'charge_not_found',
+  PAYOUT: 'payout_not_found',
+  DEPOSIT: 'deposit_not_found',
+  WITHDRAWAL: 'withdrawal_not_found',
+  REFUND: 'transaction_not_found',
+} as const satisfies Record<TransactionType, ErrorCode>;
+
+function getTransaction(memory: Memory, account: Account, query: GetTransaction): Answered {
+  const transaction = memory.transaction(query.id);
+  if (
+    transaction === undefined ||
+    transaction.accountId !== account.id ||
+    (query.kind !== null && transaction.type !== query.kind)
+  ) {
+    return refuse(query.kind === null ? 'transaction_not_found' : NOT_FOUND[query.kind]);
+  }
+  return done(renderView(transaction, query.view), transaction.sequence);
+}
+
+function renderView(transaction: Transaction, view: GetTransaction['view']): string {
+  switch (view) {
+    case 'object':
+      return renderObject(transaction, transaction.events.length - 1);
+    case 'timeline':
+      return renderTimeline(transaction);
+    case 'detail':
+      return renderDetail(transaction);
+  }
+}
+
+function listTransactions(memory: Memory, views: Views, account: Account, query: ListTransactions): Answered {
+  if (query.startingAfter !== null && !isCursor(memory, account, query.startingAfter)) {
+    return refuse('invalid_cursor', 'starting_after');
+  }
+  const page = listPage(memory, views, account.id, query.filter, query.startingAfter, query.limit);
+  const data = page.transactions.map((transaction) =>
+    query.view === 'object'
+      ? renderObject(transaction, transaction.events.length - 1)
+      : renderTransaction(transaction),
+  );
+  const nextCursor = page.hasMore ? page.transactions[page.transactions.length - 1]!.id : null;
+  const body = `{"object":"list","data":[${data.join(',')}],"has_more":${page.hasMore},"next_cursor":${JSON.stringify(nextCursor)}}`;
+  return done(body, page.sequence);
+}
+
+function isCursor(memory: Memory, account: Account, id: string): boolean {
+  const kinds = ['charge', 'payout', 'deposit', 'withdrawal', 'refund'] as const;
+  if (!kinds.some((kind) => isId(kind, id))) return false;
+  return memory.transaction(id)?.accountId === account.id;
+}
+
+// --- Operators and other groups ---------------------------------------------------------------------------------------
+
+function ofAccount(memory: Memory, accountId: string, render: (account: Account) => string): Answered {
+  const account = memory.account(accountId);
+  return account === undefined ? refuse('not_found') : done(render(account), account.sequence);
+}
+
+function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
+  const transaction = memory.transaction(query.transactionId);
+  const account = memory.account(query.accountId);
+  if (transaction === undefined || account === undefined) return refuse('transaction_not_found');
+  const index = transaction.events.findIndex((event) => event.status === query.status);
+  if (index === -1) return refuse('transaction_not_found');
+  const apps = [...account.apps.values()]
+    .filter((app) => app.removedAt === null && app.webhookUrl !== null)
+    .filter((app) => transaction.appId === null || app.id === transaction.appId)
+    .map(({ id, webhookUrl, signingSecretSealed }) => ({ id, webhookUrl, signingSecretSealed }));
+  const eventId = deriveId('event', transaction.id, index);
+  const at = formatTime(transaction.events[index]!.at);
+  const body = `{"event_id":"${eventId}","created_at":"${at}","object":${renderObject(transaction, index)},"apps":${JSON.stringify(apps)}}`;
+  return done(body, Math.max(transaction.sequence, account.sequence));
+}
+
+function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
+  const account = memory.account(query.accountId);
+  const app = account?.apps.get(query.appId);
+  if (account === undefined || app === undefined || app.removedAt !== null) return refuse('not_found');
+  const { id, webhookUrl, signingSecretSealed } = app;
+  return done(JSON.stringify({ id, webhookUrl, signingSecretSealed }), account.sequence);
+}
+
+function isPending(transaction: Transaction): boolean {
+  return !isFinal(transaction.status) && transaction.status !== 'INITIATED';
+}
+
+function pendingOf(transaction: Transaction): PendingTransaction {
+  return {
+    id: transaction.id,
+    accountId: transaction.accountId,
+    type: transaction.type,
+    amount: transaction.amount,
+    currency: transaction.currency,
+    country: transaction.country,
+    network: transaction.network,
+    msisdn: transaction.msisdn,
+    provider: transaction.provider,
+    reference: transaction.reference,
+    note: transaction.description ?? transaction.narration,
+    createdAt: createdAt(transaction),
+    expiresAt: transaction.expiresAt,
+    submitted: transaction.submitted,
+  };
+}
+
+/** In id order. What is in memory is merged in: it may be newer than its row, or have none. */
+function listPending(memory: Memory, views: Views, query: ListPending): Answered {
+  const after = query.afterId ?? '';
+  const found = new Map<string, Transaction>();
+  let sequence = 0;
+  for (const transaction of memory.dirtyTransactions()) {
+    if (transaction.sequence > sequence) sequence = transaction.sequence;
+    if (transaction.id > after && isPending(transaction)) found.set(transaction.id, transaction);
+  }
+  let stored = 0;
+  for (const { key, value } of views.range('open', { start: after === '' ? '' : after + '\x01', end: '~' })) {
+    if (decodeOpen(value).kind !== 'provider' || memory.isDirty(key)) continue;
+    const transaction = memory.transaction(key);
+    if (transaction !== undefined && isPending(transaction)) found.set(key, transaction);
+    if (++stored >= query.limit) break;
+  }
+  const data = [...found.values()]
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+    .slice(0, query.limit)
+    .map(pendingOf);
+  return done(JSON.stringify({ sequence: memory.sequence, data }), sequence);
+}
+
+function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {
+  const items = new Map<string, ReconciliationItem>();
+  for (const { key, value } of views.range('reconciliation', { start: '', end: '~' })) {
+    items.set(key, decodeReconciliation(value));
+  }
+  for (const item of memory.dirtyReconciliation()) items.set(item.id, item);
+  const data = [...items.values()]
+    .filter((item) => item.accountId === query.accountId && (!query.open || item.resolvedAt === null))
+    .sort((a, b) => b.raisedAt - a.raisedAt)
+    .slice(0, query.limit);
+  const body = `{"object":"list","data":[${data.map(renderReconciliation).join(',')}]}`;
+  return done(body, memory.sequence);
+}

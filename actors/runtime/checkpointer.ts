@@ -1,0 +1,104 @@
+// The checkpointer: a follower of the log that keeps the views. It reads durable batches, applies the same `evolve` as
+// the writer, and writes the rows that changed together with the position they reach, in one transaction. It runs in a
+// thread of its own (src/wiring/checkpoint-thread.ts), so that callers never wait for it; at start it is also the whole
+// of recovery: follow the log to its end, then serve from the views.
+//
+// Invariants: views never get ahead of the durable log; a partition's rows and position change in one transaction; views are
+// a function of the log alone and may be dropped at any time.
+
+import type { GroupName } from '../../src/bus/bus.ts';
+import type { Batch, Row, ViewPosition, Views } from '../../wal/types.ts';
+import type { Group, PartitionLogic } from './group.ts';
+
+export interface CheckpointStore {
+  position(group: string, partition: number): ViewPosition | null;
+  reader(group: string, partition: number): Views;
+  /** Resolves when durable. */
+  commit(group: string, partition: number, position: ViewPosition, rows: Row[]): Promise<void>;
+}
+
+export interface LogReader {
+  /** Batches with records above sequence `after`, checked. */
+  read(group: string, partition: number, after: number): Iterable<Batch>;
+}
+
+/** Records applied between two commits: bounds memory and the length of a transaction. */
+const RECORDS_PER_COMMIT = 20_000;
+
+type AnyGroup = Group<never, never, unknown>;
+
+interface Follower {
+  readonly group: AnyGroup;
+  readonly partition: number;
+  readonly logic: PartitionLogic<never, never, unknown>;
+  sequence: number;
+}
+
+export class Checkpointer {
+  readonly #groups: Map<string, AnyGroup>;
+  readonly #log: LogReader;
+  readonly #store: CheckpointStore;
+  readonly #followers = new Map<string, Follower>();
+
+  constructor(groups: readonly AnyGroup[], log: LogReader, store: CheckpointStore) {
+    this.#groups = new Map(groups.map((group) => [group.name, group]));
+    this.#log = log;
+    this.#store = store;
+  }
+
+  /** Brings the views of one partition up to `upTo`, a durable batch's last sequence. `onReached` is called after every
+   *  commit with the sequence reached. */
+  async advance(
+    group: GroupName,
+    partition: number,
+    upTo: number,
+    onReached: (sequence: number) => void,
+  ): Promise<void> {
+    const follower = this.#follower(group, partition);
+    while (follower.sequence < upTo) {
+      const position = this.#apply(follower, upTo);
+      await this.#store.commit(group, partition, position, follower.logic.takeRows());
+      follower.sequence = position.sequence;
+      follower.logic.evict(position.sequence);
+      onReached(position.sequence);
+    }
+  }
+
+  /** Forgets a partition that another node writes now. */
+  release(group: GroupName, partition: number): void {
+    this.#followers.delete(`${group}/${partition}`);
+  }
+
+  #follower(name: string, partition: number): Follower {
+    const key = `${name}/${partition}`;
+    const existing = this.#followers.get(key);
+    if (existing !== undefined) return existing;
+    const group = this.#groups.get(name);
+    if (group === undefined) throw new Error(`no group "${name}" to checkpoint`);
+    const sequence = this.#store.position(name, partition)?.sequence ?? 0;
+    const logic = group.open(partition, this.#store.reader(name, partition), { sequence, timers: false });
+    const follower = { group, partition, logic, sequence };
+    this.#followers.set(key, follower);
+    return follower;
+  }
+
+  #apply(follower: Follower, upTo: number): ViewPosition {
+    const { group, partition, logic } = follower;
+    let sequence = follower.sequence;
+    let last: Batch | null = null;
+    for (const batch of this.#log.read(group.name, partition, sequence)) {
+      for (let i = Math.max(0, sequence + 1 - batch.firstSequence); i < batch.records.length; i++) {
+        sequence = batch.firstSequence + i;
+        logic.evolve(group.decode(batch.records[i]!), sequence);
+      }
+      last = batch;
+      if (sequence >= upTo || sequence - follower.sequence >= RECORDS_PER_COMMIT) break;
+    }
+    if (last === null || sequence === follower.sequence) {
+      throw new Error(
+        `the log of ${group.name}/${partition} ends at ${sequence}, before its durable end ${upTo}`,
+      );
+    }
+    return { sequence, batch: last.batch, hash: last.hash };
+  }
+}

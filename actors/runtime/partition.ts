@@ -1,0 +1,260 @@
+// One partition of a group with a log: the single writer. A command is decided, its record applied in memory and
+// appended; when the record is durable its caller is answered and the feed gets it.
+//
+//   send ─▶ decide ─▶ evolve ─▶ append ─▶ (group commit) ─▶ committed ─▶ reply, waiters, feed
+//
+// Invariants:
+//   - Replies leave in log order and never before the log is durable up to what they tell, rejections and reads included:
+//     a caller is never told of a state that a crash could take back.
+//   - What is decided and not yet durable is bounded (LIMITS.mailboxMax): beyond it callers get `unavailable`, before
+//     anything is decided.
+//   - State in memory is never rolled back: when the log fails, the process ends and recovery decides.
+
+import type { OnReply, Reply } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { PartitionClock } from './fresh-id.ts';
+import type { Decision, Group, Outcome, PartitionLogic } from './group.ts';
+
+/** What a partition appends to; wal's PartitionLog is one. */
+export interface AppendLog {
+  /** Sequence of the appended record. */
+  append(line: string): number;
+  /** Sequence of the last appended record. */
+  readonly appended: number;
+  /** Sequence up to which the log is durable. */
+  readonly durable: number;
+}
+
+export interface PartitionObserver {
+  decided(group: string, commandType: string, outcome: Outcome['type'] | 'rejected' | 'unavailable'): void;
+}
+
+export interface PartitionOptions<Command, Query, Record> {
+  readonly group: Group<Command, Query, Record>;
+  readonly partition: number;
+  readonly logic: PartitionLogic<Command, Query, Record>;
+  readonly log: AppendLog;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Time of the last record in the log, 0 when empty. */
+  readonly lastRecordAt: number;
+  readonly observer: PartitionObserver;
+  /** Durable records, in order. */
+  readonly publish: (firstSequence: number, records: readonly Record[]) => void;
+}
+
+/** Decided, applied and appended; to be answered when the log is durable up to `sequence`. */
+interface Pending {
+  readonly sequence: number;
+  readonly outcome: Outcome;
+  readonly answers: string | null;
+  readonly onReply: OnReply;
+}
+
+interface Waiter {
+  readonly since: number;
+  readonly callers: { readonly replayed: boolean; readonly onReply: OnReply }[];
+}
+
+const UNAVAILABLE: Reply = { type: 'unavailable' };
+const ignoreReply: OnReply = () => {};
+
+export class Partition<Command extends { type: string; deadline: number }, Query, Record> {
+  readonly partition: number;
+  readonly logic: PartitionLogic<Command, Query, Record>;
+  readonly #group: Group<Command, Query, Record>;
+  readonly #log: AppendLog;
+  readonly #clock: PartitionClock;
+  readonly #observer: PartitionObserver;
+  readonly #publish: (firstSequence: number, records: readonly Record[]) => void;
+  /** Records appended and not yet durable, in order. */
+  #undurable: Record[] = [];
+  #pending: Pending[] = [];
+  #pendingHead = 0;
+  /** By key, oldest first. */
+  readonly #waiters = new Map<string, Waiter>();
+  #checkpointed: number;
+  #accepting = true;
+  #drained: (() => void) | null = null;
+
+  constructor(options: PartitionOptions<Command, Query, Record>) {
+    this.partition = options.partition;
+    this.logic = options.logic;
+    this.#group = options.group;
+    this.#log = options.log;
+    this.#clock = new PartitionClock(options.clock, options.lastRecordAt);
+    this.#observer = options.observer;
+    this.#publish = options.publish;
+    this.#checkpointed = options.log.appended;
+  }
+
+  /** Decided and not yet answered, in commands. */
+  get depth(): number {
+    return this.#pending.length - this.#pendingHead;
+  }
+
+  get waiting(): number {
+    return this.#waiters.size;
+  }
+
+  /** Records the views lag behind the log. */
+  get checkpointLag(): number {
+    return this.#log.appended - this.#checkpointed;
+  }
+
+  send(message: Command | Query, onReply: OnReply): void {
+    if (this.#group.isQuery(message as { type: string })) this.#query(message as Query, onReply);
+    else this.#command(message as Command, onReply);
+  }
+
+  #query(query: Query, onReply: OnReply): void {
+    if (!this.#accepting || this.depth >= LIMITS.mailboxMax) return onReply(UNAVAILABLE);
+    const answered = this.logic.query(query, this.#clock.now());
+    if (answered.sequence <= this.#log.durable) return onReply(answered.reply);
+    this.#pend(answered.sequence, { type: 'reply', reply: answered.reply }, null, onReply);
+  }
+
+  #command(command: Command, onReply: OnReply): void {
+    if (this.#isFull() || command.deadline < this.#clock.now()) {
+      this.#observer.decided(this.#group.name, command.type, 'unavailable');
+      return onReply(UNAVAILABLE);
+    }
+    const decision = this.logic.decide(command, this.#clock.tick());
+    this.#observer.decided(this.#group.name, command.type, outcomeName(decision.outcome));
+    this.#apply(decision, onReply);
+  }
+
+  #isFull(): boolean {
+    return (
+      !this.#accepting ||
+      this.depth >= LIMITS.mailboxMax ||
+      this.#waiters.size >= LIMITS.waitersMax ||
+      this.checkpointLag >= LIMITS.checkpointLagMax
+    );
+  }
+
+  #apply(decision: Decision<Record>, onReply: OnReply): void {
+    const { record, outcome, answers } = decision;
+    if (record !== null) {
+      const sequence = this.#log.append(this.#group.encode(record));
+      this.logic.evolve(record, sequence);
+      this.#undurable.push(record);
+    } else if (this.#log.appended === this.#log.durable && outcome.type === 'reply') {
+      return onReply(outcome.reply);
+    }
+    this.#pend(this.#log.appended, outcome, answers, onReply);
+    if (record === null && this.#log.appended === this.#log.durable) this.#answerPending();
+  }
+
+  /** `sequence` never exceeds what is appended, and grows along the queue except for reads, which may wait longer. */
+  #pend(sequence: number, outcome: Outcome, answers: string | null, onReply: OnReply): void {
+    this.#pending.push({ sequence, outcome, answers, onReply });
+  }
+
+  /** The log is durable up to the end of this batch. Called in batch order; `log.durable` already says so. */
+  committed(firstSequence: number, count: number): void {
+    // Callers first: a subscriber that answers at once would make them wait for its records too.
+    this.#answerPending();
+    if (count > 0) {
+      const records = this.#undurable.length === count ? this.#undurable : this.#undurable.slice(0, count);
+      this.#undurable = records === this.#undurable ? [] : this.#undurable.slice(count);
+      this.#publish(firstSequence, records);
+    }
+  }
+
+  #answerPending(): void {
+    const durable = this.#log.durable;
+    while (this.#pendingHead < this.#pending.length) {
+      const pending = this.#pending[this.#pendingHead]!;
+      if (pending.sequence > durable) break;
+      this.#pendingHead++;
+      this.#settle(pending);
+    }
+    if (this.#pendingHead === this.#pending.length) {
+      this.#pending = [];
+      this.#pendingHead = 0;
+      this.#drained?.();
+    } else if (this.#pendingHead > 4096) {
+      this.#pending = this.#pending.slice(this.#pendingHead);
+      this.#pendingHead = 0;
+    }
+  }
+
+  #settle(pending: Pending): void {
+    const { outcome, answers, onReply } = pending;
+    if (outcome.type === 'reply') onReply(outcome.reply);
+    else this.#answerOrWait(outcome.key, outcome.replayed, onReply);
+    if (answers !== null) this.#wake(answers);
+  }
+
+  #answerOrWait(key: string, replayed: boolean, onReply: OnReply): void {
+    const answered = this.logic.answer(key, replayed);
+    if (answered === null) {
+      const waiter = this.#waiters.get(key);
+      if (waiter === undefined) {
+        this.#waiters.set(key, { since: this.#clock.now(), callers: [{ replayed, onReply }] });
+      } else {
+        waiter.callers.push({ replayed, onReply });
+      }
+    } else if (answered.sequence <= this.#log.durable) {
+      onReply(answered.reply);
+    } else {
+      this.#pend(this.#log.appended, { type: 'wait', key, replayed }, null, onReply);
+    }
+  }
+
+  #wake(key: string): void {
+    const waiter = this.#waiters.get(key);
+    if (waiter === undefined) return;
+    this.#waiters.delete(key);
+    for (const caller of waiter.callers) this.#answerOrWait(key, caller.replayed, caller.onReply);
+  }
+
+  /** Raises what fell due: the logic's timers, and callers who have waited long enough for an answer. */
+  tick(): void {
+    if (!this.#accepting) return;
+    const now = this.#clock.now();
+    if (this.logic.nextDue() <= now) {
+      for (const command of this.logic.takeDue(now, LIMITS.timersPerTickMax))
+        this.#command(command, ignoreReply);
+    }
+    for (const [key, waiter] of this.#waiters) {
+      if (waiter.since + this.#group.answerWaitMs > now) break;
+      this.#command(this.logic.settleAnswer(key), ignoreReply);
+      if (this.#waiters.get(key) === waiter) {
+        // Goes to the back of the line, so that an answer still in the log's hands is not asked for at every tick.
+        this.#waiters.delete(key);
+        this.#waiters.set(key, { since: now, callers: waiter.callers });
+      }
+    }
+  }
+
+  /** The views have reached `sequence`. */
+  checkpointed(sequence: number): void {
+    this.#checkpointed = sequence;
+    this.logic.evict(sequence);
+  }
+
+  setCheckpointed(sequence: number): void {
+    this.#checkpointed = sequence;
+  }
+
+  /** Takes nothing more; resolves when everything decided is durable and answered. Callers who still wait for a rail
+   *  get `unknown`: they are told nothing. */
+  async drain(): Promise<void> {
+    this.#accepting = false;
+    if (this.depth > 0) {
+      await new Promise<void>((resolve) => {
+        this.#drained = resolve;
+      });
+    }
+    for (const waiter of this.#waiters.values()) {
+      for (const caller of waiter.callers) caller.onReply({ type: 'unknown' });
+    }
+    this.#waiters.clear();
+  }
+}
+
+function outcomeName(outcome: Outcome): 'reply' | 'wait' | 'rejected' {
+  return outcome.type === 'reply' && outcome.reply.type === 'rejected' ? 'rejected' : outcome.type;
+}

@@ -1,0 +1,44 @@
+// Ownership: which process is the one writer of a partition, and under which epoch. One process owns everything
+// (local-ownership.ts); in the cluster leases in NATS decide (src/nats/lease-ownership.ts).
+//
+// Invariants: an epoch of a partition is given to one process once, and each is higher than the one before. `holds` may
+// turn false at any moment and is asked again before anything is said in the owner's name; that it was true proves
+// nothing about the log, which is fenced by the epoch.
+
+import type { GroupName } from './bus.ts';
+
+/** Where commands to a partition go. */
+export interface Route {
+  readonly node: string;
+  readonly epoch: number;
+}
+
+export interface Routes {
+  /** Null: nobody owns it now. */
+  route(group: GroupName, partition: number): Route | null;
+  /** Called after each change. */
+  onChange(listener: (group: GroupName, partition: number) => void): void;
+}
+
+/** What ownership drives: the part of a process that can serve partitions. */
+export interface PartitionHost {
+  /** Brings the local copy of the log close to its end without owning it, so that `acquire` is short. */
+  prepare(group: GroupName, partition: number): Promise<void>;
+  /** Reads the log to its end, opens it under `epoch`, and serves. Rejects when another writer got in between. */
+  acquire(group: GroupName, partition: number, epoch: number): Promise<void>;
+  /** Planned: stops taking, finishes and flushes what it took. Then another may acquire it. */
+  release(group: GroupName, partition: number): Promise<void>;
+  /** It is no longer ours: stop at once and say nothing more in its name. */
+  lose(group: GroupName, partition: number): Promise<void>;
+}
+
+export interface Ownership {
+  /** Starts to acquire partitions; resolves when the first round is through. */
+  start(): Promise<void>;
+  /** True only while nobody else can have been given the partition. */
+  holds(group: GroupName, partition: number): boolean;
+  /** Hands everything over; resolves when nothing is held. */
+  drain(): Promise<void>;
+  /** Ends at once, holding or not. */
+  close(): Promise<void>;
+}
