@@ -35,13 +35,33 @@ export const LIMITS = {
   // Feed
   /** Decoded batches kept in memory for a subscriber that keeps up; a slower one reads the log. */
   feedTailBatchesMax: 64,
+
+  // Configuration
+  /** Partitions of a group: each has a mailbox, timers and, in the cluster, a stream of its own. */
+  partitionsMax: 1_024,
+  /** Cash-out requests of one account in a minute that can be allowed at all: their times are kept in memory. */
+  cashOutPerMinuteMax: 100_000,
+  /** Waits between the attempts of a webhook delivery; each attempt is kept with the delivery. */
+  webhookRetriesMax: 15,
+
+  // Operators
+  /** Entries of one page of the operator API; as the merchant's lists. */
+  operatorPageMax: 100,
+  operatorPageDefault: 25,
+  /** Accounts that were registered and not opened that are looked at in one round. */
+  unopenedAccountsPerRoundMax: 100,
+  /** Log lines waiting for stdout; beyond it lines are dropped, and counted, rather than memory used. */
+  logBufferBytesMax: 8 * 1024 * 1024,
 } as const;
 
 export function assertLimits(): void {
   const holds = (condition: boolean, what: string): void => {
     if (!condition) throw new Error(`limits: ${what}`);
   };
-  holds(LIMITS.batchRecordsMax <= LIMITS.logWritesOutstandingMax, 'a batch fits what LMDB may have outstanding');
+  holds(
+    LIMITS.batchRecordsMax <= LIMITS.logWritesOutstandingMax,
+    'a batch fits what LMDB may have outstanding',
+  );
   holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');

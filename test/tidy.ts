@@ -37,6 +37,7 @@ const importRules: readonly ImportRule[] = [
   { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts'] },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
   { from: 'src/config/**', to: ['src/domain/**', 'src/limits.ts', 'src/config/**', 'src/config.ts'] },
+  { from: 'src/secrets.ts', to: ['src/config/**', 'src/limits.ts'] },
   { from: 'src/nats/**', to: ['src/nats/**', 'src/domain/**', 'src/limits.ts', 'src/observability/**'] },
   {
     from: 'src/bus/**',
@@ -50,6 +51,7 @@ const importRules: readonly ImportRule[] = [
     from: 'src/operator/**',
     to: [
       'src/operator/**',
+      'src/secrets.ts',
       'src/http/**',
       'src/domain/**',
       'src/bus/**',

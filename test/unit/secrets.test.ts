@@ -1,0 +1,92 @@
+// What is sealed comes back under the same key and purpose and no other way; what the service makes for itself is kept.
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import { parseMasterKey } from '../../src/config/master-key.ts';
+import {
+  CannotOpen,
+  createSecrets,
+  loadMasterKey,
+  loadOperatorToken,
+  makeSigningSecret,
+} from '../../src/secrets.ts';
+
+const secrets = createSecrets(Buffer.alloc(32, 1));
+
+t.test('what is sealed is opened again, and looks different every time', async (t) => {
+  t.doesNotThrow(() => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        const sealed = secrets.seal('signing-secret', text);
+        return (
+          secrets.open('signing-secret', sealed) === text && sealed !== secrets.seal('signing-secret', text)
+        );
+      }),
+    );
+  });
+});
+
+t.test('a changed character anywhere is found', async (t) => {
+  const sealed = secrets.seal('signing-secret', makeSigningSecret());
+  // The last character of base64url may hold bits that decode to nothing.
+  for (let i = 0; i < sealed.length - 1; i++) {
+    const other = sealed.charAt(i) === 'A' ? 'B' : 'A';
+    const changed = sealed.slice(0, i) + other + sealed.slice(i + 1);
+    t.throws(() => secrets.open('signing-secret', changed), CannotOpen, `character ${i}`);
+  }
+  for (const wrong of ['', 'v1.', 'v1.AAAA', sealed.slice(0, -8), `${sealed}AAAA`]) {
+    t.throws(() => secrets.open('signing-secret', wrong), CannotOpen);
+  }
+});
+
+t.test('neither another key nor another purpose opens it', async (t) => {
+  const sealed = secrets.seal('signing-secret', 'whsec_x');
+  t.throws(() => createSecrets(Buffer.alloc(32, 2)).open('signing-secret', sealed), /another MASTER_KEY/);
+  t.throws(() => secrets.open('callback-token', sealed), CannotOpen);
+  t.notSame(secrets.subkey('callback-token'), secrets.subkey('signing-secret'));
+});
+
+t.test('signing secrets are long and never the same', async (t) => {
+  t.match(makeSigningSecret(), /^whsec_[\w-]{43}$/);
+  t.not(makeSigningSecret(), makeSigningSecret());
+});
+
+t.test('a master key is 32 bytes in hex or base64', async (t) => {
+  const key = Buffer.alloc(32, 0xfb);
+  for (const form of [key.toString('hex'), key.toString('base64'), key.toString('base64url')]) {
+    t.strictSame(parseMasterKey(form), key, form);
+  }
+  for (const wrong of ['', 'secret', 'ab'.repeat(31), 'ab'.repeat(33), 'é'.repeat(43)]) {
+    t.equal(parseMasterKey(wrong), undefined, wrong);
+  }
+});
+
+t.test('a master key and an operator token are made once and kept for the owner alone', async (t) => {
+  const dataDir = join(t.testdir(), 'new', 'data');
+  const key = loadMasterKey(dataDir, null);
+  const token = loadOperatorToken(dataDir, null);
+  t.equal(key.length, 32);
+  t.match(token, /^op_[\w-]{43}$/);
+  t.strictSame(loadMasterKey(dataDir, null), key);
+  t.equal(loadOperatorToken(dataDir, null), token);
+  t.strictSame(readdirSync(dataDir), ['master.key', 'operator.token'], 'and nothing else is left behind');
+  for (const file of readdirSync(dataDir)) t.equal(statSync(join(dataDir, file)).mode & 0o777, 0o600, file);
+});
+
+t.test('what is configured wins, and makes no file', async (t) => {
+  const dataDir = join(t.testdir(), 'data');
+  const key = Buffer.alloc(32, 7);
+  t.equal(loadMasterKey(dataDir, key), key);
+  t.equal(loadOperatorToken(dataDir, 'given-by-operator'), 'given-by-operator');
+  t.throws(() => readFileSync(join(dataDir, 'master.key')), { code: 'ENOENT' });
+});
+
+t.test('a damaged file is named, not replaced', async (t) => {
+  const dataDir = join(t.testdir(), 'data');
+  mkdirSync(dataDir);
+  for (const file of ['master.key', 'operator.token']) writeFileSync(join(dataDir, file), 'short\n');
+  t.throws(() => loadMasterKey(dataDir, null), /master\.key does not hold 32 bytes/);
+  t.throws(() => loadOperatorToken(dataDir, null), /operator\.token holds no token/);
+  t.equal(readFileSync(join(dataDir, 'master.key'), 'utf8'), 'short\n');
+});
