@@ -52,6 +52,54 @@ export const LIMITS = {
   unopenedAccountsPerRoundMax: 100,
   /** Log lines waiting for stdout; beyond it lines are dropped, and counted, rather than memory used. */
   logBufferBytesMax: 8 * 1024 * 1024,
+
+  // NATS
+  /** Requests one caller has under way over the bus: a front's open requests, and room for its other users. */
+  busRequestsOpenMax: 32_768,
+  /** Characters of one bus message before the turn's rest goes into the next: at most 3 bytes each, under 1 MiB. */
+  busMessageCharactersMax: 192 * 1024,
+  /** Recent bus messages whose contents are remembered, so that "no responders" can be put to their requests. */
+  busMessagesRemembered: 4_096,
+  /** Silence after which a repeatable request is sent again, although its owner still seems to be there. Above any
+   *  wait for a rail's answer, or every slow rail would double the load. */
+  busSilenceMs: 5_000,
+  /** Pause before a request that nobody decided is sent again. */
+  busRetryMs: 50,
+  /** Resolution of deadlines and resends. */
+  busTickMs: 25,
+  /** Slots of the wheel: busTickMs × this covers the command deadline. */
+  busWheelSlots: 1_024,
+  /** Requests whose older attempts an owner refuses, each kept until its deadline. */
+  busRefusedMax: 65_536,
+  /** Pause between two attempts to reach a NATS server. */
+  natsReconnectMs: 250,
+  /** A server that answers no ping for two of these is left for another. */
+  natsPingMs: 2_000,
+  natsConnectMs: 5_000,
+  /** How long a publish waits for JetStream's acknowledgement before it is asked after and sent again. */
+  streamAckMs: 1_000,
+  /** How long a batch is tried before its writer gives up: above an election among nats-servers (4 to 9 s). */
+  streamPublishMs: 20_000,
+  /** Window in which JetStream recognises a batch sent twice. */
+  streamDuplicateWindowMs: 120_000,
+  /** Batches that REPLICATION=async may have on their way: what a crash of this machine can lose. */
+  streamAsyncOutstandingMax: 32,
+  /** Messages before the one wanted that a reader in the middle of a stream looks at, to tell a replaced writer's
+   *  leftovers from the log; such a writer leaves at most streamAsyncOutstandingMax. */
+  streamWarmUpMessages: 64,
+  /** Messages asked for at once from a stream, and the bytes after which the server stops earlier. */
+  streamReadMessages: 256,
+  streamReadBytesMax: 4 * 1024 * 1024,
+  /** A stream read that is silent for two of these is begun anew. */
+  streamHeartbeatMs: 500,
+  /** How long one read request stands at the server before it is renewed. */
+  streamReadExpiresMs: 5_000,
+  /** A node whose session was not seen renewed for this long, by the observer's own clock, may be replaced. */
+  leaseMs: 2_500,
+  /** How often a node renews its session. */
+  leaseRenewMs: 500,
+  /** What a node takes off its lease for clocks that run at different rates. */
+  leaseMarginMs: 250,
 } as const;
 
 export function assertLimits(): void {
@@ -65,4 +113,7 @@ export function assertLimits(): void {
   holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
+  holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
+  holds((LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024, 'a bus message fits one NATS message');
+  holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
 }
