@@ -11,6 +11,13 @@ export const LIMITS = {
   commandDeadlineMs: 15_000,
   /** Requests a front has open at once before it answers 503: 4 KiB each at most keeps memory bounded. */
   frontRequestsOpenMax: 20_000,
+  /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
+   *  connection is closed with the rest unread. */
+  bodyDrainBytesMax: 1024 * 1024,
+  /** How often open requests are looked at for their deadline. */
+  frontSweepMs: 250,
+  /** Characters of a caller's field name that an error repeats. */
+  echoedNameMax: 128,
 
   // Actors
   /** Commands of one partition decided but not yet durable, before it answers `unavailable`. */
@@ -100,6 +107,59 @@ export const LIMITS = {
   leaseRenewMs: 500,
   /** What a node takes off its lease for clocks that run at different rates. */
   leaseMarginMs: 250,
+
+  // Webhooks
+  /** Longest webhook URL, characters. */
+  webhookUrlLengthMax: 2_048,
+  /** A delivery attempt from its first DNS question to the last byte of the answer, ms. Specification part 6. */
+  webhookAttemptMs: 10_000,
+  /** Characters of an answer kept. Specification part 6. */
+  webhookExcerptLengthMax: 2_000,
+  /** Bytes of an answer read before the connection is dropped: its status has been seen by then. */
+  webhookAnswerBytesMax: 64 * 1024,
+  /** Idle connections kept for the next delivery, all endpoints; beyond it a connection is used once. */
+  webhookIdleSocketsMax: 4_096,
+  /** How long one stays idle, ms: below the 60 s of common load balancers, which then drop it. */
+  webhookIdleSocketMs: 15_000,
+  /** DNS: one question's wait, ms, and how often it is asked. Two rounds fit the attempt. */
+  webhookDnsMs: 2_000,
+  webhookDnsTries: 2,
+  /** Attempts in flight to one healthy endpoint; to a failing one: 1. */
+  webhookEndpointInFlightMax: 8,
+  /** First attempts to healthy endpoints in flight, all endpoints. One open longer than `webhookSlowMs` counts as slow. */
+  webhookFirstInFlightMax: 1_024,
+  /** Retries, replays and attempts to failing endpoints in flight, all endpoints. */
+  webhookRetryInFlightMax: 1_024,
+  /** Slow attempts that no longer take the room of first attempts: with the two above the bound on sockets. */
+  webhookSlowInFlightMax: 4_096,
+  /** An attempt open this long, ms, makes way for other endpoints. */
+  webhookSlowMs: 1_000,
+  /** Pause between retries to a failing endpoint, ms: grows from the first to the second. */
+  webhookPauseMs: 1_000,
+  webhookPauseMsMax: 15_000,
+  /** Endpoints whose recent health is remembered; the idle ones are forgotten first. */
+  webhookEndpointsKnownMax: 100_000,
+  /** Retries one partition hands out in a second: after an outage of ours the overdue ones are spread, not fired. */
+  webhookRetriesPerSecondMax: 500,
+  /** Deliveries of one log record; an event for more apps than this is a record of its own. */
+  webhookDeliveriesPerRecordMax: 500,
+  /** Bodies of one log record, bytes: escaped into JSON it stays below batchBytesMax. */
+  webhookRecordBytesMax: 256 * 1024,
+  /** Objects asked for at once while one batch of the feed is read. */
+  webhookObjectQueriesMax: 512,
+  /** Records of the feed read without anything to deliver before the cursor is logged. */
+  webhookCursorLagMax: 10_000,
+  /** Deliveries waiting for their attempt or in it, one process: beyond it the feed waits. 100 bytes each. */
+  webhookQueuedMax: 2_000_000,
+  /** Attempts kept with one delivery, the newest: 8 of its schedule and those of replays. */
+  webhookAttemptsKeptMax: 32,
+  /** Deliveries replayed by one message. */
+  webhookReplaysPerMessageMax: 500,
+  /** Old deliveries removed by one record, and rows looked at for them or for one page of a list. */
+  webhookRemovalsPerRecordMax: 500,
+  webhookRowsScannedMax: 5_000,
+  /** How often old deliveries are looked for, ms. */
+  webhookRetentionEveryMs: 3_600_000,
 } as const;
 
 export function assertLimits(): void {
@@ -114,6 +174,15 @@ export function assertLimits(): void {
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
-  holds((LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024, 'a bus message fits one NATS message');
+  holds(
+    (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024,
+    'a bus message fits one NATS message',
+  );
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
+  holds(
+    LIMITS.webhookDnsMs * LIMITS.webhookDnsTries < LIMITS.webhookAttemptMs,
+    'a name can be resolved within an attempt',
+  );
+  holds(LIMITS.webhookRecordBytesMax * 2 < LIMITS.batchBytesMax, 'a record of deliveries fits a batch');
+  holds(LIMITS.bodyBytesMax < LIMITS.webhookRecordBytesMax, 'a delivery fits a record');
 }

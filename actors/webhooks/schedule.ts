@@ -1,0 +1,17 @@
+// When a failed delivery is tried again: a list of waits, each ±10 %. Pure: the random part comes from outside and what
+// is decided with it is logged.
+
+/** Specification part 6: after attempt 1, 2, … 7; then it is dead-lettered. */
+export const DEFAULT_RETRY_SECONDS: readonly number[] = [30, 120, 600, 1_800, 7_200, 21_600, 57_600];
+
+const JITTER = 0.1;
+
+/**
+ * Milliseconds to wait after the attempt that made it `made` attempts (1, 2, …); null: no attempt is left.
+ * `random` is at least 0 and below 1.
+ */
+export function retryDelayMs(retrySeconds: readonly number[], made: number, random: number): number | null {
+  const seconds = retrySeconds[made - 1];
+  if (seconds === undefined) return null;
+  return Math.round(seconds * 1000 * (1 - JITTER + 2 * JITTER * random));
+}

@@ -1,0 +1,354 @@
+// One attempt: a signed POST to the merchant's endpoint and what came of it.
+//
+// Invariants: an attempt ends within LIMITS.webhookAttemptMs, whatever DNS, TCP, TLS or a dripping answer do, and never
+// throws for what the outside does; it goes only where the guard lets it, checked for the URL and again for every
+// address a connection may use, and the connection is made to the addresses that were checked; redirects are not
+// followed; of the answer only its status and its first characters are kept.
+//
+// node:https and not undici: undici 7 cannot be stopped while it connects.
+
+import type { LookupAddress } from 'node:dns';
+import { Resolver, lookup as systemLookup } from 'node:dns/promises';
+import http from 'node:http';
+import https from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { callbackify } from 'node:util';
+import { LIMITS } from '../../src/limits.ts';
+import { signatureOf } from './signature.ts';
+import { addressProblem, checkWebhookUrl } from './url-guard.ts';
+import type { GuardOptions } from './url-guard.ts';
+
+export interface SendRequest {
+  readonly url: string;
+  readonly eventId: string;
+  readonly eventType: string;
+  /** Sent byte for byte, and signed. */
+  readonly body: string;
+  /** With its `whsec_` prefix. */
+  readonly signingSecret: string;
+}
+
+/** Why an attempt failed. `http_status`: the answer was complete and in time, but not 2xx. */
+export const ERROR_CLASSES = [
+  'http_status',
+  'timeout',
+  'dns',
+  'url_refused',
+  'connect',
+  'tls',
+  'connection_reset',
+  'invalid_response',
+  'secret_unreadable',
+] as const;
+export type ErrorClass = (typeof ERROR_CLASSES)[number];
+
+export interface SendResult {
+  /** Null: delivered. */
+  readonly error: ErrorClass | null;
+  /** Null: no HTTP answer came. */
+  readonly statusCode: number | null;
+  readonly durationMs: number;
+  /** First characters of the answer; where there was none, what went wrong. Null: nothing to say. */
+  readonly excerpt: string | null;
+}
+
+/** Addresses of a name, IPv4 first. Rejects when there are none. */
+export type Resolve = (hostname: string) => Promise<LookupAddress[]>;
+
+export interface SenderOptions {
+  readonly guard: GuardOptions;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Certificate authorities in PEM instead of the system's; undefined: the system's. */
+  readonly ca?: string | undefined;
+  /** How names are resolved; undefined: DNS, or the whole of the system's ways when private addresses are allowed. */
+  readonly resolve?: Resolve | undefined;
+  /** Undefined: LIMITS.webhookAttemptMs. Tests shorten it. */
+  readonly attemptMs?: number | undefined;
+}
+
+class RefusedAddress extends Error {
+  override readonly name = 'RefusedAddress';
+}
+class DnsFailure extends Error {
+  override readonly name = 'DnsFailure';
+}
+
+type Agents = Record<'http:' | 'https:', { readonly kept: http.Agent; readonly once: http.Agent }>;
+
+export class Sender {
+  readonly #options: SenderOptions;
+  readonly #agents: Agents;
+  readonly #lookup: LookupFunction;
+  #inFlight = 0;
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+    const kept = {
+      keepAlive: true,
+      maxFreeSockets: LIMITS.webhookEndpointInFlightMax,
+      timeout: LIMITS.webhookIdleSocketMs,
+    };
+    const tls = {
+      rejectUnauthorized: true,
+      minVersion: 'TLSv1.2',
+      ...(options.ca === undefined ? {} : { ca: options.ca }),
+    } as const;
+    this.#agents = {
+      'http:': { kept: new http.Agent(kept), once: new http.Agent({ keepAlive: false }) },
+      'https:': {
+        kept: new https.Agent({ ...kept, ...tls }),
+        once: new https.Agent({ keepAlive: false, ...tls }),
+      },
+    };
+    const resolve = options.resolve ?? (options.guard.allowPrivate ? resolveBySystem : resolveByDns());
+    this.#lookup = guardedLookup(resolve, options.guard);
+  }
+
+  async send(request: SendRequest): Promise<SendResult> {
+    const problem = checkWebhookUrl(request.url, this.#options.guard);
+    if (problem !== null) {
+      return { error: 'url_refused', statusCode: null, durationMs: 0, excerpt: `The URL ${problem}.` };
+    }
+    this.#inFlight++;
+    try {
+      return await new Promise<SendResult>((settle) => {
+        const attempt = new Attempt(
+          this.#outgoing(request),
+          this.#options.attemptMs ?? LIMITS.webhookAttemptMs,
+          settle,
+        );
+        attempt.start(this.#mayKeep(request.url));
+      });
+    } finally {
+      this.#inFlight--;
+    }
+  }
+
+  #outgoing({ url, body, eventId, eventType, signingSecret }: SendRequest): Outgoing {
+    const target = new URL(url);
+    const bytes = Buffer.from(body, 'utf8');
+    const unixSeconds = Math.floor(this.#options.clock() / 1000);
+    const isHttps = target.protocol === 'https:';
+    return {
+      client: isHttps ? https : http,
+      agents: this.#agents[isHttps ? 'https:' : 'http:'],
+      body: bytes,
+      options: {
+        protocol: target.protocol,
+        // The brackets of an IPv6 literal are the URL's, not the address's.
+        host: target.hostname.replace(/^\[(.*)\]$/, '$1'),
+        port: target.port === '' ? undefined : Number(target.port),
+        path: target.pathname + target.search,
+        method: 'POST',
+        lookup: this.#lookup,
+        headers: {
+          'Content-Type': 'application/json',
+          'Content-Length': bytes.length,
+          'User-Agent': 'Service-Webhooks/1.0',
+          'Service-Signature': signatureOf(signingSecret, unixSeconds, bytes),
+          'Service-Event-Id': eventId,
+          'Service-Event-Type': eventType,
+        },
+      },
+    };
+  }
+
+  /** The connection may be kept for the next delivery. */
+  #mayKeep(url: string): boolean {
+    const { kept } = this.#agents[url.startsWith('https:') ? 'https:' : 'http:'];
+    return socketsOf(kept) - this.#inFlight < LIMITS.webhookIdleSocketsMax;
+  }
+
+  /** Drops every connection. */
+  close(): void {
+    for (const { kept, once } of Object.values(this.#agents)) {
+      kept.destroy();
+      once.destroy();
+    }
+  }
+}
+
+/** Open sockets, used and idle: undocumented in the types, kept by node for `maxTotalSockets`. */
+function socketsOf(agent: http.Agent): number {
+  return (agent as unknown as { totalSocketCount: number }).totalSocketCount;
+}
+
+interface Outgoing {
+  readonly client: typeof http | typeof https;
+  readonly agents: { readonly kept: http.Agent; readonly once: http.Agent };
+  readonly options: https.RequestOptions;
+  readonly body: Buffer;
+}
+
+class Attempt {
+  readonly #outgoing: Outgoing;
+  readonly #settle: (result: SendResult) => void;
+  readonly #startedAt = performance.now();
+  readonly #deadline: NodeJS.Timeout;
+  #settled = false;
+  #request: http.ClientRequest | null = null;
+  #statusCode: number | null = null;
+  #phase: 'connect' | 'tls' | 'answer' = 'connect';
+  #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(outgoing: Outgoing, attemptMs: number, settle: (result: SendResult) => void) {
+    this.#outgoing = outgoing;
+    this.#settle = settle;
+    this.#deadline = setTimeout(
+      () => this.#end('timeout', `No complete answer within ${attemptMs} ms.`),
+      attemptMs,
+    );
+  }
+
+  start(keep: boolean): void {
+    const { client, agents, options, body } = this.#outgoing;
+    this.#phase = 'connect';
+    const request = client.request({ ...options, agent: keep ? agents.kept : agents.once });
+    this.#request = request;
+    request.on('socket', (socket) => {
+      if (request.reusedSocket) {
+        this.#phase = 'answer';
+        return;
+      }
+      const isHttps = options.protocol === 'https:';
+      socket.once('connect', () => {
+        this.#phase = isHttps ? 'tls' : 'answer';
+      });
+      socket.once('secureConnect', () => {
+        this.#phase = 'answer';
+      });
+    });
+    request.on('response', (response) => this.#read(response));
+    // 101 is never asked for: an answer all the same, and a connection nobody will use.
+    request.on('upgrade', (response) => {
+      this.#statusCode = response.statusCode ?? null;
+      this.#end('invalid_response', 'The answer switches protocols.');
+    });
+    request.on('error', (error) => this.#failed(request, error));
+    request.on('close', () => {
+      if (this.#request === request) this.#end('connection_reset', 'The connection was closed.');
+    });
+    request.end(body);
+  }
+
+  #read(response: http.IncomingMessage): void {
+    this.#statusCode = response.statusCode ?? null;
+    response.on('data', (chunk: Buffer) => {
+      this.#bytes += chunk.length;
+      if (this.#bytes <= EXCERPT_BYTES_MAX + chunk.length) this.#chunks.push(chunk);
+      if (this.#bytes > LIMITS.webhookAnswerBytesMax) this.#answered();
+    });
+    response.on('end', () => {
+      if (response.complete) this.#answered();
+    });
+    response.on('error', (error) => this.#end('connection_reset', error.message));
+  }
+
+  #answered(): void {
+    const delivered = this.#statusCode !== null && this.#statusCode >= 200 && this.#statusCode < 300;
+    this.#end(delivered ? null : 'http_status', null);
+  }
+
+  #failed(request: http.ClientRequest, error: NodeJS.ErrnoException): void {
+    if (this.#settled || this.#request !== request) return;
+    // A kept connection that the other side closed while it was idle says nothing about the endpoint.
+    if (request.reusedSocket && this.#statusCode === null && isReset(error)) return this.start(false);
+    this.#end(classOf(error, this.#phase), describe(error));
+  }
+
+  #end(error: ErrorClass | null, detail: string | null): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    clearTimeout(this.#deadline);
+    const excerpt = this.#statusCode === null ? detail : excerptOf(this.#chunks);
+    const durationMs = Math.round(performance.now() - this.#startedAt);
+    // After a complete answer the connection is back with its agent; anything else ends here.
+    const complete =
+      (error === null || error === 'http_status') && this.#bytes <= LIMITS.webhookAnswerBytesMax;
+    if (!complete) this.#request?.destroy();
+    this.#settle({ error, statusCode: this.#statusCode, durationMs, excerpt });
+  }
+}
+
+function isReset(error: NodeJS.ErrnoException): boolean {
+  return error.code === 'ECONNRESET' || error.code === 'EPIPE';
+}
+
+function classOf(error: NodeJS.ErrnoException, phase: 'connect' | 'tls' | 'answer'): ErrorClass {
+  if (error instanceof RefusedAddress) return 'url_refused';
+  if (error instanceof DnsFailure) return 'dns';
+  if (phase !== 'answer') return phase;
+  return error.code?.startsWith('HPE_') === true ? 'invalid_response' : 'connection_reset';
+}
+
+function describe(error: NodeJS.ErrnoException): string {
+  const text = error.message === '' ? (error.code ?? error.name) : error.message;
+  return text.slice(0, LIMITS.webhookExcerptLengthMax);
+}
+
+/** A character takes at most three bytes for each of its UTF-16 units. */
+const EXCERPT_BYTES_MAX = LIMITS.webhookExcerptLengthMax * 3;
+
+function excerptOf(chunks: readonly Buffer[]): string {
+  const bytes = Buffer.concat(chunks).subarray(0, EXCERPT_BYTES_MAX);
+  const text = new TextDecoder('utf-8').decode(bytes, { stream: true });
+  const cut = text.slice(0, LIMITS.webhookExcerptLengthMax);
+  return /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut;
+}
+
+/** A `lookup` for node's sockets that hands out addresses only when every one of them may be used. It is asked once per
+ *  connection and the connection goes to what it answered, so that a name cannot be rebound in between. */
+function guardedLookup(resolve: Resolve, guard: GuardOptions): LookupFunction {
+  const resolveChecked = callbackify((hostname: string) => addressesOf(hostname, resolve, guard));
+  return (hostname, options, callback) => {
+    resolveChecked(hostname, (error, addresses) => {
+      const first = addresses?.[0];
+      if (first === undefined) callback(error, '', 0);
+      else if (options.all === true) callback(null, addresses);
+      else callback(null, first.address, first.family);
+    });
+  };
+}
+
+/** At least one address, each of which may be used. */
+async function addressesOf(
+  hostname: string,
+  resolve: Resolve,
+  guard: GuardOptions,
+): Promise<LookupAddress[]> {
+  let addresses: LookupAddress[];
+  try {
+    addresses = await resolve(hostname);
+  } catch (error) {
+    throw new DnsFailure(`${hostname}: ${String(error)}`, { cause: error });
+  }
+  if (addresses.length === 0) throw new DnsFailure(`${hostname} has no address.`);
+  const problem = guard.allowPrivate ? null : problemAmong(addresses);
+  if (problem !== null) throw new RefusedAddress(`The URL ${problem}.`);
+  return addresses;
+}
+
+function problemAmong(addresses: readonly LookupAddress[]): string | null {
+  for (const { address } of addresses) {
+    const problem = addressProblem(address);
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+/** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. */
+function resolveByDns(): Resolve {
+  const resolver = new Resolver({ timeout: LIMITS.webhookDnsMs, tries: LIMITS.webhookDnsTries });
+  return async (hostname) => {
+    const [ipv4, ipv6] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
+    if (ipv4.status === 'rejected' && ipv6.status === 'rejected') throw ipv4.reason;
+    return [
+      ...(ipv4.status === 'fulfilled' ? ipv4.value.map((address) => ({ address, family: 4 })) : []),
+      ...(ipv6.status === 'fulfilled' ? ipv6.value.map((address) => ({ address, family: 6 })) : []),
+    ];
+  };
+}
+
+const resolveBySystem: Resolve = (hostname) => systemLookup(hostname, { all: true });
