@@ -1,0 +1,242 @@
+// What the log promises to its writer: dense sequences, batches in order, one flush in flight, bounds, epochs, and
+// nothing acknowledged that is not durable.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import type { FlushReport } from '../../../wal/group-commit.ts';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import type { LogOptions } from '../../../wal/log.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
+import type { Batch, Replica } from '../../../wal/types.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'wal-'));
+let opened = 0;
+t.teardown(() => rmSync(directory, { recursive: true }));
+
+/** A log of its own in a new directory, closed at the end of the test. */
+function openLog(t: Test, options: Partial<LogOptions> = {}): WriteAheadLog {
+  opened += 1;
+  const log = WriteAheadLog.open({
+    directory: join(directory, `${opened}`),
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+    ...options,
+  });
+  t.teardown(() => log.close());
+  return log;
+}
+
+function collect(): { durable: Batch[]; onDurable(batch: Batch): void } {
+  const durable: Batch[] = [];
+  return { durable, onDurable: (batch) => durable.push(batch) };
+}
+
+t.test('what one turn of the event loop appends goes in one batch', async (t) => {
+  const log = openLog(t);
+  const { durable, onDurable } = collect();
+  const partition = log.openPartition('accounts', 3, { epoch: 0, replica: null, onDurable });
+  t.equal(partition.append('one'), 1);
+  t.equal(partition.append('zwei ü €'), 2);
+  t.equal(partition.append(''), 3);
+  t.equal(partition.appended, 3);
+  t.equal(partition.durable, 0, 'nothing is acknowledged in the same turn');
+  await partition.drained();
+  t.equal(partition.durable, 3);
+  t.match(durable, [{ group: 'accounts', partition: 3, batch: 1, firstSequence: 1, epoch: 0 }]);
+  t.strictSame(durable[0]?.records, ['one', 'zwei ü €', '']);
+  t.strictSame(
+    [...log.read('accounts', 3, { afterBatch: 0 })],
+    durable,
+    'what is read is what was acknowledged',
+  );
+  t.match(log.tip('accounts', 3), { batch: 1, sequence: 3, hash: durable[0]?.hash });
+});
+
+t.test('one flush is in flight at a time, and takes along all partitions', async (t) => {
+  const reports: FlushReport[] = [];
+  const log = openLog(t, { onFlush: (report) => reports.push(report) });
+  const { durable, onDurable } = collect();
+  const partitions = [0, 1, 2].map((n) =>
+    log.openPartition('accounts', n, { epoch: 0, replica: null, onDurable }),
+  );
+  for (const partition of partitions) partition.append('a');
+  await new Promise((resolve) => setImmediate(resolve));
+  // The first flush has begun: these wait for it, whatever their number.
+  for (let count = 0; count < 50; count += 1) for (const partition of partitions) partition.append('b');
+  t.equal(log.outstanding, 153);
+  await Promise.all(partitions.map((partition) => partition.drained()));
+  t.match(reports, [
+    { batches: 3, records: 3 },
+    { batches: 3, records: 150 },
+  ]);
+  t.equal(reports.length, 2);
+  t.equal(log.outstanding, 0);
+  for (const n of [0, 1, 2]) {
+    const sequences = durable
+      .filter(({ partition }) => partition === n)
+      .map(({ firstSequence }) => firstSequence);
+    t.strictSame(sequences, [1, 2], 'acknowledged in order');
+  }
+});
+
+t.test('a batch keeps its bounds', async (t) => {
+  const log = openLog(t, { batchRecordsMax: 4, batchBytesMax: 100 });
+  const { durable, onDurable } = collect();
+  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable });
+  for (let n = 1; n <= 10; n += 1) partition.append(`${n}`);
+  partition.append('x'.repeat(60));
+  partition.append('y'.repeat(60));
+  partition.append('z'.repeat(300));
+  partition.append('last');
+  await partition.drained();
+  t.strictSame(
+    durable.map(({ records }) => records.length),
+    [4, 4, 3, 1, 1, 1],
+  );
+  t.equal(partition.durable, 14);
+  t.equal([...log.read('accounts', 0, { afterBatch: 0 })].length, 6);
+});
+
+t.test('an epoch is opened by a batch of its own, and an older one is refused', async (t) => {
+  const log = openLog(t);
+  const { durable, onDurable } = collect();
+  const first = log.openPartition('accounts', 0, { epoch: 4, replica: null, onDurable });
+  first.append('a');
+  await log.closePartition(first);
+  t.throws(() => first.append('b'), /closed/);
+  t.match(durable, [
+    { batch: 1, epoch: 4, firstSequence: 1, records: [] },
+    { batch: 2, epoch: 4, firstSequence: 1, records: ['a'] },
+  ]);
+  t.throws(() => log.openPartition('accounts', 0, { epoch: 3, replica: null, onDurable }), /epoch 3 is over/);
+  const second = log.openPartition('accounts', 0, { epoch: 5, replica: null, onDurable });
+  t.throws(() => log.openPartition('accounts', 0, { epoch: 5, replica: null, onDurable }), /open already/);
+  await second.drained();
+  t.match(log.tip('accounts', 0), { batch: 3, sequence: 1, epoch: 5 });
+});
+
+t.test('a record that the log cannot carry is refused', async (t) => {
+  const log = openLog(t);
+  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable: () => {} });
+  t.throws(() => partition.append('a\nb'), /newline/);
+  t.throws(() => partition.append('\ud800'), /surrogate/);
+  t.throws(() => log.openPartition('Accounts', 0, { epoch: 0, replica: null, onDurable: () => {} }), /group/);
+  t.equal(partition.appended, 0);
+});
+
+t.test('reads from any batch and any sequence', async (t) => {
+  const log = openLog(t, { batchRecordsMax: 3 });
+  const { durable, onDurable } = collect();
+  const partition = log.openPartition('accounts', 7, { epoch: 1, replica: null, onDurable });
+  for (let n = 1; n <= 20; n += 1) partition.append(`record ${n}`);
+  await partition.drained();
+  t.strictSame([...log.read('accounts', 8, { fromSequence: 1 })], [], 'an empty partition has none');
+  for (let sequence = 1; sequence <= 21; sequence += 1) {
+    const records = [...log.read('accounts', 7, { fromSequence: sequence })].flatMap((batch) =>
+      batch.records.map((record, index) => [batch.firstSequence + index, record]),
+    );
+    const wanted = records.filter(([at]) => Number(at) >= sequence);
+    t.equal(wanted.length, 21 - sequence);
+    t.ok(records.length - wanted.length < 3, 'starts with the batch that holds the sequence');
+  }
+  t.throws(() => [...log.read('accounts', 7, { fromSequence: 22 })], /ends at sequence 20/);
+  t.strictSame(log.lastBatches('accounts', 7, 2), durable.slice(-2));
+  t.strictSame(log.lastBatches('accounts', 7, 99), durable);
+  t.match(log.partitions(), [{ group: 'accounts', partition: 7, tip: { sequence: 20 } }]);
+
+  const reader = LogReader.openReader({ directory: join(directory, `${opened}`) });
+  t.teardown(() => reader.close());
+  t.strictSame([...reader.read('accounts', 7, { afterBatch: 0 })], durable, 'a reader beside the writer');
+});
+
+t.test('a replica is waited for, and its refusal stops its partition alone', async (t) => {
+  const log = openLog(t);
+  const { durable, onDurable } = collect();
+  const gates: { batch: Batch; resolve(): void; reject(error: Error): void }[] = [];
+  const replica: Replica = {
+    publish: (batch) => new Promise((resolve, reject) => gates.push({ batch, resolve, reject })),
+  };
+  const failures: string[] = [];
+  const onFailure = (error: Error): void => void failures.push(error.message);
+  const replicated = log.openPartition('accounts', 0, { epoch: 0, replica, onDurable, onFailure });
+  const local = log.openPartition('accounts', 1, { epoch: 0, replica: null, onDurable });
+  replicated.append('a');
+  local.append('b');
+  await local.drained();
+  replicated.append('c');
+  local.append('d');
+  await local.drained();
+  t.equal(local.durable, 2, 'the other partition does not wait for the replica');
+  t.equal(replicated.durable, 0);
+  t.equal(gates.length, 1, 'one batch of a partition on its way');
+  gates[0]?.resolve();
+  while (gates.length < 2) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(replicated.durable, 1);
+  gates[1]?.reject(new Error('another writer'));
+  await replicated.drained();
+  t.strictSame(failures, ['another writer']);
+  t.equal(replicated.durable, 1);
+  t.ok(replicated.closed);
+  t.throws(() => replicated.append('e'), /closed/);
+  local.append('f');
+  await local.drained();
+  t.equal(local.durable, 3);
+  t.equal(log.outstanding, 0);
+  t.strictSame(durable.filter(({ partition }) => partition === 0).length, 1);
+
+  // Stepping down: what the replica never accepted goes.
+  await log.truncateAfter('accounts', 0, 1);
+  t.match(log.tip('accounts', 0), { batch: 1, sequence: 1 });
+});
+
+t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
+  const from = openLog(t, { batchRecordsMax: 2 });
+  const to = openLog(t);
+  const { durable, onDurable } = collect();
+  const partition = from.openPartition('webhooks', 0, { epoch: 2, replica: null, onDurable });
+  for (let n = 1; n <= 9; n += 1) partition.append(`${n}`);
+  await partition.drained();
+  const bytes = durable.map((batch) => batch.bytes);
+  t.match(await to.appendForeign('webhooks', 0, bytes.slice(0, 3)), { batch: 3, sequence: 4 });
+  await t.rejects(to.appendForeign('webhooks', 0, bytes.slice(4)), /batch 5|batch 4/, 'a gap');
+  await t.rejects(to.appendForeign('webhooks', 0, bytes.slice(2)), /batch/, 'a repeat');
+  t.match(await to.appendForeign('webhooks', 0, bytes.slice(3)), from.tip('webhooks', 0));
+  t.strictSame([...to.read('webhooks', 0, { afterBatch: 0 })], durable);
+});
+
+t.test('a trimmed log keeps its proof', async (t) => {
+  const log = openLog(t, { batchRecordsMax: 1 });
+  const { durable, onDurable } = collect();
+  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable });
+  for (let n = 1; n <= 9; n += 1) partition.append(`${n}`);
+  await partition.drained();
+  await log.trimBefore('accounts', 0, 6);
+  t.match(log.startOf('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
+  t.strictSame([...log.read('accounts', 0, { afterBatch: 5 })], durable.slice(5));
+  t.strictSame([...log.read('accounts', 0, { fromSequence: 8 })], durable.slice(7));
+  t.throws(() => [...log.read('accounts', 0, { fromSequence: 3 })], /trimmed/);
+  t.throws(() => [...log.read('accounts', 0, { afterBatch: 2 })], /trimmed/);
+  partition.append('10');
+  await partition.drained();
+  t.match(log.tip('accounts', 0), { batch: 10, sequence: 10 });
+  await t.rejects(log.trimBefore('accounts', 0, 99), /missing/);
+});
+
+t.test('closing flushes what was taken, and it is found again', async (t) => {
+  const log = openLog(t);
+  const { durable, onDurable } = collect();
+  const partition = log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable });
+  for (let n = 1; n <= 1000; n += 1) partition.append(`${n}`);
+  await log.close();
+  t.equal(durable.flatMap(({ records }) => records).length, 1000);
+  t.throws(() => partition.append('more'), /closed/);
+  const again = WriteAheadLog.open({
+    directory: join(directory, `${opened}`),
+    now: Date.now,
+    onFailure: t.fail,
+  });
+  t.teardown(() => again.close());
+  t.match(again.tip('accounts', 0), { sequence: 1000, epoch: 1 });
+});

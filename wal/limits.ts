@@ -1,0 +1,31 @@
+// The bounds of the log itself, with unit and reason. What depends on the service (records and bytes of a batch)
+// comes in as options; the values here are the defaults and the limits of the formats.
+
+export const WAL_LIMITS = {
+  /** Records of one batch, when the caller gives no bound. */
+  batchRecordsMax: 8_192,
+  /** Payload bytes of one batch, when the caller gives no bound: a NATS message carries at most 1 MiB. */
+  batchBytesMax: 900 * 1024,
+  /** Payload bytes that a reader believes at all: a broken length must not allocate gigabytes. */
+  payloadBytesMax: 64 * 1024 * 1024,
+  /** Records appended and not yet durable, all partitions: a caller that goes past it forgot its own bound. */
+  recordsOutstandingMax: 300_000,
+  /** Characters of a group's name: it has a fixed place in the header. */
+  groupCharactersMax: 16,
+  /** Partition numbers, exclusive: they have two bytes in the header. */
+  partitionsMax: 65_536,
+  /** A flush that takes longer is taken for failed: the disk is gone, or LMDB has lost the write. */
+  flushMsMax: 60_000,
+  /** Address space that LMDB reserves for the log; not disk. It grows beyond by itself. */
+  logMapBytes: 256 * 1024 ** 3,
+  /** The same for the views. */
+  viewsMapBytes: 256 * 1024 ** 3,
+  /** Readers (threads and processes) open at once on one directory. */
+  readersMax: 256,
+  /** Bytes of a view key, table included: LMDB's bound with pages of 4 KiB is 1,978. */
+  viewKeyBytesMax: 1_960,
+  /** Batches removed in one transaction: trimming must not hold up the writer's flushes for long. */
+  batchesPerTrim: 1_000,
+  /** View rows removed in one transaction. */
+  rowsPerDrop: 10_000,
+} as const;

@@ -1,0 +1,210 @@
+// Reads the log, checking what it reads. Works in the process that writes, in its worker threads, and in any other
+// process on a live directory: LMDB readers neither wait for the writer nor hold it up.
+//
+// A batch is got by its number, one short read transaction each: a reader that takes hours keeps no old pages alive.
+import { checkFollows, decodeBatch, emptyTip, LogCorruption, tipAt, assertPlace } from './batch.ts';
+import { openLogDatabase } from './lmdb.ts';
+import type { LogDatabase, OpenOptions } from './lmdb.ts';
+import type { Batch, Tip } from './types.ts';
+
+/** Where to begin: after a batch, or with the batch that holds a sequence. */
+export type ReadFrom = { readonly afterBatch: number } | { readonly fromSequence: number };
+
+export interface PartitionRange {
+  readonly group: string;
+  readonly partition: number;
+  /** What the oldest batch follows: empty, or the last trimmed batch. */
+  readonly start: Tip;
+  readonly tip: Tip;
+}
+
+export class LogReader {
+  protected readonly database: LogDatabase;
+
+  /** Only for subclasses; use `openReader`. */
+  constructor(database: LogDatabase) {
+    this.database = database;
+  }
+
+  /** Read-only; the directory must hold a log. */
+  static openReader(options: Pick<OpenOptions, 'directory'>): LogReader {
+    return new LogReader(openLogDatabase({ ...options, readOnly: true }));
+  }
+
+  /** Where the partition ends. The last batch is checked, and that it follows the one before. */
+  tip(group: string, partition: number): Tip {
+    const number = this.lastBatchNumber(group, partition);
+    const start = this.startOf(group, partition);
+    if (number <= start.batch) return start;
+    const previous = number - 1 === start.batch ? start : tipAt(this.batch(group, partition, number - 1));
+    const last = this.batch(group, partition, number);
+    checkFollows(last, previous);
+    return tipAt(last);
+  }
+
+  /** What the first batch that is kept follows. Empty unless the log was trimmed. */
+  startOf(group: string, partition: number): Tip {
+    assertPlace(group, partition);
+    const bytes = this.database.getBinary([group, partition, 0]);
+    return bytes === undefined ? emptyTip : decodeStart(bytes, group, partition);
+  }
+
+  /** The batches from a place on, oldest first, to the end that the log has when it is reached. Each is checked: its own
+   *  bytes, its sequence, and its place in the hash chain. Throws LogCorruption. */
+  *read(group: string, partition: number, from: ReadFrom): Generator<Batch, void, undefined> {
+    let previous = this.#tipBefore(group, partition, from);
+    for (;;) {
+      const bytes = this.bytesOf(group, partition, previous.batch + 1);
+      if (bytes === undefined) {
+        if (this.lastBatchNumber(group, partition) <= previous.batch) return;
+        const at = { group, partition, batch: previous.batch + 1, sequence: previous.sequence + 1 };
+        // It may have been appended between the two looks.
+        if (this.bytesOf(group, partition, at.batch) !== undefined) continue;
+        throw new LogCorruption(at, 'the batch is missing');
+      }
+      const batch = decodeBatch(bytes, { group, partition, batch: previous.batch + 1 });
+      checkFollows(batch, previous);
+      previous = tipAt(batch);
+      yield batch;
+    }
+  }
+
+  /** The newest `count` batches, oldest first, checked as `read` does. */
+  lastBatches(group: string, partition: number, count: number): Batch[] {
+    const last = this.lastBatchNumber(group, partition);
+    const start = this.startOf(group, partition).batch;
+    return [...this.read(group, partition, { afterBatch: Math.max(start, last - count) })];
+  }
+
+  /** Everything the log holds. */
+  partitions(): PartitionRange[] {
+    const found: PartitionRange[] = [];
+    for (const { group, partition } of this.partitionNames()) {
+      found.push({
+        group,
+        partition,
+        start: this.startOf(group, partition),
+        tip: this.tip(group, partition),
+      });
+    }
+    return found;
+  }
+
+  /** Names only: reads no batch, so that damage in one partition does not hide the others. */
+  partitionNames(): { group: string; partition: number }[] {
+    const found: { group: string; partition: number }[] = [];
+    let start: [string, number, number] | undefined;
+    for (;;) {
+      const keys = start === undefined ? { limit: 1 } : { start, limit: 1 };
+      const key = first(this.database.getKeys(keys));
+      if (key === undefined) return found;
+      const [group, partition] = key;
+      found.push({ group, partition });
+      start = [group, partition + 1, 0];
+    }
+  }
+
+  /** 0: the partition has no batch. */
+  lastBatchNumber(group: string, partition: number): number {
+    assertPlace(group, partition);
+    const key = first(
+      this.database.getKeys({
+        start: [group, partition, Number.MAX_SAFE_INTEGER],
+        end: [group, partition, 0],
+        reverse: true,
+        limit: 1,
+      }),
+    );
+    return key === undefined ? 0 : key[2];
+  }
+
+  /** One batch, its own bytes checked, its chain not. Throws LogCorruption when it is missing or damaged. */
+  batch(group: string, partition: number, number: number): Batch {
+    const place = { group, partition, batch: number };
+    const bytes = this.bytesOf(group, partition, number);
+    if (bytes === undefined) throw new LogCorruption({ ...place, sequence: 0 }, 'the batch is missing');
+    return decodeBatch(bytes, place);
+  }
+
+  /** As stored, unchecked. */
+  bytesOf(group: string, partition: number, number: number): Buffer | undefined {
+    const bytes = this.database.getBinary([group, partition, number]);
+    if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes;
+    return Buffer.from(Object(bytes));
+  }
+
+  /** Makes what others committed meanwhile visible within this turn of the event loop. */
+  refresh(): void {
+    this.database.resetReadTxn();
+  }
+
+  async close(): Promise<void> {
+    await this.database.close();
+  }
+
+  #tipBefore(group: string, partition: number, from: ReadFrom): Tip {
+    const start = this.startOf(group, partition);
+    const after =
+      'afterBatch' in from
+        ? from.afterBatch
+        : this.#batchHolding(group, partition, from.fromSequence, start) - 1;
+    if (after === start.batch) return start;
+    if (after < start.batch) {
+      throw new Error(
+        `${group}/${partition}: batches up to ${start.batch} (sequence ${start.sequence}) were trimmed`,
+      );
+    }
+    return tipAt(this.batch(group, partition, after));
+  }
+
+  /** The batch that holds `sequence`; one past the last when none does yet. */
+  #batchHolding(group: string, partition: number, sequence: number, start: Tip): number {
+    if (sequence <= start.sequence) {
+      if (start.batch === 0) return 1;
+      throw new Error(
+        `${group}/${partition}: sequence ${sequence} was trimmed (kept from ${start.sequence + 1})`,
+      );
+    }
+    const last = this.lastBatchNumber(group, partition);
+    let low = start.batch + 1;
+    let high = last + 1;
+    // Batch numbers are dense and their last sequences never fall: the first batch that ends at or after `sequence`.
+    while (low < high) {
+      const middle = Math.floor((low + high) / 2);
+      if (tipAt(this.batch(group, partition, middle)).sequence >= sequence) high = middle;
+      else low = middle + 1;
+    }
+    if (low === last + 1 && last > start.batch) {
+      const tip = tipAt(this.batch(group, partition, last));
+      if (sequence > tip.sequence + 1) {
+        throw new Error(`${group}/${partition}: ends at sequence ${tip.sequence}, before ${sequence}`);
+      }
+    }
+    return low;
+  }
+}
+
+function first<T>(items: Iterable<T>): T | undefined {
+  for (const item of items) return item;
+  return undefined;
+}
+
+/** The start of a trimmed log, under batch number 0. Its own proof is the hash of the batch that follows. */
+export function encodeStart(start: Tip): Buffer {
+  return Buffer.from(JSON.stringify({ ...start, hash: start.hash.toString('hex') }));
+}
+
+function decodeStart(bytes: Uint8Array, group: string, partition: number): Tip {
+  try {
+    const { batch, sequence, epoch, timeMs, hash } = JSON.parse(Buffer.from(bytes).toString());
+    const numbers = [batch, sequence, epoch, timeMs];
+    const digest = Buffer.from(hash, 'hex');
+    if (!numbers.every((number) => Number.isSafeInteger(number) && number >= 0) || digest.length !== 32) {
+      throw new Error('a field is wrong');
+    }
+    return { batch, sequence, epoch, timeMs, hash: digest };
+  } catch (error) {
+    const at = { group, partition, batch: 0, sequence: 0 };
+    throw new LogCorruption(at, `the start of the trimmed log is unreadable: ${String(error)}`);
+  }
+}

@@ -1,0 +1,170 @@
+// The write-ahead log of one process: all partitions of all groups in one LMDB environment, one group commit.
+//
+// Owns the directory `<directory>/log`. One process writes it at a time (the owner of the data directory sees to that);
+// any number read it. What a record means is not known here.
+import { assertPlace, checkFollows, decodeBatch, tipAt } from './batch.ts';
+import { GroupCommit } from './group-commit.ts';
+import type { FlushReport } from './group-commit.ts';
+import { WAL_LIMITS } from './limits.ts';
+import { commitDurably, openLogDatabase } from './lmdb.ts';
+import type { LogDatabase } from './lmdb.ts';
+import { encodeStart, LogReader } from './log-reader.ts';
+import { PartitionLog } from './partition-log.ts';
+import type { PartitionLogOptions } from './partition-log.ts';
+import type { Batch, Tip } from './types.ts';
+
+export interface LogOptions {
+  readonly directory: string;
+  /** Called once, when a flush has failed: nothing is acknowledged any more, and the process must stop. */
+  onFailure(error: Error): void;
+  /** Wall clock, milliseconds since 1970. */
+  now(): number;
+  readonly batchRecordsMax?: number;
+  readonly batchBytesMax?: number;
+  onFlush?(report: FlushReport): void;
+  /** Address space to reserve at first; it grows by itself. */
+  readonly mapBytes?: number;
+}
+
+export class WriteAheadLog extends LogReader {
+  readonly #commit: GroupCommit;
+  readonly #open = new Map<string, PartitionLog>();
+  #closing: Promise<void> | null = null;
+
+  private constructor(database: LogDatabase, options: LogOptions) {
+    super(database);
+    this.#commit = new GroupCommit({
+      batchRecordsMax: options.batchRecordsMax ?? WAL_LIMITS.batchRecordsMax,
+      batchBytesMax: options.batchBytesMax ?? WAL_LIMITS.batchBytesMax,
+      write: (batches) => this.#write(batches),
+      now: () => options.now(),
+      onFailure: (error) => options.onFailure(error),
+      onFlush: (report) => options.onFlush?.(report),
+    });
+  }
+
+  static open(options: LogOptions): WriteAheadLog {
+    return new WriteAheadLog(openLogDatabase(options), options);
+  }
+
+  /** The one writer of a partition. An epoch above the tip's is opened with an empty batch of its own, which is on its
+   *  way when this returns; a lower one is refused. Throws LogCorruption when the log's end is damaged. */
+  openPartition(group: string, partition: number, options: PartitionLogOptions): PartitionLog {
+    const key = `${group}/${partition}`;
+    if (this.#closing !== null) throw new Error('the log is closed');
+    if (this.#open.has(key)) throw new Error(`${key} is open already`);
+    const tip = this.tip(group, partition);
+    if (options.epoch < tip.epoch) {
+      throw new Error(`${key}: epoch ${options.epoch} is over: the log has epoch ${tip.epoch}`);
+    }
+    const log = new PartitionLog({ group, partition, tip }, options, (from) => this.#commit.onAppend(from));
+    this.#commit.add(log);
+    this.#open.set(key, log);
+    return log;
+  }
+
+  /** Takes no more records for the partition; resolves when those taken are durable, or never will be. */
+  async closePartition(log: PartitionLog): Promise<void> {
+    log.shut();
+    await log.drained();
+    this.#commit.remove(log);
+    const key = `${log.group}/${log.partition}`;
+    if (this.#open.get(key) === log) this.#open.delete(key);
+  }
+
+  /** Records taken and not yet durable, all partitions. */
+  get outstanding(): number {
+    return this.#commit.outstanding;
+  }
+
+  /** null, or why the log has stopped. */
+  get failure(): Error | null {
+    return this.#commit.failure;
+  }
+
+  /** Appends batches that another writer encoded (a replica's, a backup's), each checked to follow the one before.
+   *  All or none; resolves with the new tip when they are durable. Throws LogCorruption. */
+  async appendForeign(group: string, partition: number, batches: readonly Buffer[]): Promise<Tip> {
+    this.#assertNotOpen(group, partition);
+    let tip = this.tip(group, partition);
+    const checked = batches.map((bytes) => {
+      const batch = decodeBatch(bytes, { group, partition, batch: tip.batch + 1 });
+      checkFollows(batch, tip);
+      tip = tipAt(batch);
+      return batch;
+    });
+    await this.#write(checked);
+    return tip;
+  }
+
+  /** An empty partition whose first batch will follow `start`: for logs that come from a trimmed one or a snapshot. */
+  async startAt(group: string, partition: number, start: Tip): Promise<void> {
+    this.#assertNotOpen(group, partition);
+    if (this.lastBatchNumber(group, partition) > 0) throw new Error(`${group}/${partition} is not empty`);
+    await commitDurably(this.database, () => this.#putStart(group, partition, start));
+  }
+
+  /** Removes the batches below `batch`, which must exist. The hash of the last one removed is kept: the rest of the chain
+   *  is still proven. The writer may go on meanwhile. */
+  async trimBefore(group: string, partition: number, batch: number): Promise<void> {
+    const end = batch - 1;
+    let start = this.startOf(group, partition);
+    this.batch(group, partition, batch);
+    while (start.batch < end) {
+      const first = start.batch + 1;
+      const last = Math.min(end, start.batch + WAL_LIMITS.batchesPerTrim);
+      start = tipAt(this.batch(group, partition, last));
+      const next = start;
+      await commitDurably(this.database, () => {
+        for (let number = first; number <= last; number += 1) this.#remove(group, partition, number);
+        this.#putStart(group, partition, next);
+      });
+    }
+  }
+
+  /** Removes the batches above `batch`: what this node wrote and the replica never accepted, never acknowledged. */
+  async truncateAfter(group: string, partition: number, batch: number): Promise<void> {
+    this.#assertNotOpen(group, partition);
+    const last = this.lastBatchNumber(group, partition);
+    const start = this.startOf(group, partition);
+    if (batch < start.batch) throw new Error(`${group}/${partition}: batch ${batch} was trimmed`);
+    await commitDurably(this.database, () => {
+      for (let number = last; number > batch; number -= 1) this.#remove(group, partition, number);
+    });
+  }
+
+  /** Flushes what was taken, then closes. */
+  override async close(): Promise<void> {
+    this.#closing ??= this.#shut();
+    await this.#closing;
+  }
+
+  async #shut(): Promise<void> {
+    for (const log of this.#open.values()) log.shut();
+    await this.#commit.drained();
+    this.#commit.stop();
+    await super.close();
+  }
+
+  async #write(batches: readonly Batch[]): Promise<void> {
+    await commitDurably(this.database, () => {
+      for (const { group, partition, batch, bytes } of batches) {
+        void this.database.put([group, partition, batch], bytes);
+      }
+    });
+  }
+
+  #putStart(group: string, partition: number, start: Tip): void {
+    void this.database.put([group, partition, 0], encodeStart(start));
+  }
+
+  #remove(group: string, partition: number, batch: number): void {
+    void this.database.remove([group, partition, batch]);
+  }
+
+  #assertNotOpen(group: string, partition: number): void {
+    assertPlace(group, partition);
+    const log = this.#open.get(`${group}/${partition}`);
+    if (log !== undefined && !log.closed) throw new Error(`${group}/${partition} is open for writing`);
+  }
+}

@@ -1,0 +1,120 @@
+// Views: rows by which a partition's state is found without replaying its log. One LMDB environment per process,
+// `<directory>/views`, written by checkpoints and read by the partition's owner.
+//
+// A view holds nothing that the log does not: it may be dropped at any time and is then rebuilt. Rows and the position
+// they reach are committed in one transaction, so they never disagree.
+import { commitDurably, openViewsDatabase } from './lmdb.ts';
+import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
+import { assertPlace } from './batch.ts';
+import { WAL_LIMITS } from './limits.ts';
+import type { RangeOptions, Row, ViewPosition, Views } from './types.ts';
+
+// Keys are `group/partition/table/key` in UTF-8; a group's and a table's name hold no slash. The position of a partition
+// is under `group/partition` alone, and sorts before its rows.
+const rowsEnd = '0'; // the character after the slash
+
+export class ViewStore {
+  readonly #database: ViewsDatabase;
+
+  private constructor(database: ViewsDatabase) {
+    this.#database = database;
+  }
+
+  static open(options: OpenOptions): ViewStore {
+    return new ViewStore(openViewsDatabase(options));
+  }
+
+  reader(group: string, partition: number): Views {
+    return new PartitionViews(this.#database, placeOf(group, partition));
+  }
+
+  /** null: nothing was checkpointed; rebuild from the log. */
+  position(group: string, partition: number): ViewPosition | null {
+    const value = this.#database.get(placeOf(group, partition));
+    if (value === undefined) return null;
+    const { sequence, batch, hash } = JSON.parse(value);
+    return { sequence, batch, hash: Buffer.from(hash, 'hex') };
+  }
+
+  /** Writes the rows and the position they reach in one transaction; resolves when it is on disk. */
+  async commit(
+    group: string,
+    partition: number,
+    position: ViewPosition,
+    rows: readonly Row[],
+  ): Promise<void> {
+    const place = placeOf(group, partition);
+    const { sequence, batch, hash } = position;
+    await commitDurably(this.#database, () => {
+      for (const { table, key, value } of rows) {
+        const full = rowKey(place, table, key);
+        void (value === null ? this.#database.remove(full) : this.#database.put(full, value));
+      }
+      void this.#database.put(place, JSON.stringify({ sequence, batch, hash: hash.toString('hex') }));
+    });
+  }
+
+  /** Removes everything of the partition; its position first, so that a crash leaves a view that is rebuilt. */
+  async drop(group: string, partition: number): Promise<void> {
+    const place = placeOf(group, partition);
+    await commitDurably(this.#database, () => void this.#database.remove(place));
+    for (;;) {
+      const range = { start: `${place}/`, end: `${place}${rowsEnd}`, limit: WAL_LIMITS.rowsPerDrop };
+      const keys = [...this.#database.getKeys(range)];
+      if (keys.length === 0) return;
+      await commitDurably(this.#database, () => {
+        for (const key of keys) void this.#database.remove(key);
+      });
+    }
+  }
+
+  /** Makes rows that another thread or process has committed visible within this turn of the event loop. */
+  refresh(): void {
+    this.#database.resetReadTxn();
+  }
+
+  async close(): Promise<void> {
+    await this.#database.close();
+  }
+}
+
+class PartitionViews implements Views {
+  readonly #database: ViewsDatabase;
+  readonly #place: string;
+
+  constructor(database: ViewsDatabase, place: string) {
+    this.#database = database;
+    this.#place = place;
+  }
+
+  get(table: string, key: string): string | undefined {
+    return this.#database.get(`${this.#place}/${table}/${key}`);
+  }
+
+  *range(table: string, options: RangeOptions): Generator<{ key: string; value: string }, void, undefined> {
+    const prefix = `${this.#place}/${table}/`;
+    const { reverse = false, limit } = options;
+    const start = prefix + options.start;
+    const end = prefix + options.end;
+    const bounds = reverse
+      ? { start: end, exclusiveStart: true, end: start, inclusiveEnd: true, reverse }
+      : { start, end };
+    const entries = this.#database.getRange(limit === undefined ? bounds : { ...bounds, limit });
+    for (const { key, value } of entries) yield { key: key.slice(prefix.length), value };
+  }
+}
+
+function placeOf(group: string, partition: number): string {
+  assertPlace(group, partition);
+  return `${group}/${partition}`;
+}
+
+function rowKey(place: string, table: string, key: string): string {
+  if (table.includes('/') || key.includes('\0')) throw new Error(`not a view key: ${table}/${key}`);
+  const full = `${place}/${table}/${key}`;
+  // Three bytes a character at most: only a long key is measured.
+  if (full.length * 3 > WAL_LIMITS.viewKeyBytesMax && Buffer.byteLength(full) > WAL_LIMITS.viewKeyBytesMax) {
+    throw new Error(`a view key of ${Buffer.byteLength(full)} bytes is too long: ${full.slice(0, 80)}…`);
+  }
+  return full;
+}
