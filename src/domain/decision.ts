@@ -17,3 +17,20 @@ export interface Decision {
   /** The command got as far as the rate limit check and counts against it. */
   readonly countsAsCashOut: boolean;
 }
+
+/** Refused; nothing is recorded. */
+export function refuse(rejection: Rejection): Decision {
+  return { record: null, outcome: { type: 'rejected', rejection }, countsAsCashOut: false };
+}
+
+/** Done; `record` is null when the command changed nothing. */
+export function done(record: AccountRecord | null, body: string): Decision {
+  return { record, outcome: { type: 'done', body }, countsAsCashOut: false };
+}
+
+/** What a late or repeated command gets. */
+export const NOTHING_CHANGED: Decision = {
+  record: null,
+  outcome: { type: 'done', body: '{}' },
+  countsAsCashOut: false,
+};

@@ -47,7 +47,9 @@ export function bodyOf(id: string): string {
 
 /** True when `id` has the prefix of `kind` and a well-formed body. */
 export function isId(kind: IdKind, id: string): boolean {
-  return id.length === PREFIX_LENGTH + BODY_LENGTH && id.startsWith(ID_PREFIXES[kind]) && BODY.test(bodyOf(id));
+  return (
+    id.length === PREFIX_LENGTH + BODY_LENGTH && id.startsWith(ID_PREFIXES[kind]) && BODY.test(bodyOf(id))
+  );
 }
 
 /** The id of the `index`-th thing (0 … 1022) that belongs to the object `id`. */

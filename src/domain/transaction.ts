@@ -8,6 +8,7 @@
 // Invariants: events are only appended; the transaction's status is that of its last event; updatedAt is the
 // time of its last event; nothing but `evolve` writes here.
 
+import { assert } from './assert.ts';
 import type { Country, Currency, Network } from './country.ts';
 import type { Journal } from './ledger.ts';
 import type { Money } from './money.ts';
@@ -121,6 +122,13 @@ export function isFinal(status: Status): boolean {
   return status === 'SUCCESSFUL' || status === 'FAILED' || status === 'REVERSED';
 }
 
+/** The status event at `index`, which must exist. */
+export function statusEvent(transaction: Transaction, index: number): StatusEvent {
+  const event = transaction.events[index];
+  assert(event !== undefined, 'the status event exists');
+  return event;
+}
+
 export function createdAt(transaction: Transaction): number {
-  return transaction.events[0]!.at;
+  return statusEvent(transaction, 0).at;
 }

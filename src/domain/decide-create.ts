@@ -1,0 +1,327 @@
+// Decisions on what merchants create: charges, deposits, payouts, withdrawals. Each function is the list of checks in
+// their fixed order (decide.ts), then the one event that says everything `evolve` needs.
+
+import type { Account, App } from './account.ts';
+import type {
+  CollectInput,
+  CreateCharge,
+  CreateCommand,
+  CreateDeposit,
+  CreatePayout,
+  CreateWithdrawal,
+  PayoutInput,
+  WithdrawalInput,
+} from './account-command.ts';
+import type { AccountEvent } from './account-event.ts';
+import { authorise } from './account-queries.ts';
+import { checkLimits } from './amount-limits.ts';
+import { assert } from './assert.ts';
+import { COUNTRY_FACTS, type Country, type Currency, type Network } from './country.ts';
+import { type Decision, refuse } from './decision.ts';
+import { type Rejection, rejection } from './error-code.ts';
+import { type CreatableType, quoteFee } from './fees.ts';
+import { ID_PREFIXES, makeId } from './id.ts';
+import { add, type Money, parseAmount } from './money.ts';
+import { networkOf, parseMsisdn } from './msisdn.ts';
+import type { Policy } from './policy.ts';
+import type { Context, LedgerState } from './state.ts';
+
+// --- Charges and deposits --------------------------------------------------------------------------------------------
+
+export function decideCollection(
+  state: LedgerState,
+  command: CreateCharge | CreateDeposit,
+  type: 'CHARGE' | 'DEPOSIT',
+  context: Context,
+): Decision {
+  const access = authorise(state, command, context.now);
+  if (access.type === 'refused') return refuse(access.rejection);
+  const repeated = checkIdempotency(state, command, type);
+  if (repeated !== null) return repeated;
+  const { problem, input } = command;
+  if (problem !== null) return refuse(problem);
+  assert(input !== null, 'a command without a problem has an input');
+  return collect(access.account, input, type, { app: access.app, user: null, command }, context);
+}
+
+/** Who asked, and under which idempotency key: an app's key, or a member in the dashboard. */
+interface Origin {
+  readonly app: App | null;
+  /** User id. */
+  readonly user: string | null;
+  readonly command: CreateCommand | null;
+}
+
+/** From the field rules on; the dashboard's deposits start here. */
+export function collect(
+  account: Account,
+  input: CollectInput,
+  type: 'CHARGE' | 'DEPOSIT',
+  { app, user, command }: Origin,
+  { policy, now, freshBody }: Context,
+): Decision {
+  const target = readTarget(account, input, policy);
+  if (isRejection(target)) return refuse(target);
+  const { amount, country, network, msisdn, provider } = target;
+  const { currency } = input;
+  const limit = checkLimits(account, type, amount, currency, policy, now);
+  if (limit !== null) return refuse(limit);
+
+  const id = makeId(type === 'CHARGE' ? 'charge' : 'deposit', freshBody);
+  const event: AccountEvent = {
+    type: type === 'CHARGE' ? 'ChargeCreated' : 'DepositCreated',
+    id,
+    appId: app === null ? null : app.id,
+    requestedBy: user,
+    amount,
+    currency,
+    country,
+    network,
+    msisdn,
+    reference: input.reference,
+    metadata: input.metadata ?? null,
+    provider,
+    fee: quoteFee(type, amount, currency, account.settings, policy),
+    idempotencyKey: command === null ? null : command.idempotencyKey,
+    requestHash: command === null ? null : command.requestHash,
+    description: input.description ?? null,
+    expiresAt: now + policy.chargeExpiryMs,
+  };
+  return created(account, id, event, now, false);
+}
+
+// --- Payouts ---------------------------------------------------------------------------------------------------------
+
+export function decidePayout(state: LedgerState, command: CreatePayout, context: Context): Decision {
+  const access = authorise(state, command, context.now);
+  if (access.type === 'refused') return refuse(access.rejection);
+  const repeated = checkIdempotency(state, command, 'PAYOUT');
+  if (repeated !== null) return repeated;
+  const { account, app } = access;
+  const tooMany = checkRate(account, context);
+  if (tooMany !== null) return refuse(tooMany);
+
+  // From here on the request counts against the rate, whatever becomes of it.
+  if (!account.settings.payoutsEnabled) return refuseCashOut(rejection('payouts_not_enabled_live'));
+  const { problem, input } = command;
+  if (problem !== null) return refuseCashOut(problem);
+  assert(input !== null, 'a command without a problem has an input');
+  const { policy, now, freshBody } = context;
+  const target = readTarget(account, input, policy);
+  if (isRejection(target)) return refuseCashOut(target);
+  const { amount, country, network, msisdn, provider } = target;
+  const { currency } = input;
+  const limit = checkLimits(account, 'PAYOUT', amount, currency, policy, now);
+  if (limit !== null) return refuseCashOut(limit);
+  const fee = quoteFee('PAYOUT', amount, currency, account.settings, policy);
+  const short = checkBalance(account, amount, fee, currency);
+  if (short !== null) return refuseCashOut(short);
+
+  const id = makeId('payout', freshBody);
+  const event: AccountEvent = {
+    type: 'PayoutCreated',
+    id,
+    appId: app.id,
+    requestedBy: null,
+    amount,
+    currency,
+    country,
+    network,
+    msisdn,
+    reference: input.reference,
+    metadata: input.metadata ?? null,
+    provider,
+    fee,
+    idempotencyKey: command.idempotencyKey,
+    requestHash: command.requestHash,
+    narration: input.narration ?? null,
+  };
+  return created(account, id, event, now, true);
+}
+
+// --- Withdrawals -----------------------------------------------------------------------------------------------------
+
+export function decideWithdrawal(state: LedgerState, command: CreateWithdrawal, context: Context): Decision {
+  const access = authorise(state, command, context.now);
+  if (access.type === 'refused') return refuse(access.rejection);
+  const repeated = checkIdempotency(state, command, 'WITHDRAWAL');
+  if (repeated !== null) return repeated;
+  const { account, app } = access;
+  const tooMany = checkRate(account, context);
+  if (tooMany !== null) return refuse(tooMany);
+
+  // From here on the request counts against the rate, whatever becomes of it.
+  if (!account.settings.withdrawalsEnabled) return refuseCashOut(rejection('withdrawals_not_enabled_live'));
+  const { problem, input } = command;
+  if (problem !== null) return refuseCashOut(problem);
+  assert(input !== null, 'a command without a problem has an input');
+  const { policy, now, freshBody } = context;
+  const target = readDestination(account, input, policy);
+  if (isRejection(target)) return refuseCashOut(target);
+  const { amount, country, network, msisdn, provider } = target;
+  const { currency } = input;
+  const limit = checkLimits(account, 'WITHDRAWAL', amount, currency, policy, now);
+  if (limit !== null) return refuseCashOut(limit);
+  const fee = quoteFee('WITHDRAWAL', amount, currency, account.settings, policy);
+  const short = checkBalance(account, amount, fee, currency);
+  if (short !== null) return refuseCashOut(short);
+
+  const threshold = account.settings.approvalThresholds[currency] ?? policy.approvalThresholds[currency];
+  const id = makeId('withdrawal', freshBody);
+  const event: AccountEvent = {
+    type: 'WithdrawalCreated',
+    id,
+    appId: app.id,
+    requestedBy: null,
+    amount,
+    currency,
+    country,
+    network,
+    msisdn,
+    reference: input.reference,
+    metadata: input.metadata ?? null,
+    provider,
+    fee,
+    idempotencyKey: command.idempotencyKey,
+    requestHash: command.requestHash,
+    narration: input.narration ?? null,
+    destination: input.destination,
+    approvalRequired: amount > threshold,
+  };
+  return created(account, id, event, now, true);
+}
+
+// --- The checks, in their order --------------------------------------------------------------------------------------
+
+/** Null: a new request. Otherwise a replay of the first answer, or a refusal. */
+function checkIdempotency(state: LedgerState, command: CreateCommand, type: CreatableType): Decision | null {
+  const { idempotencyKey: key, problem } = command;
+  if (problem !== null && isKeyProblem(problem)) return refuse(problem);
+  if (key === null) return refuse(rejection('idempotency_key_required'));
+  const entry = state.idempotency(command.accountId, key);
+  if (entry === undefined) return null;
+  if (entry.requestHash !== command.requestHash || !entry.transactionId.startsWith(PREFIX_OF[type])) {
+    return refuse(rejection('idempotency_key_reused'));
+  }
+  const { transactionId } = entry;
+  return { record: null, outcome: { type: 'answer', transactionId, replayed: true }, countsAsCashOut: false };
+}
+
+const PREFIX_OF = {
+  CHARGE: ID_PREFIXES.charge,
+  PAYOUT: ID_PREFIXES.payout,
+  DEPOSIT: ID_PREFIXES.deposit,
+  WITHDRAWAL: ID_PREFIXES.withdrawal,
+} as const satisfies Record<CreatableType, string>;
+
+function isKeyProblem({ code }: Rejection): boolean {
+  return code === 'idempotency_key_required' || code === 'idempotency_key_invalid';
+}
+
+function checkRate(account: Account, context: Context): Rejection | null {
+  const limit = account.settings.cashOutPerMinute ?? context.policy.cashOutPerMinute;
+  if (context.cashOutsInWindow < limit) return null;
+  const waitMs = context.cashOutWindowFreesAt - context.now;
+  const message = `At most ${limit} payouts and withdrawals a minute.`;
+  return rejection('rate_limit_exceeded', message, null, Math.max(1, Math.ceil(waitMs / 1_000)));
+}
+
+/** Where money comes from or goes to, once the field rules are satisfied. */
+interface Target {
+  readonly amount: Money;
+  readonly country: Country;
+  readonly network: Network;
+  readonly msisdn: string;
+  /** Rail id. */
+  readonly provider: string;
+}
+
+function isRejection(result: Target | Rejection): result is Rejection {
+  return 'code' in result;
+}
+
+const AMOUNT_RULE = rejection(
+  'validation_failed',
+  'amount is a whole number of minor units, as a string of digits.',
+  'amount',
+);
+
+/** Field rules of a wallet named by its number. */
+function readTarget(account: Account, input: CollectInput | PayoutInput, policy: Policy): Target | Rejection {
+  const amount = parseAmount(input.amount);
+  if (amount === null) return AMOUNT_RULE;
+  const number = parseMsisdn(input.msisdn, input.country ?? account.country);
+  if (number === null) return rejection('invalid_msisdn', null, 'msisdn');
+  const { msisdn, country } = number;
+  const mismatch = checkCurrency(input.currency, country);
+  if (mismatch !== null) return mismatch;
+  const network = input.network ?? networkOf(msisdn);
+  if (network === null) return rejection('network_required', null, 'network');
+  const provider = policy.routes[ROUTES[country][network]];
+  if (provider === undefined) return noRoute(country, network, 'network');
+  return { amount, country, network, msisdn, provider };
+}
+
+/** Field rules of a wallet named by its id. */
+function readDestination(account: Account, input: WithdrawalInput, policy: Policy): Target | Rejection {
+  const amount = parseAmount(input.amount);
+  if (amount === null) return AMOUNT_RULE;
+  const wallet = account.wallets.get(input.destination);
+  if (wallet === undefined) return rejection('destination_not_found', null, 'destination');
+  if (wallet.status !== 'ACTIVE') {
+    return rejection('destination_not_active', `The payout wallet is ${wallet.status}.`, 'destination');
+  }
+  const { country, network, msisdn } = wallet;
+  const mismatch = checkCurrency(input.currency, country);
+  if (mismatch !== null) return mismatch;
+  const provider = policy.routes[ROUTES[country][network]];
+  if (provider === undefined) return noRoute(country, network, 'destination');
+  return { amount, country, network, msisdn, provider };
+}
+
+function checkCurrency(currency: Currency, country: Country): Rejection | null {
+  const expected = COUNTRY_FACTS[country].currency;
+  if (currency === expected) return null;
+  return rejection(
+    'currency_mismatch',
+    `The wallet is in ${country}, whose currency is ${expected}.`,
+    'currency',
+  );
+}
+
+/** Joined once, so that the hot path builds no strings. */
+const ROUTES = {
+  UG: { MTN: 'UG:MTN', AIRTEL: 'UG:AIRTEL' },
+  KE: { MTN: 'KE:MTN', AIRTEL: 'KE:AIRTEL' },
+  GH: { MTN: 'GH:MTN', AIRTEL: 'GH:AIRTEL' },
+} as const satisfies { [C in Country]: { [N in Network]: `${C}:${N}` } };
+
+function noRoute(country: Country, network: Network, param: string): Rejection {
+  return rejection('network_not_supported', `${network} in ${country} is not served.`, param);
+}
+
+function checkBalance(account: Account, amount: Money, fee: Money, currency: Currency): Rejection | null {
+  const balances = account.balances.get(currency);
+  const available = balances === undefined ? 0 : balances.MERCHANT_AVAILABLE;
+  return available < add(amount, fee) ? rejection('insufficient_balance') : null;
+}
+
+// --- Results ---------------------------------------------------------------------------------------------------------
+
+function refuseCashOut(reason: Rejection): Decision {
+  return { record: null, outcome: { type: 'rejected', rejection: reason }, countsAsCashOut: true };
+}
+
+function created(
+  account: Account,
+  transactionId: string,
+  event: AccountEvent,
+  now: number,
+  countsAsCashOut: boolean,
+): Decision {
+  return {
+    record: { accountId: account.id, at: now, events: [event] },
+    outcome: { type: 'answer', transactionId, replayed: false },
+    countsAsCashOut,
+  };
+}

@@ -1,0 +1,189 @@
+// Decisions on what members do in the dashboard: payout wallets, approval of withdrawals, deposits. Who may do what is
+// decided here, from the role of `by`, and nowhere else:
+//
+//   add a wallet, revoke one        owners, admins
+//   approve a wallet                owners; another than who added it, when the account has several owners
+//   approve, reject a withdrawal    any member but the one who requested it
+//   deposit                         owners, admins, finance
+
+import type { Account, PayoutWallet, Role, User } from './account.ts';
+import type {
+  AddWallet,
+  ApproveWallet,
+  ApproveWithdrawal,
+  CreateDashboardDeposit,
+  RejectWithdrawal,
+  RevokeWallet,
+} from './account-command.ts';
+import type { WalletAdded } from './account-event.ts';
+import { collect } from './decide-create.ts';
+import { changed, NO_ACCOUNT } from './decide-operator.ts';
+import { type Decision, done, refuse } from './decision.ts';
+import { type Rejection, rejection } from './error-code.ts';
+import { newWallet } from './evolve.ts';
+import { makeId } from './id.ts';
+import { networkOf, parseMsisdn } from './msisdn.ts';
+import { renderWallet } from './render-account.ts';
+import type { Context, LedgerState } from './state.ts';
+import type { ApprovalStatus, Status, Transaction } from './transaction.ts';
+
+type Member =
+  | { readonly type: 'member'; readonly account: Account; readonly user: User }
+  | { readonly type: 'refused'; readonly rejection: Rejection };
+
+/** The member that `by` names, if one of `roles`; null: any role. */
+function memberWith(
+  state: LedgerState,
+  { accountId, by }: { readonly accountId: string; readonly by: string },
+  roles: readonly Role[] | null,
+): Member {
+  const account = state.account(accountId);
+  if (account === undefined) return { type: 'refused', rejection: NO_ACCOUNT };
+  const user = account.users.get(by);
+  if (user === undefined) return notPermitted('`by` names no user of the account.');
+  if (roles !== null && !roles.includes(user.role)) {
+    return notPermitted(`The user is ${user.role}; this takes ${roles.join(' or ')}.`);
+  }
+  return { type: 'member', account, user };
+}
+
+function notPermitted(message: string): Member {
+  return { type: 'refused', rejection: rejection('not_permitted', message, 'by') };
+}
+
+// --- Payout wallets --------------------------------------------------------------------------------------------------
+
+export function decideAddWallet(
+  state: LedgerState,
+  command: AddWallet,
+  { now, freshBody }: Context,
+): Decision {
+  const member = memberWith(state, command, ['OWNER', 'ADMIN']);
+  if (member.type === 'refused') return refuse(member.rejection);
+  const { account } = member;
+  const { label, by } = command;
+  const number = parseMsisdn(command.msisdn, command.country ?? account.country);
+  if (number === null) return refuse(rejection('invalid_msisdn', null, 'msisdn'));
+  const { msisdn, country } = number;
+  const network = command.network ?? networkOf(msisdn);
+  if (network === null) return refuse(rejection('network_required', null, 'network'));
+
+  // Resent by a front that lost the answer, or added twice by a person: it is the same wallet.
+  for (const wallet of account.wallets.values()) {
+    if (wallet.status === 'REVOKED' || wallet.msisdn !== msisdn || wallet.network !== network) continue;
+    if (wallet.label === label) return done(null, renderWallet(wallet));
+  }
+  const id = makeId('wallet', freshBody);
+  const event: WalletAdded = { type: 'WalletAdded', id, label, country, network, msisdn, by };
+  return changed(account.id, now, event, renderWallet(newWallet(event, now)));
+}
+
+export function decideApproveWallet(state: LedgerState, command: ApproveWallet, context: Context): Decision {
+  const member = memberWith(state, command, ['OWNER']);
+  if (member.type === 'refused') return refuse(member.rejection);
+  const { account } = member;
+  const { walletId, by } = command;
+  const wallet = account.wallets.get(walletId);
+  if (wallet === undefined) return refuse(rejection('destination_not_found'));
+  if (wallet.status !== 'PENDING_APPROVAL') return refuse(wrongState(wallet));
+  if (wallet.addedBy === by && ownersOf(account) > 1) {
+    return refuse(
+      rejection('not_permitted', 'Another owner than the one who added the wallet approves it.', 'by'),
+    );
+  }
+  const { now, policy } = context;
+  const activeAt = now + policy.walletCoolingOffMs;
+  const body = renderWallet({ ...wallet, status: 'COOLING_OFF', activeAt });
+  return changed(account.id, now, { type: 'WalletApproved', id: walletId, activeAt, by }, body);
+}
+
+export function decideRevokeWallet(state: LedgerState, command: RevokeWallet, { now }: Context): Decision {
+  const member = memberWith(state, command, ['OWNER', 'ADMIN']);
+  if (member.type === 'refused') return refuse(member.rejection);
+  const { account } = member;
+  const { walletId, by } = command;
+  const wallet = account.wallets.get(walletId);
+  if (wallet === undefined) return refuse(rejection('destination_not_found'));
+  if (wallet.status === 'REVOKED') return refuse(wrongState(wallet));
+  const body = renderWallet({ ...wallet, status: 'REVOKED' });
+  return changed(account.id, now, { type: 'WalletRevoked', id: walletId, by }, body);
+}
+
+function wrongState({ status }: PayoutWallet): Rejection {
+  return rejection('conflict', `The payout wallet is ${status}.`);
+}
+
+function ownersOf(account: Account): number {
+  let owners = 0;
+  for (const user of account.users.values()) if (user.role === 'OWNER') owners++;
+  return owners;
+}
+
+// --- Approval of withdrawals -----------------------------------------------------------------------------------------
+
+export function decideApproveWithdrawal(
+  state: LedgerState,
+  command: ApproveWithdrawal,
+  { now }: Context,
+): Decision {
+  const waiting = findWaiting(state, command);
+  if ('code' in waiting) return refuse(waiting);
+  const { id, accountId } = waiting;
+  const body = verdict(id, 'PENDING_PROVIDER', 'APPROVED');
+  return changed(accountId, now, { type: 'WithdrawalApproved', id, by: command.by }, body);
+}
+
+export function decideRejectWithdrawal(
+  state: LedgerState,
+  command: RejectWithdrawal,
+  { now }: Context,
+): Decision {
+  const waiting = findWaiting(state, command);
+  if ('code' in waiting) return refuse(waiting);
+  const { id, accountId } = waiting;
+  const body = verdict(id, 'FAILED', 'REJECTED');
+  return changed(accountId, now, { type: 'WithdrawalRejected', id, by: command.by }, body);
+}
+
+/** The withdrawal, if it waits for approval and `by` may give it. */
+function findWaiting(
+  state: LedgerState,
+  command: ApproveWithdrawal | RejectWithdrawal,
+): Transaction | Rejection {
+  const member = memberWith(state, command, null);
+  if (member.type === 'refused') return member.rejection;
+  const transaction = state.transaction(command.transactionId);
+  if (
+    transaction === undefined ||
+    transaction.accountId !== command.accountId ||
+    transaction.type !== 'WITHDRAWAL'
+  ) {
+    return rejection('withdrawal_not_found');
+  }
+  const { status, approvalStatus, requestedBy } = transaction;
+  if (approvalStatus !== 'PENDING') {
+    return rejection('conflict', `The withdrawal is ${status}, its approval ${approvalStatus}.`);
+  }
+  if (requestedBy === command.by) {
+    return rejection('not_permitted', 'Another member than the requester decides.', 'by');
+  }
+  return transaction;
+}
+
+function verdict(id: string, status: Status, approvalStatus: ApprovalStatus): string {
+  return `{"id":"${id}","object":"withdrawal","status":"${status}","approval_status":"${approvalStatus}"}`;
+}
+
+// --- Deposits --------------------------------------------------------------------------------------------------------
+
+export function decideDashboardDeposit(
+  state: LedgerState,
+  command: CreateDashboardDeposit,
+  context: Context,
+): Decision {
+  const member = memberWith(state, command, ['OWNER', 'ADMIN', 'FINANCE']);
+  if (member.type === 'refused') return refuse(member.rejection);
+  const { account } = member;
+  if (!account.settings.live) return refuse(rejection('live_mode_not_enabled'));
+  return collect(account, command.input, 'DEPOSIT', { app: null, user: command.by, command: null }, context);
+}

@@ -1,0 +1,187 @@
+// Decisions on what operators do with the operator token: open and configure accounts, users, apps, reconciliation items.
+// What a front resends because it lost the answer finds its own work done and gets the same answer.
+
+import type { Account, AccountSettings } from './account.ts';
+import type {
+  AddUser,
+  ChangeAccountSettings,
+  ChangeAppWebhook,
+  ConnectApp,
+  OpenAccount,
+  RemoveApp,
+  ResolveReconciliation,
+} from './account-command.ts';
+import type { AccountEvent } from './account-event.ts';
+import { type Decision, done, refuse } from './decision.ts';
+import { type Rejection, rejection } from './error-code.ts';
+import { newAccount } from './evolve.ts';
+import { makeId } from './id.ts';
+import { renderAccount, renderApp, renderReconciliation, renderUser } from './render-account.ts';
+import type { Context, LedgerState } from './state.ts';
+
+export const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
+const NO_APP = rejection('not_found', 'There is no such app on the account.');
+
+export function decideOpenAccount(state: LedgerState, command: OpenAccount, { now }: Context): Decision {
+  const { accountId, name, country, live, payoutsEnabled, withdrawalsEnabled } = command;
+  const existing = state.account(accountId);
+  if (existing !== undefined) return done(null, renderAccount(existing));
+  const settings: AccountSettings = {
+    live,
+    payoutsEnabled,
+    withdrawalsEnabled,
+    approvalThresholds: {},
+    cashOutPerMinute: null,
+    fees: {},
+    limits: {},
+  };
+  return changed(
+    accountId,
+    now,
+    { type: 'AccountOpened', name, country, settings },
+    renderAccount(newAccount(accountId, name, country, now, settings, 0)),
+  );
+}
+
+export function decideChangeSettings(
+  state: LedgerState,
+  command: ChangeAccountSettings,
+  { now }: Context,
+): Decision {
+  const account = state.account(command.accountId);
+  if (account === undefined) return refuse(NO_ACCOUNT);
+  const settings = mergeSettings(account.settings, command.changes);
+  return changed(
+    account.id,
+    now,
+    { type: 'AccountSettingsChanged', settings, by: command.operator },
+    renderAccount({ ...account, settings }),
+  );
+}
+
+/** A field that is absent stays; one of the account's own terms that is null is dropped, so that policy holds again. */
+function mergeSettings(current: AccountSettings, changes: ChangeAccountSettings['changes']): AccountSettings {
+  return {
+    live: changes.live ?? current.live,
+    payoutsEnabled: changes.payoutsEnabled ?? current.payoutsEnabled,
+    withdrawalsEnabled: changes.withdrawalsEnabled ?? current.withdrawalsEnabled,
+    approvalThresholds: mergeTerms(current.approvalThresholds, changes.approvalThresholds),
+    cashOutPerMinute:
+      changes.cashOutPerMinute === undefined ? current.cashOutPerMinute : changes.cashOutPerMinute,
+    fees: mergeTerms(current.fees, changes.fees),
+    limits: mergeTerms(current.limits, changes.limits),
+  };
+}
+
+function mergeTerms<K extends string, V>(
+  current: Partial<Record<K, V>>,
+  changes: Partial<Record<K, V | null>> | undefined,
+): Partial<Record<K, V>> {
+  const merged: Partial<Record<K, V>> = { ...current };
+  if (changes === undefined) return merged;
+  for (const key of Object.keys(changes) as K[]) {
+    const value = changes[key];
+    if (value === null) delete merged[key];
+    else if (value !== undefined) merged[key] = value;
+  }
+  return merged;
+}
+
+export function decideAddUser(state: LedgerState, command: AddUser, { now, freshBody }: Context): Decision {
+  const account = state.account(command.accountId);
+  if (account === undefined) return refuse(NO_ACCOUNT);
+  const { email, role, operator: by } = command;
+  for (const user of account.users.values()) {
+    if (user.email !== email) continue;
+    if (user.role === role) return done(null, renderUser(user));
+    return refuse(rejection('conflict', `A user with this email is already ${user.role}.`, 'email'));
+  }
+  const id = makeId('user', freshBody);
+  const body = renderUser({ id, email, role, createdAt: now });
+  return changed(account.id, now, { type: 'UserAdded', id, email, role, by }, body);
+}
+
+export function decideConnectApp(
+  state: LedgerState,
+  command: ConnectApp,
+  { now, freshBody }: Context,
+): Decision {
+  const account = state.account(command.accountId);
+  if (account === undefined) return refuse(NO_ACCOUNT);
+  // Specification, part 5: until live payments are on, API keys cannot be created.
+  if (!account.settings.live) return refuse(rejection('live_mode_not_enabled'));
+  for (const app of account.apps.values()) {
+    if (app.publishableKey === command.publishableKey) return done(null, renderApp(app));
+  }
+  const {
+    name,
+    domain,
+    webhookUrl,
+    publishableKey,
+    secretKeyHash,
+    signingSecretSealed,
+    operator: by,
+  } = command;
+  const id = makeId('app', freshBody);
+  const app = { id, name, domain, webhookUrl, publishableKey, secretKeyHash, signingSecretSealed };
+  return changed(
+    account.id,
+    now,
+    { type: 'AppConnected', ...app, by },
+    renderApp({ ...app, removedAt: null, createdAt: now }),
+  );
+}
+
+export function decideChangeAppWebhook(
+  state: LedgerState,
+  command: ChangeAppWebhook,
+  { now }: Context,
+): Decision {
+  const { accountId, appId, webhookUrl, operator: by } = command;
+  const app = state.account(accountId)?.apps.get(appId);
+  if (app === undefined) return refuse(NO_APP);
+  if (app.removedAt !== null) return refuse(rejection('conflict', 'The app was removed.'));
+  const body = renderApp({ ...app, webhookUrl });
+  if (app.webhookUrl === webhookUrl) return done(null, body);
+  return changed(accountId, now, { type: 'AppWebhookChanged', id: appId, webhookUrl, by }, body);
+}
+
+export function decideRemoveApp(state: LedgerState, command: RemoveApp, { now }: Context): Decision {
+  const { accountId, appId, operator: by } = command;
+  const app = state.account(accountId)?.apps.get(appId);
+  if (app === undefined) return refuse(NO_APP);
+  if (app.removedAt !== null) return done(null, renderApp(app));
+  return changed(
+    accountId,
+    now,
+    { type: 'AppRemoved', id: appId, by },
+    renderApp({ ...app, removedAt: now }),
+  );
+}
+
+export function decideResolve(
+  state: LedgerState,
+  command: ResolveReconciliation,
+  { now }: Context,
+): Decision {
+  const { accountId, reconciliationId: id, resolution, operator: by } = command;
+  const item = state.reconciliation(id);
+  if (item === undefined || item.accountId !== accountId) {
+    return refuse(rejection('not_found', 'There is no such reconciliation item on the account.'));
+  }
+  if (item.resolvedAt !== null) {
+    const isRepeat = item.resolution === resolution && item.resolvedBy === by;
+    if (isRepeat) return done(null, renderReconciliation(item));
+    return refuse(rejection('conflict', 'The item is already resolved.'));
+  }
+  return changed(
+    accountId,
+    now,
+    { type: 'ReconciliationResolved', id, by, resolution },
+    renderReconciliation({ ...item, resolvedAt: now, resolvedBy: by, resolution }),
+  );
+}
+
+export function changed(accountId: Account['id'], now: number, event: AccountEvent, body: string): Decision {
+  return done({ accountId, at: now, events: [event] }, body);
+}

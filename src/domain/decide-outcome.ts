@@ -1,0 +1,230 @@
+// Decisions on what providers answer and on what falls due. All of these may come late, twice, or out of order: what no
+// longer applies changes nothing; what contradicts a final state changes no state either, and is raised once for operators.
+//
+//   what we have          provider says SUCCESSFUL       FAILED           REVERSED
+//   not sent              CONTRADICTION                  CONTRADICTION    CONTRADICTION
+//   in progress           succeeds                       fails            fails: the money went back before we knew of it
+//                         (or AMOUNT_MISMATCH)
+//   SUCCESSFUL            nothing (or AMOUNT_MISMATCH)   CONTRADICTION    charge: reversed; others: CONTRADICTION
+//   FAILED                SUCCESS_AFTER_FINAL            nothing          nothing: the money is where we say it is
+//   REVERSED              nothing: an old answer         nothing          nothing
+//   unknown               UNKNOWN_REFERENCE              the same         the same
+
+import type {
+  ActivateWallet,
+  ExpireTransaction,
+  FixAnswer,
+  RaiseReconciliation,
+  RecordOutcome,
+  RecordSubmission,
+  ReleaseCharge,
+} from './account-command.ts';
+import { type AccountEvent, RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
+import { assert } from './assert.ts';
+import { type Decision, done, NOTHING_CHANGED, refuse } from './decision.ts';
+import { type Rejection, rejection } from './error-code.ts';
+import { deriveId, ID_PREFIXES, type IdKind, isId, makeId } from './id.ts';
+import type { Context, LedgerState } from './state.ts';
+import type { Transaction } from './transaction.ts';
+
+const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
+const EXPIRED_MESSAGE = 'The customer did not answer in time.';
+const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';
+
+export function decideSubmission(state: LedgerState, command: RecordSubmission, context: Context): Decision {
+  const transaction = find(state, command.accountId, command.transactionId);
+  if (transaction === undefined || transaction.submitted) return NOTHING_CHANGED;
+  if (transaction.status !== 'PENDING_PROVIDER') return NOTHING_CHANGED;
+  const { id } = transaction;
+  return changed(command.accountId, context, {
+    type: 'SubmissionAccepted',
+    id,
+    providerStatus: command.providerStatus,
+  });
+}
+
+export function decideOutcome(state: LedgerState, command: RecordOutcome, context: Context): Decision {
+  const transaction = find(state, command.accountId, command.transactionId);
+  if (transaction === undefined) return raise(state, command, 'UNKNOWN_REFERENCE', said(command), context);
+  switch (transaction.status) {
+    case 'INITIATED':
+      return contradict(state, command, transaction, 'CONTRADICTION', context);
+    case 'PENDING_PROVIDER':
+    case 'AWAITING_CUSTOMER':
+      return conclude(state, command, transaction, context);
+    case 'SUCCESSFUL':
+      return afterSuccess(state, command, transaction, context);
+    case 'FAILED':
+      if (command.outcome !== 'SUCCESSFUL') return NOTHING_CHANGED;
+      return contradict(state, command, transaction, 'SUCCESS_AFTER_FINAL', context);
+    case 'REVERSED':
+      return NOTHING_CHANGED;
+  }
+}
+
+function conclude(
+  state: LedgerState,
+  command: RecordOutcome,
+  transaction: Transaction,
+  context: Context,
+): Decision {
+  const { id } = transaction;
+  const { source, providerStatus } = command;
+  if (command.outcome === 'SUCCESSFUL') {
+    if (!sameMoney(command, transaction)) {
+      return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
+    }
+    return changed(transaction.accountId, context, {
+      type: 'TransactionSucceeded',
+      id,
+      source,
+      providerStatus,
+      providerTransactionId: command.providerTransactionId,
+      releaseAt: transaction.type === 'CHARGE' ? context.now + context.policy.chargeReleaseMs : null,
+    });
+  }
+  const reversed = command.outcome === 'REVERSED';
+  return changed(transaction.accountId, context, {
+    type: 'TransactionFailed',
+    id,
+    source,
+    failureCode: command.failureCode ?? 'unknown',
+    failureMessage: command.failureMessage ?? (reversed ? REVERSED_EARLY_MESSAGE : null),
+    providerStatus,
+  });
+}
+
+function afterSuccess(
+  state: LedgerState,
+  command: RecordOutcome,
+  transaction: Transaction,
+  context: Context,
+): Decision {
+  const { outcome, source, providerStatus } = command;
+  if (outcome === 'SUCCESSFUL') {
+    if (sameMoney(command, transaction)) return NOTHING_CHANGED;
+    return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
+  }
+  if (outcome === 'REVERSED' && transaction.type === 'CHARGE') {
+    const { id, accountId } = transaction;
+    return changed(accountId, context, { type: 'ChargeReversed', id, source, providerStatus });
+  }
+  return contradict(state, command, transaction, 'CONTRADICTION', context);
+}
+
+/** What the provider did not say is not held against it. */
+function sameMoney({ amount, currency }: RecordOutcome, transaction: Transaction): boolean {
+  return (
+    (amount === null || amount === transaction.amount) &&
+    (currency === null || currency === transaction.currency)
+  );
+}
+
+// --- Reconciliation --------------------------------------------------------------------------------------------------
+
+export function decideRaise(state: LedgerState, command: RaiseReconciliation, context: Context): Decision {
+  return raise(state, command, command.kind, command.detail, context);
+}
+
+function contradict(
+  state: LedgerState,
+  command: RecordOutcome,
+  transaction: Transaction,
+  kind: ReconciliationKind,
+  context: Context,
+): Decision {
+  const { status, failureCode, amount, currency } = transaction;
+  const ours = failureCode === null ? status : `${status} (${failureCode})`;
+  return raise(state, command, kind, `${said(command)} Ours: ${ours}, ${amount} ${currency}.`, context);
+}
+
+function said({ outcome, providerStatus, providerTransactionId, amount, currency }: RecordOutcome): string {
+  let text = `The provider says ${outcome}`;
+  if (providerStatus !== null) text += ` (${providerStatus})`;
+  if (amount !== null) text += `, ${amount} ${currency ?? ''}`.trimEnd();
+  if (providerTransactionId !== null) text += `, its id ${providerTransactionId}`;
+  return `${text}.`;
+}
+
+/** Derived ids of reconciliation items start here, far above those of status events, journals and entries. */
+const RECONCILIATION_INDEX = 1_000;
+
+/** One item for each transaction and kind, however often the provider repeats itself: its id is derived from both. */
+function raise(
+  state: LedgerState,
+  { accountId, transactionId }: { readonly accountId: string; readonly transactionId: string | null },
+  kind: ReconciliationKind,
+  detail: string,
+  context: Context,
+): Decision {
+  if (state.account(accountId) === undefined) return refuse(NO_ACCOUNT);
+  const id =
+    transactionId !== null && isTransactionId(transactionId)
+      ? deriveId('reconciliation', transactionId, RECONCILIATION_INDEX + RECONCILIATION_KINDS.indexOf(kind))
+      : makeId('reconciliation', context.freshBody);
+  if (state.reconciliation(id) !== undefined) return NOTHING_CHANGED;
+  return changed(accountId, context, { type: 'ReconciliationRaised', id, kind, transactionId, detail });
+}
+
+const TRANSACTION_KINDS: readonly IdKind[] = ['charge', 'payout', 'withdrawal', 'deposit', 'refund'];
+
+function isTransactionId(id: string): boolean {
+  const kind = TRANSACTION_KINDS.find((candidate) => id.startsWith(ID_PREFIXES[candidate]));
+  return kind !== undefined && isId(kind, id);
+}
+
+// --- What falls due --------------------------------------------------------------------------------------------------
+
+export function decideExpiry(state: LedgerState, command: ExpireTransaction, context: Context): Decision {
+  const transaction = find(state, command.accountId, command.transactionId);
+  if (transaction === undefined) return NOTHING_CHANGED;
+  const { id, status, expiresAt } = transaction;
+  if (expiresAt === null || context.now < expiresAt) return NOTHING_CHANGED;
+  if (status !== 'PENDING_PROVIDER' && status !== 'AWAITING_CUSTOMER') return NOTHING_CHANGED;
+  return changed(command.accountId, context, {
+    type: 'TransactionFailed',
+    id,
+    source: 'SYSTEM',
+    failureCode: 'expired',
+    failureMessage: EXPIRED_MESSAGE,
+    providerStatus: null,
+  });
+}
+
+export function decideFixAnswer(state: LedgerState, command: FixAnswer, context: Context): Decision {
+  const transaction = find(state, command.accountId, command.transactionId);
+  if (transaction === undefined || transaction.answeredAt !== null) return NOTHING_CHANGED;
+  return changed(command.accountId, context, { type: 'AnswerFixed', id: transaction.id });
+}
+
+export function decideRelease(state: LedgerState, command: ReleaseCharge, context: Context): Decision {
+  const transaction = find(state, command.accountId, command.transactionId);
+  if (transaction === undefined) return NOTHING_CHANGED;
+  const { id, status, released, releaseAt } = transaction;
+  if (status !== 'SUCCESSFUL' || released) return NOTHING_CHANGED;
+  if (releaseAt === null || context.now < releaseAt) return NOTHING_CHANGED;
+  return changed(command.accountId, context, { type: 'ChargeReleased', id });
+}
+
+export function decideActivateWallet(
+  state: LedgerState,
+  command: ActivateWallet,
+  context: Context,
+): Decision {
+  const wallet = state.account(command.accountId)?.wallets.get(command.walletId);
+  if (wallet === undefined || wallet.status !== 'COOLING_OFF') return NOTHING_CHANGED;
+  assert(wallet.activeAt !== null, 'a wallet that cools off knows until when');
+  if (context.now < wallet.activeAt) return NOTHING_CHANGED;
+  return changed(command.accountId, context, { type: 'WalletActivated', id: wallet.id });
+}
+
+// --- Shared ----------------------------------------------------------------------------------------------------------
+
+function find(state: LedgerState, accountId: string, id: string): Transaction | undefined {
+  const transaction = state.transaction(id);
+  return transaction !== undefined && transaction.accountId === accountId ? transaction : undefined;
+}
+
+function changed(accountId: string, { now }: Context, event: AccountEvent): Decision {
+  return done({ accountId, at: now, events: [event] }, '{}');
+}

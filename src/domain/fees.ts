@@ -1,0 +1,56 @@
+// Fees: what a movement costs, by policy or by the account's own terms. Quoted once, when the transaction is created,
+// and written into its event; booked on success.
+
+import type { AccountSettings, UsageKey } from './account.ts';
+import { assert } from './assert.ts';
+import type { Currency } from './country.ts';
+import { add, money, type Money, ZERO } from './money.ts';
+import type { FeePolicy, LimitPolicy, Policy } from './policy.ts';
+
+/** Types that a merchant can create. */
+export type CreatableType = 'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL';
+
+/** Joined once, so that the hot path builds no strings. */
+export const USAGE_KEYS = {
+  CHARGE: { UGX: 'CHARGE:UGX', KES: 'CHARGE:KES', GHS: 'CHARGE:GHS' },
+  PAYOUT: { UGX: 'PAYOUT:UGX', KES: 'PAYOUT:KES', GHS: 'PAYOUT:GHS' },
+  DEPOSIT: { UGX: 'DEPOSIT:UGX', KES: 'DEPOSIT:KES', GHS: 'DEPOSIT:GHS' },
+  WITHDRAWAL: { UGX: 'WITHDRAWAL:UGX', KES: 'WITHDRAWAL:KES', GHS: 'WITHDRAWAL:GHS' },
+  REFUND: { UGX: 'REFUND:UGX', KES: 'REFUND:KES', GHS: 'REFUND:GHS' },
+} as const satisfies Record<string, Record<Currency, UsageKey>>;
+
+/** Fee = fixed + basis points of the amount rounded half up to the minor unit, then floor, then cap. */
+export function feeOn(amount: Money, terms: FeePolicy): Money {
+  assert(amount >= 0, 'a fee is taken on an amount that is not negative');
+  // In two parts, so that no product leaves the safe integers: amount = whole * 10,000 + rest.
+  const whole = Math.floor(amount / 10_000);
+  const rest = amount - whole * 10_000;
+  const share = money(whole * terms.basisPoints + Math.floor((rest * terms.basisPoints + 5_000) / 10_000));
+  let fee = add(terms.fixed, share);
+  if (terms.floor !== null && fee < terms.floor) fee = terms.floor;
+  if (terms.cap !== null && fee > terms.cap) fee = terms.cap;
+  return fee;
+}
+
+/** The fee of a new transaction. A charge's fee never exceeds its amount: its net is never negative. */
+export function quoteFee(
+  type: CreatableType,
+  amount: Money,
+  currency: Currency,
+  settings: AccountSettings,
+  policy: Policy,
+): Money {
+  if (type === 'DEPOSIT') return ZERO;
+  const fee = feeOn(amount, settings.fees[USAGE_KEYS[type][currency]] ?? policy.fees[type][currency]);
+  return type === 'CHARGE' && fee > amount ? amount : fee;
+}
+
+/** The account's own limits, or the policy's. */
+export function limitsOf(
+  type: CreatableType,
+  currency: Currency,
+  settings: AccountSettings,
+  policy: Policy,
+): LimitPolicy {
+  return settings.limits[USAGE_KEYS[type][currency]] ?? policy.limits[type][currency];
+}
