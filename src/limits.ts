@@ -160,6 +160,33 @@ export const LIMITS = {
   webhookRowsScannedMax: 5_000,
   /** How often old deliveries are looked for, ms. */
   webhookRetentionEveryMs: 3_600_000,
+
+  // Rails and pollers
+  /** Transactions at rest that one partition's poller follows; those beyond are taken up again as these finish.
+   *  About 0.5 KiB each. */
+  pollerPendingMax: 250_000,
+  /** Calls of each kind (submits, enquiries) that wait for one rail; more wait their turn among the due times. */
+  railQueueMax: 20_000,
+  /** Late callbacks about final transactions that one partition's poller looks into at once. */
+  pollerLateMax: 5_000,
+  /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */
+  pollerDuePerTickMax: 1_000,
+  pollerTickMs: 50,
+  /** Transactions in one page of recovery. */
+  pollerScanPageMax: 500,
+  /** How long a poller's command to an account may take. */
+  pollerCommandDeadlineMs: 10_000,
+  /** Times a poller sends one command before it asks the provider again. */
+  pollerSendsMax: 8,
+  /** How long a stop waits for calls in flight and their outcomes. */
+  pollerStopMs: 10_000,
+  /** Loopback answers at once, but for the numbers that answer late: these take a place each. */
+  loopbackCallsMax: 10_000,
+  /** Transactions loopback has accepted and not forgotten. About 0.3 KiB each. */
+  loopbackAcceptedMax: 1_000_000,
+  /** Of those, settled ones, kept so that a second enquiry gets the same answer. */
+  loopbackRememberedMax: 50_000,
+  loopbackTickMs: 20,
 } as const;
 
 export function assertLimits(): void {
@@ -173,6 +200,7 @@ export function assertLimits(): void {
   holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
+  holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
   holds(
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024,
