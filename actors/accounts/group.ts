@@ -156,13 +156,13 @@ function outcomeOf(outcome: ReturnType<typeof decide>['outcome']): Outcome {
 /** The transaction whose create answer these events may have fixed. */
 function answeredBy(record: AccountRecord): string | null {
   for (const event of record.events) {
-    switch (event.type) {
-      case 'SubmissionAccepted':
-      case 'AnswerFixed':
-      case 'TransactionSucceeded':
-      case 'TransactionFailed':
-        return event.id;
-      default:
+    if (
+      event.type === 'SubmissionAccepted' ||
+      event.type === 'AnswerFixed' ||
+      event.type === 'TransactionSucceeded' ||
+      event.type === 'TransactionFailed'
+    ) {
+      return event.id;
     }
   }
   return null;

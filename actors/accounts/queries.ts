@@ -19,13 +19,17 @@ import { deriveId, isId } from '../../src/domain/id.ts';
 import {
   renderAccount,
   renderBalances,
-  renderDestinations,
+  renderPayoutDestinations,
+  renderReconciliation,
+  renderTrialBalance,
+} from '../../src/domain/render-account.ts';
+import {
+  renderCurrent,
   renderDetail,
   renderObject,
-  renderReconciliation,
+  renderPage,
   renderTimeline,
   renderTransaction,
-  renderTrialBalance,
 } from '../../src/domain/render.ts';
 import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';
@@ -75,8 +79,9 @@ function refuse(code: ErrorCode, param: string | null = null): Answered {
 
 function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now: number): Answered {
   const access = authoriseQuery(memory, query, now);
-  if (access.type === 'refused')
+  if (access.type === 'refused') {
     return { reply: { type: 'rejected', rejection: access.rejection }, sequence: 0 };
+  }
   const { account } = access;
   switch (query.type) {
     case 'GetTransaction':
@@ -86,7 +91,7 @@ function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now:
     case 'GetBalances':
       return done(renderBalances(account), account.sequence);
     case 'ListPayoutDestinations':
-      return done(renderDestinations(account), account.sequence);
+      return done(renderPayoutDestinations(account), account.sequence);
   }
 }
 
@@ -113,7 +118,7 @@ function getTransaction(memory: Memory, account: Account, query: GetTransaction)
 function renderView(transaction: Transaction, view: GetTransaction['view']): string {
   switch (view) {
     case 'object':
-      return renderObject(transaction, transaction.events.length - 1);
+      return renderCurrent(transaction);
     case 'timeline':
       return renderTimeline(transaction);
     case 'detail':
@@ -126,14 +131,9 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
     return refuse('invalid_cursor', 'starting_after');
   }
   const page = listPage(memory, views, account.id, query.filter, query.startingAfter, query.limit);
-  const data = page.transactions.map((transaction) =>
-    query.view === 'object'
-      ? renderObject(transaction, transaction.events.length - 1)
-      : renderTransaction(transaction),
-  );
+  const rows = page.transactions.map(query.view === 'object' ? renderCurrent : renderTransaction);
   const nextCursor = page.hasMore ? page.transactions[page.transactions.length - 1]!.id : null;
-  const body = `{"object":"list","data":[${data.join(',')}],"has_more":${page.hasMore},"next_cursor":${JSON.stringify(nextCursor)}}`;
-  return done(body, page.sequence);
+  return done(renderPage(rows, nextCursor), page.sequence);
 }
 
 function isCursor(memory: Memory, account: Account, id: string): boolean {

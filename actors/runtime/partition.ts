@@ -215,8 +215,9 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     if (!this.#accepting) return;
     const now = this.#clock.now();
     if (this.logic.nextDue() <= now) {
-      for (const command of this.logic.takeDue(now, LIMITS.timersPerTickMax))
+      for (const command of this.logic.takeDue(now, LIMITS.timersPerTickMax)) {
         this.#command(command, ignoreReply);
+      }
     }
     for (const [key, waiter] of this.#waiters) {
       if (waiter.since + this.#group.answerWaitMs > now) break;
@@ -235,10 +236,6 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.logic.evict(sequence);
   }
 
-  setCheckpointed(sequence: number): void {
-    this.#checkpointed = sequence;
-  }
-
   /** Takes nothing more; resolves when everything decided is durable and answered. Callers who still wait for a rail
    *  get `unknown`: they are told nothing. */
   async drain(): Promise<void> {
@@ -248,10 +245,25 @@ export class Partition<Command extends { type: string; deadline: number }, Query
         this.#drained = resolve;
       });
     }
-    for (const waiter of this.#waiters.values()) {
+    this.#dismissWaiters();
+  }
+
+  /** The log has failed: what was decided may or may not be in it, so its callers are told nothing. */
+  abandon(): void {
+    this.#accepting = false;
+    const pending = this.#pending.slice(this.#pendingHead);
+    this.#pending = [];
+    this.#pendingHead = 0;
+    for (const { onReply } of pending) onReply({ type: 'unknown' });
+    this.#dismissWaiters();
+  }
+
+  #dismissWaiters(): void {
+    const waiters = [...this.#waiters.values()];
+    this.#waiters.clear();
+    for (const waiter of waiters) {
       for (const caller of waiter.callers) caller.onReply({ type: 'unknown' });
     }
-    this.#waiters.clear();
   }
 }
 

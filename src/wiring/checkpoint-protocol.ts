@@ -1,0 +1,23 @@
+// What the main thread and the checkpoint thread say to each other.
+
+import type { GroupName } from '../bus/bus.ts';
+import type { Policy } from '../domain/policy.ts';
+
+export interface CheckpointThreadData {
+  readonly directory: string;
+  readonly policy: Policy;
+}
+
+export type ToCheckpointThread =
+  /** Bring the views up to `upTo`, a durable batch's last sequence. */
+  | { readonly type: 'advance'; readonly group: GroupName; readonly partition: number; readonly upTo: number }
+  /** Another node writes this partition now. */
+  | { readonly type: 'release'; readonly group: GroupName; readonly partition: number }
+  | { readonly type: 'stop' };
+
+export interface FromCheckpointThread {
+  readonly type: 'reached';
+  readonly group: GroupName;
+  readonly partition: number;
+  readonly sequence: number;
+}

@@ -1,0 +1,67 @@
+// Entry of the checkpoint thread: follows the log of this process and writes the views (actors/runtime/checkpointer.ts).
+// One commit at a time; a partition asked for again meanwhile goes to the newest sequence asked for.
+
+import { parentPort, workerData } from 'node:worker_threads';
+import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
+import { LogReader } from '../../wal/log-reader.ts';
+import { ViewStore } from '../../wal/views.ts';
+import type {
+  CheckpointThreadData,
+  FromCheckpointThread,
+  ToCheckpointThread,
+} from './checkpoint-protocol.ts';
+import { groupsWithLog } from './groups.ts';
+
+type Advance = Extract<ToCheckpointThread, { type: 'advance' }>;
+
+const { directory, policy } = workerData as CheckpointThreadData;
+const port = parentPort!;
+const log = LogReader.openReader({ directory });
+const views = ViewStore.open({ directory });
+const checkpointer = new Checkpointer(
+  groupsWithLog(policy),
+  {
+    read: (group, partition, after) => log.read(group, partition, { fromSequence: after + 1 }),
+  },
+  views,
+);
+
+/** Newest wish of each partition, oldest partition first. */
+const wishes = new Map<string, Advance>();
+let running = false;
+let stopping = false;
+
+port.on('message', (message: ToCheckpointThread) => {
+  if (message.type === 'stop') {
+    stopping = true;
+    wishes.clear();
+  } else if (message.type === 'release') {
+    wishes.delete(`${message.group}/${message.partition}`);
+    checkpointer.release(message.group, message.partition);
+  } else {
+    wishes.set(`${message.group}/${message.partition}`, message);
+  }
+  if (!running) void run();
+});
+
+async function run(): Promise<void> {
+  running = true;
+  for (const [key, wish] of wishes) {
+    wishes.delete(key);
+    log.refresh();
+    await checkpointer.advance(wish.group, wish.partition, wish.upTo, (sequence) => {
+      port.postMessage({
+        type: 'reached',
+        group: wish.group,
+        partition: wish.partition,
+        sequence,
+      } satisfies FromCheckpointThread);
+    });
+  }
+  running = false;
+  if (stopping) {
+    await views.close();
+    await log.close();
+    port.close();
+  }
+}

@@ -1,0 +1,92 @@
+// The main thread's end of the checkpoint thread: asks for sequences, and tells who waits that they are reached.
+
+import { Worker } from 'node:worker_threads';
+import type { GroupName } from '../bus/bus.ts';
+import type { Policy } from '../domain/policy.ts';
+import type {
+  CheckpointThreadData,
+  FromCheckpointThread,
+  ToCheckpointThread,
+} from './checkpoint-protocol.ts';
+
+interface Waiting {
+  readonly upTo: number;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+export type OnReached = (sequence: number) => void;
+
+export class Checkpoints {
+  readonly #worker: Worker;
+  readonly #exited: Promise<void>;
+  readonly #onReached = new Map<string, OnReached>();
+  readonly #waiting = new Map<string, Waiting[]>();
+  #stopping = false;
+
+  /** `onFailure`: the thread died; memory would grow for ever, so the process must stop. */
+  constructor(directory: string, policy: Policy, onFailure: (error: Error) => void) {
+    const workerData: CheckpointThreadData = { directory, policy };
+    this.#worker = new Worker(new URL('checkpoint-thread.ts', import.meta.url), { workerData });
+    this.#worker.on('message', (message: FromCheckpointThread) => this.#reached(message));
+    const fail = (error: Error): void => {
+      for (const waiting of [...this.#waiting.values()].flat()) waiting.reject(error);
+      this.#waiting.clear();
+      if (!this.#stopping) onFailure(error);
+    };
+    this.#worker.on('error', (error) => fail(error instanceof Error ? error : new Error(String(error))));
+    this.#exited = new Promise((resolve) => {
+      this.#worker.on('exit', () => {
+        fail(new Error('the checkpoint thread has ended'));
+        resolve();
+      });
+    });
+  }
+
+  /** From now on `onReached` hears of every checkpoint of this partition. */
+  follow(group: GroupName, partition: number, onReached: OnReached): void {
+    this.#onReached.set(`${group}/${partition}`, onReached);
+  }
+
+  release(group: GroupName, partition: number): void {
+    this.#onReached.delete(`${group}/${partition}`);
+    this.#tell({ type: 'release', group, partition });
+  }
+
+  request(group: GroupName, partition: number, upTo: number): void {
+    this.#tell({ type: 'advance', group, partition, upTo });
+  }
+
+  /** Resolves when the views have reached `upTo`. */
+  advance(group: GroupName, partition: number, upTo: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const key = `${group}/${partition}`;
+      const waiting = this.#waiting.get(key) ?? [];
+      waiting.push({ upTo, resolve, reject });
+      this.#waiting.set(key, waiting);
+      this.request(group, partition, upTo);
+    });
+  }
+
+  /** Finishes the commit in progress. */
+  async close(): Promise<void> {
+    this.#stopping = true;
+    this.#tell({ type: 'stop' });
+    await this.#exited;
+  }
+
+  #tell(message: ToCheckpointThread): void {
+    this.#worker.postMessage(message);
+  }
+
+  #reached({ group, partition, sequence }: FromCheckpointThread): void {
+    const key = `${group}/${partition}`;
+    this.#onReached.get(key)?.(sequence);
+    const waiting = this.#waiting.get(key);
+    if (waiting === undefined) return;
+    const left = waiting.filter((each) => each.upTo > sequence);
+    for (const each of waiting) if (each.upTo <= sequence) each.resolve();
+    if (left.length === 0) this.#waiting.delete(key);
+    else this.#waiting.set(key, left);
+  }
+}

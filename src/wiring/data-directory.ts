@@ -1,0 +1,106 @@
+// The data directory: one process at a time, and a partition count that never changes after it was made.
+
+import { existsSync, mkdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { join, relative } from 'node:path';
+
+/** What can be wrong with a data directory, for the person who starts the service. */
+export class DataDirectoryError extends Error {
+  override readonly name = 'DataDirectoryError';
+}
+
+export interface DataDirectory {
+  readonly path: string;
+  /** Lets another process use it. */
+  release(): Promise<void>;
+}
+
+const FORMAT = 1;
+const IDENTITY_FILE = 'daftari.json';
+const LOCK_FILE = 'lock';
+
+/** Makes it when absent; throws DataDirectoryError when it is in use, or was made with another number of partitions. */
+export async function openDataDirectory(path: string, partitions: number): Promise<DataDirectory> {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const lock = await takeLock(path);
+  try {
+    checkIdentity(path, partitions);
+  } catch (error) {
+    await releaseLock(lock);
+    throw error;
+  }
+  return { path, release: () => releaseLock(lock) };
+}
+
+function checkIdentity(path: string, partitions: number): void {
+  const file = join(path, IDENTITY_FILE);
+  if (!existsSync(file)) {
+    const text = `${JSON.stringify({ format: FORMAT, partitions }, null, 2)}\n`;
+    writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true });
+    renameSync(`${file}.new`, file);
+    return;
+  }
+  const identity = JSON.parse(readFileSync(file, 'utf8')) as { format: number; partitions: number };
+  if (identity.format !== FORMAT) {
+    throw new DataDirectoryError(
+      `${path} has format ${identity.format}; this version reads format ${FORMAT}`,
+    );
+  }
+  if (identity.partitions !== partitions) {
+    throw new DataDirectoryError(
+      `${path} was made with PARTITIONS=${identity.partitions} and cannot be opened with ${partitions}: ` +
+        `an account's partition never changes. Set PARTITIONS=${identity.partitions}.`,
+    );
+  }
+}
+
+/**
+ * A socket in the directory is the lock: the system closes it when its process ends, however it ends, so what is left of
+ * a killed process refuses connections and may be removed.
+ */
+async function takeLock(path: string): Promise<Server> {
+  // The system allows about 100 characters in a socket's path: the shorter of the two ways to write it.
+  const absolute = join(path, LOCK_FILE);
+  const fromHere = relative(process.cwd(), absolute);
+  const socket = fromHere.length < absolute.length ? fromHere : absolute;
+  for (let tries = 0; tries < 2; tries++) {
+    const server = await listen(socket);
+    if (server !== null) return server;
+    if (await answers(socket)) break;
+    unlinkSync(socket);
+  }
+  throw new DataDirectoryError(
+    `${path} is in use by another process. Stop it, or choose another directory with DATA_DIR.`,
+  );
+}
+
+function listen(socket: string): Promise<Server | null> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((connection) => connection.end());
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EADDRINUSE') resolve(null);
+      else reject(new DataDirectoryError(`cannot lock the data directory: ${error.message}`));
+    });
+    server.listen(socket, () => {
+      server.unref();
+      resolve(server);
+    });
+  });
+}
+
+function answers(socket: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const connection = connect(socket);
+    connection.once('connect', () => {
+      connection.destroy();
+      resolve(true);
+    });
+    connection.once('error', () => resolve(false));
+  });
+}
+
+function releaseLock(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+  });
+}

@@ -1,0 +1,190 @@
+// What one process keeps on disk, and the partitions it writes: the log, the views, the checkpoint thread. Opening a
+// partition is recovery: the checkpoint thread follows its log to the end, then the partition serves from the views.
+
+import { Partition, type PartitionObserver } from '../../actors/runtime/partition.ts';
+import { LocalFeed } from '../../actors/runtime/local-feed.ts';
+import type { FlushReport } from '../../wal/group-commit.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import type { PartitionLog } from '../../wal/partition-log.ts';
+import type { Replica } from '../../wal/types.ts';
+import { ViewStore } from '../../wal/views.ts';
+import type { GroupName, Message, OnReply } from '../bus/bus.ts';
+import type { FeedBatch } from '../bus/feed.ts';
+import { assert } from '../domain/assert.ts';
+import type { Policy } from '../domain/policy.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { groupNamed, groupsWithLog, type HostedGroup } from './groups.ts';
+
+export type HostedPartition = Partition<never, never, unknown>;
+
+export interface StorageOptions {
+  readonly directory: string;
+  readonly policy: Policy;
+  readonly observer: PartitionObserver;
+  readonly clock: () => number;
+  /** The log or the checkpoints have failed: nothing may be acknowledged any more, and the process must stop. */
+  readonly onFailure: (error: Error) => void;
+  readonly onFlush: (report: FlushReport) => void;
+}
+
+export interface OpenPartitionOptions {
+  readonly epoch: number;
+  readonly replica: Replica | null;
+  /** The replica refused this partition: another writer exists. Null: that stops the process. */
+  readonly onFenced: ((error: Error) => void) | null;
+}
+
+interface Hosted {
+  readonly group: HostedGroup;
+  readonly number: number;
+  readonly log: PartitionLog;
+  readonly partition: HostedPartition;
+  /** Sequence last asked of the checkpoint thread. */
+  requested: number;
+}
+
+export class Storage {
+  readonly log: WriteAheadLog;
+  readonly views: ViewStore;
+  readonly feed: LocalFeed;
+  readonly #options: StorageOptions;
+  readonly #groups: readonly HostedGroup[];
+  readonly #checkpoints: Checkpoints;
+  readonly #hosted = new Map<string, Hosted>();
+
+  constructor(options: StorageOptions) {
+    this.#options = options;
+    this.#groups = groupsWithLog(options.policy);
+    this.log = WriteAheadLog.open({
+      directory: options.directory,
+      now: options.clock,
+      onFailure: options.onFailure,
+      onFlush: options.onFlush,
+    });
+    this.views = ViewStore.open({ directory: options.directory });
+    this.feed = new LocalFeed((group, partition, after) => this.#readLog(group, partition, after));
+    this.#checkpoints = new Checkpoints(options.directory, options.policy, options.onFailure);
+  }
+
+  partition(group: GroupName, number: number): HostedPartition | undefined {
+    return this.#hosted.get(`${group}/${number}`)?.partition;
+  }
+
+  hosted(): Iterable<{ group: GroupName; number: number; log: PartitionLog; partition: HostedPartition }> {
+    return [...this.#hosted.values()].map(({ group, number, log, partition }) => ({
+      group: group.name,
+      number,
+      log,
+      partition,
+    }));
+  }
+
+  /** Recovers a partition and makes this process its writer. */
+  async openPartition(
+    name: GroupName,
+    number: number,
+    options: OpenPartitionOptions,
+  ): Promise<HostedPartition> {
+    const group = groupNamed(this.#groups, name);
+    const tip = this.log.tip(name, number);
+    if (tip.sequence > (this.views.position(name, number)?.sequence ?? 0)) {
+      await this.#checkpoints.advance(name, number, tip.sequence);
+    }
+    this.views.refresh();
+    const logic = group.open(number, this.views.reader(name, number), {
+      sequence: tip.sequence,
+      timers: true,
+    });
+    const log = this.log.openPartition(name, number, {
+      epoch: options.epoch,
+      replica: options.replica,
+      onDurable: (batch) => partition.committed(batch.firstSequence, batch.records.length),
+      ...(options.onFenced === null ? {} : { onFailure: options.onFenced }),
+    });
+    const partition: HostedPartition = new Partition({
+      group,
+      partition: number,
+      logic,
+      log,
+      clock: this.#options.clock,
+      lastRecordAt: tip.timeMs,
+      observer: this.#options.observer,
+      publish: (firstSequence, records) => this.feed.publish(name, number, { firstSequence, records }),
+    });
+    this.#hosted.set(`${name}/${number}`, { group, number, log, partition, requested: tip.sequence });
+    this.#checkpoints.follow(name, number, (sequence) => {
+      this.views.refresh();
+      partition.checkpointed(sequence);
+    });
+    return partition;
+  }
+
+  /** Finishes and flushes what was accepted, then lets another process write the partition. */
+  async closePartition(name: GroupName, number: number): Promise<void> {
+    const key = `${name}/${number}`;
+    const hosted = this.#hosted.get(key);
+    if (hosted === undefined) return;
+    await hosted.partition.drain();
+    await this.log.closePartition(hosted.log);
+    this.#checkpoints.release(name, number);
+    this.#hosted.delete(key);
+  }
+
+  inbox(name: GroupName, number: number): (message: Message, onReply: OnReply) => void {
+    const partition = this.partition(name, number);
+    assert(partition !== undefined, `${name}/${number} is open`);
+    return (message, onReply) => partition.send(message as never, onReply);
+  }
+
+  /** Due timers of every partition. */
+  tick(): void {
+    for (const { partition } of this.#hosted.values()) partition.tick();
+  }
+
+  /** Asks for a checkpoint of every partition that has moved on. */
+  checkpoint(): void {
+    for (const hosted of this.#hosted.values()) {
+      const { durable } = hosted.log;
+      if (durable <= hosted.requested) continue;
+      hosted.requested = durable;
+      this.#checkpoints.request(hosted.group.name, hosted.number, durable);
+    }
+  }
+
+  /** After a failure: callers are told nothing. */
+  abandon(): void {
+    for (const { partition } of this.#hosted.values()) partition.abandon();
+  }
+
+  /** Everything accepted is flushed; the views reach the end of the log, so that the next start is short. */
+  async close(): Promise<void> {
+    const hosted = [...this.#hosted.values()];
+    await Promise.all(hosted.map(({ partition }) => partition.drain()));
+    await this.log.close();
+    const behind = hosted.filter(({ group, number, log }) => {
+      return log.durable > (this.views.position(group.name, number)?.sequence ?? 0);
+    });
+    await Promise.all(
+      behind.map(({ group, number, log }) => this.#checkpoints.advance(group.name, number, log.durable)),
+    );
+    await this.#checkpoints.close();
+    await this.views.close();
+  }
+
+  #readLog(name: GroupName, number: number, after: number): FeedBatch<unknown> | null {
+    const hosted = this.#hosted.get(`${name}/${number}`);
+    if (hosted === undefined || hosted.log.durable <= after) return null;
+    this.log.refresh();
+    for (const batch of this.log.read(name, number, { fromSequence: after + 1 })) {
+      const last = Math.min(batch.firstSequence + batch.records.length - 1, hosted.log.durable);
+      if (last <= after) continue;
+      const skip = Math.max(0, after + 1 - batch.firstSequence);
+      const lines = batch.records.slice(skip, last + 1 - batch.firstSequence);
+      return {
+        firstSequence: batch.firstSequence + skip,
+        records: lines.map((line) => hosted.group.decode(line)),
+      };
+    }
+    throw new Error(`the log of ${name}/${number} ends before its durable end ${hosted.log.durable}`);
+  }
+}
