@@ -2,10 +2,12 @@
 // and may be refused; a query changes nothing. What a front could not parse travels as `problem`, so that the fixed
 // order of checks (authentication before field rules) is decided in one place: decide.ts.
 
-import type { AccountSettings, Role } from './account.ts';
+import type { Role, UsageKey } from './account.ts';
 import type { ReconciliationKind } from './account-event.ts';
 import type { Country, Currency, Network } from './country.ts';
 import type { Rejection } from './error-code.ts';
+import type { Money } from './money.ts';
+import type { FeePolicy, LimitPolicy } from './policy.ts';
 import type {
   ApprovalStatus,
   FailureCode,
@@ -139,9 +141,19 @@ export interface OpenAccount extends ByOperator {
   readonly payoutsEnabled: boolean;
   readonly withdrawalsEnabled: boolean;
 }
+export interface AccountSettingsChanges {
+  readonly live?: boolean | undefined;
+  readonly payoutsEnabled?: boolean | undefined;
+  readonly withdrawalsEnabled?: boolean | undefined;
+  readonly cashOutPerMinute?: number | null | undefined;
+  readonly approvalThresholds?: Partial<Record<Currency, Money | null>> | undefined;
+  readonly fees?: Partial<Record<UsageKey, FeePolicy | null>> | undefined;
+  readonly limits?: Partial<Record<UsageKey, LimitPolicy | null>> | undefined;
+}
 export interface ChangeAccountSettings extends ByOperator {
   readonly type: 'ChangeAccountSettings';
-  readonly changes: Partial<AccountSettings>;
+  /** What is absent stays. One of the account's own terms that is null is dropped: policy holds again. */
+  readonly changes: AccountSettingsChanges;
 }
 export interface AddUser extends ByOperator {
   readonly type: 'AddUser';

@@ -3,6 +3,7 @@
 
 import type { Account, AccountSettings } from './account.ts';
 import type {
+  AccountSettingsChanges,
   AddUser,
   ChangeAccountSettings,
   ChangeAppWebhook,
@@ -60,7 +61,7 @@ export function decideChangeSettings(
 }
 
 /** A field that is absent stays; one of the account's own terms that is null is dropped, so that policy holds again. */
-function mergeSettings(current: AccountSettings, changes: ChangeAccountSettings['changes']): AccountSettings {
+function mergeSettings(current: AccountSettings, changes: AccountSettingsChanges): AccountSettings {
   return {
     live: changes.live ?? current.live,
     payoutsEnabled: changes.payoutsEnabled ?? current.payoutsEnabled,
