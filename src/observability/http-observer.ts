@@ -1,0 +1,64 @@
+// What happens to each request, counted and, where a person should see it, logged with its request id. Implements the
+// observer of src/http. On the hot path: a line for every request is written only at level `debug`.
+
+import type { Log } from './log.ts';
+import type { Metrics } from './metrics.ts';
+
+interface RouteName {
+  readonly surface: string;
+  readonly method: string;
+  readonly path: string;
+}
+
+const SERVER_ERROR = 500;
+/** Overload answers thousands of requests a second with 503: one line says enough. */
+const REFUSALS_EVERY_MS = 1_000;
+
+export function createHttpObserver(metrics: Metrics, log: Log) {
+  const refused = onceIn(REFUSALS_EVERY_MS);
+  return {
+    onReply(
+      route: RouteName,
+      status: number,
+      durationMs: number,
+      requestId: string,
+      errorCode: string | null,
+    ): void {
+      metrics.onReply(route, status, durationMs, errorCode);
+      const unseen = status >= SERVER_ERROR ? refused() : null;
+      if (unseen === null && !log.debugEnabled) return;
+      const fields = { ...fieldsOf(route, durationMs, requestId), status, code: errorCode };
+      if (unseen === null) log.debug(fields, 'request');
+      else log.warn({ ...fields, refused_since_last_line: unseen }, 'request refused');
+    },
+    onNoReply(route: RouteName, reason: string, durationMs: number, requestId: string): void {
+      metrics.onNoReply(route, reason);
+      const fields = { ...fieldsOf(route, durationMs, requestId), reason };
+      // The caller does not know what became of its request: somebody may have to look.
+      if (reason === 'unknown') log.error(fields, 'request without a reply');
+      else log.debug(fields, 'request without a reply');
+    },
+  };
+}
+
+function fieldsOf({ method, path }: RouteName, durationMs: number, requestId: string) {
+  const duration = Math.round(durationMs * 1_000) / 1_000;
+  return { request_id: requestId, method, route: path, duration_ms: duration };
+}
+
+/** Null, but once in `intervalMs` the number of calls that got null since. */
+function onceIn(intervalMs: number): () => number | null {
+  let nextAt = 0;
+  let unseen = 0;
+  return () => {
+    const now = performance.now();
+    if (now < nextAt) {
+      unseen++;
+      return null;
+    }
+    nextAt = now + intervalMs;
+    const count = unseen;
+    unseen = 0;
+    return count;
+  };
+}

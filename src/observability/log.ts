@@ -1,0 +1,89 @@
+// The log for people and machines: one JSON object a line on stdout, by pino. (The write-ahead log is wal/.)
+//
+// Invariants: every field and message passes redaction before it is written. A line never waits for the disk or the
+// pipe: beyond a bound lines are dropped and counted, because a stuck reader of our logs must not stop payments.
+
+import { destination, pino, stdTimeFunctions } from 'pino';
+import type { DestinationStream, Logger } from 'pino';
+import { LIMITS } from '../limits.ts';
+import { redact, redactText } from './redact.ts';
+
+/** `fields` first, then what happened: `log.info({request_id}, 'charge created')`. An error goes in `err`. */
+type Write = (fields: object, message: string) => void;
+
+export interface Log {
+  readonly debug: Write;
+  readonly info: Write;
+  readonly warn: Write;
+  readonly error: Write;
+  readonly fatal: Write;
+  /** False: a debug line would not be written, so its fields need not be made. */
+  readonly debugEnabled: boolean;
+  /** Lines with these fields. */
+  child(fields: object): Log;
+}
+
+export interface LogOptions {
+  readonly level: string;
+  /** In every line. */
+  readonly node: string;
+  /** Default: stdout. */
+  readonly stream?: DestinationStream;
+}
+
+export function createLog(options: LogOptions): Log {
+  return wrap(
+    pino(
+      {
+        level: options.level,
+        base: { node: options.node },
+        timestamp: stdTimeFunctions.isoTime,
+        messageKey: 'message',
+        formatters: {
+          level: (label) => ({ level: label }),
+          log: (fields) => redact(fields) as Record<string, unknown>,
+          bindings: (fields) => redact(fields) as Record<string, unknown>,
+        },
+        // Errors have become plain data in `formatters.log`.
+        serializers: { err: (err: unknown) => err },
+      },
+      options.stream ?? stdout(),
+    ),
+  );
+}
+
+function wrap(logger: Logger): Log {
+  const writer =
+    (level: 'debug' | 'info' | 'warn' | 'error' | 'fatal'): Write =>
+    (fields, message) => {
+      if (logger.isLevelEnabled(level)) logger[level](fields, redactText(message));
+    };
+  return {
+    debug: writer('debug'),
+    info: writer('info'),
+    warn: writer('warn'),
+    error: writer('error'),
+    fatal: writer('fatal'),
+    debugEnabled: logger.isLevelEnabled('debug'),
+    child: (fields) => wrap(logger.child(fields)),
+  };
+}
+
+/** Writes in the background; what is left is written when the process exits, and a fatal line at once. */
+function stdout(): DestinationStream {
+  const stream = destination({ dest: 1, sync: false, maxLength: LIMITS.logBufferBytesMax });
+  let dropped = 0;
+  stream.on('drop', () => dropped++);
+  stream.on('drain', () => {
+    if (dropped === 0) return;
+    const line = {
+      level: 'warn',
+      time: new Date().toISOString(),
+      dropped,
+      message: 'log lines were dropped',
+    };
+    dropped = 0;
+    stream.write(`${JSON.stringify(line)}\n`);
+  });
+  return stream;
+}

@@ -1,0 +1,115 @@
+// Nothing secret reaches a log line: neither by its field's name, nor inside a message, an error or a nested value.
+import t from 'tap';
+import { createHttpObserver } from '../../src/observability/http-observer.ts';
+import { createLog } from '../../src/observability/log.ts';
+import { Metrics } from '../../src/observability/metrics.ts';
+import { redact, redactText } from '../../src/observability/redact.ts';
+
+function recorded(level = 'debug') {
+  const lines: Record<string, unknown>[] = [];
+  const stream = { write: (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>) };
+  return { lines, log: createLog({ level, node: 'n1', stream }) };
+}
+
+// [text, what is written instead]
+const texts: [string, string][] = [
+  ['charge from 256772123456 failed', 'charge from 25677****456 failed'],
+  ['+254712345678,+233241234567', '+25471****678,+23324****567'],
+  ['msisdn=256772123456&x=1', 'msisdn=25677****456&x=1'],
+  ['amount 1256772123456 and time 2567721234561', 'amount 1256772123456 and time 2567721234561'],
+  ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'],
+  ['basic dXNlcjpwYXNz', 'basic [redacted]'],
+  ['key sk_live_0ABC rest', 'key sk_live_[redacted] rest'],
+  ['whsec_abc-_1', 'whsec_[redacted]'],
+  ['nothing to hide', 'nothing to hide'],
+];
+
+t.test('texts lose numbers and keys and keep the rest', async (t) => {
+  for (const [text, written] of texts) t.equal(redactText(text), written, text);
+});
+
+t.test('fields are judged by their names, at any depth', async (t) => {
+  const written = redact({
+    secret_key: 'a',
+    signingSecret: 'b',
+    'Subscription-Key': 'c',
+    token: null,
+    msisdn: '0772123456',
+    phone: 256772123456,
+    wallet: { PartyId: '123', list: [{ password: 'd' }, 'call 256772123456'] },
+    amount: '256',
+    at: new Date(0),
+    bytes: Buffer.from('x'),
+    map: new Map([['apiKey', 'e']]),
+  });
+  t.strictSame(written, {
+    secret_key: '[redacted]',
+    signingSecret: '[redacted]',
+    'Subscription-Key': '[redacted]',
+    token: null,
+    msisdn: '077****456',
+    phone: '25677****456',
+    wallet: { PartyId: '****', list: [{ password: '[redacted]' }, 'call 25677****456'] },
+    amount: '256',
+    at: '1970-01-01T00:00:00.000Z',
+    bytes: '[1 bytes]',
+    map: { apiKey: '[redacted]' },
+  });
+});
+
+t.test('a cycle ends', async (t) => {
+  const cycle: Record<string, unknown> = {};
+  cycle['self'] = cycle;
+  t.match(JSON.stringify(redact(cycle)), /deeper/);
+});
+
+t.test('a line has time, level, node, fields and message, all redacted', async (t) => {
+  const { lines, log } = recorded();
+  const cause = new Error('no wallet on 256772123456');
+  const err = Object.assign(new Error('submit with Bearer xyz', { cause }), {
+    code: 'EPROVIDER',
+    token: 'q',
+  });
+  log.child({ request_id: 'req_1' }).error({ err, to: '256772123456' }, 'failed for 256772123456');
+  const [line] = lines;
+  t.match(line, {
+    level: 'error',
+    time: /^\d{4}-\d\d-\d\dT/,
+    node: 'n1',
+    request_id: 'req_1',
+    to: '25677****456',
+    message: 'failed for 25677****456',
+    err: { type: 'Error', message: 'submit with Bearer [redacted]', code: 'EPROVIDER', token: '[redacted]' },
+  });
+  t.notMatch(JSON.stringify(line), /256772123456|xyz/);
+  t.match(line, { err: { cause: { message: 'no wallet on 25677****456' } } });
+});
+
+t.test('lines below the level are not written', async (t) => {
+  const { lines, log } = recorded('warn');
+  log.info({}, 'quiet');
+  log.warn({}, 'loud');
+  t.match(lines, [{ message: 'loud' }]);
+  t.equal(log.debugEnabled, false);
+});
+
+t.test('a request leaves a line with its id where a person should look', async (t) => {
+  const { lines, log } = recorded('info');
+  const observer = createHttpObserver(new Metrics(), log);
+  const route = { surface: 'v1', method: 'POST', path: '/v1/charges' };
+  observer.onReply(route, 201, 1, 'req_1', null);
+  observer.onNoReply(route, 'aborted', 1, 'req_2');
+  for (let i = 3; i < 10; i++) observer.onReply(route, 503, 1.2345678, `req_${i}`, 'service_unavailable');
+  observer.onNoReply(route, 'unknown', 1, 'req_10');
+  t.match(lines, [
+    { level: 'warn', request_id: 'req_3', route: '/v1/charges', status: 503, duration_ms: 1.235 },
+    { level: 'error', request_id: 'req_10', reason: 'unknown' },
+  ]);
+});
+
+t.test('at level debug every request leaves one', async (t) => {
+  const { lines, log } = recorded();
+  const observer = createHttpObserver(new Metrics(), log);
+  observer.onReply({ surface: 'v1', method: 'GET', path: '/v1/balances' }, 200, 1, 'req_1', null);
+  t.match(lines, [{ level: 'debug', request_id: 'req_1', status: 200, code: null }]);
+});
