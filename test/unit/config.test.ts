@@ -1,0 +1,242 @@
+// Configuration: what each name takes, what a wrong value says, and what the defaults are.
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import t from 'tap';
+import { ConfigError, describeConfig, readConfig } from '../../src/config.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+
+const KEY = 'ab'.repeat(32);
+const TOKEN = 'a-long-operator-token';
+const CLUSTER = { NATS_URL: 'nats://a:4222', OPERATOR_TOKEN: TOKEN, MASTER_KEY: KEY, RAILS: 'loopback' };
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    readConfig(environment);
+    return [];
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+}
+
+t.test('an empty environment is a standalone service', async (t) => {
+  t.match(readConfig({}), {
+    host: '127.0.0.1',
+    port: 8080,
+    operatorHost: '127.0.0.1',
+    operatorPort: 8081,
+    operatorToken: null,
+    rails: { type: 'simulator' },
+    simulatorPort: 8082,
+    simulatorApproveAfterMs: 1_500,
+    dataDir: resolve('data'),
+    masterKey: null,
+    natsServers: null,
+    roles: new Set(['front', 'ledger', 'webhooks', 'poller']),
+    partitions: 16,
+    nodeName: /^[\w-]+$/,
+    logLevel: 'info',
+    webhookRetryMs: [30_000, 120_000, 600_000, 1_800_000, 7_200_000, 21_600_000, 57_600_000],
+    webhookAllowPrivate: false,
+    demo: true,
+    policy: DEFAULT_POLICY,
+  });
+  t.strictSame(readConfig({ PORT: '', NATS_URL: ' ', DEMO: '' }), readConfig({}), 'empty is absent');
+});
+
+t.test('every value is read into its unit', async (t) => {
+  const config = readConfig({
+    PORT: '0',
+    HOST: '::1',
+    OPERATOR_HOST: 'ops.internal',
+    SIMULATOR_APPROVE_AFTER_MS: '20',
+    DATA_DIR: '/var/lib/daftari',
+    MASTER_KEY: Buffer.from(KEY, 'hex').toString('base64'),
+    OPERATOR_TOKEN: TOKEN,
+    RAILS: 'loopback',
+    PARTITIONS: '4',
+    NODE_NAME: 'n-1',
+    LOG_LEVEL: 'debug',
+    PROVIDER_ANSWER_WAIT_MS: '100',
+    CHARGE_EXPIRY_SECONDS: '1800',
+    CHARGE_RELEASE_SECONDS: '0.25',
+    WALLET_COOLING_OFF_SECONDS: '0',
+    CASH_OUT_PER_MINUTE: '5',
+    WEBHOOK_RETRY_SECONDS: '1, 2.5',
+    WEBHOOK_ALLOW_PRIVATE: 'true',
+    DEMO: 'false',
+  });
+  t.match(config, {
+    port: 0,
+    host: '::1',
+    operatorHost: 'ops.internal',
+    simulatorApproveAfterMs: 20,
+    dataDir: '/var/lib/daftari',
+    masterKey: Buffer.from(KEY, 'hex'),
+    operatorToken: TOKEN,
+    rails: { type: 'loopback' },
+    partitions: 4,
+    nodeName: 'n-1',
+    logLevel: 'debug',
+    webhookRetryMs: [1_000, 2_500],
+    webhookAllowPrivate: true,
+    demo: false,
+    policy: {
+      providerAnswerWaitMs: 100,
+      chargeExpiryMs: 1_800_000,
+      chargeReleaseMs: 250,
+      walletCoolingOffMs: 0,
+      cashOutPerMinute: 5,
+    },
+  });
+});
+
+t.test('a cluster has other defaults, no demo, and makes no secrets of its own', async (t) => {
+  const config = readConfig({ ...CLUSTER, ROLES: 'front,ledger', NATS_URL: 'nats://a:4222, tls://u:p@b' });
+  t.match(config, { partitions: 64, demo: false, natsServers: ['nats://a:4222', 'tls://u:p@b'] });
+  t.strictSame(config.roles, new Set(['front', 'ledger']));
+  t.match(problemsOf({ NATS_URL: 'nats://a:4222' }), [
+    /^OPERATOR_TOKEN: is required with NATS_URL; it takes at least 16 characters/,
+    /^MASTER_KEY: is required with NATS_URL/,
+    /^RAILS: is required with NATS_URL/,
+  ]);
+});
+
+// [name, wrong value, what is said]
+const wrong: [string, string, string][] = [
+  ['PORT', '80a', 'PORT: "80a" is not a whole number from 0 to 65535 (default: 8080)'],
+  ['PORT', '65536', 'PORT: "65536" is not a whole number from 0 to 65535 (default: 8080)'],
+  ['PORT', '-1', 'PORT: "-1" is not a whole number from 0 to 65535 (default: 8080)'],
+  ['HOST', 'a b', 'HOST: "a b" is not an address or host name (default: 127.0.0.1)'],
+  ['OPERATOR_PORT', '8e1', 'OPERATOR_PORT: "8e1" is not a whole number from 0 to 65535 (default: 8081)'],
+  ['OPERATOR_HOST', '/', 'OPERATOR_HOST: "/" is not an address or host name (default: 127.0.0.1)'],
+  [
+    'OPERATOR_TOKEN',
+    'short',
+    'OPERATOR_TOKEN: its value is not at least 16 characters without spaces (default: made, and kept in DATA_DIR/operator.token)',
+  ],
+  [
+    'RAILS',
+    '/no/such/file',
+    'RAILS: "/no/such/file" is not simulator, loopback, or a file of routes and credentials (default: simulator)',
+  ],
+  ['SIMULATOR_PORT', 'x', 'SIMULATOR_PORT: "x" is not a whole number from 0 to 65535 (default: 8082)'],
+  [
+    'SIMULATOR_APPROVE_AFTER_MS',
+    '1.5',
+    'SIMULATOR_APPROVE_AFTER_MS: "1.5" is not a whole number from 0 to 3600000 (default: 1500)',
+  ],
+  ['DATA_DIR', 'a\0b', 'DATA_DIR: "a\\u0000b" is not a directory (default: ./data)'],
+  [
+    'MASTER_KEY',
+    'abc',
+    'MASTER_KEY: its value is not 32 bytes in hex or base64 (default: made, and kept in DATA_DIR/master.key)',
+  ],
+  [
+    'NATS_URL',
+    'http://user:secret@a',
+    'NATS_URL: its value is not nats:// or tls:// URLs, comma-separated (default: none: standalone)',
+  ],
+  ['ROLES', 'front', 'ROLES: without NATS_URL one process has every role (default: all of them)'],
+  [
+    'ROLES',
+    'front,chef',
+    'ROLES: "front,chef" is not front, ledger, webhooks, poller, comma-separated (default: all of them)',
+  ],
+  ['PARTITIONS', '0', 'PARTITIONS: "0" is not a whole number from 1 to 1024 (default: 16; in a cluster 64)'],
+  [
+    'NODE_NAME',
+    'a.b',
+    'NODE_NAME: "a.b" is not 1 to 64 characters from A-Z a-z 0-9 _ - (default: the host name)',
+  ],
+  [
+    'LOG_LEVEL',
+    'loud',
+    'LOG_LEVEL: "loud" is not trace, debug, info, warn, error, fatal, silent (default: info)',
+  ],
+  [
+    'PROVIDER_ANSWER_WAIT_MS',
+    '60000',
+    'PROVIDER_ANSWER_WAIT_MS: "60000" is not a whole number from 0 to 7500 (default: 5000)',
+  ],
+  [
+    'CHARGE_EXPIRY_SECONDS',
+    '30m',
+    'CHARGE_EXPIRY_SECONDS: "30m" is not a duration in seconds, up to a year (default: 1800)',
+  ],
+  [
+    'CHARGE_RELEASE_SECONDS',
+    '-1',
+    'CHARGE_RELEASE_SECONDS: "-1" is not a duration in seconds, up to a year (default: 86400)',
+  ],
+  [
+    'WALLET_COOLING_OFF_SECONDS',
+    '999999999',
+    'WALLET_COOLING_OFF_SECONDS: "999999999" is not a duration in seconds, up to a year (default: 86400)',
+  ],
+  [
+    'CASH_OUT_PER_MINUTE',
+    '0',
+    'CASH_OUT_PER_MINUTE: "0" is not a whole number from 1 to 100000 (default: 60)',
+  ],
+  [
+    'WEBHOOK_RETRY_SECONDS',
+    '30,,60',
+    'WEBHOOK_RETRY_SECONDS: "30,,60" is not 1 to 15 durations in seconds, comma-separated (default: 30,120,600,1800,7200,21600,57600)',
+  ],
+  ['WEBHOOK_ALLOW_PRIVATE', 'yes', 'WEBHOOK_ALLOW_PRIVATE: "yes" is not true or false (default: false)'],
+  ['DEMO', '1', 'DEMO: "1" is not true or false (default: true)'],
+];
+
+t.test('a wrong value says its name, what is wrong and the default', async (t) => {
+  for (const [name, value, said] of wrong) {
+    t.strictSame(problemsOf({ [name]: value }), [said], JSON.stringify([name, value]));
+  }
+});
+
+t.test('every name but POLICY_FILE has a wrong value in the table above', async (t) => {
+  const names = [...describeConfig().matchAll(/^\| `([A-Z_]+)`/gm)].map((match) => match[1]);
+  const tried = new Set(wrong.map(([name]) => name)).add('POLICY_FILE');
+  t.strictSame(
+    names.filter((name) => !tried.has(name ?? '')),
+    [],
+  );
+});
+
+t.test('every mistake is reported, secrets are not repeated', async (t) => {
+  const problems = problemsOf({ PORT: 'x', DEMO: 'y', MASTER_KEY: 'hunter2hunter2' });
+  t.equal(problems.length, 3);
+  t.notMatch(problems.join(), /hunter2/);
+  t.throws(() => readConfig({ PORT: 'x' }), { message: /^The configuration is wrong:\n {2}PORT: / });
+});
+
+t.test('a policy file replaces parts of the defaults', async (t) => {
+  const dir = t.testdir({
+    'policy.json': '{"minimums": {"UGX": "1000"}}',
+    'wrong.json': '{"minimums": {"UGX": "-1"}}',
+    'broken.json': '{',
+    'rails.json': '{}',
+  });
+  const { policy } = readConfig({ POLICY_FILE: join(dir, 'policy.json'), CASH_OUT_PER_MINUTE: '7' });
+  t.match(policy, { minimums: { UGX: 1_000, KES: 1_000 }, cashOutPerMinute: 7, fees: DEFAULT_POLICY.fees });
+  t.match(problemsOf({ POLICY_FILE: join(dir, 'wrong.json') }), [
+    /^POLICY_FILE: .*wrong\.json: minimums\.UGX is /,
+  ]);
+  t.match(problemsOf({ POLICY_FILE: join(dir, 'broken.json') }), [/^POLICY_FILE: .*broken\.json: .*JSON/]);
+  t.match(problemsOf({ POLICY_FILE: join(dir, 'absent.json') }), [/^POLICY_FILE: .*ENOENT/]);
+  t.match(readConfig({ RAILS: join(dir, 'rails.json') }).rails, {
+    type: 'file',
+    path: join(dir, 'rails.json'),
+  });
+});
+
+t.test('the README has the table that the service prints', async (t) => {
+  const readme = readFileSync(join(import.meta.dirname, '../../src/README.md'), 'utf8');
+  const rows = (text: string) =>
+    text.split('\n').map((line) => line.replace(/\s+/g, ' ').replace(/-{2,}/g, '--'));
+  const inReadme = new Set(rows(readme));
+  t.strictSame(
+    rows(describeConfig()).filter((row) => !inReadme.has(row)),
+    [],
+  );
+});
