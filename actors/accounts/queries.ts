@@ -226,7 +226,8 @@ function listReconciliation(memory: Memory, views: Views, query: ListReconciliat
   }
   for (const item of memory.dirtyReconciliation()) items.set(item.id, item);
   const data = [...items.values()]
-    .filter((item) => item.accountId === query.accountId && (!query.open || item.resolvedAt === null))
+    .filter((item) => query.accountId === '' || item.accountId === query.accountId)
+    .filter((item) => !query.open || item.resolvedAt === null)
     .sort((a, b) => b.raisedAt - a.raisedAt)
     .slice(0, query.limit);
   const body = `{"object":"list","data":[${data.map(renderReconciliation).join(',')}]}`;

@@ -319,6 +319,7 @@ export interface GetPending extends ForAccount {
    *  that the account never had it. */
   readonly evenFinal?: boolean;
 }
+/** Newest first. accountId '': every account of the partition. */
 export interface ListReconciliation extends ForAccount {
   readonly type: 'ListReconciliation';
   /** True: only those not resolved. */
