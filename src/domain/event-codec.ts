@@ -20,7 +20,6 @@ import { type AccountEvent, type AccountRecord, RECONCILIATION_KINDS } from './a
 import { assert } from './assert.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from './country.ts';
 import { BODY_LENGTH, ID_PREFIXES, type IdKind } from './id.ts';
-import { quote } from './json-text.ts';
 import type { Money } from './money.ts';
 import { FAILURE_CODES, type Metadata, SOURCES } from './transaction.ts';
 
@@ -31,9 +30,9 @@ export class RecordUnreadable extends Error {
 
 // --- Kinds of field --------------------------------------------------------------------------------------------------
 
-/** `at`: the record's time. */
+/** From a value to JSON and back. `at`: the record's time. */
 interface Field<T> {
-  encode(value: T, at: number): string;
+  encode(value: T, at: number): unknown;
   decode(json: unknown, at: number): T;
 }
 
@@ -44,16 +43,23 @@ function unreadable(expected: string, json: unknown): never {
 const PREFIX_LENGTH = 4;
 const FULL_LENGTH = PREFIX_LENGTH + BODY_LENGTH;
 const SHORT_LENGTH = BODY_LENGTH - 2;
+/** Character code of "0". */
+const ZERO = 48;
+
+/** Suffix "00": an object itself, not something derived from one. */
+function endsInZeros(id: string): boolean {
+  return id.charCodeAt(FULL_LENGTH - 1) === ZERO && id.charCodeAt(FULL_LENGTH - 2) === ZERO;
+}
 
 function idOf(kind: IdKind): Field<string> {
   const prefix = ID_PREFIXES[kind];
   return {
     encode(id) {
-      if (id.length === FULL_LENGTH && id.startsWith(prefix) && id.endsWith('00')) {
-        return `"${id.slice(PREFIX_LENGTH, PREFIX_LENGTH + SHORT_LENGTH)}"`;
+      if (id.length === FULL_LENGTH && id.startsWith(prefix) && endsInZeros(id)) {
+        return id.slice(PREFIX_LENGTH, PREFIX_LENGTH + SHORT_LENGTH);
       }
       assert(id.length !== SHORT_LENGTH, 'an id written whole is not taken for a short one');
-      return quote(id);
+      return id;
     },
     decode(json) {
       const text = typeof json === 'string' ? json : unreadable('an id', json);
@@ -70,11 +76,11 @@ const LETTER_OF: ReadonlyMap<string, string> = new Map(
 const transactionId: Field<string> = {
   encode(id) {
     const letter = LETTER_OF.get(id.slice(0, PREFIX_LENGTH));
-    if (letter !== undefined && id.length === FULL_LENGTH && id.endsWith('00')) {
-      return `"${letter}${id.slice(PREFIX_LENGTH, PREFIX_LENGTH + SHORT_LENGTH)}"`;
+    if (letter !== undefined && id.length === FULL_LENGTH && endsInZeros(id)) {
+      return letter + id.slice(PREFIX_LENGTH, PREFIX_LENGTH + SHORT_LENGTH);
     }
     assert(id.length !== SHORT_LENGTH + 1, 'an id written whole is not taken for a short one');
-    return quote(id);
+    return id;
   },
   decode(json) {
     const text = typeof json === 'string' ? json : unreadable('an id', json);
@@ -84,36 +90,40 @@ const transactionId: Field<string> = {
 };
 
 const text: Field<string> = {
-  encode: quote,
+  encode: (value) => value,
   decode: (json) => (typeof json === 'string' ? json : unreadable('a text', json)),
 };
 
 const integer: Field<number> = {
-  encode: String,
+  encode: (value) => value,
   decode: (json) =>
     typeof json === 'number' && Number.isSafeInteger(json) ? json : unreadable('an integer', json),
 };
 
 const amount: Field<Money> = {
-  encode: String,
+  encode: (value) => value,
   decode: (json) => integer.decode(json, 0) as Money,
 };
 
 const flag: Field<boolean> = {
-  encode: (value) => (value ? '1' : '0'),
+  encode: (value) => (value ? 1 : 0),
   decode: (json) => (json === 1 || json === 0 ? json === 1 : unreadable('0 or 1', json)),
 };
 
 /** After the record's own time. */
 const dueTime: Field<number> = {
-  encode: (value, at) => String(value - at),
+  encode: (value, at) => value - at,
   decode: (json, at) => integer.decode(json, at) + at,
 };
 
 const phoneNumber: Field<string> = {
   encode(value) {
-    assert(String(Number(value)) === value, 'a number is digits without leading zeros');
-    return value;
+    const digits = Number(value);
+    assert(
+      Number.isSafeInteger(digits) && !value.startsWith('0'),
+      'an msisdn is digits without a leading zero',
+    );
+    return digits;
   },
   decode: (json) => String(integer.decode(json, 0)),
 };
@@ -123,19 +133,19 @@ function oneOf<T extends string>(list: readonly T[]): Field<T> {
     encode(value) {
       const index = list.indexOf(value);
       assert(index >= 0, 'a value is in its closed list');
-      return String(index);
+      return index;
     },
     decode: (json) => list[integer.decode(json, 0)] ?? unreadable('an index of a closed list', json),
   };
 }
 
 const metadata: Field<Metadata> = {
-  encode: (value) => JSON.stringify(value),
+  encode: (value) => value,
   decode: (json) => (isObject(json) ? (json as Metadata) : unreadable('metadata', json)),
 };
 
 const settings: Field<AccountSettings> = {
-  encode: (value) => JSON.stringify(value),
+  encode: (value) => value,
   decode: (json) => (isObject(json) ? (json as unknown as AccountSettings) : unreadable('settings', json)),
 };
 
@@ -145,7 +155,7 @@ function isObject(json: unknown): json is object {
 
 function orNull<T>(field: Field<T>): Field<T | null> {
   return {
-    encode: (value, at) => (value === null ? 'null' : field.encode(value, at)),
+    encode: (value, at) => (value === null ? null : field.encode(value, at)),
     decode: (json, at) => (json === null || json === undefined ? null : field.decode(json, at)),
   };
 }
@@ -282,6 +292,8 @@ interface Row {
   readonly code: number;
   readonly names: readonly string[];
   readonly fields: readonly Field<unknown>[];
+  /** An event with every field null: copying it, then filling it in, gives all events of a type one shape. */
+  readonly blank: Readonly<Record<string, unknown>>;
 }
 
 const ROWS: readonly Row[] = Object.entries(TABLE).map(([type, { code, fields }]) => ({
@@ -289,6 +301,7 @@ const ROWS: readonly Row[] = Object.entries(TABLE).map(([type, { code, fields }]
   code,
   names: Object.keys(fields),
   fields: Object.values(fields) as Field<unknown>[],
+  blank: { type, ...Object.fromEntries(Object.keys(fields).map((name) => [name, null])) },
 }));
 const ROW_OF_TYPE: ReadonlyMap<AccountEvent['type'], Row> = new Map(ROWS.map((row) => [row.type, row]));
 const ROW_OF_CODE: readonly (Row | undefined)[] = byCode();
@@ -306,29 +319,30 @@ const accountId = idOf('account');
 
 export function encodeRecord(record: AccountRecord): string {
   const { at, events } = record;
-  let line = `[${accountId.encode(record.accountId, at)},${at}`;
-  for (const event of events) line += encodeEvent(event, at);
-  return `${line}]`;
+  const line: unknown[] = [accountId.encode(record.accountId, at), at];
+  for (const event of events) line.push(encodeEvent(event, at));
+  return JSON.stringify(line);
 }
 
-function encodeEvent(event: AccountEvent, at: number): string {
+function encodeEvent(event: AccountEvent, at: number): unknown[] {
   const row = ROW_OF_TYPE.get(event.type);
   assert(row !== undefined, 'every event has a row');
   const { code, names, fields } = row;
   const values = event as unknown as Readonly<Record<string, unknown>>;
-  let line = `,[${code}`;
-  let nulls = '';
-  for (let i = 0; i < names.length; i++) {
+  const json: unknown[] = [code];
+  let length = 1; // Up to the last field that is not null.
+  for (let i = 0; i < fields.length; i++) {
     const value = values[names[i] as string];
+    assert(value !== undefined, 'an event has all its fields');
     if (value === null) {
-      nulls += ',null';
+      json.push(null);
       continue;
     }
-    assert(value !== undefined, 'an event has all its fields');
-    line += `${nulls},${(fields[i] as Field<unknown>).encode(value, at)}`;
-    nulls = '';
+    json.push((fields[i] as Field<unknown>).encode(value, at));
+    length = i + 2;
   }
-  return `${line}]`;
+  json.length = length;
+  return json;
 }
 
 /** Throws RecordUnreadable for what this version did not write. */
@@ -355,13 +369,13 @@ function decodeEvent(json: unknown, at: number): AccountEvent {
   if (row === undefined) {
     throw new RecordUnreadable(`unknown event code ${String(json[0])}: a newer version wrote it`);
   }
-  const { type, names, fields } = row;
+  const { type, names, fields, blank } = row;
   if (json.length > fields.length + 1) {
     throw new RecordUnreadable(
       `${type} has ${json.length - 1} fields, not ${fields.length}: a newer version wrote it`,
     );
   }
-  const event: Record<string, unknown> = { type };
+  const event: Record<string, unknown> = { ...blank };
   for (let i = 0; i < fields.length; i++) {
     event[names[i] as string] = (fields[i] as Field<unknown>).decode(json[i + 1], at);
   }
