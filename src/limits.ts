@@ -16,6 +16,8 @@ export const LIMITS = {
   bodyDrainBytesMax: 1024 * 1024,
   /** How often open requests are looked at for their deadline. */
   frontSweepMs: 250,
+  /** How often a stopping front looks whether its last request is answered. */
+  frontStopLookMs: 10,
   /** Characters of a caller's field name that an error repeats. */
   echoedNameMax: 128,
 
@@ -99,6 +101,8 @@ export const LIMITS = {
   streamReadBytesMax: 4 * 1024 * 1024,
   /** A stream read that is silent for two of these is begun anew. */
   streamHeartbeatMs: 500,
+  /** The same for logs that are followed: there are many, and a late sign of life costs less. */
+  streamFollowHeartbeatMs: 2_000,
   /** How long one read request stands at the server before it is renewed. */
   streamReadExpiresMs: 5_000,
   /** A node whose session was not seen renewed for this long, by the observer's own clock, may be replaced. */
@@ -107,6 +111,14 @@ export const LIMITS = {
   leaseRenewMs: 500,
   /** What a node takes off its lease for clocks that run at different rates. */
   leaseMarginMs: 250,
+  /** How often ownership is looked at even if nothing was heard. */
+  leaseLookMs: 200,
+  /** Partitions that one node takes over at once, so that one large log does not hold up the rest. */
+  takeOversMax: 16,
+  /** Pause after a take-over that failed. */
+  takeOverRetryMs: 500,
+  /** How long a node that stops waits for others to take its partitions. */
+  drainMs: 30_000,
 
   // Webhooks
   /** Longest webhook URL, characters. */
@@ -151,6 +163,8 @@ export const LIMITS = {
   webhookCursorLagMax: 10_000,
   /** Deliveries waiting for their attempt or in it, one process: beyond it the feed waits. 100 bytes each. */
   webhookQueuedMax: 2_000_000,
+  /** Due deliveries one partition hands over in one go, so that a backlog does not block the thread. */
+  webhookTakenPerTickMax: 1_000,
   /** Attempts kept with one delivery, the newest: 8 of its schedule and those of replays. */
   webhookAttemptsKeptMax: 32,
   /** Deliveries replayed by one message. */

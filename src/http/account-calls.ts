@@ -1,0 +1,144 @@
+// The two hot paths: a create and a read on behalf of a merchant. The front reads, checks what can be checked without
+// knowing the account, and sends one message to the account that the key names. What it found wrong travels as
+// `problem`, the earliest in the order of checks, so that the order is decided in one place (src/domain/decide.ts).
+
+import { partitionOf, type Bus, type Reply } from '../bus/bus.ts';
+import type { CreateCommand } from '../domain/account-command.ts';
+import { rejection, type Rejection } from '../domain/error-code.ts';
+import { LIMITS } from '../limits.ts';
+import { hash } from 'node:crypto';
+import { hashApiKey, parseApiKey } from './api-key.ts';
+import type { Call } from './call.ts';
+import { MalformedBody, parseJson } from './json-body.ts';
+import type { CreateRoute, ReadRoute } from './route.ts';
+import type { ParsedQuery, ValidateBody } from './validator.ts';
+
+const AUTHENTICATION_REQUIRED = rejection('authentication_required');
+const INVALID_API_KEY = rejection('invalid_api_key');
+const SECRET_KEY_REQUIRED = rejection('secret_key_required');
+const IDEMPOTENCY_KEY_REQUIRED = rejection('idempotency_key_required');
+const IDEMPOTENCY_KEY_INVALID = rejection(
+  'idempotency_key_invalid',
+  'The Idempotency-Key must be 8 to 255 printable ASCII characters.',
+);
+
+const IDEMPOTENCY_KEY = /^[\x20-\x7e]{8,255}$/;
+const REQUEST_HASH_LENGTH = 22;
+
+export interface AccountGate {
+  readonly bus: Bus;
+  readonly partitions: number;
+}
+
+interface Caller {
+  readonly accountId: string;
+  readonly keyHash: string | null;
+  readonly problem: Rejection | null;
+}
+
+/** A rejection when no account can be read off the header: then nobody else can answer. */
+function callerOf(authorization: string): Caller | Rejection {
+  const key = bearerOf(authorization);
+  if (key === null) return AUTHENTICATION_REQUIRED;
+  const parsed = parseApiKey(key);
+  if (parsed === null) return INVALID_API_KEY;
+  const { accountId } = parsed;
+  if (!parsed.wellFormed) return { accountId, keyHash: null, problem: INVALID_API_KEY };
+  if (parsed.kind === 'publishable') return { accountId, keyHash: null, problem: SECRET_KEY_REQUIRED };
+  return { accountId, keyHash: hashApiKey(key), problem: null };
+}
+
+/** Null: there is no bearer token. The scheme's name is case-insensitive (RFC 9110, 11.1). */
+export function bearerOf(authorization: string): string | null {
+  if (authorization.startsWith('Bearer ')) return authorization.slice(7).trim() || null;
+  return /^bearer +(\S.*)$/i.exec(authorization)?.[1] ?? null;
+}
+
+function idempotencyProblem(key: string): Rejection | null {
+  if (key === '') return IDEMPOTENCY_KEY_REQUIRED;
+  return IDEMPOTENCY_KEY.test(key) ? null : IDEMPOTENCY_KEY_INVALID;
+}
+
+export interface CreateCallFacts {
+  readonly route: CreateRoute;
+  readonly validate: ValidateBody;
+}
+
+export function create(
+  gate: AccountGate,
+  facts: CreateCallFacts,
+  call: Call,
+  authorization: string,
+  idempotencyKey: string,
+): void {
+  const caller = callerOf(authorization);
+  call.receive((_, body) => {
+    if ('code' in caller) {
+      call.refuse(caller);
+      return;
+    }
+    call.wait();
+    const parsed = parseJson(body);
+    const malformed = parsed instanceof MalformedBody;
+    const problem =
+      caller.problem ??
+      idempotencyProblem(idempotencyKey) ??
+      (malformed ? parsed.rejection : facts.validate(parsed));
+    const command = {
+      type: facts.route.creates,
+      accountId: caller.accountId,
+      deadline: Date.now() + LIMITS.commandDeadlineMs,
+      keyHash: caller.keyHash,
+      problem,
+      idempotencyKey: idempotencyKey === '' ? null : idempotencyKey,
+      requestHash: hash('sha256', body, 'base64url').slice(0, REQUEST_HASH_LENGTH),
+      input: problem === null ? parsed : null,
+    };
+    // The schema of `creates` has passed `input` (schemas.ts proves that the types agree).
+    send(gate, command as CreateCommand, call, 201);
+  });
+}
+
+export interface ReadCallFacts {
+  readonly route: ReadRoute;
+  readonly idPattern: RegExp | null;
+  readonly idNotFound: Rejection | null;
+  readonly parseQuery: ((raw: string) => ParsedQuery) | null;
+}
+
+const NO_QUERY: ParsedQuery = { values: {}, problem: null };
+
+/** `id`: the path's parameter, "" where there is none. */
+export function read(
+  gate: AccountGate,
+  facts: ReadCallFacts,
+  call: Call,
+  authorization: string,
+  id: string,
+  rawQuery: string,
+): void {
+  const caller = callerOf(authorization);
+  if ('code' in caller) {
+    call.refuse(caller);
+    return;
+  }
+  call.wait();
+  const query = facts.parseQuery === null ? NO_QUERY : facts.parseQuery(rawQuery);
+  const known = facts.idPattern === null || facts.idPattern.test(id);
+  const message = facts.route.message({
+    accountId: caller.accountId,
+    deadline: Date.now() + LIMITS.commandDeadlineMs,
+    keyHash: caller.keyHash,
+    problem: caller.problem ?? query.problem ?? (known ? null : facts.idNotFound),
+    id: known ? id : '',
+    query: query.values,
+  });
+  send(gate, message, call, 200);
+}
+
+function send(gate: AccountGate, message: Parameters<Bus['send']>[2], call: Call, status: number): void {
+  const { accountId } = message as CreateCommand;
+  gate.bus.send('accounts', partitionOf(accountId, gate.partitions), message, (reply: Reply) => {
+    call.settle(reply, status);
+  });
+}

@@ -1,0 +1,231 @@
+// One request from its headers to its answer. A call is in exactly one of three phases: its body is being received, it
+// waits for an answer, or it is closed. Every way out goes through `#close`, so nothing is answered twice, after the
+// client went away, or after the deadline.
+//
+// Hot path: one object and few closures per request, no promise, no timer; a deadline costs a place in a list.
+
+import type { Reply } from '../bus/bus.ts';
+import { ERROR_CODES, rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
+import { LIMITS } from '../limits.ts';
+import { statusLine, type RenderError } from './error-reply.ts';
+import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
+import type { CallList, OpenCalls } from './open-calls.ts';
+import { JSON_TYPE, UNAVAILABLE, type Answer } from './route.ts';
+
+/** The part of uWebSockets' response that a call uses. */
+export interface ResponseHandle {
+  writeStatus(status: string): unknown;
+  writeHeader(name: string, value: string): unknown;
+  end(body?: string, closeConnection?: boolean): unknown;
+  endWithoutBody(reportedLength?: number, closeConnection?: boolean): unknown;
+  close(): unknown;
+  cork(write: () => void): unknown;
+  onAborted(handler: () => void): unknown;
+  onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): unknown;
+}
+
+/** What all calls of a server share. */
+export interface CallContext {
+  readonly open: OpenCalls;
+  readonly observer: HttpObserver | null;
+  readonly renderError: RenderError;
+  readonly nextRequestId: () => string;
+  /** The server is stopping: every answer closes its connection. */
+  closing: boolean;
+}
+
+/** The bytes are valid only until the function returns. */
+export type OnBody = (call: Call, body: Uint8Array) => void;
+
+interface Header {
+  readonly name: string;
+  readonly value: string;
+}
+
+const TOO_LARGE = rejection('body_too_large');
+const NOT_FOUND = rejection('not_found');
+const METHOD_NOT_ALLOWED = rejection('method_not_allowed');
+const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
+
+export class Call {
+  readonly requestId: string;
+  readonly route: RouteName;
+  /** performance.now(). */
+  readonly startedAt: number;
+  /** performance.now(); past it the call is cut off. */
+  expiresAt: number;
+  /** Nothing is lost by answering 503 when nobody knows: it changes nothing. */
+  readonly safe: boolean;
+  /** The list it stands in and its neighbours; owned by open-calls.ts. Null: the call is closed. */
+  list: CallList | null = null;
+  previous: Call | null = null;
+  next: Call | null = null;
+
+  readonly #context: CallContext;
+  readonly #response: ResponseHandle;
+  #chunks: Buffer[] | null = null;
+  #received = 0;
+
+  constructor(context: CallContext, route: RouteName, safe: boolean, response: ResponseHandle) {
+    this.requestId = context.nextRequestId();
+    this.route = route;
+    this.startedAt = performance.now();
+    this.expiresAt = this.startedAt + LIMITS.requestReceiveMs;
+    this.safe = safe;
+    this.#context = context;
+    this.#response = response;
+    context.open.receiving.append(this);
+    // Before anything that may throw: uWebSockets ends the process over a request with neither answer nor handler.
+    response.onAborted(() => {
+      this.#abandon('aborted');
+    });
+  }
+
+  get closed(): boolean {
+    return this.list === null;
+  }
+
+  /** Collects the body, then hands it on; a body too large is refused. */
+  receive(onBody: OnBody): void {
+    this.#response.onData((chunk, isLast) => {
+      if (this.closed) return;
+      this.#received += chunk.byteLength;
+      if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
+      else if (!isLast) (this.#chunks ??= []).push(copyOf(chunk));
+      else onBody(this, this.#whole(chunk));
+    });
+  }
+
+  /** The body is there, or none is taken: from now on the deadline of the answer counts. */
+  wait(): void {
+    if (this.#chunks !== null) {
+      this.#chunks = null;
+      this.expiresAt = performance.now() + LIMITS.commandDeadlineMs;
+    } else {
+      this.expiresAt = this.startedAt + LIMITS.commandDeadlineMs;
+    }
+    this.#context.open.waiting.append(this);
+  }
+
+  /** Answers with what came over the bus. */
+  settle(reply: Reply, status: number): void {
+    switch (reply.type) {
+      case 'done':
+        this.#answer(status, JSON_TYPE, reply.body, null, reply.replayed ? REPLAYED : null);
+        return;
+      case 'rejected':
+        this.refuse(reply.rejection);
+        return;
+      case 'unavailable':
+        this.refuse(UNAVAILABLE);
+        return;
+      case 'unknown':
+        this.#doNotKnow();
+        return;
+    }
+  }
+
+  answer(answer: Answer): void {
+    switch (answer.type) {
+      case 'body':
+        this.#answer(answer.status, answer.contentType, answer.body, null, null);
+        return;
+      case 'rejected':
+        this.refuse(answer.rejection);
+        return;
+      case 'unknown':
+        this.#doNotKnow();
+        return;
+    }
+  }
+
+  refuse(refusal: Rejection): void {
+    const { retryAfterSeconds } = refusal;
+    const retryAfter =
+      retryAfterSeconds === null ? null : { name: 'Retry-After', value: String(retryAfterSeconds) };
+    this.#refuseWith(refusal, retryAfter);
+  }
+
+  /** For what no route matched. `allow`: the methods that would have; null: none. An answer to HEAD has no body. */
+  refuseUnmatched(allow: string | null, isHead: boolean): void {
+    const refusal = allow === null ? NOT_FOUND : METHOD_NOT_ALLOWED;
+    const header = allow === null ? null : { name: 'Allow', value: allow };
+    if (isHead) this.#answer(ERROR_CODES[refusal.code].status, JSON_TYPE, null, refusal.code, header);
+    else this.#refuseWith(refusal, header);
+  }
+
+  /** Past its deadline. */
+  expire(): void {
+    if (this.list === this.#context.open.receiving) this.#cutOff('slow_client');
+    else this.#doNotKnow();
+  }
+
+  /** A create whose fate is unknown gets no status: any status would be a guess. */
+  #doNotKnow(): void {
+    if (this.safe) this.refuse(UNAVAILABLE);
+    else this.#cutOff('unknown');
+  }
+
+  #cutOff(reason: NoReplyReason): void {
+    if (this.closed) return;
+    this.#abandon(reason);
+    this.#response.close();
+  }
+
+  #abandon(reason: NoReplyReason): void {
+    if (!this.#close()) return;
+    this.#context.observer?.onNoReply(this.route, reason, performance.now() - this.startedAt, this.requestId);
+  }
+
+  #refuseWith(refusal: Rejection, header: Header | null): void {
+    const { code } = refusal;
+    const body = this.#context.renderError(refusal, this.requestId);
+    this.#answer(ERROR_CODES[code].status, JSON_TYPE, body, code, header);
+  }
+
+  /** `header`: one more than every answer has. */
+  #answer(
+    status: number,
+    contentType: string,
+    body: string | null,
+    code: ErrorCode | null,
+    header: Header | null,
+  ): void {
+    if (!this.#close()) return;
+    const context = this.#context;
+    const response = this.#response;
+    const closeConnection = context.closing || code === 'body_too_large';
+    response.cork(() => {
+      if (status !== 200) response.writeStatus(statusLine(status));
+      response.writeHeader('Content-Type', contentType);
+      response.writeHeader('Request-Id', this.requestId);
+      if (header !== null) response.writeHeader(header.name, header.value);
+      if (body === null) response.endWithoutBody(0, closeConnection);
+      else response.end(body, closeConnection);
+    });
+    context.observer?.onReply(this.route, status, performance.now() - this.startedAt, this.requestId, code);
+  }
+
+  /** False: it was closed already. */
+  #close(): boolean {
+    if (this.list === null) return false;
+    this.list.remove(this);
+    this.#chunks = null;
+    return true;
+  }
+
+  /** Answers only when the body is over or far too large: closing on unread bytes would take the answer with it. */
+  #drain(isLast: boolean): void {
+    this.#chunks = null;
+    if (isLast || this.#received > LIMITS.bodyDrainBytesMax) this.refuse(TOO_LARGE);
+  }
+
+  #whole(last: ArrayBuffer): Uint8Array {
+    if (this.#chunks === null) return new Uint8Array(last);
+    return Buffer.concat([...this.#chunks, new Uint8Array(last)]);
+  }
+}
+
+function copyOf(chunk: ArrayBuffer): Buffer {
+  return Buffer.from(new Uint8Array(chunk));
+}

@@ -1,0 +1,240 @@
+// Examples of the OpenAPI document: one consistent little story, so that ids and amounts agree across pages. A test
+// checks each against its schema.
+
+const chargeId = 'chg_01KAJ3W8Q07M4R2N9X5T6V1B00';
+const payoutId = 'pyt_01KAJ41M2G0C8K3H7P4S9D2E00';
+const withdrawalId = 'wdl_01KAJ46ZT00A1B2C3D4E5F6G00';
+const depositId = 'dep_01KAJ4A9XW0J5K6M7N8P9Q1R00';
+export const walletId = 'wal_01KAG00000S2T3V4W5X6Y7Z800';
+
+const times = { created_at: '2026-11-21T09:30:00.000Z', updated_at: '2026-11-21T09:30:00.412Z' };
+const settledTimes = { ...times, updated_at: '2026-11-21T09:30:21.007Z' };
+const toWallet = {
+  currency: 'UGX',
+  country: 'UG',
+  network: 'MTN',
+  msisdn_masked: '25677****456',
+};
+const noFailure = { failure_code: null, failure_message: null };
+
+export const chargeBody = {
+  amount: '50000',
+  currency: 'UGX',
+  msisdn: '+256772123456',
+  reference: 'order-1042',
+  description: 'Order 1042',
+  metadata: { basket: 3, gift: false },
+};
+export const charge = {
+  id: chargeId,
+  object: 'charge',
+  status: 'AWAITING_CUSTOMER',
+  amount: '50000',
+  ...toWallet,
+  reference: 'order-1042',
+  description: 'Order 1042',
+  fee: '0',
+  net: '50000',
+  provider: 'mtn_ug',
+  ...noFailure,
+  metadata: { basket: 3, gift: false },
+  ...times,
+};
+export const chargeSuccessful = {
+  ...charge,
+  status: 'SUCCESSFUL',
+  fee: '1250',
+  net: '48750',
+  ...settledTimes,
+};
+export const chargeFailed = {
+  ...charge,
+  status: 'FAILED',
+  failure_code: 'customer_declined',
+  failure_message: 'The customer declined the prompt.',
+  ...settledTimes,
+};
+export const chargeReversed = { ...chargeSuccessful, status: 'REVERSED' };
+
+export const payoutBody = {
+  amount: '20000',
+  currency: 'UGX',
+  msisdn: '+256772123456',
+  reference: 'salary-77',
+  narration: 'November salary',
+};
+export const payout = {
+  id: payoutId,
+  object: 'payout',
+  status: 'PENDING_PROVIDER',
+  amount: '20000',
+  ...toWallet,
+  reference: 'salary-77',
+  fee: '0',
+  total_debited: '20000',
+  provider: 'mtn_ug',
+  approval_status: 'NOT_REQUIRED',
+  ...noFailure,
+  metadata: null,
+  ...times,
+};
+export const payoutSuccessful = {
+  ...payout,
+  status: 'SUCCESSFUL',
+  fee: '700',
+  total_debited: '20700',
+  ...settledTimes,
+};
+export const payoutFailed = {
+  ...payout,
+  status: 'FAILED',
+  failure_code: 'wallet_not_found',
+  failure_message: 'There is no wallet on that number.',
+  ...settledTimes,
+};
+
+export const withdrawalBody = {
+  amount: '6000000',
+  currency: 'UGX',
+  destination: walletId,
+  reference: 'sweep-2026-11',
+};
+export const withdrawal = {
+  id: withdrawalId,
+  object: 'withdrawal',
+  status: 'INITIATED',
+  amount: '6000000',
+  currency: 'UGX',
+  country: 'UG',
+  network: 'MTN',
+  destination: walletId,
+  msisdn_masked: '25677****456',
+  reference: 'sweep-2026-11',
+  fee: '5000',
+  total_debited: '6005000',
+  provider: 'mtn_ug',
+  approval_status: 'PENDING',
+  ...noFailure,
+  metadata: null,
+  ...times,
+};
+export const withdrawalSuccessful = {
+  ...withdrawal,
+  status: 'SUCCESSFUL',
+  approval_status: 'APPROVED',
+  ...settledTimes,
+};
+export const withdrawalFailed = {
+  ...withdrawal,
+  status: 'FAILED',
+  approval_status: 'REJECTED',
+  failure_code: 'approval_rejected',
+  failure_message: 'A team member rejected it.',
+  ...settledTimes,
+};
+
+export const depositBody = {
+  amount: '100000',
+  currency: 'UGX',
+  msisdn: '+256772123456',
+  reference: 'topup-9',
+};
+export const deposit = {
+  id: depositId,
+  object: 'deposit',
+  status: 'AWAITING_CUSTOMER',
+  amount: '100000',
+  ...toWallet,
+  reference: 'topup-9',
+  description: null,
+  provider: 'mtn_ug',
+  ...noFailure,
+  metadata: null,
+  ...times,
+};
+export const depositSuccessful = { ...deposit, status: 'SUCCESSFUL', ...settledTimes };
+export const depositFailed = {
+  ...deposit,
+  status: 'FAILED',
+  failure_code: 'expired',
+  failure_message: 'Nobody answered the prompt.',
+  ...settledTimes,
+};
+
+export const transaction = {
+  id: chargeId,
+  object: 'transaction',
+  type: 'CHARGE',
+  approval_status: 'NOT_REQUIRED',
+  status: 'SUCCESSFUL',
+  amount: '50000',
+  ...toWallet,
+  reference: 'order-1042',
+  fee: '1250',
+  net: '48750',
+  provider: 'mtn_ug',
+  metadata: { basket: 3, gift: false },
+  ...settledTimes,
+};
+
+function statusEvent(suffix: string, status: string, source: string, at: string) {
+  return {
+    id: chargeId.replace('chg_', 'evt_').replace(/00$/, suffix),
+    status,
+    source,
+    provider_status: status === 'SUCCESSFUL' ? 'SUCCESSFUL' : null,
+    message: null,
+    created_at: at,
+  };
+}
+function ledgerEntry(suffix: string, account: string, side: string, amount: string) {
+  return {
+    id: chargeId.replace('chg_', 'ent_').replace(/00$/, suffix),
+    journal_id: chargeId.replace('chg_', 'jrn_').replace(/00$/, '01'),
+    account,
+    side,
+    amount,
+    currency: 'UGX',
+    reason: 'CHARGE_SETTLED',
+    created_at: settledTimes.updated_at,
+  };
+}
+export const history = {
+  events: [
+    statusEvent('01', 'INITIATED', 'API', times.created_at),
+    statusEvent('02', 'PENDING_PROVIDER', 'API', times.created_at),
+    statusEvent('03', 'AWAITING_CUSTOMER', 'API', times.updated_at),
+    statusEvent('04', 'SUCCESSFUL', 'PROVIDER_CALLBACK', settledTimes.updated_at),
+  ],
+  ledger: [
+    ledgerEntry('01', 'PROVIDER_FLOAT', 'DEBIT', '50000'),
+    ledgerEntry('02', 'MERCHANT_PENDING', 'CREDIT', '48750'),
+    ledgerEntry('03', 'FEES_REVENUE', 'CREDIT', '1250'),
+  ],
+};
+
+export const balances = {
+  object: 'list',
+  data: [{ currency: 'UGX', available: '1250000', pending: '48750' }],
+};
+export const payoutDestinations = {
+  object: 'list',
+  data: [
+    {
+      id: walletId,
+      object: 'payout_destination',
+      label: 'Till float',
+      status: 'ACTIVE',
+      country: 'UG',
+      network: 'MTN',
+      currency: 'UGX',
+      msisdn_masked: '25677****456',
+      created_at: '2026-11-20T08:00:00.000Z',
+      active_at: '2026-11-21T08:05:00.000Z',
+    },
+  ],
+};
+
+export function page(item: { readonly id: string }) {
+  return { data: [item], has_more: true, next_cursor: item.id };
+}

@@ -1,0 +1,67 @@
+// Bytes of a body to a value. What is not JSON in UTF-8 is said to be so; what JSON allows but no text of ours can hold
+// (half a surrogate pair) is refused too, because a stored answer must come back byte for byte.
+
+import { rejection, type Rejection } from '../domain/error-code.ts';
+
+/** A class, because no JSON text parses to one. */
+export class MalformedBody {
+  readonly rejection: Rejection;
+
+  constructor(refusal: Rejection) {
+    this.rejection = refusal;
+  }
+}
+
+// A byte order mark is left in, and is not JSON.
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** MalformedBody, or the value. */
+export function parseJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    return new MalformedBody(rejection('invalid_json', 'The body is not valid UTF-8.'));
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    return new MalformedBody(rejection('invalid_json', explain(text, error)));
+  }
+  if (text.includes('\\u')) {
+    const path = brokenText(value);
+    if (path !== null) {
+      const message = `\`${path}\` has half a surrogate pair, which is not text.`;
+      return new MalformedBody(rejection('validation_failed', message, path));
+    }
+  }
+  return value;
+}
+
+function explain(text: string, error: unknown): string {
+  if (text === '') return 'The body is empty; it must be a JSON object.';
+  if (text.startsWith('\uFEFF')) return 'The body starts with a byte order mark; send it without one.';
+  const at = / at position \d+/.exec(String(error))?.[0] ?? '';
+  return `The body is not valid JSON${at}.`;
+}
+
+/** Path of the first string that is not well-formed; null: none. Not recursive: depth is the caller's to choose. */
+function brokenText(root: unknown): string | null {
+  const rest: { readonly value: unknown; readonly path: string }[] = [{ value: root, path: '' }];
+  for (let entry = rest.pop(); entry !== undefined; entry = rest.pop()) {
+    const { value, path } = entry;
+    if (typeof value === 'string' && !value.isWellFormed()) return path;
+    if (typeof value !== 'object' || value === null) continue;
+    for (const [name, inner] of Object.entries(value)) {
+      if (!name.isWellFormed()) return path === '' ? name.toWellFormed() : path;
+      // Deeper than metadata nothing passes the schema: the path need not grow.
+      rest.push({ value: inner, path: path.includes('.') ? path : join(path, name) });
+    }
+  }
+  return null;
+}
+
+function join(path: string, name: string): string {
+  return path === '' ? name : `${path}.${name}`;
+}

@@ -1,0 +1,27 @@
+// What the front tells whoever counts and logs. Called once for every request, on the hot path: an implementation
+// must be cheap and must not throw. No header, body or key is ever passed here.
+
+import type { ErrorCode } from '../domain/error-code.ts';
+
+/** One object per route for the life of the server: counters may be kept by identity. */
+export interface RouteName {
+  readonly surface: string;
+  readonly method: string;
+  /** The template, e.g. "/v1/charges/:id"; "*" for what matched no route. */
+  readonly path: string;
+}
+
+/** Why a request got no answer: the client went away, was too slow, nobody can say what became of it in time, or the
+ *  body was cut off. */
+export type NoReplyReason = 'aborted' | 'slow_client' | 'unknown';
+
+export interface HttpObserver {
+  onReply(
+    route: RouteName,
+    status: number,
+    durationMs: number,
+    requestId: string,
+    errorCode: ErrorCode | null,
+  ): void;
+  onNoReply(route: RouteName, reason: NoReplyReason, durationMs: number, requestId: string): void;
+}

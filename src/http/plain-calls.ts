@@ -1,0 +1,111 @@
+// Calls that are answered by a function of the surface rather than by an account: operator API, health, the OpenAPI
+// document, callbacks. Same checks, other order: authorisation before the body is read.
+
+import { rejection } from '../domain/error-code.ts';
+import { LIMITS } from '../limits.ts';
+import { bearerOf } from './account-calls.ts';
+import type { Call } from './call.ts';
+import { MalformedBody, parseJson } from './json-body.ts';
+import type { PlainRequest, PlainRoute, RawRoute, Surface } from './route.ts';
+import type { ParsedQuery, ValidateBody } from './validator.ts';
+
+export interface PlainCallFacts {
+  readonly route: PlainRoute;
+  readonly authorize: Surface['authorize'];
+  readonly names: readonly string[];
+  readonly patterns: readonly RegExp[];
+  readonly parseQuery: ((raw: string) => ParsedQuery) | null;
+  readonly validate: ValidateBody | null;
+}
+
+export interface PlainHead {
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly authorization: string;
+  /** The `Operator` header; "" without one. */
+  readonly operator: string;
+  /** In the order of the path. */
+  readonly parameters: readonly string[];
+}
+
+export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void {
+  const { route } = facts;
+  if (route.authorized) {
+    const refusal = facts.authorize?.(bearerOf(head.authorization)) ?? null;
+    if (refusal !== null) {
+      call.refuse(refusal);
+      return;
+    }
+  }
+  const wrong = facts.patterns.findIndex((pattern, index) => !pattern.test(head.parameters[index] ?? ''));
+  if (wrong !== -1) {
+    const parameter = Object.values(route.parameters)[wrong];
+    call.refuse(rejection(parameter?.notFound ?? 'not_found'));
+    return;
+  }
+  const query = facts.parseQuery?.(head.query) ?? { values: {}, problem: null };
+  if (query.problem !== null) {
+    call.refuse(query.problem);
+    return;
+  }
+  const { validate } = facts;
+  if (validate === null) {
+    call.wait();
+    run(facts, call, head, query.values, null);
+    return;
+  }
+  call.receive((_, bytes) => {
+    const body = parseJson(bytes);
+    const problem = body instanceof MalformedBody ? body.rejection : validate(body);
+    if (problem !== null) {
+      call.refuse(problem);
+      return;
+    }
+    call.wait();
+    run(facts, call, head, query.values, body);
+  });
+}
+
+function run(
+  facts: PlainCallFacts,
+  call: Call,
+  head: PlainHead,
+  query: Record<string, unknown>,
+  body: unknown,
+): void {
+  const request: PlainRequest = {
+    method: head.method,
+    path: head.path,
+    parameters: Object.fromEntries(facts.names.map((name, index) => [name, head.parameters[index] ?? ''])),
+    query,
+    body,
+    operator: head.operator === '' ? null : head.operator,
+    requestId: call.requestId,
+    deadline: Date.now() + LIMITS.commandDeadlineMs,
+  };
+  const answer = facts.route.handle(request);
+  if (!(answer instanceof Promise)) {
+    call.answer(answer);
+    return;
+  }
+  // A rejected promise is an assertion: it is left unhandled on purpose, and stops the process.
+  void answer.then((given) => {
+    call.answer(given);
+  });
+}
+
+export function raw(route: RawRoute, call: Call, path: string, contentType: string): void {
+  call.receive((_, bytes) => {
+    call.wait();
+    call.answer(
+      route.handle({
+        method: route.method,
+        path,
+        contentType,
+        body: Buffer.from(bytes),
+        requestId: call.requestId,
+      }),
+    );
+  });
+}

@@ -1,0 +1,371 @@
+// The schemas of the public interface: what a merchant sends and what comes back. One schema gives the TypeScript type,
+// the validation (validator.ts) and its part of the OpenAPI document (openapi.ts); nothing here is written twice.
+//
+// A schema with a `title` becomes a component of the document. Meaning (country rules, limits, balances) is not checked
+// here: that is the domain's.
+
+import { Type, type Static, type TProperties, type TSchema } from 'typebox';
+import type { CollectInput, PayoutInput, WithdrawalInput } from '../domain/account-command.ts';
+import { WALLET_STATUSES } from '../domain/account.ts';
+import { COUNTRIES, CURRENCIES, NETWORKS } from '../domain/country.ts';
+import { ERROR_CODES, type ErrorCode } from '../domain/error-code.ts';
+import { ID_PREFIXES, type IdKind } from '../domain/id.ts';
+import { LEDGER_ACCOUNTS, REASONS, SIDES } from '../domain/ledger.ts';
+import {
+  APPROVAL_STATUSES,
+  FAILURE_CODES,
+  SOURCES,
+  STATUSES,
+  TRANSACTION_TYPES,
+  type Metadata,
+} from '../domain/transaction.ts';
+
+const ID_BODY = '[0-9A-HJKMNP-TV-Z]{26}';
+
+export function idSchema(kind: IdKind, description: string) {
+  const pattern = `^${ID_PREFIXES[kind]}${ID_BODY}$`;
+  return { ...Type.String({ description, pattern }), pattern };
+}
+
+const transactionIdPattern = `^(?:chg|pyt|dep|wdl|ref)_${ID_BODY}$`;
+export const TransactionId = {
+  ...Type.String({
+    pattern: transactionIdPattern,
+    description: 'Id of the charge, payout, deposit, withdrawal or refund.',
+  }),
+  pattern: transactionIdPattern,
+};
+
+function oneOf<const Values extends readonly string[]>(values: Values, title: string, description: string) {
+  return Type.Unsafe<Values[number]>({ type: 'string', enum: [...values], title, description });
+}
+
+function nullable(schema: Record<string, unknown>) {
+  return Type.Unsafe<string | null>({ type: ['string', 'null'], ...schema });
+}
+
+const country = oneOf(COUNTRIES, 'Country', 'ISO 3166-1 code of the wallet’s country.');
+const currency = oneOf(CURRENCIES, 'Currency', 'ISO 4217 code.');
+const network = oneOf(NETWORKS, 'Network', 'Mobile money network.');
+const status = oneOf(STATUSES, 'Status', '`SUCCESSFUL`, `FAILED` and `REVERSED` are final.');
+const approvalStatus = oneOf(
+  APPROVAL_STATUSES,
+  'ApprovalStatus',
+  '`PENDING`: waits for a second team member.',
+);
+const transactionType = oneOf(TRANSACTION_TYPES, 'TransactionType', 'Kind of money movement.');
+
+// ---- What a merchant sends
+
+const REFERENCE_PATTERN = '^[A-Za-z0-9._:-]{1,128}$';
+const referenceRule = 'must be 1 to 128 characters from A-Z a-z 0-9 . _ : -';
+
+const amountInput = Type.String({
+  title: 'AmountInput',
+  format: 'amount',
+  description: 'Integer minor units as a string; at least the country minimum.',
+  'x-rule':
+    'must be integer minor units as a string: digits without sign, leading zero or decimals, at most 9007199254740991',
+});
+const msisdnInput = Type.String({
+  minLength: 1,
+  maxLength: 32,
+  description:
+    'Wallet number. International format is safest; a local format is read against `country`, or the account’s ' +
+    'country when `country` is absent.',
+});
+const referenceInput = Type.String({
+  pattern: REFERENCE_PATTERN,
+  description: 'Your own reference, returned unchanged everywhere.',
+  'x-rule': referenceRule,
+});
+const metadataInput = Type.Unsafe<Metadata | null>({
+  title: 'MetadataInput',
+  type: ['object', 'null'],
+  description: 'Up to 20 keys; values are strings (at most 512 characters), numbers, booleans or null.',
+  maxProperties: 20,
+  propertyNames: { not: { const: '__proto__' } },
+  additionalProperties: { type: ['string', 'number', 'boolean', 'null'], maxLength: 512 },
+});
+const networkInput = Type.Optional(network);
+const countryInput = Type.Optional(country);
+const description = Type.Optional(
+  nullable({ maxLength: 255, description: 'Up to 255 characters. Returned as sent.' }),
+);
+const narration = Type.Optional(
+  nullable({ maxLength: 100, description: 'Shown to the recipient where the network supports it.' }),
+);
+const metadata = Type.Optional(metadataInput);
+
+function body<Properties extends TProperties>(title: string, properties: Properties) {
+  return Type.Object(properties, { title, additionalProperties: false });
+}
+
+const collectFields = {
+  amount: amountInput,
+  currency,
+  msisdn: msisdnInput,
+  reference: referenceInput,
+  network: networkInput,
+  country: countryInput,
+  description,
+  metadata,
+};
+export const CreateChargeBody = body('CreateCharge', collectFields);
+export const CreateDepositBody = body('CreateDeposit', collectFields);
+export const CreatePayoutBody = body('CreatePayout', {
+  amount: amountInput,
+  currency,
+  msisdn: msisdnInput,
+  reference: referenceInput,
+  network: networkInput,
+  country: countryInput,
+  narration,
+  metadata,
+});
+export const CreateWithdrawalBody = body('CreateWithdrawal', {
+  amount: amountInput,
+  currency,
+  destination: Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description: 'Id of one of your own approved payout wallets, from GET /v1/payout_destinations.',
+  }),
+  reference: referenceInput,
+  narration,
+  metadata,
+});
+
+/** Does not compile when a schema and the domain's input type part ways. */
+type Fits<Input, Schema extends TSchema> = Static<Schema> extends Input ? true : never;
+const fits: [
+  Fits<CollectInput, typeof CreateChargeBody>,
+  Fits<CollectInput, typeof CreateDepositBody>,
+  Fits<PayoutInput, typeof CreatePayoutBody>,
+  Fits<WithdrawalInput, typeof CreateWithdrawalBody>,
+] = [true, true, true, true];
+void fits;
+
+// ---- Query parameters of the lists
+
+const referenceFilter = Type.String({
+  pattern: REFERENCE_PATTERN,
+  description: 'Exact match.',
+  'x-rule': referenceRule,
+});
+export const PAGE_LIMIT_DEFAULT = 25;
+const timeRule = 'must be an ISO 8601 date-time between 1970 and 9999, e.g. 2026-03-01T09:30:00.000Z';
+const paging = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, default: PAGE_LIMIT_DEFAULT, description: 'Objects per page.' }),
+  ),
+  starting_after: Type.Optional(
+    Type.String({ format: 'cursor', description: 'The `next_cursor` of the previous page.' }),
+  ),
+};
+
+export const ObjectListQuery = Type.Object({
+  status: Type.Optional(status),
+  reference: Type.Optional(referenceFilter),
+  country: Type.Optional(country),
+  network: Type.Optional(network),
+  created_after: Type.Optional(
+    Type.String({ format: 'date-time', description: 'ISO 8601, inclusive.', 'x-rule': timeRule }),
+  ),
+  created_before: Type.Optional(
+    Type.String({ format: 'date-time', description: 'ISO 8601, inclusive.', 'x-rule': timeRule }),
+  ),
+  ...paging,
+});
+export const TransactionListQuery = Type.Object({
+  type: Type.Optional(transactionType),
+  status: Type.Optional(status),
+  approval_status: Type.Optional(approvalStatus),
+  reference: Type.Optional(referenceFilter),
+  currency: Type.Optional(currency),
+  ...paging,
+});
+export const NoQuery = Type.Object({});
+
+// ---- What comes back
+
+const minorUnits = Type.String({
+  title: 'Amount',
+  pattern: '^-?[0-9]{1,16}$',
+  description: 'Integer minor units. Negative only for a balance after a reversal.',
+});
+const time = Type.String({
+  title: 'Time',
+  pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$',
+  description: 'ISO 8601, UTC, with milliseconds.',
+});
+const msisdnMasked = Type.String({
+  pattern: '^\\d{3}\\d{2}\\*{4}\\d{3}$',
+  description: 'Country code, two digits, `****`, last three digits.',
+});
+const reference = Type.String({ pattern: REFERENCE_PATTERN, description: 'As sent.' });
+const provider = nullable({ description: 'Rail identifier, for information: logic must not depend on it.' });
+const failureCode = Type.Unsafe<string | null>({
+  type: ['string', 'null'],
+  title: 'FailureCode',
+  enum: [...FAILURE_CODES, null],
+  description: 'Set exactly when `status` is `FAILED`. `approval_rejected`: withdrawals only.',
+});
+const failureMessage = nullable({ description: 'For people; must not be parsed.' });
+const metadataOutput = Type.Unsafe<Metadata | null>({
+  title: 'Metadata',
+  type: ['object', 'null'],
+  description: 'As sent.',
+  additionalProperties: { type: ['string', 'number', 'boolean', 'null'] },
+});
+const times = { created_at: time, updated_at: time };
+
+function object<Properties extends TProperties>(title: string, properties: Properties) {
+  return Type.Object(properties, { title, additionalProperties: false });
+}
+
+const wallet = { amount: minorUnits, currency, country, network, msisdn_masked: msisdnMasked, reference };
+const outcome = { failure_code: failureCode, failure_message: failureMessage, metadata: metadataOutput };
+
+export const Charge = object('Charge', {
+  id: idSchema('charge', 'Prefix `chg_`.'),
+  object: Type.Literal('charge'),
+  status,
+  ...wallet,
+  description: nullable({ description: 'As sent.' }),
+  fee: minorUnits,
+  net: minorUnits,
+  provider,
+  ...outcome,
+  ...times,
+});
+export const Payout = object('Payout', {
+  id: idSchema('payout', 'Prefix `pyt_`.'),
+  object: Type.Literal('payout'),
+  status,
+  ...wallet,
+  fee: minorUnits,
+  total_debited: minorUnits,
+  provider,
+  approval_status: approvalStatus,
+  ...outcome,
+  ...times,
+});
+export const Withdrawal = object('Withdrawal', {
+  id: idSchema('withdrawal', 'Prefix `wdl_`.'),
+  object: Type.Literal('withdrawal'),
+  status,
+  ...wallet,
+  destination: idSchema('wallet', 'Payout wallet, prefix `wal_`.'),
+  fee: minorUnits,
+  total_debited: minorUnits,
+  provider,
+  approval_status: approvalStatus,
+  ...outcome,
+  ...times,
+});
+export const Deposit = object('Deposit', {
+  id: idSchema('deposit', 'Prefix `dep_`.'),
+  object: Type.Literal('deposit'),
+  status,
+  ...wallet,
+  description: nullable({ description: 'As sent.' }),
+  provider,
+  ...outcome,
+  ...times,
+});
+export const Transaction = object('Transaction', {
+  id: TransactionId,
+  object: Type.Literal('transaction'),
+  type: transactionType,
+  approval_status: approvalStatus,
+  status,
+  ...wallet,
+  fee: minorUnits,
+  net: minorUnits,
+  provider,
+  metadata: metadataOutput,
+  ...times,
+});
+const StatusEvent = object('StatusEvent', {
+  id: idSchema('event', 'Prefix `evt_`.'),
+  status,
+  source: oneOf(SOURCES, 'Source', 'What caused it.'),
+  provider_status: nullable({
+    description: 'The network’s own word, kept for audit: branch on `status` only.',
+  }),
+  message: nullable({ description: 'For people.' }),
+  created_at: time,
+});
+const LedgerEntry = object('LedgerEntry', {
+  id: idSchema('entry', 'Prefix `ent_`.'),
+  journal_id: idSchema('journal', 'Entries of one journal: debits equal credits. Prefix `jrn_`.'),
+  account: oneOf(
+    LEDGER_ACCOUNTS,
+    'LedgerAccount',
+    'A credit to a `MERCHANT_*` account increases your balance.',
+  ),
+  side: oneOf(SIDES, 'Side', 'Side of the entry.'),
+  amount: minorUnits,
+  currency,
+  reason: oneOf(REASONS, 'Reason', 'Why money moved.'),
+  created_at: time,
+});
+const history = { events: Type.Array(StatusEvent), ledger: Type.Array(LedgerEntry) };
+export const ChargeTimeline = object('ChargeTimeline', { charge: Charge, ...history });
+export const TransactionDetail = object('TransactionDetail', { transaction: Transaction, ...history });
+
+function page(title: string, item: TSchema) {
+  return object(title, {
+    data: Type.Array(item),
+    has_more: Type.Boolean(),
+    next_cursor: nullable({ description: 'Pass it as `starting_after`; null on the last page.' }),
+  });
+}
+export const ChargePage = page('ChargePage', Charge);
+export const PayoutPage = page('PayoutPage', Payout);
+export const TransactionPage = page('TransactionPage', Transaction);
+
+export const BalanceList = object('BalanceList', {
+  object: Type.Literal('list'),
+  data: Type.Array(
+    object('Balance', {
+      currency,
+      available: minorUnits,
+      pending: minorUnits,
+    }),
+  ),
+});
+export const PayoutDestinationList = object('PayoutDestinationList', {
+  object: Type.Literal('list'),
+  data: Type.Array(
+    object('PayoutDestination', {
+      id: idSchema('wallet', 'Pass it as `destination` of a withdrawal. Prefix `wal_`.'),
+      object: Type.Literal('payout_destination'),
+      label: Type.String(),
+      status: oneOf(WALLET_STATUSES, 'WalletStatus', 'Only an `ACTIVE` wallet can receive withdrawals.'),
+      country,
+      network,
+      currency,
+      msisdn_masked: msisdnMasked,
+      created_at: time,
+      active_at: Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        description: 'When cooling-off ends or ended; null before approval.',
+      }),
+    }),
+  ),
+});
+
+const errorCodes = Object.keys(ERROR_CODES) as ErrorCode[];
+export const ErrorReply = object('Error', {
+  error: Type.Object(
+    {
+      code: oneOf(errorCodes, 'ErrorCode', 'Branch on this.'),
+      message: Type.String({ description: 'For people; must not be parsed.' }),
+      param: nullable({ description: 'The field or parameter at fault.' }),
+      request_id: Type.String({ description: 'Also in the `Request-Id` header. Quote it to support.' }),
+    },
+    { additionalProperties: false },
+  ),
+});

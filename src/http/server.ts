@@ -1,0 +1,254 @@
+// The HTTP server: one surface on one host and port. The only file that knows uWebSockets.js. It turns the registry into
+// uWebSockets' router, reads the few headers each kind of route needs while they are valid (until the handler returns)
+// and answers what no route matches.
+//
+// An exception in a handler is a bug of ours: it becomes an uncaught exception and stops the process. No input may
+// reach one.
+
+import { App, us_listen_socket_close, us_socket_local_port } from 'uWebSockets.js';
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import type { Bus } from '../bus/bus.ts';
+import { rejection } from '../domain/error-code.ts';
+import { LIMITS } from '../limits.ts';
+import { create, read, type AccountGate } from './account-calls.ts';
+import { Call, type CallContext } from './call.ts';
+import type { HttpObserver, RouteName } from './observer.ts';
+import { OpenCalls } from './open-calls.ts';
+import { plain, raw } from './plain-calls.ts';
+import { requestIdMaker } from './request-id.ts';
+import {
+  UNAVAILABLE,
+  type CreateRoute,
+  type PlainRoute,
+  type RawRoute,
+  type ReadRoute,
+  type Route,
+  type Surface,
+} from './route.ts';
+import { compileBody, compileQuery } from './validator.ts';
+
+export interface ServerOptions {
+  readonly surface: Surface;
+  readonly bus: Bus;
+  readonly observer: HttpObserver | null;
+}
+
+export interface HttpServer {
+  /** Port 0: any free one. Resolves with the port; rejects when it cannot be had. */
+  listen(host: string, port: number): Promise<number>;
+  /** Takes no new connections, answers what is open, then closes every connection. */
+  stop(): Promise<void>;
+}
+
+type Handler = (response: HttpResponse, request: HttpRequest) => void;
+
+const UNSUPPORTED_MEDIA_TYPE = rejection('unsupported_media_type');
+/** uWebSockets would share the port with another process otherwise; its types do not know the argument. */
+const EXCLUSIVE_PORT = 1;
+
+export function createServer(options: ServerOptions): HttpServer {
+  const context: CallContext = {
+    open: new OpenCalls(),
+    observer: options.observer,
+    renderError: options.surface.renderError,
+    nextRequestId: requestIdMaker(),
+    closing: false,
+  };
+  const app = App();
+  for (const route of options.surface.routes) addRoute(app, context, options, route);
+  app.any('/*', unmatched(context, options.surface));
+  return serverOf(app, context);
+}
+
+// ---- Life
+
+function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
+  let listening: us_listen_socket | null = null;
+  const sweep = setInterval(() => {
+    context.open.expire(performance.now());
+  }, LIMITS.frontSweepMs);
+
+  function listen(host: string, port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const onListening = (socket: us_listen_socket | false): void => {
+        if (socket === false) {
+          reject(
+            new Error(`cannot listen on ${host}:${port}: the port is taken, or the address is not ours`),
+          );
+          return;
+        }
+        listening = socket;
+        resolve(us_socket_local_port(socket as never));
+      };
+      const listenExclusively = app.listen.bind(app) as unknown as (
+        host: string,
+        port: number,
+        options: number,
+        onListening: (socket: us_listen_socket | false) => void,
+      ) => void;
+      listenExclusively(host, port, EXCLUSIVE_PORT, onListening);
+    });
+  }
+
+  async function stop(): Promise<void> {
+    context.closing = true;
+    if (listening !== null) us_listen_socket_close(listening);
+    listening = null;
+    // The sweep bounds this wait: every open call ends at its deadline.
+    await new Promise<void>((resolve) => {
+      const look = (): void => {
+        if (context.open.count === 0) resolve();
+        else setTimeout(look, LIMITS.frontStopLookMs);
+      };
+      look();
+    });
+    clearInterval(sweep);
+    app.close();
+  }
+
+  return { listen, stop };
+}
+
+// ---- Routes
+
+function addRoute(app: TemplatedApp, context: CallContext, options: ServerOptions, route: Route): void {
+  const name: RouteName = { surface: options.surface.name, method: route.method, path: route.path };
+  const handler = handlerOf(context, options, route, name);
+  const guarded: Handler = (response, request) => {
+    if (context.open.count < LIMITS.frontRequestsOpenMax) handler(response, request);
+    else callOf(context, name, true, response).refuse(UNAVAILABLE);
+  };
+  switch (route.method) {
+    case 'GET':
+      app.get(route.path, guarded);
+      return;
+    case 'POST':
+      app.post(route.path, guarded);
+      return;
+    case 'PUT':
+      app.put(route.path, guarded);
+      return;
+    case 'PATCH':
+      app.patch(route.path, guarded);
+      return;
+    case 'DELETE':
+      app.del(route.path, guarded);
+      return;
+  }
+}
+
+function callOf(context: CallContext, name: RouteName, safe: boolean, response: HttpResponse): Call {
+  return new Call(context, name, safe, response);
+}
+
+function handlerOf(context: CallContext, options: ServerOptions, route: Route, name: RouteName): Handler {
+  const { bus } = options;
+  switch (route.type) {
+    case 'create':
+      return createHandler(context, { bus, partitions: bus.partitions('accounts') }, route, name);
+    case 'read':
+      return readHandler(context, { bus, partitions: bus.partitions('accounts') }, route, name);
+    case 'plain':
+      return plainHandler(context, options.surface, route, name);
+    case 'raw':
+      return rawHandler(context, route, name);
+  }
+}
+
+function createHandler(
+  context: CallContext,
+  gate: AccountGate,
+  route: CreateRoute,
+  name: RouteName,
+): Handler {
+  const facts = { route, validate: compileBody(route.body) };
+  return (response, request) => {
+    const call = callOf(context, name, false, response);
+    if (!isJson(request.getHeader('content-type'))) {
+      call.refuse(UNSUPPORTED_MEDIA_TYPE);
+      return;
+    }
+    create(gate, facts, call, request.getHeader('authorization'), request.getHeader('idempotency-key'));
+  };
+}
+
+function readHandler(context: CallContext, gate: AccountGate, route: ReadRoute, name: RouteName): Handler {
+  const [parameter] = Object.values(route.parameters);
+  const facts = {
+    route,
+    idPattern: parameter === undefined ? null : new RegExp(parameter.schema.pattern),
+    idNotFound: parameter === undefined ? null : rejection(parameter.notFound),
+    parseQuery: route.query === null ? null : compileQuery(route.query),
+  };
+  const takesQuery = facts.parseQuery !== null;
+  return (response, request) => {
+    const call = callOf(context, name, true, response);
+    const id = parameter === undefined ? '' : (request.getParameter(0) ?? '');
+    const query = takesQuery ? (request.getQuery() ?? '') : '';
+    read(gate, facts, call, request.getHeader('authorization'), id, query);
+  };
+}
+
+function plainHandler(context: CallContext, surface: Surface, route: PlainRoute, name: RouteName): Handler {
+  const names = Object.keys(route.parameters);
+  const facts = {
+    route,
+    authorize: surface.authorize,
+    names,
+    patterns: Object.values(route.parameters).map((parameter) => new RegExp(parameter.schema.pattern)),
+    parseQuery: route.query === null ? null : compileQuery(route.query),
+    validate: route.body === null ? null : compileBody(route.body),
+  };
+  return (response, request) => {
+    const call = callOf(context, name, route.method === 'GET', response);
+    if (facts.validate !== null && !isJson(request.getHeader('content-type'))) {
+      call.refuse(UNSUPPORTED_MEDIA_TYPE);
+      return;
+    }
+    plain(facts, call, {
+      method: route.method,
+      path: request.getUrl(),
+      query: request.getQuery() ?? '',
+      authorization: request.getHeader('authorization'),
+      operator: request.getHeader('operator'),
+      parameters: names.map((_, index) => request.getParameter(index) ?? ''),
+    });
+  };
+}
+
+function rawHandler(context: CallContext, route: RawRoute, name: RouteName): Handler {
+  return (response, request) => {
+    const call = callOf(context, name, true, response);
+    raw(route, call, request.getUrl(), request.getHeader('content-type'));
+  };
+}
+
+/** "application/json", with any parameters (charset is ignored: JSON is UTF-8). */
+function isJson(contentType: string): boolean {
+  return contentType === 'application/json' || /^application\/json\s*(?:;.*)?$/i.test(contentType);
+}
+
+// ---- What no route matches
+
+function unmatched(context: CallContext, surface: Surface): Handler {
+  const name: RouteName = { surface: surface.name, method: '*', path: '*' };
+  const methodsByPath = new Map<string, string[]>();
+  for (const { method, path } of surface.routes) {
+    methodsByPath.set(path, [...(methodsByPath.get(path) ?? []), method]);
+  }
+  const paths = Array.from(methodsByPath, ([path, methods]) => ({
+    pattern: patternOf(path),
+    allow: methods.join(', '),
+  }));
+  return (response, request) => {
+    const call = callOf(context, name, true, response);
+    const url = request.getUrl();
+    const allow = paths.find(({ pattern }) => pattern.test(url))?.allow ?? null;
+    call.refuseUnmatched(allow, request.getMethod() === 'head');
+  };
+}
+
+function patternOf(path: string): RegExp {
+  const source = path.replaceAll('.', '\\.').replaceAll(/:\w+/g, '[^/]+').replace(/\*$/, '.*');
+  return new RegExp(`^${source}$`);
+}

@@ -1,0 +1,151 @@
+// Schemas compiled to functions that answer with a rejection or null. The only file that knows ajv. A rejection names
+// one field and says in words what is wrong with it.
+//
+// Formats used in our schemas: `amount` (minor units as a string), `date-time` (ISO 8601), `cursor` (a transaction's
+// id: a wrong one is `invalid_cursor`). `x-rule` in a schema is the sentence for people when a pattern or format fails.
+
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import type { Static, TObject, TSchema } from 'typebox';
+import { rejection, type Rejection } from '../domain/error-code.ts';
+import { isId } from '../domain/id.ts';
+import { parseAmount } from '../domain/money.ts';
+import { parseTime } from '../domain/time.ts';
+import { LIMITS } from '../limits.ts';
+import { isRejection, parseQuery } from './query.ts';
+
+const ajv = new Ajv({ verbose: true, strictTypes: false });
+ajv.addVocabulary(['x-rule', 'example']);
+ajv.addFormat('amount', (text) => parseAmount(text) !== null);
+ajv.addFormat('date-time', (text) => parseTime(text) !== null);
+ajv.addFormat('cursor', isCursor);
+
+function isCursor(text: string): boolean {
+  return (
+    isId('charge', text) ||
+    isId('payout', text) ||
+    isId('deposit', text) ||
+    isId('withdrawal', text) ||
+    isId('refund', text)
+  );
+}
+
+export type ValidateBody = (body: unknown) => Rejection | null;
+
+export function compileBody(schema: TSchema): ValidateBody {
+  const validate = ajv.compile(schema);
+  return (body) => {
+    if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+      return rejection('invalid_json', 'The body must be a JSON object.');
+    }
+    return validate(body) ? null : rejectionOf(validate);
+  };
+}
+
+export interface ParsedQuery {
+  readonly values: Record<string, unknown>;
+  readonly problem: Rejection | null;
+}
+
+/** Parses and types a raw query. With a problem, `values` are the defaults. */
+export function compileQuery<Schema extends TObject>(schema: Schema): (raw: string) => ParsedQuery {
+  const validate = ajv.compile(schema);
+  const properties: Readonly<Record<string, TSchema>> = schema.properties;
+  const defaults: Record<string, unknown> = {};
+  for (const [name, property] of Object.entries(properties)) {
+    if ('default' in property) defaults[name] = property.default;
+  }
+  return (raw) => {
+    if (raw === '') return { values: defaults, problem: null };
+    const pairs = parseQuery(raw);
+    if (isRejection(pairs)) return { values: defaults, problem: pairs };
+    const values: Record<string, unknown> = { ...defaults };
+    for (const [name, text] of pairs) {
+      if (!Object.hasOwn(properties, name)) {
+        return { values: defaults, problem: unknownParameter(name, Object.keys(properties)) };
+      }
+      values[name] = typed(properties[name], text);
+    }
+    if (validate(values)) return { values, problem: null };
+    return { values: defaults, problem: rejectionOf(validate) };
+  };
+}
+
+export type QueryOf<Schema extends TObject> = Static<Schema>;
+
+function unknownParameter(name: string, known: readonly string[]): Rejection {
+  const takes = known.length === 0 ? 'It takes none.' : `It takes ${known.join(', ')}.`;
+  const param = shown(name);
+  return rejection('unknown_parameter', `\`${param}\` is not a parameter of this path. ${takes}`, param);
+}
+
+/** Text that is not of the type stays text, and fails the schema. */
+function typed(schema: TSchema | undefined, text: string): unknown {
+  if (schema === undefined || !('type' in schema)) return text;
+  if (schema.type === 'integer' && /^(?:0|-?[1-9][0-9]{0,14})$/.test(text)) return Number(text);
+  if (schema.type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
+}
+
+function rejectionOf(validate: ValidateFunction): Rejection {
+  const [error] = validate.errors ?? [];
+  if (error === undefined) return rejection('validation_failed');
+  const param = paramOf(error);
+  if (error.keyword === 'format' && error.params['format'] === 'cursor') {
+    return rejection('invalid_cursor', null, param);
+  }
+  return rejection('validation_failed', `\`${param}\` ${saying(error)}.`, param);
+}
+
+/** "metadata.colour". */
+function paramOf(error: ErrorObject): string {
+  const path = error.instancePath
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  if (error.keyword === 'additionalProperties') path.push(String(error.params['additionalProperty']));
+  if (error.keyword === 'required') path.push(String(error.params['missingProperty']));
+  if (error.keyword === 'propertyNames') path.push(String(error.params['propertyName']));
+  return shown(path.join('.'));
+}
+
+/** A caller's own words are echoed, but not by the kilobyte. */
+function shown(name: string): string {
+  return name.length <= LIMITS.echoedNameMax ? name : `${name.slice(0, LIMITS.echoedNameMax)}…`;
+}
+
+function saying(error: ErrorObject): string {
+  const { params } = error;
+  const rule: unknown = error.parentSchema?.['x-rule'];
+  switch (error.keyword) {
+    case 'required':
+      return 'is required';
+    case 'additionalProperties':
+      return 'is not a field of this request';
+    case 'propertyNames':
+      return 'is not allowed as a name';
+    case 'type':
+      return `must be ${typeWords(params['type'])}`;
+    case 'enum':
+      return `must be one of ${String(params['allowedValues'])}`.replaceAll(',', ', ');
+    case 'maxLength':
+      return `must be at most ${params['limit']} characters`;
+    case 'minLength':
+      return `must be at least ${params['limit']} characters`;
+    case 'maxProperties':
+      return `must have at most ${params['limit']} keys`;
+    case 'minimum':
+      return `must be at least ${params['limit']}`;
+    case 'maximum':
+      return `must be at most ${params['limit']}`;
+    default:
+      return typeof rule === 'string' ? rule : (error.message ?? 'is not valid');
+  }
+}
+
+function typeWords(type: unknown): string {
+  const names = Array.isArray(type) ? type.map(String) : String(type).split(',');
+  return names
+    .map((name) => (/^[aeio]/.test(name) ? `an ${name}` : `a ${name}`))
+    .join(' or ')
+    .replace('a null', 'null');
+}
