@@ -1,0 +1,270 @@
+// Which due attempt goes out next. Knows endpoints and room, nothing of logs or HTTP: it is handed due items, starts them
+// when there is room, and is told how they ended.
+//
+// Invariants:
+//   - At most LIMITS.webhookEndpointInFlightMax attempts are in flight to one endpoint; one while it is failing or has an
+//     attempt open longer than LIMITS.webhookSlowMs. So an endpoint that hangs holds a few connections, once.
+//   - First attempts to healthy endpoints have room of their own. Everything else (retries, replays, whatever goes to a
+//     failing endpoint) shares the other room. A first attempt that turns out slow leaves the first room.
+//   - A pause after failures delays retries; it takes no attempt from anybody and holds up no first attempt.
+//   - Whoever waits for room is served in turn by endpoint, so that a long queue of one is not in the way of another.
+// An item is in one place: a queue here or in flight. The number of items is bounded by the caller (LIMITS.webhookQueuedMax).
+
+import { LIMITS } from '../../src/limits.ts';
+import { Fifo } from './fifo.ts';
+
+export interface DispatchItem {
+  readonly endpointId: string;
+  /** Never tried before. */
+  readonly isFirst: boolean;
+  /** Milliseconds since 1970. */
+  readonly dueAt: number;
+}
+
+/** `none`: nothing was sent, so nothing was learnt of the endpoint. */
+export type AttemptEnd = 'delivered' | 'failed' | 'none';
+
+type Room = 'first' | 'retry' | 'slow';
+
+interface Endpoint<Item> {
+  readonly id: string;
+  readonly firsts: Fifo<Item>;
+  readonly retries: Fifo<Item>;
+  inFlight: number;
+  /** Of those in flight. */
+  slow: number;
+  failuresInARow: number;
+  /** No retry before this, ms since 1970. */
+  pausedUntil: number;
+  /** A failing endpoint's first attempts and retries take turns. */
+  lastWasFirst: boolean;
+}
+
+interface Running<Item> {
+  readonly endpoint: Endpoint<Item>;
+  readonly startedAt: number;
+  room: Room;
+  isSlow: boolean;
+}
+
+const ROOM: Record<Room, number> = {
+  first: LIMITS.webhookFirstInFlightMax,
+  retry: LIMITS.webhookRetryInFlightMax,
+  slow: LIMITS.webhookSlowInFlightMax,
+};
+
+export class Dispatcher<Item extends DispatchItem> {
+  /** Starts an attempt; resolves with how it ended, never rejects. */
+  readonly #attempt: (item: Item) => Promise<AttemptEnd>;
+  readonly #clock: () => number;
+  /** Least recently used first. */
+  readonly #endpoints = new Map<string, Endpoint<Item>>();
+  /** In the order they were started. */
+  readonly #running = new Set<Running<Item>>();
+  readonly #inFlight: Record<Room, number> = { first: 0, retry: 0, slow: 0 };
+  /** Endpoints with something to send that found no room, in turn. */
+  readonly #waiting: Record<'first' | 'retry', Set<Endpoint<Item>>> = { first: new Set(), retry: new Set() };
+  /** Endpoints whose retries wait for the end of a pause. */
+  readonly #paused = new Set<Endpoint<Item>>();
+  #queuedFirsts = 0;
+  #queuedRetries = 0;
+  #failing = 0;
+  #stopped = false;
+
+  constructor(attempt: (item: Item) => Promise<AttemptEnd>, clock: () => number) {
+    this.#attempt = attempt;
+    this.#clock = clock;
+  }
+
+  get queued(): { readonly firsts: number; readonly retries: number } {
+    return { firsts: this.#queuedFirsts, retries: this.#queuedRetries };
+  }
+
+  get inFlight(): { readonly firsts: number; readonly retries: number; readonly slow: number } {
+    const { first, retry, slow } = this.#inFlight;
+    return { firsts: first, retries: retry, slow };
+  }
+
+  get endpointsFailing(): number {
+    return this.#failing;
+  }
+
+  /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
+  oldestDueAt(): number {
+    let oldest = Infinity;
+    for (const { firsts, retries } of this.#endpoints.values()) {
+      oldest = Math.min(oldest, firsts.peek()?.dueAt ?? Infinity, retries.peek()?.dueAt ?? Infinity);
+    }
+    return oldest;
+  }
+
+  offer(item: Item): void {
+    const endpoint = this.#endpoint(item.endpointId);
+    if (item.isFirst) {
+      endpoint.firsts.push(item);
+      this.#queuedFirsts++;
+    } else {
+      endpoint.retries.push(item);
+      this.#queuedRetries++;
+    }
+    this.#run(endpoint);
+  }
+
+  /** To be called every LIMITS.timerTickMs: notices slow attempts and ends pauses. */
+  tick(): void {
+    const now = this.#clock();
+    for (const running of this.#running) {
+      if (now - running.startedAt < LIMITS.webhookSlowMs) break;
+      this.#noticeSlow(running);
+    }
+    for (const endpoint of this.#paused) {
+      if (endpoint.pausedUntil > now) continue;
+      this.#paused.delete(endpoint);
+      this.#run(endpoint);
+    }
+    this.#serveWaiting();
+  }
+
+  /** Starts nothing more. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  #endpoint(id: string): Endpoint<Item> {
+    const known = this.#endpoints.get(id);
+    if (known !== undefined) return known;
+    if (this.#endpoints.size >= LIMITS.webhookEndpointsKnownMax) this.#forgetIdle();
+    const endpoint: Endpoint<Item> = {
+      id,
+      firsts: new Fifo(),
+      retries: new Fifo(),
+      inFlight: 0,
+      slow: 0,
+      failuresInARow: 0,
+      pausedUntil: 0,
+      lastWasFirst: false,
+    };
+    this.#endpoints.set(id, endpoint);
+    return endpoint;
+  }
+
+  /** Forgetting a failing endpoint costs it nothing but a second chance at eight attempts. */
+  #forgetIdle(): void {
+    let looked = 0;
+    for (const [id, { inFlight, firsts, retries, failuresInARow }] of this.#endpoints) {
+      if (++looked > FORGET_LOOKS) return;
+      if (inFlight > 0 || firsts.size > 0 || retries.size > 0) continue;
+      if (failuresInARow > 0) this.#failing--;
+      this.#endpoints.delete(id);
+    }
+  }
+
+  /** Starts what `endpoint` may send now. */
+  #run(endpoint: Endpoint<Item>): void {
+    while (this.#runOne(endpoint));
+  }
+
+  #runOne(endpoint: Endpoint<Item>): boolean {
+    if (this.#stopped || !mayStart(endpoint)) return false;
+    const queue = this.#nextQueue(endpoint);
+    if (queue === null) return false;
+    const room = queue === endpoint.firsts && endpoint.failuresInARow === 0 ? 'first' : 'retry';
+    if (this.#inFlight[room] >= ROOM[room]) {
+      this.#waiting[room].add(endpoint);
+      return false;
+    }
+    const item = queue.shift();
+    if (item === undefined) return false;
+    endpoint.lastWasFirst = item.isFirst;
+    if (item.isFirst) this.#queuedFirsts--;
+    else this.#queuedRetries--;
+    this.#start(endpoint, item, room);
+    return true;
+  }
+
+  #nextQueue(endpoint: Endpoint<Item>): Fifo<Item> | null {
+    const { firsts, retries } = endpoint;
+    const retryReady = retries.size > 0 && !this.#isPaused(endpoint);
+    if (firsts.size === 0) return retryReady ? retries : null;
+    const retryFirst = retryReady && endpoint.failuresInARow > 0 && endpoint.lastWasFirst;
+    return retryFirst ? retries : firsts;
+  }
+
+  #isPaused(endpoint: Endpoint<Item>): boolean {
+    if (endpoint.pausedUntil <= this.#clock()) return false;
+    this.#paused.add(endpoint);
+    return true;
+  }
+
+  #start(endpoint: Endpoint<Item>, item: Item, room: 'first' | 'retry'): void {
+    const running: Running<Item> = { endpoint, startedAt: this.#clock(), room, isSlow: false };
+    endpoint.inFlight++;
+    this.#inFlight[room]++;
+    this.#running.add(running);
+    void this.#attempt(item).then((end) => this.#ended(running, end));
+  }
+
+  #noticeSlow(running: Running<Item>): void {
+    if (!running.isSlow) {
+      running.isSlow = true;
+      running.endpoint.slow++;
+    }
+    if (running.room !== 'first' || this.#inFlight.slow >= ROOM.slow) return;
+    this.#inFlight.first--;
+    this.#inFlight.slow++;
+    running.room = 'slow';
+  }
+
+  #ended(running: Running<Item>, end: AttemptEnd): void {
+    const { endpoint, room } = running;
+    this.#running.delete(running);
+    this.#inFlight[room]--;
+    endpoint.inFlight--;
+    if (running.isSlow) endpoint.slow--;
+    this.#learn(endpoint, end);
+    this.#run(endpoint);
+    this.#serveWaiting();
+  }
+
+  #learn(endpoint: Endpoint<Item>, end: AttemptEnd): void {
+    if (end === 'none') return;
+    const before = endpoint.failuresInARow;
+    endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
+    endpoint.pausedUntil = end === 'delivered' ? 0 : this.#clock() + pauseMs(endpoint.failuresInARow);
+    this.#failing += Number(endpoint.failuresInARow > 0) - Number(before > 0);
+    if (end === 'delivered') this.#paused.delete(endpoint);
+  }
+
+  /** One attempt for each endpoint in turn while there is room. */
+  #serveWaiting(): void {
+    for (const room of ['first', 'retry'] as const) {
+      const waiting = this.#waiting[room];
+      while (waiting.size > 0 && this.#inFlight[room] < ROOM[room]) {
+        const [endpoint] = waiting;
+        if (endpoint === undefined) break;
+        waiting.delete(endpoint);
+        if (!this.#runOne(endpoint)) continue;
+        // To the back of the line when it has more to send.
+        const hasMore = mayStart(endpoint) && this.#nextQueue(endpoint) !== null;
+        if (hasMore) waiting.add(endpoint);
+      }
+    }
+  }
+}
+
+/** How many endpoints are looked at to find idle ones: bounds the pause it makes. */
+const FORGET_LOOKS = 1_000;
+
+function mayStart(endpoint: Endpoint<unknown>): boolean {
+  const isFailing = endpoint.failuresInARow > 0 || endpoint.slow > 0;
+  return endpoint.inFlight < (isFailing ? 1 : LIMITS.webhookEndpointInFlightMax);
+}
+
+/** Nothing after a few failures, as a passing fault makes them; then doubling. */
+function pauseMs(failuresInARow: number): number {
+  if (failuresInARow < FAILURES_BEFORE_PAUSE) return 0;
+  const doublings = Math.min(failuresInARow - FAILURES_BEFORE_PAUSE, 10);
+  return Math.min(LIMITS.webhookPauseMs * 2 ** doublings, LIMITS.webhookPauseMsMax);
+}
+
+const FAILURES_BEFORE_PAUSE = 5;

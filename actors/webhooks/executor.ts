@@ -1,0 +1,258 @@
+// Puts the webhooks partitions of this process to work: reads their feeds, takes what falls due, sends it, and hands
+// back what came of it. The one place where logic, dispatcher and sender meet.
+//
+// Invariants: what was taken from a partition ends in a RecordAttempt or CancelDelivery, or the process ends first and the
+// log still has it due; at most one attempt of a delivery is in flight here; nothing here is needed to recover.
+
+import { request } from '../../src/bus/bus.ts';
+import type { Bus } from '../../src/bus/bus.ts';
+import type { Feed } from '../../src/bus/feed.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { Dispatcher } from './dispatcher.ts';
+import type { AttemptEnd, DispatchItem } from './dispatcher.ts';
+import { FeedReader } from './feed-reader.ts';
+import type { DueAttempt, WebhooksLogic } from './group.ts';
+import type { WebhookCommand } from './message.ts';
+import type { WebhookGauges, WebhookMetrics } from './metrics.ts';
+import type { Delivery } from './record.ts';
+import type { Sender, SendResult } from './sender.ts';
+import { isFirstAttempt } from './state.ts';
+
+export interface ExecutorOptions {
+  readonly bus: Bus;
+  readonly feed: Feed;
+  readonly sender: Sender;
+  /** Opens an app's sealed signing secret; throws when it cannot. */
+  readonly openSecret: (sealed: string) => string;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** At least 0 and below 1. */
+  readonly random: () => number;
+  readonly metrics: WebhookMetrics;
+}
+
+interface Hosted {
+  readonly partition: number;
+  readonly logic: WebhooksLogic;
+  readonly reader: FeedReader;
+  /** Deliveries queued or in flight; true: it fell due again meanwhile. */
+  readonly active: Map<string, boolean>;
+  released: boolean;
+}
+
+interface Item extends DispatchItem {
+  readonly hosted: Hosted;
+  readonly deliveryId: string;
+}
+
+export class WebhookExecutor {
+  readonly #options: ExecutorOptions;
+  readonly #dispatcher: Dispatcher<Item>;
+  readonly #hosted = new Map<number, Hosted>();
+  readonly #timer: NodeJS.Timeout;
+  /** Feed readers that wait for the queue to shrink. */
+  #forRoom: (() => void)[] = [];
+
+  constructor(options: ExecutorOptions) {
+    this.#options = options;
+    this.#dispatcher = new Dispatcher((item) => this.#attempt(item), options.clock);
+    this.#timer = setInterval(() => this.tick(), LIMITS.timerTickMs);
+  }
+
+  /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered. */
+  host(partition: number, logic: WebhooksLogic): void {
+    const { bus, feed, clock } = this.#options;
+    const reader = new FeedReader({
+      bus,
+      feed,
+      partition,
+      cursor: logic.cursor,
+      clock,
+      onTaken: () => this.#pump(hosted),
+      room: () => this.#room(),
+    });
+    const hosted: Hosted = { partition, logic, reader, active: new Map(), released: false };
+    this.#hosted.set(partition, hosted);
+  }
+
+  /** Another process delivers for the partition from now on. What is in flight ends by itself, unrecorded at worst. */
+  async release(partition: number): Promise<void> {
+    const hosted = this.#hosted.get(partition);
+    if (hosted === undefined) return;
+    this.#hosted.delete(partition);
+    hosted.released = true;
+    this.#wakeReaders();
+    await hosted.reader.close();
+  }
+
+  /** Stops reading and sending. Waits at most `graceMs` for attempts in flight; what is not recorded by then is sent
+   *  again after the next start. To be called before the partitions are drained. */
+  async close(graceMs: number): Promise<void> {
+    clearInterval(this.#timer);
+    this.#dispatcher.stop();
+    const until = performance.now() + graceMs;
+    await Promise.all(Array.from(this.#hosted.values(), ({ reader }) => this.#closeReader(reader)));
+    while (this.#inFlight() > 0 && performance.now() < until) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    for (const partition of this.#hosted.keys()) await this.release(partition);
+    this.#options.sender.close();
+  }
+
+  #closeReader(reader: FeedReader): Promise<void> {
+    const closed = reader.close();
+    this.#wakeReaders();
+    return closed;
+  }
+
+  gauges(): WebhookGauges {
+    const scheduled = { firsts: 0, retries: 0 };
+    const now = this.#options.clock();
+    let oldestDueAt = this.#dispatcher.oldestDueAt();
+    for (const { logic } of this.#hosted.values()) {
+      scheduled.firsts += logic.scheduled.firsts;
+      scheduled.retries += logic.scheduled.retries;
+      oldestDueAt = Math.min(oldestDueAt, logic.nextAttemptAt());
+    }
+    return {
+      scheduled,
+      queued: this.#dispatcher.queued,
+      inFlight: this.#dispatcher.inFlight,
+      oldestDueMs: Math.max(0, now - oldestDueAt),
+      endpointsFailing: this.#dispatcher.endpointsFailing,
+    };
+  }
+
+  /** Hands out what is due now. Called by the timer; tests with a driven clock call it themselves. */
+  tick(): void {
+    for (const hosted of this.#hosted.values()) this.#pump(hosted);
+    this.#dispatcher.tick();
+    if (this.#mayQueue()) this.#wakeReaders();
+  }
+
+  #pump(hosted: Hosted): void {
+    if (hosted.released || !this.#mayQueue()) return;
+    const now = this.#options.clock();
+    if (hosted.logic.nextAttemptAt() > now) return;
+    for (const delivery of hosted.logic.takeAttempts(now, LIMITS.webhookTakenPerTickMax)) {
+      if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
+      else this.#offer(hosted, delivery);
+    }
+  }
+
+  #offer(hosted: Hosted, delivery: Delivery): void {
+    hosted.active.set(delivery.id, false);
+    this.#dispatcher.offer({
+      hosted,
+      deliveryId: delivery.id,
+      endpointId: delivery.appId,
+      isFirst: isFirstAttempt(delivery),
+      dueAt: delivery.nextAt ?? 0,
+    });
+  }
+
+  async #attempt(item: Item): Promise<AttemptEnd> {
+    const { hosted, deliveryId } = item;
+    const end = await this.#sendOnce(hosted, deliveryId);
+    const dueAgain = hosted.active.get(deliveryId) === true;
+    hosted.active.delete(deliveryId);
+    if (dueAgain && !hosted.released) this.#offerAgain(hosted, deliveryId);
+    return end;
+  }
+
+  /** It was replayed while its attempt was in flight. */
+  #offerAgain(hosted: Hosted, deliveryId: string): void {
+    const due = hosted.logic.attemptOf(deliveryId);
+    if (typeof due === 'string') return;
+    const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= this.#options.clock();
+    if (isDue) this.#offer(hosted, due.delivery);
+  }
+
+  async #sendOnce(hosted: Hosted, deliveryId: string): Promise<AttemptEnd> {
+    const due = hosted.logic.attemptOf(deliveryId);
+    if (due === 'gone' || hosted.released) return 'none';
+    if (due === 'cannot_hear') {
+      this.#options.metrics.cancelled();
+      await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
+      return 'none';
+    }
+    const at = this.#options.clock();
+    const lagMs = Math.max(0, at - due.delivery.eventAt);
+    if (isFirstAttempt(due.delivery)) this.#options.metrics.firstAttempt(lagMs);
+    const result = await this.#send(due);
+    this.#options.metrics.attempted(
+      result.error === null ? 'delivered' : 'failed',
+      result.error,
+      result.durationMs,
+    );
+    await this.#record(hosted, due, at, result);
+    return result.error === null ? 'delivered' : 'failed';
+  }
+
+  #send({ delivery, endpoint, body }: DueAttempt): Promise<SendResult> {
+    let signingSecret: string;
+    try {
+      signingSecret = this.#options.openSecret(endpoint.signingSecretSealed);
+    } catch (error) {
+      // The master key is not the one it was sealed with. Kept on schedule, in sight of operators, until it is mended.
+      const excerpt = error instanceof Error ? error.message : String(error);
+      return Promise.resolve({ error: 'secret_unreadable', statusCode: null, durationMs: 0, excerpt });
+    }
+    const { eventId, eventType } = delivery;
+    return this.#options.sender.send({ url: endpoint.url ?? '', eventId, eventType, body, signingSecret });
+  }
+
+  async #record(hosted: Hosted, due: DueAttempt, at: number, result: SendResult): Promise<void> {
+    const { id: deliveryId, round, made } = due.delivery;
+    const { statusCode, error, durationMs, excerpt } = result;
+    const attempt = { at, url: due.endpoint.url ?? '', statusCode, error, durationMs, excerpt };
+    const random = this.#options.random();
+    const body = await this.#tell(hosted, (deadline) => ({
+      type: 'RecordAttempt',
+      deliveryId,
+      round,
+      made,
+      attempt,
+      random,
+      deadline,
+    }));
+    if (body?.includes('"DEAD_LETTERED"') === true) this.#options.metrics.deadLettered();
+  }
+
+  /** The body of the answer; null: the partition is not ours any more. Tries until it is answered, which holds the
+   *  place of the attempt: that is the back-pressure. */
+  async #tell(hosted: Hosted, command: (deadline: number) => WebhookCommand): Promise<string | null> {
+    for (let tries = 0; !hosted.released; tries++) {
+      const deadline = this.#options.clock() + LIMITS.commandDeadlineMs;
+      const reply = await request(this.#options.bus, 'webhooks', hosted.partition, command(deadline));
+      if (reply.type === 'done') return reply.body;
+      await new Promise((resolve) => setTimeout(resolve, Math.min(20 * 2 ** tries, TELL_MS_LONGEST)));
+    }
+    return null;
+  }
+
+  #inFlight(): number {
+    const { firsts, retries, slow } = this.#dispatcher.inFlight;
+    return firsts + retries + slow;
+  }
+
+  #mayQueue(): boolean {
+    const { firsts, retries } = this.#dispatcher.queued;
+    return firsts + retries < LIMITS.webhookQueuedMax;
+  }
+
+  #room(): Promise<void> {
+    if (this.#mayQueue()) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#forRoom.push(resolve);
+    });
+  }
+
+  #wakeReaders(): void {
+    const waiting = this.#forRoom;
+    this.#forRoom = [];
+    for (const wake of waiting) wake();
+  }
+}
+
+const TELL_MS_LONGEST = 1_000;

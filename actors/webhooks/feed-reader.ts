@@ -1,0 +1,255 @@
+// From the feed of an accounts partition to deliveries of the webhooks partition of the same number. Reads committed
+// records, asks the ledger for each object as it was at its final status, and hands both over as TakeEvents.
+//
+// Invariants: a record is handed over whole and in order, together with the cursor behind it, in one record of our log:
+// after a crash reading goes on exactly there. Nothing is skipped: what cannot be asked or handed over now is tried again
+// until it can, and the feed waits meanwhile. An event's id and body come from the ledger alone, so that a second reading
+// gives the same.
+
+import { assert } from '../../src/domain/assert.ts';
+import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import { partitionOf, request } from '../../src/bus/bus.ts';
+import type { Bus, Message } from '../../src/bus/bus.ts';
+import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { EndpointChange, OfferedEvent, TakeEvents } from './message.ts';
+
+export interface FeedReaderOptions {
+  readonly bus: Bus;
+  readonly feed: Feed;
+  readonly partition: number;
+  /** Where the log's cursor stands. */
+  readonly cursor: number;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Called when deliveries have been taken. */
+  readonly onTaken: () => void;
+  /** Resolves when there is room for more deliveries. */
+  readonly room: () => Promise<void>;
+}
+
+type FinalStatus = 'SUCCESSFUL' | 'FAILED' | 'REVERSED';
+
+/** What one upstream record means for webhooks. */
+interface Finding {
+  readonly sequence: number;
+  readonly endpoints: readonly EndpointChange[];
+  readonly finals: readonly {
+    readonly accountId: string;
+    readonly transactionId: string;
+    readonly status: FinalStatus;
+  }[];
+}
+
+/** A finding with its objects. */
+interface Answered {
+  readonly sequence: number;
+  readonly endpoints: readonly EndpointChange[];
+  readonly events: readonly OfferedEvent[];
+}
+
+/** The answer to GetWebhookObject. */
+interface WebhookObject {
+  readonly event_id: string;
+  readonly created_at: string;
+  readonly object: { readonly object: string };
+  readonly apps: readonly { readonly id: string }[];
+}
+
+export class FeedReader {
+  readonly #options: FeedReaderOptions;
+  readonly #subscription: Subscription;
+  /** Cursor in the log. */
+  #logged: number;
+  #closed = false;
+
+  constructor(options: FeedReaderOptions) {
+    this.#options = options;
+    this.#logged = options.cursor;
+    this.#subscription = options.feed.subscribe<AccountRecord>(
+      'accounts',
+      options.partition,
+      options.cursor,
+      (batch) => this.#read(batch),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#subscription.close();
+  }
+
+  #read({ firstSequence, records }: FeedBatch<AccountRecord>): void | Promise<void> {
+    const findings: Finding[] = [];
+    for (let i = 0; i < records.length; i++) {
+      const finding = findingIn(records[i]!, firstSequence + i);
+      if (finding !== null) findings.push(finding);
+    }
+    const last = firstSequence + records.length - 1;
+    if (findings.length > 0) return this.#take(findings, last);
+    // Nothing to deliver: reading it again after a crash costs little, logging each time would not.
+    if (last - this.#logged >= LIMITS.webhookCursorLagMax) return this.#handOver(last, [], []);
+  }
+
+  async #take(findings: readonly Finding[], last: number): Promise<void> {
+    await this.#options.room();
+    let at = 0;
+    while (at < findings.length && !this.#closed) {
+      const slice = sliceOf(findings, at);
+      at += slice.length;
+      const answered = await Promise.all(slice.map((finding) => this.#answer(finding)));
+      const chunks = chunksOf(answered);
+      for (const [index, chunk] of chunks.entries()) {
+        const isLast = at === findings.length && index === chunks.length - 1;
+        const upTo = isLast ? last : chunk.at(-1)!.sequence;
+        await this.#handOver(
+          upTo,
+          chunk.flatMap(({ endpoints }) => endpoints),
+          chunk.flatMap(({ events }) => events),
+        );
+      }
+    }
+  }
+
+  async #answer({ sequence, endpoints, finals }: Finding): Promise<Answered> {
+    const events = await Promise.all(finals.map((final) => this.#event(final)));
+    return { sequence, endpoints, events: events.filter((event) => event !== null) };
+  }
+
+  async #event({
+    accountId,
+    transactionId,
+    status,
+  }: Finding['finals'][number]): Promise<OfferedEvent | null> {
+    const partition = partitionOf(accountId, this.#options.bus.partitions('accounts'));
+    const body = await this.#ask('accounts', partition, () => ({
+      type: 'GetWebhookObject',
+      accountId,
+      transactionId,
+      status,
+      deadline: this.#deadline(),
+    }));
+    if (body === null) return null;
+    const { event_id, created_at, object, apps } = JSON.parse(body) as WebhookObject;
+    const eventType = `${object.object}.${status.toLowerCase()}`;
+    return {
+      id: event_id,
+      accountId,
+      transactionId,
+      eventType,
+      body: JSON.stringify({ id: event_id, object: 'event', type: eventType, created_at, data: { object } }),
+      at: Date.parse(created_at),
+      appIds: apps.map(({ id }) => id),
+    };
+  }
+
+  async #handOver(
+    upstreamSequence: number,
+    endpoints: readonly EndpointChange[],
+    events: readonly OfferedEvent[],
+  ): Promise<void> {
+    const body = await this.#ask('webhooks', this.#options.partition, (): TakeEvents => ({
+      type: 'TakeEvents',
+      afterSequence: this.#logged,
+      upstreamSequence,
+      endpoints,
+      events,
+      deadline: this.#deadline(),
+    }));
+    if (body === null) return;
+    const { cursor } = JSON.parse(body) as { readonly cursor: number };
+    // An earlier sending of this very command may have been decided although its answer was lost.
+    assert(cursor === upstreamSequence, 'one reader hands over the feed of a partition');
+    this.#logged = cursor;
+    if (events.length > 0) this.#options.onTaken();
+  }
+
+  /** The body of the answer; null: closed meanwhile. Tries until it is answered. */
+  async #ask(
+    group: 'accounts' | 'webhooks',
+    partition: number,
+    message: () => Message,
+  ): Promise<string | null> {
+    for (let tries = 0; !this.#closed; tries++) {
+      const reply = await request(this.#options.bus, group, partition, message());
+      if (reply.type === 'done') return reply.body;
+      assert(reply.type !== 'rejected', `${group} knows what its own feed speaks of`);
+      await new Promise((resolve) => setTimeout(resolve, Math.min(50 * 2 ** tries, RETRY_MS_LONGEST)));
+    }
+    return null;
+  }
+
+  #deadline(): number {
+    return this.#options.clock() + LIMITS.commandDeadlineMs;
+  }
+}
+
+const RETRY_MS_LONGEST = 2_000;
+
+function findingIn({ accountId, events }: AccountRecord, sequence: number): Finding | null {
+  const endpoints: EndpointChange[] = [];
+  const finals: Finding['finals'][number][] = [];
+  for (const event of events) {
+    const status = finalStatusOf(event);
+    if (status !== null) finals.push({ accountId, transactionId: status.id, status: status.status });
+    const change = endpointChangeOf(event, accountId);
+    if (change !== null) endpoints.push(change);
+  }
+  return endpoints.length === 0 && finals.length === 0 ? null : { sequence, endpoints, finals };
+}
+
+function finalStatusOf(event: AccountEvent): { readonly id: string; readonly status: FinalStatus } | null {
+  if (event.type === 'TransactionSucceeded') return { id: event.id, status: 'SUCCESSFUL' };
+  if (event.type === 'TransactionFailed' || event.type === 'WithdrawalRejected') {
+    return { id: event.id, status: 'FAILED' };
+  }
+  return event.type === 'ChargeReversed' ? { id: event.id, status: 'REVERSED' } : null;
+}
+
+function endpointChangeOf(event: AccountEvent, accountId: string): EndpointChange | null {
+  if (event.type === 'AppConnected') {
+    const { id, webhookUrl, signingSecretSealed } = event;
+    return { type: 'connected', appId: id, accountId, url: webhookUrl, signingSecretSealed };
+  }
+  if (event.type === 'AppWebhookChanged') return { type: 'changed', appId: event.id, url: event.webhookUrl };
+  return event.type === 'AppRemoved' ? { type: 'removed', appId: event.id } : null;
+}
+
+/** As many findings from `from` on as may be asked for at once, at least one. */
+function sliceOf(findings: readonly Finding[], from: number): readonly Finding[] {
+  let asked = 0;
+  let to = from;
+  while (to < findings.length) {
+    asked += findings[to]!.finals.length;
+    if (to > from && asked > LIMITS.webhookObjectQueriesMax) break;
+    to++;
+  }
+  return findings.slice(from, to);
+}
+
+/** Chunks that each fit one record. A change of endpoints opens a chunk, since within one it comes before the events. */
+function chunksOf(answered: readonly Answered[]): Answered[][] {
+  const chunks: Answered[][] = [];
+  let deliveries = 0;
+  let bytes = 0;
+  for (const one of answered) {
+    const ownDeliveries = one.events.reduce((sum, { appIds }) => sum + appIds.length, 0);
+    const ownBytes = one.events.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
+    const chunk = chunks.at(-1);
+    const isFull =
+      chunk === undefined ||
+      (one.endpoints.length > 0 && chunk.some(({ events }) => events.length > 0)) ||
+      deliveries + ownDeliveries > LIMITS.webhookDeliveriesPerRecordMax ||
+      bytes + ownBytes > LIMITS.webhookRecordBytesMax;
+    if (isFull) {
+      chunks.push([one]);
+      deliveries = 0;
+      bytes = 0;
+    } else {
+      chunk.push(one);
+    }
+    deliveries += ownDeliveries;
+    bytes += ownBytes;
+  }
+  return chunks;
+}

@@ -1,0 +1,30 @@
+// What the webhooks group tells those who watch it. Counters and durations are pushed as they happen; gauges are read
+// from the executor when somebody scrapes.
+
+import type { ErrorClass } from './sender.ts';
+
+export interface WebhookMetrics {
+  /** From the event to the beginning of its first attempt, ms. */
+  firstAttempt(lagMs: number): void;
+  attempted(outcome: 'delivered' | 'failed', errorClass: ErrorClass | null, durationMs: number): void;
+  deadLettered(): void;
+  cancelled(): void;
+}
+
+export interface WebhookGauges {
+  /** Waiting for a time to come, all partitions of this process. */
+  readonly scheduled: { readonly firsts: number; readonly retries: number };
+  /** Due, waiting for room or for their endpoint. */
+  readonly queued: { readonly firsts: number; readonly retries: number };
+  readonly inFlight: { readonly firsts: number; readonly retries: number; readonly slow: number };
+  /** How long the oldest due attempt has been waiting, ms; 0: none waits. */
+  readonly oldestDueMs: number;
+  readonly endpointsFailing: number;
+}
+
+export const noMetrics: WebhookMetrics = {
+  firstAttempt: () => {},
+  attempted: () => {},
+  deadLettered: () => {},
+  cancelled: () => {},
+};

@@ -1,0 +1,143 @@
+// What operators read of deliveries. Newest first; a page costs the rows it shows, never the history, except for a
+// filter that finds little: then it ends after a bounded number of rows with a cursor to go on from.
+
+import { rejection } from '../../src/domain/error-code.ts';
+import { encodeTime, isId, makeId } from '../../src/domain/id.ts';
+import type { DeliveryView, GetDelivery, ListDeliveries } from '../../src/domain/webhook-message.ts';
+import type { Reply } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { WebhookQuery } from './message.ts';
+import type { Attempt, Delivery } from './record.ts';
+import { listPrefix } from './state.ts';
+import type { WebhookState } from './state.ts';
+
+export function answerQuery(state: WebhookState, query: WebhookQuery): Reply {
+  switch (query.type) {
+    case 'ListDeliveries':
+      return listDeliveries(state, query);
+    case 'GetDelivery':
+      return getDelivery(state, query);
+  }
+}
+
+function getDelivery(state: WebhookState, { accountId, deliveryId }: GetDelivery): Reply {
+  const delivery = state.delivery(deliveryId);
+  if (delivery === null || delivery.accountId !== accountId) {
+    return { type: 'rejected', rejection: rejection('not_found') };
+  }
+  return done(viewOf(state, delivery));
+}
+
+function listDeliveries(state: WebhookState, query: ListDeliveries): Reply {
+  if (query.startingAfter !== null && !isId('delivery', query.startingAfter)) {
+    return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
+  }
+  const { found, next } = newest(state, query, query.limit);
+  const data = found.map((delivery) => viewOf(state, delivery));
+  return done({ object: 'list', data, has_more: next !== null, next_cursor: next });
+}
+
+interface Wanted {
+  readonly accountId: string;
+  readonly appId: string | null;
+  readonly status: Delivery['status'] | null;
+  /** Only ids below it. */
+  readonly startingAfter: string | null;
+}
+
+/** `next`: where to go on, null when there is nothing more. */
+function newest(
+  state: WebhookState,
+  wanted: Wanted,
+  limit: number,
+): { found: Delivery[]; next: string | null } {
+  const found: Delivery[] = [];
+  const candidates = merged(
+    state.inMemory(wanted.accountId).map(({ id }) => id),
+    state.listed(listPrefix(wanted.accountId, wanted.appId, wanted.status), wanted.startingAfter),
+    wanted.startingAfter,
+  );
+  let looked = 0;
+  let last: string | null = null;
+  for (const id of candidates) {
+    if (looked++ >= LIMITS.webhookRowsScannedMax) return { found, next: last };
+    const delivery = state.delivery(id);
+    if (delivery !== null && isWanted(delivery, wanted)) {
+      if (found.length === limit) return { found, next: found.at(-1)?.id ?? null };
+      found.push(delivery);
+    }
+    last = id;
+  }
+  return { found, next: null };
+}
+
+/** Both without the other's ids, into one sequence from the highest id down. */
+function* merged(inMemory: string[], listed: Iterable<string>, before: string | null): Iterable<string> {
+  const recent = inMemory.filter((id) => before === null || id < before).sort();
+  for (const id of listed) {
+    while (recent.length > 0 && recent.at(-1)! > id) yield recent.pop()!;
+    yield id;
+  }
+  while (recent.length > 0) yield recent.pop()!;
+}
+
+function isWanted(delivery: Delivery, { appId, status }: Wanted): boolean {
+  return (appId === null || delivery.appId === appId) && (status === null || delivery.status === status);
+}
+
+/** Ids of at most `limit` deliveries of the app that failed or wait for a retry, created at or after `since`. */
+export function failedSince(
+  state: WebhookState,
+  { accountId, appId, since }: { accountId: string; appId: string; since: number },
+  limit: number,
+): string[] {
+  const oldest = makeId('delivery', encodeTime(Math.max(0, since)));
+  const ids = state
+    .inMemory(accountId)
+    .filter(({ id, appId: app, status }) => app === appId && id >= oldest && isFailed(status))
+    .map(({ id }) => id)
+    .slice(0, limit);
+  for (const status of ['DEAD_LETTERED', 'RETRYING'] as const) {
+    for (const id of state.listed(listPrefix(accountId, appId, status), null)) {
+      if (ids.length >= limit || id < oldest) break;
+      ids.push(id);
+    }
+  }
+  return ids;
+}
+
+function isFailed(status: Delivery['status']): boolean {
+  return status === 'DEAD_LETTERED' || status === 'RETRYING';
+}
+
+export function viewOf(state: WebhookState, delivery: Delivery): DeliveryView {
+  const goesTo = delivery.nextAt === null ? undefined : state.endpoint(delivery.appId)?.url;
+  return {
+    id: delivery.id,
+    object: 'delivery',
+    account_id: delivery.accountId,
+    app_id: delivery.appId,
+    event_id: delivery.eventId,
+    event_type: delivery.eventType,
+    transaction_id: delivery.transactionId,
+    status: delivery.status,
+    url: goesTo ?? delivery.attempts.at(-1)?.url ?? null,
+    next_attempt_at: delivery.nextAt === null ? null : new Date(delivery.nextAt).toISOString(),
+    created_at: new Date(delivery.createdAt).toISOString(),
+    attempts: delivery.attempts.map(attemptView),
+  };
+}
+
+function attemptView(attempt: Attempt): DeliveryView['attempts'][number] {
+  return {
+    at: new Date(attempt.at).toISOString(),
+    status_code: attempt.statusCode,
+    error: attempt.error,
+    duration_ms: attempt.durationMs,
+    excerpt: attempt.excerpt,
+  };
+}
+
+function done(body: object): Reply {
+  return { type: 'done', body: JSON.stringify(body), replayed: false };
+}
