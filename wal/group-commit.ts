@@ -19,6 +19,8 @@ export interface GroupCommitOptions extends SealBounds {
   write(batches: readonly Batch[]): Promise<void>;
   /** Wall clock, milliseconds since 1970. */
   now(): number;
+  /** A flush that takes longer has failed. */
+  readonly flushMsMax: number;
   /** Called once. The process must stop: what is in memory may be ahead of the disk for ever. */
   onFailure(error: Error): void;
   onFlush?(report: FlushReport): void;
@@ -46,7 +48,7 @@ export class GroupCommit {
 
   constructor(options: GroupCommitOptions) {
     this.#options = options;
-    this.#watchdog = setInterval(() => this.#watch(), 1_000).unref();
+    this.#watchdog = setInterval(() => this.#watch(), options.flushMsMax / 10).unref();
   }
 
   get failure(): Error | null {
@@ -197,7 +199,7 @@ export class GroupCommit {
   #watch(): void {
     if (this.#flushingSinceMs === 0) return;
     const ms = Math.round(performance.now() - this.#flushingSinceMs);
-    if (ms > WAL_LIMITS.flushMsMax) this.#fail(new Error(`the flush has not ended in ${ms} ms`));
+    if (ms > this.#options.flushMsMax) this.#fail(new Error(`the flush has not ended in ${ms} ms`));
   }
 }
 

@@ -44,6 +44,8 @@ function commonOptions(readOnly: boolean) {
   return {
     readOnly,
     overlappingSync: false,
+    // Every write is one `batch`. With turn batching, a failed commit also rejects a promise nobody can handle.
+    eventTurnBatching: false,
     maxReaders: WAL_LIMITS.readersMax,
     maxDbs: 1,
   } as const;

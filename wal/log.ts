@@ -21,6 +21,8 @@ export interface LogOptions {
   now(): number;
   readonly batchRecordsMax?: number;
   readonly batchBytesMax?: number;
+  /** A flush that takes longer has failed. */
+  readonly flushMsMax?: number;
   onFlush?(report: FlushReport): void;
   /** Address space to reserve at first; it grows by itself. */
   readonly mapBytes?: number;
@@ -36,6 +38,7 @@ export class WriteAheadLog extends LogReader {
     this.#commit = new GroupCommit({
       batchRecordsMax: options.batchRecordsMax ?? WAL_LIMITS.batchRecordsMax,
       batchBytesMax: options.batchBytesMax ?? WAL_LIMITS.batchBytesMax,
+      flushMsMax: options.flushMsMax ?? WAL_LIMITS.flushMsMax,
       write: (batches) => this.#write(batches),
       now: () => options.now(),
       onFailure: (error) => options.onFailure(error),

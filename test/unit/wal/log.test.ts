@@ -28,7 +28,7 @@ function openLog(t: Test, options: Partial<LogOptions> = {}): WriteAheadLog {
   return log;
 }
 
-function collect(): { durable: Batch[]; onDurable(batch: Batch): void } {
+function collect(): { durable: Batch[]; onDurable: (batch: Batch) => void } {
   const durable: Batch[] = [];
   return { durable, onDurable: (batch) => durable.push(batch) };
 }
@@ -235,7 +235,7 @@ t.test('closing flushes what was taken, and it is found again', async (t) => {
   const again = WriteAheadLog.open({
     directory: join(directory, `${opened}`),
     now: Date.now,
-    onFailure: t.fail,
+    onFailure: (error) => t.fail(error.message),
   });
   t.teardown(() => again.close());
   t.match(again.tip('accounts', 0), { sequence: 1000, epoch: 1 });

@@ -1,0 +1,110 @@
+// The batch format: what goes in comes out, and no change to a stored batch goes unseen.
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  checkFollows,
+  decodeBatch,
+  decodeForeignBatch,
+  emptyTip,
+  encodeBatch,
+  LogCorruption,
+  tipAt,
+} from '../../../wal/batch.ts';
+import type { Batch, Tip } from '../../../wal/types.ts';
+
+function encode(records: readonly string[], after: Tip = emptyTip, epoch: number = after.epoch): Batch {
+  return encodeBatch({
+    group: 'accounts',
+    partition: 513,
+    batch: after.batch + 1,
+    epoch,
+    firstSequence: after.sequence + 1,
+    records,
+    recordsBytes: records.reduce((sum, record) => sum + Buffer.byteLength(record), 0),
+    timeMs: 1_795_219_200_000,
+    previousHash: after.hash,
+  });
+}
+
+const place = { group: 'accounts', partition: 513, batch: 1 };
+
+t.test('any records come back as they were', async (t) => {
+  const record = fc
+    .string({ unit: 'grapheme' })
+    .filter((text) => !text.includes('\n') && text.isWellFormed());
+  fc.assert(
+    fc.property(fc.array(record), fc.nat(), fc.maxSafeNat(), (records, epoch, batch) => {
+      const after = { ...emptyTip, batch: Math.min(batch, Number.MAX_SAFE_INTEGER - 1), sequence: batch };
+      if (batch === Number.MAX_SAFE_INTEGER) return;
+      const encoded = encode(records, after, epoch);
+      const decoded = decodeBatch(Buffer.from(encoded.bytes), { ...place, batch: batch + 1 });
+      checkFollows(decoded, after);
+      t.strictSame(decoded, encoded);
+      t.strictSame(decodeForeignBatch(encoded.bytes), encoded);
+      t.equal(encoded.bytes.length, 100 + Buffer.byteLength(records.map((text) => `${text}\n`).join('')));
+    }),
+    { numRuns: 200 },
+  );
+});
+
+t.test('a batch without records opens an epoch', async (t) => {
+  const opening = encode([], emptyTip, 7);
+  const next = encode(['a'], tipAt(opening));
+  t.match(tipAt(opening), { batch: 1, sequence: 0, epoch: 7 });
+  t.match(next, { batch: 2, firstSequence: 1, epoch: 7 });
+  checkFollows(decodeBatch(next.bytes, { ...place, batch: 2 }), tipAt(opening));
+});
+
+t.test('every single flipped bit is found', async (t) => {
+  const { bytes } = encode(['{"a":1}', 'ü', '']);
+  let found = 0;
+  for (let bit = 0; bit < bytes.length * 8; bit += 1) {
+    const broken = Buffer.from(bytes);
+    broken.writeUInt8(broken.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3);
+    try {
+      checkFollows(decodeBatch(broken, place), emptyTip);
+      t.fail(`bit ${bit} was flipped unseen`);
+    } catch (error) {
+      if (!(error instanceof LogCorruption)) throw error;
+      found += 1;
+    }
+  }
+  t.equal(found, bytes.length * 8);
+});
+
+t.test('every shorter and longer batch is found', async (t) => {
+  const { bytes } = encode(['one', 'two']);
+  for (let length = 0; length < bytes.length; length += 1) {
+    t.throws(() => decodeBatch(bytes.subarray(0, length), place), { name: 'LogCorruption' });
+  }
+  t.throws(() => decodeBatch(Buffer.concat([bytes, Buffer.alloc(1)]), place), { name: 'LogCorruption' });
+});
+
+t.test('a sound batch in the wrong place is found', async (t) => {
+  const first = encode(['a', 'b']);
+  const second = encode(['c'], tipAt(first), 2);
+  const third = encode(['d'], tipAt(second));
+  const forged = encode(['x', 'y']);
+  const wrong: [string, () => void, RegExp][] = [
+    ['group', () => decodeBatch(first.bytes, { ...place, group: 'webhooks' }), /belongs to group accounts/],
+    ['partition', () => decodeBatch(first.bytes, { ...place, partition: 1 }), /belongs to partition 513/],
+    ['number', () => decodeBatch(first.bytes, { ...place, batch: 2 }), /says it is batch 1/],
+    ['removed', () => checkFollows(third, tipAt(first)), /batch 2 is missing/],
+    ['replaced', () => checkFollows(second, tipAt(forged)), /hash chain breaks/],
+    ['repeated', () => checkFollows(first, tipAt(first)), /batch 2 is missing/],
+    ['sequence', () => checkFollows(second, { ...tipAt(first), sequence: 1 }), /starts at sequence 3, not 2/],
+    ['epoch', () => checkFollows(second, { ...tipAt(first), epoch: 3 }), /epoch 2 after epoch 3/],
+  ];
+  for (const [what, check, message] of wrong) t.throws(check, message, what);
+  t.match(
+    (() => {
+      try {
+        return decodeBatch(second.bytes, { ...place, batch: 1 });
+      } catch (error) {
+        return error;
+      }
+    })(),
+    { group: 'accounts', partition: 513, batch: 1, sequence: 3, problem: 'it says it is batch 2' },
+    'the error says where and what',
+  );
+});

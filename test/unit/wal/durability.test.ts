@@ -1,0 +1,190 @@
+// An acknowledgement comes after the disk has confirmed, and a disk that fails is never taken for one that works. The log
+// runs in a process of its own whose system calls are traced, delayed or made to fail by strace; without strace (or the
+// right to trace) those tests are skipped, and group-commit.test.ts proves the gate with a disk held back by hand.
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { LogReader } from '../../../wal/log-reader.ts';
+import { recordAt } from '../../crash/wal-record.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
+t.teardown(() => rmSync(root, { recursive: true }));
+const writer = join(import.meta.dirname, '../../crash/wal-writer.ts');
+const canTrace = spawnSync('strace', ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
+const traced = { skip: canTrace ? false : 'strace is not here, or may not trace' };
+let runs = 0;
+
+interface Run {
+  readonly directory: string;
+  readonly lines: string[];
+  /** Milliseconds since the writer was ready, for each line. */
+  readonly timesMs: number[];
+  readonly code: number | null;
+}
+
+async function run(
+  before: readonly string[],
+  args: readonly number[],
+  directory: string = join(root, `${(runs += 1)}`),
+): Promise<Run> {
+  const [command = process.execPath, ...rest] = [
+    ...before,
+    process.execPath,
+    writer,
+    directory,
+    ...args.map(String),
+  ];
+  const child = spawn(command, rest, { stdio: ['ignore', 'pipe', 'ignore'] });
+  const lines: string[] = [];
+  const timesMs: number[] = [];
+  let startedMs = 0;
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+    const whole = text.split('\n');
+    text = whole.pop() ?? '';
+    if (startedMs === 0) startedMs = performance.now();
+    for (const line of whole) {
+      lines.push(line);
+      timesMs.push(performance.now() - startedMs);
+    }
+  });
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
+  return { directory, lines, timesMs, code };
+}
+
+/** The log is sound, and everything acknowledged is in it. */
+async function checkKept(t: Test, { directory, lines }: Run): Promise<void> {
+  const reader = LogReader.openReader({ directory });
+  const kept = new Map<number, number>();
+  for (const { group, partition } of reader.partitionNames()) {
+    for (const batch of reader.read(group, partition, { afterBatch: 0 })) {
+      batch.records.forEach((record, index) => {
+        if (record !== recordAt(partition, batch.firstSequence + index)) t.fail('a record has changed');
+      });
+      kept.set(partition, batch.firstSequence + batch.records.length - 1);
+    }
+  }
+  await reader.close();
+  for (const line of lines.filter((text) => text.startsWith('acked'))) {
+    const [, partition, sequence] = line.split(' ').map(Number);
+    if (!((kept.get(partition ?? -1) ?? 0) >= (sequence ?? 0))) t.fail(`lost: ${line}`);
+  }
+}
+
+t.test('an acknowledgement follows fdatasync and a synchronous write of the meta page', traced, async (t) => {
+  const trace = join(root, 'trace.txt');
+  const calls = 'trace=openat,fdatasync,pwrite64,write';
+  const result = await run(['strace', '-f', '-qq', '-o', trace, '-e', calls], [1, 1, 8, 400]);
+  t.equal(result.lines.at(-1), 'done');
+  const { acknowledgements, early } = readTrace(readFileSync(trace, 'utf8'));
+  t.ok(acknowledgements > 10);
+  t.equal(early, 0, 'none came before its commit was on disk');
+  await checkKept(t, result);
+});
+
+/** One partition, one batch a flush: the nth acknowledgement needs n commits, each fdatasync and then the meta page. */
+function readTrace(trace: string): { acknowledgements: number; early: number } {
+  let metaFd = 'none';
+  let synced = false;
+  let commits = 0;
+  let acknowledgements = 0;
+  let early = 0;
+  const unfinished = new Map<string, string>();
+  for (const line of trace.split('\n')) {
+    const [pid = '', rest = ''] = line.split(/ +(.*)/);
+    if (rest.startsWith('write(1, "ready')) commits = 0;
+    if (rest.startsWith('write(1, "acked')) {
+      acknowledgements += 1;
+      if (acknowledgements > commits) early += 1;
+    }
+    if (rest.endsWith('<unfinished ...>')) {
+      unfinished.set(pid, rest);
+      continue;
+    }
+    const call = rest.startsWith('<...') ? `${unfinished.get(pid)}${rest}` : rest;
+    metaFd = /^openat\(.*data\.mdb".*O_DSYNC.*= (\d+)$/.exec(call)?.[1] ?? metaFd;
+    if (/^fdatasync.*= 0$/.test(call)) synced = true;
+    if (synced && call.startsWith(`pwrite64(${metaFd},`)) {
+      commits += 1;
+      synced = false;
+    }
+  }
+  return { acknowledgements, early };
+}
+
+t.test('a slow disk is waited for', traced, async (t) => {
+  const result = await run(
+    [
+      'strace',
+      '-f',
+      '-qq',
+      '-o',
+      '/dev/null',
+      '-e',
+      'trace=fdatasync',
+      '-e',
+      'inject=fdatasync:delay_enter=300000',
+    ],
+    [1, 0, 1, 3],
+  );
+  const acked = result.timesMs.filter((_, index) => result.lines[index]?.startsWith('acked'));
+  t.equal(acked.length, 3);
+  acked.forEach((ms, index) => t.ok(ms > 250 * (index + 1), `acknowledged after ${Math.round(ms)} ms`));
+});
+
+t.test('a failing fdatasync stops the log, and nothing acknowledged is lost', traced, async (t) => {
+  const result = await run(
+    [
+      'strace',
+      '-f',
+      '-qq',
+      '-o',
+      '/dev/null',
+      '-e',
+      'trace=fdatasync',
+      '-e',
+      'inject=fdatasync:error=EIO:when=25+',
+    ],
+    [2, 1, 8, 100_000],
+  );
+  t.equal(result.code, 3);
+  t.match(result.lines.at(-1), /^failed LMDB did not commit: Input\/output error/);
+  t.ok(result.lines.filter((line) => line.startsWith('acked')).length > 10);
+  t.notOk(result.lines.includes('late'));
+  await checkKept(t, result);
+});
+
+t.test('a disk that hangs is given up', traced, async (t) => {
+  const delay = 'inject=fdatasync:delay_enter=3000000:when=10+';
+  const result = await run(
+    ['strace', '-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync', '-e', delay],
+    [1, 1, 8, 100_000, 500],
+  );
+  t.match(result.lines.at(-1), /^failed the flush has not ended in \d+ ms/);
+});
+
+t.test('a file that cannot grow stops the log, and nothing acknowledged is lost', async (t) => {
+  // 4 MiB in blocks of 512 or 1,024 bytes, whichever the shell counts in.
+  const result = await run(['sh', '-c', 'ulimit -f 4096; exec "$@"', 'sh'], [2, 1, 64, 1_000_000]);
+  t.equal(result.code, 3);
+  t.match(result.lines.at(-1), /^failed LMDB did not commit/);
+  t.notOk(result.lines.includes('late'));
+  t.ok(result.lines.length > 10);
+  await checkKept(t, result);
+  t.equal(
+    (await run([], [2, 2, 64, 1000], result.directory)).lines.at(-1),
+    'done',
+    'with room again, it goes on',
+  );
+});
+
+t.test('the map grows far beyond what was reserved', async (t) => {
+  // The writer reserves 1 MiB.
+  const result = await run([], [4, 1, 256, 60_000]);
+  t.equal(result.lines.at(-1), 'done');
+  await checkKept(t, result);
+});
