@@ -1,0 +1,90 @@
+// The one place that connects to NATS. A connection never gives up: servers come back, and what waits for them has
+// its own deadline.
+
+import { readFile } from 'node:fs/promises';
+import { connect, createInbox, credsAuthenticator, Events } from 'nats';
+import type { JetStreamManager, NatsConnection } from 'nats';
+import { LIMITS } from '../limits.ts';
+
+export interface NatsOptions {
+  /** Comma-separated, e.g. "nats://10.0.0.1:4222,nats://10.0.0.2:4222". User and password may stand in it. */
+  readonly url: string;
+  /** Shown in the server's connection list. */
+  readonly name: string;
+  /** Prefix of the inboxes of administrative requests; the role's permissions name it. */
+  readonly inboxPrefix: string;
+  readonly caFile?: string | undefined;
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+  /** A .creds file (decentralised accounts); null where user and password or a certificate do. */
+  readonly credentialsFile?: string | undefined;
+}
+
+/** A connection and what is used of it everywhere. */
+export interface NatsLink {
+  readonly connection: NatsConnection;
+  readonly manager: JetStreamManager;
+  /** A subject that only this connection listens to. */
+  newInbox(): string;
+  close(): Promise<void>;
+}
+
+export interface NatsEvents {
+  /** The connection was lost and is back: what was under way may be lost. */
+  readonly onReconnect?: () => void;
+  /** Anything the server or the client complains of: permissions, slow consumer. */
+  readonly onProblem?: (problem: string) => void;
+}
+
+export async function connectNats(options: NatsOptions, events: NatsEvents = {}): Promise<NatsLink> {
+  const servers = options.url.split(',').map((url) => url.trim());
+  const { user, pass } = credentialsIn(servers[0] ?? '');
+  const connection = await connect({
+    servers: servers.map(withoutCredentials),
+    name: options.name,
+    inboxPrefix: options.inboxPrefix,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: LIMITS.natsReconnectMs,
+    pingInterval: LIMITS.natsPingMs,
+    maxPingOut: 2,
+    timeout: LIMITS.natsConnectMs,
+    noAsyncTraces: true,
+    ...(user === undefined ? {} : { user, pass: pass ?? '' }),
+    ...(options.credentialsFile === undefined
+      ? {}
+      : { authenticator: credsAuthenticator(await readFile(options.credentialsFile)) }),
+    ...(options.caFile === undefined
+      ? {}
+      : {
+          tls: {
+            caFile: options.caFile,
+            ...(options.certFile === undefined ? {} : { certFile: options.certFile }),
+            ...(options.keyFile === undefined ? {} : { keyFile: options.keyFile }),
+          },
+        }),
+  });
+  void watchStatus(connection, events);
+  return {
+    connection,
+    manager: await connection.jetstreamManager({ checkAPI: false, timeout: LIMITS.natsConnectMs }),
+    newInbox: () => createInbox(options.inboxPrefix),
+    close: () => connection.close(),
+  };
+}
+
+async function watchStatus(connection: NatsConnection, events: NatsEvents): Promise<void> {
+  for await (const status of connection.status()) {
+    if (status.type === Events.Reconnect) events.onReconnect?.();
+    else if (status.type === Events.Error) events.onProblem?.(JSON.stringify(status.data));
+  }
+}
+
+function credentialsIn(url: string): { user?: string; pass?: string } {
+  if (!url.includes('@')) return {};
+  const { username, password } = new URL(url);
+  return { user: decodeURIComponent(username), pass: decodeURIComponent(password) };
+}
+
+function withoutCredentials(url: string): string {
+  return url.replace(/\/\/[^/@]*@/, '//');
+}

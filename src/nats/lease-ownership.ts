@@ -1,0 +1,382 @@
+// Ownership in the cluster: a session per node, a lease per partition, both in KV, both changed by compare-and-set.
+//
+//   node joins ──▶ session live ──▶ free partitions it ranks first for: claim (epoch + 1), acquire, serve
+//   partition held by another, this node ranks first: prepare a warm copy, say `want` ──▶ holder releases ──▶ claim
+//   session silent for leaseMs (observer's clock): observer ends it by compare-and-set ──▶ its partitions are free
+//
+// Invariants:
+//   - A lease stands on its holder's session. The holder counts it from before it sent the renewal, an observer from when
+//     it saw it, and the observer must win the compare-and-set on the session against the next renewal: clocks need not
+//     agree, only run at about the same rate (leaseMarginMs).
+//   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
+//   - What protects the log is the epoch, not the lease (stream-replica.ts).
+
+import { randomBytes } from 'node:crypto';
+import type { GroupName } from '../bus/bus.ts';
+import type { Ownership, PartitionHost } from '../bus/ownership.ts';
+import { LIMITS } from '../limits.ts';
+import type { LeaseEntry, LeaseTable, NodeEntry, Seen } from './lease-table.ts';
+import { rankNodes } from './rendezvous.ts';
+import { assertToken } from './subjects.ts';
+
+/** free: claimed by nobody we know of, or not ours. */
+type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';
+
+interface Place {
+  readonly group: GroupName;
+  readonly partition: number;
+  stage: Stage;
+  epoch: number;
+  /** Not tried again before, monotonic milliseconds. */
+  retryAt: number;
+}
+
+export interface LeaseOwnershipOptions {
+  readonly table: LeaseTable;
+  readonly host: PartitionHost;
+  readonly node: string;
+  readonly version: string;
+  readonly operatorUrl: string | null;
+  /** Partitions of the groups that this node can own. */
+  readonly partitions: Partial<Record<GroupName, number>>;
+  readonly onProblem: (problem: string, error?: unknown) => void;
+}
+
+export class LeaseOwnership implements Ownership {
+  readonly #options: LeaseOwnershipOptions;
+  readonly #table: LeaseTable;
+  readonly #places: Place[] = [];
+  readonly #byName = new Map<string, Place>();
+  readonly #timer: NodeJS.Timeout[] = [];
+  #session = newSession();
+  #state: 'live' | 'draining' = 'live';
+  /** Until when the session is certainly ours, monotonic milliseconds. */
+  #validUntil = 0;
+  #renewedAt = 0;
+  /** Silence of others counts from here: since then every renewal of ours went through. */
+  #healthySince = Infinity;
+  /** The set of nodes that may own has not changed since. */
+  #membersSince = 0;
+  #members = '';
+  #renewing = false;
+  #looking = false;
+  #lookAgain = false;
+  #closed = false;
+
+  constructor(options: LeaseOwnershipOptions) {
+    this.#options = options;
+    this.#table = options.table;
+    assertToken(options.node);
+    for (const [group, count] of Object.entries(options.partitions) as [GroupName, number][]) {
+      for (let partition = 0; partition < count; partition++) {
+        const place: Place = { group, partition, stage: 'free', epoch: 0, retryAt: 0 };
+        this.#places.push(place);
+        this.#byName.set(`${group}.${partition}`, place);
+      }
+    }
+  }
+
+  async start(): Promise<void> {
+    await this.#renew();
+    this.#table.onAnyChange(() => this.#look());
+    this.#timer.push(setInterval(() => void this.#renew(), LIMITS.leaseRenewMs));
+    this.#timer.push(setInterval(() => this.#look(), LIMITS.leaseLookMs));
+    this.#look();
+  }
+
+  get heldCount(): number {
+    return this.#places.filter(({ stage }) => stage === 'held').length;
+  }
+
+  /** Epoch under which it is held, 0 when it is not. */
+  epoch(group: GroupName, partition: number): number {
+    const place = this.#byName.get(`${group}.${partition}`);
+    return place?.stage === 'held' ? place.epoch : 0;
+  }
+
+  holds(group: GroupName, partition: number): boolean {
+    return this.#byName.get(`${group}.${partition}`)?.stage === 'held' && this.isSessionValid();
+  }
+
+  /** Nobody else can have ended this node's session. */
+  isSessionValid(): boolean {
+    return performance.now() < this.#validUntil;
+  }
+
+  /** The log refused this writer: give the partition up, so that it is opened anew, here or elsewhere. */
+  async surrender(group: GroupName, partition: number): Promise<void> {
+    const place = this.#byName.get(`${group}.${partition}`);
+    if (place === undefined || place.stage !== 'held') return;
+    await this.#lose(place);
+    await this.#giveBack(place);
+    this.#look();
+  }
+
+  async drain(): Promise<void> {
+    this.#state = 'draining';
+    await this.#renew();
+    const until = performance.now() + LIMITS.drainMs;
+    // Others warm up and say that they want; what nobody wants by then is let go.
+    while (this.#places.some(({ stage }) => stage !== 'free') && performance.now() < until && !this.#closed) {
+      if (this.#candidates().length === 0) break;
+      this.#look();
+      await pause(LIMITS.busRetryMs);
+    }
+    await Promise.all(
+      this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#handOver(place)),
+    );
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const timer of this.#timer) clearInterval(timer);
+    const own = this.#table.nodes.get(this.#options.node);
+    if (own?.value.session !== this.#session || !this.isSessionValid()) return;
+    this.#validUntil = 0;
+    await this.#table.write(`node.${this.#options.node}`, { ...own.value, state: 'dead' }, own.revision);
+  }
+
+  // Session
+
+  async #renew(): Promise<void> {
+    if (this.#renewing || this.#closed) return;
+    this.#renewing = true;
+    try {
+      const { node } = this.#options;
+      const own = this.#table.nodes.get(node);
+      const isOurs = own?.value.session === this.#session && own.value.state !== 'dead';
+      // Ended by an observer, or a first start: what the session held is gone.
+      if (own !== undefined && !isOurs) await this.#beginSession();
+      const sentAt = performance.now();
+      const written = await this.#table.write(`node.${node}`, this.#ownEntry(), own?.revision ?? 0);
+      if (written === true) this.#renewed(sentAt);
+    } catch (error) {
+      this.#options.onProblem('the session could not be renewed', error);
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  #renewed(sentAt: number): void {
+    const gapMs = sentAt - this.#renewedAt;
+    if (gapMs > LIMITS.leaseRenewMs * 3) this.#healthySince = performance.now();
+    this.#renewedAt = sentAt;
+    this.#validUntil = sentAt + LIMITS.leaseMs - LIMITS.leaseMarginMs;
+  }
+
+  async #beginSession(): Promise<void> {
+    this.#validUntil = 0;
+    this.#session = newSession();
+    await Promise.all(this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#lose(place)));
+  }
+
+  #ownEntry(): NodeEntry {
+    const { partitions, version, operatorUrl } = this.#options;
+    const groups = Object.keys(partitions) as GroupName[];
+    return { session: this.#session, groups, state: this.#state, version, operatorUrl };
+  }
+
+  /** Ends the sessions of nodes that were silent for too long. */
+  async #endSilentSessions(): Promise<void> {
+    const now = performance.now();
+    if (!this.isSessionValid() || now - this.#renewedAt > LIMITS.leaseRenewMs * 2) return;
+    for (const [name, seen] of this.#table.nodes) {
+      if (name === this.#options.node || seen.value.state === 'dead') continue;
+      if (now - Math.max(seen.seenAt, this.#healthySince) <= LIMITS.leaseMs) continue;
+      this.#options.onProblem(`node ${name} was silent for ${LIMITS.leaseMs} ms: its session is ended`);
+      await this.#table.write(`node.${name}`, { ...seen.value, state: 'dead' }, seen.revision);
+    }
+  }
+
+  // Partitions
+
+  #look(): void {
+    if (this.#closed) return;
+    if (this.#looking) {
+      this.#lookAgain = true;
+      return;
+    }
+    this.#looking = true;
+    void this.#lookOnce();
+  }
+
+  async #lookOnce(): Promise<void> {
+    try {
+      do {
+        this.#lookAgain = false;
+        await this.#endSilentSessions();
+        this.#noteMembers();
+        if (this.isSessionValid()) this.#lookAtAll();
+      } while (this.#lookAgain && !this.#closed);
+    } catch (error) {
+      this.#options.onProblem('ownership could not be looked at', error);
+    } finally {
+      this.#looking = false;
+    }
+  }
+
+  #lookAtAll(): void {
+    const now = performance.now();
+    for (const place of this.#places) if (place.retryAt <= now) this.#lookAt(place);
+  }
+
+  #lookAt(place: Place): void {
+    const { node } = this.#options;
+    const lease = this.#table.lease(place.group, place.partition);
+    const first = rankNodes(this.#candidates(place.group), place.group, place.partition)[0];
+    if (place.stage === 'held') {
+      if (lease === undefined || lease.value.session !== this.#session || lease.value.epoch !== place.epoch) {
+        // Somebody has claimed it: our session must have been ended, and the next renewal will say so.
+        void this.#lose(place);
+      } else if (first !== undefined && first !== node && this.#isWantedBy(place, first)) {
+        void this.#handOver(place);
+      }
+      return;
+    }
+    if (first !== node || this.#state !== 'live') {
+      if (place.stage === 'wanted') place.stage = 'free';
+      return;
+    }
+    const isFree = lease === undefined || !this.#table.isHeld(lease.value);
+    if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
+      if (this.#underWay('claiming') < LIMITS.takeOversMax) void this.#claim(place, lease);
+    } else if (!isFree && place.stage === 'free' && this.#isSettled()) {
+      if (this.#underWay('preparing') < LIMITS.takeOversMax) void this.#want(place);
+    }
+  }
+
+  #underWay(stage: Stage): number {
+    return this.#places.filter((place) => place.stage === stage).length;
+  }
+
+  #isWantedBy(place: Place, node: string): boolean {
+    const want = this.#table.wants.get(`${place.group}.${place.partition}`)?.value;
+    return want?.node === node && want.session === this.#table.nodes.get(node)?.value.session;
+  }
+
+  #candidates(group?: GroupName): string[] {
+    const names: string[] = [];
+    for (const [name, { value }] of this.#table.nodes) {
+      if (value.state === 'live' && (group === undefined || value.groups.includes(group))) names.push(name);
+    }
+    return names;
+  }
+
+  #noteMembers(): void {
+    const members = this.#candidates().toSorted().join(' ');
+    if (members === this.#members) return;
+    this.#members = members;
+    this.#membersSince = performance.now();
+  }
+
+  /** Nodes that start together would otherwise pass partitions around. */
+  #isSettled(): boolean {
+    return this.#state === 'live' && performance.now() - this.#membersSince > LIMITS.leaseRenewMs * 2;
+  }
+
+  async #claim(place: Place, lease: Seen<LeaseEntry> | undefined): Promise<void> {
+    const { host, node, onProblem } = this.#options;
+    const { group, partition } = place;
+    place.stage = 'claiming';
+    place.epoch = (lease?.value.epoch ?? 0) + 1;
+    const session = this.#session;
+    try {
+      const entry = { node, session, epoch: place.epoch };
+      const written = await this.#table.write(`lease.${group}.${partition}`, entry, lease?.revision ?? 0);
+      if (written !== true) {
+        // If it was written after all, the table will show it, held by this session and not by this place.
+        await this.#forgetClaim(place, written === null);
+        return;
+      }
+      await host.acquire(group, partition, place.epoch);
+      if (session !== this.#session) {
+        await this.#lose(place);
+        return;
+      }
+      place.stage = 'held';
+      this.#look();
+    } catch (error) {
+      onProblem(`${group}/${partition} could not be taken over under epoch ${place.epoch}`, error);
+      await this.#lose(place);
+      await this.#giveBack(place);
+      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
+    }
+  }
+
+  async #forgetClaim(place: Place, mayBeWritten: boolean): Promise<void> {
+    if (mayBeWritten) {
+      await pause(LIMITS.streamAckMs);
+      await this.#giveBack(place);
+    }
+    place.stage = 'free';
+    place.retryAt = performance.now() + LIMITS.busRetryMs;
+  }
+
+  async #want(place: Place): Promise<void> {
+    const { host, node, onProblem } = this.#options;
+    const { group, partition } = place;
+    place.stage = 'preparing';
+    try {
+      await host.prepare(group, partition);
+      const key = `${group}.${partition}`;
+      const entry = { node, session: this.#session };
+      const written = await this.#table.write(
+        `want.${key}`,
+        entry,
+        this.#table.wants.get(key)?.revision ?? 0,
+      );
+      place.stage = written === true ? 'wanted' : 'free';
+      this.#look();
+    } catch (error) {
+      onProblem(`${group}/${partition} could not be prepared`, error);
+      place.stage = 'free';
+      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
+    }
+  }
+
+  async #handOver(place: Place): Promise<void> {
+    place.stage = 'releasing';
+    try {
+      await this.#options.host.release(place.group, place.partition);
+    } catch (error) {
+      this.#options.onProblem(`${place.group}/${place.partition} could not be released`, error);
+    }
+    await this.#giveBack(place);
+    place.stage = 'free';
+  }
+
+  async #lose(place: Place): Promise<void> {
+    place.stage = 'releasing';
+    try {
+      await this.#options.host.lose(place.group, place.partition);
+    } catch (error) {
+      this.#options.onProblem(`${place.group}/${place.partition} could not be let go`, error);
+    }
+    place.stage = 'free';
+  }
+
+  /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session. */
+  async #giveBack(place: Place): Promise<void> {
+    const lease = this.#table.lease(place.group, place.partition);
+    if (lease === undefined || lease.value.session !== this.#session) return;
+    const entry = { node: null, session: null, epoch: lease.value.epoch };
+    for (let attempt = 0; attempt < 3; attempt++) {
+      const written = await this.#table.write(
+        `lease.${place.group}.${place.partition}`,
+        entry,
+        lease.revision,
+      );
+      if (written !== null) return;
+    }
+  }
+}
+
+function newSession(): string {
+  return randomBytes(9).toString('base64url');
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}

@@ -1,0 +1,156 @@
+// The KV bucket of node sessions and partition leases, as every node sees it. Changes are conditional on the revision that
+// was seen: of two nodes that try the same, one succeeds.
+//
+//   node.<name>               a node's session: what it serves, and that it lives (renewed every leaseRenewMs)
+//   lease.<group>.<partition> who may write the partition, in which session, under which epoch
+//   want.<group>.<partition>  the node that should have the partition has a warm copy and waits for its release
+
+import type { GroupName } from '../bus/bus.ts';
+import type { Route, Routes } from '../bus/ownership.ts';
+import type { NatsLink } from './connection.ts';
+import type { StreamPublisher } from './stream-publisher.ts';
+import { StreamReader } from './stream-reader.ts';
+import type { StreamMessage } from './stream-reader.ts';
+import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from './subjects.ts';
+
+export interface NodeEntry {
+  readonly session: string;
+  /** Groups whose partitions it can own. */
+  readonly groups: readonly GroupName[];
+  /** dead: another node saw it silent for leaseMs and ended its session. */
+  readonly state: 'live' | 'draining' | 'dead';
+  /** Of the program, for rolling upgrades. */
+  readonly version: string;
+  /** Where its operator API listens; null: nowhere. */
+  readonly operatorUrl: string | null;
+}
+
+export interface LeaseEntry {
+  /** Null: released. */
+  readonly node: string | null;
+  readonly session: string | null;
+  readonly epoch: number;
+}
+
+export interface WantEntry {
+  readonly node: string;
+  readonly session: string;
+}
+
+export interface Seen<Value> {
+  readonly value: Value;
+  readonly revision: number;
+  /** When this revision was first seen here, monotonic milliseconds. */
+  readonly seenAt: number;
+}
+
+export class LeaseTable implements Routes {
+  readonly nodes = new Map<string, Seen<NodeEntry>>();
+  readonly leases = new Map<string, Seen<LeaseEntry>>();
+  readonly wants = new Map<string, Seen<WantEntry>>();
+  readonly #publisher: StreamPublisher;
+  readonly #reader: StreamReader;
+  readonly #routeListeners: ((group: GroupName, partition: number) => void)[] = [];
+  readonly #listeners: (() => void)[] = [];
+  #caughtUp: (() => void) | null = null;
+  readonly #ready: Promise<void>;
+
+  constructor(link: NatsLink, publisher: StreamPublisher, onError: (error: Error) => void) {
+    this.#publisher = publisher;
+    this.#ready = new Promise((resolve) => {
+      this.#caughtUp = resolve;
+    });
+    this.#reader = new StreamReader({
+      link,
+      stream: LEASE_STREAM,
+      from: 1,
+      newestPerSubject: `${LEASE_SUBJECT_PREFIX}>`,
+      onMessage: (message) => this.#onMessage(message),
+      onError,
+    });
+  }
+
+  /** Resolves when everything that stood in the bucket has been read. Pass whether it had anything. */
+  async ready(isEmpty: boolean): Promise<void> {
+    if (!isEmpty) await this.#ready;
+  }
+
+  route(group: GroupName, partition: number): Route | null {
+    const lease = this.leases.get(`${group}.${partition}`);
+    if (lease === undefined || lease.value.node === null) return null;
+    return { node: lease.value.node, epoch: lease.value.epoch };
+  }
+
+  lease(group: GroupName, partition: number): Seen<LeaseEntry> | undefined {
+    return this.leases.get(`${group}.${partition}`);
+  }
+
+  onChange(listener: (group: GroupName, partition: number) => void): void {
+    this.#routeListeners.push(listener);
+  }
+
+  /** Anything at all has changed. */
+  onAnyChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** The session that the lease stands on has not ended. */
+  isHeld(lease: LeaseEntry): boolean {
+    if (lease.node === null) return false;
+    const node = this.nodes.get(lease.node)?.value;
+    return node !== undefined && node.session === lease.session && node.state !== 'dead';
+  }
+
+  /** Writes if the key still has `revision` (0: no entry). False: somebody else was first. Null: nobody knows yet. */
+  async write(
+    key: string,
+    value: NodeEntry | LeaseEntry | WantEntry,
+    revision: number,
+  ): Promise<boolean | null> {
+    const data = Buffer.from(JSON.stringify(value));
+    const result = await this.#publisher.publish(LEASE_SUBJECT_PREFIX + key, data, {
+      lastSubjectSequence: revision,
+    });
+    if (result.type === 'unanswered') return null;
+    if (result.type === 'conflict') return false;
+    this.#apply(key, data, result.sequence);
+    return true;
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.close();
+  }
+
+  #onMessage(message: StreamMessage): void {
+    const key = message.subject.slice(LEASE_SUBJECT_PREFIX.length);
+    this.#apply(key, message.operation === null ? message.data : null, message.sequence);
+    if (message.pending === 0) this.#caughtUp?.();
+  }
+
+  /** A revision comes twice: when this node has written it, and when it is read. */
+  #apply(key: string, data: Buffer | null, revision: number): void {
+    const dot = key.indexOf('.');
+    const kind = key.slice(0, dot);
+    const name = key.slice(dot + 1);
+    const map = this.#mapOf(kind);
+    if ((map.get(name)?.revision ?? 0) >= revision) return;
+    if (data === null) {
+      map.delete(name);
+    } else {
+      map.set(name, { value: JSON.parse(data.toString()), revision, seenAt: performance.now() });
+    }
+    if (kind === 'lease') this.#tellRoute(name);
+    for (const listener of this.#listeners) listener();
+  }
+
+  #mapOf(kind: string): Map<string, Seen<unknown>> {
+    if (kind === 'node') return this.nodes;
+    return kind === 'lease' ? this.leases : this.wants;
+  }
+
+  #tellRoute(name: string): void {
+    const dot = name.indexOf('.');
+    const group = name.slice(0, dot) as GroupName;
+    for (const listener of this.#routeListeners) listener(group, Number(name.slice(dot + 1)));
+  }
+}

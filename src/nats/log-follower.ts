@@ -1,0 +1,181 @@
+// Brings a partition's log on this machine to the end of its stream, and keeps it there: for take-over, and for the node
+// that is next in line. The only writer of the local log while nobody has the partition open here.
+//
+// Invariants: the stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is
+// cut off; more than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person.
+
+import { tipAt } from '../../wal/batch.ts';
+import type { WriteAheadLog } from '../../wal/log.ts';
+import type { Tip } from '../../wal/types.ts';
+import type { GroupName } from '../bus/bus.ts';
+import { LIMITS } from '../limits.ts';
+import type { NatsLink } from './connection.ts';
+import { LogChain } from './log-chain.ts';
+import { StreamReader } from './stream-reader.ts';
+import type { StreamMessage } from './stream-reader.ts';
+import { logStream } from './subjects.ts';
+
+/** The local log and the stream do not belong together, or the stream no longer holds what is missing here. */
+export class LogDiverged extends Error {
+  constructor(what: string) {
+    super(what);
+    this.name = 'LogDiverged';
+  }
+}
+
+export interface LogFollowerOptions {
+  readonly link: NatsLink;
+  readonly log: WriteAheadLog;
+  readonly group: GroupName;
+  readonly partition: number;
+  /** Batches up to this tip are now in the local log. */
+  readonly onAppended?: (tip: Tip) => void;
+  /** The local log was cut back to this tip. */
+  readonly onTruncated?: (tip: Tip) => void;
+}
+
+export interface EndOfLog {
+  readonly tip: Tip;
+  /** Stream sequence minus batch number, for what is written next. */
+  readonly offset: number;
+}
+
+export class LogFollower {
+  readonly #options: LogFollowerOptions;
+  readonly #name: string;
+  readonly #chain: LogChain;
+  readonly #reader: StreamReader;
+  /** Where the local log ends, what stands in the buffer not counted. */
+  #tip: Tip;
+  #buffer: Buffer[] = [];
+  #bufferBytes = 0;
+  /** Stream sequence handled last. */
+  #handled: number;
+  #leftovers = 0;
+  #error: Error | null = null;
+  #waiting: (() => void)[] = [];
+
+  constructor(options: LogFollowerOptions) {
+    const { link, log, group, partition } = options;
+    this.#options = options;
+    this.#name = `${group}/${partition}`;
+    log.refresh();
+    this.#tip = log.tip(group, partition);
+    const start = log.startOf(group, partition);
+    // Some way back: the newest local batches may be ones that the stream never accepted.
+    const base = Math.max(start.batch, this.#tip.batch - LIMITS.streamWarmUpMessages);
+    this.#chain = new LogChain(base === start.batch ? start : tipAt(log.batch(group, partition, base)));
+    this.#handled = base;
+    this.#reader = new StreamReader({
+      link,
+      stream: logStream(group, partition),
+      // The offset is never negative: the batch after `base` stands here or later.
+      from: base + 1,
+      heartbeatMs: LIMITS.streamFollowHeartbeatMs,
+      onMessage: (message) => this.#onMessage(message),
+      onError: (error) => this.#fail(error),
+    });
+  }
+
+  get tip(): Tip {
+    return this.#tip;
+  }
+
+  /** Reads to where the stream ends now. The local log is then exactly the stream's. */
+  async reachEnd(): Promise<EndOfLog> {
+    const { manager } = this.#options.link;
+    const { group, partition } = this.#options;
+    const { state } = await manager.streams.info(logStream(group, partition));
+    if (state.messages > 0 && state.first_seq > this.#handled + 1) {
+      throw new LogDiverged(`${this.#name}: the stream begins at ${state.first_seq}, after ${this.#handled}`);
+    }
+    while (this.#handled < state.last_seq) {
+      if (this.#error !== null) throw this.#error;
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+      });
+    }
+    await this.#flush();
+    if (this.#error !== null) throw this.#error;
+    const end = this.#chain.tip;
+    if (this.#tip.batch > end.batch) await this.#truncate(end);
+    return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.close();
+  }
+
+  #onMessage(message: StreamMessage): void | Promise<void> {
+    const batch = this.#chain.take(message.data);
+    if (batch === null) {
+      this.#leftovers++;
+      if (this.#leftovers > LIMITS.streamWarmUpMessages) {
+        throw new LogDiverged(`${this.#name}: the stream does not continue the log of this machine`);
+      }
+    } else if (batch.batch > this.#tip.batch) {
+      this.#buffer.push(batch.bytes);
+      this.#bufferBytes += batch.bytes.length;
+    } else {
+      const { log, group, partition } = this.#options;
+      if (!log.batch(group, partition, batch.batch).hash.equals(batch.hash)) {
+        return this.#replaceFrom(message, batch.bytes);
+      }
+    }
+    return this.#advance(message);
+  }
+
+  #advance(message: StreamMessage): void | Promise<void> {
+    const full =
+      this.#buffer.length >= LIMITS.streamReadMessages || this.#bufferBytes >= LIMITS.streamReadBytesMax;
+    if (full || message.pending === 0) return this.#flush().then(() => this.#advanced(message.sequence));
+    this.#advanced(message.sequence);
+  }
+
+  #advanced(sequence: number): void {
+    this.#handled = sequence;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  /** The stream has another batch at this place: it was never ours to keep. */
+  async #replaceFrom(message: StreamMessage, bytes: Buffer): Promise<void> {
+    const { log, group, partition } = this.#options;
+    const kept = this.#chain.tip.batch - 1;
+    const start = log.startOf(group, partition);
+    await this.#truncate(kept === start.batch ? start : tipAt(log.batch(group, partition, kept)));
+    this.#buffer.push(bytes);
+    this.#bufferBytes += bytes.length;
+    await this.#flush();
+    this.#advanced(message.sequence);
+  }
+
+  async #truncate(to: Tip): Promise<void> {
+    const { log, group, partition, onTruncated } = this.#options;
+    const count = this.#tip.batch - to.batch;
+    if (count > LIMITS.streamAsyncOutstandingMax) {
+      throw new LogDiverged(`${this.#name}: ${count} batches of this machine are not in the stream`);
+    }
+    await log.truncateAfter(group, partition, to.batch);
+    this.#tip = to;
+    onTruncated?.(to);
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#buffer.length === 0) return;
+    const { log, group, partition, onAppended } = this.#options;
+    const buffer = this.#buffer;
+    this.#buffer = [];
+    this.#bufferBytes = 0;
+    this.#tip = await log.appendForeign(group, partition, buffer);
+    onAppended?.(this.#tip);
+  }
+
+  #fail(error: Error): void {
+    this.#error = error;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+}

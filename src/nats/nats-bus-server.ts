@@ -1,0 +1,170 @@
+// The bus over NATS, owner's side: takes commands for the partitions this process owns and sends the replies of one
+// event-loop turn to one caller in one message.
+//
+// Invariants:
+//   - `not_owner` is said only of what will never be decided here.
+//   - Rejections and reads are said only while the lease holds: a replaced owner knows the past, not the present. What
+//     it made durable it may still tell, since the log proved that it was the writer then.
+//   - After a rejection of a repeated attempt, older attempts of that request are refused: they cannot create what the
+//     caller was told was refused.
+
+import type { Msg, NatsConnection, Subscription } from 'nats';
+import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
+import { LIMITS } from '../limits.ts';
+import { isQuery } from './repeatable.ts';
+import { commandSubject } from './subjects.ts';
+import { readCommands, replyLine } from './wire.ts';
+import type { WireReply } from './wire.ts';
+
+/** `inbox` decides and replies; `holds` is asked before anything that is not durable is said. */
+export interface Served {
+  readonly inbox: (message: Message, onReply: OnReply) => void;
+  readonly holds: () => boolean;
+}
+
+interface Refused {
+  /** Attempts up to this one are refused. */
+  readonly attempt: number;
+  /** Milliseconds since 1970. */
+  readonly deadline: number;
+}
+
+/** A partition at one epoch. Messages that come before it is open wait, within a bound. */
+export class ServedPartition {
+  readonly #server: NatsBusServer;
+  readonly #subscription: Subscription;
+  /** By caller's subject and request id. */
+  readonly #refused = new Map<string, Refused>();
+  #served: Served | null = null;
+  #early:
+    | { readonly caller: string; readonly id: number; readonly attempt: number; readonly message: Message }[]
+    | null = [];
+
+  constructor(server: NatsBusServer, connection: NatsConnection, subject: string) {
+    this.#server = server;
+    this.#subscription = connection.subscribe(subject, {
+      callback: (error, message) => {
+        if (error === null) this.#onMessage(message);
+      },
+    });
+  }
+
+  /** From now on messages are decided, those that waited first. */
+  open(served: Served): void {
+    this.#served = served;
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const { caller, id, attempt, message } of early) this.#onCommand(caller, id, attempt, message);
+  }
+
+  /** Takes nothing more: what comes is told to go to the next owner. */
+  close(): void {
+    this.#served = null;
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const { caller, id, attempt } of early) this.#server.reply(caller, id, attempt, NOT_OWNER);
+  }
+
+  /** Leaves the subject. After `close`, when the next owner is known or nobody should hear from us. */
+  stop(): void {
+    this.close();
+    this.#subscription.unsubscribe();
+  }
+
+  #onMessage(message: Msg): void {
+    const { data, reply } = message;
+    if (reply === undefined) return;
+    // One subject per caller: the last token only tells the caller's own messages apart.
+    const caller = `${reply.slice(0, reply.lastIndexOf('.'))}.0`;
+    const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
+    readCommands(text, (id, attempt, command) => this.#onCommand(caller, id, attempt, command));
+  }
+
+  #onCommand(caller: string, id: number, attempt: number, message: Message): void {
+    const served = this.#served;
+    if (served === null) {
+      if (this.#early === null || this.#early.length >= LIMITS.mailboxMax) {
+        return this.#server.reply(caller, id, attempt, NOT_OWNER);
+      }
+      this.#early.push({ caller, id, attempt, message });
+      return;
+    }
+    if (this.#refused.size > 0 && this.#isRefused(caller, id, attempt)) return;
+    if (!served.holds()) return this.#server.reply(caller, id, attempt, NOT_OWNER);
+    served.inbox(message, (reply) => {
+      this.#server.reply(caller, id, attempt, this.#sayable(served, caller, id, attempt, message, reply));
+    });
+  }
+
+  #sayable(
+    served: Served,
+    caller: string,
+    id: number,
+    attempt: number,
+    message: Message,
+    reply: Reply,
+  ): WireReply {
+    if (reply.type === 'done' && !isQuery(message)) return reply;
+    if (!served.holds()) return UNKNOWN;
+    if (reply.type === 'rejected' && attempt > 1 && !this.#refuse(caller, id, attempt, message)) {
+      return UNKNOWN;
+    }
+    return reply;
+  }
+
+  #isRefused(caller: string, id: number, attempt: number): boolean {
+    const refused = this.#refused.get(`${caller} ${id}`);
+    return refused !== undefined && attempt <= refused.attempt;
+  }
+
+  #refuse(caller: string, id: number, attempt: number, message: Message): boolean {
+    if (this.#refused.size >= LIMITS.busRefusedMax) {
+      const now = Date.now();
+      for (const [key, { deadline }] of this.#refused) if (deadline < now) this.#refused.delete(key);
+    }
+    if (this.#refused.size >= LIMITS.busRefusedMax) return false;
+    this.#refused.set(`${caller} ${id}`, { attempt, deadline: message.deadline });
+    return true;
+  }
+}
+
+export class NatsBusServer {
+  readonly #connection: NatsConnection;
+  /** Replies of this turn by caller's subject. */
+  #outgoing = new Map<string, string>();
+  #flushing = false;
+
+  constructor(connection: NatsConnection) {
+    this.#connection = connection;
+  }
+
+  /** Subscribes at once; messages wait until `open`. */
+  serve(group: GroupName, partition: number, epoch: number): ServedPartition {
+    return new ServedPartition(this, this.#connection, commandSubject(group, partition, epoch));
+  }
+
+  reply(caller: string, id: number, attempt: number, reply: WireReply): void {
+    let text = (this.#outgoing.get(caller) ?? '') + replyLine(id, attempt, reply);
+    if (text.length >= LIMITS.busMessageCharactersMax) {
+      this.#connection.publish(caller, Buffer.from(text));
+      text = '';
+    }
+    this.#outgoing.set(caller, text);
+    if (this.#flushing) return;
+    this.#flushing = true;
+    setImmediate(() => this.flush());
+  }
+
+  /** Sends what stands ready. Called at the end of each turn, and before the connection is drained. */
+  flush(): void {
+    this.#flushing = false;
+    const outgoing = this.#outgoing;
+    this.#outgoing = new Map();
+    for (const [caller, text] of outgoing) {
+      if (text !== '') this.#connection.publish(caller, Buffer.from(text));
+    }
+  }
+}
+
+const NOT_OWNER: WireReply = { type: 'not_owner' };
+const UNKNOWN: WireReply = { type: 'unknown' };

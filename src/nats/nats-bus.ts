@@ -1,0 +1,296 @@
+// The bus over NATS, caller's side: fronts, pollers and webhooks send here. Messages of one event-loop turn to one
+// partition travel in one NATS message; lost answers are resolved by sending again until the deadline.
+//
+// Invariants:
+//   - What is answered is known. `unavailable` only when no attempt can have been decided; a rejection only from the
+//     newest attempt, so that no later one can still create what the caller was refused.
+//   - An attempt whose fate is unknown is sent again only if the message is repeatable (repeatable.ts); otherwise the
+//     caller gets `unknown` at the deadline.
+//   - Requests under way are bounded (LIMITS.busRequestsOpenMax); no timer, promise or subscription per request.
+//
+// Attempts: an owner's epoch is part of the subject, so each attempt has one possible decider. What reaches an owner
+// that was replaced cannot become durable, whatever it thinks (stream-replica.ts). What reaches the same owner late,
+// after a newer attempt was rejected there, is refused by it (nats-bus-server.ts).
+
+import type { Msg, NatsConnection, Subscription } from 'nats';
+import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
+import type { Routes } from '../bus/ownership.ts';
+import { LIMITS } from '../limits.ts';
+import { isRepeatable } from './repeatable.ts';
+import { assertToken, commandSubject, replyPrefix } from './subjects.ts';
+import { TimerWheel } from './timer-wheel.ts';
+import { commandLine, readReplies } from './wire.ts';
+import type { WireReply } from './wire.ts';
+
+interface Lane {
+  readonly group: GroupName;
+  readonly partition: number;
+  /** To be sent at the end of this turn. */
+  queue: Request[];
+}
+
+interface Request {
+  readonly id: number;
+  readonly lane: Lane;
+  readonly message: Message;
+  readonly onReply: OnReply;
+  /** Monotonic milliseconds. */
+  readonly deadline: number;
+  /** When something is to be done about it, monotonic milliseconds. */
+  nextAt: number;
+  /** Where its earliest entry stands in the wheel; Infinity: nowhere. */
+  wheelAt: number;
+  /** Number of the newest attempt; 0: never sent. */
+  attempt: number;
+  /** Epoch that the newest attempt was sent to. */
+  epoch: number;
+  /** The newest attempt has no answer yet. */
+  open: boolean;
+  /** Some earlier attempt may have been decided. */
+  uncertain: boolean;
+  /** It stands in its lane's queue. */
+  queued: boolean;
+}
+
+export interface NatsBusOptions {
+  readonly connection: NatsConnection;
+  /** Unique among all callers alive; a token. */
+  readonly caller: string;
+  readonly routes: Routes;
+  readonly partitions: Record<GroupName, number>;
+}
+
+export class NatsBus implements Bus {
+  readonly #connection: NatsConnection;
+  readonly #routes: Routes;
+  readonly #partitions: Record<GroupName, number>;
+  readonly #replyPrefix: string;
+  readonly #lanes: Record<GroupName, Lane[]>;
+  readonly #requests = new Map<number, Request>();
+  readonly #wheel: TimerWheel;
+  readonly #subscription: Subscription;
+  /** What a recent NATS message carried, for "no responders": [id, attempt, id, attempt, …] by message number. */
+  readonly #sent = new Map<number, number[]>();
+  #lastId = 0;
+  #lastMessage = 0;
+  #dirty: Lane[] = [];
+  #flushing = false;
+  #closed = false;
+
+  constructor(options: NatsBusOptions) {
+    this.#connection = options.connection;
+    this.#routes = options.routes;
+    this.#partitions = options.partitions;
+    this.#replyPrefix = `${replyPrefix(assertToken(options.caller))}.`;
+    this.#lanes = { accounts: [], webhooks: [], pollers: [], platform: [] };
+    this.#wheel = new TimerWheel(LIMITS.busTickMs, (id) => this.#due(id));
+    this.#subscription = options.connection.subscribe(`${this.#replyPrefix}*`, {
+      callback: (error, message) => {
+        if (error === null) this.#onMessage(message);
+      },
+    });
+    this.#routes.onChange((group, partition) => this.#onRoute(group, partition));
+  }
+
+  /** Requests without an answer. */
+  get open(): number {
+    return this.#requests.size;
+  }
+
+  partitions(group: GroupName): number {
+    return this.#partitions[group];
+  }
+
+  send(group: GroupName, partition: number, message: Message, onReply: OnReply): void {
+    if (this.#closed || this.#requests.size >= LIMITS.busRequestsOpenMax) {
+      return onReply({ type: 'unavailable' });
+    }
+    const request: Request = {
+      id: ++this.#lastId,
+      lane: this.#lane(group, partition),
+      message,
+      onReply,
+      deadline: performance.now() + message.deadline - Date.now(),
+      nextAt: 0,
+      wheelAt: Infinity,
+      attempt: 0,
+      epoch: 0,
+      open: false,
+      uncertain: false,
+      queued: false,
+    };
+    this.#requests.set(request.id, request);
+    this.#enqueue(request);
+    this.#lookAgain(request, LIMITS.busSilenceMs);
+  }
+
+  /** The connection was lost and is back: answers may have been lost with it. */
+  reconnected(): void {
+    for (const request of this.#requests.values()) if (request.open) this.#resend(request);
+  }
+
+  /** Answers what is open with what is known and stops. */
+  close(): void {
+    this.#closed = true;
+    this.#wheel.stop();
+    this.#subscription.unsubscribe();
+    for (const request of this.#requests.values()) this.#giveUp(request);
+  }
+
+  #lane(group: GroupName, partition: number): Lane {
+    const lanes = this.#lanes[group];
+    return (lanes[partition] ??= { group, partition, queue: [] });
+  }
+
+  #enqueue(request: Request): void {
+    if (request.queued) return;
+    request.queued = true;
+    const { lane } = request;
+    if (lane.queue.push(request) === 1) this.#dirty.push(lane);
+    if (this.#flushing) return;
+    this.#flushing = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#flushing = false;
+    const dirty = this.#dirty;
+    this.#dirty = [];
+    for (const lane of dirty) {
+      const { queue } = lane;
+      lane.queue = [];
+      this.#sendAll(lane, queue);
+    }
+  }
+
+  /** Without an owner they wait: for the next route, or for their deadline. */
+  #sendAll(lane: Lane, requests: readonly Request[]): void {
+    const route = this.#routes.route(lane.group, lane.partition);
+    let text = '';
+    let carried: number[] = [];
+    for (const request of requests) {
+      request.queued = false;
+      if (route === null || !this.#requests.has(request.id)) continue;
+      request.attempt++;
+      request.epoch = route.epoch;
+      request.open = true;
+      text += commandLine(request.id, request.attempt, request.message);
+      carried.push(request.id, request.attempt);
+      if (text.length >= LIMITS.busMessageCharactersMax) {
+        this.#publish(commandSubject(lane.group, lane.partition, route.epoch), text, carried);
+        text = '';
+        carried = [];
+      }
+    }
+    if (route !== null && text !== '') {
+      this.#publish(commandSubject(lane.group, lane.partition, route.epoch), text, carried);
+    }
+  }
+
+  #publish(subject: string, text: string, carried: number[]): void {
+    const number = ++this.#lastMessage;
+    this.#sent.set(number, carried);
+    this.#sent.delete(number - LIMITS.busMessagesRemembered);
+    this.#connection.publish(subject, Buffer.from(text), { reply: this.#replyPrefix + String(number) });
+  }
+
+  #onMessage(message: Msg): void {
+    const { data } = message;
+    if (data.length === 0 && message.headers?.code === 503) {
+      const number = Number(message.subject.slice(this.#replyPrefix.length));
+      const carried = this.#sent.get(number) ?? [];
+      for (let i = 0; i < carried.length; i += 2) {
+        this.#onReply(carried[i] ?? 0, carried[i + 1] ?? 0, NO_OWNER);
+      }
+      return;
+    }
+    const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
+    readReplies(text, (id, attempt, reply) => this.#onReply(id, attempt, reply));
+  }
+
+  #onReply(id: number, attempt: number, reply: WireReply): void {
+    const request = this.#requests.get(id);
+    if (request === undefined) return;
+    if (reply.type === 'done') return this.#finish(request, reply);
+    if (attempt !== request.attempt || !request.open) return;
+    request.open = false;
+    switch (reply.type) {
+      case 'rejected':
+        return this.#finish(request, reply);
+      case 'unavailable':
+        if (!request.uncertain) return this.#finish(request, reply);
+        return this.#lookAgain(request, LIMITS.busRetryMs);
+      case 'unknown':
+        request.uncertain = true;
+        return this.#lookAgain(request, LIMITS.busRetryMs);
+      case 'not_owner': {
+        // The next owner may be known already.
+        const route = this.#routes.route(request.lane.group, request.lane.partition);
+        if (route !== null && route.epoch > request.epoch) return this.#enqueue(request);
+        return this.#lookAgain(request, LIMITS.busRetryMs);
+      }
+    }
+  }
+
+  /** A new epoch: what was sent to an older one is lost or in the log, and the new owner knows which. */
+  #onRoute(group: GroupName, partition: number): void {
+    const route = this.#routes.route(group, partition);
+    if (route === null) return;
+    for (const request of this.#requests.values()) {
+      const { lane } = request;
+      if (lane.partition === partition && lane.group === group && request.epoch < route.epoch) {
+        this.#resend(request);
+      }
+    }
+  }
+
+  #resend(request: Request): void {
+    if (request.open) {
+      if (!isRepeatable(request.message)) return;
+      request.uncertain = true;
+      request.open = false;
+    }
+    if (request.uncertain && !isRepeatable(request.message)) return;
+    this.#enqueue(request);
+  }
+
+  #due(id: number): void {
+    const request = this.#requests.get(id);
+    if (request === undefined) return;
+    const now = performance.now();
+    // An entry that an earlier one has replaced.
+    if (now < request.wheelAt) return;
+    request.wheelAt = Infinity;
+    if (now >= request.deadline) return this.#giveUp(request);
+    if (now >= request.nextAt) {
+      this.#resend(request);
+      this.#lookAgain(request, LIMITS.busSilenceMs);
+    } else {
+      this.#intoWheel(request);
+    }
+  }
+
+  #lookAgain(request: Request, afterMs: number): void {
+    request.nextAt = performance.now() + afterMs;
+    this.#intoWheel(request);
+  }
+
+  /** The latest entry is looked at no later than it should be; one that stands earlier will do. */
+  #intoWheel(request: Request): void {
+    const at = Math.min(request.nextAt, request.deadline);
+    if (at >= request.wheelAt) return;
+    request.wheelAt = at;
+    this.#wheel.add(request.id, at);
+  }
+
+  #giveUp(request: Request): void {
+    this.#finish(request, { type: request.open || request.uncertain ? 'unknown' : 'unavailable' });
+  }
+
+  #finish(request: Request, reply: Reply): void {
+    this.#requests.delete(request.id);
+    request.onReply(reply);
+  }
+}
+
+const NO_OWNER: WireReply = { type: 'not_owner' };

@@ -1,0 +1,31 @@
+// Which messages may be sent again when nobody knows what became of them: those that change nothing the second time.
+
+import type { Message } from '../bus/bus.ts';
+
+/** Creates carry an idempotency key (without one they are refused); outcomes and timers are facts, and a fact told twice
+ *  is the same fact; the platform's ids are made by the sender. The rest are people's acts: told twice they could act
+ *  twice, or be refused for having been done. */
+const REPEATABLE_COMMANDS: ReadonlySet<string> = new Set([
+  'CreateCharge',
+  'CreateDeposit',
+  'CreatePayout',
+  'CreateWithdrawal',
+  'RecordSubmission',
+  'RecordOutcome',
+  'ExpireTransaction',
+  'FixAnswer',
+  'ReleaseCharge',
+  'ActivateWallet',
+  'RegisterAccount',
+  'MarkAccountOpened',
+  'BeginAudit',
+  'EndAudit',
+]);
+
+export function isQuery(message: Message): boolean {
+  return message.type.startsWith('Get') || message.type.startsWith('List');
+}
+
+export function isRepeatable(message: Message): boolean {
+  return REPEATABLE_COMMANDS.has(message.type) || isQuery(message);
+}

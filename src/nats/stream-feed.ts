@@ -1,0 +1,151 @@
+// The feed over JetStream: committed records of a partition, read from its stream.
+//
+// Invariants: leftovers of replaced writers are dropped (log-chain.ts); a gap is an error, never skipped; the next message
+// waits for the handler.
+
+import { decodeForeignBatch, emptyTip, tipAt } from '../../wal/batch.ts';
+import type { Batch } from '../../wal/types.ts';
+import type { GroupName } from '../bus/bus.ts';
+import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
+import { LIMITS } from '../limits.ts';
+import type { NatsLink } from './connection.ts';
+import { LogChain } from './log-chain.ts';
+import { StreamReader } from './stream-reader.ts';
+import type { StreamMessage } from './stream-reader.ts';
+import { logStream } from './subjects.ts';
+
+export interface StreamFeedOptions {
+  readonly link: NatsLink;
+  readonly decode: (group: GroupName, line: string) => unknown;
+  /** A handler threw, or the stream has a gap: the process must stop. */
+  readonly onError: (error: Error) => void;
+}
+
+type Handler = (batch: FeedBatch<never>) => void | Promise<void>;
+
+export class StreamFeed implements Feed {
+  readonly #options: StreamFeedOptions;
+
+  constructor(options: StreamFeedOptions) {
+    this.#options = options;
+  }
+
+  subscribe<Record>(
+    group: GroupName,
+    partition: number,
+    after: number,
+    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+  ): Subscription {
+    return new StreamSubscription(this.#options, group, partition, after, handler as Handler);
+  }
+}
+
+class StreamSubscription implements Subscription {
+  readonly #options: StreamFeedOptions;
+  readonly #group: GroupName;
+  readonly #partition: number;
+  readonly #handler: Handler;
+  /** Sequence of the last record handed over. */
+  #cursor: number;
+  #chain: LogChain | null = null;
+  /** Up to this stream sequence the place in the chain is still being found. */
+  #warmUpEnd = 0;
+  #reader: StreamReader | null = null;
+  #closed = false;
+
+  constructor(
+    options: StreamFeedOptions,
+    group: GroupName,
+    partition: number,
+    after: number,
+    handler: Handler,
+  ) {
+    this.#options = options;
+    this.#group = group;
+    this.#partition = partition;
+    this.#cursor = after;
+    this.#handler = handler;
+    void this.#start();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#reader?.close();
+  }
+
+  async #start(): Promise<void> {
+    const { link, onError } = this.#options;
+    const found = await this.#find();
+    if (this.#closed) return;
+    const from = Math.max(1, found - LIMITS.streamWarmUpMessages);
+    this.#warmUpEnd = found;
+    if (from === 1) this.#chain = new LogChain(emptyTip);
+    this.#reader = new StreamReader({
+      link,
+      stream: logStream(this.#group, this.#partition),
+      from,
+      heartbeatMs: LIMITS.streamFollowHeartbeatMs,
+      onMessage: (message) => this.#onMessage(message),
+      onError,
+    });
+  }
+
+  /** Stream sequence at or before the batch that holds the record after the cursor. */
+  async #find(): Promise<number> {
+    if (this.#cursor === 0) return 1;
+    while (!this.#closed) {
+      try {
+        return await this.#search();
+      } catch {
+        // No leader for the moment. The feed has no deadline of its own.
+        await new Promise((resolve) => {
+          setTimeout(resolve, LIMITS.natsReconnectMs);
+        });
+      }
+    }
+    return 1;
+  }
+
+  async #search(): Promise<number> {
+    const { manager } = this.#options.link;
+    const stream = logStream(this.#group, this.#partition);
+    const { state } = await manager.streams.info(stream);
+    let low = Math.max(1, state.first_seq);
+    let high = state.last_seq;
+    // The last message whose first record is not after the one wanted.
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      const { data } = await manager.streams.getMessage(stream, { seq: middle });
+      if (decodeForeignBatch(Buffer.from(data)).firstSequence <= this.#cursor + 1) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  #onMessage(message: StreamMessage): void | Promise<void> {
+    const batch = this.#take(message);
+    if (batch === null) return;
+    const last = batch.firstSequence + batch.records.length - 1;
+    if (last <= this.#cursor) return;
+    const skip = this.#cursor + 1 - batch.firstSequence;
+    if (skip < 0) {
+      throw new Error(
+        `${this.#group}/${this.#partition}: the stream goes on at sequence ${batch.firstSequence}, not ${this.#cursor + 1}`,
+      );
+    }
+    this.#cursor = last;
+    const lines = skip === 0 ? batch.records : batch.records.slice(skip);
+    const records = lines.map((line) => this.#options.decode(this.#group, line)) as never[];
+    return this.#handler({ firstSequence: batch.firstSequence + skip, records });
+  }
+
+  #take(message: StreamMessage): Batch | null {
+    const taken = this.#chain?.take(message.data) ?? null;
+    if (taken !== null || (this.#chain !== null && message.sequence > this.#warmUpEnd)) return taken;
+    // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.
+    const batch = decodeForeignBatch(message.data);
+    if (this.#chain !== null && batch.batch <= this.#chain.tip.batch) return null;
+    this.#chain = new LogChain(tipAt(batch));
+    return batch;
+  }
+}

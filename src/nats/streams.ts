@@ -1,0 +1,71 @@
+// Makes the streams and buckets that the cluster needs, and checks what is fixed when a cluster is created.
+
+import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
+import type { JetStreamManager } from 'nats';
+import type { GroupName } from '../bus/bus.ts';
+import { LIMITS } from '../limits.ts';
+import { LEASE_BUCKET, LEASE_STREAM, logStream, logSubject } from './subjects.ts';
+
+/** Idempotent: several nodes may do it at once. */
+export async function ensureLogStream(
+  manager: JetStreamManager,
+  group: GroupName,
+  partition: number,
+  replicas: number,
+): Promise<void> {
+  await ensureStream(manager, logStream(group, partition), {
+    subjects: [logSubject(group, partition)],
+    num_replicas: replicas,
+    duplicate_window: nanos(LIMITS.streamDuplicateWindowMs),
+    // A record of money is never dropped to make room, nor deleted one by one.
+    discard: DiscardPolicy.New,
+    deny_delete: true,
+  });
+}
+
+/** The bucket of leases, as a stream: the KV layout, so that `nats kv` reads it. */
+export async function ensureLeaseBucket(manager: JetStreamManager, replicas: number): Promise<void> {
+  await ensureStream(manager, LEASE_STREAM, {
+    subjects: [`$KV.${LEASE_BUCKET}.>`],
+    num_replicas: replicas,
+    max_msgs_per_subject: 1,
+    discard: DiscardPolicy.New,
+    deny_delete: true,
+    allow_rollup_hdrs: true,
+    duplicate_window: nanos(LIMITS.streamDuplicateWindowMs),
+  });
+}
+
+type StreamSettings = Parameters<JetStreamManager['streams']['add']>[0];
+
+async function ensureStream(
+  manager: JetStreamManager,
+  name: string,
+  settings: Omit<StreamSettings, 'name'>,
+): Promise<void> {
+  const until = performance.now() + LIMITS.streamPublishMs;
+  for (;;) {
+    try {
+      await manager.streams.info(name);
+      return;
+    } catch (error) {
+      if (!/not found/i.test(String(error)) && performance.now() > until) throw error;
+    }
+    try {
+      await manager.streams.add({
+        name,
+        retention: RetentionPolicy.Limits,
+        storage: StorageType.File,
+        allow_direct: true,
+        ...settings,
+      });
+      return;
+    } catch (error) {
+      // Servers that come up have no leader yet, or fewer peers than replicas; another node may have been first.
+      if (performance.now() > until) throw error;
+      await new Promise((resolve) => {
+        setTimeout(resolve, LIMITS.natsReconnectMs);
+      });
+    }
+  }
+}

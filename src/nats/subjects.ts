@@ -1,0 +1,40 @@
+// Every name that this product uses in NATS: subjects, streams, buckets. deploy/nats/*.conf grants permissions on
+// exactly these; nothing else spells one.
+
+import type { GroupName } from '../bus/bus.ts';
+
+/** Commands to the owner of a partition at an epoch. One epoch has one subscriber, so "no responders" and "not the
+ *  owner" are said by the only process that could have decided. */
+export function commandSubject(group: GroupName, partition: number, epoch: number): string {
+  return `daftari.cmd.${group}.${partition}.${epoch}`;
+}
+
+/** Replies to one front (or other caller); the last token tells its messages apart. */
+export function replyPrefix(caller: string): string {
+  return `daftari.reply.${caller}`;
+}
+
+/** Log of a partition. */
+export function logStream(group: GroupName, partition: number): string {
+  return `DAFTARI_${group}_${partition}`;
+}
+export function logSubject(group: GroupName, partition: number): string {
+  return `daftari.log.${group}.${partition}`;
+}
+
+/** KV bucket of node sessions and partition leases. */
+export const LEASE_BUCKET = 'daftari_leases';
+export const LEASE_STREAM = `KV_${LEASE_BUCKET}`;
+export const LEASE_SUBJECT_PREFIX = `$KV.${LEASE_BUCKET}.`;
+/** KV bucket of what is fixed when the cluster is created. */
+export const CLUSTER_BUCKET = 'daftari_cluster';
+/** Object store of snapshots. */
+export const SNAPSHOT_BUCKET = 'daftari_snapshots';
+
+/** A name that can be one token of a subject. */
+export function assertToken(name: string): string {
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
+    throw new Error(`"${name}" cannot name a node: 1 to 64 letters, digits, "_" and "-"`);
+  }
+  return name;
+}

@@ -1,0 +1,47 @@
+// Due times for many short-lived things without a timer each: one interval looks at one slot at a time. Ids whose
+// thing is gone are simply not found by the callback.
+
+import { LIMITS } from '../limits.ts';
+
+export class TimerWheel {
+  readonly #tickMs: number;
+  readonly #onDue: (id: number) => void;
+  readonly #slots: number[][];
+  readonly #timer: NodeJS.Timeout;
+  /** Slots up to this tick have been looked at. */
+  #tick: number;
+
+  constructor(tickMs: number, onDue: (id: number) => void) {
+    this.#tickMs = tickMs;
+    this.#onDue = onDue;
+    this.#slots = Array.from({ length: LIMITS.busWheelSlots }, () => []);
+    this.#tick = Math.floor(performance.now() / tickMs);
+    this.#timer = setInterval(() => this.#advance(), tickMs);
+    this.#timer.unref();
+  }
+
+  /** `at` in monotonic milliseconds; beyond the wheel it is due early, and the callback adds it again. */
+  add(id: number, at: number): void {
+    const due = Math.ceil(at / this.#tickMs);
+    const tick = Math.min(Math.max(due, this.#tick + 1), this.#tick + this.#slots.length - 1);
+    this.#slots[tick % this.#slots.length]?.push(id);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #advance(): void {
+    const now = Math.floor(performance.now() / this.#tickMs);
+    // After a long stop every slot is due at once, each once.
+    if (now - this.#tick > this.#slots.length) this.#tick = now - this.#slots.length;
+    while (this.#tick < now) {
+      this.#tick++;
+      const index = this.#tick % this.#slots.length;
+      const ids = this.#slots[index] ?? [];
+      if (ids.length === 0) continue;
+      this.#slots[index] = [];
+      for (const id of ids) this.#onDue(id);
+    }
+  }
+}

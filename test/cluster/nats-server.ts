@@ -1,0 +1,158 @@
+// Starts real nats-servers with JetStream on free loopback ports, for tests and for `npm run cluster`. They keep their
+// data in a directory that is removed at the end, unless one was given.
+
+import { spawn, spawnSync } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface NatsServers {
+  /** Comma-separated, as NATS_URL. */
+  readonly url: string;
+  readonly urls: readonly string[];
+  readonly monitorUrls: readonly string[];
+  readonly pids: () => readonly (number | undefined)[];
+  kill(index: number, signal: NodeJS.Signals): Promise<void>;
+  restart(index: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+interface NatsServersOptions {
+  readonly count?: 1 | 3;
+  /** Kept when given. */
+  readonly directory?: string;
+  /** Added to every server's configuration. */
+  readonly configuration?: string;
+}
+
+export const NATS_SERVER_MISSING =
+  'nats-server is not installed. Install it with: apt-get update && apt-get install -y nats-server';
+
+export function hasNatsServer(): boolean {
+  return spawnSync('nats-server', ['--version']).status === 0;
+}
+
+export async function startNatsServers(options: NatsServersOptions = {}): Promise<NatsServers> {
+  if (!hasNatsServer()) throw new Error(NATS_SERVER_MISSING);
+  const count = options.count ?? 1;
+  const root = options.directory ?? mkdtempSync(join(tmpdir(), 'daftari-nats-'));
+  const ports = await freePorts(count * 3);
+  const client = (i: number): number => ports[i * 3]!;
+  const monitor = (i: number): number => ports[i * 3 + 1]!;
+  const route = (i: number): number => ports[i * 3 + 2]!;
+  const routes = Array.from({ length: count }, (_, i) => `nats://127.0.0.1:${route(i)}`).join(', ');
+  const children: (ChildProcess | undefined)[] = [];
+
+  const start = (i: number): void => {
+    const directory = join(root, `n${i + 1}`);
+    mkdirSync(directory, { recursive: true });
+    const file = join(directory, 'server.conf');
+    writeFileSync(
+      file,
+      `server_name: n${i + 1}
+host: 127.0.0.1
+port: ${client(i)}
+http: 127.0.0.1:${monitor(i)}
+jetstream { store_dir: "${directory}", max_mem: 256MB, max_file: 8GB }
+${count === 1 ? '' : `cluster { name: daftari, host: 127.0.0.1, port: ${route(i)}, routes: [${routes}] }`}
+${options.configuration ?? ''}
+`,
+    );
+    const log = openSync(join(directory, 'server.log'), 'a');
+    children[i] = spawn('nats-server', ['-c', file], { stdio: ['ignore', log, log] });
+  };
+
+  for (let i = 0; i < count; i++) start(i);
+  const monitorUrls = Array.from({ length: count }, (_, i) => `http://127.0.0.1:${monitor(i)}`);
+  await Promise.all(monitorUrls.map((url) => ready(url, count)));
+
+  return {
+    url: Array.from({ length: count }, (_, i) => `nats://127.0.0.1:${client(i)}`).join(','),
+    urls: Array.from({ length: count }, (_, i) => `nats://127.0.0.1:${client(i)}`),
+    monitorUrls,
+    pids: () => children.map((child) => child?.pid),
+    async kill(index, signal) {
+      const child = children[index];
+      child?.kill(signal);
+      if (child !== undefined && signal !== 'SIGSTOP' && signal !== 'SIGCONT') await exited(child);
+    },
+    async restart(index) {
+      start(index);
+      await ready(monitorUrls[index]!, count);
+    },
+    async stop() {
+      await Promise.all(
+        children.map(async (child) => {
+          if (child === undefined) return;
+          child.kill('SIGCONT');
+          child.kill('SIGKILL');
+          await exited(child);
+        }),
+      );
+      if (options.directory === undefined) rmSync(root, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Ready: the server answers, JetStream is enabled, and with several the meta group has a leader that knows all. */
+async function ready(monitorUrl: string, count: number): Promise<void> {
+  await waitFor(`nats-server at ${monitorUrl} is ready`, 30_000, async () => {
+    const health = await fetch(`${monitorUrl}/healthz`).catch(() => null);
+    if (health?.status !== 200) return false;
+    if (count === 1) return true;
+    const answer = await fetch(`${monitorUrl}/jsz`).catch(() => null);
+    const jsz = (await answer?.json()) as
+      { meta_cluster?: { leader?: string; cluster_size?: number } } | undefined;
+    return jsz?.meta_cluster?.leader !== undefined && jsz.meta_cluster.cluster_size === count;
+  });
+}
+
+/** Asks until it is so; the only way tests here wait. */
+export async function waitFor(
+  what: string,
+  timeoutMs: number,
+  condition: () => boolean | Promise<boolean>,
+): Promise<void> {
+  const until = performance.now() + timeoutMs;
+  while (!(await condition())) {
+    if (performance.now() > until) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await new Promise((resolve) => {
+      setTimeout(resolve, 20);
+    });
+  }
+}
+
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<ReturnType<typeof createServer>>((resolve, reject) => {
+          const server = createServer();
+          server.on('error', reject);
+          server.listen(0, '127.0.0.1', () => resolve(server));
+        }),
+    ),
+  );
+  return Promise.all(
+    servers.map(
+      (server) =>
+        new Promise<number>((resolve, reject) => {
+          const address = server.address();
+          server.close(() => {
+            if (address === null || typeof address === 'string') reject(new Error('no port'));
+            else resolve(address.port);
+          });
+        }),
+    ),
+  );
+}
+
+function exited(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
+  return new Promise((resolve) => {
+    child.once('exit', () => resolve());
+  });
+}
