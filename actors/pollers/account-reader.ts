@@ -1,0 +1,99 @@
+// What pollers read from the accounts group over the bus: pages of what waits for a provider, and one transaction's
+// details. Asks again with back-off while nobody answers; all waiting is by the group's tick.
+
+import { request, type Bus, type Reply } from '../../src/bus/bus.ts';
+import type { AccountQuery, PendingTransaction } from '../../src/domain/account-command.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { retryGapMs, type Random, type Timings } from './schedule.ts';
+
+export interface PendingPage {
+  /** Everything up to this sequence of the partition's log is in it. */
+  readonly sequence: number;
+  readonly data: readonly PendingTransaction[];
+}
+
+/** 'absent': the account says that there is none. 'unanswered': nobody said anything, often enough. */
+export type Found =
+  | { readonly type: 'found'; readonly transaction: PendingTransaction }
+  | { readonly type: 'absent' }
+  | { readonly type: 'unanswered' };
+
+export interface ReaderOptions {
+  readonly bus: Bus;
+  readonly partition: number;
+  readonly now: () => number;
+  readonly random: Random;
+  readonly timings: Timings;
+}
+
+export class AccountReader {
+  readonly #options: ReaderOptions;
+  #sleepers: { readonly wakesAt: number; readonly wake: () => void }[] = [];
+  #stopped = false;
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Asks until it is answered; null: stopped before that. */
+  async page(afterId: string | null): Promise<PendingPage | null> {
+    for (let tries = 1; !this.#stopped; tries++) {
+      const reply = await this.#ask({
+        type: 'ListPending',
+        accountId: '',
+        deadline: this.#deadline(),
+        afterId,
+        limit: LIMITS.pollerScanPageMax,
+      });
+      if (reply.type === 'done') return JSON.parse(reply.body) as PendingPage;
+      await this.#sleep(tries);
+    }
+    return null;
+  }
+
+  /** `evenFinal`: also when it no longer waits for a provider. */
+  async get(accountId: string, transactionId: string, evenFinal: boolean): Promise<Found> {
+    for (let tries = 1; !this.#stopped && tries <= this.#options.timings.fetches; tries++) {
+      const deadline = this.#deadline();
+      const reply = await this.#ask({ type: 'GetPending', accountId, transactionId, deadline, evenFinal });
+      if (reply.type === 'done') {
+        return { type: 'found', transaction: JSON.parse(reply.body) as PendingTransaction };
+      }
+      if (reply.type === 'rejected') return { type: 'absent' };
+      await this.#sleep(tries);
+    }
+    return { type: 'unanswered' };
+  }
+
+  tick(now: number): void {
+    if (this.#sleepers.length === 0) return;
+    const sleepers = this.#sleepers;
+    this.#sleepers = [];
+    for (const sleeper of sleepers) {
+      if (sleeper.wakesAt <= now || this.#stopped) sleeper.wake();
+      else this.#sleepers.push(sleeper);
+    }
+  }
+
+  /** Whoever waits gives up. */
+  stop(): void {
+    this.#stopped = true;
+    this.tick(Infinity);
+  }
+
+  #ask(query: AccountQuery): Promise<Reply> {
+    return request(this.#options.bus, 'accounts', this.#options.partition, query);
+  }
+
+  #deadline(): number {
+    return this.#options.now() + LIMITS.pollerCommandDeadlineMs;
+  }
+
+  #sleep(tries: number): Promise<void> {
+    const { now, random, timings } = this.#options;
+    if (this.#stopped) return Promise.resolve();
+    return new Promise((wake) => {
+      this.#sleepers.push({ wakesAt: now() + retryGapMs(timings, tries, random), wake });
+    });
+  }
+}

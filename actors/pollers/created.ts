@@ -1,0 +1,39 @@
+// From the event that created a transaction to what a poller needs of it.
+
+import type { PendingTransaction } from '../../src/domain/account-command.ts';
+import type {
+  AccountRecord,
+  ChargeCreated,
+  DepositCreated,
+  PayoutCreated,
+  WithdrawalCreated,
+} from '../../src/domain/account-event.ts';
+
+type Created = ChargeCreated | DepositCreated | PayoutCreated | WithdrawalCreated;
+
+const TYPES = {
+  ChargeCreated: 'CHARGE',
+  DepositCreated: 'DEPOSIT',
+  PayoutCreated: 'PAYOUT',
+  WithdrawalCreated: 'WITHDRAWAL',
+} as const;
+
+export function pendingOf(event: Created, { accountId, at }: AccountRecord): PendingTransaction {
+  const collects = event.type === 'ChargeCreated' || event.type === 'DepositCreated';
+  return {
+    id: event.id,
+    accountId,
+    type: TYPES[event.type],
+    amount: event.amount,
+    currency: event.currency,
+    country: event.country,
+    network: event.network,
+    msisdn: event.msisdn,
+    provider: event.provider,
+    reference: event.reference,
+    note: collects ? event.description : event.narration,
+    createdAt: at,
+    expiresAt: collects ? event.expiresAt : null,
+    submitted: false,
+  };
+}

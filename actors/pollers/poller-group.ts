@@ -1,0 +1,122 @@
+// The pollers of one process: its partitions, and the lanes to the rails that they share. One interval drives them all.
+//
+// A partition's work starts and ends here: `start` when the process comes to own it, `release` to hand it over having
+// finished what is in the air, `lose` to stop at once.
+
+import type { Bus, OnReply } from '../../src/bus/bus.ts';
+import type { Feed } from '../../src/bus/feed.ts';
+import type { PollerMessage } from '../../src/domain/poller-message.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { Clock, Rail } from '../../src/rails/rail.ts';
+import { PollerPartition } from './poller-partition.ts';
+import type { Notice } from './pursuit.ts';
+import { RailLane, type RailHealth } from './rail-lane.ts';
+import { TIMINGS, type Random, type Timings } from './schedule.ts';
+
+export interface PollerGroupOptions {
+  readonly bus: Bus;
+  readonly feed: Feed;
+  readonly rails: readonly Rail[];
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly timings?: Partial<Timings>;
+  readonly onNotice: (notice: Notice) => void;
+  /** A rail threw, which none may: a bug of ours. */
+  readonly onFault: (error: unknown) => void;
+}
+
+export class PollerGroup {
+  readonly #options: PollerGroupOptions;
+  readonly #timings: Timings;
+  readonly #lanes: ReadonlyMap<string, RailLane>;
+  readonly #partitions = new Map<number, PollerPartition>();
+  /** Being released: still ticking, no longer reachable. */
+  readonly #leaving = new Set<PollerPartition>();
+  readonly #stopTicking: () => void;
+  #onTick: (() => void)[] = [];
+
+  constructor(options: PollerGroupOptions) {
+    this.#options = options;
+    this.#timings = { ...TIMINGS, ...options.timings };
+    const { rails, clock, random, onFault } = options;
+    const now = () => clock.now();
+    this.#lanes = new Map(rails.map((rail) => [rail.id, new RailLane({ rail, now, random, onFault })]));
+    this.#stopTicking = clock.every(LIMITS.pollerTickMs, () => this.#tick());
+  }
+
+  /** Serves a partition from now on; resolves when everything in flight in it is known. */
+  start(partition: number): Promise<void> {
+    const { bus, feed, clock, random, onNotice } = this.#options;
+    const poller = new PollerPartition({
+      partition,
+      bus,
+      feed,
+      lanes: this.#lanes,
+      now: () => clock.now(),
+      random,
+      timings: this.#timings,
+      onNotice,
+    });
+    this.#partitions.set(partition, poller);
+    return poller.start();
+  }
+
+  send(partition: number, message: PollerMessage, onReply: OnReply): void {
+    const poller = this.#partitions.get(partition);
+    if (poller === undefined) onReply({ type: 'unavailable' });
+    else poller.send(message, onReply);
+  }
+
+  /** Finishes telling the accounts what it knows, for LIMITS.pollerStopMs at most. */
+  async release(partition: number): Promise<void> {
+    const poller = this.#partitions.get(partition);
+    if (poller === undefined) return;
+    this.#partitions.delete(partition);
+    this.#leaving.add(poller);
+    await poller.stop();
+    await this.#until(() => poller.isIdle);
+    this.#leaving.delete(poller);
+  }
+
+  async lose(partition: number): Promise<void> {
+    const poller = this.#partitions.get(partition);
+    this.#partitions.delete(partition);
+    await poller?.stop();
+  }
+
+  /** Starts no call any more, waits for those in the air and for their outcomes to be durable, then ends. */
+  async stop(): Promise<void> {
+    for (const lane of this.#lanes.values()) lane.stop();
+    await this.#until(() => [...this.#lanes.values()].every(({ calling }) => calling === 0));
+    await Promise.all([...this.#partitions.keys()].map((partition) => this.release(partition)));
+    this.#stopTicking();
+  }
+
+  railHealth(): RailHealth[] {
+    return [...this.#lanes.values()].map((lane) => lane.health());
+  }
+
+  /** Transactions that are followed. */
+  get size(): number {
+    let size = 0;
+    for (const { size: ofOne } of this.#partitions.values()) size += ofOne;
+    return size;
+  }
+
+  #tick(): void {
+    for (const lane of this.#lanes.values()) lane.pump();
+    for (const poller of this.#partitions.values()) poller.tick();
+    for (const poller of this.#leaving) poller.tick();
+    const listeners = this.#onTick;
+    this.#onTick = [];
+    for (const listener of listeners) listener();
+  }
+
+  async #until(isSo: () => boolean): Promise<void> {
+    const { clock } = this.#options;
+    const deadline = clock.now() + LIMITS.pollerStopMs;
+    while (!isSo() && clock.now() < deadline) {
+      await new Promise<void>((resolve) => this.#onTick.push(resolve));
+    }
+  }
+}

@@ -1,0 +1,289 @@
+// One partition of the pollers: which transactions of accounts partition n wait for a provider, and what is heard of
+// them. Soft state: all of it is in the accounts' log, and a new one starts from what still waits for a provider.
+//
+//   feed: created ─▶ submit ─▶ accepted: tell the account, enquire ─▶ final: tell the account ─▶ feed: final, forget it
+//
+// Invariants:
+//   - A transaction is submitted after it is durable: the feed says so, or a scan of the account.
+//   - What was in flight when the partition started may have been sent before: it is enquired about first.
+//   - What the feed says is final is followed no more. A callback after that is looked into; the account decides.
+//   - No timer objects, and nothing here waits: what is to happen later is in the pursuit's heap.
+
+import { setImmediate } from 'node:timers/promises';
+import type { OnReply, Reply } from '../../src/bus/bus.ts';
+import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
+import type { PendingTransaction } from '../../src/domain/account-command.ts';
+import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import type { PollerMessage } from '../../src/domain/poller-message.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { AccountReader } from './account-reader.ts';
+import { pendingOf } from './created.ts';
+import { Pursuit, type Keeper, type PursuitOptions } from './pursuit.ts';
+import type { Port, RailLane } from './rail-lane.ts';
+import { Watched } from './watched.ts';
+
+export interface PartitionOptions extends PursuitOptions {
+  readonly feed: Feed;
+  /** By rail id, the `provider` of a transaction. */
+  readonly lanes: ReadonlyMap<string, RailLane>;
+}
+
+const DONE: Reply = { type: 'done', body: '{}', replayed: false };
+const UNAVAILABLE: Reply = { type: 'unavailable' };
+/** Below this share of what it may follow, a partition looks for what it let go. */
+const ROOM_AGAIN = 0.75;
+
+export class PollerPartition implements Keeper {
+  readonly #options: PartitionOptions;
+  readonly #reader: AccountReader;
+  readonly #pursuit: Pursuit;
+  readonly #ports = new Map<string, Port>();
+  readonly #watched = new Map<string, Watched>();
+  /** Ids whose callbacks are being looked into. */
+  readonly #lookingInto = new Set<string>();
+  #subscription: Subscription | null = null;
+  #scanning: Promise<void> | null = null;
+  /** What became final since the scan asked for a page: the page may still have it. */
+  #finishedSinceAsked: Set<string> | null = null;
+  /** It let go of transactions that are still in flight. */
+  #overflowed = false;
+  #stopping = false;
+
+  constructor(options: PartitionOptions) {
+    this.#options = options;
+    this.#reader = new AccountReader(options);
+    this.#pursuit = new Pursuit(options, this);
+    for (const [provider, lane] of options.lanes) {
+      this.#ports.set(provider, { lane, caller: this.#pursuit, calling: 0 });
+    }
+  }
+
+  /** Transactions it follows. */
+  get size(): number {
+    return this.#watched.size;
+  }
+
+  /** Nothing is with a rail or on its way to an account. */
+  get isIdle(): boolean {
+    if (!this.#pursuit.isIdle) return false;
+    for (const { calling } of this.#ports.values()) if (calling > 0) return false;
+    return true;
+  }
+
+  /** Resolves when everything in flight is known; new transactions are served long before. */
+  start(): Promise<void> {
+    this.#scanning ??= this.#scan().finally(() => {
+      this.#scanning = null;
+      this.#finishedSinceAsked = null;
+    });
+    return this.#scanning;
+  }
+
+  send(message: PollerMessage, onReply: OnReply): void {
+    if (this.#stopping) return onReply(UNAVAILABLE);
+    // Too late to matter: polling has been there, or will be.
+    if (message.deadline < this.#options.now()) return onReply(DONE);
+    const { accountId, transactionId } = message;
+    const watched = this.#watched.get(transactionId);
+    if (watched === undefined) {
+      return onReply(this.lookInto(accountId, transactionId) ? DONE : UNAVAILABLE);
+    }
+    if (watched.accountId === accountId) this.#pursuit.hint(watched);
+    onReply(DONE);
+  }
+
+  /** Looks at what is due. */
+  tick(): void {
+    const now = this.#options.now();
+    this.#reader.tick(now);
+    this.#pursuit.tick(now);
+    const hasRoom = this.#watched.size < ROOM_AGAIN * LIMITS.pollerPendingMax;
+    if (this.#overflowed && hasRoom && !this.#stopping && this.#scanning === null) {
+      this.#overflowed = false;
+      void this.start();
+    }
+  }
+
+  /** Takes nothing new and calls no rail; what is with rails or accounts already goes on until `isIdle`. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    this.#pursuit.stop();
+    this.#reader.stop();
+    for (const watched of this.#watched.values()) if (watched.state === 'queued') this.#pursuit.end(watched);
+    await this.#subscription?.close();
+  }
+
+  // --- What is in flight ---------------------------------------------------------------------------------------------
+
+  async #scan(): Promise<void> {
+    for (let afterId: string | null = null; ;) {
+      this.#finishedSinceAsked = new Set();
+      const page = await this.#reader.page(afterId);
+      if (page === null || this.#stopping) return;
+      this.#subscription ??= this.#options.feed.subscribe<AccountRecord>(
+        'accounts',
+        this.#options.partition,
+        page.sequence,
+        (batch) => this.#committed(batch),
+      );
+      for (const transaction of page.data) this.#recover(transaction);
+      afterId = page.data.length < LIMITS.pollerScanPageMax ? null : (page.data.at(-1)?.id ?? null);
+      if (afterId === null || this.#overflowed) return;
+      // A long scan shares the process.
+      await setImmediate();
+    }
+  }
+
+  #committed(batch: FeedBatch<AccountRecord>): void {
+    if (this.#stopping) return;
+    for (const record of batch.records) {
+      for (const event of record.events) this.#happened(event, record);
+    }
+  }
+
+  #happened(event: AccountEvent, record: AccountRecord): void {
+    switch (event.type) {
+      case 'ChargeCreated':
+      case 'DepositCreated':
+      case 'PayoutCreated':
+        return this.#submit(pendingOf(event, record));
+      case 'WithdrawalCreated':
+        if (!event.approvalRequired) this.#submit(pendingOf(event, record));
+        return;
+      case 'WithdrawalApproved':
+        void this.#approved(record.accountId, event.id);
+        return;
+      case 'TransactionSucceeded':
+      case 'TransactionFailed':
+      case 'ChargeReversed':
+        return this.#finished(event.id);
+      case 'WithdrawalRejected':
+      case 'SubmissionAccepted':
+      case 'AnswerFixed':
+      case 'ChargeReleased':
+      case 'ReconciliationRaised':
+      case 'ReconciliationResolved':
+      case 'AccountOpened':
+      case 'AccountSettingsChanged':
+      case 'UserAdded':
+      case 'AppConnected':
+      case 'AppWebhookChanged':
+      case 'AppRemoved':
+      case 'WalletAdded':
+      case 'WalletApproved':
+      case 'WalletActivated':
+      case 'WalletRevoked':
+        return;
+    }
+  }
+
+  /** Not sent yet by anybody: nobody else serves this partition. */
+  #submit(transaction: PendingTransaction): void {
+    const watched = this.#follow(transaction);
+    if (watched !== null) this.#pursuit.call(watched);
+  }
+
+  async #approved(accountId: string, transactionId: string): Promise<void> {
+    const found = await this.#reader.get(accountId, transactionId, false);
+    if (this.#stopping) return;
+    if (found.type === 'found') this.#submit(found.transaction);
+    // A scan will find it.
+    if (found.type === 'unanswered') this.#overflowed = true;
+  }
+
+  /** Whoever served the partition before may have sent it. */
+  #recover(transaction: PendingTransaction): void {
+    if (this.#finishedSinceAsked?.has(transaction.id)) return;
+    const watched = this.#follow(transaction);
+    if (watched !== null) this.#pursuit.resume(watched);
+  }
+
+  /** Null: it is followed already, or cannot be. */
+  #follow(transaction: PendingTransaction): Watched | null {
+    const { id, provider } = transaction;
+    if (this.#watched.has(id)) return null;
+    const port = this.#ports.get(provider);
+    if (port === undefined) {
+      this.#options.onNotice({ what: 'no_rail', provider, transactionId: id, detail: null });
+      return null;
+    }
+    const watched = new Watched(transaction, port);
+    this.#watched.set(id, watched);
+    return watched;
+  }
+
+  #finished(transactionId: string): void {
+    this.#finishedSinceAsked?.add(transactionId);
+    const watched = this.#watched.get(transactionId);
+    if (watched === undefined) return;
+    // A callback that came while the account was being told may say more than it was told.
+    const more = watched.hinted && watched.state === 'telling';
+    this.forget(watched);
+    if (more) this.lookInto(watched.accountId, transactionId);
+  }
+
+  // --- Callbacks about what it does not follow -----------------------------------------------------------------------
+
+  /** False: too many of them. */
+  lookInto(accountId: string, transactionId: string): boolean {
+    if (this.#lookingInto.has(transactionId)) return true;
+    if (this.#stopping || this.#lookingInto.size >= LIMITS.pollerLateMax) return false;
+    this.#lookingInto.add(transactionId);
+    void this.#findOut(accountId, transactionId).finally(() => this.#lookingInto.delete(transactionId));
+    return true;
+  }
+
+  /** In flight after all, final, or never ours. */
+  async #findOut(accountId: string, transactionId: string): Promise<void> {
+    const pending = await this.#reader.get(accountId, transactionId, false);
+    const found =
+      pending.type === 'absent' ? await this.#reader.get(accountId, transactionId, true) : pending;
+    if (this.#stopping) return;
+    if (found.type === 'unanswered') return this.#hintNotice('hint_lost', transactionId, null);
+    if (found.type === 'absent') return this.#raiseUnknown(accountId, transactionId);
+
+    if (pending.type === 'found') this.#recover(found.transaction);
+    else this.#follow(found.transaction)?.beLate();
+    const watched = this.#watched.get(transactionId);
+    if (watched !== undefined) this.#pursuit.hint(watched);
+  }
+
+  #raiseUnknown(accountId: string, transactionId: string): void {
+    this.#hintNotice('unknown_reference', transactionId, null);
+    const { bus, now, partition } = this.#options;
+    const detail = 'A callback came for a transaction that the account does not have.';
+    const deadline = now() + LIMITS.pollerCommandDeadlineMs;
+    bus.send(
+      'accounts',
+      partition,
+      { type: 'RaiseReconciliation', accountId, deadline, kind: 'UNKNOWN_REFERENCE', transactionId, detail },
+      (reply) => {
+        if (reply.type !== 'done') this.#hintNotice('hint_lost', transactionId, detail);
+      },
+    );
+  }
+
+  #hintNotice(what: 'hint_lost' | 'unknown_reference', transactionId: string, detail: string | null): void {
+    this.#options.onNotice({ what, provider: null, transactionId, detail });
+  }
+
+  // --- For the pursuit -----------------------------------------------------------------------------------------------
+
+  isFull(): boolean {
+    return this.#watched.size > LIMITS.pollerPendingMax;
+  }
+
+  forget(watched: Watched): void {
+    this.#pursuit.end(watched);
+    if (this.#watched.get(watched.id) === watched) this.#watched.delete(watched.id);
+  }
+
+  letGo(watched: Watched): void {
+    if (!this.#overflowed) {
+      const { provider, id } = watched;
+      this.#options.onNotice({ what: 'follows_too_many', provider, transactionId: id, detail: null });
+    }
+    this.#overflowed = true;
+    this.forget(watched);
+  }
+}

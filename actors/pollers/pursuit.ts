@@ -1,0 +1,489 @@
+// How one followed transaction is brought to its end: what to do when it is due, what the rail's answer means for it, and
+// telling its account until that has taken it. Which transactions there are is the partition's (poller-partition.ts).
+//
+// Invariants:
+//   - A transaction that may have been sent is enquired about before it is sent again, and always under one reference.
+//   - Only a final answer of the provider ends a payout or withdrawal. Charges and deposits also expire, after a last
+//     enquiry; as provider_unavailable when the provider never had them.
+//   - A callback causes an enquiry, never more: at most one each `hintGapMs` for a transaction.
+//   - Every answer leaves the transaction in the heap, with its rail, with its account, or gone: nothing is lost sight of.
+
+import type { Bus, Reply } from '../../src/bus/bus.ts';
+import type { ExpireTransaction, RecordOutcome } from '../../src/domain/account-command.ts';
+import type { Source } from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
+import type { Caller } from './rail-lane.ts';
+import { enquiryGapMs, jittered, retryGapMs, type Random, type Timings } from './schedule.ts';
+import { WatchHeap, type Watched } from './watched.ts';
+
+/** Something an operator should know; for the log and for counting. */
+export interface Notice {
+  readonly what:
+    | 'our_fault'
+    | 'no_rail'
+    | 'not_taken'
+    | 'provider_forgot'
+    | 'unknown_reference'
+    | 'hint_lost'
+    | 'follows_too_many';
+  readonly provider: string | null;
+  readonly transactionId: string | null;
+  readonly detail: string | null;
+}
+
+/** The partition, as a pursuit sees it. */
+export interface Keeper {
+  /** It follows more than it may. */
+  isFull(): boolean;
+  /** Follows it no more. */
+  forget(watched: Watched): void;
+  /** Follows it no more although it is in flight; to be found again by a scan. */
+  letGo(watched: Watched): void;
+  /** A callback, or as good as one, about a transaction it does not follow. */
+  lookInto(accountId: string, transactionId: string): boolean;
+}
+
+export interface PursuitOptions {
+  readonly partition: number;
+  readonly bus: Bus;
+  readonly now: () => number;
+  readonly random: Random;
+  readonly timings: Timings;
+  readonly onNotice: (notice: Notice) => void;
+}
+
+export class Pursuit implements Caller {
+  readonly #options: PursuitOptions;
+  readonly #keeper: Keeper;
+  readonly #heap = new WatchHeap();
+  #stopping = false;
+  /** Commands with accounts. */
+  #telling = 0;
+  /** Verdicts that no account has taken yet. */
+  #verdicts = 0;
+
+  constructor(options: PursuitOptions, keeper: Keeper) {
+    this.#options = options;
+    this.#keeper = keeper;
+  }
+
+  /** Nothing is on its way to an account. */
+  get isIdle(): boolean {
+    return this.#telling === 0 && this.#verdicts === 0;
+  }
+
+  /** Calls nobody any more; only what rails still answer is told to accounts. */
+  stop(): void {
+    this.#stopping = true;
+  }
+
+  tick(now: number): void {
+    for (let taken = 0; taken < LIMITS.pollerDuePerTickMax; taken++) {
+      const watched = this.#heap.takeDue(now);
+      if (watched === undefined) break;
+      this.#due(watched, now);
+    }
+  }
+
+  /** It has ended, or is somebody else's. */
+  end(watched: Watched): void {
+    this.#settleVerdict(watched);
+    watched.state = 'gone';
+    this.#heap.remove(watched);
+  }
+
+  /** A callback came for it. */
+  hint(watched: Watched): void {
+    watched.hinted = true;
+    if (watched.state !== 'waiting' || watched.verdict !== null) return;
+    // The provider speaks of it, so it has it, whatever the submits were answered.
+    watched.next = 'enquire';
+    watched.maybeSent = true;
+    const now = this.#options.now();
+    const at = Math.max(now, watched.enquiredAt + this.#options.timings.hintGapMs);
+    if (at > now) this.#heap.setBy(watched, at);
+    else this.#due(watched, now);
+  }
+
+  /** It was in flight before this process knew of it: enquire first. */
+  resume(watched: Watched): void {
+    const { now, random, timings } = this.#options;
+    watched.next = 'enquire';
+    watched.maybeSent = true;
+    if (watched.submitted) {
+      this.#wait(watched, now() + Math.floor(timings.recoverySpreadMs * random()));
+    } else {
+      watched.graceUntil = now() + watched.port.lane.rail.notFoundGraceMs;
+      this.call(watched);
+    }
+  }
+
+  // --- What is due ---------------------------------------------------------------------------------------------------
+
+  #due(watched: Watched, now: number): void {
+    if (watched.verdict !== null) {
+      if (watched.state === 'waiting') this.#tell(watched);
+      return;
+    }
+    if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
+    if (watched.late) return this.#dueLate(watched);
+    if (watched.told) return this.#askAccount(watched);
+    if (watched.acceptanceUntold) {
+      this.#rest(watched);
+      return this.#tellAcceptance(watched, null);
+    }
+    if (watched.expiresAt !== null && now >= watched.expiresAt) return this.#dueLast(watched, now);
+    if (watched.state === 'waiting') this.call(watched);
+  }
+
+  #dueLate(watched: Watched): void {
+    if (watched.told && !watched.hinted) return this.#keeper.forget(watched);
+    watched.told = false;
+    if (watched.state === 'waiting') this.call(watched);
+  }
+
+  /** It has expired: one last enquiry, if the provider may have it and answers in time. */
+  #dueLast(watched: Watched, now: number): void {
+    const { timings } = this.#options;
+    if (watched.lastUntil === 0) watched.lastUntil = now + timings.lastEnquiriesMs;
+    const certainlyNot = !watched.maybeSent && !watched.submitted;
+    if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#expire(watched);
+    if (watched.state === 'queued' && watched.next === 'enquire') {
+      return this.#heap.set(watched, watched.lastUntil);
+    }
+    watched.next = 'enquire';
+    this.call(watched);
+  }
+
+  /** Over to the rail, for `watched.next`. */
+  call(watched: Watched): void {
+    if (this.#stopping) return;
+    if (watched.next === 'enquire') {
+      watched.byHint = watched.hinted;
+      watched.hinted = false;
+    }
+    const { now, random, timings } = this.#options;
+    if (!watched.port.lane.call(watched)) {
+      this.#wait(watched, now() + retryGapMs(timings, 3, random));
+    } else if (watched.state === 'queued' && watched.expiresAt !== null) {
+      this.#heap.set(watched, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
+    }
+  }
+
+  #wait(watched: Watched, dueAt: number): void {
+    watched.state = 'waiting';
+    const { expiresAt, lastUntil } = watched;
+    const capped =
+      expiresAt !== null && lastUntil === 0 && !watched.late ? Math.min(dueAt, expiresAt) : dueAt;
+    this.#heap.set(watched, capped);
+  }
+
+  /** Until the next enquiry or submit. Beyond its bound a partition lets go of what rests; a scan finds it again. */
+  #rest(watched: Watched): void {
+    if (watched.lastUntil === 0 && this.#keeper.isFull()) return this.#keeper.letGo(watched);
+    const { now, random, timings } = this.#options;
+    if (watched.next === 'submit') {
+      return this.#wait(watched, now() + retryGapMs(timings, watched.submits, random));
+    }
+    const { enquiries } = watched;
+    const gapMs =
+      enquiries === 0
+        ? jittered(timings.firstEnquiryMs, random)
+        : enquiryGapMs(timings, enquiries - 1, random);
+    this.#wait(watched, now() + gapMs);
+  }
+
+  // --- What the rail answered ----------------------------------------------------------------------------------------
+
+  submitted(watched: Watched, result: SubmitResult): void {
+    if (watched.state === 'gone') return this.#answeredTooLate(watched, result);
+    watched.submits++;
+    watched.graceUntil = this.#options.now() + watched.port.lane.rail.notFoundGraceMs;
+    switch (result.type) {
+      case 'accepted':
+        return this.#accepted(watched, result.providerStatus);
+      case 'not_accepted':
+        if (watched.hinted) return this.#enquireAfter(watched, 0);
+        return this.#rest(watched);
+      case 'unknown': {
+        const { random, timings } = this.#options;
+        return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random));
+      }
+      case 'succeeded':
+      case 'failed':
+      case 'reversed':
+        watched.maybeSent = true;
+        return this.#conclude(watched, result, 'API');
+    }
+  }
+
+  #accepted(watched: Watched, providerStatus: string | null): void {
+    watched.maybeSent = true;
+    watched.next = 'enquire';
+    const news = !watched.submitted;
+    watched.submitted = true;
+    if (watched.hinted) {
+      if (news) this.#tellAcceptance(watched, providerStatus);
+      return this.call(watched);
+    }
+    this.#rest(watched);
+    if (news) this.#tellAcceptance(watched, providerStatus);
+  }
+
+  /** Nobody knows whether the provider has it. At once, when a callback came in the meantime. */
+  #enquireAfter(watched: Watched, delayMs: number): void {
+    watched.maybeSent = true;
+    watched.next = 'enquire';
+    if (watched.hinted) this.call(watched);
+    else this.#wait(watched, this.#options.now() + delayMs);
+  }
+
+  enquired(watched: Watched, result: EnquiryResult): void {
+    if (watched.state === 'gone') return this.#answeredTooLate(watched, result);
+    const now = this.#options.now();
+    watched.enquiries++;
+    watched.enquiredAt = now;
+    switch (result.type) {
+      case 'pending':
+        return this.#stillPending(watched, result.providerStatus);
+      case 'not_found':
+        return this.#notFound(watched, now);
+      case 'unknown':
+        return this.#unanswered(watched);
+      case 'succeeded':
+      case 'failed':
+      case 'reversed':
+        return this.#conclude(
+          watched,
+          result,
+          watched.byHint || watched.hinted ? 'PROVIDER_CALLBACK' : 'PROVIDER_POLL',
+        );
+    }
+  }
+
+  #stillPending(watched: Watched, providerStatus: string | null): void {
+    if (watched.late) return this.#restLate(watched);
+    const news = !watched.submitted;
+    watched.submitted = true;
+    if (watched.lastUntil !== 0) return this.#expire(watched);
+    this.#restUnlessHinted(watched);
+    if (news) this.#tellAcceptance(watched, providerStatus);
+  }
+
+  #notFound(watched: Watched, now: number): void {
+    if (watched.late) return this.#restLate(watched);
+    const { rail } = watched.port.lane;
+    if (watched.submitted && rail.forgetful !== true) {
+      // It said that it had it. To send it again could pay twice: a person looks, and we go on asking.
+      if (now >= watched.graceUntil && !watched.alarmed) this.#notice('provider_forgot', watched, null);
+      watched.alarmed = now >= watched.graceUntil;
+      return this.#unanswered(watched);
+    }
+    if (now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
+    if (watched.lastUntil !== 0) return this.#expire(watched);
+    watched.next = 'submit';
+    this.call(watched);
+  }
+
+  #unanswered(watched: Watched): void {
+    if (watched.late) return this.#restLate(watched);
+    const { lastEnquiries } = this.#options.timings;
+    if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries) return this.#expire(watched);
+    this.#restUnlessHinted(watched);
+  }
+
+  #restUnlessHinted(watched: Watched): void {
+    this.#rest(watched);
+    const { hintGapMs } = this.#options.timings;
+    if (watched.hinted) this.#heap.setBy(watched, watched.enquiredAt + hintGapMs);
+  }
+
+  #restLate(watched: Watched): void {
+    if (watched.enquiries >= this.#options.timings.lateEnquiries) this.#keeper.forget(watched);
+    else this.#restUnlessHinted(watched);
+  }
+
+  /** Its account made it final while the rail was busy with it. */
+  #answeredTooLate(watched: Watched, result: SubmitResult | EnquiryResult): void {
+    if (result.type === 'succeeded' || result.type === 'reversed') {
+      this.#keeper.lookInto(watched.accountId, watched.id);
+    }
+  }
+
+  // --- What the account is told --------------------------------------------------------------------------------------
+
+  #tellAcceptance(watched: Watched, providerStatus: string | null): void {
+    const { bus, now, random, timings } = this.#options;
+    watched.acceptanceUntold = false;
+    this.#telling++;
+    const deadline = now() + LIMITS.pollerCommandDeadlineMs;
+    const { accountId, id } = watched;
+    bus.send(
+      'accounts',
+      this.#options.partition,
+      { type: 'RecordSubmission', accountId, deadline, transactionId: id, providerStatus },
+      (reply) => {
+        this.#telling--;
+        if (reply.type === 'done' || watched.state === 'gone') return;
+        if (reply.type === 'rejected') return this.#notice('not_taken', watched, reply.rejection.code);
+        // After so many, the next enquiry brings it up again.
+        watched.submitted = false;
+        if (++watched.tells > LIMITS.pollerSendsMax || watched.state !== 'waiting') return;
+        watched.submitted = true;
+        watched.acceptanceUntold = true;
+        this.#heap.setBy(watched, now() + retryGapMs(timings, watched.tells, random));
+      },
+    );
+  }
+
+  #conclude(watched: Watched, terminal: Terminal, source: Source): void {
+    if (terminal.ourFault) this.#notice('our_fault', watched, terminal.providerStatus);
+    const deadline = this.#options.now() + LIMITS.pollerCommandDeadlineMs;
+    this.#pass(watched, outcomeCommand(watched, terminal, source, deadline));
+  }
+
+  #expire(watched: Watched): void {
+    const { accountId, id } = watched;
+    const deadline = this.#options.now() + LIMITS.pollerCommandDeadlineMs;
+    if (watched.submitted) {
+      this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
+    } else {
+      this.#pass(watched, outcomeCommand(watched, NEVER_HAD_IT, 'SYSTEM', deadline));
+    }
+  }
+
+  #pass(watched: Watched, verdict: RecordOutcome | ExpireTransaction): void {
+    watched.verdict = verdict;
+    this.#verdicts++;
+    watched.tells = 0;
+    this.#tell(watched);
+  }
+
+  #tell(watched: Watched): void {
+    const { bus, now } = this.#options;
+    const { verdict } = watched;
+    if (verdict === null) return;
+    watched.state = 'telling';
+    this.#heap.remove(watched);
+    this.#telling++;
+    const command =
+      watched.tells === 0 ? verdict : { ...verdict, deadline: now() + LIMITS.pollerCommandDeadlineMs };
+    watched.tells++;
+    bus.send('accounts', this.#options.partition, command, (reply) => this.#told(watched, reply));
+  }
+
+  #told(watched: Watched, reply: Reply): void {
+    this.#telling--;
+    if (watched.state === 'gone') return;
+    const { now, random, timings } = this.#options;
+    switch (reply.type) {
+      case 'done':
+        this.#settleVerdict(watched);
+        watched.told = true;
+        watched.state = 'waiting';
+        // The feed usually ends it before that.
+        return this.#heap.set(watched, now() + this.#afterToldMs(watched));
+      case 'rejected':
+        this.#notice('not_taken', watched, reply.rejection.code);
+        return this.#keeper.forget(watched);
+      case 'unavailable':
+      case 'unknown':
+        watched.state = 'waiting';
+        if (watched.tells < LIMITS.pollerSendsMax) {
+          return this.#heap.set(watched, now() + retryGapMs(timings, watched.tells, random));
+        }
+        // The provider remembers what it said.
+        this.#settleVerdict(watched);
+        watched.next = 'enquire';
+        watched.hinted = false;
+        return this.#rest(watched);
+    }
+  }
+
+  #afterToldMs(watched: Watched): number {
+    const { random, timings } = this.#options;
+    return watched.late && watched.hinted
+      ? timings.hintGapMs
+      : enquiryGapMs(timings, watched.enquiries, random);
+  }
+
+  #settleVerdict(watched: Watched): void {
+    if (watched.verdict !== null) this.#verdicts--;
+    watched.verdict = null;
+  }
+
+  /** It was told, and yet the feed did not end it: did the account not agree, or is it long final? */
+  #askAccount(watched: Watched): void {
+    const { bus, now, random, timings } = this.#options;
+    const { accountId, id } = watched;
+    watched.state = 'telling';
+    this.#telling++;
+    const deadline = now() + LIMITS.pollerCommandDeadlineMs;
+    bus.send(
+      'accounts',
+      this.#options.partition,
+      { type: 'GetPending', accountId, deadline, transactionId: id },
+      (reply) => {
+        this.#telling--;
+        if (watched.state === 'gone') return;
+        watched.state = 'waiting';
+        if (reply.type === 'rejected') {
+          this.#keeper.forget(watched);
+          if (watched.hinted) this.#keeper.lookInto(accountId, id);
+          return;
+        }
+        if (reply.type !== 'done') {
+          return this.#heap.set(watched, now() + retryGapMs(timings, 3, random));
+        }
+        watched.told = false;
+        watched.disputed = true;
+        watched.next = 'enquire';
+        this.#rest(watched);
+      },
+    );
+  }
+
+  #notice(
+    what: Notice['what'],
+    { provider, id }: { readonly provider: string; readonly id: string },
+    detail: string | null,
+  ): void {
+    this.#options.onNotice({ what, provider, transactionId: id, detail });
+  }
+}
+
+const NEVER_HAD_IT: Terminal = {
+  type: 'failed',
+  failureCode: 'provider_unavailable',
+  failureMessage: 'The network could not be reached in time.',
+  providerStatus: null,
+  providerTransactionId: null,
+  amount: null,
+  currency: null,
+  ourFault: false,
+};
+
+const OUTCOMES = { succeeded: 'SUCCESSFUL', failed: 'FAILED', reversed: 'REVERSED' } as const;
+
+function outcomeCommand(
+  { accountId, id }: Watched,
+  terminal: Terminal,
+  source: Source,
+  deadline: number,
+): RecordOutcome {
+  return {
+    type: 'RecordOutcome',
+    accountId,
+    deadline,
+    transactionId: id,
+    outcome: OUTCOMES[terminal.type],
+    source,
+    failureCode: terminal.failureCode,
+    failureMessage: terminal.failureMessage,
+    providerStatus: terminal.providerStatus,
+    providerTransactionId: terminal.providerTransactionId,
+    amount: terminal.amount,
+    currency: terminal.currency,
+  };
+}

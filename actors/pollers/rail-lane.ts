@@ -1,0 +1,254 @@
+// The way to one rail, shared by all partitions of the process: bounded concurrency, two bounded queues, a breaker, and
+// what is known of the rail's health. A rail that is slow or dead fills its own lane and nobody else's.
+//
+// Submits go first, but each few of them let an enquiry pass, so that neither starves. A rail that answers without a
+// promise is told on in the same turn.
+
+import type { EnquiryResult, Rail, SubmitResult } from '../../src/rails/rail.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { Breaker } from './breaker.ts';
+import type { Random } from './schedule.ts';
+import type { Watched } from './watched.ts';
+
+/** Who called, to be told the answer. */
+export interface Caller {
+  submitted(watched: Watched, result: SubmitResult): void;
+  enquired(watched: Watched, result: EnquiryResult): void;
+}
+
+/** A partition's end of a lane. */
+export interface Port {
+  readonly lane: RailLane;
+  readonly caller: Caller;
+  /** Calls in the air. */
+  calling: number;
+}
+
+export type Health = 'OPERATIONAL' | 'DEGRADED' | 'DOWN';
+
+export interface RailHealth {
+  readonly id: string;
+  readonly health: Health;
+  readonly breaker: 'closed' | 'open' | 'half_open';
+  readonly calling: number;
+  readonly submitsWaiting: number;
+  readonly enquiriesWaiting: number;
+  readonly submits: number;
+  readonly enquiries: number;
+  /** Calls without a usable answer. */
+  readonly failures: number;
+  /** Refusals that are our configuration's or our float's fault. */
+  readonly ourFaults: number;
+  readonly lastFailure: string | null;
+  /** Milliseconds since 1970. */
+  readonly lastFailureAt: number | null;
+}
+
+export interface LaneOptions {
+  readonly rail: Rail;
+  readonly now: () => number;
+  readonly random: Random;
+  /** A rail threw: a bug of ours. The call counts as `unknown`. */
+  readonly onFault: (error: unknown) => void;
+}
+
+/** An enquiry may pass after so many submits in a row. */
+const SUBMITS_IN_A_ROW = 4;
+
+export class RailLane {
+  readonly rail: Rail;
+  readonly #now: () => number;
+  readonly #onFault: (error: unknown) => void;
+  readonly #breaker: Breaker;
+  readonly #submits = new Queue();
+  readonly #enquiries = new Queue();
+  #calling = 0;
+  #submitsInARow = 0;
+  #pumping = false;
+  #stopped = false;
+  #submitCount = 0;
+  #enquiryCount = 0;
+  #failureCount = 0;
+  #ourFaultCount = 0;
+  #lastFailure: string | null = null;
+  #lastFailureAt: number | null = null;
+
+  constructor({ rail, now, random, onFault }: LaneOptions) {
+    this.rail = rail;
+    this.#now = now;
+    this.#onFault = onFault;
+    this.#breaker = new Breaker(random);
+  }
+
+  get calling(): number {
+    return this.#calling;
+  }
+
+  /** Queues it for `watched.next`; false when that queue is full. The answer may come before this returns. */
+  call(watched: Watched): boolean {
+    const queue = watched.next === 'submit' ? this.#submits : this.#enquiries;
+    if (queue.size >= LIMITS.railQueueMax) return false;
+    watched.state = 'queued';
+    if (!this.#pumping && !this.#stopped && !this.#hasWaiting() && this.#mayStart()) {
+      this.#start(watched);
+      return true;
+    }
+    queue.push(watched);
+    this.pump();
+    return true;
+  }
+
+  /** Starts what may start: after an answer, and on each tick for the breaker's sake. */
+  pump(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    while (!this.#stopped && this.#hasWaiting() && this.#mayStart()) {
+      const watched = this.#take();
+      if (watched !== undefined) this.#start(watched);
+    }
+    this.#pumping = false;
+  }
+
+  /** Starts no more calls. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  health(): RailHealth {
+    const now = this.#now();
+    return {
+      id: this.rail.id,
+      health: this.#healthAt(now),
+      breaker: this.#breaker.state,
+      calling: this.#calling,
+      submitsWaiting: this.#submits.size,
+      enquiriesWaiting: this.#enquiries.size,
+      submits: this.#submitCount,
+      enquiries: this.#enquiryCount,
+      failures: this.#failureCount,
+      ourFaults: this.#ourFaultCount,
+      lastFailure: this.#lastFailure,
+      lastFailureAt: this.#lastFailureAt,
+    };
+  }
+
+  #healthAt(now: number): Health {
+    if (this.#breaker.state === 'open' && now < this.#breaker.reopensAt) return 'DOWN';
+    const backedUp = this.#submits.size > this.rail.maxConcurrency;
+    return this.#breaker.isDegraded(now) || backedUp ? 'DEGRADED' : 'OPERATIONAL';
+  }
+
+  #mayStart(): boolean {
+    return this.#calling < this.rail.maxConcurrency && this.#breaker.allows(this.#now());
+  }
+
+  #hasWaiting(): boolean {
+    return this.#submits.size > 0 || this.#enquiries.size > 0;
+  }
+
+  /** Undefined: what was first in the queue has left in the meantime. */
+  #take(): Watched | undefined {
+    const enquiry =
+      this.#submits.size === 0 || (this.#submitsInARow >= SUBMITS_IN_A_ROW && this.#enquiries.size > 0);
+    this.#submitsInARow = enquiry ? 0 : this.#submitsInARow + 1;
+    const watched = enquiry ? this.#enquiries.shift() : this.#submits.shift();
+    const step = enquiry ? 'enquire' : 'submit';
+    return watched?.state === 'queued' && watched.next === step ? watched : undefined;
+  }
+
+  #start(watched: Watched): void {
+    watched.state = 'calling';
+    this.#breaker.started();
+    this.#calling++;
+    watched.port.calling++;
+    if (watched.next === 'submit') this.#submit(watched);
+    else this.#enquire(watched);
+  }
+
+  #submit(watched: Watched): void {
+    this.#submitCount++;
+    let result: SubmitResult | Promise<SubmitResult>;
+    try {
+      result = this.rail.submit(watched);
+    } catch (error) {
+      result = this.#faulty(error);
+    }
+    if (!(result instanceof Promise)) return this.#submitted(watched, result);
+    void result
+      .catch((error: unknown) => this.#faulty(error))
+      .then((answer) => {
+        this.#submitted(watched, answer);
+        this.pump();
+      });
+  }
+
+  #enquire(watched: Watched): void {
+    this.#enquiryCount++;
+    let result: EnquiryResult | Promise<EnquiryResult>;
+    try {
+      result = this.rail.enquire(watched);
+    } catch (error) {
+      result = this.#faulty(error);
+    }
+    if (!(result instanceof Promise)) return this.#enquired(watched, result);
+    void result
+      .catch((error: unknown) => this.#faulty(error))
+      .then((answer) => {
+        this.#enquired(watched, answer);
+        this.pump();
+      });
+  }
+
+  #submitted(watched: Watched, result: SubmitResult): void {
+    this.#answered(watched, result);
+    watched.port.caller.submitted(watched, result);
+  }
+
+  #enquired(watched: Watched, result: EnquiryResult): void {
+    this.#answered(watched, result);
+    watched.port.caller.enquired(watched, result);
+  }
+
+  #answered(watched: Watched, result: SubmitResult | EnquiryResult): void {
+    this.#calling--;
+    watched.port.calling--;
+    if (result.type === 'not_accepted' || result.type === 'unknown') {
+      this.#failureCount++;
+      this.#lastFailure = result.reason;
+      this.#lastFailureAt = this.#now();
+      this.#breaker.failed(this.#lastFailureAt);
+      return;
+    }
+    if (result.type === 'failed' && result.ourFault) this.#ourFaultCount++;
+    this.#breaker.succeeded(this.#now());
+  }
+
+  #faulty(error: unknown): { readonly type: 'unknown'; readonly reason: string } {
+    this.#onFault(error);
+    return { type: 'unknown', reason: `the adapter failed: ${String(error)}` };
+  }
+}
+
+/** First in, first out; once half of it is empty, that half is given back. */
+class Queue {
+  #items: Watched[] = [];
+  #head = 0;
+
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(watched: Watched): void {
+    this.#items.push(watched);
+  }
+
+  shift(): Watched | undefined {
+    const watched = this.#items[this.#head];
+    this.#head++;
+    if (this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return watched;
+  }
+}

@@ -1,0 +1,62 @@
+// When a poller asks, submits again, and gives up waiting: delays as pure functions of how often it has been tried.
+// Randomness comes in as `random` (0 to 1), so that tests can seed it.
+
+export type Random = () => number;
+
+export interface Timings {
+  /** From acceptance to the first enquiry, where no callback comes before. */
+  readonly firstEnquiryMs: number;
+  /** From a submit whose answer was lost to the first enquiry. */
+  readonly enquiryAfterLossMs: number;
+  /** Between enquiries: doubles from the first to the last of these. */
+  readonly enquiryGapMs: number;
+  readonly enquiryGapSlowestMs: number;
+  /** Between enquiries that callbacks cause: a storm of them costs one enquiry each this long. */
+  readonly hintGapMs: number;
+  /** Between submits that were not accepted, and between commands that were not answered: doubles likewise. */
+  readonly retryMs: number;
+  readonly retrySlowestMs: number;
+  /** At recovery, enquiries are spread over this. */
+  readonly recoverySpreadMs: number;
+  /** Unusable answers to the last enquiry before a transaction is let expire, and the longest that may take. */
+  readonly lastEnquiries: number;
+  readonly lastEnquiriesMs: number;
+  /** How often a late callback's transaction is asked about without a final answer. */
+  readonly lateEnquiries: number;
+  /** Tries to read a transaction's details from its account. */
+  readonly fetches: number;
+}
+
+export const TIMINGS: Timings = {
+  firstEnquiryMs: 10_000,
+  enquiryAfterLossMs: 3_000,
+  enquiryGapMs: 10_000,
+  enquiryGapSlowestMs: 300_000,
+  hintGapMs: 2_000,
+  retryMs: 1_000,
+  retrySlowestMs: 60_000,
+  recoverySpreadMs: 10_000,
+  lastEnquiries: 3,
+  lastEnquiriesMs: 60_000,
+  lateEnquiries: 5,
+  fetches: 8,
+};
+
+/** Up to a fifth later, never earlier: transactions that began together do not stay together. */
+export function jittered(delayMs: number, random: Random): number {
+  return delayMs + Math.floor(delayMs * 0.2 * random());
+}
+
+/** After `enquiries` enquiries without a final answer. */
+export function enquiryGapMs(timings: Timings, enquiries: number, random: Random): number {
+  return jittered(doubled(timings.enquiryGapMs, timings.enquiryGapSlowestMs, enquiries), random);
+}
+
+/** After `tries` tries that failed, from 1. */
+export function retryGapMs(timings: Timings, tries: number, random: Random): number {
+  return jittered(doubled(timings.retryMs, timings.retrySlowestMs, tries - 1), random);
+}
+
+function doubled(firstMs: number, slowestMs: number, times: number): number {
+  return Math.min(slowestMs, firstMs * 2 ** Math.min(times, 30));
+}
