@@ -42,7 +42,7 @@ export interface AuditEnded {
   readonly at: number;
   readonly id: string;
   readonly outcome: AuditOutcome;
-  readonly status: number;
+  readonly status: number | null;
   readonly code: string | null;
 }
 
@@ -91,7 +91,7 @@ export function decodePlatformRecord(line: string): PlatformRecord {
 type RegisteredFields = [string, number, string, string, Country, boolean, boolean, boolean, string];
 type OpenedFields = [string, number, string];
 type BegunFields = [string, number, string, string, string, string, string | null];
-type EndedFields = [string, number, string, AuditOutcome, number, string | null];
+type EndedFields = [string, number, string, AuditOutcome, number | null, string | null];
 
 function registered(fields: RegisteredFields): AccountRegistered {
   const [, at, id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator] = fields;

@@ -43,8 +43,8 @@ export interface EndAudit extends ForPlatform {
   readonly type: 'EndAudit';
   readonly auditId: string;
   readonly outcome: AuditOutcome;
-  /** HTTP status that the operator got, and the error code if it was refused. */
-  readonly status: number;
+  /** HTTP status that the operator got (null: none), and the error code if it was refused. */
+  readonly status: number | null;
   readonly code: string | null;
 }
 
