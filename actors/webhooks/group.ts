@@ -8,7 +8,7 @@ import { AssertionFailure } from '../../src/domain/assert.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
-import type { Answered, Decision, Group, PartitionLogic, Tick } from '../runtime/group.ts';
+import type { Answered, Decision, Group, OpenOptions, PartitionLogic, Tick } from '../runtime/group.ts';
 import { decide } from './decide.ts';
 import type { WebhookPolicy } from './decide.ts';
 import { evolve } from './evolve.ts';
@@ -24,14 +24,14 @@ const QUERY_TYPES = ['ListDeliveries', 'GetDelivery'] as const satisfies readonl
 const COMMAND_VALID_MS = LIMITS.commandDeadlineMs;
 
 export interface WebhooksGroup extends Group<WebhookCommand, WebhookQuery, WebhookRecord> {
-  open(partition: number, views: Views, options: { timers: boolean }): WebhooksLogic;
+  open(partition: number, views: Views, options: OpenOptions): WebhooksLogic;
 }
 
 export function createWebhooksGroup(policy: WebhookPolicy): WebhooksGroup {
   return {
     name: 'webhooks',
     answerWaitMs: 0,
-    open: (_partition, views, { timers }) => new WebhooksLogic(views, policy, timers),
+    open: (_partition, views, options) => new WebhooksLogic(views, policy, options),
     isQuery: ({ type }) => (QUERY_TYPES as readonly string[]).includes(type),
     encode: encodeWebhookRecord,
     decode: decodeWebhookRecord,
@@ -57,8 +57,8 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   #retryAllowance: number = LIMITS.webhookRetriesPerSecondMax;
   #allowedAt = 0;
 
-  constructor(views: Views, policy: WebhookPolicy, timers: boolean) {
-    this.#state = new WebhookState(views);
+  constructor(views: Views, policy: WebhookPolicy, { timers, sequence }: OpenOptions) {
+    this.#state = new WebhookState(views, sequence);
     this.#policy = policy;
     this.#keepsDueTimes = timers;
     if (!timers) return;

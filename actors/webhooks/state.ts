@@ -96,10 +96,11 @@ export class WebhookState {
   #cursorSequence = 0;
   #cursorDirty = false;
   /** Sequence of the last record applied. */
-  sequence = 0;
+  sequence: number;
 
-  constructor(views: Views) {
+  constructor(views: Views, sequence: number) {
     this.#views = views;
+    this.sequence = sequence;
     this.#endpoints = new Table('endpoint', views);
     this.#events = new Table('event', views);
     this.#deliveries = new Table('delivery', views);

@@ -1,0 +1,261 @@
+// Which delivery comes to be, what operators see of it, replay, cancellation, retention; and that all of it is the same
+// whether it is in memory, checkpointed, or replayed from the log's text.
+
+import t from 'tap';
+import fc from 'fast-check';
+import { DELIVERY_STATUSES } from '../../src/domain/webhook-message.ts';
+import { accountId, appId, delivered, DrivenWebhooks, failed } from './webhooks-driven.ts';
+
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+t.comment(`SEED=${SEED}`);
+
+const URL_A = 'https://a.example.com/hook';
+const URL_B = 'https://b.example.com/hook';
+
+function twoApps(): DrivenWebhooks {
+  const driven = new DrivenWebhooks({});
+  driven.connect(appId(1), URL_A);
+  driven.connect(appId(2), URL_B);
+  driven.connect(appId(3), null);
+  return driven;
+}
+
+void t.test('an event goes to each app that was offered and has a webhook URL, under one event id', (t) => {
+  const driven = twoApps();
+  const eventId = driven.takeEvent('SUCCESSFUL', [appId(1), appId(2), appId(3), appId(4)]);
+  const due = driven.due();
+  t.same(due.map((delivery) => delivery.appId).sort(), [appId(1), appId(2)]);
+  t.same(new Set(due.map((delivery) => delivery.eventId)), new Set([eventId]));
+  t.not(due[0]!.id, due[1]!.id);
+  t.end();
+});
+
+void t.test('the URL counts as it was when the event happened', (t) => {
+  const driven = twoApps();
+  driven.changeUrl(appId(1), null);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  t.same(driven.due(), []);
+  driven.changeUrl(appId(1), URL_B);
+  t.same(driven.due(), [], 'saving a URL later sends nothing old');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  t.equal(driven.due().length, 1);
+  t.end();
+});
+
+void t.test('the same part of the feed handed over twice is taken once', (t) => {
+  const driven = twoApps();
+  const event = driven.event('SUCCESSFUL', [appId(1)]);
+  const afterSequence = driven.logic.cursor;
+  const command = {
+    type: 'TakeEvents',
+    deadline: Infinity,
+    afterSequence,
+    upstreamSequence: afterSequence + 1,
+    endpoints: [],
+    events: [event],
+  } as const;
+  const first = driven.send(command);
+  t.same(driven.send(command), first, 'and answered the same');
+  t.equal(driven.due().length, 1);
+  t.equal(driven.replayed().logic.cursor, afterSequence + 1);
+  t.end();
+});
+
+void t.test('body, event id and URL of an attempt: the bytes stay, the URL is the current one', (t) => {
+  const driven = twoApps();
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const [delivery] = driven.due();
+  const first = driven.logic.attemptOf(delivery!.id);
+  driven.record(delivery!, failed, 0.5);
+  driven.changeUrl(appId(1), URL_B);
+  driven.checkpoint();
+  const second = driven.logic.attemptOf(delivery!.id);
+  if (typeof first === 'string' || typeof second === 'string') throw new Error('both can be sent');
+  t.equal(second.body, first.body);
+  t.equal(second.delivery.eventId, first.delivery.eventId);
+  t.equal(first.endpoint.url, URL_A);
+  t.equal(second.endpoint.url, URL_B);
+  t.end();
+});
+
+void t.test(
+  'an app that was removed or lost its URL hears nothing more: its deliveries are cancelled',
+  (t) => {
+    const driven = twoApps();
+    driven.takeEvent('SUCCESSFUL', [appId(1), appId(2)]);
+    const [delivery] = driven.due().filter((each) => each.appId === appId(1));
+    const cancel = { type: 'CancelDelivery', deadline: Infinity, deliveryId: delivery!.id } as const;
+    driven.send(cancel);
+    t.equal(driven.list({ status: 'CANCELLED' }).data.length, 0, 'not while it has a URL');
+    driven.remove(appId(1));
+    t.equal(driven.logic.attemptOf(delivery!.id), 'cannot_hear');
+    driven.send(cancel);
+    t.equal(driven.list({ status: 'CANCELLED' }).data[0]!.id, delivery!.id);
+    t.equal(driven.logic.attemptOf(delivery!.id), 'gone');
+    const replay = {
+      type: 'ReplayDelivery',
+      deadline: Infinity,
+      accountId: accountId(1),
+      operator: 'amina',
+    } as const;
+    t.match(driven.send({ ...replay, deliveryId: delivery!.id }), {
+      type: 'rejected',
+      rejection: { code: 'conflict' },
+    });
+    t.end();
+  },
+);
+
+void t.test('a replay starts a new round at once, keeps the event id and the history', (t) => {
+  const driven = twoApps();
+  const eventId = driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const [delivery] = driven.due();
+  driven.record(delivery!, delivered, 0.5);
+  const replay = { type: 'ReplayDelivery', deadline: Infinity, operator: 'amina' } as const;
+  const command = { ...replay, accountId: accountId(1), deliveryId: delivery!.id };
+  t.match(driven.send({ ...command, accountId: accountId(2) }), { rejection: { code: 'not_found' } });
+  t.match(driven.send({ ...command, deliveryId: 'dlv_unknown' }), { rejection: { code: 'not_found' } });
+  const reply = driven.send(command);
+  t.match(JSON.parse(reply.type === 'done' ? reply.body : '{}'), {
+    status: 'PENDING',
+    event_id: eventId,
+    url: URL_A,
+  });
+  const [again] = driven.due();
+  t.match(again, { id: delivery!.id, eventId, round: 1, made: 0 });
+  driven.record(delivery!, failed, 0.5);
+  t.match(
+    driven.list({}).data[0],
+    { status: 'PENDING' },
+    'the late end of an attempt before it changes no schedule',
+  );
+  driven.record(again!, failed, 0.5);
+  t.match(driven.list({}).data[0], { status: 'RETRYING' });
+  t.equal(driven.list({}).data[0]!.attempts.length, 3);
+  t.end();
+});
+
+void t.test('all failed deliveries of an app since a time are replayed, and only those', (t) => {
+  const driven = twoApps();
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  for (const delivery of driven.due()) driven.record(delivery, failed, 0.5);
+  driven.now += 60_000;
+  const since = driven.now;
+  for (let i = 0; i < 5; i++) driven.takeEvent('SUCCESSFUL', [appId(1), appId(2)]);
+  const due = driven.due().filter(({ createdAt }) => createdAt >= since);
+  due.forEach((delivery, i) => driven.record(delivery, i < 2 ? delivered : failed, 0.5));
+  const expected = due.slice(2).filter((delivery) => delivery.appId === appId(1)).length;
+  for (const side of [driven.replayed(), driven.checkpointedAndReopened()]) {
+    const reply = side.send({
+      type: 'ReplayFailedDeliveries',
+      deadline: Infinity,
+      accountId: accountId(1),
+      appId: appId(1),
+      since,
+      operator: 'amina',
+    });
+    t.same(JSON.parse(reply.type === 'done' ? reply.body : '{}'), { replayed: expected, has_more: false });
+    t.equal(side.list({ status: 'PENDING', appId: appId(1) }).data.length, expected);
+    const due = side.due().filter(({ round }) => round === 1);
+    t.equal(new Set(due.map(({ id }) => id)).size, expected);
+  }
+  t.end();
+});
+
+void t.test('what has ended is removed after its retention with its body, what waits is not', (t) => {
+  const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
+  driven.connect(appId(1), URL_A);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const [ended] = driven.due();
+  driven.record(ended!, delivered, 0.5);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.record(driven.due()[0]!, failed, 0.5);
+  driven.checkpoint();
+  driven.now += 3_700_000;
+  for (const command of driven.logic.takeDue(driven.now)) driven.send(command);
+  t.equal(driven.list({}).data.length, 1);
+  t.equal(driven.list({}).data[0]!.status, 'RETRYING');
+  driven.checkpoint();
+  t.equal(
+    Array.from(driven.rows.values()).filter((value) => value.includes(ended!.eventId)).length,
+    0,
+    'no row left',
+  );
+  t.equal(Array.from(driven.rows.keys()).filter((key) => key.includes(ended!.id)).length, 0, 'no index left');
+  t.end();
+});
+
+void t.test('finished deliveries leave memory with the checkpoint', (t) => {
+  const driven = twoApps();
+  for (let i = 0; i < 10; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  for (const delivery of driven.due()) driven.record(delivery, delivered, 0.5);
+  driven.checkpoint();
+  t.equal(driven.list({}).data.length, 10, 'read from the views');
+  driven.rows.clear();
+  t.equal(driven.list({}).data.length, 0, 'nothing was in memory');
+  t.end();
+});
+
+void t.test('lists are the same in memory, checkpointed, half of each, and replayed', (t) => {
+  const step = fc.record({
+    act: fc.constantFrom('take', 'take', 'deliver', 'fail', 'replay', 'checkpoint', 'url', 'remove'),
+    app: fc.integer({ min: 1, max: 3 }),
+    limit: fc.integer({ min: 1, max: 4 }),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const driven = new DrivenWebhooks({ retrySeconds: [1, 1] });
+      for (const app of [1, 2, 3]) driven.connect(appId(app), URL_A);
+      for (const { act, app } of steps) play(driven, act, appId(app));
+      const sides = [driven, driven.replayed(), driven.checkpointedAndReopened()];
+      for (const status of [null, ...DELIVERY_STATUSES]) {
+        for (const app of [null, appId(1), appId(2)]) {
+          const filter = { status, appId: app, limit: 1 + (steps.length % 3) };
+          const [expected, ...others] = sides.map((side) => JSON.stringify(side.listAll(filter)));
+          if (others.some((other) => other !== expected)) return false;
+          if (expected !== JSON.stringify(oracle(sides[1]!, filter))) return false;
+        }
+      }
+      return true;
+    }),
+    { seed: SEED, numRuns: 60 },
+  );
+  t.end();
+});
+
+function play(driven: DrivenWebhooks, act: string, app: string): void {
+  driven.now += 700;
+  if (act === 'take') driven.takeEvent('SUCCESSFUL', [app, appId(1)]);
+  else if (act === 'checkpoint') driven.checkpoint();
+  else if (act === 'url') driven.changeUrl(app, URL_B);
+  else if (act === 'remove') driven.remove(app);
+  else if (act === 'replay') {
+    const [first] = driven.list({ appId: app }).data;
+    const replay = {
+      type: 'ReplayDelivery',
+      deadline: Infinity,
+      accountId: accountId(1),
+      operator: 'amina',
+    } as const;
+    if (first !== undefined) driven.send({ ...replay, deliveryId: first.id });
+  } else {
+    for (const delivery of driven.due()) {
+      if (driven.logic.attemptOf(delivery.id) === 'cannot_hear') {
+        driven.send({ type: 'CancelDelivery', deadline: Infinity, deliveryId: delivery.id });
+      } else {
+        driven.record(delivery, act === 'deliver' ? delivered : failed, 0.5);
+      }
+    }
+  }
+}
+
+/** Every delivery there is, newest first, filtered by hand. */
+function oracle(driven: DrivenWebhooks, filter: { status: string | null; appId: string | null }): string[] {
+  return driven
+    .list({ limit: 1_000 })
+    .data.filter(({ status }) => filter.status === null || status === filter.status)
+    .filter(({ app_id }) => filter.appId === null || app_id === filter.appId)
+    .map(({ id }) => id)
+    .sort()
+    .reverse();
+}

@@ -1,0 +1,124 @@
+// The schedule of attempts, row by row of the specification, under a driven clock.
+
+import t from 'tap';
+import { DEFAULT_RETRY_SECONDS, retryDelayMs } from '../../actors/webhooks/schedule.ts';
+import { signatureOf } from '../../actors/webhooks/signature.ts';
+import { appId, DrivenWebhooks, failed, delivered } from './webhooks-driven.ts';
+
+const ROWS: readonly (readonly [attempt: number, seconds: number])[] = [
+  [1, 30],
+  [2, 2 * 60],
+  [3, 10 * 60],
+  [4, 30 * 60],
+  [5, 2 * 3600],
+  [6, 6 * 3600],
+  [7, 16 * 3600],
+];
+
+for (const [attempt, seconds] of ROWS) {
+  void t.test(`after attempt ${attempt} the next is due in ${seconds} s, plus or minus 10 %`, (t) => {
+    t.equal(retryDelayMs(DEFAULT_RETRY_SECONDS, attempt, 0), seconds * 900);
+    t.equal(retryDelayMs(DEFAULT_RETRY_SECONDS, attempt, 0.5), seconds * 1000);
+    const latest = retryDelayMs(DEFAULT_RETRY_SECONDS, attempt, 1 - Number.EPSILON) ?? 0;
+    t.ok(latest <= seconds * 1100, `${latest}`);
+    t.end();
+  });
+}
+
+void t.test('after attempt 8 there is none', (t) => {
+  t.equal(retryDelayMs(DEFAULT_RETRY_SECONDS, 8, 0.5), null);
+  t.end();
+});
+
+void t.test(
+  'a delivery that always fails is attempted 8 times, each when its row says, then dead-lettered',
+  (t) => {
+    const driven = new DrivenWebhooks({ retrySeconds: DEFAULT_RETRY_SECONDS });
+    driven.connect(appId(1), 'https://example.com/hook');
+    driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    const attemptedAt: number[] = [];
+    for (;;) {
+      const due = driven.logic.nextAttemptAt();
+      if (due === Infinity) break;
+      driven.now = due - 1;
+      t.same(driven.logic.takeAttempts(driven.now, 10), [], 'not before it is due');
+      driven.now = due;
+      const [delivery] = driven.logic.takeAttempts(driven.now, 10);
+      t.ok(delivery !== undefined, `attempt ${attemptedAt.length + 1} is handed out`);
+      attemptedAt.push(due);
+      driven.record(delivery!, failed, 0.5);
+      t.same(driven.logic.takeAttempts(driven.now, 10), [], 'once');
+    }
+    t.equal(attemptedAt.length, 8);
+    const waits = attemptedAt.slice(1).map((at, i) => (at - attemptedAt[i]!) / 1000);
+    t.same(waits, DEFAULT_RETRY_SECONDS);
+    const [view] = driven.list({}).data;
+    t.equal(view!.status, 'DEAD_LETTERED');
+    t.equal(view!.attempts.length, 8);
+    t.equal(view!.next_attempt_at, null);
+    t.end();
+  },
+);
+
+void t.test('due times survive a restart, from the log alone and from a checkpoint', (t) => {
+  const driven = new DrivenWebhooks({ retrySeconds: DEFAULT_RETRY_SECONDS });
+  driven.connect(appId(1), 'https://example.com/hook');
+  driven.takeEvent('FAILED', [appId(1)]);
+  driven.record(driven.due()[0]!, failed, 0.3);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const dueAt = driven.logic.nextAttemptAt();
+  const retryAt = 1_000_000 + 28_800;
+  for (const restarted of [driven.replayed(), driven.checkpointedAndReopened()]) {
+    t.equal(restarted.logic.nextAttemptAt(), dueAt);
+    t.equal(restarted.logic.takeAttempts(dueAt, 10).length, 1, 'the first attempt of the second event');
+    t.equal(restarted.logic.nextAttemptAt(), retryAt, 'the retry of the first');
+    t.same(restarted.logic.scheduled, { firsts: 0, retries: 1 });
+  }
+  t.end();
+});
+
+void t.test('a success ends it, late reports of the same attempt change nothing', (t) => {
+  const driven = new DrivenWebhooks({});
+  driven.connect(appId(1), 'https://example.com/hook');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const [delivery] = driven.due();
+  driven.record(delivery!, delivered, 0.5);
+  const before = driven.log.length;
+  driven.record(delivery!, failed, 0.5);
+  t.equal(driven.log.length, before);
+  t.equal(driven.list({ status: 'DELIVERED' }).data.length, 1);
+  t.end();
+});
+
+void t.test(
+  'after an outage of ours overdue retries are spread, and first attempts are not among them',
+  (t) => {
+    const driven = new DrivenWebhooks({});
+    driven.connect(appId(1), 'https://example.com/hook');
+    for (let i = 0; i < 2_000; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    for (let taken = driven.due(); taken.length > 0; taken = driven.due()) {
+      for (const delivery of taken) driven.record(delivery, failed, 0.5);
+    }
+    driven.now += 3_600_000;
+    for (let i = 0; i < 100; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    const atOnce = driven.logic.takeAttempts(driven.now, 100_000);
+    t.equal(atOnce.filter(({ made }) => made === 0).length, 100, 'first attempts at once');
+    t.equal(atOnce.filter(({ made }) => made === 1).length, 500, 'retries of one second');
+    driven.now += 500;
+    t.equal(
+      driven.logic.takeAttempts(driven.now, 100_000).length,
+      250,
+      'half a second later, those of half a second',
+    );
+    t.end();
+  },
+);
+
+void t.test('the signature is the one of the specification', (t) => {
+  // Computed with openssl: printf '1700000000.{"id":"evt_1"}' | openssl dgst -sha256 -hmac whsec_test
+  t.equal(
+    signatureOf('whsec_test', 1_700_000_000, Buffer.from('{"id":"evt_1"}')),
+    't=1700000000,v1=c89214b5b5da833daed6f0b8c5bb6bd58cea9022bd80ccc78230f3942d632925',
+  );
+  t.end();
+});
