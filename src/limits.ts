@@ -57,6 +57,8 @@ export const LIMITS = {
   /** Entries of one page of the operator API; as the merchant's lists. */
   operatorPageMax: 100,
   operatorPageDefault: 25,
+  /** Pause before a step of an operator's change that found its partition unavailable is tried again. */
+  operatorResendMs: 100,
   /** Accounts that were registered and not opened that are looked at in one round. */
   unopenedAccountsPerRoundMax: 100,
   /** Log lines waiting for stdout; beyond it lines are dropped, and counted, rather than memory used. */

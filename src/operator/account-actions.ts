@@ -1,0 +1,107 @@
+// Making accounts and connecting apps: the two actions with more than one step, used by the routes and by the demo.
+//
+// An account is registered with the platform, opened in its own partition, and marked as opened: each step may be
+// repeated, so what a crash interrupts is finished at the next start. A secret key is made here and never kept: only its
+// hash goes on.
+
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Reply } from '../bus/bus.ts';
+import type { Country } from '../domain/country.ts';
+import type { RegisteredAccount } from '../domain/platform-message.ts';
+import { hashApiKey, makeApiKey } from '../http/api-key.ts';
+import { LIMITS } from '../limits.ts';
+import { makeSigningSecret } from '../secrets.ts';
+import { askAccount, askPlatform } from './context.ts';
+import type { OperatorContext } from './context.ts';
+
+export interface NewAccount {
+  readonly accountId: string;
+  readonly name: string;
+  readonly country: Country;
+  readonly live: boolean;
+  readonly payoutsEnabled: boolean;
+  readonly withdrawalsEnabled: boolean;
+  readonly operator: string;
+}
+
+/** Done: the body is the account. Unavailable or rejected: there is none. */
+export async function createAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
+  const registered = await askPlatform(context, { type: 'RegisterAccount', ...account });
+  if (registered.type !== 'done') return registered;
+  return openAccount(context, account);
+}
+
+/** The account is registered, so it will exist: an answer that says otherwise would be wrong. */
+async function openAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
+  const opened = await untilDecided(() => askAccount(context, { type: 'OpenAccount', ...account }));
+  if (opened.type === 'unavailable') return { type: 'unknown' };
+  if (opened.type !== 'done') return opened;
+  const marked = await askPlatform(context, { type: 'MarkAccountOpened', accountId: account.accountId });
+  if (marked.type !== 'done') {
+    const fields = { account_id: account.accountId, reply: marked.type };
+    context.log.warn(fields, 'an opened account is not marked as opened; the next start does it');
+  }
+  return opened;
+}
+
+/** At start: accounts whose creation was cut off between its steps. Resolves with how many were opened. */
+export async function openRegisteredAccounts(context: OperatorContext): Promise<number> {
+  let count = 0;
+  for (;;) {
+    const limit = LIMITS.unopenedAccountsPerRoundMax;
+    const reply = await askPlatform(context, { type: 'ListUnopenedAccounts', limit });
+    if (reply.type !== 'done') throw new Error(`registered accounts cannot be listed: ${reply.type}`);
+    const { data } = JSON.parse(reply.body) as { data: readonly RegisteredAccount[] };
+    for (const { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } of data) {
+      const account = { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator };
+      const opened = await openAccount(context, account);
+      if (opened.type !== 'done') {
+        throw new Error(`the registered account ${id} cannot be opened: ${opened.type}`);
+      }
+      count++;
+    }
+    if (data.length < limit) return count;
+  }
+}
+
+async function untilDecided(send: () => Promise<Reply>): Promise<Reply> {
+  const deadline = Date.now() + LIMITS.commandDeadlineMs;
+  for (;;) {
+    const reply = await send();
+    if (reply.type !== 'unavailable' || Date.now() > deadline) return reply;
+    await delay(LIMITS.operatorResendMs);
+  }
+}
+
+export interface AppSecrets {
+  readonly publishableKey: string;
+  readonly secretKey: string;
+  readonly signingSecret: string;
+}
+
+export function makeAppSecrets(accountId: string): AppSecrets {
+  return {
+    publishableKey: makeApiKey('publishable', accountId),
+    secretKey: makeApiKey('secret', accountId),
+    signingSecret: makeSigningSecret(),
+  };
+}
+
+export interface NewApp {
+  readonly accountId: string;
+  readonly name: string;
+  readonly domain: string;
+  readonly webhookUrl: string | null;
+  readonly operator: string;
+}
+
+/** The same secrets again are the same app. */
+export function connectApp(context: OperatorContext, app: NewApp, secrets: AppSecrets): Promise<Reply> {
+  return askAccount(context, {
+    type: 'ConnectApp',
+    ...app,
+    publishableKey: secrets.publishableKey,
+    secretKeyHash: hashApiKey(secrets.secretKey),
+    signingSecretSealed: context.secrets.seal('signing-secret', secrets.signingSecret),
+  });
+}

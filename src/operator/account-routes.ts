@@ -1,0 +1,213 @@
+// Accounts, users and apps.
+
+import type { Reply } from '../bus/bus.ts';
+import type { AccountSettingsChanges } from '../domain/account-command.ts';
+import { rejection } from '../domain/error-code.ts';
+import type { Rejection } from '../domain/error-code.ts';
+import { parseAccountTerms } from '../domain/policy-file.ts';
+import type { PlainRoute } from '../http/route.ts';
+import { LIMITS } from '../limits.ts';
+import { connectApp, createAccount, makeAppSecrets } from './account-actions.ts';
+import { operatorOf } from './audit.ts';
+import { askAccount, askPlatform, freshId } from './context.ts';
+import type { OperatorContext } from './context.ts';
+import { operatorRoute } from './route.ts';
+import * as schemas from './schemas.ts';
+
+export function accountRoutes(context: OperatorContext): readonly PlainRoute[] {
+  return [...ofAccounts(context), ...ofUsers(context), ...ofApps(context)];
+}
+
+function ofAccounts(context: OperatorContext): PlainRoute[] {
+  return [
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts',
+      operationId: 'createAccount',
+      summary: 'Create an account',
+      body: schemas.CreateAccountBody,
+      status: 201,
+      handle: ({ body, operator }) =>
+        createAccount(context, {
+          accountId: freshId('account'),
+          name: body.name,
+          country: body.country,
+          live: body.live ?? false,
+          payoutsEnabled: body.payouts_enabled ?? false,
+          withdrawalsEnabled: body.withdrawals_enabled ?? false,
+          operator: operatorOf({ operator }),
+        }),
+    }),
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/accounts',
+      operationId: 'listAccounts',
+      summary: 'List accounts, newest first',
+      query: schemas.PageQuery,
+      errors: ['invalid_cursor'],
+      handle: ({ query }) => askPlatform(context, { type: 'ListAccounts', ...pageOf(query) }),
+    }),
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/accounts/:account_id',
+      operationId: 'getAccount',
+      summary: 'Get an account with its users, apps, wallets and balances',
+      handle: (_, accountId) => askAccount(context, { type: 'GetAccount', accountId }),
+    }),
+    operatorRoute(context, {
+      method: 'PATCH',
+      path: '/accounts/:account_id',
+      operationId: 'changeAccount',
+      summary: 'Change what an account may do, and its own terms',
+      body: schemas.ChangeAccountBody,
+      handle: async ({ body, operator }, accountId) => {
+        const terms = parseAccountTerms(body);
+        if (terms.type === 'invalid') return refuse(termsProblem(terms.problems));
+        const changes: AccountSettingsChanges = {
+          live: body.live,
+          payoutsEnabled: body.payouts_enabled,
+          withdrawalsEnabled: body.withdrawals_enabled,
+          cashOutPerMinute: body.cash_out_per_minute,
+          ...terms.value,
+        };
+        return askAccount(context, {
+          type: 'ChangeAccountSettings',
+          accountId,
+          changes,
+          operator: operatorOf({ operator }),
+        });
+      },
+    }),
+  ];
+}
+
+function ofUsers(context: OperatorContext): PlainRoute[] {
+  return [
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts/:account_id/users',
+      operationId: 'addUser',
+      summary: 'Add a member',
+      body: schemas.AddUserBody,
+      status: 201,
+      errors: ['conflict'],
+      handle: ({ body, operator }, accountId) =>
+        askAccount(context, { type: 'AddUser', accountId, ...body, operator: operatorOf({ operator }) }),
+    }),
+    partOfAccount(context, 'users'),
+  ];
+}
+
+function ofApps(context: OperatorContext): PlainRoute[] {
+  return [
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts/:account_id/apps',
+      operationId: 'connectApp',
+      summary: 'Connect an app; its secret key is shown this once',
+      body: schemas.ConnectAppBody,
+      status: 201,
+      errors: ['live_mode_not_enabled'],
+      handle: async ({ body, operator }, accountId) => {
+        const webhookUrl = body.webhook_url ?? null;
+        const problem = webhookProblem(context, webhookUrl);
+        if (problem !== null) return refuse(problem);
+        const secrets = makeAppSecrets(accountId);
+        const app = { accountId, name: body.name, domain: body.domain, webhookUrl };
+        const reply = await connectApp(context, { ...app, operator: operatorOf({ operator }) }, secrets);
+        return withFields(reply, { secret_key: secrets.secretKey, signing_secret: secrets.signingSecret });
+      },
+    }),
+    partOfAccount(context, 'apps'),
+    operatorRoute(context, {
+      method: 'PATCH',
+      path: '/accounts/:account_id/apps/:app_id',
+      operationId: 'changeApp',
+      summary: "Change an app's webhook URL",
+      body: schemas.ChangeAppBody,
+      errors: ['conflict'],
+      handle: async ({ body, operator, parameters }, accountId) => {
+        const webhookUrl = body.webhook_url;
+        const problem = webhookProblem(context, webhookUrl);
+        if (problem !== null) return refuse(problem);
+        const appId = parameters['app_id'] ?? '';
+        const by = operatorOf({ operator });
+        return askAccount(context, { type: 'ChangeAppWebhook', accountId, appId, webhookUrl, operator: by });
+      },
+    }),
+    operatorRoute(context, {
+      method: 'DELETE',
+      path: '/accounts/:account_id/apps/:app_id',
+      operationId: 'removeApp',
+      summary: 'Remove an app: its keys stop working at once',
+      handle: ({ operator, parameters }, accountId) => {
+        const appId = parameters['app_id'] ?? '';
+        return askAccount(context, {
+          type: 'RemoveApp',
+          accountId,
+          appId,
+          operator: operatorOf({ operator }),
+        });
+      },
+    }),
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts/:account_id/apps/:app_id/reveal_signing_secret',
+      operationId: 'revealSigningSecret',
+      summary: "Show an app's webhook signing secret again",
+      handle: async ({ parameters }, accountId) => {
+        const appId = parameters['app_id'] ?? '';
+        const reply = await askAccount(context, { type: 'GetWebhookEndpoint', accountId, appId });
+        if (reply.type !== 'done') return reply;
+        const { signingSecretSealed } = JSON.parse(reply.body) as { signingSecretSealed: string };
+        const signingSecret = context.secrets.open('signing-secret', signingSecretSealed);
+        return done({ id: appId, signing_secret: signingSecret });
+      },
+    }),
+  ];
+}
+
+/** GET …/users, …/apps, …/wallets. */
+export function partOfAccount(context: OperatorContext, part: 'users' | 'apps' | 'wallets'): PlainRoute {
+  return operatorRoute(context, {
+    method: 'GET',
+    path: `/accounts/:account_id/${part}`,
+    operationId: `list${part.charAt(0).toUpperCase()}${part.slice(1)}`,
+    summary: `List the ${part} of an account, in the order they were added`,
+    handle: async (_, accountId) => {
+      const reply = await askAccount(context, { type: 'GetAccount', accountId });
+      if (reply.type !== 'done') return reply;
+      const account = JSON.parse(reply.body) as Record<typeof part, readonly unknown[]>;
+      return done({ object: 'list', data: account[part] });
+    },
+  });
+}
+
+export function pageOf(query: { readonly limit?: number; readonly starting_after?: string }) {
+  return { limit: query.limit ?? LIMITS.operatorPageDefault, startingAfter: query.starting_after ?? null };
+}
+
+export function done(body: object): Reply {
+  return { type: 'done', body: JSON.stringify(body), replayed: false };
+}
+
+export function refuse(refusal: Rejection): Reply {
+  return { type: 'rejected', rejection: refusal };
+}
+
+function withFields(reply: Reply, fields: object): Reply {
+  if (reply.type !== 'done') return reply;
+  return done({ ...(JSON.parse(reply.body) as object), ...fields });
+}
+
+function webhookProblem(context: OperatorContext, url: string | null): Rejection | null {
+  const problem = url === null ? null : context.checkWebhookUrl(url);
+  return problem === null
+    ? null
+    : rejection('validation_failed', `\`webhook_url\` ${problem}.`, 'webhook_url');
+}
+
+function termsProblem(problems: readonly { readonly path: string; readonly message: string }[]): Rejection {
+  const message = problems.map((problem) => problem.message).join('; ');
+  return rejection('validation_failed', `${message}.`, problems[0]?.path ?? null);
+}

@@ -1,0 +1,66 @@
+// Every change that operators make is in the audit log: durably before it is tried, with what came of it after.
+//
+// Invariant: no change without its entry. When the entry cannot be written the change is not tried; when only its end
+// cannot be written the operator still gets the answer, and the entry stays open.
+
+import { answerOf, UNAVAILABLE } from '../http/route.ts';
+import type { Answer, PlainRequest } from '../http/route.ts';
+import { ERROR_CODES } from '../domain/error-code.ts';
+import type { EndAudit } from '../domain/platform-message.ts';
+import { redact } from '../observability/redact.ts';
+import { askPlatform, freshId } from './context.ts';
+import type { OperatorContext } from './context.ts';
+
+const OPERATOR_BY_DEFAULT = 'operator';
+const NAME_LENGTH = 64;
+
+/** Who acts: the `Operator` header, printable and short, or "operator". */
+export function operatorOf({ operator }: { readonly operator: string | null }): string {
+  const name = (operator ?? '')
+    .replace(/[^\x20-\x7e]/g, '')
+    .trim()
+    .slice(0, NAME_LENGTH);
+  return name === '' ? OPERATOR_BY_DEFAULT : name;
+}
+
+/** `action`: method and path template. */
+export async function audited(
+  context: OperatorContext,
+  action: string,
+  request: PlainRequest,
+  change: () => Promise<Answer>,
+): Promise<Answer> {
+  const auditId = freshId('audit');
+  const begun = await askPlatform(context, {
+    type: 'BeginAudit',
+    auditId,
+    operator: operatorOf(request),
+    action,
+    target: request.path,
+    body: request.body === null ? null : JSON.stringify(redact(request.body)),
+  });
+  // The change was not tried, so this is certain even when the entry's fate is not.
+  if (begun.type === 'unknown') return { type: 'rejected', rejection: UNAVAILABLE };
+  if (begun.type !== 'done') return answerOf(begun, 200);
+
+  const answer = await change();
+  const ended = await askPlatform(context, { type: 'EndAudit', auditId, ...endOf(answer) });
+  if (ended.type !== 'done') {
+    const fields = { request_id: request.requestId, audit_id: auditId, reply: ended.type, ...endOf(answer) };
+    context.log.error(fields, 'the end of a change is missing in the audit log');
+  }
+  return answer;
+}
+
+function endOf(answer: Answer): Pick<EndAudit, 'outcome' | 'status' | 'code'> {
+  switch (answer.type) {
+    case 'body':
+      return { outcome: 'done', status: answer.status, code: null };
+    case 'rejected': {
+      const { code } = answer.rejection;
+      return { outcome: 'refused', status: ERROR_CODES[code].status, code };
+    }
+    case 'unknown':
+      return { outcome: 'unknown', status: null, code: null };
+  }
+}

@@ -1,0 +1,74 @@
+// Webhook deliveries: what was attempted, and sending it again.
+
+import { parseTime } from '../domain/time.ts';
+import type { PlainRoute } from '../http/route.ts';
+import { pageOf } from './account-routes.ts';
+import { operatorOf } from './audit.ts';
+import { askWebhooks } from './context.ts';
+import type { OperatorContext } from './context.ts';
+import { operatorRoute } from './route.ts';
+import * as schemas from './schemas.ts';
+
+export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] {
+  const tag = 'Deliveries';
+  return [
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/accounts/:account_id/deliveries',
+      operationId: 'listDeliveries',
+      tag,
+      summary: 'List webhook deliveries with their attempts, newest first',
+      query: schemas.DeliveriesQuery,
+      errors: ['invalid_cursor'],
+      handle: ({ query }, accountId) => {
+        const { app: appId = null, status = null } = query;
+        return askWebhooks(context, { type: 'ListDeliveries', accountId, appId, status, ...pageOf(query) });
+      },
+    }),
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/accounts/:account_id/deliveries/:delivery_id',
+      operationId: 'getDelivery',
+      tag,
+      summary: 'Get a webhook delivery with its attempts',
+      handle: ({ parameters }, accountId) => {
+        const deliveryId = parameters['delivery_id'] ?? '';
+        return askWebhooks(context, { type: 'GetDelivery', accountId, deliveryId });
+      },
+    }),
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts/:account_id/deliveries/:delivery_id/replay',
+      operationId: 'replayDelivery',
+      tag,
+      summary: "Send a delivery again, to the app's current URL with the same event id",
+      errors: ['conflict'],
+      handle: ({ operator, parameters }, accountId) => {
+        const deliveryId = parameters['delivery_id'] ?? '';
+        const by = operatorOf({ operator });
+        return askWebhooks(context, { type: 'ReplayDelivery', accountId, deliveryId, operator: by });
+      },
+    }),
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts/:account_id/apps/:app_id/replay_failed',
+      operationId: 'replayFailedDeliveries',
+      tag,
+      summary: 'Send every failed delivery of an app again; repeat while has_more',
+      body: schemas.ReplayFailedBody,
+      errors: ['conflict'],
+      handle: ({ body, operator, parameters }, accountId) => {
+        const appId = parameters['app_id'] ?? '';
+        const since = parseTime(body.since) ?? 0;
+        const by = operatorOf({ operator });
+        return askWebhooks(context, {
+          type: 'ReplayFailedDeliveries',
+          accountId,
+          appId,
+          since,
+          operator: by,
+        });
+      },
+    }),
+  ];
+}

@@ -1,0 +1,184 @@
+// What members of an account do in the dashboard, and what operators see of its money: wallets, approvals, deposits, the
+// trial balance, reconciliation. Who may do what is decided by the account (decide-dashboard.ts), not here.
+
+import type { Reply } from '../bus/bus.ts';
+import { rejection } from '../domain/error-code.ts';
+import type { PlainRoute } from '../http/route.ts';
+import { LIMITS } from '../limits.ts';
+import { done, partOfAccount } from './account-routes.ts';
+import { operatorOf } from './audit.ts';
+import { askAccount, askEveryPartition } from './context.ts';
+import type { OperatorContext } from './context.ts';
+import { operatorRoute } from './route.ts';
+import * as schemas from './schemas.ts';
+
+export function moneyRoutes(context: OperatorContext): readonly PlainRoute[] {
+  return [
+    ...ofWallets(context),
+    ...ofWithdrawals(context),
+    ...ofBooks(context),
+    ...ofReconciliation(context),
+  ];
+}
+
+function ofWallets(context: OperatorContext): PlainRoute[] {
+  const tag = 'Payout wallets';
+  const decide = (type: 'ApproveWallet' | 'RevokeWallet', verb: string, summary: string): PlainRoute =>
+    operatorRoute(context, {
+      method: 'POST',
+      path: `/accounts/:account_id/wallets/:wallet_id/${verb}`,
+      operationId: `${verb}Wallet`,
+      tag,
+      summary,
+      body: schemas.ByBody,
+      errors: ['not_permitted', 'destination_not_found', 'conflict'],
+      handle: ({ body, operator, parameters }, accountId) => {
+        const walletId = parameters['wallet_id'] ?? '';
+        return askAccount(context, {
+          type,
+          accountId,
+          walletId,
+          by: body.by,
+          operator: operatorOf({ operator }),
+        });
+      },
+    });
+  return [
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts/:account_id/wallets',
+      operationId: 'addWallet',
+      tag,
+      summary: 'Add a payout wallet (owners and admins)',
+      body: schemas.AddWalletBody,
+      status: 201,
+      errors: ['not_permitted', 'invalid_msisdn', 'network_required'],
+      handle: ({ body, operator }, accountId) => {
+        const { label, msisdn, network = null, country = null, by } = body;
+        const wallet = { label, msisdn, network, country, by };
+        return askAccount(context, {
+          type: 'AddWallet',
+          accountId,
+          ...wallet,
+          operator: operatorOf({ operator }),
+        });
+      },
+    }),
+    partOfAccount(context, 'wallets'),
+    decide('ApproveWallet', 'approve', 'Approve a payout wallet (owners; another than who added it)'),
+    decide('RevokeWallet', 'revoke', 'Revoke a payout wallet (owners and admins)'),
+  ];
+}
+
+function ofWithdrawals(context: OperatorContext): PlainRoute[] {
+  const decide = (type: 'ApproveWithdrawal' | 'RejectWithdrawal', verb: string): PlainRoute =>
+    operatorRoute(context, {
+      method: 'POST',
+      path: `/accounts/:account_id/withdrawals/:withdrawal_id/${verb}`,
+      operationId: `${verb}Withdrawal`,
+      tag: 'Withdrawals',
+      summary: `${verb === 'approve' ? 'Approve' : 'Reject'} a withdrawal (any member but the requester)`,
+      body: schemas.ByBody,
+      errors: ['not_permitted', 'withdrawal_not_found', 'conflict'],
+      handle: ({ body, operator, parameters }, accountId) => {
+        const transactionId = parameters['withdrawal_id'] ?? '';
+        const { by } = body;
+        return askAccount(context, {
+          type,
+          accountId,
+          transactionId,
+          by,
+          operator: operatorOf({ operator }),
+        });
+      },
+    });
+  return [decide('ApproveWithdrawal', 'approve'), decide('RejectWithdrawal', 'reject')];
+}
+
+function ofBooks(context: OperatorContext): PlainRoute[] {
+  return [
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/accounts/:account_id/deposits',
+      operationId: 'createDashboardDeposit',
+      tag: 'Deposits',
+      summary: 'Deposit from the dashboard (owners, admins, finance)',
+      body: schemas.DepositBody,
+      status: 201,
+      errors: [
+        'not_permitted',
+        'live_mode_not_enabled',
+        'invalid_msisdn',
+        'network_required',
+        'currency_mismatch',
+      ],
+      handle: ({ body, operator }, accountId) => {
+        const { by, ...input } = body;
+        const type = 'CreateDashboardDeposit';
+        return askAccount(context, { type, accountId, input, by, operator: operatorOf({ operator }) });
+      },
+    }),
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/accounts/:account_id/trial_balance',
+      operationId: 'getTrialBalance',
+      tag: 'Ledger',
+      summary: 'Sums of every ledger account per currency',
+      handle: (_, accountId) => askAccount(context, { type: 'GetTrialBalance', accountId }),
+    }),
+  ];
+}
+
+function ofReconciliation(context: OperatorContext): PlainRoute[] {
+  const tag = 'Reconciliation';
+  return [
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/reconciliation',
+      operationId: 'listReconciliation',
+      tag,
+      summary: 'Where a provider contradicts the ledger, newest first',
+      query: schemas.ReconciliationQuery,
+      handle: ({ query }) => {
+        const { account, open = false, limit = LIMITS.operatorPageDefault } = query;
+        const type = 'ListReconciliation';
+        if (account !== undefined) return askAccount(context, { type, accountId: account, open, limit });
+        return listOfEveryAccount(context, open, limit);
+      },
+    }),
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/reconciliation/:reconciliation_id/resolve',
+      operationId: 'resolveReconciliation',
+      tag,
+      summary: 'Say what was found and done about an item',
+      body: schemas.ResolveBody,
+      errors: ['conflict'],
+      handle: ({ body, operator, parameters }) =>
+        askAccount(context, {
+          type: 'ResolveReconciliation',
+          accountId: body.account_id,
+          reconciliationId: parameters['reconciliation_id'] ?? '',
+          resolution: body.resolution,
+          operator: body.by ?? operatorOf({ operator }),
+        }),
+    }),
+  ];
+}
+
+interface Raised {
+  readonly raised_at: string;
+}
+
+async function listOfEveryAccount(context: OperatorContext, open: boolean, limit: number): Promise<Reply> {
+  const message = { type: 'ListReconciliation', accountId: '', open, limit } as const;
+  const items: Raised[] = [];
+  for (const reply of await askEveryPartition(context, message)) {
+    if (reply.type !== 'done') return { type: 'rejected', rejection: SOME_UNAVAILABLE };
+    items.push(...(JSON.parse(reply.body) as { data: readonly Raised[] }).data);
+  }
+  items.sort((a, b) => (a.raised_at < b.raised_at ? 1 : -1));
+  return done({ object: 'list', data: items.slice(0, limit) });
+}
+
+const SOME_UNAVAILABLE = rejection('service_unavailable', 'Some partitions do not answer.', null, 1);

@@ -1,0 +1,123 @@
+// What operators send: bodies, queries and path parameters. Meaning (who may do what, limits, states) is the domain's.
+
+import { Type } from 'typebox';
+import type { TProperties } from 'typebox';
+import { ROLES } from '../domain/account.ts';
+import { COUNTRIES, NETWORKS } from '../domain/country.ts';
+import { DELIVERY_STATUSES } from '../domain/webhook-message.ts';
+import type { PathParameter } from '../http/route.ts';
+import { CreateDepositBody, idSchema } from '../http/schemas.ts';
+import { LIMITS } from '../limits.ts';
+
+function oneOf<const Values extends readonly string[]>(values: Values, description: string) {
+  return Type.Unsafe<Values[number]>({ type: 'string', enum: [...values], description });
+}
+
+function words(maxLength: number, description: string) {
+  return Type.String({ minLength: 1, maxLength, description });
+}
+
+function body<Properties extends TProperties>(properties: Properties) {
+  return Type.Object(properties, { additionalProperties: false });
+}
+
+const country = oneOf(COUNTRIES, 'ISO 3166-1 code.');
+const network = oneOf(NETWORKS, 'Mobile money network.');
+const by = idSchema('user', 'Id of the member who acts.');
+const webhookUrl = Type.Unsafe<string | null>({
+  type: ['string', 'null'],
+  maxLength: 2_048,
+  description: 'Where events go; null: nowhere.',
+});
+const terms = (description: string) =>
+  Type.Unknown({ description: `${description} As in the policy file; null drops one.` });
+
+export const CreateAccountBody = body({
+  name: words(128, 'Name of the merchant.'),
+  country,
+  live: Type.Optional(Type.Boolean({ description: 'Live payments are on. Default false.' })),
+  payouts_enabled: Type.Optional(Type.Boolean({ description: 'Default false.' })),
+  withdrawals_enabled: Type.Optional(Type.Boolean({ description: 'Default false.' })),
+});
+export const ChangeAccountBody = body({
+  live: Type.Optional(Type.Boolean()),
+  payouts_enabled: Type.Optional(Type.Boolean()),
+  withdrawals_enabled: Type.Optional(Type.Boolean()),
+  approval_thresholds: Type.Optional(terms('Withdrawals above it need an approval, by currency.')),
+  cash_out_per_minute: Type.Optional(
+    Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      minimum: 1,
+      maximum: LIMITS.cashOutPerMinuteMax,
+    }),
+  ),
+  fees: Type.Optional(terms('By type and currency.')),
+  limits: Type.Optional(terms('By type and currency.')),
+});
+export const AddUserBody = body({
+  email: Type.String({
+    maxLength: 254,
+    pattern: '^[^@\\s]+@[^@\\s]+$',
+    description: 'E-mail address.',
+    'x-rule': 'must be an e-mail address',
+  }),
+  role: oneOf(ROLES, 'What the member may do.'),
+});
+export const ConnectAppBody = body({
+  name: words(128, 'Name of the app.'),
+  domain: words(253, 'Domain of the app.'),
+  webhook_url: Type.Optional(webhookUrl),
+});
+export const ChangeAppBody = body({ webhook_url: webhookUrl });
+export const AddWalletBody = body({
+  label: words(64, 'What members call it.'),
+  msisdn: words(32, 'Wallet number.'),
+  network: Type.Optional(network),
+  country: Type.Optional(country),
+  by,
+});
+export const ByBody = body({ by });
+export const DepositBody = body({ ...CreateDepositBody.properties, by });
+export const ReplayFailedBody = body({
+  since: Type.String({
+    format: 'date-time',
+    description: 'Deliveries of events since then.',
+    'x-rule': 'must be a time in ISO 8601',
+  }),
+});
+export const ResolveBody = body({
+  account_id: idSchema('account', 'The account of the item.'),
+  by: Type.Optional(words(64, 'Who resolved it. Default: the Operator header.')),
+  resolution: words(500, 'What was found and done.'),
+});
+
+const page = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: LIMITS.operatorPageMax, default: LIMITS.operatorPageDefault }),
+  ),
+  starting_after: Type.Optional(Type.String({ description: '`next_cursor` of the previous page.' })),
+};
+export const PageQuery = body(page);
+export const DeliveriesQuery = body({
+  app: Type.Optional(idSchema('app', 'Only deliveries of this app.')),
+  status: Type.Optional(oneOf(DELIVERY_STATUSES, 'Only deliveries in this state.')),
+  ...page,
+});
+export const ReconciliationQuery = body({
+  account: Type.Optional(idSchema('account', 'Only items of this account.')),
+  open: Type.Optional(Type.Boolean({ description: 'true: only what is not resolved.' })),
+  limit: page.limit,
+});
+
+/** By the names used in paths. */
+export const PATH_PARAMETERS = {
+  account_id: { schema: idSchema('account', 'Id of the account.'), notFound: 'not_found' },
+  app_id: { schema: idSchema('app', 'Id of the app.'), notFound: 'not_found' },
+  wallet_id: { schema: idSchema('wallet', 'Id of the payout wallet.'), notFound: 'destination_not_found' },
+  withdrawal_id: {
+    schema: idSchema('withdrawal', 'Id of the withdrawal.'),
+    notFound: 'withdrawal_not_found',
+  },
+  delivery_id: { schema: idSchema('delivery', 'Id of the delivery.'), notFound: 'not_found' },
+  reconciliation_id: { schema: idSchema('reconciliation', 'Id of the item.'), notFound: 'not_found' },
+} as const satisfies Record<string, PathParameter>;

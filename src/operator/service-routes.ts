@@ -1,0 +1,91 @@
+// The service itself: the audit log, rails and partitions for operators; health, readiness and metrics for machines,
+// which need no token.
+
+import { Type } from 'typebox';
+import { rejection } from '../domain/error-code.ts';
+import { jsonAnswer, plainRoute } from '../http/route.ts';
+import type { Answer, PlainRoute } from '../http/route.ts';
+import { done, pageOf } from './account-routes.ts';
+import { askPlatform } from './context.ts';
+import type { OperatorContext } from './context.ts';
+import { operatorRoute } from './route.ts';
+import * as schemas from './schemas.ts';
+
+export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
+  const tag = 'Service';
+  return [
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/audit',
+      operationId: 'listAudit',
+      tag,
+      summary: 'What operators changed, newest first',
+      query: schemas.PageQuery,
+      errors: ['invalid_cursor'],
+      handle: ({ query }) => askPlatform(context, { type: 'GetAudit', ...pageOf(query) }),
+    }),
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/rails',
+      operationId: 'listRails',
+      tag,
+      summary: 'Health of each rail',
+      handle: async () => done({ object: 'list', data: context.rails() }),
+    }),
+    operatorRoute(context, {
+      method: 'GET',
+      path: '/partitions',
+      operationId: 'listPartitions',
+      tag,
+      summary: 'Who owns each partition, and where its log stands',
+      handle: async () => done({ object: 'list', data: context.partitions() }),
+    }),
+    machineRoute('/healthz', 'getHealth', 'The process answers', 'application/json', () =>
+      jsonAnswer(200, '{"status":"ok"}'),
+    ),
+    machineRoute('/readyz', 'getReadiness', 'The service takes requests', 'application/json', () =>
+      readiness(context),
+    ),
+    machineRoute(
+      '/metrics',
+      'getMetrics',
+      'Metrics for Prometheus',
+      context.metrics.contentType,
+      async () => {
+        const { contentType } = context.metrics;
+        return { type: 'body', status: 200, contentType, body: await context.metrics.text() };
+      },
+    ),
+  ];
+}
+
+function readiness(context: OperatorContext): Answer {
+  const problem = context.notReady();
+  if (problem === null) return jsonAnswer(200, '{"status":"ready"}');
+  return { type: 'rejected', rejection: rejection('service_unavailable', problem, null, 1) };
+}
+
+function machineRoute(
+  path: string,
+  operationId: string,
+  summary: string,
+  contentType: string,
+  handle: () => Answer | Promise<Answer>,
+): PlainRoute {
+  return plainRoute({
+    method: 'GET',
+    path,
+    operationId,
+    tag: 'Service',
+    summary,
+    description: '',
+    parameters: {},
+    authorized: false,
+    query: null,
+    body: null,
+    bodyExamples: {},
+    reply: { status: 200, description: summary, contentType, schema: Type.Unknown(), examples: {} },
+    errors: [],
+    handle,
+  });
+}
