@@ -1,0 +1,340 @@
+// What providers answer and what falls due, in every state a transaction can be in: late, twice, contradicting.
+
+import t from 'tap';
+import type { AccountEvent, ReconciliationKind } from '../../../src/domain/account-event.ts';
+import type { AccountCommand, CreateCommand } from '../../../src/domain/account-command.ts';
+import { deriveId } from '../../../src/domain/id.ts';
+import type { Transaction } from '../../../src/domain/transaction.ts';
+import {
+  ACCOUNT,
+  activateWallet,
+  charge,
+  DAY,
+  deposit,
+  due,
+  FOR_EVER,
+  fundedMerchant,
+  merchant,
+  MINUTE,
+  outcome,
+  OWNER,
+  payout,
+  type Scenario,
+  START,
+  submission,
+  thenRecorded,
+  thenRefused,
+  WALLET,
+  walletAdded,
+  withdrawal,
+} from './scenario.ts';
+
+type Step = (id: string) => AccountCommand;
+const accepted: Step = (id) => submission(id, 'PENDING');
+const succeeded: Step = (id) => outcome(id, 'SUCCESSFUL');
+const failed: Step = (id) => outcome(id, 'FAILED');
+const reversed: Step = (id) => outcome(id, 'REVERSED');
+const released: Step = (id) => due('ReleaseCharge', id);
+const expired: Step = (id) => due('ExpireTransaction', id);
+const answered: Step = (id) => due('FixAnswer', id);
+
+function reach(
+  create: CreateCommand,
+  steps: readonly Step[],
+): { scenario: Scenario; transaction: Transaction } {
+  const scenario = fundedMerchant();
+  const transaction = scenario.create(create);
+  for (const step of steps) {
+    if (step === expired) scenario.at(START + 30 * MINUTE);
+    if (step === released) scenario.at(START + DAY);
+    scenario.when(step(transaction.id));
+  }
+  return { scenario, transaction };
+}
+
+type Then = AccountEvent['type'] | ReconciliationKind | 'nothing';
+type Row = readonly [given: string, steps: readonly Step[], success: Then, failure: Then, reversal: Then];
+
+const COLLECTION: readonly Row[] = [
+  ['created', [], 'TransactionSucceeded', 'TransactionFailed', 'TransactionFailed'],
+  ['answered', [answered], 'TransactionSucceeded', 'TransactionFailed', 'TransactionFailed'],
+  ['accepted', [accepted], 'TransactionSucceeded', 'TransactionFailed', 'TransactionFailed'],
+  ['failed', [accepted, failed], 'SUCCESS_AFTER_FINAL', 'nothing', 'nothing'],
+  ['expired', [accepted, expired], 'SUCCESS_AFTER_FINAL', 'nothing', 'nothing'],
+];
+const CHARGE: readonly Row[] = [
+  ...COLLECTION,
+  ['successful', [accepted, succeeded], 'nothing', 'CONTRADICTION', 'ChargeReversed'],
+  ['released', [accepted, succeeded, released], 'nothing', 'CONTRADICTION', 'ChargeReversed'],
+  ['reversed', [accepted, succeeded, reversed], 'nothing', 'nothing', 'nothing'],
+];
+const CASH_OUT: readonly Row[] = [
+  ['created', [], 'TransactionSucceeded', 'TransactionFailed', 'TransactionFailed'],
+  ['accepted', [accepted], 'TransactionSucceeded', 'TransactionFailed', 'TransactionFailed'],
+  ['successful', [accepted, succeeded], 'nothing', 'CONTRADICTION', 'CONTRADICTION'],
+  ['failed', [accepted, failed], 'SUCCESS_AFTER_FINAL', 'nothing', 'nothing'],
+];
+const TABLES: readonly (readonly [CreateCommand, readonly Row[]])[] = [
+  [charge(), CHARGE],
+  [
+    deposit(),
+    [...COLLECTION, ['successful', [accepted, succeeded], 'nothing', 'CONTRADICTION', 'CONTRADICTION']],
+  ],
+  [payout(), CASH_OUT],
+  [withdrawal(), CASH_OUT],
+  [
+    withdrawal({ amount: '6000000' }),
+    [['waiting for approval', [], 'CONTRADICTION', 'CONTRADICTION', 'CONTRADICTION']],
+  ],
+];
+
+for (const [create, rows] of TABLES) {
+  for (const [given, steps, ...expected] of rows) {
+    t.test(`${create.type} ${given}: each word of the provider, and each word twice`, async (t) => {
+      for (const [index, step] of [succeeded, failed, reversed].entries()) {
+        const then = expected[index] ?? 'nothing';
+        const { scenario, transaction } = reach(create, steps);
+        const before = JSON.stringify([transaction, [...scenario.account().balances]]);
+        const decision = scenario.when(step(transaction.id));
+        if (then === 'nothing') {
+          thenRecorded(decision);
+        } else if (then === 'SUCCESS_AFTER_FINAL' || then === 'CONTRADICTION') {
+          thenRecorded(decision, 'ReconciliationRaised');
+          t.match(
+            [...scenario.state.reconciliations.values()],
+            [{ kind: then, transactionId: transaction.id }],
+          );
+          t.equal(
+            JSON.stringify([transaction, [...scenario.account().balances]]),
+            before,
+            'no state changes',
+          );
+        } else {
+          thenRecorded(decision, then as AccountEvent['type']);
+        }
+        t.pass(`${step(transaction.id).type} ${index}: ${then}`);
+        thenRecorded(scenario.when(step(transaction.id)));
+      }
+    });
+  }
+}
+
+t.test('another amount or currency than ours changes no state, and is raised once', async (t) => {
+  for (const over of [
+    { amount: 49_999 },
+    { amount: 50_001 },
+    { currency: 'KES' },
+    { amount: 1, currency: 'GHS' },
+  ] as const) {
+    for (const steps of [[accepted], [accepted, succeeded]]) {
+      const { scenario, transaction } = reach(charge(), steps);
+      const { status } = transaction;
+      thenRecorded(scenario.when(outcome(transaction.id, 'SUCCESSFUL', over)), 'ReconciliationRaised');
+      t.match([...scenario.state.reconciliations.values()], [{ kind: 'AMOUNT_MISMATCH' }]);
+      thenRecorded(scenario.when(outcome(transaction.id, 'SUCCESSFUL', over)));
+      t.equal(transaction.status, status);
+    }
+  }
+  const { scenario, transaction } = reach(charge(), [accepted]);
+  const same = outcome(transaction.id, 'SUCCESSFUL', { amount: 50_000, currency: 'UGX' });
+  thenRecorded(scenario.when(same), 'TransactionSucceeded');
+});
+
+t.test('an outcome for a transaction we do not have', async (t) => {
+  const scenario = merchant();
+  const unknown = deriveId('charge', scenario.create(charge()).id, 3).slice(0, -2) + 'ZZ';
+  thenRecorded(scenario.when(succeeded(unknown)), 'ReconciliationRaised');
+  t.match(
+    [...scenario.state.reconciliations.values()],
+    [{ kind: 'UNKNOWN_REFERENCE', transactionId: unknown, resolvedAt: null }],
+  );
+  thenRecorded(scenario.when(succeeded(unknown)));
+  thenRecorded(scenario.when(succeeded('not one of our ids')), 'ReconciliationRaised');
+  thenRefused(scenario.when({ ...succeeded(unknown), accountId: 'acc_none' }), 'not_found');
+  const raise = { type: 'RaiseReconciliation', accountId: ACCOUNT, deadline: FOR_EVER } as const;
+  const detail = 'A callback without a transaction.';
+  thenRecorded(
+    scenario.when({ ...raise, kind: 'UNKNOWN_REFERENCE', transactionId: null, detail }),
+    'ReconciliationRaised',
+  );
+});
+
+t.test("another account's transaction is as unknown as none", async () => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  const other = { accountId: `acc_${'0'.repeat(26)}` };
+  for (const step of [accepted, expired, answered, released]) {
+    thenRecorded(scenario.at(START + 2 * DAY).decide({ ...step(id), ...other }));
+  }
+});
+
+t.test('a submission', async (t) => {
+  t.test('moves a charge and a deposit on to the customer, once', async (t) => {
+    for (const create of [charge(), deposit()]) {
+      const { scenario, transaction } = reach(create, []);
+      thenRecorded(scenario.later(5).when(accepted(transaction.id)), 'SubmissionAccepted');
+      t.match(transaction, { status: 'AWAITING_CUSTOMER', submitted: true, answeredAt: 2 });
+      t.match(transaction.events[2], { source: 'API', providerStatus: 'PENDING', at: START + 5 });
+      thenRecorded(scenario.when(accepted(transaction.id)));
+    }
+  });
+  t.test('of a payout or withdrawal only notes that it was submitted, once', async (t) => {
+    for (const create of [payout(), withdrawal()]) {
+      const { scenario, transaction } = reach(create, []);
+      thenRecorded(scenario.when(accepted(transaction.id)), 'SubmissionAccepted');
+      t.match(transaction, { status: 'PENDING_PROVIDER', submitted: true, answeredAt: 1 });
+      thenRecorded(scenario.when(accepted(transaction.id)));
+    }
+  });
+  t.test('after the outcome changes nothing', async () => {
+    for (const steps of [[succeeded], [failed], [accepted, expired]]) {
+      const { scenario, transaction } = reach(charge(), steps);
+      thenRecorded(scenario.when(accepted(transaction.id)));
+    }
+  });
+  t.test('of an unsent withdrawal, or of nothing we know, changes nothing', async () => {
+    const { scenario, transaction } = reach(withdrawal({ amount: '6000000' }), []);
+    thenRecorded(scenario.when(accepted(transaction.id)));
+    thenRecorded(scenario.when(accepted('chg_none')));
+  });
+});
+
+t.test('expiry: charges and deposits in progress, from expiresAt on, once', async (t) => {
+  for (const create of [charge(), deposit()]) {
+    for (const steps of [[], [accepted]]) {
+      const { scenario, transaction } = reach(create, steps);
+      thenRecorded(scenario.at(START + 30 * MINUTE - 1).when(expired(transaction.id)));
+      thenRecorded(scenario.at(START + 30 * MINUTE).when(expired(transaction.id)), 'TransactionFailed');
+      t.match(transaction, { status: 'FAILED', failureCode: 'expired' });
+      t.equal(transaction.events.at(-1)?.source, 'SYSTEM');
+      thenRecorded(scenario.when(expired(transaction.id)));
+    }
+  }
+  for (const create of [payout(), withdrawal(), withdrawal({ amount: '6000000' })]) {
+    const { scenario, transaction } = reach(create, []);
+    thenRecorded(scenario.at(START + 400 * DAY).when(expired(transaction.id)));
+  }
+  const { scenario, transaction } = reach(charge(), [accepted, succeeded]);
+  thenRecorded(scenario.at(START + DAY).when(expired(transaction.id)));
+  thenRecorded(scenario.when(expired('chg_none')));
+});
+
+t.test('release: a successful charge, from releaseAt on, once, and not after a reversal', async (t) => {
+  const { scenario, transaction } = reach(charge(), [accepted, succeeded]);
+  const { MERCHANT_AVAILABLE: before } = scenario.balances();
+  t.equal(scenario.balances().MERCHANT_PENDING, 48_750);
+  thenRecorded(scenario.at(START + DAY - 1).when(released(transaction.id)));
+  thenRecorded(scenario.at(START + DAY).when(released(transaction.id)), 'ChargeReleased');
+  t.equal(scenario.balances().MERCHANT_PENDING, 0);
+  t.equal(scenario.balances().MERCHANT_AVAILABLE, before + 48_750);
+  thenRecorded(scenario.later(1).when(released(transaction.id)));
+
+  for (const steps of [[], [accepted], [failed], [succeeded, reversed]]) {
+    const other = reach(charge(), steps);
+    thenRecorded(other.scenario.at(START + 2 * DAY).when(released(other.transaction.id)));
+  }
+  thenRecorded(scenario.when(released('chg_none')));
+});
+
+t.test('the answer is fixed once, and not after the fact', async (t) => {
+  const { scenario, transaction } = reach(charge(), []);
+  thenRecorded(scenario.when(answered(transaction.id)), 'AnswerFixed');
+  thenRecorded(scenario.when(answered(transaction.id)));
+  thenRecorded(scenario.when(accepted(transaction.id)), 'SubmissionAccepted');
+  t.equal(transaction.answeredAt, 1);
+  for (const steps of [[accepted], [succeeded], [failed]]) {
+    const other = reach(charge(), steps);
+    thenRecorded(other.scenario.when(answered(other.transaction.id)));
+  }
+  thenRecorded(scenario.when(answered('chg_none')));
+});
+
+t.test('a reversal takes net and fee back from where they are', async (t) => {
+  const pending = reach(charge(), [accepted, succeeded, reversed]);
+  const zero = { MERCHANT_PENDING: 0, FEES_REVENUE: 0, SETTLEMENT_CLEARING: 0 };
+  t.match(pending.scenario.balances(), {
+    ...zero,
+    MERCHANT_AVAILABLE: 20_000_000,
+    PROVIDER_FLOAT: 20_000_000,
+  });
+
+  const available = reach(charge(), [accepted, succeeded, released, reversed]);
+  t.match(available.scenario.balances(), {
+    ...zero,
+    MERCHANT_AVAILABLE: 20_000_000,
+    PROVIDER_FLOAT: 20_000_000,
+  });
+
+  t.test('even below zero, from where a deposit brings it up again', async (t) => {
+    const scenario = merchant();
+    const { id } = scenario.create(charge());
+    scenario.when(succeeded(id));
+    scenario.later(DAY).when(released(id));
+    scenario.create(payout({ amount: '40000' }, { idempotencyKey: 'key-00000002' }));
+    scenario.when(reversed(id));
+    t.match(scenario.balances(), {
+      MERCHANT_AVAILABLE: -40_500,
+      SETTLEMENT_CLEARING: 40_500,
+      PROVIDER_FLOAT: 0,
+    });
+    thenRefused(scenario.decide(payout({}, { idempotencyKey: 'key-00000003' })), 'insufficient_balance');
+    const funding = scenario.create(deposit({ amount: '500' }, { idempotencyKey: 'key-00000004' }));
+    scenario.when(succeeded(funding.id));
+    t.equal(scenario.balances().MERCHANT_AVAILABLE, -40_000);
+  });
+});
+
+t.test('a failed payout or withdrawal returns the whole hold', async (t) => {
+  for (const create of [payout(), withdrawal()]) {
+    const { scenario, transaction } = reach(create, [accepted, failed]);
+    t.match(scenario.balances(), { MERCHANT_AVAILABLE: 20_000_000, SETTLEMENT_CLEARING: 0, FEES_REVENUE: 0 });
+    t.strictSame(
+      transaction.journals.map(({ reason }) => reason),
+      [`${transaction.type}_HELD`, `${transaction.type}_RETURNED`],
+    );
+    t.match(transaction, { failureCode: 'customer_declined', failureMessage: 'The customer declined.' });
+  }
+});
+
+t.test('a paid payout or withdrawal pays out the hold and books the fee', async (t) => {
+  for (const create of [payout(), withdrawal()]) {
+    const { scenario, transaction } = reach(create, [accepted, succeeded]);
+    t.match(scenario.balances(), {
+      MERCHANT_AVAILABLE: 20_000_000 - 50_500,
+      SETTLEMENT_CLEARING: 0,
+      FEES_REVENUE: 500,
+      PROVIDER_FLOAT: 20_000_000 - 50_000,
+    });
+    t.equal(transaction.providerTransactionId, '998877');
+  }
+});
+
+t.test('what a failed transaction used of its day and month is given back', async (t) => {
+  const { scenario, transaction } = reach(charge(), []);
+  const usage = scenario.account().usage.get('CHARGE:UGX');
+  t.match(usage, { daily: 50_000, monthly: 50_000 });
+  scenario.at(START + 30 * MINUTE).when(expired(transaction.id));
+  t.match(usage, { daily: 0, monthly: 0 });
+
+  t.test('but not to another day or month', async (t) => {
+    const { scenario, transaction } = reach(charge(), []);
+    scenario.at(START + DAY).create(charge({ amount: '700' }, { idempotencyKey: 'key-00000002' }));
+    scenario.when(expired(transaction.id));
+    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 700, monthly: 700 });
+    scenario.at(START + 31 * DAY).create(charge({ amount: '900' }, { idempotencyKey: 'key-00000003' }));
+    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 900 });
+  });
+});
+
+t.test('a wallet becomes active once its cooling-off is over', async (t) => {
+  const scenario = merchant().given(walletAdded);
+  thenRecorded(scenario.when(activateWallet()));
+  scenario.given({ type: 'WalletApproved', id: WALLET, activeAt: START + DAY, by: OWNER });
+  thenRecorded(scenario.at(START + DAY - 1).when(activateWallet()));
+  thenRecorded(scenario.at(START + DAY).when(activateWallet()), 'WalletActivated');
+  t.equal(scenario.account().wallets.get(WALLET)?.status, 'ACTIVE');
+  thenRecorded(scenario.when(activateWallet()));
+  scenario.given({ type: 'WalletRevoked', id: WALLET, by: OWNER });
+  thenRecorded(scenario.when(activateWallet()));
+  thenRecorded(scenario.when(activateWallet('wal_none')));
+});
