@@ -32,6 +32,8 @@ interface Passage {
   readonly batch: Batch;
   written: boolean;
   replicated: boolean;
+  /** Why the replica refused it; null: it did not. */
+  refusal: Error | null;
 }
 
 export class GroupCommit {
@@ -115,7 +117,13 @@ export class GroupCommit {
       partition.queued = false;
       if (!partition.ready) continue;
       const batch = partition.seal(timeMs, this.#options);
-      passages.push({ partition, batch, written: false, replicated: partition.options.replica === null });
+      passages.push({
+        partition,
+        batch,
+        written: false,
+        replicated: partition.options.replica === null,
+        refusal: null,
+      });
     }
     this.#queue = [];
     if (passages.length === 0) return;
@@ -137,6 +145,8 @@ export class GroupCommit {
     this.#flushingSinceMs = 0;
     for (const passage of passages) passage.written = true;
     this.#finish(passages.filter(({ replicated }) => replicated));
+    for (const passage of passages)
+      if (passage.refusal !== null) this.#failPartition(passage, passage.refusal);
     this.#report(passages, durationMs);
   }
 
@@ -145,7 +155,9 @@ export class GroupCommit {
     try {
       await partition.options.replica?.publish(batch);
     } catch (error) {
-      this.#failPartition(passage, error);
+      // Whoever cuts the batch off must find it on the disk, not on its way there.
+      passage.refusal = asError(error);
+      if (passage.written) this.#failPartition(passage, passage.refusal);
       return;
     }
     passage.replicated = true;
@@ -166,14 +178,14 @@ export class GroupCommit {
     }
   }
 
-  #failPartition({ partition, batch }: Passage, error: unknown): void {
+  #failPartition({ partition, batch }: Passage, error: Error): void {
     const { options } = partition;
     if (options.onFailure === undefined) {
       this.#fail(error);
     } else if (this.#open.has(partition) && this.#failure === null) {
       this.#outstanding -= batch.records.length;
       this.remove(partition);
-      options.onFailure(asError(error));
+      options.onFailure(error);
     }
   }
 

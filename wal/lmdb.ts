@@ -35,10 +35,17 @@ export function openViewsDatabase({ directory, readOnly = false, mapBytes }: Ope
   return open<string, string>({
     path: pathFor(directory, 'views', readOnly),
     encoding: 'string',
+    keyEncoder: utf8Keys,
     mapSize: mapBytes ?? WAL_LIMITS.viewsMapBytes,
     ...commonOptions(readOnly),
   });
 }
+
+/** Plain UTF-8: in the order of its bytes, and written by native code, which long keys need. */
+const utf8Keys = {
+  writeKey: (key: string, target: Buffer, start: number): number => start + target.write(key, start),
+  readKey: (source: Buffer, start: number, end: number): string => source.toString('utf8', start, end),
+};
 
 function commonOptions(readOnly: boolean) {
   return {
@@ -58,11 +65,24 @@ function pathFor(directory: string, name: string, readOnly: boolean): string {
   return path;
 }
 
-/** Runs `write` in one transaction; resolves when it is on disk, rejects with the reason when it is not.
- *  The database must not be written in another way. */
-export async function commitDurably(database: LogDatabase | ViewsDatabase, write: () => void): Promise<void> {
+export interface Write<K, V> {
+  readonly key: K;
+  /** null removes the key. */
+  readonly value: V | null;
+}
+
+/** Writes all in one transaction; resolves when they are on disk, rejects with the reason when they are not. The keys are
+ *  known to be good: an error halfway would leave the first half to be committed. */
+export async function commitDurably<K extends LogKey | string, V extends Buffer | string>(
+  database: RootDatabase<V, K>,
+  writes: readonly Write<K, V>[],
+): Promise<void> {
   try {
-    await database.batch(write);
+    await database.batch(() => {
+      for (const { key, value } of writes) {
+        void (value === null ? database.remove(key) : database.put(key, value));
+      }
+    });
     // The same moment with overlappingSync off; it keeps the promise if a later lmdb-js changes what a commit means.
     await database.flushed;
   } catch (error) {
@@ -72,7 +92,7 @@ export async function commitDurably(database: LogDatabase | ViewsDatabase, write
 
 /** lmdb-js rejects first, and tells why in a promise beside it a moment later. */
 async function reasonOf(error: unknown): Promise<Error> {
-  const commitError: unknown = Object(error).commitError;
+  const commitError: unknown = Object(error).commitError ?? error;
   const unknown = new Promise<unknown>((resolve) => setImmediate(resolve, error));
   const reason = await Promise.race([Promise.resolve(commitError).catch((cause: unknown) => cause), unknown]);
   const message = reason instanceof Error ? reason.message : String(reason);

@@ -7,7 +7,7 @@ import { GroupCommit } from './group-commit.ts';
 import type { FlushReport } from './group-commit.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { commitDurably, openLogDatabase } from './lmdb.ts';
-import type { LogDatabase } from './lmdb.ts';
+import type { LogDatabase, LogKey, Write } from './lmdb.ts';
 import { encodeStart, LogReader } from './log-reader.ts';
 import { PartitionLog } from './partition-log.ts';
 import type { PartitionLogOptions } from './partition-log.ts';
@@ -104,7 +104,7 @@ export class WriteAheadLog extends LogReader {
   async startAt(group: string, partition: number, start: Tip): Promise<void> {
     this.#assertNotOpen(group, partition);
     if (this.lastBatchNumber(group, partition) > 0) throw new Error(`${group}/${partition} is not empty`);
-    await commitDurably(this.database, () => this.#putStart(group, partition, start));
+    await commitDurably(this.database, [startWrite(group, partition, start)]);
   }
 
   /** Removes the batches below `batch`, which must exist. The hash of the last one removed is kept: the rest of the chain
@@ -117,11 +117,8 @@ export class WriteAheadLog extends LogReader {
       const first = start.batch + 1;
       const last = Math.min(end, start.batch + WAL_LIMITS.batchesPerTrim);
       start = tipAt(this.batch(group, partition, last));
-      const next = start;
-      await commitDurably(this.database, () => {
-        for (let number = first; number <= last; number += 1) this.#remove(group, partition, number);
-        this.#putStart(group, partition, next);
-      });
+      const removed = removals(group, partition, first, last);
+      await commitDurably(this.database, [...removed, startWrite(group, partition, start)]);
     }
   }
 
@@ -131,9 +128,7 @@ export class WriteAheadLog extends LogReader {
     const last = this.lastBatchNumber(group, partition);
     const start = this.startOf(group, partition);
     if (batch < start.batch) throw new Error(`${group}/${partition}: batch ${batch} was trimmed`);
-    await commitDurably(this.database, () => {
-      for (let number = last; number > batch; number -= 1) this.#remove(group, partition, number);
-    });
+    await commitDurably(this.database, removals(group, partition, batch + 1, last));
   }
 
   /** Flushes what was taken, then closes. */
@@ -150,19 +145,10 @@ export class WriteAheadLog extends LogReader {
   }
 
   async #write(batches: readonly Batch[]): Promise<void> {
-    await commitDurably(this.database, () => {
-      for (const { group, partition, batch, bytes } of batches) {
-        void this.database.put([group, partition, batch], bytes);
-      }
+    const writes = batches.map(({ group, partition, batch, bytes }): LogWrite => {
+      return { key: [group, partition, batch], value: bytes };
     });
-  }
-
-  #putStart(group: string, partition: number, start: Tip): void {
-    void this.database.put([group, partition, 0], encodeStart(start));
-  }
-
-  #remove(group: string, partition: number, batch: number): void {
-    void this.database.remove([group, partition, batch]);
+    await commitDurably(this.database, writes);
   }
 
   #assertNotOpen(group: string, partition: number): void {
@@ -170,4 +156,18 @@ export class WriteAheadLog extends LogReader {
     const log = this.#open.get(`${group}/${partition}`);
     if (log !== undefined && !log.closed) throw new Error(`${group}/${partition} is open for writing`);
   }
+}
+
+type LogWrite = Write<LogKey, Buffer>;
+
+function startWrite(group: string, partition: number, start: Tip): LogWrite {
+  return { key: [group, partition, 0], value: encodeStart(start) };
+}
+
+function removals(group: string, partition: number, first: number, last: number): LogWrite[] {
+  const count = Math.max(0, last - first + 1);
+  return Array.from({ length: count }, (_, index) => ({
+    key: [group, partition, first + index],
+    value: null,
+  }));
 }

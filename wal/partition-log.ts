@@ -151,6 +151,8 @@ export class PartitionLog {
     this.#recordsBytes = [];
     this.#bytes = 0;
     this.#opensEpoch = false;
+    // Nothing of it is waited for any more, now or later.
+    this.#busy = false;
     this.#resolveDrained();
     return dropped;
   }

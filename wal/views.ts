@@ -45,26 +45,23 @@ export class ViewStore {
   ): Promise<void> {
     const place = placeOf(group, partition);
     const { sequence, batch, hash } = position;
-    await commitDurably(this.#database, () => {
-      for (const { table, key, value } of rows) {
-        const full = rowKey(place, table, key);
-        void (value === null ? this.#database.remove(full) : this.#database.put(full, value));
-      }
-      void this.#database.put(place, JSON.stringify({ sequence, batch, hash: hash.toString('hex') }));
-    });
+    const writes = rows.map(({ table, key, value }) => ({ key: rowKey(place, table, key), value }));
+    writes.push({ key: place, value: JSON.stringify({ sequence, batch, hash: hash.toString('hex') }) });
+    await commitDurably(this.#database, writes);
   }
 
   /** Removes everything of the partition; its position first, so that a crash leaves a view that is rebuilt. */
   async drop(group: string, partition: number): Promise<void> {
     const place = placeOf(group, partition);
-    await commitDurably(this.#database, () => void this.#database.remove(place));
+    await commitDurably(this.#database, [{ key: place, value: null }]);
+    const range = { start: `${place}/`, end: `${place}${rowsEnd}`, limit: WAL_LIMITS.rowsPerDrop };
     for (;;) {
-      const range = { start: `${place}/`, end: `${place}${rowsEnd}`, limit: WAL_LIMITS.rowsPerDrop };
       const keys = [...this.#database.getKeys(range)];
       if (keys.length === 0) return;
-      await commitDurably(this.#database, () => {
-        for (const key of keys) void this.#database.remove(key);
-      });
+      await commitDurably(
+        this.#database,
+        keys.map((key) => ({ key, value: null })),
+      );
     }
   }
 

@@ -1,0 +1,154 @@
+// Views: rows and the position they reach, together or not at all, written by one thread and read by another.
+import fc from 'fast-check';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import t from 'tap';
+import type { Test } from 'tap';
+import type { Row } from '../../../wal/types.ts';
+import { ViewStore } from '../../../wal/views.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'wal-views-'));
+t.teardown(() => rmSync(root, { recursive: true }));
+let opened = 0;
+
+function openStore(t: Test): { store: ViewStore; directory: string } {
+  opened += 1;
+  const directory = join(root, `${opened}`);
+  const store = ViewStore.open({ directory });
+  t.teardown(() => store.close());
+  return { store, directory };
+}
+
+const at = (sequence: number) => ({ sequence, batch: sequence, hash: Buffer.alloc(32, sequence) });
+
+t.test('rows are written, replaced and deleted with the position they reach', async (t) => {
+  const { store } = openStore(t);
+  const views = store.reader('accounts', 1);
+  t.equal(store.position('accounts', 1), null);
+  await store.commit('accounts', 1, at(1), [
+    { table: 'charges', key: 'a', value: 'one' },
+    { table: 'charges', key: 'b', value: 'ünï €' },
+    { table: 'payouts', key: 'a', value: '' },
+  ]);
+  t.strictSame(store.position('accounts', 1), at(1));
+  t.equal(views.get('charges', 'a'), 'one');
+  t.equal(views.get('charges', 'b'), 'ünï €');
+  t.equal(views.get('payouts', 'a'), '');
+  t.equal(views.get('payouts', 'b'), undefined);
+  t.equal(store.reader('accounts', 11).get('charges', 'a'), undefined, 'a partition sees its own rows only');
+  await store.commit('accounts', 1, at(2), [
+    { table: 'charges', key: 'a', value: null },
+    { table: 'charges', key: 'never', value: null },
+    { table: 'charges', key: 'b', value: 'x'.repeat(100_000) },
+  ]);
+  t.equal(views.get('charges', 'a'), undefined);
+  t.equal(views.get('charges', 'b')?.length, 100_000);
+  t.strictSame(store.position('accounts', 1), at(2));
+});
+
+t.test('ranges are ordered by UTF-8 bytes, both ways, with a limit', async (t) => {
+  const { store } = openStore(t);
+  const views = store.reader('accounts', 0);
+  const keys = ['', ' ', '0', 'A', 'a', 'a/b', 'aa', 'b', 'z', '~', 'é', 'ü', '€', '\u{1f600}'];
+  const rows = keys.map((key): Row => ({ table: 'list', key, value: `value of ${key}` }));
+  await store.commit('accounts', 0, at(1), [
+    ...rows.toReversed(),
+    { table: 'lis', key: 'x', value: 'before' },
+    { table: 'listed', key: 'x', value: 'after' },
+  ]);
+  const found = (options: object): string[] =>
+    [...views.range('list', { start: '', end: '\u{10ffff}', ...options })].map(({ key }) => key);
+  t.strictSame(found({}), keys);
+  t.strictSame(found({ reverse: true }), keys.toReversed());
+  t.strictSame(found({ limit: 3 }), keys.slice(0, 3));
+  t.strictSame(found({ limit: 2, reverse: true }), ['\u{1f600}', '€']);
+  t.strictSame(found({ start: 'a', end: 'b' }), ['a', 'a/b', 'aa'], 'start included, end excluded');
+  t.strictSame(found({ start: 'a', end: 'b', reverse: true }), ['aa', 'a/b', 'a']);
+  t.match([...views.range('list', { start: 'a', end: 'aa', limit: 1 })], [{ key: 'a', value: 'value of a' }]);
+});
+
+t.test('a range is what sorting and filtering all rows would give', async (t) => {
+  const { store } = openStore(t);
+  const views = store.reader('accounts', 0);
+  const text = fc
+    .string({ unit: 'grapheme', maxLength: 6 })
+    .filter((key) => !key.includes('\0') && key.isWellFormed());
+  const keys = [...new Set(fc.sample(text, 300))];
+  const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+  await store.commit(
+    'accounts',
+    0,
+    at(1),
+    keys.map((key) => ({ table: 't', key, value: key })),
+  );
+  fc.assert(
+    fc.property(fc.constantFrom(...keys), fc.constantFrom(...keys), fc.boolean(), (start, end, reverse) => {
+      const wanted = keys
+        .filter((key) => byBytes(key, start) >= 0 && byBytes(key, end) < 0)
+        .toSorted(byBytes);
+      const found = [...views.range('t', { start, end, reverse })].map(({ key }) => key);
+      t.strictSame(found, reverse ? wanted.toReversed() : wanted);
+    }),
+  );
+});
+
+t.test('a partition is dropped, and no other', async (t) => {
+  const { store } = openStore(t);
+  const rows = Array.from({ length: 25_000 }, (_, n): Row => ({ table: 't', key: `${n}`, value: 'v' }));
+  for (const partition of [1, 10, 2]) await store.commit('accounts', partition, at(1), rows);
+  await store.drop('accounts', 1);
+  t.equal(store.position('accounts', 1), null);
+  t.strictSame([...store.reader('accounts', 1).range('t', { start: '', end: '\u{10ffff}' })], []);
+  t.equal([...store.reader('accounts', 10).range('t', { start: '', end: '\u{10ffff}' })].length, 25_000);
+  t.strictSame(store.position('accounts', 2), at(1));
+});
+
+t.test('a key that cannot be kept is refused', async (t) => {
+  const { store } = openStore(t);
+  const row = (table: string, key: string): Promise<void> =>
+    store.commit('accounts', 0, at(1), [
+      { table: 't', key: 'first', value: 'v' },
+      { table, key, value: 'v' },
+    ]);
+  await t.rejects(row('t', 'a\0b'), /not a view key/);
+  await t.rejects(row('t/u', 'a'), /not a view key/);
+  await t.rejects(row('t', 'ü'.repeat(1000)), /too long/);
+  await row('t', 'x'.repeat(1900));
+  t.equal(store.reader('accounts', 0).get('t', 'x'.repeat(1900)), 'v');
+});
+
+t.test('a worker thread writes while the main thread reads', async (t) => {
+  const { store, directory } = openStore(t);
+  const views = store.reader('accounts', 0);
+  const worker = new Worker(join(import.meta.dirname, 'views-writer.ts'), {
+    workerData: { directory, commits: 50 },
+  });
+  const done = new Promise<number>((resolve) => worker.on('exit', resolve));
+  const seen: number[] = [];
+  worker.on('message', (sequence: number) => {
+    store.refresh();
+    // What the worker says it has committed is here, whole.
+    const position = store.position('accounts', 0)?.sequence ?? 0;
+    if (position < sequence) t.fail(`said ${sequence}, found ${position}`);
+    for (let n = 0; n < 100; n += 1) {
+      if (Number(views.get('t', `key ${n}`)) < sequence) t.fail(`row ${n} is behind`);
+    }
+    seen.push(sequence);
+  });
+  t.equal(await done, 0);
+  t.equal(seen.length, 50);
+  t.equal(views.get('t', 'key 99'), '50');
+  await store.commit('accounts', 0, at(51), [{ table: 't', key: 'key 99', value: 'main' }]);
+  t.equal(views.get('t', 'key 99'), 'main', 'the environment outlives the worker');
+});
+
+t.test('a read-only store sees what is committed', async (t) => {
+  const { store, directory } = openStore(t);
+  await store.commit('accounts', 0, at(1), [{ table: 't', key: 'a', value: 'v' }]);
+  const other = ViewStore.open({ directory, readOnly: true });
+  t.teardown(() => other.close());
+  t.equal(other.reader('accounts', 0).get('t', 'a'), 'v');
+  t.strictSame(other.position('accounts', 0), at(1));
+});
