@@ -1,0 +1,55 @@
+// What the adapter tests share: links to real servers, a routing table set by hand, a log in a temporary directory.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { GroupName } from '../../src/bus/bus.ts';
+import type { Route, Routes } from '../../src/bus/ownership.ts';
+import { connectNats } from '../../src/nats/connection.ts';
+import type { NatsEvents, NatsLink } from '../../src/nats/connection.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+
+export function link(url: string, name: string, events: NatsEvents = {}): Promise<NatsLink> {
+  return connectNats({ url, name, inboxPrefix: `_INBOX.${name}` }, events);
+}
+
+export class RoutesByHand implements Routes {
+  readonly #routes = new Map<string, Route | null>();
+  readonly #listeners: ((group: GroupName, partition: number) => void)[] = [];
+
+  set(group: GroupName, partition: number, route: Route | null): void {
+    this.#routes.set(`${group}/${partition}`, route);
+    for (const listener of this.#listeners) listener(group, partition);
+  }
+
+  route(group: GroupName, partition: number): Route | null {
+    return this.#routes.get(`${group}/${partition}`) ?? null;
+  }
+
+  onChange(listener: (group: GroupName, partition: number) => void): void {
+    this.#listeners.push(listener);
+  }
+}
+
+export interface TemporaryLog {
+  readonly log: WriteAheadLog;
+  remove(): Promise<void>;
+}
+
+export function temporaryLog(): TemporaryLog {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-log-'));
+  const log = WriteAheadLog.open({
+    directory,
+    now: () => Date.now(),
+    onFailure: (error) => {
+      throw error;
+    },
+  });
+  return {
+    log,
+    async remove() {
+      await log.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,223 @@
+// The NATS bus: what a caller is told is known to be so. Owners here are plain functions on a real nats-server.
+import t from 'tap';
+import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
+import { request } from '../../src/bus/bus.ts';
+import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
+import { NatsBus } from '../../src/nats/nats-bus.ts';
+import { link, RoutesByHand } from './adapters.ts';
+import { startNatsServers, waitFor } from './nats-server.ts';
+
+const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
+const servers = await startNatsServers();
+const ownerLink = await link(servers.url, 'owner');
+const callerLink = await link(servers.url, 'caller');
+t.teardown(async () => {
+  await Promise.all([ownerLink.close(), callerLink.close()]);
+  await servers.stop();
+});
+
+let callers = 0;
+function newBus(): { bus: NatsBus; routes: RoutesByHand } {
+  const routes = new RoutesByHand();
+  const bus = new NatsBus({
+    connection: callerLink.connection,
+    caller: `front${++callers}`,
+    routes,
+    partitions,
+  });
+  return { bus, routes };
+}
+
+function repeatable(n: number, deadlineMs = 5_000): Message {
+  return { type: 'RecordOutcome', n, deadline: Date.now() + deadlineMs } as unknown as Message;
+}
+function onceOnly(deadlineMs = 5_000): Message {
+  return { type: 'ReplayDelivery', deadline: Date.now() + deadlineMs };
+}
+const done = (body: unknown): Reply => ({ type: 'done', body: JSON.stringify(body), replayed: false });
+
+t.test('a thousand messages of one turn travel in few messages, and each gets its own reply', async (t) => {
+  const { bus, routes } = newBus();
+  const server = new NatsBusServer(ownerLink.connection);
+  const served = server.serve('accounts', 1, 1);
+  served.open({
+    inbox: (message, onReply) => onReply(done((message as unknown as { n: number }).n)),
+    holds: () => true,
+  });
+  routes.set('accounts', 1, { node: 'a', epoch: 1 });
+  await ownerLink.connection.flush();
+  const before = callerLink.connection.stats().outMsgs;
+  const replies = await Promise.all(
+    Array.from({ length: 1000 }, (_, n) => request(bus, 'accounts', 1, repeatable(n))),
+  );
+  t.strictSame(
+    replies,
+    Array.from({ length: 1000 }, (_, n) => done(n)),
+  );
+  t.ok(callerLink.connection.stats().outMsgs - before <= 3, 'batched');
+  t.equal(bus.open, 0);
+  served.stop();
+  bus.close();
+});
+
+t.test('bodies keep their text, rejections their fields', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 0, 1);
+  const rejection = {
+    code: 'insufficient_balance',
+    param: null,
+    message: 'é 😀',
+    retryAfterSeconds: null,
+  } as const;
+  const said: Reply[] = [
+    { type: 'done', body: '{"a":"é 😀 \\n "}', replayed: true },
+    { type: 'rejected', rejection },
+    { type: 'unavailable' },
+  ];
+  served.open({
+    inbox: (_, onReply) => onReply(said[(_ as unknown as { n: number }).n]!),
+    holds: () => true,
+  });
+  routes.set('accounts', 0, { node: 'a', epoch: 1 });
+  await ownerLink.connection.flush();
+  for (const [n, reply] of said.entries()) {
+    t.strictSame(await request(bus, 'accounts', 0, repeatable(n)), reply);
+  }
+  served.stop();
+  bus.close();
+});
+
+t.test('without an owner a caller waits, and is told `unavailable` at its deadline', async (t) => {
+  const { bus, routes } = newBus();
+  t.strictSame(await request(bus, 'accounts', 2, repeatable(1, 200)), { type: 'unavailable' }, 'no route');
+  routes.set('accounts', 2, { node: 'gone', epoch: 1 });
+  t.strictSame(
+    await request(bus, 'accounts', 2, repeatable(1, 200)),
+    { type: 'unavailable' },
+    'no responders',
+  );
+  bus.close();
+});
+
+t.test('what nobody decided goes to the next owner, also when it acts only once', async (t) => {
+  const { bus, routes } = newBus();
+  const server = new NatsBusServer(ownerLink.connection);
+  const first = server.serve('accounts', 3, 1);
+  first.open({ inbox: () => t.fail('closed'), holds: () => true });
+  first.close();
+  routes.set('accounts', 3, { node: 'a', epoch: 1 });
+  const reply = request(bus, 'accounts', 3, onceOnly());
+  const second = server.serve('accounts', 3, 2);
+  routes.set('accounts', 3, { node: 'b', epoch: 2 });
+  second.open({ inbox: (_, onReply) => onReply(done('second')), holds: () => true });
+  t.strictSame(await reply, done('second'));
+  first.stop();
+  second.stop();
+  bus.close();
+});
+
+t.test('messages that come before the owner has opened wait for it', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 0, 7);
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'a', epoch: 7 });
+  const reply = request(bus, 'accounts', 0, onceOnly());
+  await callerLink.connection.flush();
+  await ownerLink.connection.flush();
+  served.open({ inbox: (_, onReply) => onReply(done('late')), holds: () => true });
+  t.strictSame(await reply, done('late'));
+  served.stop();
+  bus.close();
+});
+
+t.test('an owner dies with the answer: repeatable messages are resolved, others are unknown', async (t) => {
+  const { bus, routes } = newBus();
+  const dyingLink = await link(servers.url, 'dying');
+  const dying = new NatsBusServer(dyingLink.connection).serve('accounts', 1, 1);
+  let taken = 0;
+  dying.open({ inbox: () => taken++, holds: () => true });
+  await dyingLink.connection.flush();
+  routes.set('accounts', 1, { node: 'a', epoch: 1 });
+  const again = request(bus, 'accounts', 1, repeatable(1));
+  const once = request(bus, 'accounts', 1, onceOnly(1_000));
+  await waitFor('both were taken', 5_000, () => taken === 2);
+  await dyingLink.close();
+  const next = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 2);
+  next.open({ inbox: (message, onReply) => onReply(done(message.type)), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 1, { node: 'b', epoch: 2 });
+  t.strictSame(await again, done('RecordOutcome'));
+  t.strictSame(await once, { type: 'unknown' });
+  next.stop();
+  bus.close();
+});
+
+t.test(
+  'an owner without its lease says neither rejections nor reads, only what the log proved',
+  async (t) => {
+    const { bus, routes } = newBus();
+    const served = new NatsBusServer(ownerLink.connection).serve('accounts', 2, 3);
+    let holds = true;
+    const pending: OnReply[] = [];
+    served.open({ inbox: (_, onReply) => pending.push(onReply), holds: () => holds });
+    await ownerLink.connection.flush();
+    routes.set('accounts', 2, { node: 'a', epoch: 3 });
+    const created = request(bus, 'accounts', 2, repeatable(1));
+    const read = request(bus, 'accounts', 2, { type: 'GetAccount', deadline: Date.now() + 800 });
+    const refused = request(bus, 'accounts', 2, onceOnly(800));
+    await waitFor('all three were taken', 5_000, () => pending.length === 3);
+    holds = false;
+    pending[0]!(done('durable'));
+    pending[1]!(done('stale'));
+    pending[2]!({
+      type: 'rejected',
+      rejection: { code: 'conflict', param: null, message: null, retryAfterSeconds: null },
+    });
+    t.strictSame(await created, done('durable'));
+    t.strictSame(await read, { type: 'unknown' });
+    t.strictSame(await refused, { type: 'unknown' });
+    served.stop();
+    bus.close();
+  },
+);
+
+t.test('after a rejected repetition the first attempt can no longer act', async (t) => {
+  const { routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 3, 9);
+  const decided: number[] = [];
+  served.open({
+    inbox: (message, onReply) => {
+      decided.push((message as unknown as { n: number }).n);
+      onReply({
+        type: 'rejected',
+        rejection: { code: 'conflict', param: null, message: null, retryAfterSeconds: null },
+      });
+    },
+    holds: () => true,
+  });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 3, { node: 'a', epoch: 9 });
+  const { connection } = callerLink;
+  const subject = 'daftari.cmd.accounts.3.9';
+  const send = (id: number, attempt: number, n: number): void =>
+    connection.publish(subject, `${id} ${attempt} ${JSON.stringify(repeatable(n))}\n`, {
+      reply: 'daftari.reply.late.1',
+    });
+  send(1, 2, 20);
+  send(1, 1, 10);
+  send(2, 1, 30);
+  await connection.flush();
+  await waitFor('the last was decided', 5_000, () => decided.includes(30));
+  t.strictSame(decided, [20, 30]);
+  served.stop();
+});
+
+t.test('a full bus refuses before anything is sent', async (t) => {
+  const { bus } = newBus();
+  const replies: Reply[] = [];
+  for (let i = 0; i < 40_000; i++) bus.send('accounts', 0, repeatable(i), (reply) => replies.push(reply));
+  t.equal(replies.length, 40_000 - 32_768);
+  t.ok(replies.every(({ type }) => type === 'unavailable'));
+  bus.close();
+  t.equal(replies.length, 40_000, 'and closing answers the rest');
+});

@@ -1,0 +1,249 @@
+// The replicated log: one stream per partition, batches at the place their number says, replaced writers fenced off,
+// and every machine and every reader left with the same log.
+import t from 'tap';
+import type { Test } from 'tap';
+import type { FeedBatch } from '../../src/bus/feed.ts';
+import { LogFollower } from '../../src/nats/log-follower.ts';
+import { StreamFeed } from '../../src/nats/stream-feed.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { AsyncStreamReplica, Fenced, StreamReplica } from '../../src/nats/stream-replica.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
+import { encodeBatch } from '../../wal/batch.ts';
+import type { WriteAheadLog } from '../../wal/log.ts';
+import type { PartitionLog } from '../../wal/partition-log.ts';
+import type { Batch, Replica, Tip } from '../../wal/types.ts';
+import { link, temporaryLog } from './adapters.ts';
+import { startNatsServers, waitFor } from './nats-server.ts';
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'ledger');
+const publisher = new StreamPublisher(nats);
+t.teardown(async () => {
+  publisher.close();
+  await nats.close();
+  await servers.stop();
+});
+
+let partitions = 0;
+async function newPartition(): Promise<number> {
+  const partition = partitions++;
+  await ensureLogStream(nats.manager, 'accounts', partition, 1);
+  return partition;
+}
+
+function newLog(t: Test): WriteAheadLog {
+  const temporary = temporaryLog();
+  t.teardown(() => temporary.remove());
+  return temporary.log;
+}
+
+function replica(partition: number, offset: number): StreamReplica {
+  return new StreamReplica({
+    publisher,
+    manager: nats.manager,
+    group: 'accounts',
+    partition,
+    offset,
+    mayWrite: () => true,
+  });
+}
+
+interface Writer {
+  readonly log: PartitionLog;
+  readonly durable: number[];
+  readonly failures: Error[];
+  write(...records: string[]): Promise<void>;
+}
+
+/** Takes the partition over as a node does: read to the end, open under the epoch. */
+async function takeOver(wal: WriteAheadLog, partition: number, epoch: number): Promise<Writer> {
+  const follower = new LogFollower({ link: nats, log: wal, group: 'accounts', partition });
+  const { offset } = await follower.reachEnd();
+  await follower.close();
+  return open(wal, partition, epoch, replica(partition, offset));
+}
+
+function open(wal: WriteAheadLog, partition: number, epoch: number, to: Replica): Writer {
+  const durable: number[] = [];
+  const failures: Error[] = [];
+  const log = wal.openPartition('accounts', partition, {
+    epoch,
+    replica: to,
+    onDurable: (batch) => durable.push(...batch.records.map((_, i) => batch.firstSequence + i)),
+    onFailure: (error) => failures.push(error),
+  });
+  return {
+    log,
+    durable,
+    failures,
+    async write(...records) {
+      for (const record of records) log.append(record);
+      await log.drained();
+    },
+  };
+}
+
+async function followed(wal: WriteAheadLog, partition: number): Promise<Tip> {
+  const follower = new LogFollower({ link: nats, log: wal, group: 'accounts', partition });
+  const { tip } = await follower.reachEnd();
+  await follower.close();
+  return tip;
+}
+
+async function linesInFeed(partition: number, after: number, count: number): Promise<string[]> {
+  const lines: string[] = [];
+  const feed = new StreamFeed({
+    link: nats,
+    decode: (_, line) => line,
+    onError: (error) => t.fail(error.message),
+  });
+  const subscription = feed.subscribe('accounts', partition, after, (batch: FeedBatch<string>) => {
+    lines.push(...batch.records);
+  });
+  await waitFor(`${count} records came, not ${lines.length}`, 10_000, () => lines.length >= count);
+  await subscription.close();
+  return lines;
+}
+
+t.test('a batch stands in the stream at the place that its number says', async (t) => {
+  const partition = await newPartition();
+  const writer = await takeOver(newLog(t), partition, 1);
+  await writer.write('one', 'two');
+  await writer.write('three');
+  const { state } = await nats.manager.streams.info(logStream('accounts', partition));
+  t.equal(state.last_seq, writer.log.tip.batch, 'the opening batch and two more');
+  t.strictSame(writer.durable, [1, 2, 3]);
+});
+
+t.test(
+  'an empty machine reads the whole log, one that lagged the rest; the hash chain is the same',
+  async (t) => {
+    const partition = await newPartition();
+    const writer = await takeOver(newLog(t), partition, 1);
+    const lagging = newLog(t);
+    for (let i = 0; i < 100; i++) await writer.write(`early ${i}`);
+    await followed(lagging, partition);
+    for (let i = 0; i < 100; i++) await writer.write(`late ${i}`);
+    t.strictSame((await followed(lagging, partition)).hash, writer.log.tip.hash);
+    t.strictSame((await followed(newLog(t), partition)).hash, writer.log.tip.hash);
+  },
+);
+
+t.test('of two writers racing on one stream, one is fenced, and every reader sees one log', async (t) => {
+  const partition = await newPartition();
+  const [logA, logB] = [newLog(t), newLog(t)];
+  const a = await takeOver(logA, partition, 1);
+  await a.write('by a');
+  const b = await takeOver(logB, partition, 2);
+  await b.write('by b');
+  await a.write('lost');
+  t.type(a.failures[0], Fenced);
+  t.strictSame(a.durable, [1], 'the replaced writer acknowledged nothing more');
+  await b.write('by b again');
+  t.strictSame(await linesInFeed(partition, 0, 3), ['by a', 'by b', 'by b again']);
+
+  // The replaced machine still has what was never acknowledged. It is cut off when it follows.
+  await logA.closePartition(a.log);
+  t.strictSame((await followed(logA, partition)).hash, b.log.tip.hash);
+});
+
+t.test('writers that the server let race at one place are told apart by the place they got', async (t) => {
+  const partition = await newPartition();
+  const [logA, logB] = [newLog(t), newLog(t)];
+  const a = await takeOver(logA, partition, 1);
+  await a.write('by a');
+  const b = await takeOver(logB, partition, 2);
+  await b.write('by b');
+  // As nats-server before 2.11 can: a stale batch of epoch 1 stands in the stream, after the new epoch's first.
+  const stale = encodeBatch({
+    group: 'accounts',
+    partition,
+    batch: a.log.tip.batch + 1,
+    epoch: 1,
+    firstSequence: a.log.tip.sequence + 1,
+    records: ['stale'],
+    recordsBytes: 5,
+    timeMs: Date.now(),
+    previousHash: a.log.tip.hash,
+  });
+  nats.connection.publish(logSubject('accounts', partition), stale.bytes);
+  await nats.connection.flush();
+  await b.write('refused');
+  t.type(b.failures[0], Fenced, 'it cannot know what stands there: it steps down');
+
+  await logB.closePartition(b.log);
+  const c = await takeOver(logB, partition, 3);
+  await c.write('by c');
+  const { state } = await nats.manager.streams.info(logStream('accounts', partition));
+  t.equal(state.last_seq, c.log.tip.batch + 1, 'one leftover stands before it');
+  t.strictSame(await linesInFeed(partition, 0, 3), ['by a', 'by b', 'by c']);
+  t.strictSame(await linesInFeed(partition, 2, 1), ['by c'], 'also when it is begun after the leftover');
+  t.strictSame(await linesInFeed(partition, 1, 2), ['by b', 'by c'], 'and before it');
+  t.strictSame((await followed(newLog(t), partition)).hash, c.log.tip.hash);
+  t.strictSame(
+    await followed(logA, partition).catch((error: Error) => error.message),
+    'accounts/3 is open for writing',
+  );
+  await logA.closePartition(a.log);
+  t.strictSame((await followed(logA, partition)).hash, c.log.tip.hash);
+});
+
+t.test('a batch sent again is recognised', async (t) => {
+  const partition = await newPartition();
+  const seen: Batch[] = [];
+  const to = replica(partition, 0);
+  const writer = open(newLog(t), partition, 1, {
+    async publish(batch) {
+      seen.push(batch);
+      await to.publish(batch);
+    },
+  });
+  await writer.write('once');
+  await t.resolves(to.publish(seen.at(-1)!), 'by its message id');
+  const { state } = await nats.manager.streams.info(logStream('accounts', partition));
+  t.equal(state.last_seq, seen.length);
+});
+
+t.test('after REPLICATION=async the stream follows, in order', async (t) => {
+  const partition = await newPartition();
+  const writer = open(
+    newLog(t),
+    partition,
+    1,
+    new AsyncStreamReplica(replica(partition, 0), (error) => t.fail(error.message)),
+  );
+  for (let i = 0; i < 200; i++) await writer.write(`record ${i}`);
+  const stream = logStream('accounts', partition);
+  await waitFor('the stream has caught up', 10_000, async () => {
+    return (await nats.manager.streams.info(stream)).state.last_seq === writer.log.tip.batch;
+  });
+  t.equal((await linesInFeed(partition, 0, 200)).length, 200);
+});
+
+t.test('the feed goes on after any record, and waits for its handler', async (t) => {
+  const partition = await newPartition();
+  const writer = await takeOver(newLog(t), partition, 1);
+  const written = Array.from({ length: 600 }, (_, i) => `record ${i + 1}`);
+  for (let i = 0; i < 600; i += 3) await writer.write(...written.slice(i, i + 3));
+  for (const after of [0, 1, 2, 3, 299, 300, 598]) {
+    t.strictSame(await linesInFeed(partition, after, 600 - after), written.slice(after), `after ${after}`);
+  }
+  let busy = 0;
+  let most = 0;
+  let last = 0;
+  const feed = new StreamFeed({
+    link: nats,
+    decode: (_, line) => line,
+    onError: (error) => t.fail(error.message),
+  });
+  const subscription = feed.subscribe('accounts', partition, 0, async (batch) => {
+    most = Math.max(most, ++busy);
+    await new Promise((resolve) => setImmediate(resolve));
+    busy--;
+    last = batch.firstSequence + batch.records.length - 1;
+  });
+  await waitFor('everything came', 10_000, () => last === 600);
+  await subscription.close();
+  t.equal(most, 1);
+});
