@@ -186,7 +186,10 @@ export class Pursuit implements Caller {
     if (watched.next === 'submit') {
       return this.#wait(watched, now() + retryGapMs(timings, watched.submits, random));
     }
-    const { enquiries } = watched;
+    const { enquiries, lastUntil } = watched;
+    if (lastUntil !== 0) {
+      return this.#wait(watched, Math.min(lastUntil, now() + enquiryGapMs(timings, 0, random)));
+    }
     const gapMs =
       enquiries === 0
         ? jittered(timings.firstEnquiryMs, random)

@@ -18,7 +18,8 @@ export interface Timings {
   readonly retrySlowestMs: number;
   /** At recovery, enquiries are spread over this. */
   readonly recoverySpreadMs: number;
-  /** Unusable answers to the last enquiry before a transaction is let expire, and the longest that may take. */
+  /** Unusable answers to the last enquiry before a transaction is let expire, and the longest that may take: less than
+   *  the minute after which its account does so by itself. */
   readonly lastEnquiries: number;
   readonly lastEnquiriesMs: number;
   /** How often a late callback's transaction is asked about without a final answer. */
@@ -37,7 +38,7 @@ export const TIMINGS: Timings = {
   retrySlowestMs: 60_000,
   recoverySpreadMs: 10_000,
   lastEnquiries: 3,
-  lastEnquiriesMs: 60_000,
+  lastEnquiriesMs: 40_000,
   lateEnquiries: 5,
   fetches: 8,
 };
