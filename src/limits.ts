@@ -203,6 +203,36 @@ export const LIMITS = {
   /** Of those, settled ones, kept so that a second enquiry gets the same answer. */
   loopbackRememberedMax: 50_000,
   loopbackTickMs: 20,
+
+  // Providers
+  /** Connections, and so requests at once, to one provider's host for one route, unless its route says otherwise. */
+  railConcurrencyDefault: 128,
+  railConcurrencyMax: 1_024,
+  /** Body of a provider's answer: theirs are under 2 KiB, a firewall's page under 100. */
+  railAnswerBytesMax: 256 * 1024,
+  /** A provider must accept a connection within this. */
+  railConnectMs: 5_000,
+  /** A provider must have answered completely within this; then nobody knows. Networks answer in 1 to 10 s. */
+  railAnswerMs: 15_000,
+  /** Between two attempts to get a token after a refused one: a wrong key must not become a storm. */
+  railTokenRetryMs: 1_000,
+  /** Transactions of one route that may be reconciled in one run: they are kept in memory. */
+  reconcileLinesMax: 5_000_000,
+  /** A file of routes; real ones are under 10 KiB. */
+  routesFileBytesMax: 1024 * 1024,
+
+  // The provider simulator
+  /** Payments that are not final. About 0.7 KiB each. */
+  simulatorPendingMax: 200_000,
+  /** Final payments it remembers, oldest forgotten first: more than a minute of the highest load. */
+  simulatorFinishedMax: 120_000,
+  simulatorBodyBytesMax: 64 * 1024,
+  simulatorTokensMax: 10_000,
+  /** Subscriptions, API users and applications. */
+  simulatorAppsMax: 1_000,
+  simulatorCallbackConnectionsMax: 64,
+  /** Callbacks that wait for a connection; further ones are lost, as the networks lose them. */
+  simulatorCallbacksWaitingMax: 20_000,
 } as const;
 
 export function assertLimits(): void {

@@ -1,0 +1,106 @@
+// Sends callbacks to the merchant's service: once each, as the networks do. Bounded: callbacks waiting for a connection
+// beyond LIMITS.simulatorCallbacksWaitingMax are lost, as the networks lose them, and counted.
+
+import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { LIMITS } from '../../limits.ts';
+
+export interface Callback {
+  readonly url: string;
+  readonly method: 'PUT' | 'POST';
+  readonly body: string;
+  /** After it was answered, or given up. */
+  readonly onDone: (() => void) | null;
+}
+
+interface Target {
+  readonly secure: boolean;
+  readonly options: RequestOptions;
+}
+
+export class CallbackSender {
+  sent = 0;
+  failed = 0;
+  lost = 0;
+  readonly #agents = agents();
+  readonly #waiting: Callback[] = [];
+  #open = 0;
+  #closed = false;
+
+  send(callback: Callback): void {
+    if (this.#closed) return;
+    if (this.#open < LIMITS.simulatorCallbackConnectionsMax) {
+      this.#start(callback);
+      return;
+    }
+    if (this.#waiting.length >= LIMITS.simulatorCallbacksWaitingMax) {
+      this.lost++;
+      callback.onDone?.();
+      return;
+    }
+    this.#waiting.push(callback);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#waiting.length = 0;
+    this.#agents.http.destroy();
+    this.#agents.https.destroy();
+  }
+
+  #start(callback: Callback): void {
+    const target = targetOf(callback);
+    if (target === null) {
+      this.failed++;
+      callback.onDone?.();
+      return;
+    }
+    this.#open++;
+    let done = false;
+    const finish = (ok: boolean): void => {
+      if (done) return;
+      done = true;
+      if (ok) this.sent++;
+      else this.failed++;
+      this.#open--;
+      callback.onDone?.();
+      const next = this.#waiting.shift();
+      if (next !== undefined) this.#start(next);
+    };
+    const { secure, options } = target;
+    const request = secure
+      ? httpsRequest({ ...options, agent: this.#agents.https })
+      : httpRequest({ ...options, agent: this.#agents.http });
+    request.on('response', (response) => {
+      response.resume();
+      response.on('close', () => finish(true));
+    });
+    // A callback that cannot be delivered is lost: the networks do not try again.
+    request.on('error', () => finish(false));
+    request.on('timeout', () => request.destroy());
+    request.end(callback.body);
+  }
+}
+
+function agents(): { http: HttpAgent; https: HttpsAgent } {
+  const options = { keepAlive: true, maxSockets: LIMITS.simulatorCallbackConnectionsMax };
+  return { http: new HttpAgent(options), https: new HttpsAgent(options) };
+}
+
+const TIMEOUT_MS = 10_000;
+
+function targetOf({ url, method, body }: Callback): Target | null {
+  const parsed = URL.parse(url);
+  if (parsed === null || !/^https?:$/.test(parsed.protocol)) return null;
+  return {
+    secure: parsed.protocol === 'https:',
+    options: {
+      host: parsed.hostname,
+      port: parsed.port,
+      path: parsed.pathname + parsed.search,
+      method,
+      headers: { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) },
+      timeout: TIMEOUT_MS,
+    },
+  };
+}

@@ -1,0 +1,43 @@
+// `npm run simulator`: the simulator alone, until it is interrupted. Settings are those of the service that concern it.
+
+import { startSimulator } from './server.ts';
+
+const HELP = `The provider simulator: speaks MTN MoMo's and Airtel's protocols, with a page at its root.
+
+  SIMULATOR_PORT               port (8082)
+  SIMULATOR_HOST               address to listen on (127.0.0.1)
+  SIMULATOR_APPROVE_AFTER_MS   when a customer approves (1500)
+`;
+
+if (process.argv.includes('--help') || process.argv.includes('-h')) {
+  process.stdout.write(HELP);
+} else {
+  await run();
+}
+
+async function run(): Promise<void> {
+  const port = whole('SIMULATOR_PORT', 8_082, 65_535);
+  const approveAfterMs = whole('SIMULATOR_APPROVE_AFTER_MS', 1_500, 3_600_000);
+  if (port === undefined || approveAfterMs === undefined) return;
+  const host = process.env['SIMULATOR_HOST'] ?? '127.0.0.1';
+  try {
+    const simulator = await startSimulator({ port, host, approveAfterMs });
+    process.stdout.write(`The simulator listens on ${simulator.url}\n`);
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(signal, () => void simulator.close());
+    }
+  } catch (error) {
+    process.stderr.write(`The simulator cannot listen on ${host}:${port}: ${(error as Error).message}\n`);
+    process.exitCode = 1;
+  }
+}
+
+/** Undefined, with a message and the exit status set, when it is wrong. */
+function whole(name: string, fallback: number, max: number): number | undefined {
+  const text = process.env[name] ?? '';
+  const value = text === '' ? fallback : Number(text);
+  if (Number.isInteger(value) && value >= 0 && value <= max) return value;
+  process.stderr.write(`${name}: "${text}" is not a whole number from 0 to ${max} (default: ${fallback})\n`);
+  process.exitCode = 1;
+  return undefined;
+}

@@ -1,0 +1,190 @@
+// What a person does in the providers' web portals (subscribe, register an application), as calls; and the simulator's
+// own controls for tests: forced answers and outcomes, expiry of tokens, rotation of keys, counts.
+//
+//   POST   /portal/mtn/subscriptions   {product, target_environment, country, currency, callback_method?, bare_reasons?,
+//                                       balance?}                     → {subscription_key}
+//   POST   /portal/airtel/apps         {country, currency, callback_url?, callback_hash?, pin_padding?, signed?, balance?}
+//                                      → {client_id, client_secret, pin, pin_public_key, hash_key}
+//   POST   /simulator/answers          ForcedAnswer      POST /simulator/outcomes   ForcedOutcome
+//   DELETE /simulator/forced           forgets both
+//   POST   /simulator/expire-tokens    POST /simulator/rotate-keys
+//   GET    /simulator/counts           GET  /simulator/transactions?limit=
+//   POST   /simulator/transactions/:number/approve | decline | reverse | callback
+
+import { randomBytes, randomInt } from 'node:crypto';
+import type { AirtelProtocol } from './airtel.ts';
+import { type Answer, type Call, empty, json, jsonBody } from './call.ts';
+import type { CallbackSender } from './callback-sender.ts';
+import type { ForcedAnswer, ForcedOutcome } from './forced.ts';
+import type { MtnProtocol } from './mtn.ts';
+import type { Network } from './network.ts';
+import { majorText, parseHundredths, type Payment, type Provider, type Till } from './payment.ts';
+
+export interface PortalParts {
+  readonly network: Network;
+  readonly mtn: MtnProtocol;
+  readonly airtel: AirtelProtocol;
+  readonly callbacks: CallbackSender;
+}
+
+/** Enough for any test, in hundredths. */
+const START_BALANCE = 1_000_000_000_000;
+
+export class Portal {
+  readonly #parts: PortalParts;
+  #nextTill = 1;
+
+  constructor(parts: PortalParts) {
+    this.#parts = parts;
+  }
+
+  static owns(path: string): boolean {
+    return path.startsWith('/portal/') || path.startsWith('/simulator/');
+  }
+
+  handle(call: Call): Answer {
+    const { method, path } = call;
+    const { network, mtn, airtel, callbacks } = this.#parts;
+    const body = jsonBody(call) ?? {};
+    switch (`${method} ${path}`) {
+      case 'POST /portal/mtn/subscriptions':
+        return this.#subscribe(body);
+      case 'POST /portal/airtel/apps':
+        return this.#register(body);
+      case 'POST /simulator/answers':
+        network.forced.addAnswer({ times: 1, on: 'any', ...body } as ForcedAnswer);
+        return empty(204);
+      case 'POST /simulator/outcomes':
+        network.forced.addOutcome({ times: 1, ...body } as ForcedOutcome);
+        return empty(204);
+      case 'DELETE /simulator/forced':
+        network.forced.clear();
+        return empty(204);
+      case 'POST /simulator/expire-tokens':
+        mtn.tokens.expireAll();
+        airtel.tokens.expireAll();
+        return empty(204);
+      case 'POST /simulator/rotate-keys':
+        airtel.rotateKeys();
+        return empty(204);
+      case 'GET /simulator/counts': {
+        const { sent, failed, lost } = callbacks;
+        const tokens = mtn.tokens.minted + airtel.tokens.minted;
+        const sends = { callbacks_sent: sent, callbacks_failed: failed, callbacks_lost: lost };
+        return json(200, { ...network.counts(), ...sends, tokens_minted: tokens });
+      }
+      case 'GET /simulator/transactions':
+        return json(200, { data: newest(network, Number(call.query.get('limit') ?? 25)).map(summaryOf) });
+    }
+    return this.#act(call);
+  }
+
+  #act({ method, path }: Call): Answer {
+    const [, number = '', action = ''] = /^\/simulator\/transactions\/(\d+)\/(\w+)$/.exec(path) ?? [];
+    const { network } = this.#parts;
+    const payment = network.byNumber(Number(number));
+    if (method !== 'POST' || payment === undefined) return json(404, { error: 'not found' });
+    return actOn(network, payment, action)
+      ? json(200, summaryOf(payment))
+      : json(409, { error: 'not possible' });
+  }
+
+  #subscribe(body: Record<string, unknown>): Answer {
+    const { product, target_environment: targetEnvironment, callback_method: method } = body;
+    if (product !== 'collection' && product !== 'disbursement') return wrong('product');
+    if (typeof targetEnvironment !== 'string') return wrong('target_environment');
+    const till = this.#till('mtn', body);
+    if (till === null) return wrong('country, currency, balance');
+    const subscription_key = this.#parts.mtn.subscribe({
+      product,
+      targetEnvironment,
+      callbackMethod: method === 'POST' ? 'POST' : 'PUT',
+      bareReasons: body['bare_reasons'] === true,
+      till,
+    });
+    return json(201, { subscription_key });
+  }
+
+  #register(body: Record<string, unknown>): Answer {
+    const till = this.#till('airtel', body);
+    if (till === null) return wrong('country, currency, balance');
+    const { callback_url: callbackUrl, pin_padding: padding } = body;
+    const app = this.#parts.airtel.register({
+      till,
+      pin: String(randomInt(1_000, 10_000)),
+      pinPadding: padding === 'oaep-sha256' ? 'oaep-sha256' : 'pkcs1',
+      callbackUrl: typeof callbackUrl === 'string' ? callbackUrl : null,
+      hashKey: body['callback_hash'] === true ? randomBytes(16).toString('hex') : null,
+      signed: body['signed'] === true,
+    });
+    return json(201, {
+      client_id: app.clientId,
+      client_secret: app.clientSecret,
+      pin: app.pin,
+      pin_public_key: app.pinPublicKey,
+      hash_key: app.hashKey,
+    });
+  }
+
+  #till(provider: Provider, { country, currency, balance }: Record<string, unknown>): Till | null {
+    if (typeof country !== 'string' || typeof currency !== 'string') return null;
+    const start =
+      balance === undefined
+        ? START_BALANCE
+        : parseHundredths(typeof balance === 'number' ? String(balance) : '');
+    if (start === null) return null;
+    return { id: `${provider}${this.#nextTill++}`, provider, country, currency, balance: start };
+  }
+}
+
+/** A person plays the customer, or the network. False: its state does not allow it. */
+export function actOn(network: Network, payment: Payment, action: string): boolean {
+  const declined =
+    payment.provider === 'mtn'
+      ? { code: 'APPROVAL_REJECTED', message: 'rejected by the customer' }
+      : { code: 'DP00800001002', message: 'rejected by the customer' };
+  const acts: Readonly<Record<string, () => boolean>> = {
+    approve: () => network.settle(payment, 'succeeded', null),
+    decline: () => network.settle(payment, 'failed', declined),
+    reverse: () => network.reverse(payment),
+    callback: () => payment.accepted,
+  };
+  const done = acts[action]?.() ?? false;
+  if (done) network.sendCallback(payment);
+  return done;
+}
+
+export function newest(network: Network, limit: number): Payment[] {
+  const found: Payment[] = [];
+  for (const payment of network.newest()) {
+    if (found.length >= Math.min(limit, PAGE_LENGTH)) break;
+    found.push(payment);
+  }
+  return found;
+}
+
+const PAGE_LENGTH = 1_000;
+
+function summaryOf(payment: Payment): Record<string, unknown> {
+  const { number, provider, kind, reference, externalId, msisdn, state, reason, moneyId, createdAt } =
+    payment;
+  return {
+    number,
+    provider,
+    kind,
+    reference,
+    external_id: externalId,
+    msisdn,
+    amount: majorText(payment.amount),
+    currency: payment.currency,
+    state,
+    reason: reason?.code ?? null,
+    money_id: moneyId,
+    behaviour: payment.behaviour.name,
+    created_at: new Date(createdAt).toISOString(),
+  };
+}
+
+function wrong(field: string): Answer {
+  return json(400, { error: `${field}: missing or wrong` });
+}
