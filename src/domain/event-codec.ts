@@ -365,9 +365,10 @@ function parse(line: string): unknown {
 
 function decodeEvent(json: unknown, at: number): AccountEvent {
   if (!Array.isArray(json)) unreadable('an event', json);
-  const row = ROW_OF_CODE[json[0] as number];
+  const code: unknown = json[0];
+  const row = typeof code === 'number' ? ROW_OF_CODE[code] : undefined;
   if (row === undefined) {
-    throw new RecordUnreadable(`unknown event code ${String(json[0])}: a newer version wrote it`);
+    throw new RecordUnreadable(`unknown event code ${String(code)}: a newer version wrote it`);
   }
   const { type, names, fields, blank } = row;
   if (json.length > fields.length + 1) {

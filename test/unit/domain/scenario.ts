@@ -14,7 +14,7 @@ import type {
   RecordOutcome,
   WithdrawalInput,
 } from '../../../src/domain/account-command.ts';
-import type { AccountEvent } from '../../../src/domain/account-event.ts';
+import type { AccountEvent, AccountOpened, WalletAdded } from '../../../src/domain/account-event.ts';
 import { decide } from '../../../src/domain/decide.ts';
 import type { Decision } from '../../../src/domain/decision.ts';
 import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
@@ -146,7 +146,7 @@ export class Scenario {
   }
 }
 
-export const opened: AccountEvent = {
+export const opened: AccountOpened = {
   type: 'AccountOpened',
   name: 'Kampala Books',
   country: 'UG',
@@ -169,7 +169,7 @@ function userAdded(id: string, role: 'OWNER' | 'ADMIN' | 'FINANCE' | 'MEMBER'): 
   return { type: 'UserAdded', id, email: `${id.slice(-4)}@shop.example`, role, by: 'operator' };
 }
 
-export const walletAdded: AccountEvent = {
+export const walletAdded: WalletAdded = {
   type: 'WalletAdded',
   id: WALLET,
   label: 'Till',
@@ -182,7 +182,7 @@ export const walletAdded: AccountEvent = {
 /** A live account with an app, an owner, an admin, a finance user and a member. */
 export function merchant(settings: Partial<AccountSettings> = {}): Scenario {
   return new Scenario().given(
-    { ...opened, settings: { ...SETTINGS, ...settings } } as AccountEvent,
+    { ...opened, settings: { ...SETTINGS, ...settings } },
     appConnected,
     userAdded(OWNER, 'OWNER'),
     userAdded(ADMIN, 'ADMIN'),

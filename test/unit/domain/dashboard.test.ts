@@ -1,0 +1,237 @@
+// What members do in the dashboard: who may do what, and in which state.
+
+import t from 'tap';
+import type {
+  AddWallet,
+  ApproveWithdrawal,
+  CreateDashboardDeposit,
+  RejectWithdrawal,
+} from '../../../src/domain/account-command.ts';
+import { renderObject } from '../../../src/domain/render.ts';
+import {
+  ADMIN,
+  byOperator,
+  charge,
+  DAY,
+  FINANCE,
+  fundedMerchant,
+  MEMBER,
+  merchant,
+  outcome,
+  OWNER,
+  recorded,
+  Scenario,
+  SECOND_OWNER,
+  secondOwner,
+  START,
+  submission,
+  thenBody,
+  thenRecorded,
+  thenRefused,
+  WALLET,
+  walletAdded,
+  withdrawal,
+} from './scenario.ts';
+
+const EVERYONE = { OWNER, ADMIN, FINANCE, MEMBER };
+
+function addWallet(by: string, over: Partial<AddWallet> = {}): AddWallet {
+  const wallet = { label: 'Till', msisdn: '0772000111', network: null, country: null };
+  return { ...byOperator, type: 'AddWallet', ...wallet, by, ...over };
+}
+
+function approveWallet(by: string, walletId = WALLET) {
+  return { ...byOperator, type: 'ApproveWallet', walletId, by } as const;
+}
+
+function revokeWallet(by: string, walletId = WALLET) {
+  return { ...byOperator, type: 'RevokeWallet', walletId, by } as const;
+}
+
+function verdict(
+  type: 'ApproveWithdrawal' | 'RejectWithdrawal',
+  transactionId: string,
+  by: string,
+): ApproveWithdrawal | RejectWithdrawal {
+  return { ...byOperator, type, transactionId, by };
+}
+
+function dashboardDeposit(by: string): CreateDashboardDeposit {
+  const input = { amount: '7000', currency: 'UGX', msisdn: '0772000111', reference: 'top-up' } as const;
+  return { ...byOperator, type: 'CreateDashboardDeposit', input, by };
+}
+
+t.test('who may do what', async (t) => {
+  const waiting = (): [Scenario, string] => {
+    const scenario = fundedMerchant().given({
+      ...walletAdded,
+      id: `${WALLET.slice(0, -3)}700`,
+      label: 'Other',
+    });
+    return [scenario, scenario.create(withdrawal({ amount: '6000000' })).id];
+  };
+  const other = `${WALLET.slice(0, -3)}700`;
+  const rows: [
+    what: string,
+    may: readonly string[],
+    command: (by: string, withdrawalId: string) => Parameters<Scenario['when']>[0],
+  ][] = [
+    ['add a wallet', ['OWNER', 'ADMIN'], (by) => addWallet(by, { label: 'New' })],
+    ['approve a wallet', ['OWNER'], (by) => approveWallet(by, other)],
+    ['revoke a wallet', ['OWNER', 'ADMIN'], (by) => revokeWallet(by)],
+    [
+      'approve a withdrawal',
+      ['OWNER', 'ADMIN', 'FINANCE', 'MEMBER'],
+      (by, id) => verdict('ApproveWithdrawal', id, by),
+    ],
+    [
+      'reject a withdrawal',
+      ['OWNER', 'ADMIN', 'FINANCE', 'MEMBER'],
+      (by, id) => verdict('RejectWithdrawal', id, by),
+    ],
+    ['deposit', ['OWNER', 'ADMIN', 'FINANCE'], (by) => dashboardDeposit(by)],
+  ];
+  for (const [what, may, command] of rows) {
+    for (const [role, by] of Object.entries(EVERYONE)) {
+      const [scenario, withdrawalId] = waiting();
+      const decision = scenario.decide(command(by, withdrawalId));
+      if (may.includes(role)) t.ok(recorded(decision), `${role} may ${what}`);
+      else thenRefused(decision, 'not_permitted', 'by');
+    }
+    const [scenario, withdrawalId] = waiting();
+    thenRefused(scenario.decide(command('usr_unknown', withdrawalId)), 'not_permitted', 'by');
+    thenRefused(new Scenario().decide(command(OWNER, withdrawalId)), 'not_found');
+  }
+});
+
+t.test('a payout wallet', async (t) => {
+  t.test('is added with the network its number hints at, or the one given', async (t) => {
+    const scenario = merchant();
+    const decision = scenario.when(addWallet(ADMIN));
+    t.match(recorded(decision), { msisdn: '256772000111', country: 'UG', network: 'MTN', by: ADMIN });
+    t.match(thenBody(decision), {
+      object: 'payout_destination',
+      status: 'PENDING_APPROVAL',
+      msisdn_masked: '25677****111',
+      currency: 'UGX',
+      active_at: null,
+    });
+    const kenyan = addWallet(ADMIN, { msisdn: '0712000111', country: 'KE' });
+    thenRefused(scenario.decide(kenyan), 'network_required', 'network');
+    t.match(recorded(scenario.decide({ ...kenyan, network: 'AIRTEL' })), {
+      msisdn: '254712000111',
+      network: 'AIRTEL',
+    });
+    thenRefused(scenario.decide(addWallet(ADMIN, { msisdn: '12' })), 'invalid_msisdn', 'msisdn');
+  });
+
+  t.test('added again under the same label is the same wallet', async (t) => {
+    const scenario = merchant();
+    const first = thenBody(scenario.when(addWallet(ADMIN)));
+    const again = scenario.when(addWallet(OWNER));
+    thenRecorded(again);
+    t.equal(thenBody(again)['id'], first['id']);
+    thenRecorded(scenario.when(addWallet(OWNER, { label: 'Safe' })), 'WalletAdded');
+    scenario.when(revokeWallet(OWNER, String(first['id'])));
+    thenRecorded(scenario.when(addWallet(OWNER)), 'WalletAdded');
+  });
+
+  t.test('is approved by an owner, who may be its adder only when there is no other', async (t) => {
+    const scenario = merchant().given({ ...walletAdded, by: OWNER });
+    thenRecorded(scenario.decide(approveWallet(OWNER)), 'WalletApproved');
+    scenario.given(secondOwner());
+    thenRefused(scenario.decide(approveWallet(OWNER)), 'not_permitted', 'by');
+    const decision = scenario.when(approveWallet(SECOND_OWNER));
+    t.match(thenBody(decision), { status: 'COOLING_OFF', active_at: '2026-03-02T09:30:00.000Z' });
+    t.equal(scenario.account().wallets.get(WALLET)?.activeAt, START + DAY);
+    thenRefused(scenario.decide(approveWallet(SECOND_OWNER)), 'conflict');
+    thenRefused(scenario.decide(approveWallet(OWNER, 'wal_none')), 'destination_not_found');
+  });
+
+  t.test('is revoked from any state, once, and receives nothing from then on', async (t) => {
+    const scenario = fundedMerchant();
+    t.match(thenBody(scenario.when(revokeWallet(ADMIN))), { status: 'REVOKED' });
+    thenRefused(scenario.decide(withdrawal()), 'destination_not_active', 'destination');
+    thenRefused(scenario.decide(revokeWallet(ADMIN)), 'conflict');
+    thenRefused(scenario.decide(approveWallet(OWNER)), 'conflict');
+    thenRefused(scenario.decide(revokeWallet(ADMIN, 'wal_none')), 'destination_not_found');
+    const waiting = merchant().given(walletAdded);
+    thenRecorded(waiting.decide(revokeWallet(ADMIN)), 'WalletRevoked');
+    waiting.when(approveWallet(OWNER));
+    thenRefused(waiting.decide(withdrawal()), 'destination_not_active', 'destination');
+    thenRecorded(waiting.decide(revokeWallet(ADMIN)), 'WalletRevoked');
+  });
+});
+
+t.test('a withdrawal that waits', async (t) => {
+  t.test('is sent when approved', async (t) => {
+    const scenario = fundedMerchant();
+    const { id } = scenario.create(withdrawal({ amount: '6000000' }));
+    const decision = scenario.later(1_000).when(verdict('ApproveWithdrawal', id, MEMBER));
+    thenRecorded(decision, 'WithdrawalApproved');
+    t.match(thenBody(decision), { id, status: 'PENDING_PROVIDER', approval_status: 'APPROVED' });
+    const transaction = scenario.transaction(id);
+    t.match(transaction, { status: 'PENDING_PROVIDER', approvalStatus: 'APPROVED' });
+    t.match(JSON.parse(renderObject(transaction, 0)), { status: 'INITIATED', approval_status: 'PENDING' });
+    scenario.when(submission(id));
+    scenario.when(outcome(id, 'SUCCESSFUL'));
+    t.equal(scenario.balances().SETTLEMENT_CLEARING, 0);
+    t.match(JSON.parse(renderObject(transaction, 2)), { status: 'SUCCESSFUL', approval_status: 'APPROVED' });
+  });
+
+  t.test('fails with its whole hold returned when rejected', async (t) => {
+    const scenario = fundedMerchant();
+    const { id } = scenario.create(withdrawal({ amount: '6000000' }));
+    const decision = scenario.when(verdict('RejectWithdrawal', id, MEMBER));
+    thenRecorded(decision, 'WithdrawalRejected');
+    t.match(thenBody(decision), { status: 'FAILED', approval_status: 'REJECTED' });
+    t.match(JSON.parse(renderObject(scenario.transaction(id), 1)), {
+      status: 'FAILED',
+      approval_status: 'REJECTED',
+      failure_code: 'approval_rejected',
+    });
+    t.equal(scenario.transaction(id).events.at(-1)?.source, 'DASHBOARD');
+    t.match(scenario.balances(), { MERCHANT_AVAILABLE: 20_000_000, SETTLEMENT_CLEARING: 0 });
+    t.match(scenario.account().usage.get('WITHDRAWAL:UGX'), { daily: 0, monthly: 0 });
+  });
+
+  t.test('is decided once, by a member other than the requester, and only a withdrawal is', async () => {
+    for (const first of ['ApproveWithdrawal', 'RejectWithdrawal'] as const) {
+      const scenario = fundedMerchant();
+      const { id } = scenario.create(withdrawal({ amount: '6000000' }));
+      scenario.when(verdict(first, id, MEMBER));
+      thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, ADMIN)), 'conflict');
+      thenRefused(scenario.decide(verdict('RejectWithdrawal', id, ADMIN)), 'conflict');
+    }
+    const scenario = fundedMerchant();
+    const sent = scenario.create(withdrawal());
+    thenRefused(scenario.decide(verdict('ApproveWithdrawal', sent.id, ADMIN)), 'conflict');
+    const { id } = scenario.create(charge({}, { idempotencyKey: 'key-00000002' }));
+    thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, ADMIN)), 'withdrawal_not_found');
+    thenRefused(scenario.decide(verdict('RejectWithdrawal', 'wdl_none', ADMIN)), 'withdrawal_not_found');
+  });
+
+  t.test('is not decided by the member who asked for it', async () => {
+    const scenario = fundedMerchant();
+    const { record } = scenario.decide(withdrawal({ amount: '6000000' }));
+    const event = record?.events[0];
+    if (event?.type !== 'WithdrawalCreated') throw new Error('a withdrawal was created');
+    scenario.given({ ...event, appId: null, requestedBy: FINANCE });
+    thenRefused(scenario.decide(verdict('ApproveWithdrawal', event.id, FINANCE)), 'not_permitted', 'by');
+    thenRefused(scenario.decide(verdict('RejectWithdrawal', event.id, FINANCE)), 'not_permitted', 'by');
+    thenRecorded(scenario.decide(verdict('ApproveWithdrawal', event.id, MEMBER)), 'WithdrawalApproved');
+  });
+});
+
+t.test('a deposit from the dashboard has no app and no idempotency key', async (t) => {
+  const scenario = merchant();
+  const transaction = scenario.create(dashboardDeposit(FINANCE));
+  t.match(transaction, { type: 'DEPOSIT', appId: null, requestedBy: FINANCE, answeredAt: null });
+  scenario.when(submission(transaction.id));
+  t.strictSame(
+    transaction.events.map(({ source }) => source),
+    ['DASHBOARD', 'DASHBOARD', 'DASHBOARD'],
+  );
+  t.equal(scenario.state.idempotencyEntries.size, 0);
+  thenRefused(merchant({ live: false }).decide(dashboardDeposit(FINANCE)), 'live_mode_not_enabled');
+});

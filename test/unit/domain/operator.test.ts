@@ -1,0 +1,241 @@
+// What operators do: accounts, settings, users, apps, reconciliation items; and that doing it twice does it once.
+
+import t from 'tap';
+import type { OpenAccount } from '../../../src/domain/account-command.ts';
+import { money } from '../../../src/domain/money.ts';
+import { renderAccount } from '../../../src/domain/render-account.ts';
+import {
+  APP,
+  byOperator,
+  charge,
+  fundedMerchant,
+  merchant,
+  outcome,
+  OWNER,
+  payout,
+  recorded,
+  Scenario,
+  thenBody,
+  thenRecorded,
+  thenRefused,
+} from './scenario.ts';
+
+const open: OpenAccount = {
+  ...byOperator,
+  type: 'OpenAccount',
+  name: 'Kampala "Books"',
+  country: 'UG',
+  live: false,
+  payoutsEnabled: true,
+  withdrawalsEnabled: false,
+};
+const connect = {
+  ...byOperator,
+  type: 'ConnectApp',
+  name: 'Shop',
+  domain: 'shop.example',
+  webhookUrl: null,
+  publishableKey: 'pk_live_2',
+  secretKeyHash: 'h'.repeat(43),
+  signingSecretSealed: 'sealed',
+} as const;
+const change = { ...byOperator, type: 'ChangeAccountSettings' } as const;
+const addUser = { ...byOperator, type: 'AddUser', email: 'a@b.example', role: 'ADMIN' } as const;
+const webhook = {
+  ...byOperator,
+  type: 'ChangeAppWebhook',
+  appId: APP,
+  webhookUrl: 'https://b.example/',
+} as const;
+const removeApp = { ...byOperator, type: 'RemoveApp', appId: APP } as const;
+
+t.test('an account is opened once', async (t) => {
+  const scenario = new Scenario();
+  const decision = scenario.when(open);
+  thenRecorded(decision, 'AccountOpened');
+  t.match(thenBody(decision), {
+    object: 'account',
+    name: 'Kampala "Books"',
+    country: 'UG',
+    live: false,
+    payouts_enabled: true,
+    withdrawals_enabled: false,
+    approval_thresholds: {},
+    cash_out_per_minute: null,
+    fees: {},
+    limits: {},
+    users: [],
+    apps: [],
+    wallets: [],
+    balances: [],
+    created_at: '2026-03-01T09:30:00.000Z',
+  });
+  const again = scenario.when({ ...open, name: 'Another' });
+  thenRecorded(again);
+  t.strictSame(thenBody(again), thenBody(decision));
+});
+
+t.test('every operator command needs an account', async () => {
+  const empty = new Scenario();
+  for (const command of [connect, { ...change, changes: {} }, addUser, webhook, removeApp] as const) {
+    thenRefused(empty.decide(command), 'not_found');
+  }
+});
+
+t.test('settings: what is absent stays, null drops a term of the account', async (t) => {
+  const scenario = merchant();
+  const fee = { fixed: money(100), basisPoints: 50, floor: null, cap: money(900) };
+  const limit = { maximum: money(9_000), daily: money(10_000), monthly: money(11_000) };
+  const decision = scenario.when({
+    ...change,
+    changes: {
+      payoutsEnabled: false,
+      cashOutPerMinute: 5,
+      approvalThresholds: { UGX: money(1_000) },
+      fees: { 'PAYOUT:UGX': fee },
+      limits: { 'CHARGE:UGX': limit },
+    },
+  });
+  thenRecorded(decision, 'AccountSettingsChanged');
+  t.match(recorded(decision), { by: 'amina' });
+  t.match(thenBody(decision), {
+    live: true,
+    payouts_enabled: false,
+    withdrawals_enabled: true,
+    cash_out_per_minute: 5,
+    approval_thresholds: { UGX: '1000' },
+    fees: { PAYOUT: { UGX: { fixed: '100', basis_points: 50, floor: null, cap: '900' } } },
+    limits: { CHARGE: { UGX: { maximum: '9000', daily: '10000', monthly: '11000' } } },
+  });
+  t.equal(decision.outcome.type === 'done' && decision.outcome.body, renderAccount(scenario.account()));
+  thenRefused(scenario.decide(charge({ amount: '9001' })), 'amount_above_maximum');
+  scenario.when({
+    ...change,
+    changes: {
+      cashOutPerMinute: null,
+      approvalThresholds: { UGX: null },
+      fees: { 'PAYOUT:UGX': null },
+      limits: {},
+    },
+  });
+  t.match(scenario.account().settings, {
+    payoutsEnabled: false,
+    cashOutPerMinute: null,
+    approvalThresholds: {},
+    fees: {},
+    limits: { 'CHARGE:UGX': limit },
+  });
+});
+
+t.test('switching live off stops every key at once', async () => {
+  const scenario = fundedMerchant();
+  scenario.when({ ...change, changes: { live: false } });
+  thenRefused(scenario.decide(charge()), 'live_mode_not_enabled');
+  thenRefused(scenario.decide(payout()), 'live_mode_not_enabled');
+});
+
+t.test('a user is added once', async (t) => {
+  const scenario = merchant();
+  const decision = scenario.when(addUser);
+  thenRecorded(decision, 'UserAdded');
+  t.match(thenBody(decision), { object: 'user', email: 'a@b.example', role: 'ADMIN' });
+  const again = scenario.when(addUser);
+  thenRecorded(again);
+  t.strictSame(thenBody(again), thenBody(decision));
+  thenRefused(scenario.decide({ ...addUser, role: 'OWNER' }), 'conflict', 'email');
+});
+
+t.test('an app', async (t) => {
+  t.test('is connected once, to a live account', async (t) => {
+    thenRefused(merchant({ live: false }).decide(connect), 'live_mode_not_enabled');
+    const scenario = merchant();
+    const decision = scenario.when(connect);
+    thenRecorded(decision, 'AppConnected');
+    t.match(thenBody(decision), {
+      object: 'app',
+      domain: 'shop.example',
+      webhook_url: null,
+      removed_at: null,
+    });
+    const again = scenario.when(connect);
+    thenRecorded(again);
+    t.strictSame(thenBody(again), thenBody(decision));
+    thenRecorded(scenario.decide(charge({}, { keyHash: 'h'.repeat(43) })), 'ChargeCreated');
+  });
+
+  t.test('changes its webhook', async (t) => {
+    const scenario = merchant();
+    const decision = scenario.when(webhook);
+    thenRecorded(decision, 'AppWebhookChanged');
+    t.match(thenBody(decision), { id: APP, webhook_url: 'https://b.example/' });
+    thenRecorded(scenario.when(webhook));
+    t.equal(scenario.account().apps.get(APP)?.webhookUrl, 'https://b.example/');
+    thenRefused(scenario.decide({ ...webhook, appId: 'app_none' }), 'not_found');
+  });
+
+  t.test('is removed once, and is no more', async (t) => {
+    const scenario = merchant();
+    const decision = scenario.when(removeApp);
+    thenRecorded(decision, 'AppRemoved');
+    t.match(thenBody(decision), { removed_at: '2026-03-01T09:30:00.000Z' });
+    const again = scenario.later(5).when(removeApp);
+    thenRecorded(again);
+    t.strictSame(thenBody(again), thenBody(decision));
+    thenRefused(scenario.decide(webhook), 'conflict');
+    thenRefused(scenario.decide(charge()), 'invalid_api_key');
+    thenRefused(scenario.decide({ ...removeApp, appId: 'app_none' }), 'not_found');
+  });
+
+  t.test('secrets and hashes are never rendered', async (t) => {
+    const text = renderAccount(merchant().account());
+    t.notMatch(text, /sealed|kY3x/);
+  });
+});
+
+t.test('a reconciliation item is resolved once', async (t) => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  scenario.when(outcome(id, 'FAILED'));
+  scenario.when(outcome(id, 'SUCCESSFUL', { amount: 50_000, currency: 'UGX' }));
+  const [item] = scenario.state.reconciliations.values();
+  const resolve = {
+    ...byOperator,
+    type: 'ResolveReconciliation',
+    reconciliationId: item?.id ?? '',
+    resolution: 'Refunded by hand.',
+  } as const;
+  const decision = scenario.later(60_000).when(resolve);
+  thenRecorded(decision, 'ReconciliationResolved');
+  t.strictSame(thenBody(decision), {
+    id: item?.id,
+    object: 'reconciliation',
+    account_id: byOperator.accountId,
+    kind: 'SUCCESS_AFTER_FINAL',
+    transaction_id: id,
+    detail:
+      'The provider says SUCCESSFUL (P_SUCCESSFUL), 50000 UGX, its id 998877. ' +
+      'Ours: FAILED (customer_declined), 50000 UGX.',
+    raised_at: '2026-03-01T09:30:00.000Z',
+    resolved_at: '2026-03-01T09:31:00.000Z',
+    resolved_by: 'amina',
+    resolution: 'Refunded by hand.',
+  });
+  const again = scenario.when(resolve);
+  thenRecorded(again);
+  t.strictSame(thenBody(again), thenBody(decision));
+  thenRefused(scenario.decide({ ...resolve, resolution: 'Otherwise.' }), 'conflict');
+  thenRefused(scenario.decide({ ...resolve, reconciliationId: 'rec_none' }), 'not_found');
+  thenRefused(scenario.decide({ ...resolve, accountId: 'acc_other' }), 'not_found');
+  thenRecorded(scenario.when(outcome(id, 'SUCCESSFUL')));
+});
+
+t.test('a command past its deadline is dropped undecided, whatever it is', async () => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  const late = { deadline: scenario.now - 1 };
+  for (const command of [open, connect, addUser, outcome(id, 'SUCCESSFUL'), { ...change, changes: {} }]) {
+    thenRefused(scenario.decide({ ...command, ...late }), 'service_unavailable');
+    scenario.decide({ ...command, deadline: scenario.now });
+  }
+  thenRefused(scenario.decide({ ...addUser, ...late, email: OWNER }), 'service_unavailable');
+});
