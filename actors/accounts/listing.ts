@@ -53,6 +53,7 @@ export function listPage(
       stored.take();
     }
   }
+  stored.close();
   const hasMore = transactions.length > limit;
   if (hasMore) transactions.pop();
   return { transactions, hasMore, sequence };
@@ -124,6 +125,11 @@ class Merge {
   take(): void {
     const at = this.#newest();
     this.#heads[at] = this.#advance(this.#ranges[at]!);
+  }
+
+  /** Lets go of the read transaction that unfinished ranges hold. */
+  close(): void {
+    for (const range of this.#ranges) range.return?.();
   }
 
   #newest(): number {

@@ -1,0 +1,224 @@
+// Lists against a naive model: any combination of filters, any page size, while transactions change and checkpoints move
+// them from memory to the views.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import t from 'tap';
+import type { AccountRecord } from '../../src/domain/account-event.ts';
+import type { Message, Reply } from '../../src/bus/bus.ts';
+import type { TransactionFilter } from '../../src/domain/account-command.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { timeOf } from '../../src/domain/id.ts';
+import { Storage } from '../../src/wiring/storage.ts';
+
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+t.comment(`SEED=${SEED}`);
+
+const ACCOUNT = 'acc_01JD5Z00000000000000000000';
+const OTHER = 'acc_01JD5Z00000000000000000001';
+const HASH = 'h'.repeat(43);
+
+/** What the model knows of a transaction. */
+interface Known {
+  readonly id: string;
+  readonly type: 'CHARGE' | 'DEPOSIT';
+  status: string;
+  readonly country: 'UG' | 'KE' | 'GH';
+  readonly network: 'MTN' | 'AIRTEL';
+  readonly reference: string;
+}
+
+async function openStorage(directory: string) {
+  const policy = {
+    ...DEFAULT_POLICY,
+    routes: { 'UG:MTN': 'a', 'UG:AIRTEL': 'b', 'KE:AIRTEL': 'c', 'GH:MTN': 'd', 'GH:AIRTEL': 'e' },
+  } as const;
+  const clock = { now: 1_700_000_000_000 };
+  const storage = new Storage({
+    directory,
+    policy,
+    observer: { decided: () => {} },
+    clock: () => clock.now,
+    onFailure: (error) => {
+      throw error;
+    },
+    onFlush: () => {},
+  });
+  await storage.openPartition('accounts', 0, { epoch: 1, replica: null, onFenced: null });
+  const send = (message: object): Promise<Reply> =>
+    new Promise((resolve) => storage.inbox('accounts', 0)(message as Message, resolve));
+  const ask = async (accountId: string, message: object): Promise<any> => {
+    const reply = await send({
+      accountId,
+      deadline: Infinity,
+      operator: 'o',
+      keyHash: HASH,
+      problem: null,
+      ...message,
+    });
+    if (reply.type !== 'done') throw new Error(JSON.stringify(reply));
+    return JSON.parse(reply.body);
+  };
+  return { storage, clock, ask };
+}
+
+const maybe = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value });
+const timeArbitrary = fc.integer({ min: 1_700_000_000_000, max: 1_700_000_006_000 });
+
+/** Each filter is set a third of the time: some pages are full, some empty. */
+const filterArbitrary: fc.Arbitrary<TransactionFilter> = fc.record({
+  type: maybe(fc.constantFrom('CHARGE', 'CHARGE', 'DEPOSIT', 'PAYOUT')),
+  status: maybe(fc.constantFrom('PENDING_PROVIDER', 'AWAITING_CUSTOMER', 'SUCCESSFUL', 'FAILED', 'REVERSED')),
+  country: maybe(fc.constantFrom('UG', 'UG', 'KE', 'GH')),
+  network: maybe(fc.constantFrom('MTN', 'AIRTEL')),
+  currency: maybe(fc.constantFrom('UGX', 'KES', 'GHS')),
+  reference: maybe(fc.constantFrom('r1', 'r2', 'r3', 'none')),
+  createdAfter: maybe(timeArbitrary),
+  createdBefore: maybe(timeArbitrary),
+});
+
+const WALLETS = [
+  { country: 'UG', network: 'MTN', currency: 'UGX', msisdn: '+256772123456' },
+  { country: 'UG', network: 'AIRTEL', currency: 'UGX', msisdn: '+256702123456' },
+  { country: 'KE', network: 'AIRTEL', currency: 'KES', msisdn: '+254733123456' },
+  { country: 'GH', network: 'MTN', currency: 'GHS', msisdn: '+233242123456' },
+] as const;
+
+function matchesModel(known: Known, filter: TransactionFilter): boolean {
+  const currency = WALLETS.find(({ country }) => country === known.country)!.currency;
+  const at = timeOf(known.id);
+  return (
+    (filter.type ?? known.type) === known.type &&
+    (filter.status ?? known.status) === known.status &&
+    (filter.country ?? known.country) === known.country &&
+    (filter.network ?? known.network) === known.network &&
+    (filter.currency ?? currency) === currency &&
+    (filter.reference ?? known.reference) === known.reference &&
+    (filter.createdAfter ?? at) <= at &&
+    (filter.createdBefore ?? at) >= at
+  );
+}
+
+void t.test('every page of every filter combination is what a full scan would give', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-lists-'));
+  const { storage, clock, ask } = await openStorage(directory);
+  t.teardown(async () => {
+    await storage.close();
+    rmSync(directory, { recursive: true });
+  });
+  for (const accountId of [ACCOUNT, OTHER]) {
+    await ask(accountId, {
+      type: 'OpenAccount',
+      name: 'Shop',
+      country: 'UG',
+      live: true,
+      payoutsEnabled: true,
+      withdrawalsEnabled: true,
+    });
+    await ask(accountId, {
+      type: 'ConnectApp',
+      name: 'App',
+      domain: 'shop.ug',
+      webhookUrl: null,
+      publishableKey: 'pk',
+      secretKeyHash: HASH,
+      signingSecretSealed: 's',
+    });
+  }
+  const model: Known[] = [];
+  storage.feed.subscribe<AccountRecord>('accounts', 0, 0, ({ records }) => {
+    for (const { accountId, events } of records) {
+      if (accountId !== ACCOUNT) continue;
+      for (const event of events) follow(model, event);
+    }
+  });
+
+  let created = 0;
+  const random = fc.sample(fc.integer({ min: 0, max: 1_000_000 }), { seed: SEED, numRuns: 4_000 });
+  const pick = (below: number): number => random.pop()! % below;
+  const step = async (): Promise<void> => {
+    clock.now += pick(20);
+    const open = model.filter(({ status }) => status !== 'FAILED' && status !== 'REVERSED');
+    const choice = pick(10);
+    if (choice < 6 || open.length === 0) {
+      const { currency, msisdn } = WALLETS[pick(WALLETS.length)]!;
+      const input = { amount: '5000', currency, msisdn, reference: `r${1 + pick(3)}` };
+      const type = pick(4) === 0 ? 'CreateDeposit' : 'CreateCharge';
+      const accountId = pick(8) === 0 ? OTHER : ACCOUNT;
+      created++;
+      const requestHash = 'x'.repeat(22);
+      // Not awaited: its answer comes with the outcome.
+      void ask(accountId, { type, idempotencyKey: `key-${created}`, requestHash, input }).catch(() => {});
+      return;
+    }
+    const { id, status } = open[pick(open.length)]!;
+    const outcome = status === 'SUCCESSFUL' ? 'REVERSED' : pick(2) === 0 ? 'SUCCESSFUL' : 'FAILED';
+    if (choice < 8 && status === 'PENDING_PROVIDER') {
+      await ask(ACCOUNT, { type: 'RecordSubmission', transactionId: id, providerStatus: null });
+    } else {
+      await ask(ACCOUNT, {
+        type: 'RecordOutcome',
+        transactionId: id,
+        outcome,
+        source: 'PROVIDER_POLL',
+        failureCode: outcome === 'FAILED' ? 'unknown' : null,
+        failureMessage: null,
+        providerStatus: null,
+        providerTransactionId: null,
+        amount: null,
+        currency: null,
+      });
+    }
+  };
+
+  const filters = fc.sample(filterArbitrary, { seed: SEED, numRuns: 240 });
+  let compared = 0;
+  for (let round = 0; round < 12; round++) {
+    for (let i = 0; i < 50; i++) await step();
+    if (pick(2) === 0) storage.checkpoint();
+    // A read that depends on everything so far makes all of it durable, and so known to the model.
+    await ask(ACCOUNT, { type: 'GetBalances' });
+    for (const filter of filters.splice(0, 20)) {
+      const limit = 1 + pick(30);
+      const expected = model
+        .filter((known) => matchesModel(known, filter))
+        .map(({ id }) => id)
+        .sort((a, b) => (a.slice(4) < b.slice(4) ? 1 : -1));
+      const listed: string[] = [];
+      for (let startingAfter: string | null = null; ;) {
+        const page: any = await ask(ACCOUNT, {
+          type: 'ListTransactions',
+          filter,
+          view: 'transaction',
+          limit,
+          startingAfter,
+        });
+        listed.push(...page.data.map(({ id }: { id: string }) => id));
+        t.equal(page.has_more, page.next_cursor !== null);
+        if (page.data.length > limit) t.fail('a page is longer than its limit');
+        if (page.next_cursor === null) break;
+        startingAfter = page.next_cursor;
+      }
+      t.same(listed, expected, JSON.stringify(filter));
+      compared += expected.length;
+    }
+  }
+  t.ok(compared > 500, `${compared} rows compared`);
+});
+
+function follow(model: Known[], event: AccountRecord['events'][number]): void {
+  const set = (id: string, status: string): void => {
+    model.find((known) => known.id === id)!.status = status;
+  };
+  if (event.type === 'ChargeCreated' || event.type === 'DepositCreated') {
+    const { id, country, network, reference } = event;
+    const type = event.type === 'ChargeCreated' ? 'CHARGE' : 'DEPOSIT';
+    model.push({ id, type, status: 'PENDING_PROVIDER', country, network, reference });
+  } else if (event.type === 'SubmissionAccepted') set(event.id, 'AWAITING_CUSTOMER');
+  else if (event.type === 'TransactionSucceeded') set(event.id, 'SUCCESSFUL');
+  else if (event.type === 'TransactionFailed') set(event.id, 'FAILED');
+  else if (event.type === 'ChargeReversed') set(event.id, 'REVERSED');
+}
