@@ -1,0 +1,370 @@
+// One delivery attempt against real HTTPS endpoints that answer well, badly, slowly, endlessly or not at all; and against
+// names that resolve to where no delivery may go.
+
+import net from 'node:net';
+import { Stripe } from 'stripe';
+import t from 'tap';
+import type { Test } from 'tap';
+import { Sender } from '../../actors/webhooks/sender.ts';
+import type { ErrorClass, SenderOptions, SendResult } from '../../actors/webhooks/sender.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { makeCertificate, Receiver } from './webhooks-receiver.ts';
+import type { Answer } from './webhooks-receiver.ts';
+
+const certificate = await makeCertificate();
+const otherCertificate = await makeCertificate();
+
+const SECRET = 'whsec_4Jd8sK2mQ9';
+const BODY = JSON.stringify({
+  id: 'evt_1',
+  object: 'event',
+  data: { object: { description: 'Ebirango – ßüñ 🥑' } },
+});
+
+function senderFor(t: Test, options: Partial<SenderOptions> = {}): Sender {
+  const sender = new Sender({
+    guard: { allowPrivate: true, ports: [] },
+    clock: () => Date.now(),
+    ca: certificate.cert,
+    attemptMs: 400,
+    ...options,
+  });
+  t.teardown(() => sender.close());
+  return sender;
+}
+
+async function receiverFor(t: Test, answer?: Answer): Promise<Receiver> {
+  const receiver = new Receiver(certificate);
+  if (answer !== undefined) receiver.answer = answer;
+  await receiver.listen();
+  t.teardown(() => receiver.close());
+  return receiver;
+}
+
+function send(sender: Sender, url: string): Promise<SendResult> {
+  return sender.send({
+    url,
+    eventId: 'evt_1',
+    eventType: 'charge.successful',
+    body: BODY,
+    signingSecret: SECRET,
+  });
+}
+
+void t.test('the request is exactly that of the specification', async (t) => {
+  const receiver = await receiverFor(t);
+  const result = await send(senderFor(t), `https://localhost:${receiver.port}/hook?app=7`);
+  t.match(result, { error: null, statusCode: 200, excerpt: 'ok' });
+  const [request] = receiver.received;
+  t.equal(request!.method, 'POST');
+  t.equal(request!.path, '/hook?app=7');
+  t.same(request!.headers, {
+    'content-type': 'application/json',
+    'content-length': String(Buffer.byteLength(BODY)),
+    'user-agent': 'Service-Webhooks/1.0',
+    'service-signature': request!.headers['service-signature'],
+    'service-event-id': 'evt_1',
+    'service-event-type': 'charge.successful',
+    host: `localhost:${receiver.port}`,
+    connection: 'keep-alive',
+  });
+  t.equal(request!.body.toString('utf8'), BODY);
+});
+
+void t.test('an independent verifier accepts the signature, and nothing that was changed', async (t) => {
+  const receiver = await receiverFor(t);
+  await send(senderFor(t), `https://localhost:${receiver.port}/`);
+  const { headers, body } = receiver.received[0]!;
+  const header = String(headers['service-signature']);
+  const stripe = new Stripe('sk_test_unused');
+  t.match(stripe.webhooks.constructEvent(body, header, SECRET, 300), { id: 'evt_1' });
+  t.throws(() =>
+    stripe.webhooks.constructEvent(Buffer.concat([body, Buffer.from(' ')]), header, SECRET, 300),
+  );
+  t.throws(
+    () => stripe.webhooks.constructEvent(body, header, SECRET.replace('whsec_', ''), 300),
+    'the whole secret',
+  );
+  t.throws(() => stripe.webhooks.constructEvent(body, header.replace(/v1=./, 'v1=x'), SECRET, 300));
+});
+
+void t.test('each attempt is signed at its own time', async (t) => {
+  const receiver = await receiverFor(t);
+  let now = 1_700_000_000_000;
+  const sender = senderFor(t, { clock: () => now });
+  await send(sender, `https://localhost:${receiver.port}/`);
+  now += 30_000;
+  await send(sender, `https://localhost:${receiver.port}/`);
+  const times = receiver.received.map(({ headers }) => String(headers['service-signature']).split(',')[0]);
+  t.same(times, ['t=1700000000', 't=1700000030']);
+});
+
+const ANSWERS: readonly (readonly [
+  what: string,
+  answer: Answer,
+  error: ErrorClass | null,
+  status: number | null,
+])[] = [
+  ['200', (_q, response) => response.writeHead(200).end('{}'), null, 200],
+  ['201', (_q, response) => response.writeHead(201).end(), null, 201],
+  ['204 without a body', (_q, response) => response.writeHead(204).end(), null, 204],
+  ['301', (_q, response) => response.writeHead(301, { Location: '/elsewhere' }).end(), 'http_status', 301],
+  ['302', (_q, response) => response.writeHead(302, { Location: '/elsewhere' }).end(), 'http_status', 302],
+  ['307', (_q, response) => response.writeHead(307, { Location: '/elsewhere' }).end(), 'http_status', 307],
+  [
+    '308',
+    (_q, response) => response.writeHead(308, { Location: 'https://127.0.0.1/' }).end(),
+    'http_status',
+    308,
+  ],
+  ['400', (_q, response) => response.writeHead(400).end('bad signature'), 'http_status', 400],
+  ['404', (_q, response) => response.writeHead(404).end(), 'http_status', 404],
+  ['410', (_q, response) => response.writeHead(410).end(), 'http_status', 410],
+  ['500', (_q, response) => response.writeHead(500).end('<html>'), 'http_status', 500],
+  ['503', (_q, response) => response.writeHead(503, { 'Retry-After': '5' }).end(), 'http_status', 503],
+  ['no answer', () => {}, 'timeout', null],
+  ['headers, then no body', (_q, response) => response.writeHead(200).write('a'), 'timeout', 200],
+  ['a body that drips', (_q, response) => drip(response.writeHead(200)), 'timeout', 200],
+  ['headers that drip', (_q, _r, socket) => drip(socket, 'HTTP/1.1 200 OK\r\nX-Slow: '), 'timeout', null],
+  [
+    '100 Continue for ever',
+    (_q, _r, socket) => drip(socket, '', 'HTTP/1.1 100 Continue\r\n\r\n'),
+    'timeout',
+    null,
+  ],
+  ['a reset before the answer', (_q, _r, _s, reset) => reset(), 'connection_reset', null],
+  ['a close before the answer', (_q, _r, socket) => socket.end(), 'connection_reset', null],
+  [
+    'a reset within the body',
+    (_q, response, _s, reset) => resetWithin(response, reset),
+    'connection_reset',
+    200,
+  ],
+  ['garbage', (_q, _r, socket) => socket.end('I am not HTTP\r\n\r\n'), 'invalid_response', null],
+  ['endless headers', (_q, _r, socket) => socket.write(bigHeaders), 'invalid_response', null],
+  ['a wrong content length', (_q, _r, socket) => socket.end(shortBody), 'connection_reset', 200],
+  ['a switch of protocols', (_q, _r, socket) => socket.write(upgrade), 'invalid_response', 101],
+  ['a negative content length', (_q, _r, socket) => socket.end(negative), 'invalid_response', null],
+];
+
+const bigHeaders = `HTTP/1.1 200 OK\r\n${'X-Big: 0123456789\r\n'.repeat(4_000)}`;
+const shortBody = 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort';
+const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
+const negative = 'HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n';
+
+/** Writes a little every 50 ms until the other side is gone. */
+function drip(stream: NodeJS.WritableStream & { destroyed?: boolean }, first = 'x', each = 'x'): void {
+  stream.write(first);
+  const timer = setInterval(() => {
+    if (stream.destroyed === true) clearInterval(timer);
+    else stream.write(each);
+  }, 50);
+  stream.on('close', () => clearInterval(timer));
+}
+
+function resetWithin(response: Parameters<Answer>[1], reset: () => void): void {
+  response.writeHead(200, { 'Content-Length': '100' });
+  response.write('half', reset);
+}
+
+for (const [what, answer, error, statusCode] of ANSWERS) {
+  void t.test(`an endpoint that answers with ${what}`, async (t) => {
+    const receiver = await receiverFor(t, answer);
+    const result = await send(senderFor(t), `https://localhost:${receiver.port}/hook`);
+    t.match(result, { error, statusCode });
+    t.equal(receiver.received.length, 1, 'asked once');
+    const inTime = result.durationMs >= 395 && result.durationMs < 700;
+    if (error === 'timeout') t.ok(inTime, `${result.durationMs} ms`);
+    if (statusCode === null) t.type(result.excerpt, 'string', 'says what went wrong');
+  });
+}
+
+void t.test('the time-out of the service is 10 seconds in total', (t) => {
+  t.equal(LIMITS.webhookAttemptMs, 10_000);
+  t.end();
+});
+
+void t.test('an endpoint that takes the connection and never speaks TLS', async (t) => {
+  let closed: Promise<unknown> = Promise.reject(new Error('nobody connected'));
+  closed.catch(() => {});
+  const server = net.createServer((socket) => {
+    closed = new Promise((resolve) => {
+      socket.resume().on('close', resolve);
+    });
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as net.AddressInfo;
+  t.match(await send(senderFor(t), `https://localhost:${port}/`), { error: 'timeout', statusCode: null });
+  await closed;
+  await new Promise((resolve) => {
+    server.close(resolve);
+  });
+});
+
+void t.test('nobody listens', async (t) => {
+  const receiver = new Receiver(certificate);
+  const port = await receiver.listen();
+  await receiver.close();
+  t.match(await send(senderFor(t), `https://localhost:${port}/`), { error: 'connect', statusCode: null });
+});
+
+void t.test('a certificate that nobody vouches for, for another name, or none at all', async (t) => {
+  const receiver = await receiverFor(t);
+  const sender = senderFor(t, { ca: otherCertificate.cert });
+  t.match(await send(sender, `https://localhost:${receiver.port}/`), { error: 'tls', statusCode: null });
+  const resolve = () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]);
+  const elsewhere = senderFor(t, { resolve });
+  t.match(await send(elsewhere, `https://other.example.com:${receiver.port}/`), {
+    error: 'tls',
+    statusCode: null,
+  });
+  t.match(await send(elsewhere, `https://hooks.example.com:${receiver.port}/`), {
+    error: null,
+    statusCode: 200,
+  });
+  t.equal(receiver.received.length, 1, 'nothing was sent before the certificate was checked');
+  const plain = new Receiver(null);
+  await plain.listen();
+  t.teardown(() => plain.close());
+  t.match(await send(senderFor(t), `https://localhost:${plain.port}/`), { error: 'tls', statusCode: null });
+});
+
+void t.test('a huge answer is read up to a bound, and its status counts', async (t) => {
+  let written = 0;
+  const receiver = await receiverFor(t, (_request, response) => {
+    response.writeHead(200);
+    const chunk = Buffer.alloc(64 * 1024, 'é');
+    const more = (): void => {
+      while (!response.destroyed && written < 1024 * 1024 * 1024) {
+        written += chunk.length;
+        if (!response.write(chunk)) return void response.once('drain', more);
+      }
+    };
+    more();
+  });
+  const result = await send(senderFor(t, { attemptMs: 5_000 }), `https://localhost:${receiver.port}/`);
+  t.match(result, { error: null, statusCode: 200, excerpt: 'é'.repeat(2_000) });
+  t.ok(written < 64 * 1024 * 1024, `${written} bytes`);
+});
+
+void t.test('the excerpt is the first 2,000 characters, whole ones', async (t) => {
+  const answers = ['x'.repeat(5_000), 'ß'.repeat(5_000), '€'.repeat(5_000), `x${'🥑'.repeat(5_000)}`, ''];
+  const expected = ['x'.repeat(2_000), 'ß'.repeat(2_000), '€'.repeat(2_000), `x${'🥑'.repeat(999)}`, ''];
+  const receiver = await receiverFor(t, (_request, response) => response.writeHead(500).end(answers.shift()));
+  const sender = senderFor(t);
+  for (const excerpt of expected) {
+    t.equal((await send(sender, `https://localhost:${receiver.port}/`)).excerpt, excerpt);
+  }
+});
+
+void t.test('a connection is kept, and one that the endpoint closed meanwhile is no failure', async (t) => {
+  const receiver = await receiverFor(t);
+  const sender = senderFor(t);
+  const url = `https://localhost:${receiver.port}/`;
+  await send(sender, url);
+  await send(sender, url);
+  t.equal(receiver.connections, 1);
+  // Closed by the endpoint at the moment of the next request: the sender cannot know.
+  receiver.answer = (_request, response, _socket, reset) => {
+    if (receiver.received.length === 3) reset();
+    else response.writeHead(200).end('ok');
+  };
+  t.match(await send(sender, url), { error: null, statusCode: 200 });
+  t.equal(receiver.connections, 2);
+  t.equal(receiver.received.length, 4, 'sent again at once on a fresh connection');
+});
+
+void t.test('a literal address needs no name, in brackets or not', async (t) => {
+  const receiver = await receiverFor(t);
+  t.match(await send(senderFor(t), `https://127.0.0.1:${receiver.port}/`), { error: null });
+  t.match(await send(senderFor(t), `https://[::1]:${receiver.port}/`), { error: 'connect' });
+});
+
+void t.test('a name that does not resolve, or for ever', async (t) => {
+  const fails = senderFor(t, { resolve: () => Promise.reject(new Error('queryA ENOTFOUND')) });
+  t.match(await send(fails, 'https://hooks.example.com/'), { error: 'dns', excerpt: /ENOTFOUND/ });
+  const empty = senderFor(t, { resolve: () => Promise.resolve([]) });
+  t.match(await send(empty, 'https://hooks.example.com/'), { error: 'dns' });
+  const hangs = senderFor(t, { resolve: () => new Promise(() => {}) });
+  const result = await send(hangs, 'https://hooks.example.com/');
+  t.match(result, { error: 'timeout' });
+  t.ok(result.durationMs < 700, 'DNS is within the time-out');
+});
+
+// Where the name leads decides, whatever it is called. Addresses of the test's own machine: were one let through, the
+// receiver would hear of it.
+const DNS_ANSWERS: readonly (readonly [what: string, addresses: readonly string[]])[] = [
+  ['loopback', ['127.0.0.1']],
+  ['another loopback', ['127.8.8.8']],
+  ['a public address and loopback', ['8.8.8.8', '127.0.0.1']],
+  ['loopback and a public address', ['127.0.0.1', '8.8.8.8']],
+  ['public IPv6 and loopback', ['2606:4700:4700::1111', '127.0.0.1']],
+  ['a public address and IPv6 loopback', ['8.8.8.8', '::1']],
+  ['IPv6 loopback', ['::1']],
+  ['mapped loopback', ['::ffff:127.0.0.1']],
+  ['IPv4-compatible loopback', ['::7f00:1']],
+  ['NAT64 of loopback', ['64:ff9b::7f00:1']],
+  ['6to4 of loopback', ['2002:7f00:1::1']],
+  ['Teredo', ['2001:0:4136:e378:8000:63bf:3fff:fdd2']],
+  ['cloud metadata', ['169.254.169.254']],
+  ['AWS metadata', ['fd00:ec2::254']],
+  ['private', ['10.0.0.5']],
+  ['unspecified', ['0.0.0.0']],
+  ['link-local with a zone', ['fe80::1%eth0']],
+  ['multicast', ['224.0.0.251']],
+  ['not assigned', ['4000::1']],
+  ['not an address', ['localhost']],
+];
+
+for (const [what, addresses] of DNS_ANSWERS) {
+  void t.test(`a name that resolves to ${what} is refused before a byte is sent`, async (t) => {
+    const receiver = await receiverFor(t);
+    const sender = senderFor(t, {
+      guard: { allowPrivate: false, ports: [receiver.port] },
+      resolve: () =>
+        Promise.resolve(addresses.map((address) => ({ address, family: net.isIP(address) || 4 }))),
+    });
+    const result = await send(sender, `https://hooks.example.com:${receiver.port}/`);
+    t.match(result, { error: 'url_refused', statusCode: null });
+    t.equal(receiver.connections, 0);
+  });
+}
+
+void t.test('a refused URL is not even resolved, literal addresses included', async (t) => {
+  const receiver = await receiverFor(t);
+  let asked = 0;
+  const sender = senderFor(t, {
+    guard: { allowPrivate: false, ports: [receiver.port] },
+    resolve: () => {
+      asked++;
+      return Promise.resolve([]);
+    },
+  });
+  for (const host of ['127.0.0.1', '2130706433', '0x7f.1', '[::1]', '[::ffff:127.0.0.1]', 'localhost']) {
+    t.match(await send(sender, `https://${host}:${receiver.port}/`), { error: 'url_refused' }, host);
+  }
+  t.match(await send(sender, 'http://example.com/'), { error: 'url_refused' });
+  t.equal(asked, 0);
+  t.equal(receiver.connections, 0);
+});
+
+void t.test(
+  'the connection goes to the address that was checked: a name is asked once per connection',
+  async (t) => {
+    const receiver = await receiverFor(t);
+    const answers = ['127.0.0.1', '127.0.0.99'];
+    const sender = senderFor(t, {
+      resolve: () => Promise.resolve([{ address: answers.shift() ?? '127.0.0.99', family: 4 }]),
+    });
+    t.match(await send(sender, `https://hooks.example.com:${receiver.port}/`), { error: null });
+    t.same(answers, ['127.0.0.99'], 'asked once');
+    receiver.dropConnections();
+    t.match(
+      await send(sender, `https://hooks.example.com:${receiver.port}/`),
+      { error: 'connect' },
+      'asked again',
+    );
+  },
+);
