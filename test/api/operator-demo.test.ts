@@ -1,0 +1,108 @@
+// The demo account: made once, whatever interrupts the making, and found again at every start.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { demoCurl, ensureDemo } from '../../src/operator/demo.ts';
+import type { Demo } from '../../src/operator/demo.ts';
+import { startOperator, TOKEN } from './operator-harness.ts';
+import type { Operator } from './operator-harness.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'daftari-demo-'));
+const path = join(dir, 'demo.json');
+const urls = {
+  baseUrl: 'http://127.0.0.1:1',
+  operatorUrl: 'http://127.0.0.1:2',
+  simulatorUrl: 'http://127.0.0.1:3',
+};
+let operator: Operator;
+t.before(async () => {
+  operator = await startOperator(dir);
+});
+t.teardown(async () => {
+  await operator.stop();
+  rmSync(dir, { recursive: true });
+});
+
+async function accountIds(): Promise<string[]> {
+  const { body } = await operator.call('GET', '/accounts');
+  return body.data.map((account: { id: string }) => account.id);
+}
+
+let first: Demo;
+t.test('an account that may do everything, with an app and two owners', async (t) => {
+  first = await ensureDemo(operator.context, dir, urls);
+  t.strictSame(Object.keys(first), [
+    'account_id',
+    'app_id',
+    'secret_key',
+    'publishable_key',
+    'signing_secret',
+    'base_url',
+    'operator_url',
+    'operator_token',
+    'simulator_url',
+  ]);
+  t.match(first, { base_url: urls.baseUrl, operator_token: TOKEN, signing_secret: /^whsec_/ });
+  t.strictSame(JSON.parse(readFileSync(path, 'utf8')), first);
+  t.equal(statSync(path).mode & 0o777, 0o600);
+  t.notOk(existsSync(`${path}.new`));
+  const { body } = await operator.call('GET', `/accounts/${first.account_id}`);
+  t.match(body, {
+    country: 'UG',
+    live: true,
+    payouts_enabled: true,
+    withdrawals_enabled: true,
+    users: [{ role: 'OWNER' }, { role: 'OWNER' }],
+    apps: [{ id: first.app_id, publishable_key: first.publishable_key }],
+  });
+});
+
+t.test('the next start finds it, and writes where the service listens now', async (t) => {
+  const moved = { ...urls, baseUrl: 'http://127.0.0.1:9', simulatorUrl: null };
+  const again = await ensureDemo(operator.context, dir, moved);
+  t.strictSame(again, { ...first, base_url: moved.baseUrl, simulator_url: null });
+  t.strictSame(JSON.parse(readFileSync(path, 'utf8')), again);
+  t.strictSame(await accountIds(), [first.account_id]);
+});
+
+t.test('a crash before demo.json leaves no second account', async (t) => {
+  const plan = {
+    accountId: first.account_id,
+    publishableKey: first.publishable_key,
+    secretKey: first.secret_key,
+    signingSecret: first.signing_secret,
+  };
+  rmSync(path);
+  writeFileSync(`${path}.new`, JSON.stringify(plan));
+  t.strictSame(await ensureDemo(operator.context, dir, urls), first);
+  t.strictSame(await accountIds(), [first.account_id]);
+});
+
+t.test('a demo.json of another data directory, or a removed app, is made anew', async (t) => {
+  await operator.call('DELETE', `/accounts/${first.account_id}/apps/${first.app_id}`);
+  const second = await ensureDemo(operator.context, dir, urls);
+  t.not(second.account_id, first.account_id);
+  t.not(second.secret_key, first.secret_key);
+  writeFileSync(path, '{"account_id": "acc_');
+  const third = await ensureDemo(operator.context, dir, urls);
+  t.not(third.account_id, second.account_id);
+});
+
+t.test('the printed command is one that a shell reads as meant', async (t) => {
+  const shown = demoCurl(first).replace(/^curl/, "printf '%s\\n'");
+  const words = execFileSync('/bin/sh', ['-c', shown], { encoding: 'utf8' }).trim().split('\n');
+  t.match(words, [
+    '-sS',
+    'http://127.0.0.1:1/v1/charges',
+    '-H',
+    `Authorization: Bearer ${first.secret_key}`,
+    '-H',
+    /^Idempotency-Key: demo-\d+$/,
+    '-H',
+    'Content-Type: application/json',
+    '-d',
+    /^\{"amount":"5000",.*\}$/,
+  ]);
+});

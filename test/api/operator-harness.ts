@@ -1,0 +1,121 @@
+// The operator surface on a real socket over a real log, without the parts that the operator API does not touch: no rails,
+// no merchants' port. Restarts on the same data directory.
+
+import { request as httpRequest } from 'node:http';
+import { LocalBus } from '../../src/bus/local-bus.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { createServer } from '../../src/http/server.ts';
+import { createHttpObserver } from '../../src/observability/http-observer.ts';
+import { createLog } from '../../src/observability/log.ts';
+import { Metrics } from '../../src/observability/metrics.ts';
+import type { OperatorContext } from '../../src/operator/context.ts';
+import { operatorSurface } from '../../src/operator/surface.ts';
+import { createSecrets } from '../../src/secrets.ts';
+import { Storage } from '../../src/wiring/storage.ts';
+
+export const TOKEN = 'operator-token-of-the-tests';
+const PARTITIONS = 4;
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** The text as JSON; undefined when it is none. */
+  readonly body: any; // oxlint-disable-line typescript/no-explicit-any -- what comes back is what the tests look at
+}
+
+export interface Operator {
+  readonly context: OperatorContext;
+  readonly bus: LocalBus;
+  /** Log lines so far. */
+  readonly lines: readonly string[];
+  /** `path`: below /operator/v1, or a whole one with "//" in front. `body` undefined: none. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>;
+  stop(): Promise<void>;
+}
+
+export async function startOperator(directory: string): Promise<Operator> {
+  const lines: string[] = [];
+  const log = createLog({ level: 'debug', node: 'test', stream: { write: (line) => lines.push(line) } });
+  const metrics = new Metrics();
+  const storage = new Storage({
+    directory,
+    policy: DEFAULT_POLICY,
+    observer: metrics,
+    clock: Date.now,
+    onFailure: (error) => {
+      throw error;
+    },
+    onFlush: (flush) => metrics.flushed(flush),
+  });
+  const bus = new LocalBus({ accounts: PARTITIONS, webhooks: PARTITIONS, pollers: PARTITIONS, platform: 1 });
+  const places = [...Array(PARTITIONS).keys()].map((number) => ['accounts', number] as const);
+  for (const [group, number] of [...places, ['platform', 0] as const]) {
+    await storage.openPartition(group, number, { epoch: 1, replica: null, onFenced: null });
+    bus.attach(group, number, storage.inbox(group, number));
+  }
+  const context: OperatorContext = {
+    bus,
+    log,
+    secrets: createSecrets(Buffer.alloc(32, 5)),
+    token: TOKEN,
+    checkWebhookUrl: (url) => (url.startsWith('https://') ? null : 'must start with https://'),
+    rails: () => [{ id: 'loopback', state: 'up' }],
+    partitions: () => [{ group: 'accounts', partition: 0 }],
+    notReady: () => null,
+    metrics: { text: () => metrics.text(), contentType: metrics.contentType },
+  };
+  const observer = createHttpObserver(metrics, log);
+  const server = createServer({ surface: operatorSurface(context), bus, observer });
+  const port = await server.listen('127.0.0.1', 0);
+  return {
+    context,
+    bus,
+    lines,
+    call: (method, path, body, headers = {}) => send(port, method, path, body, headers),
+    stop: async () => {
+      await server.stop();
+      await storage.close();
+    },
+  };
+}
+
+function send(
+  port: number,
+  method: string,
+  path: string,
+  body: unknown,
+  headers: Record<string, string>,
+): Promise<Reply> {
+  const text = body === undefined ? null : JSON.stringify(body);
+  const whole = path.startsWith('//') ? path.slice(1) : `/operator/v1${path}`;
+  const type = text === null ? {} : { 'content-type': 'application/json' };
+  return new Promise((resolve, reject) => {
+    const request = httpRequest(
+      {
+        host: '127.0.0.1',
+        port,
+        method,
+        path: whole,
+        agent: false,
+        headers: { authorization: `Bearer ${TOKEN}`, ...type, ...headers },
+      },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () => {
+          const received = Buffer.concat(chunks).toString();
+          const status = response.statusCode ?? 0;
+          resolve({ status, headers: response.headers, text: received, body: jsonOf(received) });
+        });
+      },
+    );
+    request.on('error', reject);
+    request.end(text ?? undefined);
+  });
+}
+
+function jsonOf(text: string): unknown {
+  return text.startsWith('{') ? JSON.parse(text) : undefined;
+}

@@ -1,0 +1,392 @@
+// What operators can do: accounts, members, apps, wallets, and that every change is in the audit log without secrets.
+import { equal } from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { partitionOf, request } from '../../src/bus/bus.ts';
+import { hashApiKey } from '../../src/http/api-key.ts';
+import { openRegisteredAccounts } from '../../src/operator/account-actions.ts';
+import { askPlatform, freshId } from '../../src/operator/context.ts';
+import { startOperator, TOKEN } from './operator-harness.ts';
+import type { Test } from 'tap';
+import type { Operator, Reply } from './operator-harness.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'daftari-operator-'));
+let operator: Operator;
+t.before(async () => {
+  operator = await startOperator(dir);
+});
+t.teardown(async () => {
+  await operator.stop();
+  rmSync(dir, { recursive: true });
+});
+
+const SHOP = { name: 'Kampala Coffee', country: 'UG', live: true, payouts_enabled: true };
+
+async function newAccount(changes: object = {}): Promise<string> {
+  const { status, body } = await operator.call('POST', '/accounts', { ...SHOP, ...changes });
+  equal(status, 201);
+  return body.id as string;
+}
+
+async function newUser(account: string, email: string, role: string): Promise<string> {
+  const { body } = await operator.call('POST', `/accounts/${account}/users`, { email, role });
+  return body.id as string;
+}
+
+function refused(t: Test, reply: Reply, status: number, code: string, param: string | null = null): void {
+  t.match(
+    reply,
+    { status, body: { error: { code, param, request_id: /^req_/ } } },
+    `${status} ${code} ${param}`,
+  );
+}
+
+t.test('only the operator token opens it; health and metrics need none', async (t) => {
+  refused(
+    t,
+    await operator.call('GET', '/accounts', undefined, { authorization: '' }),
+    401,
+    'authentication_required',
+  );
+  for (const authorization of ['Bearer wrong', `Bearer ${TOKEN}x`, 'Bearer sk_live_x']) {
+    refused(t, await operator.call('GET', '/accounts', undefined, { authorization }), 401, 'invalid_api_key');
+  }
+  for (const path of ['//healthz', '//readyz', '//metrics']) {
+    t.equal((await operator.call('GET', path, undefined, { authorization: '' })).status, 200, path);
+  }
+});
+
+t.test('an account is created, read, listed and changed', async (t) => {
+  const created = await operator.call('POST', '/accounts', SHOP);
+  t.match(created, {
+    status: 201,
+    body: {
+      id: /^acc_/,
+      object: 'account',
+      ...SHOP,
+      withdrawals_enabled: false,
+      users: [],
+      apps: [],
+      wallets: [],
+    },
+  });
+  const { id } = created.body;
+  t.strictSame((await operator.call('GET', `/accounts/${id}`)).body, created.body);
+  t.match((await operator.call('GET', '/accounts')).body.data[0], { id, name: SHOP.name, opened: true });
+
+  const changes = {
+    withdrawals_enabled: true,
+    approval_thresholds: { UGX: '100' },
+    cash_out_per_minute: 3,
+    fees: { CHARGE: { UGX: { fixed: '10', basis_points: 0, floor: null, cap: null } } },
+    limits: { PAYOUT: { UGX: { maximum: '9000', daily: null, monthly: null } } },
+  };
+  const changed = await operator.call('PATCH', `/accounts/${id}`, changes);
+  t.match(changed, { status: 200, body: { ...SHOP, ...changes } });
+  t.strictSame((await operator.call('GET', `/accounts/${id}`)).body, changed.body);
+  const back = await operator.call('PATCH', `/accounts/${id}`, {
+    live: false,
+    fees: { CHARGE: { UGX: null } },
+  });
+  t.match(back.body, { live: false, withdrawals_enabled: true, fees: {}, cash_out_per_minute: 3 });
+});
+
+t.test('wrong bodies, queries and paths are refused by name, and change nothing', async (t) => {
+  const id = await newAccount();
+  const before = (await operator.call('GET', `/accounts/${id}`)).text;
+  const wrong: [string, string, unknown, number, string, string | null][] = [
+    ['POST', '/accounts', {}, 400, 'validation_failed', 'name'],
+    ['POST', '/accounts', { name: 'x', country: 'TZ' }, 400, 'validation_failed', 'country'],
+    ['POST', '/accounts', { ...SHOP, live: 'yes' }, 400, 'validation_failed', 'live'],
+    ['POST', '/accounts', { ...SHOP, extra: 1 }, 400, 'validation_failed', 'extra'],
+    ['POST', '/accounts', [], 400, 'invalid_json', null],
+    ['GET', '/accounts?limit=0', undefined, 400, 'validation_failed', 'limit'],
+    ['GET', '/accounts?page=2', undefined, 400, 'unknown_parameter', 'page'],
+    ['GET', '/accounts?starting_after=x', undefined, 400, 'invalid_cursor', 'starting_after'],
+    ['GET', '/accounts/acc_x', undefined, 404, 'not_found', null],
+    ['GET', `/accounts/${freshId('account')}`, undefined, 404, 'not_found', null],
+    ['PATCH', `/accounts/${freshId('account')}`, { live: true }, 404, 'not_found', null],
+    [
+      'PATCH',
+      `/accounts/${id}`,
+      { fees: { CHARGE: { UGX: 5 } } },
+      400,
+      'validation_failed',
+      'fees.CHARGE.UGX',
+    ],
+    ['PATCH', `/accounts/${id}`, { cash_out_per_minute: 0 }, 400, 'validation_failed', 'cash_out_per_minute'],
+    ['POST', `/accounts/${id}/users`, { email: 'nobody', role: 'OWNER' }, 400, 'validation_failed', 'email'],
+    ['POST', `/accounts/${id}/users`, { email: 'a@b', role: 'KING' }, 400, 'validation_failed', 'role'],
+    [
+      'POST',
+      `/accounts/${id}/apps`,
+      { name: 'a', domain: 'b', webhook_url: 'http://x' },
+      400,
+      'validation_failed',
+      'webhook_url',
+    ],
+    ['DELETE', `/accounts/${id}/apps/${freshId('app')}`, undefined, 404, 'not_found', null],
+    [
+      'POST',
+      `/accounts/${id}/wallets`,
+      { label: 'x', msisdn: '1', by: 'me' },
+      400,
+      'validation_failed',
+      'by',
+    ],
+    [
+      'POST',
+      `/accounts/${id}/wallets/wal_1/approve`,
+      { by: freshId('user') },
+      404,
+      'destination_not_found',
+      null,
+    ],
+    ['GET', '/nothing', undefined, 404, 'not_found', null],
+    ['PUT', '/accounts', {}, 405, 'method_not_allowed', null],
+  ];
+  for (const [method, path, body, status, code, param] of wrong) {
+    refused(t, await operator.call(method, path, body), status, code, param);
+  }
+  t.equal((await operator.call('GET', `/accounts/${id}`)).text, before);
+});
+
+t.test('users have a role, and one e-mail address one user', async (t) => {
+  const id = await newAccount();
+  const user = await operator.call('POST', `/accounts/${id}/users`, { email: 'a@shop.test', role: 'OWNER' });
+  t.match(user, { status: 201, body: { id: /^usr_/, object: 'user', email: 'a@shop.test', role: 'OWNER' } });
+  refused(
+    t,
+    await operator.call('POST', `/accounts/${id}/users`, { email: 'a@shop.test', role: 'MEMBER' }),
+    409,
+    'conflict',
+    'email',
+  );
+  t.strictSame((await operator.call('GET', `/accounts/${id}/users`)).body, {
+    object: 'list',
+    data: [user.body],
+  });
+});
+
+t.test('an app shows its secret key once; only its hash is kept', async (t) => {
+  const id = await newAccount();
+  const app = { name: 'Shop', domain: 'shop.test', webhook_url: 'https://shop.test/hook' };
+  const { status, body } = await operator.call('POST', `/accounts/${id}/apps`, app);
+  t.equal(status, 201);
+  t.match(body, {
+    id: /^app_/,
+    ...app,
+    secret_key: /^sk_live_/,
+    publishable_key: /^pk_live_/,
+    signing_secret: /^whsec_/,
+  });
+  t.equal(body.secret_key.slice(8, 34), id.slice(4), 'the key names its account');
+
+  const list = await operator.call('GET', `/accounts/${id}/apps`);
+  t.match(list.body.data, [{ id: body.id, publishable_key: body.publishable_key, removed_at: null }]);
+  t.notMatch(
+    list.text,
+    new RegExp(`${body.secret_key}|${body.signing_secret}|${hashApiKey(body.secret_key)}`),
+  );
+  const revealed = await operator.call('POST', `/accounts/${id}/apps/${body.id}/reveal_signing_secret`);
+  t.strictSame(revealed.body, { id: body.id, signing_secret: body.signing_secret });
+
+  const moved = await operator.call('PATCH', `/accounts/${id}/apps/${body.id}`, { webhook_url: null });
+  t.match(moved, { status: 200, body: { webhook_url: null } });
+  t.match((await operator.call('DELETE', `/accounts/${id}/apps/${body.id}`)).body, { removed_at: /Z$/ });
+  refused(
+    t,
+    await operator.call('PATCH', `/accounts/${id}/apps/${body.id}`, { webhook_url: null }),
+    409,
+    'conflict',
+  );
+});
+
+t.test('keys cannot be created before live payments are on', async (t) => {
+  const id = await newAccount({ live: false });
+  const app = await operator.call('POST', `/accounts/${id}/apps`, { name: 'Shop', domain: 'shop.test' });
+  refused(t, app, 403, 'live_mode_not_enabled');
+});
+
+t.test('a wallet is added by an admin, approved by another owner, revoked', async (t) => {
+  const id = await newAccount();
+  const [first, second] = [await newUser(id, 'a@x', 'OWNER'), await newUser(id, 'b@x', 'OWNER')];
+  const member = await newUser(id, 'c@x', 'MEMBER');
+  const wallet = { label: 'Till', msisdn: '0772000001', by: first };
+  const path = `/accounts/${id}/wallets`;
+  refused(t, await operator.call('POST', path, { ...wallet, by: member }), 403, 'not_permitted', 'by');
+  refused(t, await operator.call('POST', path, { ...wallet, msisdn: '1' }), 400, 'invalid_msisdn', 'msisdn');
+  const added = await operator.call('POST', path, wallet);
+  t.match(added, {
+    status: 201,
+    body: { id: /^wal_/, status: 'PENDING_APPROVAL', msisdn_masked: '25677****001' },
+  });
+  t.notMatch(added.text, /772000001/);
+  const one = `${path}/${added.body.id}`;
+  refused(t, await operator.call('POST', `${one}/approve`, { by: first }), 403, 'not_permitted', 'by');
+  t.match((await operator.call('POST', `${one}/approve`, { by: second })).body, {
+    status: 'COOLING_OFF',
+    active_at: /Z$/,
+  });
+  refused(t, await operator.call('POST', `${one}/approve`, { by: second }), 409, 'conflict');
+  t.match((await operator.call('POST', `${one}/revoke`, { by: first })).body, { status: 'REVOKED' });
+  t.match((await operator.call('GET', path)).body.data, [{ id: added.body.id, status: 'REVOKED' }]);
+});
+
+t.test('a trial balance and a reconciliation list are there from the start', async (t) => {
+  const id = await newAccount();
+  t.match((await operator.call('GET', `/accounts/${id}/trial_balance`)).body, {
+    account_id: id,
+    balanced: true,
+  });
+  const raise = { type: 'RaiseReconciliation', accountId: id, kind: 'CONTRADICTION', transactionId: null };
+  const { bus } = operator;
+  const message = { ...raise, detail: 'Paid twice.', deadline: Date.now() + 5_000 };
+  await request(bus, 'accounts', partitionOf(id, bus.partitions('accounts')), message);
+
+  const all = await operator.call('GET', '/reconciliation?open=true');
+  t.match(all.body.data, [{ id: /^rec_/, account_id: id, kind: 'CONTRADICTION', resolved_at: null }]);
+  const of = await operator.call('GET', `/reconciliation?account=${id}`);
+  t.strictSame(of.body.data, all.body.data);
+  const resolve = { account_id: id, resolution: 'Paid back by hand.', by: 'amina' };
+  const path = `/reconciliation/${all.body.data[0].id}/resolve`;
+  t.match((await operator.call('POST', path, resolve)).body, {
+    resolved_by: 'amina',
+    resolution: resolve.resolution,
+  });
+  refused(t, await operator.call('POST', path, { ...resolve, resolution: 'Other.' }), 409, 'conflict');
+  t.strictSame((await operator.call('GET', '/reconciliation?open=true')).body.data, []);
+});
+
+t.test('every change is in the audit log, refused ones too, without secrets', async (t) => {
+  const id = await newAccount();
+  const user = await operator.call(
+    'POST',
+    `/accounts/${id}/users`,
+    { email: 'o@x', role: 'OWNER' },
+    { Operator: 'amina' },
+  );
+  const wallet = { label: 'Till of 256772000001', msisdn: '+256772000001', by: user.body.id };
+  await operator.call('POST', `/accounts/${id}/wallets`, wallet, { Operator: ' Grâce\t' });
+  await operator.call('DELETE', `/accounts/${id}/apps/${freshId('app')}`);
+  const { body, text } = await operator.call('GET', '/audit?limit=4');
+  t.match(body.data, [
+    {
+      action: 'DELETE /operator/v1/accounts/:account_id/apps/:app_id',
+      body: null,
+      outcome: 'refused',
+      status: 404,
+      code: 'not_found',
+    },
+    {
+      operator: 'Grce',
+      action: 'POST /operator/v1/accounts/:account_id/wallets',
+      target: `/operator/v1/accounts/${id}/wallets`,
+      body: { label: 'Till of 25677****001', msisdn: '+25677****001' },
+      outcome: 'done',
+      status: 201,
+    },
+    { operator: 'amina', body: { email: 'o@x' }, outcome: 'done' },
+    { operator: 'operator', action: 'POST /operator/v1/accounts', outcome: 'done', ended_at: /Z$/ },
+  ]);
+  t.notMatch(text, /772000001/);
+  t.equal(body.has_more, true);
+  const next = await operator.call('GET', `/audit?limit=4&starting_after=${body.next_cursor}`);
+  t.ok(next.body.data[0].id < body.next_cursor);
+});
+
+t.test('nothing is changed when the audit log cannot be written', async (t) => {
+  const id = await newAccount();
+  operator.bus.attach('platform', 0, undefined);
+  const before = await operator.call('GET', `/accounts/${id}`);
+  refused(t, await operator.call('PATCH', `/accounts/${id}`, { live: false }), 503, 'service_unavailable');
+  t.equal((await operator.call('GET', `/accounts/${id}`)).text, before.text);
+  await operator.stop();
+  operator = await startOperator(dir);
+});
+
+t.test('what was created is there after a restart, and what was only registered is opened', async (t) => {
+  const id = await newAccount();
+  const accountId = freshId('account');
+  const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: true };
+  const half = { accountId, name: 'Half', country: 'KE', ...flags, operator: 'amina' } as const;
+  await askPlatform(operator.context, { type: 'RegisterAccount', ...half });
+  refused(t, await operator.call('GET', `/accounts/${accountId}`), 404, 'not_found');
+  await operator.stop();
+
+  operator = await startOperator(dir);
+  t.equal(await openRegisteredAccounts(operator.context), 1);
+  t.equal(await openRegisteredAccounts(operator.context), 0);
+  t.match((await operator.call('GET', `/accounts/${accountId}`)).body, {
+    name: 'Half',
+    country: 'KE',
+    withdrawals_enabled: true,
+  });
+  t.match((await operator.call('GET', '/accounts?limit=2')).body.data, [
+    { id: accountId, opened: true },
+    { id },
+  ]);
+});
+
+t.test('deliveries are asked of the webhooks group', async (t) => {
+  const id = await newAccount();
+  const [app, delivery] = [freshId('app'), freshId('delivery')];
+  const asked: object[] = [];
+  for (let i = 0; i < 4; i++) {
+    operator.bus.attach('webhooks', i, (message, onReply) => {
+      asked.push(message);
+      setImmediate(() => onReply({ type: 'done', body: '{"object":"list","data":[]}', replayed: false }));
+    });
+  }
+  await operator.call('GET', `/accounts/${id}/deliveries?app=${app}&status=DEAD_LETTERED&limit=5`);
+  await operator.call('GET', `/accounts/${id}/deliveries/${delivery}`);
+  await operator.call('POST', `/accounts/${id}/deliveries/${delivery}/replay`, undefined, {
+    Operator: 'amina',
+  });
+  await operator.call('POST', `/accounts/${id}/apps/${app}/replay_failed`, {
+    since: '2026-01-01T00:00:00.000Z',
+  });
+  t.match(asked, [
+    {
+      type: 'ListDeliveries',
+      accountId: id,
+      appId: app,
+      status: 'DEAD_LETTERED',
+      limit: 5,
+      startingAfter: null,
+    },
+    { type: 'GetDelivery', accountId: id, deliveryId: delivery },
+    { type: 'ReplayDelivery', accountId: id, deliveryId: delivery, operator: 'amina' },
+    {
+      type: 'ReplayFailedDeliveries',
+      accountId: id,
+      appId: app,
+      since: Date.UTC(2026, 0, 1),
+      operator: 'operator',
+    },
+  ]);
+  refused(
+    t,
+    await operator.call('GET', `/accounts/${id}/deliveries?status=LOST`),
+    400,
+    'validation_failed',
+    'status',
+  );
+});
+
+t.test('rails, partitions, metrics and the request ids of log lines', async (t) => {
+  t.match((await operator.call('GET', '/rails')).body, { object: 'list', data: [{ id: 'loopback' }] });
+  t.match((await operator.call('GET', '/partitions')).body, {
+    object: 'list',
+    data: [{ group: 'accounts' }],
+  });
+  const metrics = await operator.call('GET', '//metrics');
+  t.match(metrics.headers['content-type'], /^text\/plain; version=0\.0\.4/);
+  t.match(metrics.text, /^daftari_commands_total\{group="platform",type="BeginAudit",outcome="\w+"\} \d+$/m);
+  t.match(metrics.text, /route="\/operator\/v1\/accounts",status="201"/);
+  const reply = await operator.call('GET', '/rails');
+  t.ok(operator.lines.some((line) => line.includes(`"request_id":"${String(reply.headers['request-id'])}"`)));
+  t.notMatch(operator.lines.join(''), new RegExp(`${TOKEN}|whsec_|sk_live_[0-9A-Z]|256772000001`));
+});
