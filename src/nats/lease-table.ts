@@ -48,6 +48,7 @@ export class LeaseTable implements Routes {
   readonly nodes = new Map<string, Seen<NodeEntry>>();
   readonly leases = new Map<string, Seen<LeaseEntry>>();
   readonly wants = new Map<string, Seen<WantEntry>>();
+  readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
   readonly #reader: StreamReader;
   readonly #routeListeners: ((group: GroupName, partition: number) => void)[] = [];
@@ -56,6 +57,7 @@ export class LeaseTable implements Routes {
   readonly #ready: Promise<void>;
 
   constructor(link: NatsLink, publisher: StreamPublisher, onError: (error: Error) => void) {
+    this.#link = link;
     this.#publisher = publisher;
     this.#ready = new Promise((resolve) => {
       this.#caughtUp = resolve;
@@ -70,9 +72,10 @@ export class LeaseTable implements Routes {
     });
   }
 
-  /** Resolves when everything that stood in the bucket has been read. Pass whether it had anything. */
-  async ready(isEmpty: boolean): Promise<void> {
-    if (!isEmpty) await this.#ready;
+  /** Resolves when everything that stood in the bucket has been read. */
+  async ready(): Promise<void> {
+    const { state } = await this.#link.manager.streams.info(LEASE_STREAM);
+    if (state.messages > 0) await this.#ready;
   }
 
   route(group: GroupName, partition: number): Route | null {

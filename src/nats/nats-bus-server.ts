@@ -160,6 +160,7 @@ export class NatsBusServer {
     this.#flushing = false;
     const outgoing = this.#outgoing;
     this.#outgoing = new Map();
+    if (this.#connection.isClosed()) return;
     for (const [caller, text] of outgoing) {
       if (text !== '') this.#connection.publish(caller, Buffer.from(text));
     }

@@ -64,6 +64,7 @@ export class StreamPublisher {
     expected: Expectation,
     timeoutMs: number = LIMITS.streamAckMs,
   ): Promise<PublishResult> {
+    if (this.#connection.isClosed()) return Promise.resolve(unanswered('the connection is closed'));
     const number = String(++this.#count);
     return new Promise((resolve) => {
       const timer = setTimeout(

@@ -1,0 +1,184 @@
+// Leases: one writer per partition at any time, taken over when its node falls silent, handed over when it leaves, never
+// by trusting clocks. Nodes here are real leases on real servers around a host that records what it is told.
+import t from 'tap';
+import type { Test } from 'tap';
+import type { GroupName } from '../../src/bus/bus.ts';
+import type { PartitionHost } from '../../src/bus/ownership.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
+import { LeaseOwnership } from '../../src/nats/lease-ownership.ts';
+import { LeaseTable } from '../../src/nats/lease-table.ts';
+import { rankNodes } from '../../src/nats/rendezvous.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { link } from './adapters.ts';
+import { startNatsServers, waitFor } from './nats-server.ts';
+import type { NatsServers } from './nats-server.ts';
+
+const partitionCount = 12;
+
+class Node implements PartitionHost {
+  readonly name: string;
+  readonly table: LeaseTable;
+  readonly ownership: LeaseOwnership;
+  readonly serving = new Map<string, number>();
+  readonly #link: NatsLink;
+  readonly #publisher: StreamPublisher;
+  #stopped = false;
+
+  private constructor(name: string, nats: NatsLink) {
+    this.name = name;
+    this.#link = nats;
+    this.#publisher = new StreamPublisher(nats);
+    this.table = new LeaseTable(nats, this.#publisher, (error) => {
+      throw error;
+    });
+    this.ownership = new LeaseOwnership({
+      table: this.table,
+      host: this,
+      node: name,
+      version: '1',
+      operatorUrl: null,
+      partitions: { accounts: partitionCount },
+      onProblem: () => {},
+    });
+  }
+
+  static async start(servers: NatsServers, name: string): Promise<Node> {
+    const nats = await link(servers.url, name);
+    await ensureLeaseBucket(nats.manager, 1);
+    const node = new Node(name, nats);
+    await node.table.ready();
+    await node.ownership.start();
+    return node;
+  }
+
+  async prepare(): Promise<void> {}
+  async acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
+    this.serving.set(`${group}/${partition}`, epoch);
+  }
+  async release(group: GroupName, partition: number): Promise<void> {
+    this.serving.delete(`${group}/${partition}`);
+  }
+  async lose(group: GroupName, partition: number): Promise<void> {
+    this.serving.delete(`${group}/${partition}`);
+  }
+
+  get held(): number[] {
+    return Array.from({ length: partitionCount }, (_, p) => p).filter((p) =>
+      this.ownership.holds('accounts', p),
+    );
+  }
+
+  /** The connection is gone, as with a crash: nobody is told. */
+  async crash(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    await this.#link.close();
+    await this.ownership.close();
+    await this.table.close();
+  }
+
+  async leave(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    await this.ownership.drain();
+    await this.ownership.close();
+    await this.table.close();
+    await this.#link.close();
+  }
+}
+
+async function cluster(t: Test, names: readonly string[]): Promise<{ servers: NatsServers; nodes: Node[] }> {
+  const servers = await startNatsServers();
+  t.teardown(() => servers.stop());
+  const nodes: Node[] = [];
+  for (const name of names) {
+    const node = await Node.start(servers, name);
+    t.teardown(() => node.crash());
+    nodes.push(node);
+  }
+  return { servers, nodes };
+}
+
+const everything = Array.from({ length: partitionCount }, (_, p) => p);
+function heldBy(nodes: readonly Node[]): number[] {
+  return nodes.flatMap(({ held }) => held).toSorted((a, b) => a - b);
+}
+function isSpread(nodes: readonly Node[]): boolean {
+  const names = nodes.map(({ name }) => name);
+  return nodes.every((node) =>
+    everything.every((p) => (rankNodes(names, 'accounts', p)[0] === node.name) === node.held.includes(p)),
+  );
+}
+
+t.test('a partition moves only when its node comes or goes', async (t) => {
+  const three = everything.map((p) => rankNodes(['a', 'b', 'c'], 'accounts', p)[0]);
+  const two = everything.map((p) => rankNodes(['a', 'c'], 'accounts', p)[0]);
+  for (const p of everything) if (three[p] !== 'b') t.equal(two[p], three[p]);
+  t.strictSame([...new Set(three)].toSorted(), ['a', 'b', 'c']);
+});
+
+t.test('partitions spread over the nodes that live, each held once', async (t) => {
+  const { servers, nodes } = await cluster(t, ['a']);
+  await waitFor('one node holds everything', 10_000, () => heldBy(nodes).length === partitionCount);
+  const b = await Node.start(servers, 'b');
+  t.teardown(() => b.crash());
+  nodes.push(b);
+  await waitFor('two share', 15_000, () => isSpread(nodes));
+  t.strictSame(heldBy(nodes), everything);
+  for (const p of b.held) t.equal(b.ownership.epoch('accounts', p), 2, 'under a new epoch');
+});
+
+t.test('a silent node is replaced, within its lease and a little more', async (t) => {
+  const { nodes } = await cluster(t, ['a', 'b', 'c']);
+  await waitFor('three share', 20_000, () => isSpread(nodes));
+  const [a, ...others] = nodes as [Node, Node, Node];
+  const orphans = a.held;
+  const crashedAt = performance.now();
+  await a.crash();
+  await waitFor('the others have everything', 10_000, () => heldBy(others).length === partitionCount);
+  t.ok(
+    performance.now() - crashedAt < 2_500 + 3_000,
+    `after ${Math.round(performance.now() - crashedAt)} ms`,
+  );
+  t.ok(orphans.length > 0);
+  t.strictSame(
+    orphans.filter((p) => a.ownership.holds('accounts', p)),
+    [],
+    'the silent node no longer thinks that it holds them',
+  );
+});
+
+t.test('a node that leaves hands everything over first', async (t) => {
+  const { nodes } = await cluster(t, ['a', 'b']);
+  await waitFor('two share', 20_000, () => isSpread(nodes));
+  const [a, b] = nodes as [Node, Node];
+  const startedAt = performance.now();
+  await a.leave();
+  await waitFor('the other has everything', 5_000, () => b.held.length === partitionCount);
+  t.ok(performance.now() - startedAt < 4_000, `${Math.round(performance.now() - startedAt)} ms`);
+});
+
+t.test('what a node gives up is opened under a new epoch', async (t) => {
+  const { nodes } = await cluster(t, ['a']);
+  const [a] = nodes as [Node];
+  await waitFor('it holds everything', 10_000, () => a.held.length === partitionCount);
+  await a.ownership.surrender('accounts', 3);
+  await waitFor('it has it again', 10_000, () => a.ownership.epoch('accounts', 3) === 2);
+  t.equal(a.serving.get('accounts/3'), 2);
+});
+
+t.test('while NATS is away nobody holds anything, and afterwards everybody what they had', async (t) => {
+  const { servers, nodes } = await cluster(t, ['a', 'b']);
+  await waitFor('two share', 20_000, () => isSpread(nodes));
+  const epochs = nodes.map((node) => node.held.map((p) => node.ownership.epoch('accounts', p)));
+  await servers.kill(0, 'SIGKILL');
+  await waitFor('nobody holds anything', 10_000, () => heldBy(nodes).length === 0);
+  await servers.restart(0);
+  await waitFor('two share again', 20_000, () => isSpread(nodes));
+  t.strictSame(
+    nodes.map((node) => node.held.map((p) => node.ownership.epoch('accounts', p))),
+    epochs,
+    'no session was ended for a silence that was not its own',
+  );
+});
