@@ -22,8 +22,8 @@ import { retryDelayMs } from './schedule.ts';
 import type { WebhookState } from './state.ts';
 
 export interface WebhookPolicy {
-  /** Waits between attempts, seconds; one attempt more than there are waits. */
-  readonly retrySeconds: readonly number[];
+  /** Waits between attempts, ms; one attempt more than there are waits. */
+  readonly retryMs: readonly number[];
   /** How long a delivery that has ended is kept, ms. */
   readonly retentionMs: number;
 }
@@ -108,26 +108,22 @@ function recordAttempt(
   state: WebhookState,
   command: RecordAttempt,
   now: number,
-  { retrySeconds }: WebhookPolicy,
+  { retryMs }: WebhookPolicy,
 ): Decision<WebhookRecord> {
   const delivery = state.delivery(command.deliveryId);
   if (delivery === null) return nothing;
   const overtaken = command.round !== delivery.round;
   // The same attempt reported twice.
   if (!overtaken && (command.made !== delivery.made || delivery.nextAt === null)) return nothing;
-  const next = overtaken ? null : nextStep(command, now, retrySeconds);
+  const next = overtaken ? null : nextStep(command, now, retryMs);
   const { deliveryId, attempt } = command;
   const record: AttemptRecorded = { type: 'AttemptRecorded', at: now, deliveryId, attempt, next };
   return done(record, { next });
 }
 
-function nextStep(
-  command: RecordAttempt,
-  now: number,
-  retrySeconds: readonly number[],
-): AttemptRecorded['next'] {
+function nextStep(command: RecordAttempt, now: number, retryMs: readonly number[]): AttemptRecorded['next'] {
   if (command.attempt.error === null) return { status: 'DELIVERED', nextAt: null };
-  const delayMs = retryDelayMs(retrySeconds, command.made + 1, command.random);
+  const delayMs = retryDelayMs(retryMs, command.made + 1, command.random);
   if (delayMs === null) return { status: 'DEAD_LETTERED', nextAt: null };
   return { status: 'RETRYING', nextAt: now + delayMs };
 }

@@ -2,7 +2,9 @@
 // is decided with it is logged.
 
 /** Specification part 6: after attempt 1, 2, … 7; then it is dead-lettered. */
-export const DEFAULT_RETRY_SECONDS: readonly number[] = [30, 120, 600, 1_800, 7_200, 21_600, 57_600];
+export const DEFAULT_RETRY_MS: readonly number[] = [30, 120, 600, 1_800, 7_200, 21_600, 57_600].map(
+  (seconds) => seconds * 1000,
+);
 
 const JITTER = 0.1;
 
@@ -10,8 +12,8 @@ const JITTER = 0.1;
  * Milliseconds to wait after the attempt that made it `made` attempts (1, 2, …); null: no attempt is left.
  * `random` is at least 0 and below 1.
  */
-export function retryDelayMs(retrySeconds: readonly number[], made: number, random: number): number | null {
-  const seconds = retrySeconds[made - 1];
-  if (seconds === undefined) return null;
-  return Math.round(seconds * 1000 * (1 - JITTER + 2 * JITTER * random));
+export function retryDelayMs(retryMs: readonly number[], made: number, random: number): number | null {
+  const waitMs = retryMs[made - 1];
+  if (waitMs === undefined) return null;
+  return Math.round(waitMs * (1 - JITTER + 2 * JITTER * random));
 }

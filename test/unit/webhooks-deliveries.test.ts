@@ -204,7 +204,7 @@ void t.test('lists are the same in memory, checkpointed, half of each, and repla
   });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
-      const driven = new DrivenWebhooks({ retrySeconds: [1, 1] });
+      const driven = new DrivenWebhooks({ retryMs: [1_000, 1_000] });
       for (const app of [1, 2, 3]) driven.connect(appId(app), URL_A);
       for (const { act, app } of steps) play(driven, act, appId(app));
       const sides = [driven, driven.replayed(), driven.checkpointedAndReopened()];

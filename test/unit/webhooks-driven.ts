@@ -8,7 +8,7 @@ import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { WebhookCommand } from '../../actors/webhooks/message.ts';
 import type { Delivery } from '../../actors/webhooks/record.ts';
-import { DEFAULT_RETRY_SECONDS } from '../../actors/webhooks/schedule.ts';
+import { DEFAULT_RETRY_MS } from '../../actors/webhooks/schedule.ts';
 import { deriveId, encodeTime, makeId } from '../../src/domain/id.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import type { DeliveryView, ListDeliveries } from '../../src/domain/webhook-message.ts';
@@ -48,7 +48,7 @@ export class DrivenWebhooks {
     rows = new Map<string, string>(),
     sequence = 0,
   ) {
-    this.policy = { retrySeconds: DEFAULT_RETRY_SECONDS, retentionMs: 30 * 86_400_000, ...policy };
+    this.policy = { retryMs: DEFAULT_RETRY_MS, retentionMs: 30 * 86_400_000, ...policy };
     this.log = log;
     this.rows = rows;
     this.#group = createWebhooksGroup(this.policy);

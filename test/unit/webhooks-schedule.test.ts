@@ -1,7 +1,7 @@
 // The schedule of attempts, row by row of the specification, under a driven clock.
 
 import t from 'tap';
-import { DEFAULT_RETRY_SECONDS, retryDelayMs } from '../../actors/webhooks/schedule.ts';
+import { DEFAULT_RETRY_MS, retryDelayMs } from '../../actors/webhooks/schedule.ts';
 import { signatureOf } from '../../actors/webhooks/signature.ts';
 import { appId, DrivenWebhooks, failed, delivered } from './webhooks-driven.ts';
 
@@ -17,23 +17,23 @@ const ROWS: readonly (readonly [attempt: number, seconds: number])[] = [
 
 for (const [attempt, seconds] of ROWS) {
   void t.test(`after attempt ${attempt} the next is due in ${seconds} s, plus or minus 10 %`, (t) => {
-    t.equal(retryDelayMs(DEFAULT_RETRY_SECONDS, attempt, 0), seconds * 900);
-    t.equal(retryDelayMs(DEFAULT_RETRY_SECONDS, attempt, 0.5), seconds * 1000);
-    const latest = retryDelayMs(DEFAULT_RETRY_SECONDS, attempt, 1 - Number.EPSILON) ?? 0;
+    t.equal(retryDelayMs(DEFAULT_RETRY_MS, attempt, 0), seconds * 900);
+    t.equal(retryDelayMs(DEFAULT_RETRY_MS, attempt, 0.5), seconds * 1000);
+    const latest = retryDelayMs(DEFAULT_RETRY_MS, attempt, 1 - Number.EPSILON) ?? 0;
     t.ok(latest <= seconds * 1100, `${latest}`);
     t.end();
   });
 }
 
 void t.test('after attempt 8 there is none', (t) => {
-  t.equal(retryDelayMs(DEFAULT_RETRY_SECONDS, 8, 0.5), null);
+  t.equal(retryDelayMs(DEFAULT_RETRY_MS, 8, 0.5), null);
   t.end();
 });
 
 void t.test(
   'a delivery that always fails is attempted 8 times, each when its row says, then dead-lettered',
   (t) => {
-    const driven = new DrivenWebhooks({ retrySeconds: DEFAULT_RETRY_SECONDS });
+    const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
     driven.connect(appId(1), 'https://example.com/hook');
     driven.takeEvent('SUCCESSFUL', [appId(1)]);
     const attemptedAt: number[] = [];
@@ -50,8 +50,8 @@ void t.test(
       t.same(driven.logic.takeAttempts(driven.now, 10), [], 'once');
     }
     t.equal(attemptedAt.length, 8);
-    const waits = attemptedAt.slice(1).map((at, i) => (at - attemptedAt[i]!) / 1000);
-    t.same(waits, DEFAULT_RETRY_SECONDS);
+    const waits = attemptedAt.slice(1).map((at, i) => at - attemptedAt[i]!);
+    t.same(waits, DEFAULT_RETRY_MS);
     const [view] = driven.list({}).data;
     t.equal(view!.status, 'DEAD_LETTERED');
     t.equal(view!.attempts.length, 8);
@@ -61,7 +61,7 @@ void t.test(
 );
 
 void t.test('due times survive a restart, from the log alone and from a checkpoint', (t) => {
-  const driven = new DrivenWebhooks({ retrySeconds: DEFAULT_RETRY_SECONDS });
+  const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
   driven.connect(appId(1), 'https://example.com/hook');
   driven.takeEvent('FAILED', [appId(1)]);
   driven.record(driven.due()[0]!, failed, 0.3);
