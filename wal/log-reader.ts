@@ -5,7 +5,7 @@
 import { checkFollows, decodeBatch, emptyTip, LogCorruption, tipAt, assertPlace } from './batch.ts';
 import { openLogDatabase } from './lmdb.ts';
 import type { LogDatabase, OpenOptions } from './lmdb.ts';
-import type { Batch, Tip } from './types.ts';
+import type { Batch, Tip, ViewPosition } from './types.ts';
 
 /** Where to begin: after a batch, or with the batch that holds a sequence. */
 export type ReadFrom = { readonly afterBatch: number } | { readonly fromSequence: number };
@@ -124,6 +124,17 @@ export class LogReader {
     const bytes = this.bytesOf(group, partition, number);
     if (bytes === undefined) throw new LogCorruption({ ...place, sequence: 0 }, 'the batch is missing');
     return decodeBatch(bytes, place);
+  }
+
+  /** Whether a checkpoint was made from this very log. False: the log ends before it (an older file was put in place of a
+   *  newer one, or its end is lost) or it has another history. */
+  holds(group: string, partition: number, position: ViewPosition): boolean {
+    const start = this.startOf(group, partition);
+    if (position.batch === start.batch) return position.hash.equals(start.hash);
+    // Trimmed away: nothing left to compare.
+    if (position.batch < start.batch) return false;
+    if (position.batch > this.lastBatchNumber(group, partition)) return false;
+    return this.batch(group, partition, position.batch).hash.equals(position.hash);
   }
 
   /** As stored, unchecked. */

@@ -1,7 +1,7 @@
 // The write-ahead log of one process: all partitions of all groups in one LMDB environment, one group commit.
 //
-// Owns the directory `<directory>/log`. One process writes it at a time (the owner of the data directory sees to that);
-// any number read it. What a record means is not known here.
+// Owns the directory `<directory>/log`. One process writes it at a time (writer-lock.ts); any number read it.
+// What a record means is not known here.
 import { assertPlace, checkFollows, decodeBatch, tipAt } from './batch.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { FlushReport } from './group-commit.ts';
@@ -12,6 +12,7 @@ import { encodeStart, LogReader } from './log-reader.ts';
 import { PartitionLog } from './partition-log.ts';
 import type { PartitionLogOptions } from './partition-log.ts';
 import type { Batch, Tip } from './types.ts';
+import { WriterLock } from './writer-lock.ts';
 
 export interface LogOptions {
   readonly directory: string;
@@ -33,8 +34,11 @@ export class WriteAheadLog extends LogReader {
   readonly #open = new Map<string, PartitionLog>();
   #closing: Promise<void> | null = null;
 
-  private constructor(database: LogDatabase, options: LogOptions) {
+  readonly #lock: WriterLock;
+
+  private constructor(database: LogDatabase, lock: WriterLock, options: LogOptions) {
     super(database);
+    this.#lock = lock;
     this.#commit = new GroupCommit({
       batchRecordsMax: options.batchRecordsMax ?? WAL_LIMITS.batchRecordsMax,
       batchBytesMax: options.batchBytesMax ?? WAL_LIMITS.batchBytesMax,
@@ -46,8 +50,15 @@ export class WriteAheadLog extends LogReader {
     });
   }
 
+  /** Refused while another process writes the directory. */
   static open(options: LogOptions): WriteAheadLog {
-    return new WriteAheadLog(openLogDatabase(options), options);
+    const lock = WriterLock.take(options.directory);
+    try {
+      return new WriteAheadLog(openLogDatabase(options), lock, options);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
   }
 
   /** The one writer of a partition. An epoch above the tip's is opened with an empty batch of its own, which is on its
@@ -142,6 +153,7 @@ export class WriteAheadLog extends LogReader {
     await this.#commit.drained();
     this.#commit.stop();
     await super.close();
+    this.#lock.release();
   }
 
   async #write(batches: readonly Batch[]): Promise<void> {

@@ -1,5 +1,6 @@
 // What the log promises to its writer: dense sequences, batches in order, one flush in flight, bounds, epochs, and
 // nothing acknowledged that is not durable.
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -239,4 +240,20 @@ t.test('closing flushes what was taken, and it is found again', async (t) => {
   });
   t.teardown(() => again.close());
   t.match(again.tip('accounts', 0), { sequence: 1000, epoch: 1 });
+});
+
+t.test('a log has one writer', async (t) => {
+  const log = openLog(t);
+  const options = { directory: join(directory, `${opened}`), now: Date.now, onFailure: () => {} };
+  t.throws(() => WriteAheadLog.open(options), /being written by process/);
+  const child = `import { WriteAheadLog } from ${JSON.stringify(join(import.meta.dirname, '../../../wal/log.ts'))};
+    WriteAheadLog.open({ directory: ${JSON.stringify(options.directory)}, now: Date.now, onFailure: () => {} });`;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', child], {
+    encoding: 'utf8',
+  });
+  t.not(status, 0);
+  t.match(stderr, `being written by process ${process.pid}`);
+  await log.close();
+  const again = WriteAheadLog.open(options);
+  await again.close();
 });
