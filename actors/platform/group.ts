@@ -22,9 +22,9 @@ const QUERY_TYPES = [
 export const platformGroup: Group<PlatformCommand, PlatformQuery, PlatformRecord> = {
   name: 'platform',
   answerWaitMs: 0,
-  open(partition, views): PlatformLogic {
+  open(partition, views, { timers }): PlatformLogic {
     assert(partition === 0, 'the platform has one partition');
-    return openLogic(new PlatformState(views));
+    return openLogic(new PlatformState(views, !timers));
   },
   isQuery: ({ type }) => (QUERY_TYPES as readonly string[]).includes(type),
   encode: encodePlatformRecord,

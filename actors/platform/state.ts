@@ -42,6 +42,7 @@ interface Touched {
 
 export class PlatformState {
   readonly #views: Views;
+  readonly #writesRows: boolean;
   readonly #touched: Record<TableName, Map<string, Touched>> = {
     accounts: new Map(),
     unopened: new Map(),
@@ -50,8 +51,10 @@ export class PlatformState {
   /** Rows since the last `takeRows`. */
   #dirty = new Map<string, Touched>();
 
-  constructor(views: Views) {
+  /** `writesRows`: `takeRows` will be called, as it is where the log is only followed. */
+  constructor(views: Views, writesRows: boolean) {
     this.#views = views;
+    this.#writesRows = writesRows;
   }
 
   get<Name extends TableName>(table: Name, key: string): Tables[Name] | null {
@@ -64,7 +67,7 @@ export class PlatformState {
   put<Name extends TableName>(table: Name, key: string, value: Tables[Name] | null, sequence: number): void {
     const touched: Touched = { table, key, value, sequence };
     this.#touched[table].set(key, touched);
-    this.#dirty.set(`${table} ${key}`, touched);
+    if (this.#writesRows) this.#dirty.set(`${table} ${key}`, touched);
   }
 
   /** Rows with keys below `before` (undefined: all), from the highest down, at most `limit`. */

@@ -191,7 +191,7 @@ export function done(body: object): Reply {
   return { type: 'done', body: JSON.stringify(body), replayed: false };
 }
 
-export function refuse(refusal: Rejection): Reply {
+function refuse(refusal: Rejection): Reply {
   return { type: 'rejected', rejection: refusal };
 }
 
