@@ -14,6 +14,8 @@ export const LIMITS = {
   /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
    *  connection is closed with the rest unread. */
   bodyDrainBytesMax: 1024 * 1024,
+  /** Authorization headers whose hash a front remembers: 300 bytes each. */
+  frontKeysKeptMax: 4_096,
   /** How often open requests are looked at for their deadline. */
   frontSweepMs: 250,
   /** How often a stopping front looks whether its last request is answered. */

@@ -36,8 +36,14 @@ interface Caller {
   readonly problem: Rejection | null;
 }
 
+/** What headers seen lately parse and hash to: most of what a front may spare itself. It says nothing about whether a
+ *  key is good: the account decides that, every time. */
+const callers = new Map<string, Caller>();
+
 /** A rejection when no account can be read off the header: then nobody else can answer. */
 function callerOf(authorization: string): Caller | Rejection {
+  const known = callers.get(authorization);
+  if (known !== undefined) return known;
   const key = bearerOf(authorization);
   if (key === null) return AUTHENTICATION_REQUIRED;
   const parsed = parseApiKey(key);
@@ -45,7 +51,10 @@ function callerOf(authorization: string): Caller | Rejection {
   const { accountId } = parsed;
   if (!parsed.wellFormed) return { accountId, keyHash: null, problem: INVALID_API_KEY };
   if (parsed.kind === 'publishable') return { accountId, keyHash: null, problem: SECRET_KEY_REQUIRED };
-  return { accountId, keyHash: hashApiKey(key), problem: null };
+  const caller = { accountId, keyHash: hashApiKey(key), problem: null };
+  if (callers.size >= LIMITS.frontKeysKeptMax) callers.clear();
+  callers.set(authorization, caller);
+  return caller;
 }
 
 /** Null: there is no bearer token. The scheme's name is case-insensitive (RFC 9110, 11.1). */

@@ -14,6 +14,7 @@ const RANDOM_LENGTH = 32;
 
 const ACCOUNT_PART = /^[ps]k_live_[0-9A-HJKMNP-TV-Z]{26}/;
 const WHOLE = /^[ps]k_live_[0-9A-HJKMNP-TV-Z]{58}$/;
+const SECRET_INITIAL = 's';
 
 export interface ParsedApiKey {
   readonly kind: ApiKeyKind;
@@ -30,11 +31,12 @@ export function makeApiKey(kind: ApiKeyKind, accountId: string): string {
 
 /** Null when no account can be read off it. */
 export function parseApiKey(key: string): ParsedApiKey | null {
-  if (!ACCOUNT_PART.test(key)) return null;
+  const wellFormed = WHOLE.test(key);
+  if (!wellFormed && !ACCOUNT_PART.test(key)) return null;
   return {
-    kind: key.startsWith(PREFIXES.secret) ? 'secret' : 'publishable',
+    kind: key.startsWith(SECRET_INITIAL) ? 'secret' : 'publishable',
     accountId: ID_PREFIXES.account + key.slice(PREFIX_LENGTH, PREFIX_LENGTH + BODY_LENGTH),
-    wellFormed: WHOLE.test(key),
+    wellFormed,
   };
 }
 

@@ -7,9 +7,10 @@
 import type { Reply } from '../bus/bus.ts';
 import { ERROR_CODES, rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
-import { statusLine, type RenderError } from './error-reply.ts';
+import type { RenderError } from './error-reply.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
 import type { CallList, OpenCalls } from './open-calls.ts';
+import { replyHead } from './reply-head.ts';
 import { JSON_TYPE, UNAVAILABLE, type Answer } from './route.ts';
 
 /** The part of uWebSockets' response that a call uses. */
@@ -194,11 +195,10 @@ export class Call {
     if (!this.#close()) return;
     const context = this.#context;
     const response = this.#response;
+    const head = replyHead(status, contentType, this.requestId);
     const closeConnection = context.closing || code === 'body_too_large';
     response.cork(() => {
-      if (status !== 200) response.writeStatus(statusLine(status));
-      response.writeHeader('Content-Type', contentType);
-      response.writeHeader('Request-Id', this.requestId);
+      response.writeStatus(head);
       if (header !== null) response.writeHeader(header.name, header.value);
       if (body === null) response.endWithoutBody(0, closeConnection);
       else response.end(body, closeConnection);

@@ -1,6 +1,5 @@
-// How a refusal looks on the wire: status line and body. The one place that gives `error` its shape.
+// How a refusal looks on the wire. The one place that gives `error` its shape.
 
-import { STATUS_CODES } from 'node:http';
 import { ERROR_CODES, type Rejection } from '../domain/error-code.ts';
 
 export type RenderError = (rejection: Rejection, requestId: string) => string;
@@ -14,16 +13,4 @@ export function renderError(rejection: Rejection, requestId: string): string {
       request_id: requestId,
     },
   });
-}
-
-const statusLines = new Map<number, string>();
-
-/** "404 Not Found". */
-export function statusLine(status: number): string {
-  let line = statusLines.get(status);
-  if (line === undefined) {
-    line = `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
-    statusLines.set(status, line);
-  }
-  return line;
 }
