@@ -406,9 +406,7 @@ export class Pursuit implements Caller {
 
   #afterToldMs(watched: Watched): number {
     const { random, timings } = this.#options;
-    return watched.late && watched.hinted
-      ? timings.hintGapMs
-      : enquiryGapMs(timings, watched.enquiries, random);
+    return watched.late && watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
   }
 
   #settleVerdict(watched: Watched): void {

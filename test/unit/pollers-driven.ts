@@ -1,0 +1,386 @@
+// Pollers under a clock that the test moves: an account decided by the pure core (its own scenario), committed at once,
+// a provider whose memory outlives every poller, and rails that answer as a test scripts them.
+
+import { setImmediate } from 'node:timers/promises';
+import { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import type { Notice } from '../../actors/pollers/pursuit.ts';
+import type { Timings } from '../../actors/pollers/schedule.ts';
+import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
+import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
+import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
+import type { AccountRecord } from '../../src/domain/account-event.ts';
+import { decodeRecord } from '../../src/domain/event-codec.ts';
+import { rejection } from '../../src/domain/error-code.ts';
+import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
+import type { Clock, EnquiryResult, Rail, SubmitResult, Terminal } from '../../src/rails/rail.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
+import { ACCOUNT, fundedMerchant, type Scenario } from './domain/scenario.ts';
+
+export class DrivenClock implements Clock {
+  #now: number;
+  #intervals: { readonly everyMs: number; dueAt: number; readonly run: () => void }[] = [];
+
+  constructor(now: number) {
+    this.#now = now;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  every(everyMs: number, run: () => void): () => void {
+    const interval = { everyMs, dueAt: this.#now + everyMs, run };
+    this.#intervals.push(interval);
+    return () => {
+      this.#intervals = this.#intervals.filter((each) => each !== interval);
+    };
+  }
+
+  /** Whoever had intervals is dead. */
+  killIntervals(): void {
+    this.#intervals = [];
+  }
+
+  /** Moves on in steps, and lets what was promised happen after each. */
+  async advance(ms: number, stepMs = 50): Promise<void> {
+    const until = this.#now + ms;
+    await setImmediate();
+    while (this.#now < until) {
+      this.#now = Math.min(until, this.#now + stepMs);
+      for (const interval of this.#intervals) {
+        if (interval.dueAt > this.#now) continue;
+        interval.dueAt = this.#now + interval.everyMs;
+        interval.run();
+      }
+      await setImmediate();
+    }
+  }
+}
+
+/** The accounts group's partition 0: bus and feed. */
+export class DrivenAccounts implements Bus, Feed {
+  readonly scenario: Scenario = fundedMerchant();
+  readonly clock: DrivenClock;
+  readonly commands: AccountCommand[] = [];
+  /** Says what to answer in the account's place; null: let it answer. */
+  intercept: (message: Message) => Reply | null = () => null;
+  #subscribers = new Set<{
+    cursor: number;
+    readonly handler: (batch: FeedBatch<AccountRecord>) => unknown;
+  }>();
+  #delivering = false;
+  #keys = 0;
+
+  constructor(clock: DrivenClock) {
+    this.clock = clock;
+    this.scenario.policy = {
+      ...this.scenario.policy,
+      routes: { 'UG:MTN': 'mtn_ug', 'UG:AIRTEL': 'airtel_ug' },
+    };
+  }
+
+  create(command: CreateCommand): Transaction {
+    const idempotencyKey = `driven-${++this.#keys}`;
+    const transaction = this.scenario.at(this.clock.now()).create({ ...command, idempotencyKey });
+    this.#deliver();
+    return transaction;
+  }
+
+  when(command: AccountCommand): void {
+    this.scenario.at(this.clock.now()).when(command);
+    this.#deliver();
+  }
+
+  transaction(id: string): Transaction {
+    return this.scenario.transaction(id);
+  }
+
+  inFlight(): Transaction[] {
+    return [...this.scenario.state.transactions.values()].filter(isPending);
+  }
+
+  reconciliation(): string[] {
+    return [...this.scenario.state.reconciliations.values()].map(({ kind }) => kind);
+  }
+
+  partitions(): number {
+    return 1;
+  }
+
+  send(_group: string, _partition: number, message: Message, onReply: OnReply): void {
+    const answer = this.intercept(message);
+    if (answer !== null) return onReply(answer);
+    const query = message as unknown as {
+      type: string;
+      transactionId: string;
+      afterId: string;
+      limit: number;
+    };
+    switch (query.type) {
+      case 'ListPending':
+        return onReply(this.#listPending(query.afterId, query.limit));
+      case 'GetPending':
+        return onReply(this.#getPending(query.transactionId, 'evenFinal' in message && message.evenFinal));
+      default:
+        return this.#command(message as AccountCommand, onReply);
+    }
+  }
+
+  #command(command: AccountCommand, onReply: OnReply): void {
+    this.commands.push(command);
+    const { outcome } = this.scenario.at(this.clock.now()).when(command);
+    if (outcome.type === 'rejected') onReply({ type: 'rejected', rejection: outcome.rejection });
+    else onReply({ type: 'done', body: '{}', replayed: false });
+    this.#deliver();
+  }
+
+  #listPending(afterId: string | null, limit: number): Reply {
+    const data = this.inFlight()
+      .filter(({ id }) => id > (afterId ?? ''))
+      .sort((a, b) => (a.id < b.id ? -1 : 1))
+      .slice(0, limit)
+      .map(pendingOf);
+    return done({ sequence: this.scenario.lines.length, data });
+  }
+
+  #getPending(id: string, evenFinal: boolean | undefined): Reply {
+    const transaction = this.scenario.state.transaction(id);
+    if (transaction === undefined || (!isPending(transaction) && evenFinal !== true)) {
+      return { type: 'rejected', rejection: rejection('transaction_not_found') };
+    }
+    return done(pendingOf(transaction));
+  }
+
+  subscribe<Record>(
+    _group: string,
+    _partition: number,
+    after: number,
+    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+  ): Subscription {
+    const subscriber = { cursor: after, handler: handler as (batch: FeedBatch<AccountRecord>) => unknown };
+    this.#subscribers.add(subscriber);
+    queueMicrotask(() => this.#deliver());
+    return {
+      close: () => {
+        this.#subscribers.delete(subscriber);
+        return Promise.resolve();
+      },
+    };
+  }
+
+  /** The process that read the feed is dead. */
+  dropSubscribers(): void {
+    this.#subscribers.clear();
+  }
+
+  #deliver(): void {
+    if (this.#delivering) return;
+    this.#delivering = true;
+    for (const subscriber of this.#subscribers) {
+      while (subscriber.cursor < this.scenario.lines.length) {
+        const firstSequence = subscriber.cursor + 1;
+        const records = this.scenario.lines.slice(subscriber.cursor).map(decodeRecord);
+        subscriber.cursor += records.length;
+        subscriber.handler({ firstSequence, records });
+      }
+    }
+    this.#delivering = false;
+  }
+}
+
+/** What the network knows, whoever asks: it survives our crashes. */
+export class Provider {
+  /** By our reference; null: accepted and waiting for the customer. */
+  readonly accepted = new Map<string, Terminal | null>();
+
+  settle(transaction: { id: string; accountId: string }, terminal: Terminal): void {
+    this.accepted.set(referenceOf(transaction), terminal);
+  }
+
+  /** Idempotent by reference, as networks are. */
+  submit(transaction: PendingTransaction): SubmitResult {
+    const reference = referenceOf(transaction);
+    if (!this.accepted.has(reference)) this.accepted.set(reference, null);
+    return ACCEPTED;
+  }
+
+  enquire(transaction: PendingTransaction): EnquiryResult {
+    const status = this.accepted.get(referenceOf(transaction));
+    if (status === undefined) return { type: 'not_found' };
+    return status ?? { type: 'pending', providerStatus: 'PENDING' };
+  }
+}
+
+export const ACCEPTED: SubmitResult = { type: 'accepted', providerStatus: '202' };
+export const LOST = { type: 'unknown', reason: 'time-out' } as const;
+export const BUSY = { type: 'not_accepted', reason: '503' } as const;
+
+export class DrivenRail implements Rail {
+  readonly id: string;
+  readonly provider: Provider;
+  readonly submits: { readonly at: number; readonly reference: string; readonly id: string }[] = [];
+  readonly enquiries: { readonly at: number; readonly id: string }[] = [];
+  readonly #clock: Clock;
+  maxConcurrency = 100;
+  notFoundGraceMs = 5_000;
+  /** Scripts; by default the provider answers at once. */
+  onSubmit: (transaction: PendingTransaction) => SubmitResult | Promise<SubmitResult>;
+  onEnquire: (transaction: PendingTransaction) => EnquiryResult | Promise<EnquiryResult>;
+
+  constructor(id: string, provider: Provider, clock: Clock) {
+    this.id = id;
+    this.provider = provider;
+    this.#clock = clock;
+    this.onSubmit = (transaction) => provider.submit(transaction);
+    this.onEnquire = (transaction) => provider.enquire(transaction);
+  }
+
+  submit(transaction: PendingTransaction): SubmitResult | Promise<SubmitResult> {
+    this.submits.push({ at: this.#clock.now(), reference: referenceOf(transaction), id: transaction.id });
+    return this.onSubmit(transaction);
+  }
+
+  enquire(transaction: PendingTransaction): EnquiryResult | Promise<EnquiryResult> {
+    this.enquiries.push({ at: this.#clock.now(), id: transaction.id });
+    return this.onEnquire(transaction);
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  enquiriesOf(id: string): number[] {
+    return this.enquiries.filter((enquiry) => enquiry.id === id).map(({ at }) => at);
+  }
+}
+
+export interface DrivenOptions {
+  readonly timings?: Partial<Timings>;
+  readonly random?: () => number;
+}
+
+/** An account, two rails and the pollers between them. */
+export class Driven {
+  readonly clock = new DrivenClock(1_772_357_500_000);
+  readonly accounts = new DrivenAccounts(this.clock);
+  readonly provider = new Provider();
+  readonly notices: Notice[] = [];
+  readonly faults: unknown[] = [];
+  readonly #options: DrivenOptions;
+  mtn = new DrivenRail('mtn_ug', this.provider, this.clock);
+  airtel = new DrivenRail('airtel_ug', this.provider, this.clock);
+  pollers: PollerGroup;
+
+  constructor(options: DrivenOptions = {}) {
+    this.#options = options;
+    this.pollers = this.#newPollers();
+  }
+
+  async start(): Promise<this> {
+    await this.pollers.start(0);
+    return this;
+  }
+
+  /** kill -9 and a new process: what was promised is never heard of again. The rails' scripts are kept. */
+  async crash(between: () => void = () => {}): Promise<void> {
+    this.clock.killIntervals();
+    this.accounts.dropSubscribers();
+    const dead = this.accounts.intercept;
+    const { mtn, airtel } = this;
+    this.mtn = new DrivenRail('mtn_ug', this.provider, this.clock);
+    this.airtel = new DrivenRail('airtel_ug', this.provider, this.clock);
+    for (const rail of [mtn, airtel]) {
+      rail.onSubmit = () => new Promise(() => {});
+      rail.onEnquire = () => new Promise(() => {});
+    }
+    this.accounts.intercept = dead;
+    between();
+    this.pollers = this.#newPollers();
+    await this.pollers.start(0);
+  }
+
+  hint(transaction: { id: string; accountId?: string }): Reply | undefined {
+    const deadline = this.clock.now() + 1_000;
+    const { id: transactionId, accountId = ACCOUNT } = transaction;
+    let answer: Reply | undefined;
+    this.pollers.send(0, { type: 'Hint', accountId, transactionId, deadline }, (reply) => {
+      answer = reply;
+    });
+    return answer;
+  }
+
+  #newPollers(): PollerGroup {
+    return new PollerGroup({
+      bus: this.accounts,
+      feed: this.accounts,
+      rails: [this.mtn, this.airtel],
+      clock: this.clock,
+      random: this.#options.random ?? (() => 0.5),
+      ...(this.#options.timings === undefined ? {} : { timings: this.#options.timings }),
+      onNotice: (notice) => this.notices.push(notice),
+      onFault: (error) => this.faults.push(error),
+    });
+  }
+}
+
+/** A promise that the test settles. */
+export function deferred<T>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
+  return Promise.withResolvers<T>();
+}
+
+export function paid(over: Partial<Terminal> = {}): Terminal {
+  return {
+    type: 'succeeded',
+    failureCode: null,
+    failureMessage: null,
+    providerStatus: 'SUCCESSFUL',
+    providerTransactionId: 'P1',
+    amount: null,
+    currency: null,
+    ourFault: false,
+    ...over,
+  };
+}
+
+export function declined(over: Partial<Terminal> = {}): Terminal {
+  return paid({
+    type: 'failed',
+    failureCode: 'customer_declined',
+    failureMessage: 'Declined.',
+    providerStatus: 'REJECTED',
+    providerTransactionId: null,
+    ...over,
+  });
+}
+
+export const reversed = (): Terminal => paid({ type: 'reversed', providerStatus: 'REVERSED' });
+
+function done(body: unknown): Reply {
+  return { type: 'done', body: JSON.stringify(body), replayed: false };
+}
+
+/** Waits for a provider. */
+function isPending(transaction: Transaction): boolean {
+  return !isFinal(transaction.status) && transaction.status !== 'INITIATED';
+}
+
+function pendingOf(transaction: Transaction): PendingTransaction {
+  const { id, accountId, type, amount, currency, country, network, msisdn, provider } = transaction;
+  const { reference, expiresAt, submitted } = transaction;
+  return {
+    id,
+    accountId,
+    type,
+    amount,
+    currency,
+    country,
+    network,
+    msisdn,
+    provider,
+    reference,
+    note: transaction.description ?? transaction.narration,
+    createdAt: transaction.events[0]!.at,
+    expiresAt,
+    submitted,
+  };
+}

@@ -1,0 +1,169 @@
+// What pollers promise about rails: bounded concurrency, a breaker, health, and that one rail's trouble is its own.
+import t from 'tap';
+import { Breaker } from '../../actors/pollers/breaker.ts';
+import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { charge, payout } from './domain/scenario.ts';
+import { ACCEPTED, BUSY, deferred, Driven, LOST } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const AIRTEL = '+256702123456';
+
+t.test('a rail gets no more calls at once than it may, and the next when one is answered', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = 3;
+  const answers: ((result: SubmitResult) => void)[] = [];
+  driven.mtn.onSubmit = () => {
+    const { promise, resolve } = deferred<SubmitResult>();
+    answers.push(resolve);
+    return promise;
+  };
+  for (let i = 0; i < 10; i++) driven.accounts.create(charge());
+  t.equal(answers.length, 3);
+  t.match(driven.pollers.railHealth(), [{ id: 'mtn_ug', calling: 3, submitsWaiting: 7 }, {}]);
+  answers[1]!(ACCEPTED);
+  await driven.clock.advance(50);
+  t.equal(answers.length, 4);
+  for (let i = 0; i < 10; i++) {
+    for (const answer of answers) answer(ACCEPTED);
+    await driven.clock.advance(50);
+  }
+  t.equal(answers.length, 10);
+  t.equal(driven.accounts.inFlight().filter(({ submitted }) => submitted).length, 10);
+});
+
+t.test('a rail that hangs slows no other', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = 5;
+  driven.mtn.onSubmit = () => new Promise(() => {});
+  for (let i = 0; i < 50; i++) driven.accounts.create(charge());
+  for (let i = 0; i < 50; i++) {
+    const { id } = driven.accounts.create(charge({ msisdn: AIRTEL }));
+    t.ok(driven.accounts.transaction(id).submitted);
+  }
+  t.equal(driven.mtn.submits.length, 5);
+  t.match(driven.pollers.railHealth(), [{ health: 'DEGRADED' }, { health: 'OPERATIONAL' }]);
+});
+
+t.test('submits go before enquiries, and enquiries still get their turn', async (t) => {
+  const driven = await new Driven().start();
+  const old = Array.from({ length: 5 }, () => driven.accounts.create(charge()));
+  driven.mtn.maxConcurrency = 1;
+  const order: string[] = [];
+  const pending: (() => void)[] = [];
+  const held = <Result>(what: string, result: Result): Promise<Result> => {
+    order.push(what);
+    const { promise, resolve } = deferred<Result>();
+    pending.push(() => resolve(result));
+    return promise;
+  };
+  driven.mtn.onSubmit = () => held<SubmitResult>('s', ACCEPTED);
+  driven.mtn.onEnquire = () => held<EnquiryResult>('e', { type: 'pending', providerStatus: null });
+  for (let i = 0; i < 12; i++) driven.accounts.create(charge());
+  for (const transaction of old) driven.hint(transaction);
+  for (let i = 0; i < 17; i++) {
+    pending.shift()?.();
+    await driven.clock.advance(50);
+  }
+  t.equal(order.join(''), 'sssssessssessseee', 'an enquiry after each four submits, then the rest');
+});
+
+t.test('the breaker opens on a rail that is down, and closes when it answers again', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  for (let i = 0; i < 200; i++) driven.accounts.create(payout({ amount: '500' }));
+  t.equal(driven.mtn.submits.length, 20, 'after so many failures no more is tried');
+  t.match(driven.pollers.railHealth(), [{ health: 'DOWN', breaker: 'open', lastFailure: '503' }, {}]);
+  await driven.clock.advance(5 * MINUTE);
+  const probes = driven.mtn.submits.length - 20;
+  t.ok(probes >= 3 && probes < 30, `${probes} probes in five minutes for 200 transactions`);
+  driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+  await driven.clock.advance(3 * MINUTE);
+  t.equal(driven.accounts.inFlight().filter(({ submitted }) => submitted).length, 200);
+  t.match(driven.pollers.railHealth(), [{ health: 'OPERATIONAL', breaker: 'closed' }, {}]);
+});
+
+t.test('charges behind an open breaker still expire in their time', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  for (let i = 0; i < 50; i++) driven.accounts.create(charge());
+  await driven.clock.advance(30 * MINUTE + 1_000, 250);
+  t.strictSame(driven.accounts.inFlight(), []);
+  const codes = [...driven.accounts.scenario.state.transactions.values()]
+    .filter(({ type }) => type === 'CHARGE')
+    .map(({ failureCode }) => failureCode);
+  t.strictSame(
+    codes,
+    Array.from({ length: 50 }, () => 'provider_unavailable'),
+  );
+});
+
+t.test('accepted charges whose rail dies expire in their time', async (t) => {
+  const driven = await new Driven().start();
+  for (let i = 0; i < 50; i++) driven.accounts.create(charge());
+  driven.mtn.onEnquire = () => LOST;
+  await driven.clock.advance(31 * MINUTE, 250);
+  t.strictSame(driven.accounts.inFlight(), []);
+});
+
+t.test('a few numbers in trouble do not open the breaker', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = ({ msisdn }) => (msisdn.endsWith('73') ? BUSY : ACCEPTED);
+  for (let i = 0; i < 100; i++) {
+    driven.accounts.create(charge({ msisdn: i % 4 === 0 ? '+256772123473' : '+256772123400' }));
+  }
+  t.match(driven.pollers.railHealth(), [{ health: 'DEGRADED', breaker: 'closed' }, {}]);
+  t.equal(driven.mtn.submits.length, 100);
+});
+
+t.test(
+  'a breaker: half of twenty opens it, each failed probe doubles its time, three good ones close it',
+  async (t) => {
+    const breaker = new Breaker(() => 0);
+    let now = 100_000;
+    for (let i = 0; i < 10; i++) breaker.succeeded(now);
+    for (let i = 0; i < 9; i++) breaker.failed(now);
+    t.equal(breaker.state, 'closed');
+    breaker.failed(now);
+    t.equal(breaker.state, 'open');
+    let openMs = 2_000;
+    for (let i = 0; i < 8; i++) {
+      t.notOk(breaker.allows(now + openMs - 1));
+      now += openMs;
+      t.ok(breaker.allows(now));
+      breaker.started();
+      t.notOk(breaker.allows(now), 'one probe at a time');
+      breaker.failed(now);
+      openMs = Math.min(60_000, openMs * 2);
+    }
+    now += openMs;
+    for (let i = 0; i < 3; i++) {
+      t.ok(breaker.allows(now));
+      breaker.started();
+      breaker.succeeded(now);
+    }
+    t.equal(breaker.state, 'closed');
+    for (let i = 0; i < 19; i++) breaker.failed(now + i);
+    t.equal(breaker.state, 'closed', 'it begins to count anew');
+  },
+);
+
+t.test('old failures are forgotten', async (t) => {
+  const breaker = new Breaker(() => 0);
+  for (let i = 0; i < 19; i++) breaker.failed(100_000);
+  t.ok(breaker.isDegraded(100_001));
+  t.notOk(breaker.isDegraded(130_000));
+  breaker.failed(130_000);
+  t.equal(breaker.state, 'closed');
+});
+
+t.test('more callbacks about what it does not follow than it may look into are refused', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.intercept = ({ type }) => (type === 'GetPending' ? { type: 'unavailable' } : null);
+  const id = (n: number) => `chg_01JB2XK8Z${String(n).padStart(15, '0')}00`;
+  for (let n = 0; n < LIMITS.pollerLateMax; n++) driven.hint({ id: id(n) });
+  t.match(driven.hint({ id: id(LIMITS.pollerLateMax) }), { type: 'unavailable' });
+  await driven.clock.advance(5 * MINUTE, 500);
+  t.equal(driven.notices.filter(({ what }) => what === 'hint_lost').length, LIMITS.pollerLateMax);
+  t.match(driven.hint({ id: id(0) }), { type: 'done' }, 'there is room again');
+});

@@ -1,0 +1,126 @@
+// What pollers promise across crashes: whatever the moment, the same reference, no second payment, nothing lost.
+import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
+import { charge, payout } from './domain/scenario.ts';
+import { Driven, paid } from './pollers-driven.ts';
+
+const UNAVAILABLE = { type: 'unavailable' } as const;
+
+t.test('killed between log and submit: enquired about first, then submitted, once', async (t) => {
+  // It never started: the feed had nobody to tell.
+  const driven = new Driven();
+  const { id } = driven.accounts.create(payout());
+  await driven.crash();
+  t.equal(driven.mtn.enquiries.length, 1, 'enquired first');
+  t.equal(driven.mtn.submits.length, 0, 'not submitted within the grace period');
+  await driven.clock.advance(10_000);
+  t.equal(driven.mtn.submits.length, 1);
+  t.ok(driven.accounts.transaction(id).submitted);
+});
+
+t.test('killed between submit and answer: found at the provider, not submitted again', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = (transaction) => {
+    driven.provider.submit(transaction);
+    return new Promise(() => {});
+  };
+  const { id } = driven.accounts.create(payout());
+  t.notOk(driven.accounts.transaction(id).submitted);
+  await driven.crash();
+  await driven.clock.advance(60_000);
+  t.ok(driven.accounts.transaction(id).submitted);
+  t.equal(driven.mtn.submits.length, 0);
+  t.equal(driven.provider.accepted.size, 1);
+});
+
+t.test('killed between answer and outcome: the outcome is found again', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(payout());
+  driven.provider.settle(transaction, paid());
+  driven.accounts.intercept = ({ type }) => (type === 'RecordOutcome' ? UNAVAILABLE : null);
+  driven.hint(transaction);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'PENDING_PROVIDER');
+  driven.accounts.intercept = () => null;
+  await driven.crash();
+  await driven.clock.advance(12_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
+
+t.test('killed after a refusal: the same reference, and refused again', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => ({ type: 'not_accepted', reason: '503' });
+  const { id } = driven.accounts.create(payout());
+  const before = driven.mtn.submits[0]!.reference;
+  await driven.crash();
+  await driven.clock.advance(10_000);
+  t.strictSame(
+    driven.mtn.submits.map(({ reference }) => reference),
+    [before],
+  );
+  t.ok(driven.accounts.transaction(id).submitted);
+});
+
+t.test('everything in flight is taken up, over many pages, while new charges are served', async (t) => {
+  const driven = await new Driven().start();
+  const count = LIMITS.pollerScanPageMax * 3 + 7;
+  for (let i = 0; i < count; i++) driven.accounts.create(charge());
+  t.equal(driven.pollers.size, count);
+  let pages = 0;
+  driven.accounts.intercept = ({ type }) => {
+    // In the middle of recovery.
+    if (type === 'ListPending' && ++pages === 2) driven.accounts.create(charge());
+    return null;
+  };
+  await driven.crash();
+  t.ok(pages >= 4);
+  t.equal(driven.pollers.size, count + 1);
+  await driven.clock.advance(20_000);
+  t.equal(new Set(driven.mtn.enquiries.map(({ id }) => id)).size, count + 1, 'each was enquired about');
+  t.equal(driven.mtn.submits.length, 1, 'only the new one was submitted');
+});
+
+t.test('enquiries of recovery are spread', async (t) => {
+  let seed = 1;
+  const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+  const driven = await new Driven({ random }).start();
+  for (let i = 0; i < 1_000; i++) driven.accounts.create(charge());
+  await driven.crash();
+  await driven.clock.advance(1_000);
+  const early = driven.mtn.enquiries.length;
+  t.ok(early > 50 && early < 200, `${early} of 1,000 in the first of ten seconds`);
+});
+
+t.test('accounts that do not answer yet are asked until they do', async (t) => {
+  const driven = new Driven();
+  const { id } = driven.accounts.create(charge());
+  driven.accounts.intercept = () => UNAVAILABLE;
+  const started = driven.start();
+  await driven.clock.advance(60_000);
+  t.equal(driven.pollers.size, 0);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(70_000);
+  await started;
+  t.ok(driven.accounts.transaction(id).submitted);
+});
+
+t.test('what ended between two pages of a scan is not taken up', async (t) => {
+  const driven = await new Driven().start();
+  const count = LIMITS.pollerScanPageMax + 5;
+  const all = Array.from({ length: count }, () => driven.accounts.create(charge()));
+  const last = all.at(-1)!;
+  let stale: ReturnType<Driven['accounts']['intercept']> = null;
+  driven.accounts.intercept = (message) => {
+    if (message.type !== 'ListPending' || !('afterId' in message) || message.afterId === null) return null;
+    // The page was read just before the last one succeeded; its answer comes after the feed has told of that.
+    driven.accounts.intercept = () => null;
+    driven.accounts.send('accounts', 0, message, (reply) => {
+      stale = reply;
+    });
+    driven.provider.settle(last, paid());
+    driven.hint(last);
+    return stale;
+  };
+  await driven.crash();
+  t.equal(driven.accounts.transaction(last.id).status, 'SUCCESSFUL');
+  t.equal(driven.pollers.size, count - 1);
+});

@@ -1,0 +1,416 @@
+// What pollers promise about one transaction: sent once under one reference, asked about until it is final, expired only
+// after a last enquiry, and never ended by a time-out when money goes out.
+import t from 'tap';
+import type { Message } from '../../src/bus/bus.ts';
+import type { SubmitResult } from '../../src/rails/rail.ts';
+import { ACCOUNT, charge, deposit, due, MEMBER, payout, withdrawal } from './domain/scenario.ts';
+import { BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const UNAVAILABLE = { type: 'unavailable' } as const;
+
+t.test(
+  'a charge is submitted in the turn in which it is durable, and its account told of acceptance',
+  async (t) => {
+    const driven = await new Driven().start();
+    const { id } = driven.accounts.create(charge());
+    t.equal(driven.mtn.submits.length, 1);
+    t.match(driven.accounts.transaction(id), { status: 'AWAITING_CUSTOMER', submitted: true });
+    t.equal(driven.accounts.transaction(id).events.at(-1)?.providerStatus, '202');
+    t.equal(driven.airtel.submits.length, 0);
+  },
+);
+
+t.test('enquiries begin after ten seconds, slow down, and are never closer than ten seconds', async (t) => {
+  const driven = await new Driven().start();
+  const { id, createdAt } = createdBy(driven, charge());
+  await driven.clock.advance(25 * MINUTE);
+  const times = driven.mtn.enquiriesOf(id);
+  t.ok(times.length >= 6 && times.length <= 12, `${times.length} enquiries in 25 minutes`);
+  t.ok(times[0]! - createdAt >= 10_000 && times[0]! - createdAt <= 13_000, 'the first');
+  const gaps = times.slice(1).map((at, i) => at - times[i]!);
+  t.ok(
+    gaps.every((gap) => gap >= 10_000),
+    gaps.join(' '),
+  );
+  t.ok(gaps.at(-1)! >= 5 * MINUTE - 1, 'the last is minutes');
+});
+
+t.test('what polling finds is told with its source, and then nothing more is asked', async (t) => {
+  const driven = await new Driven().start();
+  const paying = driven.accounts.create(charge());
+  const declining = driven.accounts.create(charge());
+  driven.provider.settle(paying, paid());
+  driven.provider.settle(declining, declined());
+  await driven.clock.advance(20_000);
+  t.match(driven.accounts.transaction(paying.id), { status: 'SUCCESSFUL', providerTransactionId: 'P1' });
+  t.equal(driven.accounts.transaction(paying.id).events.at(-1)?.source, 'PROVIDER_POLL');
+  t.match(driven.accounts.transaction(declining.id), {
+    status: 'FAILED',
+    failureCode: 'customer_declined',
+  });
+  const asked = driven.mtn.enquiries.length;
+  await driven.clock.advance(10 * MINUTE);
+  t.equal(driven.mtn.enquiries.length, asked);
+  t.equal(driven.pollers.size, 0, 'nothing is followed');
+});
+
+t.test('an outcome in the answer to the submit is told at once', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => paid();
+  t.equal(driven.accounts.create(charge()).status, 'SUCCESSFUL');
+  driven.mtn.onSubmit = () => declined({ failureCode: 'provider_rejected', ourFault: true });
+  t.match(driven.accounts.create(payout()), { status: 'FAILED', failureCode: 'provider_rejected' });
+  t.match(driven.notices, [{ what: 'our_fault', provider: 'mtn_ug' }]);
+  t.match(driven.pollers.railHealth(), [{ id: 'mtn_ug', ourFaults: 1 }, { id: 'airtel_ug' }]);
+});
+
+t.test('a callback causes an enquiry at once; a storm of them few', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  for (let i = 0; i < 100; i++) t.match(driven.hint(transaction), { type: 'done' });
+  t.equal(driven.mtn.enquiries.length, 1);
+  await driven.clock.advance(1_000);
+  t.equal(driven.mtn.enquiries.length, 1);
+  await driven.clock.advance(1_500);
+  t.equal(driven.mtn.enquiries.length, 2, 'one more for all the others');
+  driven.provider.settle(transaction, paid());
+  driven.hint(transaction);
+  await driven.clock.advance(3_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  t.equal(driven.accounts.transaction(transaction.id).events.at(-1)?.source, 'PROVIDER_CALLBACK');
+});
+
+t.test('a callback before the answer to the submit is answered after it', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = (transaction) => answer.promise.then(() => driven.provider.submit(transaction));
+  const transaction = driven.accounts.create(charge());
+  driven.hint(transaction);
+  t.equal(driven.mtn.enquiries.length, 0);
+  answer.resolve({ type: 'accepted', providerStatus: null });
+  await driven.clock.advance(50);
+  t.equal(driven.mtn.enquiries.length, 1);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
+});
+
+t.test(
+  'a lost answer: enquire; unknown to the provider after the grace: the same reference again',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = () => LOST;
+    const { id } = driven.accounts.create(payout());
+    t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+    await driven.clock.advance(4_500);
+    t.equal(driven.mtn.enquiries.length, 1);
+    t.equal(driven.mtn.submits.length, 1, 'within the grace period not_found says nothing');
+    driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+    await driven.clock.advance(2_000);
+    t.equal(driven.mtn.submits.length, 2);
+    t.equal(new Set(driven.mtn.submits.map(({ reference }) => reference)).size, 1);
+    t.ok(driven.accounts.transaction(id).submitted);
+  },
+);
+
+t.test('a lost answer to a submit that arrived: found by the enquiry, not sent again', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = (transaction) => {
+    driven.provider.submit(transaction);
+    return LOST;
+  };
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(5_000);
+  t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER');
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.mtn.submits.length, 1);
+});
+
+t.test(
+  'refused for a passing reason: the same reference again with back-off, until it is accepted',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = () => BUSY;
+    const { id } = driven.accounts.create(charge());
+    await driven.clock.advance(MINUTE);
+    const tries = driven.mtn.submits.length;
+    t.ok(tries >= 4 && tries <= 8, `${tries} tries in a minute`);
+    t.equal(driven.mtn.enquiries.length, 0, 'the provider said that it did not take it');
+    driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+    await driven.clock.advance(2 * MINUTE);
+    t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER');
+    t.equal(new Set(driven.mtn.submits.map(({ reference }) => reference)).size, 1);
+  },
+);
+
+t.test('a charge that nobody answers expires after one last enquiry', async (t) => {
+  const driven = await new Driven().start();
+  const { id, expiresAt } = driven.accounts.create(charge());
+  await driven.clock.advance(30 * MINUTE + 1_000);
+  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  t.ok(driven.mtn.enquiriesOf(id).at(-1)! >= expiresAt!, 'it asked once more');
+  t.equal(driven.pollers.size, 0);
+});
+
+t.test('an approval in the last moment still succeeds', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(30 * MINUTE - 100);
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(1_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
+
+t.test('a last enquiry without a usable answer is tried again, then the charge expires', async (t) => {
+  const driven = await new Driven().start();
+  const { id, expiresAt } = driven.accounts.create(deposit());
+  driven.mtn.onEnquire = () => LOST;
+  await driven.clock.advance(32 * MINUTE);
+  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  const last = driven.mtn.enquiriesOf(id).filter((at) => at >= expiresAt!);
+  t.equal(last.length, 3);
+  t.ok(driven.accounts.transaction(id).events.at(-1)!.at <= expiresAt! + MINUTE);
+});
+
+t.test('a charge that the provider never took fails as provider_unavailable', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  driven.airtel.onSubmit = () => LOST;
+  driven.airtel.onEnquire = () => LOST;
+  const refused = driven.accounts.create(charge());
+  const lost = driven.accounts.create(charge({ msisdn: '+256702123456' }));
+  await driven.clock.advance(32 * MINUTE);
+  for (const { id } of [refused, lost]) {
+    const transaction = driven.accounts.transaction(id);
+    t.match(transaction, { status: 'FAILED', failureCode: 'provider_unavailable' });
+    t.equal(transaction.events.at(-1)?.source, 'SYSTEM');
+  }
+  t.equal(driven.mtn.enquiries.length, 0, 'what was certainly not taken is not asked about');
+});
+
+t.test('a payout is never ended by a time-out', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => LOST;
+  driven.mtn.onEnquire = () => LOST;
+  driven.airtel.onSubmit = () => BUSY;
+  const lost = driven.accounts.create(payout());
+  const busy = driven.accounts.create(payout({ msisdn: '+256702123456' }));
+  await driven.clock.advance(24 * 60 * MINUTE, 1_000);
+  t.equal(driven.accounts.transaction(lost.id).status, 'PENDING_PROVIDER');
+  t.equal(driven.accounts.transaction(busy.id).status, 'PENDING_PROVIDER');
+  driven.mtn.onEnquire = (transaction) => driven.provider.enquire(transaction);
+  driven.provider.settle(lost, paid());
+  await driven.clock.advance(10 * MINUTE, 1_000);
+  t.equal(driven.accounts.transaction(lost.id).status, 'SUCCESSFUL');
+});
+
+t.test('a provider that forgets an accepted payout is not paid twice', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(payout());
+  driven.provider.accepted.clear();
+  await driven.clock.advance(60 * MINUTE, 1_000);
+  t.equal(driven.mtn.submits.length, 1);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  t.strictSame(
+    driven.notices.map(({ what }) => what),
+    ['provider_forgot'],
+    'an operator is told once',
+  );
+});
+
+t.test('a withdrawal is sent when approved, not before; one that needs no approval at once', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(withdrawal({ amount: '6000000' }));
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.mtn.submits.length, 0);
+  driven.accounts.when({
+    type: 'ApproveWithdrawal',
+    accountId: ACCOUNT,
+    deadline: Number.MAX_SAFE_INTEGER,
+    operator: 'amina',
+    transactionId: id,
+    by: MEMBER,
+  });
+  await driven.clock.advance(50);
+  t.equal(driven.mtn.submits.length, 1);
+  t.ok(driven.accounts.transaction(id).submitted);
+  driven.accounts.create(withdrawal({ amount: '5000' }));
+  t.equal(driven.mtn.submits.length, 2);
+});
+
+t.test('a reversal is found when a callback speaks of it', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  driven.hint(transaction);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  await driven.clock.advance(5_000);
+  driven.provider.settle(transaction, reversed());
+  driven.hint(transaction);
+  await driven.clock.advance(100);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.pollers.size, 0);
+});
+
+t.test('a success after expiry becomes a reconciliation item, once, and changes nothing', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE);
+  driven.provider.settle(transaction, paid());
+  for (let i = 0; i < 3; i++) {
+    driven.hint(transaction);
+    await driven.clock.advance(MINUTE);
+  }
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+});
+
+t.test('a success for another amount is a reconciliation item; the charge expires in its time', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge({ amount: '50000' }));
+  driven.provider.settle(transaction, paid({ amount: 5, currency: 'UGX' }));
+  await driven.clock.advance(29 * MINUTE);
+  t.strictSame(driven.accounts.reconciliation(), ['AMOUNT_MISMATCH']);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
+  t.ok(driven.mtn.enquiries.length < 15, `${driven.mtn.enquiries.length} enquiries`);
+  await driven.clock.advance(2 * MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'FAILED');
+  await driven.clock.advance(5 * MINUTE);
+  t.equal(driven.pollers.size, 0);
+});
+
+t.test('a callback about a transaction that the account never had is a reconciliation item', async (t) => {
+  const driven = await new Driven().start();
+  t.match(driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' }), { type: 'done' });
+  await driven.clock.advance(100);
+  t.strictSame(driven.accounts.reconciliation(), ['UNKNOWN_REFERENCE']);
+});
+
+t.test('a repeated callback about a final transaction raises nothing', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  for (let i = 0; i < 5; i++) {
+    driven.hint(transaction);
+    await driven.clock.advance(100);
+  }
+  await driven.clock.advance(MINUTE);
+  t.strictSame(driven.accounts.reconciliation(), []);
+  t.ok(driven.mtn.enquiries.length <= 3, `${driven.mtn.enquiries.length} enquiries`);
+  t.equal(driven.pollers.size, 0);
+});
+
+t.test('an outcome that its account cannot take now is told again until it does', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  let refusals = 0;
+  driven.accounts.intercept = ({ type }: Message) => {
+    if (type !== 'RecordOutcome' || ++refusals > 5) return null;
+    return refusals % 2 === 0 ? { type: 'unknown' } : UNAVAILABLE;
+  };
+  driven.hint(transaction);
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  t.equal(driven.mtn.enquiries.length, 1, 'the provider was not asked again');
+});
+
+t.test('an account that is away for long is told in the end', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(payout());
+  driven.provider.settle(transaction, paid());
+  driven.accounts.intercept = () => UNAVAILABLE;
+  await driven.clock.advance(30 * MINUTE, 500);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(6 * MINUTE, 500);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
+
+t.test('acceptance is told again when the account was busy', async (t) => {
+  const driven = await new Driven().start();
+  let refusals = 0;
+  driven.accounts.intercept = ({ type }) =>
+    type === 'RecordSubmission' && ++refusals <= 2 ? UNAVAILABLE : null;
+  const { id } = driven.accounts.create(charge());
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  await driven.clock.advance(5_000);
+  t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER');
+  t.equal(driven.mtn.enquiries.length, 0);
+});
+
+t.test('what its account ended on its own is followed no more', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE);
+  driven.accounts.when(due('ExpireTransaction', id));
+  t.equal(driven.accounts.transaction(id).status, 'FAILED');
+  t.equal(driven.pollers.size, 0);
+  answer.resolve({ type: 'accepted', providerStatus: null });
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.pollers.size, 0);
+});
+
+t.test('a transaction over a rail that is not there is told of, and waits', async (t) => {
+  const driven = new Driven();
+  driven.accounts.scenario.policy = {
+    ...driven.accounts.scenario.policy,
+    routes: { 'UG:MTN': 'removed' },
+  };
+  await driven.start();
+  const { id } = driven.accounts.create(payout());
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  t.match(driven.notices, [{ what: 'no_rail', provider: 'removed', transactionId: id }]);
+});
+
+t.test('an adapter that throws is our fault, and counts as a lost answer', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => {
+    throw new Error('bug');
+  };
+  driven.mtn.onEnquire = () => Promise.reject(new Error('bug'));
+  const { id } = driven.accounts.create(payout());
+  await driven.clock.advance(4_000);
+  t.equal(driven.faults.length, 2);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+});
+
+t.test('a stop lets calls in the air finish and their outcomes be told, and starts none', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  driven.mtn.maxConcurrency = 1;
+  const flying = driven.accounts.create(charge());
+  const queued = driven.accounts.create(charge());
+  let refusals = 0;
+  driven.accounts.intercept = ({ type }) =>
+    type === 'RecordOutcome' && ++refusals <= 2 ? UNAVAILABLE : null;
+  let stopped = false;
+  const stopping = driven.pollers.stop().then(() => {
+    stopped = true;
+  });
+  await driven.clock.advance(1_000);
+  t.notOk(stopped, 'it waits for the call');
+  answer.resolve(paid());
+  await driven.clock.advance(5_000);
+  await stopping;
+  t.equal(driven.accounts.transaction(flying.id).status, 'SUCCESSFUL');
+  t.equal(driven.accounts.transaction(queued.id).status, 'PENDING_PROVIDER');
+  t.equal(driven.mtn.submits.length, 1);
+});
+
+t.test('a stop does not wait for a rail that hangs for ever', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => new Promise(() => {});
+  driven.accounts.create(charge());
+  const stopping = driven.pollers.stop();
+  await driven.clock.advance(30_000);
+  await t.resolves(stopping);
+});
+
+function createdBy(driven: Driven, command: ReturnType<typeof charge>): { id: string; createdAt: number } {
+  const { id, events } = driven.accounts.create(command);
+  return { id, createdAt: events[0]!.at };
+}
