@@ -28,6 +28,16 @@ export class ViewStore {
     return new PartitionViews(this.#database, placeOf(group, partition));
   }
 
+  /** Every row of the partition, of one moment however long the caller takes: for snapshots. */
+  *rows(group: string, partition: number): Generator<Row, void, undefined> {
+    const prefix = `${placeOf(group, partition)}/`;
+    const range = { start: prefix, end: `${placeOf(group, partition)}${rowsEnd}` };
+    for (const { key, value } of this.#database.getRange(range)) {
+      const slash = key.indexOf('/', prefix.length);
+      yield { table: key.slice(prefix.length, slash), key: key.slice(slash + 1), value };
+    }
+  }
+
   /** null: nothing was checkpointed; rebuild from the log. */
   position(group: string, partition: number): ViewPosition | null {
     const value = this.#database.get(placeOf(group, partition));

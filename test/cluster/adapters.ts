@@ -8,6 +8,7 @@ import type { Route, Routes } from '../../src/bus/ownership.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsEvents, NatsLink } from '../../src/nats/connection.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
+import { ViewStore } from '../../wal/views.ts';
 
 export function link(url: string, name: string, events: NatsEvents = {}): Promise<NatsLink> {
   return connectNats({ url, name, inboxPrefix: `_INBOX.${name}` }, events);
@@ -33,6 +34,7 @@ export class RoutesByHand implements Routes {
 
 export interface TemporaryLog {
   readonly log: WriteAheadLog;
+  readonly views: ViewStore;
   remove(): Promise<void>;
 }
 
@@ -45,10 +47,13 @@ export function temporaryLog(): TemporaryLog {
       throw error;
     },
   });
+  const views = ViewStore.open({ directory });
   return {
     log,
+    views,
     async remove() {
       await log.close();
+      await views.close();
       rmSync(directory, { recursive: true, force: true });
     },
   };

@@ -115,7 +115,7 @@ t.test('a partition moves only when its node comes or goes', async (t) => {
   const three = everything.map((p) => rankNodes(['a', 'b', 'c'], 'accounts', p)[0]);
   const two = everything.map((p) => rankNodes(['a', 'c'], 'accounts', p)[0]);
   for (const p of everything) if (three[p] !== 'b') t.equal(two[p], three[p]);
-  t.strictSame([...new Set(three)].toSorted(), ['a', 'b', 'c']);
+  t.strictSame(new Set(three), new Set(['a', 'b', 'c']));
 });
 
 t.test('partitions spread over the nodes that live, each held once', async (t) => {

@@ -1,0 +1,86 @@
+// Snapshots: an empty machine gets a partition's views and goes on from there; a damaged one restores nothing.
+import t from 'tap';
+import { LogFollower } from '../../src/nats/log-follower.ts';
+import { Snapshots } from '../../src/nats/snapshots.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { StreamReplica } from '../../src/nats/stream-replica.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
+import { SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
+import type { Row } from '../../wal/types.ts';
+import { link, temporaryLog } from './adapters.ts';
+import { startNatsServers } from './nats-server.ts';
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'ledger');
+const publisher = new StreamPublisher(nats);
+t.teardown(async () => {
+  publisher.close();
+  await nats.close();
+  await servers.stop();
+});
+await ensureLogStream(nats.manager, 'accounts', 0, 1);
+
+const full = temporaryLog();
+const empty = temporaryLog();
+t.teardown(() => Promise.all([full.remove(), empty.remove()]));
+const at = (machine: typeof full): Snapshots =>
+  new Snapshots({ link: nats, log: machine.log, views: machine.views, replicas: 1 });
+
+t.test('an empty machine starts from a snapshot and the tail', async (t) => {
+  const partition = full.log.openPartition('accounts', 0, {
+    epoch: 1,
+    replica: new StreamReplica({
+      publisher,
+      manager: nats.manager,
+      group: 'accounts',
+      partition: 0,
+      offset: 0,
+      mayWrite: () => true,
+    }),
+    onDurable: () => {},
+  });
+  partition.append('early');
+  await partition.drained();
+  const tip = partition.tip;
+  const rows: Row[] = Array.from({ length: 30_000 }, (_, i) => ({
+    table: i % 2 === 0 ? 'accounts' : 'by_reference',
+    key: `key/${String(i).padStart(6, '0')}`,
+    value: JSON.stringify({ i, text: 'é\n'.repeat(i % 7) }),
+  }));
+  await full.views.commit('accounts', 0, tip, rows);
+  t.equal(await at(full).save('accounts', 0), tip.batch);
+  t.equal(await at(empty).batchOf('accounts', 0), tip.batch);
+  partition.append('late');
+  await partition.drained();
+
+  t.strictSame((await at(empty).restore('accounts', 0))?.hash, tip.hash);
+  t.strictSame([...empty.views.rows('accounts', 0)], [...full.views.rows('accounts', 0)]);
+  t.strictSame(empty.views.position('accounts', 0), full.views.position('accounts', 0));
+
+  const follower = new LogFollower({ link: nats, log: empty.log, group: 'accounts', partition: 0 });
+  const end = await follower.reachEnd();
+  await follower.close();
+  t.strictSame(end.tip.hash, partition.tip.hash, 'the tail continues the chain');
+  t.equal(end.offset, 0);
+  await t.rejects(at(empty).restore('accounts', 0), /not empty/);
+});
+
+t.test('without a snapshot there is nothing to restore', async (t) => {
+  t.equal(await at(empty).restore('accounts', 1), null);
+  t.equal(await at(empty).batchOf('accounts', 1), 0);
+  t.equal(await at(full).save('accounts', 1), 0);
+});
+
+t.test('a snapshot that is cut short leaves the log empty', async (t) => {
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  const whole = await store.getBlob('accounts.0');
+  await store.putBlob({ name: 'accounts.2' }, whole!.subarray(0, whole!.length / 2));
+  await t.rejects(at(empty).restore('accounts', 2));
+  t.equal(empty.log.tip('accounts', 2).batch, 0);
+  await store.putBlob({ name: 'accounts.2' }, whole!);
+  await t.rejects(
+    at(empty).restore('accounts', 2),
+    /it is of accounts\/0/,
+    'nor is it taken for another partition',
+  );
+});
