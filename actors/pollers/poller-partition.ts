@@ -39,6 +39,8 @@ export class PollerPartition implements Keeper {
   readonly #pursuit: Pursuit;
   readonly #ports = new Map<string, Port>();
   readonly #watched = new Map<string, Watched>();
+  /** Ended a moment ago, oldest first: what callbacks that come late or twice are mostly about. */
+  readonly #recent = new Map<string, Watched>();
   /** Ids whose callbacks are being looked into. */
   readonly #lookingInto = new Set<string>();
   #subscription: Subscription | null = null;
@@ -219,7 +221,17 @@ export class PollerPartition implements Keeper {
     // A callback that came while the account was being told may say more than it was told.
     const more = watched.hinted && watched.state === 'telling';
     this.forget(watched);
+    this.#remember(watched);
     if (more) this.lookInto(watched.accountId, transactionId);
+  }
+
+  #remember(watched: Watched): void {
+    this.#recent.set(watched.id, watched);
+    if (this.#recent.size <= LIMITS.pollerRecentMax) return;
+    for (const oldest of this.#recent.keys()) {
+      this.#recent.delete(oldest);
+      break;
+    }
   }
 
   // --- Callbacks about what it does not follow -----------------------------------------------------------------------
@@ -228,6 +240,11 @@ export class PollerPartition implements Keeper {
   lookInto(accountId: string, transactionId: string): boolean {
     if (this.#lookingInto.has(transactionId)) return true;
     if (this.#stopping || this.#lookingInto.size >= LIMITS.pollerLateMax) return false;
+    const recent = this.#recent.get(transactionId);
+    if (recent !== undefined) {
+      if (recent.accountId === accountId) this.#lookAgain(recent, recent.enquiredAt);
+      return true;
+    }
     this.#lookingInto.add(transactionId);
     void this.#findOut(accountId, transactionId).finally(() => this.#lookingInto.delete(transactionId));
     return true;
@@ -242,10 +259,18 @@ export class PollerPartition implements Keeper {
     if (found.type === 'unanswered') return this.#hintNotice('hint_lost', transactionId, null);
     if (found.type === 'absent') return this.#raiseUnknown(accountId, transactionId);
 
-    if (pending.type === 'found') this.#recover(found.transaction);
-    else this.#follow(found.transaction)?.beLate();
+    if (pending.type === 'absent') return this.#lookAgain(found.transaction, 0);
+    this.#recover(found.transaction);
     const watched = this.#watched.get(transactionId);
     if (watched !== undefined) this.#pursuit.hint(watched);
+  }
+
+  /** It is final; the provider may say otherwise now. */
+  #lookAgain(transaction: PendingTransaction, enquiredAt: number): void {
+    const watched = this.#follow(transaction);
+    if (watched === null) return;
+    watched.beLate(enquiredAt);
+    this.#pursuit.hint(watched);
   }
 
   #raiseUnknown(accountId: string, transactionId: string): void {

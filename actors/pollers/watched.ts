@@ -94,8 +94,9 @@ export class Watched implements PendingTransaction {
   }
 
   /** It is final; the provider may say otherwise now. */
-  beLate(): void {
+  beLate(enquiredAt: number): void {
     this.late = true;
+    this.enquiredAt = enquiredAt;
     this.next = 'enquire';
     this.maybeSent = true;
   }

@@ -64,7 +64,7 @@ export class TransactionCounts {
   constructor(metrics: Metrics) {
     const entered = 'Transactions that entered a state, by type, since the process started.';
     this.#entered = metrics.counter('daftari_transactions_total', entered, ['type', 'status']);
-    metrics.gaugeBy('daftari_transactions_in_flight', 'Transactions that are not final.', 'status', () =>
+    metrics.gaugeBy('daftari_transactions_open', 'Transactions that are not final.', 'status', () =>
       byOneLabel(this.#open),
     );
     metrics.gaugeBy('daftari_open_holds', 'Payouts and withdrawals in flight.', 'currency', () =>

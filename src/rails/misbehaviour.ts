@@ -61,8 +61,8 @@ function refused(word: string): Behaviour {
 type Rows = Readonly<Record<number, Behaviour>>;
 
 const BOTH: Rows = {
-  50: fails('FAILED', 'unknown'),
-  51: fails('REJECTED', 'customer_declined'),
+  50: fails('INTERNAL_PROCESSING_ERROR', 'unknown'),
+  51: fails('APPROVAL_REJECTED', 'customer_declined'),
   52: fails('EXPIRED', 'expired'),
   53: NEVER,
   54: { ...APPROVES, settleAfterMs: DELAYED_MS },

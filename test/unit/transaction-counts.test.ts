@@ -1,7 +1,6 @@
 // Transactions by state and money on hold, as /metrics shows them while records are committed.
 import t from 'tap';
 import { Metrics } from '../../src/observability/metrics.ts';
-import { registerPartitionGauges } from '../../src/observability/service-gauges.ts';
 import { TransactionCounts } from '../../src/observability/transaction-counts.ts';
 
 async function shown(metrics: Metrics, name: string): Promise<string[]> {
@@ -25,10 +24,10 @@ t.test('a state is left when the next is entered; a hold lasts until the end', a
     { events: [{ type: 'WithdrawalCreated', id: 'wdl_1', ...money, approvalRequired: true }] },
     { events: [{ type: 'UserAdded', id: 'usr_1' }] },
   ]);
-  t.strictSame(await shown(metrics, 'daftari_transactions_in_flight'), [
-    'daftari_transactions_in_flight{status="PENDING_PROVIDER"} 1',
-    'daftari_transactions_in_flight{status="AWAITING_CUSTOMER"} 1',
-    'daftari_transactions_in_flight{status="INITIATED"} 1',
+  t.strictSame(await shown(metrics, 'daftari_transactions_open'), [
+    'daftari_transactions_open{status="PENDING_PROVIDER"} 1',
+    'daftari_transactions_open{status="AWAITING_CUSTOMER"} 1',
+    'daftari_transactions_open{status="INITIATED"} 1',
   ]);
   t.strictSame(await shown(metrics, 'daftari_open_holds'), ['daftari_open_holds{currency="UGX"} 2']);
   t.strictSame(await shown(metrics, 'daftari_open_holds_amount'), [
@@ -50,10 +49,10 @@ t.test('a state is left when the next is entered; a hold lasts until the end', a
     },
     { events: [{ type: 'WithdrawalApproved', id: 'wdl_1' }] },
   ]);
-  t.strictSame(await shown(metrics, 'daftari_transactions_in_flight'), [
-    'daftari_transactions_in_flight{status="PENDING_PROVIDER"} 1',
-    'daftari_transactions_in_flight{status="AWAITING_CUSTOMER"} 0',
-    'daftari_transactions_in_flight{status="INITIATED"} 0',
+  t.strictSame(await shown(metrics, 'daftari_transactions_open'), [
+    'daftari_transactions_open{status="PENDING_PROVIDER"} 1',
+    'daftari_transactions_open{status="AWAITING_CUSTOMER"} 0',
+    'daftari_transactions_open{status="INITIATED"} 0',
   ]);
   t.strictSame(await shown(metrics, 'daftari_open_holds'), ['daftari_open_holds{currency="UGX"} 1']);
   t.strictSame(await shown(metrics, 'daftari_transactions_total'), [
@@ -78,31 +77,7 @@ t.test('what was in flight before a restart is seeded, once', async (t) => {
   counts.follow([{ events: [{ type: 'TransactionSucceeded', id: 'pyt_1' }] }]);
   counts.follow([{ events: [{ type: 'TransactionSucceeded', id: 'pyt_9' }] }]);
   t.strictSame(await shown(metrics, 'daftari_open_holds'), ['daftari_open_holds{currency="KES"} 0']);
-  t.strictSame(await shown(metrics, 'daftari_transactions_in_flight'), [
-    'daftari_transactions_in_flight{status="PENDING_PROVIDER"} 0',
+  t.strictSame(await shown(metrics, 'daftari_transactions_open'), [
+    'daftari_transactions_open{status="PENDING_PROVIDER"} 0',
   ]);
-});
-
-t.test('partitions show where their log stands', async (t) => {
-  const metrics = new Metrics();
-  registerPartitionGauges(metrics, () => [
-    {
-      group: 'accounts',
-      number: 3,
-      log: { appended: 12, durable: 10 },
-      partition: { depth: 2, waiting: 1, checkpointLag: 7 },
-    },
-  ]);
-  const values = {
-    log_sequence: 10,
-    log_undurable_records: 2,
-    mailbox_depth: 2,
-    waiters: 1,
-    checkpoint_lag_records: 7,
-  };
-  for (const [name, value] of Object.entries(values)) {
-    t.strictSame(await shown(metrics, `daftari_${name}`), [
-      `daftari_${name}{partition="accounts/3"} ${value}`,
-    ]);
-  }
 });
