@@ -121,6 +121,12 @@ export const LIMITS = {
   takeOversMax: 16,
   /** Pause after a take-over that failed. */
   takeOverRetryMs: 500,
+  /** A partition is snapshotted again after so many batches: an empty machine reads at most these and one interval. */
+  snapshotEveryBatches: 50_000,
+  /** Characters of a snapshot handled at once. */
+  snapshotChunkCharacters: 64 * 1024,
+  /** Rows of one commit of a restore. */
+  snapshotRowsPerCommit: 10_000,
   /** How long a node that stops waits for others to take its partitions. */
   drainMs: 30_000,
 
@@ -178,6 +184,10 @@ export const LIMITS = {
   webhookRowsScannedMax: 5_000,
   /** How often old deliveries are looked for, ms. */
   webhookRetentionEveryMs: 3_600_000,
+  /** How long a delivery that has ended is kept, ms: a month and a day. */
+  webhookRetentionMs: 32 * 86_400_000,
+  /** How long a stop waits for attempts in flight, ms: one attempt and a bit. */
+  webhookStopMs: 11_000,
 
   // Rails and pollers
   /** Transactions at rest that one partition's poller follows; those beyond are taken up again as these finish.
@@ -187,6 +197,8 @@ export const LIMITS = {
   railQueueMax: 20_000,
   /** Late callbacks about final transactions that one partition's poller looks into at once. */
   pollerLateMax: 5_000,
+  /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
+  pollerRecentMax: 1_000,
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */
   pollerDuePerTickMax: 1_000,
   pollerTickMs: 50,

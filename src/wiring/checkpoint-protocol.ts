@@ -1,11 +1,11 @@
 // What the main thread and the checkpoint thread say to each other.
 
 import type { GroupName } from '../bus/bus.ts';
-import type { Policy } from '../domain/policy.ts';
+import type { GroupPolicies } from './groups.ts';
 
 export interface CheckpointThreadData {
   readonly directory: string;
-  readonly policy: Policy;
+  readonly policies: GroupPolicies;
 }
 
 export type ToCheckpointThread =

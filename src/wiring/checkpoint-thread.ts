@@ -14,12 +14,12 @@ import { groupsWithLog } from './groups.ts';
 
 type Advance = Extract<ToCheckpointThread, { type: 'advance' }>;
 
-const { directory, policy } = workerData as CheckpointThreadData;
+const { directory, policies } = workerData as CheckpointThreadData;
 const port = parentPort!;
 const log = LogReader.openReader({ directory });
 const views = ViewStore.open({ directory });
 const checkpointer = new Checkpointer(
-  groupsWithLog(policy),
+  groupsWithLog(policies),
   {
     read: (group, partition, after) => log.read(group, partition, { fromSequence: after + 1 }),
   },

@@ -2,12 +2,12 @@
 
 import { Worker } from 'node:worker_threads';
 import type { GroupName } from '../bus/bus.ts';
-import type { Policy } from '../domain/policy.ts';
 import type {
   CheckpointThreadData,
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
+import type { GroupPolicies } from './groups.ts';
 
 interface Waiting {
   readonly upTo: number;
@@ -25,8 +25,8 @@ export class Checkpoints {
   #stopping = false;
 
   /** `onFailure`: the thread died; memory would grow for ever, so the process must stop. */
-  constructor(directory: string, policy: Policy, onFailure: (error: Error) => void) {
-    const workerData: CheckpointThreadData = { directory, policy };
+  constructor(directory: string, policies: GroupPolicies, onFailure: (error: Error) => void) {
+    const workerData: CheckpointThreadData = { directory, policies };
     this.#worker = new Worker(new URL('checkpoint-thread.ts', import.meta.url), { workerData });
     this.#worker.on('message', (message: FromCheckpointThread) => this.#reached(message));
     const fail = (error: Error): void => {

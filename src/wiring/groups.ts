@@ -3,14 +3,26 @@
 import { accountsGroup } from '../../actors/accounts/group.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
 import type { Group } from '../../actors/runtime/group.ts';
+import type { WebhookPolicy } from '../../actors/webhooks/decide.ts';
+import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { Policy } from '../domain/policy.ts';
 
 /** A group whose types only its own files know. */
 export type HostedGroup = Group<never, never, unknown>;
 
-export function groupsWithLog(policy: Policy): readonly HostedGroup[] {
-  return [accountsGroup(policy), platformGroup] as unknown as HostedGroup[];
+/** What the groups decide by. Plain data: it also goes to the checkpoint thread. */
+export interface GroupPolicies {
+  readonly accounts: Policy;
+  readonly webhooks: WebhookPolicy;
+}
+
+export function groupsWithLog(policies: GroupPolicies): readonly HostedGroup[] {
+  return [
+    accountsGroup(policies.accounts),
+    createWebhooksGroup(policies.webhooks),
+    platformGroup,
+  ] as unknown as HostedGroup[];
 }
 
 export function groupNamed(groups: readonly HostedGroup[], name: GroupName): HostedGroup {

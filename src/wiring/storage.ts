@@ -11,15 +11,14 @@ import { ViewStore } from '../../wal/views.ts';
 import type { GroupName, Message, OnReply } from '../bus/bus.ts';
 import type { FeedBatch } from '../bus/feed.ts';
 import { assert } from '../domain/assert.ts';
-import type { Policy } from '../domain/policy.ts';
 import { Checkpoints } from './checkpoints.ts';
-import { groupNamed, groupsWithLog, type HostedGroup } from './groups.ts';
+import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
 
 export type HostedPartition = Partition<never, never, unknown>;
 
 export interface StorageOptions {
   readonly directory: string;
-  readonly policy: Policy;
+  readonly policies: GroupPolicies;
   readonly observer: PartitionObserver;
   readonly clock: () => number;
   /** The log or the checkpoints have failed: nothing may be acknowledged any more, and the process must stop. */
@@ -54,7 +53,7 @@ export class Storage {
 
   constructor(options: StorageOptions) {
     this.#options = options;
-    this.#groups = groupsWithLog(options.policy);
+    this.#groups = groupsWithLog(options.policies);
     this.log = WriteAheadLog.open({
       directory: options.directory,
       now: options.clock,
@@ -63,7 +62,7 @@ export class Storage {
     });
     this.views = ViewStore.open({ directory: options.directory });
     this.feed = new LocalFeed((group, partition, after) => this.#readLog(group, partition, after));
-    this.#checkpoints = new Checkpoints(options.directory, options.policy, options.onFailure);
+    this.#checkpoints = new Checkpoints(options.directory, options.policies, options.onFailure);
   }
 
   partition(group: GroupName, number: number): HostedPartition | undefined {

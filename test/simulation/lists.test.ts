@@ -38,7 +38,7 @@ async function openStorage(directory: string) {
   const clock = { now: 1_700_000_000_000 };
   const storage = new Storage({
     directory,
-    policy,
+    policies: { accounts: policy, webhooks: { retryMs: [], retentionMs: 0 } },
     observer: { decided: () => {} },
     clock: () => clock.now,
     onFailure: (error) => {

@@ -1,0 +1,65 @@
+// The process: reads the configuration, starts the service, says where it is, and stops it gracefully on SIGTERM and
+// SIGINT. The stages themselves are in src/wiring/standalone.ts.
+//
+// Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is wrong.
+
+import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
+import { createLog } from './observability/log.ts';
+import { demoCurl } from './operator/demo.ts';
+import { DataDirectoryError } from './wiring/data-directory.ts';
+import { startStandalone, type Service } from './wiring/standalone.ts';
+
+const FAILED = 1;
+const WRONGLY_CONFIGURED = 2;
+
+if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
+  process.stdout.write(
+    `npm start\n\nRuns Daftari. Settings are environment variables:\n\n${describeConfig()}`,
+  );
+} else {
+  await run();
+}
+
+async function run(): Promise<void> {
+  try {
+    await serve(readConfig(process.env));
+  } catch (error) {
+    const known = error instanceof ConfigError || error instanceof DataDirectoryError;
+    process.stderr.write(`${known ? error.message : ((error as Error).stack ?? String(error))}\n`);
+    process.exit(known ? WRONGLY_CONFIGURED : FAILED);
+  }
+}
+
+async function serve(config: Config): Promise<void> {
+  const log = createLog({ level: config.logLevel, node: config.nodeName });
+  const service = await startStandalone({
+    config,
+    log,
+    onFailure: (error) => {
+      // What was decided may or may not be on disk: recovery says, so nothing more is said here.
+      log.fatal({ err: error }, 'the log has failed; stopping');
+      process.exitCode = FAILED;
+      setImmediate(() => process.exit(FAILED));
+    },
+  });
+  greet(service);
+
+  let stopping = false;
+  const stop = async (signal: string): Promise<void> => {
+    if (stopping) return;
+    stopping = true;
+    log.info({ signal }, 'stopping');
+    await service.stop();
+    log.info({}, 'stopped');
+    process.exit(0);
+  };
+  process.on('SIGTERM', () => void stop('SIGTERM'));
+  process.on('SIGINT', () => void stop('SIGINT'));
+}
+
+function greet({ baseUrl, operatorUrl, simulatorUrl, demo }: Service): void {
+  const lines = ['', `Daftari serves merchants at ${baseUrl} and operators at ${operatorUrl}.`];
+  if (simulatorUrl !== null) lines.push(`Play the customer at ${simulatorUrl}.`);
+  if (demo !== null) lines.push('Create a charge:', '', `  ${demoCurl(demo)}`);
+  process.stdout.write(`${lines.join('\n')}\n\n`);
+}

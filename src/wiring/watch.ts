@@ -1,0 +1,162 @@
+// Gauges: what the parts of a process can tell when somebody scrapes /metrics.
+
+import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
+import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { Storage } from './storage.ts';
+
+const SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300];
+
+export function watchStorage(metrics: Metrics, storage: Storage): void {
+  type Hosted = ReturnType<Storage['hosted']> extends Iterable<infer Each> ? Each : never;
+  const perGroup = (read: (hosted: Hosted) => number, combine: (a: number, b: number) => number) => () => {
+    const totals = new Map<string, number>();
+    for (const hosted of storage.hosted()) {
+      totals.set(hosted.group, combine(totals.get(hosted.group) ?? 0, read(hosted)));
+    }
+    return totals;
+  };
+  const sum = (a: number, b: number): number => a + b;
+  metrics.gaugeBy(
+    'daftari_log_sequence',
+    'Records in the log, all partitions of the group.',
+    'group',
+    perGroup(({ log }) => log.durable, sum),
+  );
+  metrics.gaugeBy(
+    'daftari_mailbox_depth',
+    'Commands decided and not yet answered; the bound is per partition.',
+    'group',
+    perGroup(({ partition }) => partition.depth, sum),
+  );
+  metrics.gaugeBy(
+    'daftari_waiting_callers',
+    'Create calls that wait for their rail.',
+    'group',
+    perGroup(({ partition }) => partition.waiting, sum),
+  );
+  metrics.gaugeBy(
+    'daftari_checkpoint_lag_records',
+    'Records by which the views of the slowest partition lag behind the log.',
+    'group',
+    perGroup(({ partition }) => partition.checkpointLag, Math.max),
+  );
+  metrics.gaugeBy(
+    'daftari_partitions_owned',
+    'Partitions this process writes.',
+    'group',
+    perGroup(() => 1, sum),
+  );
+}
+
+export function watchPollers(metrics: Metrics, pollers: PollerGroup): void {
+  metrics.gauge(
+    'daftari_transactions_in_flight',
+    'Transactions that wait for their provider.',
+    () => pollers.size,
+  );
+  const perRail = (read: (rail: ReturnType<PollerGroup['railHealth']>[number]) => number) => () =>
+    pollers.railHealth().map((rail) => [rail.id, read(rail)] as const);
+  const HEALTH = { OPERATIONAL: 2, DEGRADED: 1, DOWN: 0 } as const;
+  metrics.gaugeBy(
+    'daftari_rail_health',
+    '2 operational, 1 degraded, 0 down.',
+    'rail',
+    perRail(({ health }) => HEALTH[health]),
+  );
+  metrics.gaugeBy(
+    'daftari_rail_calls_in_flight',
+    'Calls to the provider.',
+    'rail',
+    perRail((rail) => rail.calling),
+  );
+  metrics.gaugeBy(
+    'daftari_rail_calls_waiting',
+    'Submits and enquiries that wait for room.',
+    'rail',
+    perRail((rail) => rail.submitsWaiting + rail.enquiriesWaiting),
+  );
+  metrics.gaugeBy(
+    'daftari_rail_submits',
+    'Submits since the start.',
+    'rail',
+    perRail((rail) => rail.submits),
+  );
+  metrics.gaugeBy(
+    'daftari_rail_enquiries',
+    'Enquiries since the start.',
+    'rail',
+    perRail((rail) => rail.enquiries),
+  );
+  metrics.gaugeBy(
+    'daftari_rail_failures',
+    'Calls without a usable answer.',
+    'rail',
+    perRail((rail) => rail.failures),
+  );
+  metrics.gaugeBy(
+    'daftari_rail_our_faults',
+    "Refusals that are our configuration's or our float's fault.",
+    'rail',
+    perRail((rail) => rail.ourFaults),
+  );
+}
+
+export function webhookMetrics(metrics: Metrics): WebhookMetrics {
+  const lag = metrics.histogram(
+    'daftari_webhook_first_attempt_seconds',
+    'From event to first attempt.',
+    SECONDS,
+  );
+  const durations = metrics.histogram('daftari_webhook_attempt_seconds', 'Duration of attempts.', SECONDS);
+  const attempts = metrics.counter('daftari_webhook_attempts_total', 'Attempts by outcome and error class.', [
+    'outcome',
+    'error',
+  ]);
+  const ended = metrics.counter('daftari_webhook_given_up_total', 'Deliveries that ended without a 2xx.', [
+    'how',
+  ]);
+  return {
+    firstAttempt: (lagMs) => lag.observe(lagMs / 1_000),
+    attempted(outcome, errorClass, durationMs) {
+      attempts.add(1, outcome, errorClass ?? 'none');
+      durations.observe(durationMs / 1_000);
+    },
+    deadLettered: () => ended.add(1, 'dead_lettered'),
+    cancelled: () => ended.add(1, 'cancelled'),
+  };
+}
+
+export function watchWebhooks(metrics: Metrics, executor: WebhookExecutor): void {
+  const by = (read: (gauges: ReturnType<WebhookExecutor['gauges']>) => Record<string, number>) => () =>
+    Object.entries(read(executor.gauges()));
+  metrics.gaugeBy(
+    'daftari_webhook_scheduled',
+    'Deliveries whose time has not come.',
+    'attempt',
+    by((g) => g.scheduled),
+  );
+  metrics.gaugeBy(
+    'daftari_webhook_queued',
+    'Deliveries that are due and wait for room.',
+    'attempt',
+    by((g) => g.queued),
+  );
+  metrics.gaugeBy(
+    'daftari_webhook_in_flight',
+    'Attempts in flight.',
+    'attempt',
+    by((g) => g.inFlight),
+  );
+  metrics.gauge(
+    'daftari_webhook_oldest_due_seconds',
+    'How long the oldest due attempt has waited.',
+    () => executor.gauges().oldestDueMs / 1_000,
+  );
+  metrics.gauge(
+    'daftari_webhook_endpoints_failing',
+    'Endpoints whose last attempts failed.',
+    () => executor.gauges().endpointsFailing,
+  );
+}

@@ -1,0 +1,119 @@
+// Starts the real service in this process, on free ports and in a directory of its own, and gives a merchant's and an
+// operator's view of it. Everything goes over real sockets.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readConfig } from '../../src/config.ts';
+import { createLog } from '../../src/observability/log.ts';
+import type { Demo } from '../../src/operator/demo.ts';
+import { startStandalone } from '../../src/wiring/standalone.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Parsed JSON. */
+  readonly body: any;
+  readonly text: string;
+}
+
+export interface Running {
+  readonly demo: Demo;
+  readonly dataDir: string;
+  /** As the demo merchant, or with another key. */
+  merchant(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  operator(method: string, path: string, body?: object): Promise<Answer>;
+  /** Asks until `isSo`, or fails after 20 s. */
+  until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean): Promise<T>;
+  stop(): Promise<void>;
+}
+
+export interface CallOptions {
+  readonly body?: unknown;
+  readonly key?: string | null;
+  /** For creates; absent: a fresh one. */
+  readonly idempotencyKey?: string;
+  readonly headers?: Record<string, string>;
+}
+
+let keys = 0;
+
+/** `environment` adds to RAILS=loopback on free ports. `dataDir`: one that stays; absent: one that goes with `stop`. */
+export async function startService(
+  environment: Record<string, string> = {},
+  dataDir: string | null = null,
+): Promise<Running> {
+  const directory = dataDir ?? mkdtempSync(join(tmpdir(), 'daftari-'));
+  const config = readConfig({
+    PORT: '0',
+    OPERATOR_PORT: '0',
+    SIMULATOR_PORT: '0',
+    RAILS: 'loopback',
+    SIMULATOR_APPROVE_AFTER_MS: '50',
+    PARTITIONS: '4',
+    LOG_LEVEL: 'error',
+    DATA_DIR: directory,
+    ...environment,
+  });
+  const service = await startStandalone({
+    config,
+    log: createLog({ level: config.logLevel, node: config.nodeName }),
+    onFailure: (error) => {
+      throw error;
+    },
+  });
+  const demo = service.demo!;
+
+  return {
+    demo,
+    dataDir: directory,
+    merchant: (method, path, options = {}) => {
+      const key = options.key === undefined ? demo.secret_key : options.key;
+      return call(service.baseUrl + path, method, options.body, {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(method === 'POST' ? { 'idempotency-key': options.idempotencyKey ?? `test-key-${++keys}` } : {}),
+        ...options.headers,
+      });
+    },
+    operator: (method, path, body) =>
+      call(service.operatorUrl + path, method, body, { authorization: `Bearer ${service.operatorToken}` }),
+    until,
+    async stop() {
+      await service.stop();
+      if (dataDir === null) rmSync(directory, { recursive: true });
+    },
+  };
+}
+
+async function call(
+  url: string,
+  method: string,
+  body: unknown,
+  headers: Record<string, string>,
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: text === '' ? null : JSON.parse(text),
+    text,
+  };
+}
+
+const UNTIL_MS = 20_000;
+const ASK_EVERY_MS = 10;
+
+async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
+  const deadline = performance.now() + UNTIL_MS;
+  for (;;) {
+    const value = await ask();
+    if (isSo(value)) return value;
+    if (performance.now() > deadline) throw new Error(`still not so: ${JSON.stringify(value)}`);
+    await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS));
+  }
+}
