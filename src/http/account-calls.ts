@@ -86,7 +86,7 @@ export function create(
       call.refuse(caller);
       return;
     }
-    call.wait();
+    const deadline = call.wait();
     const parsed = parseJson(body);
     const malformed = parsed instanceof MalformedBody;
     const problem =
@@ -96,7 +96,7 @@ export function create(
     const command = {
       type: facts.route.creates,
       accountId: caller.accountId,
-      deadline: Date.now() + LIMITS.commandDeadlineMs,
+      deadline,
       keyHash: caller.keyHash,
       problem,
       idempotencyKey: idempotencyKey === '' ? null : idempotencyKey,
@@ -131,12 +131,12 @@ export function read(
     call.refuse(caller);
     return;
   }
-  call.wait();
+  const deadline = call.wait();
   const query = facts.parseQuery === null ? NO_QUERY : facts.parseQuery(rawQuery);
   const known = facts.idPattern === null || facts.idPattern.test(id);
   const message = facts.route.message({
     accountId: caller.accountId,
-    deadline: Date.now() + LIMITS.commandDeadlineMs,
+    deadline,
     keyHash: caller.keyHash,
     problem: caller.problem ?? query.problem ?? (known ? null : facts.idNotFound),
     id: known ? id : '',

@@ -25,12 +25,20 @@ export interface ResponseHandle {
   onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): unknown;
 }
 
+export interface Deadlines {
+  /** From the headers to the end of the body. */
+  readonly requestReceiveMs: number;
+  /** From the body to the answer. */
+  readonly commandDeadlineMs: number;
+}
+
 /** What all calls of a server share. */
 export interface CallContext {
   readonly open: OpenCalls;
   readonly observer: HttpObserver | null;
   readonly renderError: RenderError;
   readonly nextRequestId: () => string;
+  readonly deadlines: Deadlines;
   /** The server is stopping: every answer closes its connection. */
   closing: boolean;
 }
@@ -46,6 +54,8 @@ interface Header {
 const TOO_LARGE = rejection('body_too_large');
 const NOT_FOUND = rejection('not_found');
 const METHOD_NOT_ALLOWED = rejection('method_not_allowed');
+/** A 401 must have it (RFC 9110, 15.5.2). */
+const CHALLENGE: Header = { name: 'WWW-Authenticate', value: 'Bearer' };
 const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 
 export class Call {
@@ -71,7 +81,7 @@ export class Call {
     this.requestId = context.nextRequestId();
     this.route = route;
     this.startedAt = performance.now();
-    this.expiresAt = this.startedAt + LIMITS.requestReceiveMs;
+    this.expiresAt = this.startedAt + context.deadlines.requestReceiveMs;
     this.safe = safe;
     this.#context = context;
     this.#response = response;
@@ -97,15 +107,18 @@ export class Call {
     });
   }
 
-  /** The body is there, or none is taken: from now on the deadline of the answer counts. */
-  wait(): void {
+  /** The body is there, or none is taken: from now on the deadline of the answer counts. Returns it, in milliseconds
+   *  since 1970. */
+  wait(): number {
+    const { commandDeadlineMs } = this.#context.deadlines;
     if (this.#chunks !== null) {
       this.#chunks = null;
-      this.expiresAt = performance.now() + LIMITS.commandDeadlineMs;
+      this.expiresAt = performance.now() + commandDeadlineMs;
     } else {
-      this.expiresAt = this.startedAt + LIMITS.commandDeadlineMs;
+      this.expiresAt = this.startedAt + commandDeadlineMs;
     }
     this.#context.open.waiting.append(this);
+    return Date.now() + commandDeadlineMs;
   }
 
   /** Answers with what came over the bus. */
@@ -141,10 +154,12 @@ export class Call {
   }
 
   refuse(refusal: Rejection): void {
-    const { retryAfterSeconds } = refusal;
-    const retryAfter =
-      retryAfterSeconds === null ? null : { name: 'Retry-After', value: String(retryAfterSeconds) };
-    this.#refuseWith(refusal, retryAfter);
+    const { code, retryAfterSeconds } = refusal;
+    if (retryAfterSeconds !== null) {
+      this.#refuseWith(refusal, { name: 'Retry-After', value: String(retryAfterSeconds) });
+    } else {
+      this.#refuseWith(refusal, ERROR_CODES[code].status === 401 ? CHALLENGE : null);
+    }
   }
 
   /** For what no route matched. `allow`: the methods that would have; null: none. An answer to HEAD has no body. */

@@ -2,7 +2,6 @@
 // document, callbacks. Same checks, other order: authorisation before the body is read.
 
 import { rejection } from '../domain/error-code.ts';
-import { LIMITS } from '../limits.ts';
 import { bearerOf } from './account-calls.ts';
 import type { Call } from './call.ts';
 import { MalformedBody, parseJson } from './json-body.ts';
@@ -51,7 +50,6 @@ export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void 
   }
   const { validate } = facts;
   if (validate === null) {
-    call.wait();
     run(facts, call, head, query.values, null);
     return;
   }
@@ -62,7 +60,6 @@ export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void 
       call.refuse(problem);
       return;
     }
-    call.wait();
     run(facts, call, head, query.values, body);
   });
 }
@@ -82,7 +79,7 @@ function run(
     body,
     operator: head.operator === '' ? null : head.operator,
     requestId: call.requestId,
-    deadline: Date.now() + LIMITS.commandDeadlineMs,
+    deadline: call.wait(),
   };
   const answer = facts.route.handle(request);
   if (!(answer instanceof Promise)) {

@@ -7,6 +7,8 @@ import type { TransactionFilter } from '../domain/account-command.ts';
 import type { TransactionType } from '../domain/transaction.ts';
 import type { Static, TSchema } from 'typebox';
 import { renderError } from './error-reply.ts';
+import { withOpenApi } from './openapi-route.ts';
+import type { DocumentInfo } from './openapi.ts';
 import * as examples from './examples.ts';
 import {
   JSON_TYPE,
@@ -395,7 +397,7 @@ const listPayoutDestinations = readRoute({
   }),
 });
 
-export const merchantRoutes: readonly Route[] = [
+const merchantRoutes: readonly Route[] = [
   createCharge,
   getCharge,
   listCharges,
@@ -413,7 +415,29 @@ export const merchantRoutes: readonly Route[] = [
   listPayoutDestinations,
 ];
 
-/** `/v1`; `extra`: routes on the same host that are not part of it. */
+const documentInfo: DocumentInfo = {
+  title: 'Daftari',
+  description:
+    'Moves money between a merchant’s balance and mobile money wallets: MTN and Airtel in Uganda, Kenya and Ghana. ' +
+    'A 4xx or 5xx answer means that nothing was created. Money is in integer minor units, as strings.',
+  token: 'A secret key, `sk_live_…`. From a server only, never from a browser.',
+  tags: {
+    Charges: 'Collect from a wallet into your pending balance.',
+    Payouts: 'Send from your available balance to any wallet.',
+    Withdrawals: 'Send from your available balance to one of your own approved wallets.',
+    Deposits: 'Top up your available balance from your own wallet.',
+    Transactions: 'All money movements in one view.',
+    Balances: 'Pending and available, per currency.',
+    'Payout wallets': 'Your own wallets that withdrawals may go to.',
+    Webhooks: 'What is sent to your webhook URL.',
+    Document: 'This document.',
+  },
+  hasWebhooks: true,
+};
+
+/** `/v1` and its document; `extra`: routes on the same host that are not part of it. */
 export function merchantSurface(extra: readonly Route[]): Surface {
-  return { name: 'v1', routes: [...merchantRoutes, ...extra], renderError, authorize: null };
+  const v1: Surface = { name: 'v1', routes: merchantRoutes, renderError, authorize: null };
+  const { routes } = withOpenApi(v1, documentInfo);
+  return { ...v1, routes: [...routes, ...extra] };
 }

@@ -63,6 +63,7 @@ const referenceRule = 'must be 1 to 128 characters from A-Z a-z 0-9 . _ : -';
 const amountInput = Type.String({
   title: 'AmountInput',
   format: 'amount',
+  pattern: '^(?:0|[1-9][0-9]{0,15})$',
   description: 'Integer minor units as a string; at least the country minimum.',
   'x-rule':
     'must be integer minor units as a string: digits without sign, leading zero or decimals, at most 9007199254740991',
@@ -369,3 +370,29 @@ export const ErrorReply = object('Error', {
     { additionalProperties: false },
   ),
 });
+
+export const IdempotencyKey = Type.String({
+  minLength: 8,
+  maxLength: 255,
+  description:
+    'New and unique for each object you mean to create. The same key with the same body gives the original answer.',
+});
+
+// ---- Webhooks
+
+const EVENT_OBJECTS = { charge: Charge, deposit: Deposit, payout: Payout, withdrawal: Withdrawal } as const;
+
+/** `type`: e.g. "charge.successful". */
+export function eventSchema(type: string): TSchema {
+  const [kind = ''] = type.split('.');
+  return Type.Object(
+    {
+      id: idSchema('event', 'The same on every redelivery and replay. Prefix `evt_`.'),
+      object: Type.Literal('event'),
+      type: Type.Literal(type),
+      created_at: time,
+      data: Type.Object({ object: EVENT_OBJECTS[kind as keyof typeof EVENT_OBJECTS] }),
+    },
+    { additionalProperties: false },
+  );
+}

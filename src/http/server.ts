@@ -11,7 +11,7 @@ import type { Bus } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
 import { create, read, type AccountGate } from './account-calls.ts';
-import { Call, type CallContext } from './call.ts';
+import { Call, type CallContext, type Deadlines } from './call.ts';
 import type { HttpObserver, RouteName } from './observer.ts';
 import { OpenCalls } from './open-calls.ts';
 import { plain, raw } from './plain-calls.ts';
@@ -31,6 +31,8 @@ export interface ServerOptions {
   readonly surface: Surface;
   readonly bus: Bus;
   readonly observer: HttpObserver | null;
+  /** Left out: those of LIMITS. */
+  readonly deadlines?: Deadlines;
 }
 
 export interface HttpServer {
@@ -52,6 +54,7 @@ export function createServer(options: ServerOptions): HttpServer {
     observer: options.observer,
     renderError: options.surface.renderError,
     nextRequestId: requestIdMaker(),
+    deadlines: options.deadlines ?? LIMITS,
     closing: false,
   };
   const app = App();

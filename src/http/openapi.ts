@@ -1,0 +1,340 @@
+// The OpenAPI 3.1 document of a surface, made from its registry: nothing in it is written a second time. Schemas with a
+// title become components. Routes of the callbacks are left out: they are between us and the providers.
+
+import type { TSchema } from 'typebox';
+import { assert } from '../domain/assert.ts';
+import { ERROR_CODES, type ErrorCode } from '../domain/error-code.ts';
+import * as examples from './examples.ts';
+import { JSON_TYPE, type Route, type Surface } from './route.ts';
+import { ErrorReply, eventSchema, IdempotencyKey } from './schemas.ts';
+
+type Json = Record<string, unknown>;
+
+export interface DocumentInfo {
+  readonly title: string;
+  readonly description: string;
+  /** What bearer token to send. */
+  readonly token: string;
+  /** Description of each tag that the routes use. */
+  readonly tags: Readonly<Record<string, string>>;
+  readonly hasWebhooks: boolean;
+}
+
+/** The version in the path. */
+const VERSION = '1.0.0';
+
+const REQUEST_ID = 'req_7M2N9X5T6V1B000000000000R7';
+
+/** Errors that every route of a kind can answer, before those the route names itself. */
+const COMMON_ERRORS = {
+  create: [
+    'invalid_json',
+    'validation_failed',
+    'idempotency_key_required',
+    'idempotency_key_invalid',
+    'authentication_required',
+    'invalid_api_key',
+    'secret_key_required',
+    'live_mode_not_enabled',
+    'body_too_large',
+    'unsupported_media_type',
+    'idempotency_key_reused',
+    'service_unavailable',
+  ],
+  read: [
+    'authentication_required',
+    'invalid_api_key',
+    'secret_key_required',
+    'live_mode_not_enabled',
+    'service_unavailable',
+  ],
+  plain: [],
+  raw: [],
+} as const satisfies Record<Route['type'], readonly ErrorCode[]>;
+
+/** Every error code that a route may answer, in the order of the table of codes. */
+export function errorCodesOf(route: Route): ErrorCode[] {
+  const codes = new Set<ErrorCode>([...COMMON_ERRORS[route.type], ...route.errors]);
+  if (route.type === 'read' && route.query !== null) {
+    codes.add('unknown_parameter').add('validation_failed');
+    if ('starting_after' in route.query.properties) codes.add('invalid_cursor');
+  }
+  if (route.type === 'plain') {
+    if (route.authorized) codes.add('authentication_required').add('invalid_api_key');
+    if (route.query !== null) codes.add('unknown_parameter').add('validation_failed');
+    if (route.body !== null) {
+      codes.add('invalid_json').add('validation_failed').add('body_too_large').add('unsupported_media_type');
+    }
+    for (const { notFound } of Object.values(route.parameters)) codes.add(notFound);
+  }
+  return (Object.keys(ERROR_CODES) as ErrorCode[]).filter((code) => codes.has(code));
+}
+
+export function openApiDocument(surface: Surface, info: DocumentInfo): Json {
+  const components = new Components();
+  const routes = surface.routes.filter((route) => route.type !== 'raw');
+  const paths: Record<string, Json> = {};
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}');
+    (paths[path] ??= {})[route.method.toLowerCase()] = operationOf(route, components);
+  }
+  const webhooks = info.hasWebhooks ? { webhooks: webhooksOf(components) } : {};
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: info.title,
+      version: VERSION,
+      description: info.description,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    // Relative to where the document was fetched from.
+    servers: [{ url: '/' }],
+    tags: Object.entries(info.tags).map(([name, description]) => ({ name, description })),
+    paths,
+    ...webhooks,
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', description: info.token } },
+      schemas: components.schemas,
+    },
+  };
+}
+
+// ---- Operations
+
+function operationOf(route: Route, components: Components): Json {
+  const open = route.type === 'plain' && !route.authorized;
+  return {
+    operationId: route.operationId,
+    tags: [route.tag],
+    summary: route.summary,
+    description: route.description,
+    security: open ? [] : [{ bearer: [] }],
+    ...parametersOf(route, components),
+    ...bodyOf(route, components),
+    responses: {
+      [route.reply.status]: successOf(route, components),
+      ...errorsOf(route, components),
+    },
+  };
+}
+
+function parametersOf(route: Route, components: Components): Json {
+  const parameters: Json[] = Object.entries(route.parameters).map(([name, { schema }]) => ({
+    name,
+    in: 'path',
+    required: true,
+    ...described(schema, components),
+  }));
+  if (route.type === 'create') {
+    parameters.push({
+      name: 'Idempotency-Key',
+      in: 'header',
+      required: true,
+      ...described(IdempotencyKey, components),
+      example: '5f0c8a52-3c1e-4b52-9d0e-1f6f1c5c8c11',
+    });
+  }
+  if ((route.type === 'read' || route.type === 'plain') && route.query !== null) {
+    const properties: Readonly<Record<string, TSchema>> = route.query.properties;
+    for (const [name, schema] of Object.entries(properties)) {
+      parameters.push({ name, in: 'query', required: false, ...described(schema, components) });
+    }
+  }
+  return parameters.length === 0 ? {} : { parameters };
+}
+
+function described(schema: TSchema, components: Components): Json {
+  const { description } = schema as { description?: string };
+  return { ...(description === undefined ? {} : { description }), schema: components.emit(schema) };
+}
+
+function bodyOf(route: Route, components: Components): Json {
+  if ((route.type !== 'create' && route.type !== 'plain') || route.body === null) return {};
+  return {
+    requestBody: {
+      required: true,
+      content: {
+        [JSON_TYPE]: { schema: components.emit(route.body), examples: valuesOf(route.bodyExamples) },
+      },
+    },
+  };
+}
+
+function successOf(route: Route, components: Components): Json {
+  const { description, contentType, schema, examples: shown } = route.reply;
+  return {
+    description,
+    headers: {
+      ...requestIdHeader(),
+      ...(route.type === 'create' ? replayedHeader() : {}),
+    },
+    content: { [contentType]: { schema: components.emit(schema), examples: valuesOf(shown) } },
+  };
+}
+
+function errorsOf(route: Route, components: Components): Record<string, Json> {
+  const byStatus = new Map<number, ErrorCode[]>();
+  for (const code of errorCodesOf(route)) {
+    const { status } = ERROR_CODES[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return Object.fromEntries(
+    Array.from(byStatus, ([status, codes]) => [status, errorReply(route, codes, components)]),
+  );
+}
+
+function errorReply(route: Route, codes: readonly ErrorCode[], components: Components): Json {
+  const retried = codes.includes('rate_limit_exceeded') || codes.includes('service_unavailable');
+  const lines = codes.map((code) => `- \`${code}\`: ${ERROR_CODES[code].meaning} ${ERROR_CODES[code].mend}`);
+  return {
+    description: `${route.type === 'create' ? 'Nothing was created.\n\n' : ''}${lines.join('\n')}`,
+    headers: { ...requestIdHeader(), ...(retried ? retryAfterHeader() : {}) },
+    content: {
+      [JSON_TYPE]: {
+        schema: components.emit(ErrorReply),
+        examples: Object.fromEntries(codes.map((code) => [code, { value: errorExample(code) }])),
+      },
+    },
+  };
+}
+
+function errorExample(code: ErrorCode): Json {
+  const param = code === 'validation_failed' ? 'amount' : null;
+  return { error: { code, message: ERROR_CODES[code].meaning, param, request_id: REQUEST_ID } };
+}
+
+function valuesOf(shown: Readonly<Record<string, unknown>>): Json {
+  return Object.fromEntries(Object.entries(shown).map(([name, value]) => [name, { value }]));
+}
+
+function requestIdHeader(): Json {
+  return { 'Request-Id': { description: 'Id of this request.', schema: { type: 'string' } } };
+}
+function replayedHeader(): Json {
+  return {
+    'Idempotent-Replayed': {
+      description: 'Set when this is the stored answer of an earlier request with the same Idempotency-Key.',
+      schema: { type: 'string', const: 'true' },
+    },
+  };
+}
+function retryAfterHeader(): Json {
+  return { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } };
+}
+
+// ---- Webhooks
+
+const EVENT_EXAMPLES = {
+  'charge.successful': examples.chargeSuccessful,
+  'charge.failed': examples.chargeFailed,
+  'charge.reversed': examples.chargeReversed,
+  'deposit.successful': examples.depositSuccessful,
+  'deposit.failed': examples.depositFailed,
+  'payout.successful': examples.payoutSuccessful,
+  'payout.failed': examples.payoutFailed,
+  'withdrawal.successful': examples.withdrawalSuccessful,
+  'withdrawal.failed': examples.withdrawalFailed,
+} as const;
+export type EventType = keyof typeof EVENT_EXAMPLES;
+
+function webhooksOf(components: Components): Record<string, Json> {
+  return Object.fromEntries(
+    (Object.keys(EVENT_EXAMPLES) as EventType[]).map((type) => [type, { post: webhookOf(type, components) }]),
+  );
+}
+
+function webhookOf(type: EventType, components: Components): Json {
+  const [kind, outcome] = type.split('.');
+  return {
+    operationId: `on_${kind}_${outcome}`,
+    tags: ['Webhooks'],
+    summary: `A ${kind} is ${outcome === 'reversed' ? 'reversed' : `final: ${outcome}`}`,
+    description:
+      'POSTed to the webhook URL of the app. Answer 2xx within 10 seconds, or it is tried again, 8 times over about ' +
+      '25 hours. Deliveries may be repeated and out of order: deduplicate on `id`.',
+    security: [],
+    parameters: webhookHeaders(type),
+    requestBody: {
+      required: true,
+      content: {
+        [JSON_TYPE]: {
+          schema: components.emit(eventSchema(type)),
+          examples: { event: { value: eventExample(type) } },
+        },
+      },
+    },
+    responses: {
+      '2XX': { description: 'Delivered. The body is ignored.' },
+      default: { description: 'Not delivered, tried again. Redirects are not followed.' },
+    },
+  };
+}
+
+function eventExample(type: EventType): Json {
+  return {
+    id: 'evt_01KAJ3W8Q07M4R2N9X5T6V1B04',
+    object: 'event',
+    type,
+    created_at: EVENT_EXAMPLES[type].updated_at,
+    data: { object: EVENT_EXAMPLES[type] },
+  };
+}
+
+function webhookHeaders(type: EventType): Json[] {
+  const header = (name: string, description: string, schema: Json): Json => ({
+    name,
+    in: 'header',
+    required: true,
+    description,
+    schema,
+  });
+  return [
+    header('User-Agent', 'Always the same.', { type: 'string', const: 'Service-Webhooks/1.0' }),
+    header(
+      'Service-Signature',
+      '`t=<unix timestamp>,v1=<hex HMAC-SHA256>`: of `t`, a dot and the raw body, keyed with the whole signing ' +
+        'secret. Reject a `t` more than 300 seconds off.',
+      { type: 'string', pattern: '^t=\\d+,v1=[0-9a-f]{64}$' },
+    ),
+    header('Service-Event-Id', 'The `id` of the event.', { type: 'string' }),
+    header('Service-Event-Type', 'The `type` of the event.', { type: 'string', const: type }),
+  ];
+}
+
+// ---- Components
+
+class Components {
+  readonly schemas: Record<string, unknown> = {};
+  readonly #sources = new Map<string, string>();
+
+  /** JSON Schema in which every titled schema is a reference to its component. */
+  emit(schema: unknown): unknown {
+    if (Array.isArray(schema)) return schema.map((item) => this.emit(item));
+    if (typeof schema !== 'object' || schema === null) return schema;
+    const title = 'title' in schema && typeof schema.title === 'string' ? schema.title : null;
+    if (title === null) return this.#inner(schema);
+    const source = JSON.stringify(schema);
+    const known = this.#sources.get(title);
+    assert(known === undefined || known === source, `one schema has the title ${title}`);
+    if (known === undefined) {
+      this.#sources.set(title, source);
+      this.schemas[title] = this.#inner(schema);
+    }
+    return { $ref: `#/components/schemas/${title}` };
+  }
+
+  #inner(schema: object): Json {
+    return Object.fromEntries(
+      Object.entries(schema).map(([name, value]) => [
+        name,
+        // Values of these are data or names, not schemas.
+        name === 'enum' || name === 'required' || name === 'const' ? value : this.#member(name, value),
+      ]),
+    );
+  }
+
+  #member(name: string, value: unknown): unknown {
+    if (name !== 'properties' || typeof value !== 'object' || value === null) return this.emit(value);
+    return Object.fromEntries(Object.entries(value).map(([property, inner]) => [property, this.emit(inner)]));
+  }
+}
