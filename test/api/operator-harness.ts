@@ -5,6 +5,7 @@ import { request as httpRequest } from 'node:http';
 import { LocalBus } from '../../src/bus/local-bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { createServer } from '../../src/http/server.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { createHttpObserver } from '../../src/observability/http-observer.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
@@ -40,7 +41,10 @@ export async function startOperator(directory: string): Promise<Operator> {
   const metrics = new Metrics();
   const storage = new Storage({
     directory,
-    policy: DEFAULT_POLICY,
+    policies: {
+      accounts: DEFAULT_POLICY,
+      webhooks: { retryMs: [1_000], retentionMs: LIMITS.webhookRetentionMs },
+    },
     observer: metrics,
     clock: Date.now,
     onFailure: (error) => {
@@ -49,8 +53,10 @@ export async function startOperator(directory: string): Promise<Operator> {
     onFlush: (flush) => metrics.flushed(flush),
   });
   const bus = new LocalBus({ accounts: PARTITIONS, webhooks: PARTITIONS, pollers: PARTITIONS, platform: 1 });
-  const places = [...Array(PARTITIONS).keys()].map((number) => ['accounts', number] as const);
-  for (const [group, number] of [...places, ['platform', 0] as const]) {
+  const numbers = [...Array(PARTITIONS).keys()];
+  const accounts = numbers.map((number) => ['accounts', number] as const);
+  const webhooks = numbers.map((number) => ['webhooks', number] as const);
+  for (const [group, number] of [...accounts, ...webhooks, ['platform', 0] as const]) {
     await storage.openPartition(group, number, { epoch: 1, replica: null, onFenced: null });
     bus.attach(group, number, storage.inbox(group, number));
   }
