@@ -1,0 +1,139 @@
+// What operators decide, as a merchant feels it: dashboard deposits, approvals, keys, switches; and the demo account and
+// metrics of the whole running service.
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { demoCurl } from '../../src/operator/demo.ts';
+import { startService } from './start.ts';
+import type { Answer, Running } from './start.ts';
+
+const FINAL = ['SUCCESSFUL', 'FAILED'];
+const WALLET = { currency: 'UGX', msisdn: '+256772000001' };
+
+let service: Running;
+let account: string;
+t.before(async () => {
+  service = await startService({ WALLET_COOLING_OFF_SECONDS: '0.05' });
+  account = `/operator/v1/accounts/${service.demo.account_id}`;
+});
+t.teardown(() => service.stop());
+
+async function userWith(role: string): Promise<string> {
+  const email = `${role.toLowerCase()}@demo.test`;
+  const { body } = await service.operator('POST', `${account}/users`, { email, role });
+  return body.id as string;
+}
+
+async function finished(path: string): Promise<Answer> {
+  return service.until(
+    () => service.merchant('GET', path),
+    ({ body }) => FINAL.includes(body.status),
+  );
+}
+
+t.test('finance deposits from the dashboard, a member may not', async (t) => {
+  const deposit = { ...WALLET, amount: '900000', reference: 'float-1' };
+  const refused = await service.operator('POST', `${account}/deposits`, {
+    ...deposit,
+    by: await userWith('MEMBER'),
+  });
+  t.match(refused, { status: 403, body: { error: { code: 'not_permitted', param: 'by' } } });
+  const made = await service.operator('POST', `${account}/deposits`, {
+    ...deposit,
+    by: await userWith('FINANCE'),
+  });
+  t.match(made, { status: 201, body: { id: /^dep_/, object: 'deposit', amount: '900000' } });
+  t.match((await finished(`/v1/deposits/${made.body.id}`)).body, { status: 'SUCCESSFUL' });
+  t.match((await service.merchant('GET', '/v1/balances')).body.data, [
+    { currency: 'UGX', available: '900000' },
+  ]);
+  const detail = await service.merchant('GET', `/v1/transactions/${made.body.id}`);
+  t.match(detail.body.events[0], { source: 'DASHBOARD' });
+});
+
+t.test('a withdrawal above the threshold waits for a person, who approves or rejects it', async (t) => {
+  const [first, second] = (await service.operator('GET', `${account}/users`)).body.data;
+  const wallet = { label: 'Till', msisdn: '+256772000002', by: first.id };
+  const { body: added } = await service.operator('POST', `${account}/wallets`, wallet);
+  await service.operator('POST', `${account}/wallets/${added.id}/approve`, { by: second.id });
+  await service.until(
+    () => service.merchant('GET', '/v1/payout_destinations'),
+    ({ body }) => body.data[0].status === 'ACTIVE',
+  );
+  await service.operator('PATCH', account, { approval_thresholds: { UGX: '1000' } });
+
+  for (const [verb, status, code] of [
+    ['approve', 'SUCCESSFUL', null],
+    ['reject', 'FAILED', 'approval_rejected'],
+  ] as const) {
+    const request = { amount: '2000', currency: 'UGX', destination: added.id, reference: `out-${verb}` };
+    const { body: created } = await service.merchant('POST', '/v1/withdrawals', { body: request });
+    t.match(created, { status: 'INITIATED', approval_status: 'PENDING' });
+    const decided = await service.operator('POST', `${account}/withdrawals/${created.id}/${verb}`, {
+      by: first.id,
+    });
+    t.match(decided, { status: 200, body: { id: created.id } });
+    t.match((await finished(`/v1/withdrawals/${created.id}`)).body, { status, failure_code: code });
+    const again = await service.operator('POST', `${account}/withdrawals/${created.id}/${verb}`, {
+      by: first.id,
+    });
+    t.match(again, { status: 409, body: { error: { code: 'conflict' } } });
+  }
+  t.match((await service.operator('GET', `${account}/trial_balance`)).body, {
+    balanced: true,
+    data: [{ sum: '0' }],
+  });
+});
+
+t.test('a removed app is locked out at once, and so is an account that is not live', async (t) => {
+  const app = { name: 'Second', domain: 'second.test' };
+  const { body: second } = await service.operator('POST', `${account}/apps`, app);
+  const balances = () => service.merchant('GET', '/v1/balances', { key: second.secret_key });
+  t.equal((await balances()).status, 200);
+  await service.operator('PATCH', account, { live: false });
+  t.match(await balances(), { status: 403, body: { error: { code: 'live_mode_not_enabled' } } });
+  await service.operator('PATCH', account, { live: true });
+  t.equal((await balances()).status, 200);
+  await service.operator('DELETE', `${account}/apps/${second.id}`);
+  t.match(await balances(), { status: 401, body: { error: { code: 'invalid_api_key' } } });
+});
+
+t.test('the printed command creates a charge when pasted', async (t) => {
+  const { stdout } = await promisify(execFile)('/bin/sh', ['-c', demoCurl(service.demo)]);
+  t.match(JSON.parse(stdout), { id: /^chg_/, object: 'charge', amount: '5000', reference: 'order-1' });
+});
+
+t.test('a restart finds the demo account, and counts what was in flight', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-restart-'));
+  const before = await startService({}, dataDir);
+  const deposit = { ...WALLET, amount: '100000', reference: 'float' };
+  const { body: funded } = await before.merchant('POST', '/v1/deposits', { body: deposit });
+  await before.until(
+    () => before.merchant('GET', `/v1/deposits/${funded.id}`),
+    ({ body }) => body.status === 'SUCCESSFUL',
+  );
+  const silent = { currency: 'UGX', msisdn: '+256772000065', amount: '5000', reference: 'silence' };
+  t.equal((await before.merchant('POST', '/v1/payouts', { body: silent })).status, 201);
+  const shown = async (running: Running): Promise<string[]> => {
+    const response = await fetch(`${running.demo.operator_url}/metrics`);
+    return (await response.text())
+      .split('\n')
+      .filter((line) => /^daftari_(?:open_holds|transactions_open)/.test(line));
+  };
+  t.ok((await shown(before)).includes('daftari_open_holds_amount{currency="UGX"} 5500'));
+  await before.stop();
+
+  const after = await startService({}, dataDir);
+  const same = ({ base_url: _, operator_url: __, ...rest }: Running['demo']) => rest;
+  t.strictSame(same(after.demo), same(before.demo));
+  t.strictSame(JSON.parse(readFileSync(join(dataDir, 'demo.json'), 'utf8')), after.demo);
+  const lines = await shown(after);
+  t.ok(lines.includes('daftari_open_holds{currency="UGX"} 1'), lines.join(' '));
+  t.ok(lines.includes('daftari_open_holds_amount{currency="UGX"} 5500'));
+  t.ok(lines.includes('daftari_transactions_open{status="PENDING_PROVIDER"} 1'));
+  await after.stop();
+  rmSync(dataDir, { recursive: true });
+});
