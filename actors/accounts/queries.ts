@@ -4,6 +4,7 @@
 import { authoriseQuery } from '../../src/domain/account-queries.ts';
 import type {
   AccountQuery,
+  GetPending,
   GetTransaction,
   GetWebhookEndpoint,
   GetWebhookObject,
@@ -57,11 +58,8 @@ export function answerQuery(memory: Memory, views: Views, query: AccountQuery, n
       return webhookEndpoint(memory, query);
     case 'ListPending':
       return listPending(memory, views, query);
-    case 'GetPending': {
-      const transaction = memory.transaction(query.transactionId);
-      if (transaction === undefined || !isPending(transaction)) return refuse('transaction_not_found');
-      return done(JSON.stringify(pendingOf(transaction)), transaction.sequence);
-    }
+    case 'GetPending':
+      return getPending(memory, query);
     case 'ListReconciliation':
       return listReconciliation(memory, views, query);
   }
@@ -175,6 +173,15 @@ function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
 
 function isPending(transaction: Transaction): boolean {
   return !isFinal(transaction.status) && transaction.status !== 'INITIATED';
+}
+
+function getPending(memory: Memory, query: GetPending): Answered {
+  const transaction = memory.transaction(query.transactionId);
+  if (transaction === undefined || transaction.accountId !== query.accountId) {
+    return refuse('transaction_not_found');
+  }
+  if (!isPending(transaction) && query.evenFinal !== true) return refuse('transaction_not_found');
+  return done(JSON.stringify(pendingOf(transaction)), transaction.sequence);
 }
 
 function pendingOf(transaction: Transaction): PendingTransaction {
