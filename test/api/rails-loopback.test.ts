@@ -1,0 +1,317 @@
+// Every number that misbehaves, over loopback, from the create call to its end: a real log, real views, the in-process
+// bus and feed, and time that the test moves. What a merchant sees at once, and what it comes to.
+import { setImmediate } from 'node:timers/promises';
+import t from 'tap';
+import { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import type { Notice } from '../../actors/pollers/pursuit.ts';
+import { request } from '../../src/bus/bus.ts';
+import type { Message, Reply } from '../../src/bus/bus.ts';
+import { LocalBus } from '../../src/bus/local-bus.ts';
+import type { CollectInput } from '../../src/domain/account-command.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
+import type { PollerMessage } from '../../src/domain/poller-message.ts';
+import { LoopbackRail } from '../../src/rails/loopback.ts';
+import { Metrics } from '../../src/observability/metrics.ts';
+import { Storage } from '../../src/wiring/storage.ts';
+import { DrivenClock } from '../unit/pollers-driven.ts';
+
+const APPROVE_AFTER_MS = 1_500;
+const ANSWER_WAIT_MS = 3_000;
+const KEY_HASH = 'kY3x'.repeat(10) + 'abc';
+const START = 1_772_357_500_000;
+const FOR_EVER = Number.MAX_SAFE_INTEGER;
+const accountId = makeId('account', `${encodeTime(START)}${'0'.repeat(16)}`);
+
+interface Shown {
+  readonly id: string;
+  readonly status: string;
+  readonly failure_code: string | null;
+}
+
+class Service {
+  readonly clock = new DrivenClock(START);
+  readonly bus = new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 });
+  readonly notices: Notice[] = [];
+  readonly storage: Storage;
+  #rail: LoopbackRail;
+  #pollers: PollerGroup;
+  #stopTicking: () => void;
+  #keys = 0;
+
+  constructor(directory: string) {
+    this.storage = new Storage({
+      directory,
+      policies: {
+        accounts: {
+          ...DEFAULT_POLICY,
+          cashOutPerMinute: 1_000,
+          providerAnswerWaitMs: ANSWER_WAIT_MS,
+          routes: { 'UG:MTN': 'loopback' },
+        },
+        webhooks: { retryMs: [], retentionMs: 1 },
+      },
+      observer: new Metrics(),
+      clock: () => this.clock.now(),
+      onFailure: (error) => {
+        throw error;
+      },
+      onFlush: () => {},
+    });
+    this.#rail = this.#newRail();
+    this.#pollers = this.#newPollers();
+    this.#stopTicking = this.clock.every(50, () => this.storage.tick());
+  }
+
+  async start(): Promise<this> {
+    await this.storage.openPartition('accounts', 0, { epoch: 1, replica: null, onFenced: null });
+    this.bus.attach('accounts', 0, this.storage.inbox('accounts', 0));
+    this.bus.attach('pollers', 0, (message, onReply) =>
+      this.#pollers.send(0, message as PollerMessage, onReply),
+    );
+    const operator = { accountId, deadline: FOR_EVER, operator: 'amina' };
+    const on = { live: true, payoutsEnabled: true, withdrawalsEnabled: true };
+    await this.ask({ ...operator, ...on, type: 'OpenAccount', name: 'Shop', country: 'UG' });
+    const key = { publishableKey: 'pk_live_1', secretKeyHash: KEY_HASH, signingSecretSealed: 'sealed' };
+    const app = { name: 'Shop', domain: 'shop.example', webhookUrl: null };
+    await this.ask({ ...operator, ...app, ...key, type: 'ConnectApp' });
+    await this.#pollers.start(0);
+    return this;
+  }
+
+  /** The process of the pollers and of loopback dies and comes again. */
+  async restartPollers(): Promise<void> {
+    this.clock.killIntervals();
+    await this.#pollers.lose(0);
+    this.#stopTicking = this.clock.every(50, () => this.storage.tick());
+    this.#rail = this.#newRail();
+    this.#pollers = this.#newPollers();
+    await this.#pollers.start(0);
+  }
+
+  /** Time passes in steps; after each, everything appended becomes durable. */
+  async advance(ms: number, stepMs = 50): Promise<void> {
+    for (let left = ms; left > 0; left -= stepMs) {
+      await this.clock.advance(Math.min(left, stepMs), stepMs);
+      while (this.storage.log.outstanding > 0) await setImmediate();
+      await setImmediate();
+    }
+  }
+
+  ask(message: Message): Promise<Reply> {
+    return request(this.bus, 'accounts', 0, message);
+  }
+
+  /** The answer of the create call; it may need time to pass. */
+  async create(type: 'CreateCharge' | 'CreatePayout' | 'CreateDeposit', digits: number, amount = '1000') {
+    const input: CollectInput = {
+      amount,
+      currency: 'UGX',
+      msisdn: `+2567721234${digits}`,
+      reference: `number-${digits}`,
+    };
+    return shown(
+      await this.ask({
+        type,
+        accountId,
+        deadline: FOR_EVER,
+        keyHash: KEY_HASH,
+        problem: null,
+        idempotencyKey: `loopback-${++this.#keys}`,
+        requestHash: 'r'.repeat(22),
+        input,
+      } as Message),
+    );
+  }
+
+  async get(id: string): Promise<Shown> {
+    const query = { accountId, deadline: FOR_EVER, keyHash: KEY_HASH, problem: null, id };
+    return shown(await this.ask({ ...query, type: 'GetTransaction', view: 'object', kind: null }));
+  }
+
+  async body(
+    type: 'GetTrialBalance' | 'ListPending' | 'ListReconciliation',
+  ): Promise<Record<string, unknown>> {
+    const message = { type, accountId, deadline: FOR_EVER, afterId: null, limit: 500, open: true };
+    const reply = await this.ask(message as unknown as Message);
+    if (reply.type !== 'done') throw new Error(JSON.stringify(reply));
+    return JSON.parse(reply.body) as Record<string, unknown>;
+  }
+
+  get following(): number {
+    return this.#pollers.size;
+  }
+
+  async stop(): Promise<void> {
+    const stopping = this.#pollers.stop();
+    await this.advance(1_000);
+    await stopping;
+    await this.#rail.close();
+    this.#stopTicking();
+    await this.storage.close();
+  }
+
+  #newRail(): LoopbackRail {
+    return new LoopbackRail({
+      id: 'loopback',
+      approveAfterMs: APPROVE_AFTER_MS,
+      clock: this.clock,
+      onHint: (hint) => {
+        const deadline = this.clock.now() + 1_000;
+        this.bus.send('pollers', 0, { type: 'Hint', ...hint, deadline } as Message, () => {});
+      },
+    });
+  }
+
+  #newPollers(): PollerGroup {
+    return new PollerGroup({
+      bus: this.bus,
+      feed: this.storage.feed,
+      rails: [this.#rail],
+      clock: this.clock,
+      random: () => 0.5,
+      onNotice: (notice) => this.notices.push(notice),
+      onFault: (error) => {
+        throw error;
+      },
+    });
+  }
+}
+
+function shown(reply: Reply): Shown {
+  if (reply.type !== 'done') throw new Error(JSON.stringify(reply));
+  return JSON.parse(reply.body) as Shown;
+}
+
+// [digits, status of the 201, what it has come to after 31 minutes]
+type Row = readonly [digits: number, answer: string, end: string];
+
+const CHARGES: readonly Row[] = [
+  [50, 'AWAITING_CUSTOMER', 'FAILED unknown'],
+  [51, 'AWAITING_CUSTOMER', 'FAILED customer_declined'],
+  [52, 'AWAITING_CUSTOMER', 'FAILED expired'],
+  [53, 'AWAITING_CUSTOMER', 'FAILED expired'],
+  [54, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],
+  [55, 'AWAITING_CUSTOMER', 'FAILED wallet_not_found'],
+  [56, 'AWAITING_CUSTOMER', 'FAILED provider_rejected'],
+  [57, 'FAILED', 'FAILED provider_rejected'],
+  [58, 'FAILED', 'FAILED provider_rejected'],
+  [59, 'FAILED', 'FAILED provider_rejected'],
+  [60, 'FAILED', 'FAILED provider_rejected'],
+  [61, 'AWAITING_CUSTOMER', 'FAILED unknown'],
+  [62, 'AWAITING_CUSTOMER', 'FAILED provider_unavailable'],
+  [63, 'AWAITING_CUSTOMER', 'FAILED expired'],
+  [64, 'AWAITING_CUSTOMER', 'FAILED insufficient_funds'],
+  [65, 'AWAITING_CUSTOMER', 'FAILED expired'],
+  [66, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],
+  [67, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],
+  [68, 'SUCCESSFUL', 'SUCCESSFUL'],
+  [69, 'PENDING_PROVIDER', 'SUCCESSFUL'],
+  [70, 'AWAITING_CUSTOMER', 'REVERSED'],
+  [71, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],
+  [72, 'SUCCESSFUL', 'SUCCESSFUL'],
+  [73, 'PENDING_PROVIDER', 'FAILED provider_unavailable'],
+  [74, 'PENDING_PROVIDER', 'FAILED provider_unavailable'],
+  [75, 'AWAITING_CUSTOMER', 'FAILED wallet_inactive'],
+  [76, 'AWAITING_CUSTOMER', 'FAILED customer_unreachable'],
+  [77, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],
+  [10, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],
+];
+
+const P = 'PENDING_PROVIDER';
+const PAYOUTS: readonly Row[] = [
+  [50, P, 'FAILED unknown'],
+  [51, P, 'FAILED customer_declined'],
+  [52, P, 'FAILED expired'],
+  [53, P, 'PENDING_PROVIDER'],
+  [54, P, 'SUCCESSFUL'],
+  [55, P, 'FAILED provider_rejected'],
+  [56, P, 'FAILED provider_rejected'],
+  [57, P, 'FAILED wallet_not_found'],
+  [58, P, 'FAILED provider_rejected'],
+  [59, P, 'FAILED provider_rejected'],
+  [60, P, 'FAILED provider_rejected'],
+  [61, P, 'FAILED provider_rejected'],
+  [62, P, 'FAILED unknown'],
+  [63, P, 'FAILED provider_unavailable'],
+  [64, P, 'FAILED wallet_limit_exceeded'],
+  [65, P, 'PENDING_PROVIDER'],
+  [66, P, 'SUCCESSFUL'],
+  [67, P, 'SUCCESSFUL'],
+  [68, P, 'SUCCESSFUL'],
+  [69, P, 'SUCCESSFUL'],
+  [70, P, 'SUCCESSFUL'],
+  [71, P, 'SUCCESSFUL'],
+  [72, P, 'SUCCESSFUL'],
+  [73, P, 'PENDING_PROVIDER'],
+  [74, P, 'PENDING_PROVIDER'],
+  [75, P, 'FAILED wallet_inactive'],
+  [76, P, 'FAILED customer_unreachable'],
+  [77, P, 'SUCCESSFUL'],
+];
+
+t.test('every number, collecting and sending', async (t) => {
+  const service = await new Service(t.testdir()).start();
+  const funding = service.create('CreateDeposit', 68, '1000000');
+  await service.advance(200);
+  t.equal((await funding).status, 'SUCCESSFUL');
+
+  const charges = CHARGES.map(([digits]) => service.create('CreateCharge', digits));
+  const payouts = PAYOUTS.map(([digits]) => service.create('CreatePayout', digits));
+  await service.advance(5_000);
+  const answered = async (rows: readonly Row[], creates: Promise<Shown>[]): Promise<Shown[]> => {
+    const objects = await Promise.all(creates);
+    t.strictSame(
+      objects.map(({ status }, i) => [rows[i]![0], status]),
+      rows.map(([digits, answer]) => [digits, answer]),
+      'what the create calls answered',
+    );
+    return objects;
+  };
+  const chargeObjects = await answered(CHARGES, charges);
+  const payoutObjects = await answered(PAYOUTS, payouts);
+
+  // Far enough for everything that settles by itself, well before expiry.
+  await service.advance(3 * 60_000, 250);
+  await service.advance(28 * 60_000, 1_000);
+  const ended = async (rows: readonly Row[], objects: readonly Shown[]): Promise<void> => {
+    const now = await Promise.all(objects.map(({ id }) => service.get(id)));
+    t.strictSame(
+      now.map(({ status, failure_code }, i) => [
+        rows[i]![0],
+        [status, failure_code].filter(Boolean).join(' '),
+      ]),
+      rows.map(([digits, , end]) => [digits, end]),
+      'what they came to',
+    );
+  };
+  await ended(CHARGES, chargeObjects);
+  await ended(PAYOUTS, payoutObjects);
+
+  t.match(await service.body('GetTrialBalance'), { balanced: true });
+  t.equal(
+    ((await service.body('ListPending'))['data'] as unknown[]).length,
+    4,
+    '53, 65, 73 and 74 of the payouts',
+  );
+  t.equal(service.following, 4);
+  t.strictSame((await service.body('ListReconciliation'))['data'], []);
+  t.strictSame([...new Set(service.notices.map(({ what }) => what))], ['our_fault']);
+  await service.stop();
+});
+
+t.test('loopback forgets at a restart: the same references again, and all ends well', async (t) => {
+  const service = await new Service(t.testdir()).start();
+  const creates = [10, 65, 67, 51].map((digits) => service.create('CreateCharge', digits));
+  await service.advance(500);
+  const charges = await Promise.all(creates);
+  await service.restartPollers();
+  await service.advance(2 * 60_000, 250);
+  const ends = await Promise.all(charges.map(({ id }) => service.get(id)));
+  t.strictSame(
+    ends.map(({ status }) => status),
+    ['SUCCESSFUL', 'AWAITING_CUSTOMER', 'SUCCESSFUL', 'FAILED'],
+  );
+  t.match(await service.body('GetTrialBalance'), { balanced: true });
+  await service.stop();
+});

@@ -1,0 +1,129 @@
+// Random weather: rails that lose answers, refuse, hang and forget nothing; accounts that are busy; callbacks that come
+// early, twice or never; and crashes at any moment. Whatever happens, each transaction has one reference at the provider,
+// none that went out ended without the provider's word, the ledger agrees with the provider, and nothing stays in flight.
+import t from 'tap';
+import type { Message, Reply } from '../../src/bus/bus.ts';
+import { zeroCheck } from '../../src/domain/ledger.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
+import { charge, deposit, payout } from '../unit/domain/scenario.ts';
+import { BUSY, declined, Driven, type DrivenRail, LOST, paid } from '../unit/pollers-driven.ts';
+
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+t.comment(`SEED=${SEED}`);
+
+const UNAVAILABLE: Reply = { type: 'unavailable' };
+
+function seeded(seed: number): () => number {
+  let state = seed + 1;
+  return () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state / 2_147_483_647;
+  };
+}
+
+/** Some trouble, as often as `trouble` says (0 to 1). */
+function stormy(driven: Driven, rail: DrivenRail, random: () => number, trouble: () => number): void {
+  const { provider } = driven;
+  const later = <Result>(result: Result): Result | Promise<Result> => {
+    if (random() < 0.5) return result;
+    const { promise, resolve } = Promise.withResolvers<Result>();
+    const stop = driven.clock.every(Math.ceil(random() * 5_000), () => {
+      stop();
+      resolve(result);
+    });
+    return promise;
+  };
+  rail.onSubmit = (transaction) => {
+    if (random() >= trouble()) return later(provider.submit(transaction));
+    if (random() < 0.3) return BUSY;
+    if (random() < 0.5) provider.submit(transaction);
+    return later(LOST);
+  };
+  rail.onEnquire = (transaction) => {
+    return random() < trouble() ? later(LOST) : later(provider.enquire(transaction));
+  };
+}
+
+async function run(seed: number): Promise<Driven> {
+  const random = seeded(seed);
+  const driven = new Driven({ random });
+  let trouble = 0.5;
+  const weather = (): void => {
+    for (const rail of [driven.mtn, driven.airtel]) stormy(driven, rail, random, () => trouble);
+  };
+  weather();
+  driven.accounts.intercept = ({ type }: Message) =>
+    type !== 'ListPending' && random() < trouble / 5 ? UNAVAILABLE : null;
+  await driven.start();
+
+  const all = [];
+  for (let step = 0; step < 150; step++) {
+    const msisdn = random() < 0.5 ? '+256772123456' : '+256702123456';
+    const make = [charge, payout, deposit][Math.floor(random() * 3)]!;
+    if (step < 100) {
+      all.push(driven.accounts.create(make({ msisdn, amount: '5000' }) as ReturnType<typeof charge>));
+    }
+    for (const transaction of all) {
+      const accepted = driven.provider.accepted.get(referenceOf(transaction));
+      if (accepted === null && random() < 0.05) {
+        driven.provider.settle(transaction, random() < 0.7 ? paid({ amount: 5_000 }) : declined());
+        for (let i = Math.floor(random() * 3); i > 0; i--) driven.hint(transaction);
+      } else if (random() < 0.01) {
+        driven.hint(transaction);
+      }
+    }
+    if (random() < 0.05) {
+      await driven.crash(weather);
+    }
+    await driven.clock.advance(Math.floor(random() * 3_000), 100);
+  }
+
+  // The weather clears, and every customer answers.
+  trouble = 0;
+  for (let round = 0; round < 4; round++) {
+    await driven.clock.advance(8 * 60_000, 1_000);
+    for (const transaction of all) {
+      const waits = driven.provider.accepted.get(referenceOf(transaction)) === null;
+      if (waits) driven.provider.settle(transaction, paid({ amount: 5_000 }));
+    }
+  }
+  return driven;
+}
+
+for (let i = 0; i < 20; i++) {
+  const seed = SEED + i;
+  t.test(`seed ${seed}`, async (t) => {
+    const driven = await run(seed);
+    const { state } = driven.accounts.scenario;
+    t.strictSame(
+      driven.accounts.inFlight().map(({ id, status }) => [id, status]),
+      [],
+      'nothing stays in flight',
+    );
+    const references = new Set([...state.transactions.values()].map(referenceOf));
+    t.ok(
+      [...driven.provider.accepted.keys()].every((reference) => references.has(reference)),
+      'the provider knows no reference but those of the transactions',
+    );
+    for (const transaction of state.transactions.values()) {
+      const theirs = driven.provider.accepted.get(referenceOf(transaction));
+      const { id, status, failureCode } = transaction;
+      if (status === 'SUCCESSFUL' && !isFunding(transaction)) {
+        t.equal(theirs?.type, 'succeeded', `${id} succeeded there too`);
+      } else if (transaction.type === 'PAYOUT') {
+        t.match(theirs, { type: 'failed', failureCode }, `${id} failed there too`);
+      }
+    }
+    const balances = driven.accounts.scenario.balances();
+    t.equal(zeroCheck(balances), 0, 'the ledger is balanced');
+    t.equal(balances.SETTLEMENT_CLEARING, 0, 'nothing is held');
+    t.strictSame(driven.faults, []);
+    await driven.clock.advance(60_000, 1_000);
+    t.equal(driven.pollers.size, 0, 'nothing is followed');
+  });
+}
+
+/** The fixture's own deposits went over no rail. */
+function isFunding({ amount }: { readonly amount: number }): boolean {
+  return amount === 20_000_000;
+}
