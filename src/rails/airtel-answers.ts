@@ -1,0 +1,156 @@
+// What Airtel's answers mean: status words and codes in, results of rail.ts out. Pure.
+
+import type { PendingTransaction } from '../domain/account-command.ts';
+import {
+  airtelFailure,
+  type Direction,
+  isAirtelAmbiguous,
+  isAirtelDuplicate,
+  isAirtelNotFound,
+} from './failure-codes.ts';
+import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
+import type { CheckResult } from './provider-rail.ts';
+import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
+import { excerpt, failed, moved, movedOf } from './terminal.ts';
+import type { TokenFailure } from './token-cache.ts';
+
+/** The parts of an answer, wherever this version of the API puts them. */
+interface Parts {
+  /** TS, TF, TIP, TA, TE, or SUCCESS; null: none. */
+  readonly word: string | null;
+  /** The code that says most: response_code, else result_code, else the gateway's. */
+  readonly code: string | null;
+  readonly message: string | null;
+  /** False: the body says that it was refused, whatever the HTTP status. */
+  readonly success: boolean;
+  readonly transaction: Readonly<Record<string, unknown>>;
+}
+
+function partsOf(body: Readonly<Record<string, unknown>>): Parts {
+  const status = objectAt(body, 'status');
+  const transaction = objectAt(objectAt(body, 'data'), 'transaction');
+  const { success } = status;
+  return {
+    word: textAt(transaction, 'status')?.toUpperCase() ?? null,
+    code: textAt(status, 'response_code') ?? textAt(status, 'result_code') ?? textAt(body, 'status_code'),
+    message: textAt(transaction, 'message') ?? textAt(status, 'message') ?? textAt(body, 'status_message'),
+    success: success !== false && success !== 'false' && textAt(body, 'status_code') === null,
+    transaction,
+  };
+}
+
+export function readSubmit(
+  transaction: PendingTransaction,
+  direction: Direction,
+  currency: string,
+  result: HttpResult | TokenFailure,
+): SubmitResult {
+  switch (result.type) {
+    case 'refused':
+      return failed('provider_rejected', '401', result.reason);
+    case 'unavailable':
+    case 'not_sent':
+      return { type: 'not_accepted', reason: result.reason };
+    case 'lost':
+      return { type: 'unknown', reason: result.reason };
+    case 'answer':
+      break;
+  }
+  const { status } = result;
+  if (status === 429 || status === 503) return { type: 'not_accepted', reason: describe(result) };
+  const body = parseObject(result.text);
+  if (status === 401 || status === 403) return refusedByGateway(body, status);
+  if (body === undefined) return { type: 'unknown', reason: describe(result) };
+
+  const parts = partsOf(body);
+  const { word, code, message, success } = parts;
+  const final = finalWord(parts, transaction, direction, currency, 'submit');
+  if (final !== null) return final;
+  if (code !== null && isAirtelDuplicate(code)) return { type: 'accepted', providerStatus: code };
+  const said = code ?? word;
+  if (status >= 200 && status < 300 && success && word !== null) {
+    return { type: 'accepted', providerStatus: said };
+  }
+  if (code === null || isAirtelAmbiguous(code, 'submit')) {
+    return { type: 'unknown', reason: describe(result) };
+  }
+  const failure = airtelFailure(code, direction);
+  // A refusal in a code nobody has listed: the enquiry decides.
+  return failure === null ? { type: 'unknown', reason: describe(result) } : failed(failure, code, message);
+}
+
+export function readEnquiry(
+  transaction: PendingTransaction,
+  direction: Direction,
+  currency: string,
+  result: HttpResult | TokenFailure,
+): EnquiryResult {
+  if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
+  const body = parseObject(result.text);
+  if (body === undefined) return { type: 'unknown', reason: describe(result) };
+  const parts = partsOf(body);
+  const { word, code } = parts;
+  const usable = result.status === 200 || result.status === 400 || result.status === 404;
+  if (!usable) return { type: 'unknown', reason: describe(result) };
+  if (word === null) {
+    const notFound = code === null ? result.status === 404 : isAirtelNotFound(code);
+    return notFound ? { type: 'not_found' } : { type: 'unknown', reason: describe(result) };
+  }
+  const final = finalWord(parts, transaction, direction, currency, 'enquiry');
+  return final ?? { type: 'pending', providerStatus: code === null ? word : `${word} ${code}` };
+}
+
+/** Null: the word is not final, or a code beside it says that it is not. */
+function finalWord(
+  { word, code, message, transaction: said }: Parts,
+  transaction: PendingTransaction,
+  direction: Direction,
+  currency: string,
+  asked: 'submit' | 'enquiry',
+): Terminal | null {
+  if (word === null) return null;
+  const status = code === null ? word : `${word} ${code}`;
+  switch (word) {
+    case 'TS':
+    case 'TR': {
+      const what = movedOf(textAt(said, 'amount'), textAt(said, 'currency'), transaction, currency);
+      const type = word === 'TR' ? 'reversed' : 'succeeded';
+      return moved(type, status, textAt(said, 'airtel_money_id'), what);
+    }
+    case 'TE':
+      return failed('expired', status, message);
+    case 'TF':
+      if (code !== null && isAirtelAmbiguous(code, asked)) return null;
+      return failed(
+        code === null ? 'unknown' : (airtelFailure(code, direction) ?? 'unknown'),
+        status,
+        message,
+      );
+  }
+  // TIP, TA, TI, SUCCESS (accepted), and words that nobody has documented.
+  return null;
+}
+
+function refusedByGateway(body: Readonly<Record<string, unknown>> | undefined, status: number): Terminal {
+  const parts = partsOf(body ?? {});
+  const message = parts.message ?? textAt(body ?? {}, 'error_description');
+  return failed('provider_rejected', parts.code ?? String(status), message);
+}
+
+function describe({ status, text }: HttpAnswer): string {
+  return text === '' ? `HTTP ${status}` : `HTTP ${status}: ${excerpt(text)}`;
+}
+
+export function airtelCheck(
+  what: string,
+  result: HttpResult,
+  read: (data: Readonly<Record<string, unknown>>) => string | null,
+): CheckResult {
+  if (result.type !== 'answer') return { what, ok: false, detail: result.reason };
+  const body = parseObject(result.text);
+  if (body === undefined || result.status !== 200) return { what, ok: false, detail: describe(result) };
+  const { success, message, code } = partsOf(body);
+  if (!success) return { what, ok: false, detail: `${code ?? ''} ${message ?? ''}`.trim() };
+  const detail = read(objectAt(body, 'data'));
+  return { what, ok: detail !== null, detail: detail ?? describe(result) };
+}

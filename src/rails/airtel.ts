@@ -1,0 +1,274 @@
+// Airtel Open API: collections (unsigned v1, signed v2) and disbursements of one country. Every word, code and HTTP
+// status of Airtel becomes a result of rail.ts here; nothing is thrown for what the outside does.
+//
+// Invariants: the same transaction id for every attempt; HTTP 200 says nothing by itself, the body does; only a listed
+// code or a final word ends a transaction, everything else means "enquire"; a disbursement without a final word about
+// itself is never failed.
+
+import type { KeyObject } from 'node:crypto';
+import type { PendingTransaction } from '../domain/account-command.ts';
+import { money, toMajorUnits } from '../domain/money.ts';
+import { encryptRsa, parsePublicKey, type PinPadding, sign } from './airtel-crypto.ts';
+import { airtelCheck, readEnquiry, readSubmit } from './airtel-answers.ts';
+import { HttpClient, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
+import {
+  type CheckResult,
+  mayBeKnown,
+  type ProviderRail,
+  type ProviderRailOptions,
+} from './provider-rail.ts';
+import type { EnquiryResult, SubmitResult } from './rail.ts';
+import { referenceOf } from './reference.ts';
+import { directionOf, failed } from './terminal.ts';
+import { lifeMsOf, type Minted, sendWithToken, TokenCache, type TokenFailure } from './token-cache.ts';
+
+export interface AirtelPin {
+  readonly pin: string;
+  readonly padding: PinPadding;
+  /** PEM or base64 DER; null: the key that Airtel publishes for signatures. */
+  readonly publicKey: string | null;
+}
+
+export interface AirtelOptions extends ProviderRailOptions {
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** v1 is unsigned; v2 is signed (Uganda). */
+  readonly collectionApi: 'v1' | 'v2';
+  /** Null: the route does not send. */
+  readonly disbursement: AirtelPin | null;
+}
+
+const TOKEN_LIFE_SECONDS = 180;
+/** National numbers have this many digits in all three countries. */
+const NATIONAL_DIGITS = 9;
+const SIGNATURE_REFUSED = new Set(['DP00800001026', 'ROUTER116']);
+/** How long a published key is used when it does not say. */
+const KEY_LIFE_MS = 3_600_000;
+
+export class AirtelRail implements ProviderRail {
+  readonly id: string;
+  readonly maxConcurrency: number;
+  readonly notFoundGraceMs: number;
+  readonly forgetful: boolean;
+  readonly #options: AirtelOptions;
+  readonly #http: HttpClient;
+  readonly #tokens: TokenCache;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #pinKey: KeyObject | null;
+  #published: { readonly key: KeyObject; readonly until: number } | null = null;
+  #fetchingKey: Promise<KeyObject | null> | null = null;
+
+  constructor(options: AirtelOptions) {
+    const { id, maxConcurrency, notFoundGraceMs, baseUrl, answerMs, country, currency, disbursement } =
+      options;
+    this.id = id;
+    this.maxConcurrency = maxConcurrency;
+    this.notFoundGraceMs = notFoundGraceMs;
+    this.forgetful = options.forgetful;
+    this.#options = options;
+    this.#http = new HttpClient({ baseUrl, connections: maxConcurrency, answerMs });
+    this.#tokens = new TokenCache(() => this.#mint(), options.clock, answerMs);
+    this.#headers = { Accept: '*/*', 'X-Country': country, 'X-Currency': currency };
+    const pinKey = disbursement?.publicKey ?? null;
+    this.#pinKey = pinKey === null ? null : parsePublicKey(pinKey);
+  }
+
+  async submit(transaction: PendingTransaction): Promise<SubmitResult> {
+    const direction = directionOf(transaction);
+    if (direction === 'send' && this.#options.disbursement === null) {
+      return failed('provider_rejected', null, `${this.id} has no PIN to send with.`);
+    }
+    const read = await this.#submitOnce(transaction);
+    const keyMayBeOld =
+      read.type === 'failed' && SIGNATURE_REFUSED.has(read.providerStatus ?? '') && this.#published !== null;
+    if (!keyMayBeOld) return this.#guard(transaction, read);
+    // Refused because of the key, which Airtel rotates: once more with the one it publishes now.
+    this.#published = null;
+    return this.#guard(transaction, await this.#submitOnce(transaction));
+  }
+
+  async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
+    const direction = directionOf(transaction);
+    const id = referenceOf(transaction);
+    const path =
+      direction === 'collect'
+        ? `/standard/v1/payments/${id}`
+        : `/standard/v2/disbursements/${id}?transactionType=B2C`;
+    const result = await sendWithToken(this.#tokens, (token) => this.#get(token, path));
+    return readEnquiry(transaction, direction, this.#options.currency, result);
+  }
+
+  async *check(msisdn: string | null): AsyncGenerator<CheckResult> {
+    const token = await this.#tokens.get();
+    const detail = token.type === 'token' ? 'granted' : token.reason;
+    yield { what: 'token', ok: token.type === 'token', detail };
+    if (token.type !== 'token') return;
+    yield airtelCheck('balance', await this.#get(token.value, '/standard/v1/users/balance'), (data) => {
+      const balance = textAt(data, 'balance');
+      return balance === null ? null : `${balance} ${textAt(data, 'currency') ?? ''}`.trim();
+    });
+    if (this.#options.collectionApi === 'v2') {
+      const key = await this.#publishedKey();
+      const found = key === null ? 'none, or not an RSA key' : 'published';
+      yield { what: 'signing key', ok: key !== null, detail: found };
+    }
+    if (msisdn === null) return;
+    const path = `/standard/v1/users/${national(msisdn)}`;
+    yield airtelCheck('wallet holder', await this.#get(token.value, path), (data) =>
+      data['is_barred'] === true ? 'barred (wallet_inactive)' : 'registered',
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#http.close();
+  }
+
+  // --- Submit ----------------------------------------------------------------------------------------------------------
+
+  async #submitOnce(transaction: PendingTransaction): Promise<SubmitResult> {
+    const request = await this.#requestOf(transaction);
+    if (request === null) return { type: 'not_accepted', reason: 'Airtel publishes no usable key' };
+    const { path, body, headers } = request;
+    const result = await sendWithToken(this.#tokens, (token) =>
+      this.#http.request({
+        method: 'POST',
+        path,
+        headers: {
+          ...this.#headers,
+          ...headers,
+          Authorization: `Bearer ${token}`,
+          'Content-Type': 'application/json',
+        },
+        body,
+      }),
+    );
+    return readSubmit(transaction, directionOf(transaction), this.#options.currency, result);
+  }
+
+  /** Null: a key is needed and cannot be had. */
+  async #requestOf(
+    transaction: PendingTransaction,
+  ): Promise<{ path: string; body: string; headers: Readonly<Record<string, string>> } | null> {
+    if (directionOf(transaction) === 'send') return this.#disbursementOf(transaction);
+    const body = JSON.stringify(this.#collectionOf(transaction));
+    if (this.#options.collectionApi === 'v1') return { path: '/merchant/v1/payments/', body, headers: {} };
+    const key = await this.#publishedKey();
+    if (key === null) return null;
+    return { path: '/merchant/v2/payments/', body, headers: { ...sign(key, body) } };
+  }
+
+  async #disbursementOf(
+    transaction: PendingTransaction,
+  ): Promise<{ path: string; body: string; headers: Readonly<Record<string, string>> } | null> {
+    const { disbursement, currency } = this.#options;
+    const key = this.#pinKey ?? (await this.#publishedKey());
+    if (key === null || disbursement === null) return null;
+    const body = JSON.stringify({
+      payee: { msisdn: national(transaction.msisdn), currency },
+      reference: shownReference(transaction),
+      pin: encryptRsa(key, disbursement.padding, disbursement.pin),
+      transaction: { amount: amountOf(transaction), id: referenceOf(transaction), type: 'B2C' },
+    });
+    return { path: '/standard/v2/disbursements/', body, headers: {} };
+  }
+
+  #collectionOf(transaction: PendingTransaction): Record<string, unknown> {
+    const { country, currency } = this.#options;
+    return {
+      reference: shownReference(transaction),
+      subscriber: { country, currency, msisdn: national(transaction.msisdn) },
+      transaction: { amount: amountOf(transaction), country, currency, id: referenceOf(transaction) },
+    };
+  }
+
+  /** Trouble that is ours says nothing about an earlier attempt of a send. */
+  #guard(transaction: PendingTransaction, read: SubmitResult): SubmitResult {
+    if (read.type !== 'failed' || !read.ourFault || directionOf(transaction) === 'collect') return read;
+    if (!mayBeKnown(transaction, this.#options.clock.now(), this.notFoundGraceMs)) return read;
+    return {
+      type: 'unknown',
+      reason: `refused, but an earlier attempt may not have been: ${read.providerStatus}`,
+    };
+  }
+
+  // --- Tokens and keys -------------------------------------------------------------------------------------------------
+
+  async #mint(): Promise<Minted | TokenFailure> {
+    const { clientId, clientSecret } = this.#options;
+    const result = await this.#http.request({
+      method: 'POST',
+      path: '/auth/oauth2/token',
+      headers: { Accept: '*/*', 'Content-Type': 'application/json' },
+      body: JSON.stringify({
+        client_id: clientId,
+        client_secret: clientSecret,
+        grant_type: 'client_credentials',
+      }),
+    });
+    if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
+    const body = parseObject(result.text);
+    const value = body === undefined ? null : textAt(body, 'access_token');
+    if (body !== undefined && value !== null) {
+      return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
+    }
+    const refused = result.status === 400 || result.status === 401 || result.status === 403;
+    return { type: refused ? 'refused' : 'unavailable', reason: `token: HTTP ${result.status}` };
+  }
+
+  #get(token: string, path: string): Promise<HttpResult> {
+    const headers = { ...this.#headers, Authorization: `Bearer ${token}` };
+    return this.#http.request({ method: 'GET', path, headers, body: null });
+  }
+
+  /** Fetched by one of those who wait for it, and again when it is over. Null: there is none. */
+  #publishedKey(): Promise<KeyObject | null> {
+    const { clock } = this.#options;
+    if (this.#published !== null && clock.now() < this.#published.until) {
+      return Promise.resolve(this.#published.key);
+    }
+    this.#fetchingKey ??= this.#fetchKey().finally(() => {
+      this.#fetchingKey = null;
+    });
+    return this.#fetchingKey;
+  }
+
+  async #fetchKey(): Promise<KeyObject | null> {
+    const result = await sendWithToken(this.#tokens, (token) => this.#get(token, '/v1/rsa/encryption-keys'));
+    if (result.type !== 'answer') return null;
+    const data = objectAt(parseObject(result.text) ?? {}, 'data');
+    const text = textAt(data, 'key');
+    if (text === null) return null;
+    const key = keyOrNull(text);
+    if (key === null) return null;
+    const now = this.#options.clock.now();
+    const validUntil = Date.parse(textAt(data, 'valid_upto') ?? '');
+    const until = Number.isNaN(validUntil) ? now + KEY_LIFE_MS : Math.min(validUntil, now + KEY_LIFE_MS);
+    this.#published = { key, until };
+    return key;
+  }
+}
+
+function keyOrNull(text: string): KeyObject | null {
+  try {
+    return parsePublicKey(text);
+  } catch {
+    // What is published is no key: said by the caller as a reason.
+    return null;
+  }
+}
+
+/** "256701234567" → "701234567". */
+function national(msisdn: string): string {
+  return msisdn.slice(-NATIONAL_DIGITS);
+}
+
+/** Major units, as a JSON number: at most 15 significant digits, which a double carries exactly. */
+function amountOf({ amount, currency }: PendingTransaction): number {
+  return Number(toMajorUnits(money(amount), currency));
+}
+
+/** The merchant's reference as far as Airtel takes it (4 to 64 letters and digits), else our own. */
+function shownReference(transaction: PendingTransaction): string {
+  const text = (transaction.note ?? transaction.reference).replace(/[^A-Za-z0-9]/g, '').slice(0, 64);
+  return text.length >= 4 ? text : referenceOf(transaction);
+}

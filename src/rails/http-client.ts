@@ -1,0 +1,145 @@
+// Requests to a provider: a keep-alive pool to one host, and one of three results. It never throws for what the outside
+// does, and tells what was certainly not sent from what may have been.
+//
+// Invariants: an answer is complete or it is none; a body is at most LIMITS.railAnswerBytesMax; a request ends within
+// twice `answerMs`; redirects are not followed; no timer per request (undici's own are shared).
+
+import { type Dispatcher, Pool } from 'undici';
+import { LIMITS } from '../limits.ts';
+
+export interface HttpAnswer {
+  readonly type: 'answer';
+  readonly status: number;
+  readonly text: string;
+}
+
+export type HttpResult =
+  | HttpAnswer
+  /** No connection was made: the provider has seen nothing of it. */
+  | { readonly type: 'not_sent'; readonly reason: string }
+  /** It was sent, or part of it, and no complete answer came: nobody knows. */
+  | { readonly type: 'lost'; readonly reason: string };
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST';
+  /** With the query, without the host. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Null: none is sent. */
+  readonly body: string | Buffer | null;
+}
+
+export interface HttpClientOptions {
+  /** May have a path, which goes before that of every request. */
+  readonly baseUrl: string;
+  readonly connections: number;
+  readonly answerMs: number;
+}
+
+export class HttpClient {
+  readonly #pool: Pool;
+  readonly #prefix: string;
+  readonly #answerMs: number;
+
+  constructor({ baseUrl, connections, answerMs }: HttpClientOptions) {
+    const { origin, pathname } = new URL(baseUrl);
+    this.#prefix = pathname.replace(/\/$/, '');
+    this.#answerMs = answerMs;
+    this.#pool = new Pool(origin, {
+      connections,
+      pipelining: 1,
+      headersTimeout: answerMs,
+      bodyTimeout: answerMs,
+      connect: { timeout: Math.min(answerMs, LIMITS.railConnectMs) },
+    });
+  }
+
+  request({ method, path, headers, body }: HttpRequest): Promise<HttpResult> {
+    return new Promise((resolve) => {
+      const exchange = new Exchange(this.#answerMs, resolve);
+      this.#pool.dispatch({ method, path: this.#prefix + path, headers, body }, exchange);
+    });
+  }
+
+  /** Ends what is in flight as `lost`. */
+  close(): Promise<void> {
+    return this.#pool.destroy(new Error('the rail is closed'));
+  }
+}
+
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #resolve: (result: HttpResult) => void;
+  readonly #answerMs: number;
+  #startedAt = 0;
+  #status = 0;
+  #length = 0;
+  readonly #chunks: Buffer[] = [];
+
+  constructor(answerMs: number, resolve: (result: HttpResult) => void) {
+    this.#answerMs = answerMs;
+    this.#resolve = resolve;
+  }
+
+  onRequestStart(): void {
+    this.#startedAt = performance.now();
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+    this.#status = status;
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#length += chunk.length;
+    if (this.#length > LIMITS.railAnswerBytesMax) controller.abort(new Error('the answer is too long'));
+    else if (performance.now() - this.#startedAt > this.#answerMs) {
+      controller.abort(new Error('the answer took too long'));
+    } else this.#chunks.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    const text = Buffer.concat(this.#chunks).toString('utf8');
+    this.#resolve({ type: 'answer', status: this.#status, text });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    // undici starts a request only on a connection: before that, nothing has left this machine.
+    this.#resolve({ type: this.#startedAt === 0 ? 'not_sent' : 'lost', reason: reasonOf(error) });
+  }
+}
+
+/** "ECONNREFUSED: connect ECONNREFUSED 127.0.0.1:1"; of several addresses tried, the first. */
+function reasonOf(error: Error): string {
+  const first = error instanceof AggregateError ? ((error.errors[0] as Error | undefined) ?? error) : error;
+  const { code } = first as NodeJS.ErrnoException;
+  return code === undefined ? first.message : `${code}: ${first.message}`;
+}
+
+/** The body as a JSON object; undefined when it is anything else (HTML, a list, nothing). */
+export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Empty when it is absent or no object. */
+export function objectAt(
+  value: Readonly<Record<string, unknown>>,
+  name: string,
+): Readonly<Record<string, unknown>> {
+  const inner = value[name];
+  return isObject(inner) ? inner : {};
+}
+
+/** A text, or a number as text; null when it is absent or anything else. */
+export function textAt(value: Readonly<Record<string, unknown>>, name: string): string | null {
+  const inner = value[name];
+  if (typeof inner === 'string') return inner;
+  return typeof inner === 'number' ? String(inner) : null;
+}

@@ -1,0 +1,358 @@
+// MTN MoMo: collections and disbursements of one country. Every word, code and HTTP status of MTN becomes a result of
+// rail.ts here; nothing is thrown for what the outside does.
+//
+// Invariants: the same X-Reference-Id for every attempt of a transaction; only an answer about the transaction itself
+// ends it, so that a time-out, a dropped connection, HTML or a 5xx without a configuration code means "enquire"; an
+// enquiry fails nothing but by the status FAILED.
+
+import type { PendingTransaction } from '../domain/account-command.ts';
+import { money, toMajorUnits } from '../domain/money.ts';
+import { type Direction, isMtnConfigurationCode, mtnFailure } from './failure-codes.ts';
+import {
+  HttpClient,
+  type HttpAnswer,
+  type HttpResult,
+  objectAt,
+  parseObject,
+  textAt,
+} from './http-client.ts';
+import {
+  type CallbackUrlOf,
+  type CheckResult,
+  mayBeKnown,
+  type ProviderRail,
+  type ProviderRailOptions,
+} from './provider-rail.ts';
+import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
+import { referenceOf, uuidReference } from './reference.ts';
+import { directionOf, excerpt, failed, moved, movedOf } from './terminal.ts';
+import { lifeMsOf, type Minted, sendWithToken, TokenCache, type TokenFailure } from './token-cache.ts';
+
+export interface MtnCredentials {
+  readonly subscriptionKey: string;
+  readonly apiUser: string;
+  readonly apiKey: string;
+}
+
+export interface MtnOptions extends ProviderRailOptions {
+  readonly targetEnvironment: string;
+  /** Null: the route does not collect. */
+  readonly collection: MtnCredentials | null;
+  /** Null: the route does not send. */
+  readonly disbursement: MtnCredentials | null;
+  readonly callbackUrl: CallbackUrlOf;
+}
+
+interface Product {
+  readonly name: 'collection' | 'disbursement';
+  /** Of the resource, e.g. "/collection/v1_0/requesttopay". */
+  readonly path: string;
+  readonly party: 'payer' | 'payee';
+  readonly credentials: MtnCredentials;
+  readonly tokens: TokenCache;
+  /** Of every call but the bearer token. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const TOKEN_LIFE_SECONDS = 3_600;
+const NOTE_LENGTH = 128;
+
+export class MtnRail implements ProviderRail {
+  readonly id: string;
+  readonly maxConcurrency: number;
+  readonly notFoundGraceMs: number;
+  readonly forgetful: boolean;
+  readonly #options: MtnOptions;
+  readonly #http: HttpClient;
+  readonly #products: Readonly<Record<Direction, Product | null>>;
+
+  constructor(options: MtnOptions) {
+    const { id, maxConcurrency, notFoundGraceMs, baseUrl, answerMs, collection, disbursement } = options;
+    this.id = id;
+    this.maxConcurrency = maxConcurrency;
+    this.notFoundGraceMs = notFoundGraceMs;
+    this.forgetful = options.forgetful;
+    this.#options = options;
+    this.#http = new HttpClient({ baseUrl, connections: maxConcurrency, answerMs });
+    this.#products = {
+      collect: collection && this.#product('collection', 'requesttopay', 'payer', collection),
+      send: disbursement && this.#product('disbursement', 'transfer', 'payee', disbursement),
+    };
+  }
+
+  async submit(transaction: PendingTransaction): Promise<SubmitResult> {
+    const direction = directionOf(transaction);
+    const product = this.#products[direction];
+    if (product === null) {
+      return failed('provider_rejected', null, `${this.id} has no credentials to ${direction}.`);
+    }
+
+    const callbackUrl = this.#options.callbackUrl(transaction);
+    const body = JSON.stringify(this.#bodyOf(transaction, product));
+    const result = await sendWithToken(product.tokens, (token) =>
+      this.#http.request({
+        method: 'POST',
+        path: product.path,
+        headers: {
+          ...product.headers,
+          Authorization: `Bearer ${token}`,
+          'Content-Type': 'application/json',
+          'X-Reference-Id': uuidReference(transaction.id),
+          ...(callbackUrl === null ? {} : { 'X-Callback-Url': callbackUrl }),
+        },
+        body,
+      }),
+    );
+    const read = this.#readSubmit(transaction, direction, result);
+    // Trouble that is ours says nothing about an earlier attempt.
+    if (read.type === 'failed' && read.ourFault && direction === 'send' && this.#mayBeKnown(transaction)) {
+      return {
+        type: 'unknown',
+        reason: `refused, but an earlier attempt may not have been: ${read.providerStatus}`,
+      };
+    }
+    return read;
+  }
+
+  async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
+    const direction = directionOf(transaction);
+    const product = this.#products[direction];
+    if (product === null) return { type: 'unknown', reason: `no credentials to ${direction}` };
+    const result = await sendWithToken(product.tokens, (token) =>
+      this.#get(product, token, `${product.path}/${uuidReference(transaction.id)}`),
+    );
+    return readEnquiry(transaction, direction, this.#options.currency, result);
+  }
+
+  async *check(msisdn: string | null): AsyncGenerator<CheckResult> {
+    for (const product of Object.values(this.#products)) {
+      if (product === null) continue;
+      const { name } = product;
+      const token = await product.tokens.get();
+      const detail = token.type === 'token' ? 'granted' : token.reason;
+      yield { what: `${name} token`, ok: token.type === 'token', detail };
+      if (token.type !== 'token') continue;
+
+      const balance = await this.#get(product, token.value, `/${name}/v1_0/account/balance`);
+      yield checkOf(`${name} balance`, balance, (body) => {
+        const amount = textAt(body, 'availableBalance');
+        return amount === null ? null : `${amount} ${textAt(body, 'currency') ?? ''}`.trim();
+      });
+      if (msisdn === null) continue;
+      const path = `/${name}/v1_0/accountholder/msisdn/${msisdn}/active`;
+      yield checkOf(`${name} wallet holder`, await this.#get(product, token.value, path), ({ result }) => {
+        if (result === true || result === 'true') return 'active';
+        return result === undefined ? null : 'not active (wallet_inactive)';
+      });
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#http.close();
+  }
+
+  #product(
+    name: Product['name'],
+    resource: string,
+    party: Product['party'],
+    credentials: MtnCredentials,
+  ): Product {
+    const { targetEnvironment, clock, answerMs } = this.#options;
+    const headers = {
+      'Ocp-Apim-Subscription-Key': credentials.subscriptionKey,
+      'X-Target-Environment': targetEnvironment,
+    };
+    const tokens = new TokenCache(() => this.#mint(name, credentials), clock, answerMs);
+    return { name, path: `/${name}/v1_0/${resource}`, party, credentials, tokens, headers };
+  }
+
+  async #mint(name: Product['name'], credentials: MtnCredentials): Promise<Minted | TokenFailure> {
+    const { subscriptionKey, apiUser, apiKey } = credentials;
+    const result = await this.#http.request({
+      method: 'POST',
+      path: `/${name}/token/`,
+      headers: {
+        Authorization: `Basic ${Buffer.from(`${apiUser}:${apiKey}`).toString('base64')}`,
+        'Ocp-Apim-Subscription-Key': subscriptionKey,
+        'Content-Length': '0',
+      },
+      body: null,
+    });
+    if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
+    const body = parseObject(result.text);
+    const value = body === undefined ? null : textAt(body, 'access_token');
+    if (body !== undefined && value !== null) {
+      return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
+    }
+    // A bad key is also seen as 500; that one may pass, so it is not held against the credentials.
+    const refused = result.status === 400 || result.status === 401 || result.status === 403;
+    return { type: refused ? 'refused' : 'unavailable', reason: `token: ${describe(result)}` };
+  }
+
+  #get(product: Product, token: string, path: string): Promise<HttpResult> {
+    const headers = { ...product.headers, Authorization: `Bearer ${token}` };
+    return this.#http.request({ method: 'GET', path, headers, body: null });
+  }
+
+  #bodyOf(transaction: PendingTransaction, { party }: Product): Record<string, unknown> {
+    const note = noteOf(transaction);
+    return {
+      amount: toMajorUnits(money(transaction.amount), transaction.currency),
+      currency: this.#options.currency,
+      externalId: referenceOf(transaction),
+      [party]: { partyIdType: 'MSISDN', partyId: transaction.msisdn },
+      payerMessage: note,
+      payeeNote: note,
+    };
+  }
+
+  #mayBeKnown(transaction: PendingTransaction): boolean {
+    return mayBeKnown(transaction, this.#options.clock.now(), this.notFoundGraceMs);
+  }
+
+  #readSubmit(
+    transaction: PendingTransaction,
+    direction: Direction,
+    result: HttpResult | TokenFailure,
+  ): SubmitResult {
+    switch (result.type) {
+      case 'refused':
+        return failed('provider_rejected', '401', result.reason);
+      case 'unavailable':
+      case 'not_sent':
+        return { type: 'not_accepted', reason: result.reason };
+      case 'lost':
+        return { type: 'unknown', reason: result.reason };
+      case 'answer':
+        break;
+    }
+    const { status, text } = result;
+    const body = parseObject(text);
+    if (status >= 200 && status < 300) {
+      // Accepted answers have no body; one that is no JSON came from something in between.
+      if (body === undefined) return text === '' ? ACCEPTED : { type: 'unknown', reason: describe(result) };
+      const read = readStatus(transaction, direction, this.#options.currency, body);
+      if (read !== null) {
+        return read.type === 'pending' ? { type: 'accepted', providerStatus: read.word } : read;
+      }
+      return refusalIn(body, direction) ?? ACCEPTED;
+    }
+    if (status === 409) return { type: 'accepted', providerStatus: 'RESOURCE_ALREADY_EXIST' };
+    if (status === 429) return { type: 'not_accepted', reason: describe(result) };
+    if (body === undefined && status !== 401 && status !== 403) {
+      return { type: 'unknown', reason: describe(result) };
+    }
+    return readRefusal(result, body ?? {}, direction);
+  }
+}
+
+const ACCEPTED: SubmitResult = { type: 'accepted', providerStatus: 'PENDING' };
+
+function readRefusal(
+  answer: HttpAnswer,
+  body: Readonly<Record<string, unknown>>,
+  direction: Direction,
+): SubmitResult {
+  const { status } = answer;
+  const code = textAt(body, 'code');
+  const message = textAt(body, 'message');
+  if (status >= 500) {
+    if (code === null || !isMtnConfigurationCode(code)) return { type: 'unknown', reason: describe(answer) };
+    return failed('provider_rejected', code, message);
+  }
+  if (status === 401 || status === 403) return failed('provider_rejected', code ?? String(status), message);
+  if (code === null) {
+    // A bad request is refused for good; anything else (404, 408, 3xx) may be about the way there.
+    return status === 400
+      ? failed('provider_rejected', '400', message)
+      : { type: 'unknown', reason: describe(answer) };
+  }
+  return failed(mtnFailure(code, message, direction), code, message);
+}
+
+/** HTTP 2xx that carries a refusal. */
+function refusalIn(body: Readonly<Record<string, unknown>>, direction: Direction): Terminal | null {
+  const code = textAt(body, 'code');
+  if (code === null) return null;
+  const message = textAt(body, 'message');
+  return failed(mtnFailure(code, message, direction), code, message);
+}
+
+function readEnquiry(
+  transaction: PendingTransaction,
+  direction: Direction,
+  currency: string,
+  result: HttpResult | TokenFailure,
+): EnquiryResult {
+  if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
+  const body = parseObject(result.text);
+  if (result.status === 404 && body !== undefined) return { type: 'not_found' };
+  if (result.status !== 200 || body === undefined) return { type: 'unknown', reason: describe(result) };
+  const read = readStatus(transaction, direction, currency, body);
+  if (read === null) return { type: 'unknown', reason: describe(result) };
+  return read.type === 'pending' ? { type: 'pending', providerStatus: read.word } : read;
+}
+
+/** What a status answer says; null when it has no status. */
+function readStatus(
+  transaction: PendingTransaction,
+  direction: Direction,
+  currency: string,
+  body: Readonly<Record<string, unknown>>,
+): Terminal | { readonly type: 'pending'; readonly word: string } | null {
+  const word = textAt(body, 'status');
+  if (word === null) return null;
+  switch (word.toUpperCase()) {
+    case 'SUCCESSFUL':
+    case 'REVERSED': {
+      const what = movedOf(textAt(body, 'amount'), textAt(body, 'currency'), transaction, currency);
+      const type = word.toUpperCase() === 'REVERSED' ? 'reversed' : 'succeeded';
+      return moved(type, word, textAt(body, 'financialTransactionId'), what);
+    }
+    case 'FAILED':
+    case 'REJECTED':
+    case 'TIMEOUT': {
+      const { code, message } = reasonIn(body);
+      if (code !== null) return failed(mtnFailure(code, message, direction), code, message);
+      return failed(WORDS_WITHOUT_REASON[word.toUpperCase()] ?? 'unknown', word, message);
+    }
+  }
+  // PENDING, and words that nobody has documented: only a known word is final.
+  return { type: 'pending', word };
+}
+
+const WORDS_WITHOUT_REASON = { REJECTED: 'customer_declined', TIMEOUT: 'expired' } as Readonly<
+  Record<string, 'customer_declined' | 'expired'>
+>;
+
+/** `reason` is seen as {code, message} and as a bare string. */
+function reasonIn(body: Readonly<Record<string, unknown>>): { code: string | null; message: string | null } {
+  const bare = textAt(body, 'reason');
+  if (bare !== null) return { code: bare, message: null };
+  const reason = objectAt(body, 'reason');
+  return { code: textAt(reason, 'code'), message: textAt(reason, 'message') };
+}
+
+/** Shown to the payer and the payee; never empty, printable. */
+function noteOf({ note, reference }: PendingTransaction): string {
+  const text = (note ?? '').replace(/\p{Cc}+/gu, ' ').trim();
+  return Array.from(text === '' ? reference : text)
+    .slice(0, NOTE_LENGTH)
+    .join('')
+    .slice(0, NOTE_LENGTH);
+}
+
+function describe({ status, text }: HttpAnswer): string {
+  return text === '' ? `HTTP ${status}` : `HTTP ${status}: ${excerpt(text)}`;
+}
+
+function checkOf(
+  what: string,
+  result: HttpResult,
+  read: (body: Readonly<Record<string, unknown>>) => string | null,
+): CheckResult {
+  if (result.type !== 'answer') return { what, ok: false, detail: result.reason };
+  const body = parseObject(result.text);
+  const detail = result.status === 200 && body !== undefined ? read(body) : null;
+  return { what, ok: detail !== null, detail: detail ?? describe(result) };
+}

@@ -1,0 +1,134 @@
+// JSON with the line of every value, so that a wrong setting can be pointed at. Strict JSON (RFC 8259), no comments; a
+// field given twice is an error, because one of the two would be lost.
+
+export interface JsonNode {
+  /** From 1. */
+  readonly line: number;
+  readonly value: JsonScalar | JsonObject | JsonArray;
+}
+export type JsonScalar = string | number | boolean | null;
+export type JsonObject = ReadonlyMap<string, JsonNode>;
+export type JsonArray = readonly JsonNode[];
+
+export class JsonSyntaxError extends Error {
+  override readonly name = 'JsonSyntaxError';
+  readonly line: number;
+  constructor(line: number, what: string) {
+    super(what);
+    this.line = line;
+  }
+}
+
+/** Throws JsonSyntaxError. */
+export function parseJsonWithLines(text: string): JsonNode {
+  const reader = new Reader(text);
+  const node = reader.value(0);
+  reader.end();
+  return node;
+}
+
+const TOKEN =
+  /\s*(?:([{}[\]:,])|("(?:[^"\\\n]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null))/y;
+const DEEPEST = 16;
+
+class Reader {
+  readonly #text: string;
+  #at = 0;
+  #line = 1;
+
+  constructor(text: string) {
+    this.#text = text.replace(/^\uFEFF/, '');
+  }
+
+  value(depth: number): JsonNode {
+    const token = this.#next('a value');
+    const line = this.#line;
+    if (depth > DEEPEST) throw new JsonSyntaxError(line, 'nested too deeply');
+    if (token === '{') return { line, value: this.#object(depth) };
+    if (token === '[') return { line, value: this.#array(depth) };
+    if (/^[}\]:,]$/.test(token)) throw new JsonSyntaxError(line, `${token} where a value belongs`);
+    return { line, value: this.#scalar(token, line) };
+  }
+
+  end(): void {
+    const rest = this.#text.slice(this.#at).trim();
+    if (rest !== '') throw new JsonSyntaxError(this.#lineAt(this.#at), 'something follows the end');
+  }
+
+  #object(depth: number): JsonObject {
+    const fields = new Map<string, JsonNode>();
+    let token = this.#next('a field or }');
+    while (token !== '}') {
+      const line = this.#line;
+      if (!token.startsWith('"')) {
+        throw new JsonSyntaxError(line, `${token} where the name of a field belongs`);
+      }
+      const name = this.#scalar(token, line) as string;
+      if (fields.has(name)) throw new JsonSyntaxError(line, `${name} is given twice`);
+      this.#expect(':');
+      fields.set(name, this.value(depth + 1));
+      token = this.#next(', or }');
+      if (token === '}') break;
+      if (token !== ',') throw new JsonSyntaxError(this.#line, `${token} where , or } belongs`);
+      token = this.#next('a field');
+      if (token === '}') throw new JsonSyntaxError(this.#line, 'a comma before }');
+    }
+    return fields;
+  }
+
+  #array(depth: number): JsonArray {
+    const items: JsonNode[] = [];
+    if (this.#peek() === ']') {
+      this.#next(']');
+      return items;
+    }
+    for (;;) {
+      items.push(this.value(depth + 1));
+      const token = this.#next(', or ]');
+      if (token === ']') return items;
+      if (token !== ',') throw new JsonSyntaxError(this.#line, `${token} where , or ] belongs`);
+    }
+  }
+
+  #scalar(token: string, line: number): JsonScalar {
+    try {
+      return JSON.parse(token) as JsonScalar;
+    } catch {
+      throw new JsonSyntaxError(line, `${token} is no JSON value`);
+    }
+  }
+
+  #peek(): string {
+    return /\S/.exec(this.#text.slice(this.#at))?.[0] ?? '';
+  }
+
+  #expect(wanted: string): void {
+    const token = this.#next(wanted);
+    if (token !== wanted) throw new JsonSyntaxError(this.#line, `${token} where ${wanted} belongs`);
+  }
+
+  #next(wanted: string): string {
+    TOKEN.lastIndex = this.#at;
+    const match = TOKEN.exec(this.#text);
+    if (match === null) {
+      const start = this.#at + (/^\s*/.exec(this.#text.slice(this.#at))?.[0].length ?? 0);
+      const line = this.#lineAt(start);
+      const found = this.#text.slice(start, start + 12).split('\n')[0] ?? '';
+      throw new JsonSyntaxError(
+        line,
+        found === '' ? `it ends where ${wanted} belongs` : `not JSON: ${found}`,
+      );
+    }
+    const token = match[1] ?? match[2] ?? match[3] ?? match[4] ?? '';
+    this.#at = TOKEN.lastIndex;
+    this.#line = this.#lineAt(this.#at - token.length);
+    return token;
+  }
+
+  /** Files are small; counting from the start keeps it simple. */
+  #lineAt(index: number): number {
+    let line = 1;
+    for (let i = this.#text.indexOf('\n'); i !== -1 && i < index; i = this.#text.indexOf('\n', i + 1)) line++;
+    return line;
+  }
+}

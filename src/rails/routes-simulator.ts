@@ -1,0 +1,127 @@
+// The built-in profile: all six pairs of country and network to the simulator, over HTTP as to any provider, with
+// credentials that are made at every start.
+
+import { randomUUID } from 'node:crypto';
+import { COUNTRIES, type Country, COUNTRY_FACTS } from '../domain/country.ts';
+import { LIMITS } from '../limits.ts';
+import { HttpClient, parseObject, textAt } from './http-client.ts';
+import type { MtnCredentials } from './mtn.ts';
+import type { AirtelRoute, MtnRoute, Route } from './routes-file.ts';
+
+const TARGET_ENVIRONMENTS: Readonly<Record<Country, string>> = {
+  UG: 'mtnuganda',
+  // MTN has no wallets in Kenya: only the simulator has this environment.
+  KE: 'mtnkenya',
+  GH: 'mtnghana',
+};
+/** The simulator answers in milliseconds: what it does not know, it never had. */
+const GRACE_MS = 5_000;
+
+export interface SimulatorProfile {
+  readonly url: string;
+  /** Host that callbacks go to, without port. */
+  readonly callbackHost: string;
+  /** The address set in Airtel's portal, by rail id. */
+  readonly portalUrlOf: (railId: string) => string;
+}
+
+/** Throws when the simulator does not answer as expected. */
+export async function provisionSimulator(profile: SimulatorProfile): Promise<Route[]> {
+  const { url } = profile;
+  const http = new HttpClient({ baseUrl: url, connections: 6, answerMs: LIMITS.railAnswerMs });
+  try {
+    const routes: Route[] = [];
+    for (const country of COUNTRIES) {
+      routes.push(await mtnRoute(http, profile, country), await airtelRoute(http, profile, country));
+    }
+    return routes;
+  } finally {
+    await http.close();
+  }
+}
+
+function commonFields(url: string, country: Country) {
+  return {
+    country,
+    baseUrl: url,
+    currency: COUNTRY_FACTS[country].currency,
+    maxConcurrency: LIMITS.railConcurrencyDefault,
+    answerMs: LIMITS.railAnswerMs,
+    notFoundGraceMs: GRACE_MS,
+  };
+}
+
+async function mtnRoute(http: HttpClient, profile: SimulatorProfile, country: Country): Promise<MtnRoute> {
+  const credentials = async (product: string): Promise<MtnCredentials> => {
+    const { subscription_key: subscriptionKey } = await post(http, '/portal/mtn/subscriptions', {
+      product,
+      target_environment: TARGET_ENVIRONMENTS[country],
+      country,
+      currency: COUNTRY_FACTS[country].currency,
+    });
+    const apiUser = randomUUID();
+    const headers = { 'Ocp-Apim-Subscription-Key': subscriptionKey ?? '' };
+    const user = { providerCallbackHost: profile.callbackHost };
+    await post(http, '/v1_0/apiuser', user, { ...headers, 'X-Reference-Id': apiUser });
+    const { apiKey } = await post(http, `/v1_0/apiuser/${apiUser}/apikey`, {}, headers);
+    return { subscriptionKey: subscriptionKey ?? '', apiUser, apiKey: apiKey ?? '' };
+  };
+  return {
+    ...commonFields(profile.url, country),
+    id: `mtn_${country.toLowerCase()}`,
+    network: 'MTN',
+    adapter: 'mtn',
+    targetEnvironment: TARGET_ENVIRONMENTS[country],
+    collection: await credentials('collection'),
+    disbursement: await credentials('disbursement'),
+    callbacks: true,
+  };
+}
+
+async function airtelRoute(
+  http: HttpClient,
+  profile: SimulatorProfile,
+  country: Country,
+): Promise<AirtelRoute> {
+  const id = `airtel_${country.toLowerCase()}`;
+  const app = await post(http, '/portal/airtel/apps', {
+    country,
+    currency: COUNTRY_FACTS[country].currency,
+    callback_url: profile.portalUrlOf(id),
+    callback_hash: true,
+    pin_padding: 'pkcs1',
+  });
+  return {
+    ...commonFields(profile.url, country),
+    id,
+    network: 'AIRTEL',
+    adapter: 'airtel',
+    clientId: app['client_id'] ?? '',
+    clientSecret: app['client_secret'] ?? '',
+    collectionApi: 'v1',
+    disbursement: { pin: app['pin'] ?? '', padding: 'pkcs1', publicKey: app['pin_public_key'] ?? null },
+    // Its secret is the service's to choose: routes.ts.
+    callback: { secret: '', hashKey: app['hash_key'] ?? null, hashOver: 'transaction' },
+  };
+}
+
+/** The text fields of the answer. */
+async function post(
+  http: HttpClient,
+  path: string,
+  body: Record<string, unknown>,
+  headers: Record<string, string> = {},
+): Promise<Record<string, string>> {
+  const result = await http.request({
+    method: 'POST',
+    path,
+    headers: { 'Content-Type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+  if (result.type !== 'answer') throw new Error(`the simulator does not answer ${path}: ${result.reason}`);
+  if (result.status !== 201) throw new Error(`the simulator answers ${path} with HTTP ${result.status}`);
+  const fields: Record<string, string> = {};
+  const answer = parseObject(result.text) ?? {};
+  for (const name of Object.keys(answer)) fields[name] = textAt(answer, name) ?? '';
+  return fields;
+}

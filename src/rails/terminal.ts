@@ -1,0 +1,85 @@
+// Final words of a provider in our own, as the adapters return them.
+
+import type { PendingTransaction } from '../domain/account-command.ts';
+import { CURRENCIES, type Currency } from '../domain/country.ts';
+import { fromMajorUnits } from '../domain/money.ts';
+import type { FailureCode } from '../domain/transaction.ts';
+import type { Direction } from './failure-codes.ts';
+import type { Terminal } from './rail.ts';
+
+export function directionOf({ type }: PendingTransaction): Direction {
+  return type === 'PAYOUT' || type === 'WITHDRAWAL' || type === 'REFUND' ? 'send' : 'collect';
+}
+
+export function failed(
+  failureCode: FailureCode,
+  providerStatus: string | null,
+  message: string | null,
+): Terminal {
+  return {
+    type: 'failed',
+    failureCode,
+    failureMessage: message === null ? null : withoutNumbers(message),
+    providerStatus,
+    providerTransactionId: null,
+    amount: null,
+    currency: null,
+    ourFault: failureCode === 'provider_rejected',
+  };
+}
+
+export function moved(
+  type: 'succeeded' | 'reversed',
+  providerStatus: string,
+  providerTransactionId: string | null,
+  what: Moved,
+): Terminal {
+  return {
+    type,
+    failureCode: null,
+    failureMessage: null,
+    providerStatus,
+    providerTransactionId,
+    amount: what.amount,
+    currency: what.currency,
+    ourFault: false,
+  };
+}
+
+export interface Moved {
+  readonly amount: number | null;
+  readonly currency: Currency | null;
+}
+
+/** An amount the provider named that is no amount of this currency. No transaction has it, so it never agrees. */
+const NOT_THE_AMOUNT = 0;
+
+/** What the provider says was moved. What it leaves out is null; what cannot be ours never equals ours.
+ *  `providerCurrency` is what the provider calls the transaction's currency (a sandbox has EUR for all). */
+export function movedOf(
+  amount: string | null,
+  currency: string | null,
+  transaction: PendingTransaction,
+  providerCurrency: string,
+): Moved {
+  const { currency: ours } = transaction;
+  const named = currency === providerCurrency ? ours : CURRENCIES.find((known) => known === currency);
+  if (currency !== null && named === undefined) return { amount: NOT_THE_AMOUNT, currency: null };
+  if (amount === null) return { amount: null, currency: named ?? null };
+  return { amount: fromMajorUnits(amount, named ?? ours) ?? NOT_THE_AMOUNT, currency: named ?? null };
+}
+
+/** Providers repeat the number in their messages; a full number is never shown. At most as long as the providers' own. */
+function withoutNumbers(message: string): string {
+  return message.replace(/\d{7,}/g, (digits) => `****${digits.slice(-3)}`).slice(0, MESSAGE_LENGTH);
+}
+
+const MESSAGE_LENGTH = 255;
+
+/** As much of an answer as helps whoever reads the log, on one line and without numbers. */
+export function excerpt(text: string): string {
+  const line = text.replace(/\s+/g, ' ').trim();
+  return withoutNumbers(line).slice(0, EXCERPT_LENGTH);
+}
+
+const EXCERPT_LENGTH = 120;

@@ -1,0 +1,109 @@
+// A provider's access token: one for many requests, fetched by one of them, renewed before it is over.
+//
+// Invariants: at most one fetch at a time; a token is handed out only while it has longer to live than a request takes;
+// after a fetch that failed none is tried for LIMITS.railTokenRetryMs, so that a wrong key is no storm at the provider.
+
+import { LIMITS } from '../limits.ts';
+import type { HttpResult } from './http-client.ts';
+import type { Clock } from './rail.ts';
+
+export interface Token {
+  readonly type: 'token';
+  readonly value: string;
+}
+export type TokenFailure =
+  /** The provider does not accept our credentials. */
+  | { readonly type: 'refused'; readonly reason: string }
+  /** It cannot be reached, or says nothing of use. */
+  | { readonly type: 'unavailable'; readonly reason: string };
+
+export interface Minted extends Token {
+  readonly lifeMs: number;
+}
+export type Mint = () => Promise<Minted | TokenFailure>;
+
+/** The share of its life after which a token is renewed while it is still in use. */
+const RENEW_AFTER = 0.7;
+
+export class TokenCache {
+  readonly #mint: Mint;
+  readonly #clock: Clock;
+  readonly #answerMs: number;
+  #token: Token | null = null;
+  #mintedAt = 0;
+  #renewAt = 0;
+  #unusableAt = 0;
+  #failure: TokenFailure | null = null;
+  #failedAt = 0;
+  #minting: Promise<Token | TokenFailure> | null = null;
+
+  constructor(mint: Mint, clock: Clock, answerMs: number) {
+    this.#mint = mint;
+    this.#clock = clock;
+    this.#answerMs = answerMs;
+  }
+
+  get(): Token | TokenFailure | Promise<Token | TokenFailure> {
+    const now = this.#clock.now();
+    const failedLately = this.#failure !== null && now - this.#failedAt < LIMITS.railTokenRetryMs;
+    if (this.#token !== null && now < this.#unusableAt) {
+      if (now >= this.#renewAt && !failedLately) void this.#renew();
+      return this.#token;
+    }
+    if (failedLately && this.#failure !== null) return this.#failure;
+    return this.#renew();
+  }
+
+  /** The provider refused this token: the next request gets another. One just made is not thrown away again. */
+  refuse(token: Token): void {
+    if (this.#token !== token) return;
+    if (this.#clock.now() - this.#mintedAt < LIMITS.railTokenRetryMs) return;
+    this.#token = null;
+  }
+
+  #renew(): Promise<Token | TokenFailure> {
+    this.#minting ??= this.#fetch().finally(() => {
+      this.#minting = null;
+    });
+    return this.#minting;
+  }
+
+  async #fetch(): Promise<Token | TokenFailure> {
+    const minted = await this.#mint();
+    const now = this.#clock.now();
+    if (minted.type !== 'token') {
+      this.#failure = minted;
+      this.#failedAt = now;
+      return minted;
+    }
+    this.#failure = null;
+    this.#token = minted;
+    this.#mintedAt = now;
+    this.#renewAt = now + minted.lifeMs * RENEW_AFTER;
+    // Never negative: a token that lives shorter than a request may take is used while it lives.
+    this.#unusableAt = now + Math.max(minted.lifeMs - this.#answerMs, minted.lifeMs * RENEW_AFTER);
+    return minted;
+  }
+}
+
+/** Sends with a token; once more, with a new one, when the provider refuses it. */
+export async function sendWithToken(
+  tokens: TokenCache,
+  send: (token: string) => Promise<HttpResult>,
+): Promise<HttpResult | TokenFailure> {
+  const token = await tokens.get();
+  if (token.type !== 'token') return token;
+  const result = await send(token.value);
+  if (result.type !== 'answer' || (result.status !== 401 && result.status !== 403)) return result;
+
+  tokens.refuse(token);
+  const another = await tokens.get();
+  if (another.type !== 'token') return another;
+  return send(another.value);
+}
+
+/** Of `expires_in`, in seconds, number or text; `fallback` seconds when it says nothing. In milliseconds. */
+export function lifeMsOf(expiresIn: string | null, fallback: number): number {
+  const seconds = expiresIn === null ? Number.NaN : Number(expiresIn);
+  return (Number.isFinite(seconds) && seconds > 0 ? seconds : fallback) * 1_000;
+}
