@@ -145,8 +145,9 @@ export class GroupCommit {
     this.#flushingSinceMs = 0;
     for (const passage of passages) passage.written = true;
     this.#finish(passages.filter(({ replicated }) => replicated));
-    for (const passage of passages)
+    for (const passage of passages) {
       if (passage.refusal !== null) this.#failPartition(passage, passage.refusal);
+    }
     this.#report(passages, durationMs);
   }
 

@@ -28,4 +28,8 @@ export const WAL_LIMITS = {
   batchesPerTrim: 1_000,
   /** View rows removed in one transaction. */
   rowsPerDrop: 10_000,
+  /** Faults that verify tells of one partition before it goes on with the next. */
+  faultsShownMax: 100,
+  /** Bytes that an import or restore appends in one transaction. */
+  bytesPerImport: 16 * 1024 * 1024,
 } as const;

@@ -1,0 +1,441 @@
+// The operator's tools, on logs that a writer made, sound and damaged in every way a disk or a person can.
+import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import type { PartitionLog } from '../../../wal/partition-log.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
+import type { LogDatabase } from '../../../wal/lmdb.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
+import { walTools } from '../../../wal/tools/all.ts';
+import { runTools } from '../../../wal/tools/tool.ts';
+import type { Tool } from '../../../wal/tools/tool.ts';
+import { ViewStore } from '../../../wal/views.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'wal-tools-'));
+t.teardown(() => rmSync(root, { recursive: true }));
+let made = 0;
+const next = (): string => join(root, `${(made += 1)}`);
+
+async function tool(name: string, ...args: string[]) {
+  let out = '';
+  let err = '';
+  const terminal = {
+    out: (text: string) => void (out += text),
+    err: (text: string) => void (err += text),
+    errIsTty: false,
+    env: {},
+  };
+  const status = await runTools('wal', walTools, [name, ...args], terminal);
+  return { status, out, err };
+}
+
+async function toolJson(name: string, ...args: string[]) {
+  const { status, out, err } = await tool(name, ...args, '--json');
+  return { status, err, report: out === '' ? null : JSON.parse(out) };
+}
+
+/** A flush of its own for each turn, with the time it is given. */
+async function write(
+  directory: string,
+  turns: number,
+  options: { atMs?: number; epoch?: number } = {},
+): Promise<void> {
+  let nowMs = options.atMs ?? Date.parse('2026-11-21T09:00:00Z');
+  const log = WriteAheadLog.open({
+    directory,
+    now: () => nowMs,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const open = (group: string, partition: number): PartitionLog =>
+    log.openPartition(group, partition, { epoch: options.epoch ?? 1, replica: null, onDurable: () => {} });
+  const partitions = [open('accounts', 0), open('accounts', 1), open('webhooks', 0)];
+  for (const partition of partitions) await partition.drained();
+  for (let turn = 1; turn <= turns; turn += 1) {
+    nowMs += 1000;
+    for (const partition of partitions) {
+      for (let n = 0; n < 3; n += 1) {
+        partition.append(
+          JSON.stringify({
+            group: partition.group,
+            sequence: partition.appended + 1,
+            ü: 'x'.repeat(turn * 40),
+          }),
+        );
+      }
+    }
+    await Promise.all(partitions.map((partition) => partition.drained()));
+  }
+  await log.close();
+}
+
+function tips(directory: string): Promise<unknown> {
+  const reader = LogReader.openReader({ directory });
+  const found = reader.partitions();
+  return reader.close().then(() => found);
+}
+
+t.test('inspect shows ranges, one batch and one record', async (t) => {
+  const data = next();
+  await write(data, 4);
+  const { status, report } = await toolJson('inspect', '--data', data);
+  t.equal(status, 0);
+  t.match(report.partitions, [
+    {
+      group: 'accounts',
+      partition: 0,
+      batches: 5,
+      records: 12,
+      tip: { batch: 5, sequence: 12, epoch: 1 },
+      checkpoint: 0,
+    },
+    { group: 'accounts', partition: 1 },
+    { group: 'webhooks', partition: 0 },
+  ]);
+  t.match(
+    (await tool('inspect', '--data', data)).out,
+    /accounts\/0 +5 +12 +1 +12 +1 {2}2026-11-21T09:00:04.000Z/,
+  );
+  const place = ['--data', data, '--group', 'accounts', '--partition', '1'];
+  const batch = await toolJson('inspect', ...place, '--batch', '2');
+  t.match(batch.report, {
+    batch: 2,
+    firstSequence: 1,
+    count: 3,
+    records: [{ sequence: 1, record: { sequence: 1 } }],
+  });
+  const record = await toolJson('inspect', ...place, '--sequence', '7');
+  t.match(record.report, {
+    sequence: 7,
+    batch: 4,
+    time: '2026-11-21T09:00:03.000Z',
+    record: { sequence: 7 },
+  });
+  t.equal((await tool('inspect', ...place, '--sequence', '13')).status, 2);
+});
+
+t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
+  const cases: [string[], RegExp][] = [
+    [['nothing'], /There is no tool "nothing"/],
+    [['verify', '--data', join(root, 'nowhere')], /holds no log/],
+    [['verify', '--wrong'], /--wrong/],
+    [['backup', '--data', join(root, '1')], /--to is needed/],
+    [['inspect', '--data', join(root, '1'), '--group', 'none'], /no partition none\/\*/],
+    [['inspect', '--data', join(root, '1'), '--batch', '1'], /--group and --partition/],
+    [['restore', '--from', join(root, '1')], /no backup|--to/],
+    [['archive', '--data', join(root, '1'), '--to', join(root, 'x'), '--before', 'monday'], /such as/],
+  ];
+  for (const [[name = '', ...args], message] of cases) {
+    const { status, err } = await tool(name, ...args);
+    t.ok(status > 0);
+    t.match(err, message);
+  }
+  t.match((await tool('--help')).out, /verify +Prove the log/);
+  for (const { name } of walTools) {
+    const { status, out } = await tool(name, '--help');
+    t.equal(status, 0);
+    t.match(out, `Usage: wal ${name} [options]`);
+  }
+});
+
+t.test('a list of tools is extended by a program that knows more', async (t) => {
+  const replay: Tool = {
+    name: 'inspect',
+    summary: 'More',
+    help: 'More.',
+    options: { transaction: { type: 'string', value: 'id', help: 'its story' } },
+    run: async ({ values }) => ({
+      sound: false,
+      report: {},
+      lines: [`story of ${String(values['transaction'])}`],
+    }),
+  };
+  let out = '';
+  const terminal = { out: (text: string) => void (out += text), err: () => {}, errIsTty: false, env: {} };
+  t.equal(await runTools('wal', [...walTools, replay], ['inspect', '--transaction', 'ch_1'], terminal), 1);
+  t.equal(out, 'story of ch_1\n');
+});
+
+t.test('verify proves a sound log, also while it is written', async (t) => {
+  const data = next();
+  await write(data, 5);
+  const { status, report } = await toolJson('verify', '--data', data);
+  t.equal(status, 0);
+  t.match(report, { sound: true, batches: 18, records: 45, faults: [] });
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const partition = log.openPartition('accounts', 0, {
+    epoch: 2,
+    replica: null,
+    onDurable: () => void (partition.closed || partition.append('more')),
+  });
+  t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true } });
+  await log.close();
+});
+
+type Damage = (database: LogDatabase) => Promise<unknown>;
+const key = (batch: number): [string, number, number] => ['accounts', 1, batch];
+const bytesAt = (database: LogDatabase, batch: number): Buffer =>
+  Buffer.from(database.getBinary(key(batch)) ?? []);
+const flip =
+  (byte: number): Damage =>
+  async (database) => {
+    const bytes = bytesAt(database, 4);
+    const at = byte < 0 ? bytes.length + byte : byte;
+    bytes.writeUInt8(bytes.readUInt8(at) ^ 0x10, at);
+    await database.put(key(4), bytes);
+  };
+
+// [what happened, how, batch that verify names, its words]
+const damages: [string, Damage, number, RegExp][] = [
+  ['a bit of the header flipped', flip(33), 4, /CRC32C/],
+  ['a bit of a record flipped', flip(100), 4, /CRC32C/],
+  ['a bit of the CRC flipped', flip(-34), 4, /CRC32C/],
+  ['a bit of the hash flipped', flip(-1), 4, /hash chain/],
+  ['a batch cut short', async (db) => db.put(key(4), bytesAt(db, 4).subarray(0, -9)), 4, /CRC32C/],
+  ['a batch emptied', async (db) => db.put(key(4), Buffer.alloc(3)), 4, /too few/],
+  ['a batch removed', async (db) => db.remove(key(4)), 4, /missing/],
+  ['the first batch removed', async (db) => db.remove(key(1)), 1, /missing/],
+  [
+    'two batches swapped',
+    async (db) => {
+      const [a, b] = [bytesAt(db, 3), bytesAt(db, 4)];
+      await db.put(key(3), b);
+      await db.put(key(4), a);
+    },
+    3,
+    /says it is batch 4/,
+  ],
+  [
+    "another partition's batch in its place",
+    async (db) => db.put(key(4), Buffer.from(db.getBinary(['accounts', 0, 4]) ?? [])),
+    4,
+    /belongs to partition 0/,
+  ],
+  ['the end removed, below the checkpoint', async (db) => db.remove(key(6)), 6, /end of the log is lost/],
+];
+
+t.test('verify names what is damaged, and nothing else', async (t) => {
+  const sound = next();
+  await write(sound, 5);
+  await checkpointAll(sound);
+  t.equal((await tool('verify', '--data', sound)).status, 0);
+  for (const [what, damage, batch, words] of damages) {
+    const data = next();
+    cpSync(sound, data, { recursive: true });
+    const database = openLogDatabase({ directory: data });
+    await damage(database);
+    await database.close();
+    const { status, report } = await toolJson('verify', '--data', data);
+    t.equal(status, 1, what);
+    t.match(report.faults[0], { group: 'accounts', partition: 1, batch, problem: words }, what);
+    t.ok(
+      report.faults.every((fault: { partition: number }) => fault.partition === 1),
+      `${what}: the others are sound`,
+    );
+    const { out } = await tool('verify', '--data', data);
+    t.match(out, new RegExp(`accounts/1 batch ${batch} sequence \\d+: `));
+  }
+});
+
+t.test('an older log in the place of a newer one is found by its checkpoint', async (t) => {
+  const data = next();
+  await write(data, 2);
+  const older = next();
+  cpSync(join(data, 'log'), join(older, 'log'), { recursive: true });
+  await write(data, 2, { epoch: 2 });
+  await checkpointAll(data);
+  cpSync(join(data, 'views'), join(older, 'views'), { recursive: true });
+  const { status, out } = await tool('verify', '--data', older);
+  t.equal(status, 1);
+  t.match(out, /an older log was put in its place/);
+  // Written on with the old log: longer, but with another history.
+  await write(older, 9, { epoch: 2, atMs: Date.parse('2026-11-22T09:00:00Z') });
+  t.match((await tool('verify', '--data', older)).out, /made from another log/);
+});
+
+async function checkpointAll(directory: string): Promise<void> {
+  const reader = LogReader.openReader({ directory });
+  const views = ViewStore.open({ directory });
+  for (const { group, partition, tip } of reader.partitions()) await views.commit(group, partition, tip, []);
+  await views.close();
+  await reader.close();
+}
+
+t.test('export and import make the same log elsewhere', async (t) => {
+  const [data, copy, other] = [next(), next(), next()];
+  await write(data, 6);
+  t.equal((await tool('export', '--data', data, '--to', copy)).status, 0);
+  t.match(await toolJson('import', '--data', other, '--from', copy), {
+    status: 0,
+    report: { sound: true, imported: 21 },
+  });
+  t.strictSame(await tips(other), await tips(data));
+  t.match(
+    await toolJson('import', '--data', other, '--from', copy),
+    { status: 0, report: { imported: 0 } },
+    'again: nothing',
+  );
+  await write(data, 1, { epoch: 2 });
+  const more = next();
+  await tool('export', '--data', data, '--to', more);
+  t.match(await toolJson('import', '--data', other, '--from', more), { status: 0, report: { imported: 6 } });
+  t.strictSame(await tips(other), await tips(data));
+
+  await write(other, 1, { epoch: 3 });
+  await write(data, 1, { epoch: 4 });
+  const forked = next();
+  await tool('export', '--data', data, '--to', forked);
+  t.match(await tool('import', '--data', other, '--from', forked), {
+    status: 1,
+    err: /differs from the log's/,
+  });
+});
+
+t.test('export writes lines for people', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  const range = ['--format', 'jsonl', '--from-sequence', '3', '--to-sequence', '7'];
+  t.equal((await tool('export', '--data', data, '--to', to, ...range)).status, 0);
+  t.strictSame(readdirSync(to).sort(), ['accounts-0.jsonl', 'accounts-1.jsonl', 'webhooks-0.jsonl']);
+  const lines = readFileSync(join(to, 'webhooks-0.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  t.strictSame(
+    lines.map(({ sequence }) => sequence),
+    [3, 4, 5, 6, 7],
+  );
+  t.match(lines[0], {
+    group: 'webhooks',
+    partition: 0,
+    batch: 2,
+    epoch: 1,
+    record: { group: 'webhooks', sequence: 3 },
+  });
+});
+
+t.test('backup adds what is new while the log is written, and restore proves it', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  t.match(await toolJson('backup', '--data', data, '--to', to), {
+    status: 0,
+    report: { batches: 12, records: 27 },
+  });
+  t.match(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 0 } });
+
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const live = log.openPartition('accounts', 0, {
+    epoch: 2,
+    replica: null,
+    onDurable: () => void (live.closed || live.append('{"live":true}')),
+  });
+  while (live.durable < 50) await new Promise((resolve) => setImmediate(resolve));
+  const { status, report } = await toolJson('backup', '--data', data, '--to', to);
+  t.equal(status, 0);
+  t.ok(report.records >= 40);
+  await log.close();
+  t.equal((await tool('backup', '--data', data, '--to', to)).status, 0);
+
+  const restored = next();
+  t.match(await tool('restore', '--from', to, '--to', restored), { status: 0, out: /sound: / });
+  t.strictSame(await tips(restored), await tips(data));
+  t.equal(
+    (await tool('restore', '--from', to, '--to', restored)).status,
+    2,
+    'nothing that exists is changed',
+  );
+  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
+
+  await write(restored, 1, { epoch: 3 });
+  t.match(await tool('backup', '--data', restored, '--to', to), { status: 0 }, 'it goes on from there');
+  await write(data, 1, { epoch: 4 });
+  t.match(
+    await tool('backup', '--data', data, '--to', to),
+    { status: 1, err: /another log/ },
+    'and not with two histories',
+  );
+});
+
+t.test('restore goes back to a time or a sequence', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 6);
+  await tool('backup', '--data', data, '--to', to);
+  const byTime = next();
+  await tool('restore', '--from', to, '--to', byTime, '--until', '2026-11-21T09:00:04Z');
+  t.match(await tips(byTime), [
+    { tip: { sequence: 12 } },
+    { tip: { sequence: 12 } },
+    { tip: { sequence: 12 } },
+  ]);
+
+  const bySequence = next();
+  const at = ['--group', 'accounts', '--partition', '1', '--until-sequence', '8'];
+  t.equal((await tool('restore', '--from', to, '--to', bySequence, ...at)).status, 0);
+  t.match(await tips(bySequence), [
+    { tip: { sequence: 18 } },
+    { tip: { sequence: 8 } },
+    { tip: { sequence: 18 } },
+  ]);
+  t.equal((await tool('verify', '--data', bySequence)).status, 0, 'the batch cut in two is sealed anew');
+  await write(bySequence, 2, { epoch: 2 });
+  t.equal((await tool('verify', '--data', bySequence)).status, 0);
+});
+
+t.test('a damaged backup is not restored', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const file = join(to, readdirSync(to).find((name) => name.startsWith('accounts-1')) ?? '');
+  const bytes = readFileSync(file);
+  bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
+  writeFileSync(file, bytes);
+  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: /SHA-256/ });
+});
+
+t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const archiveArgs = ['--data', data, '--to', to, '--before', '2026-01-01T00:00:06Z'];
+  t.match(await toolJson('archive', ...archiveArgs), {
+    status: 0,
+    report: { segments: [{ end: { sequence: 15 } }] },
+  });
+  t.match(await tool('archive', ...archiveArgs), { status: 0, out: /Nothing to archive/ });
+
+  const trimArgs = ['--data', data, '--archive', to];
+  t.match(await toolJson('trim', ...trimArgs), { report: { partitions: [{ last: 0, why: /checkpoint/ }] } });
+  await checkpointAll(data);
+  const kept = await toolJson('trim', ...trimArgs, '--keep-sequence', '5');
+  t.match(kept.report.partitions[0], { from: 0, last: 2, why: /sequence 5/ });
+  t.match(await toolJson('trim', ...trimArgs), {
+    status: 0,
+    report: { removed: false, partitions: [{ last: 6 }] },
+  });
+  t.match(await tips(data), [{ start: { batch: 0 } }], 'nothing is removed without --yes');
+
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  t.match(await tool('trim', ...trimArgs, '--yes'), { status: 1, err: /being written/ });
+  await log.close();
+  t.equal((await tool('trim', ...trimArgs, '--yes')).status, 0);
+  t.match(await tips(data), [{ start: { batch: 6, sequence: 15 }, tip: { sequence: 24 } }, {}, {}]);
+  t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true, records: 27 } });
+
+  await write(data, 2, { epoch: 2, atMs: Date.parse('2026-02-01T00:00:00Z') });
+  t.equal((await tool('archive', '--data', data, '--to', to)).status, 0, 'the archive goes on');
+  const whole = next();
+  t.match(await tool('restore', '--from', to, '--to', whole), { status: 0 });
+  t.match(await tips(whole), [{ start: { batch: 0 }, tip: { sequence: 30 } }]);
+});

@@ -1,0 +1,11 @@
+#!/usr/bin/env node
+// The operator's tools for the log: `npm run wal -- <tool>`. Only puts the tools and the terminal together.
+import { walTools } from './tools/all.ts';
+import { runTools } from './tools/tool.ts';
+
+process.exitCode = await runTools('npm run wal --', walTools, process.argv.slice(2), {
+  out: (text) => process.stdout.write(text),
+  err: (text) => process.stderr.write(text),
+  errIsTty: process.stderr.isTTY,
+  env: process.env,
+});

@@ -1,0 +1,18 @@
+// The tools that know the log alone. A program that knows the domain adds its own, or a trim that knows the cursors.
+import { archive, trimTool } from './archive.ts';
+import { backup, restore } from './backup.ts';
+import { exportTool, importTool } from './export.ts';
+import { inspect } from './inspect.ts';
+import type { Tool } from './tool.ts';
+import { verify } from './verify.ts';
+
+export const walTools: readonly Tool[] = [
+  inspect,
+  verify,
+  exportTool,
+  importTool,
+  archive,
+  trimTool(async () => () => null),
+  backup,
+  restore,
+];

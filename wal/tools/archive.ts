@@ -1,0 +1,194 @@
+// `archive`: old batches into segments, each once. `trim`: removes from a stopped log what is archived, proven to be the
+// same, and needed by nobody.
+import { WriteAheadLog } from '../log.ts';
+import type { LogReader } from '../log-reader.ts';
+import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } from './partitions.ts';
+import type { PartitionName } from './partitions.ts';
+import { SegmentDirectory, tipFrom } from './segment.ts';
+import type { Segment } from './segment.ts';
+import { numberOf, requiredString, timeOf } from './tool.ts';
+import type { Tool, ToolInput, ToolResult } from './tool.ts';
+
+const dayMs = 24 * 60 * 60 * 1000;
+const daysKept = 30;
+
+export const archive: Tool = {
+  name: 'archive',
+  summary: 'Write old batches to compressed segments, each once, with their hashes recorded.',
+  help: `
+Adds to an archive what is older than --before and not in it yet. The log keeps it: trim removes it. Works on a live
+directory.
+
+  archive --to /mnt/archive/daftari                         what is older than ${daysKept} days
+  archive --to /mnt/archive/daftari --before 2026-10-01`,
+  options: {
+    ...partitionOptions,
+    to: { type: 'string', value: 'directory', help: 'the archive of this log' },
+    before: {
+      type: 'string',
+      value: 'time',
+      help: `archive what was written before it (default: ${daysKept} days ago)`,
+    },
+  },
+  run: (input) => withReader(input.directory, (reader) => runArchive(reader, input)),
+};
+
+async function runArchive(reader: LogReader, input: ToolInput): Promise<ToolResult> {
+  const target = SegmentDirectory.openOrCreate(requiredString(input.values, 'to'));
+  const beforeMs = timeOf(input.values, 'before') ?? Date.now() - daysKept * dayMs;
+  const work = chosen(reader.partitionNames(), input.values).map((name) => {
+    const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);
+    return { name, start, last: Math.max(start.batch, lastBefore(reader, name, beforeMs)) };
+  });
+  input.progress.start(
+    'archive',
+    work.reduce((sum, { start, last }) => sum + last - start.batch, 0),
+  );
+  const segments: Segment[] = [];
+  for (const { name, start, last } of work) {
+    if (last === start.batch) continue;
+    if (!reader.holds(name.group, name.partition, start)) {
+      throw new Error(`${nameOf(name)}: the archive is of another log, or what follows it was trimmed`);
+    }
+    segments.push(await target.write(reader, name, start, last, input.progress));
+  }
+  if (segments.length > 0) await target.add(segments, null);
+  const lines = segments.map(
+    (one) =>
+      `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.fileBytes} bytes`,
+  );
+  return {
+    sound: true,
+    report: { to: target.path, before: new Date(beforeMs).toISOString(), segments },
+    lines: lines.length > 0 ? lines : ['Nothing to archive.'],
+  };
+}
+
+/** The last batch written before a time; times do not fall, but for a clock set back: then fewer are archived. */
+function lastBefore(reader: LogReader, { group, partition }: PartitionName, timeMs: number): number {
+  let low = reader.startOf(group, partition).batch;
+  let high = reader.lastBatchNumber(group, partition);
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (reader.batch(group, partition, middle).timeMs < timeMs) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** The lowest sequence of a partition that something still needs; null: nothing that is known. */
+export type NeededFrom = (name: PartitionName) => number | null;
+
+/** `neededFrom` says what cursors of other parts still need; the checkpoint is looked at in any case. */
+export function trimTool(neededFrom: (directory: string) => Promise<NeededFrom>): Tool {
+  return {
+    name: 'trim',
+    summary: 'Remove from a stopped log what is archived and needed by nobody.',
+    help: `
+Without --yes it says what it would remove. Removes only batches that are in the archive (whose files are checked against
+their hashes, and their chain against the log's), below the checkpoint, and below every cursor that needs them. The hash of
+the last batch removed stays: the rest of the log is still proven. The service that writes the directory must be stopped.
+
+  trim --archive /mnt/archive/daftari
+  trim --archive /mnt/archive/daftari --yes`,
+    options: {
+      ...partitionOptions,
+      archive: { type: 'string', value: 'directory', help: 'where archive has written' },
+      'keep-sequence': {
+        type: 'string',
+        value: 'number',
+        help: 'keep this record and all after it, in every partition',
+      },
+      yes: { type: 'boolean', help: 'remove it' },
+    },
+    run: async (input) => runTrim(input, await neededFrom(input.directory)),
+  };
+}
+
+interface Trim extends PartitionName {
+  /** Batches up to this one go; `from` when none does. */
+  readonly last: number;
+  readonly from: number;
+  readonly why: string;
+}
+
+async function runTrim(input: ToolInput, neededFrom: NeededFrom): Promise<ToolResult> {
+  const source = SegmentDirectory.open(requiredString(input.values, 'archive'));
+  const trims = await withReader(input.directory, (reader) => plan(reader, source, input, neededFrom));
+  const yes = input.values['yes'] === true;
+  if (yes) {
+    const log = WriteAheadLog.open({ directory: input.directory, now: Date.now, onFailure: () => {} });
+    try {
+      for (const { group, partition, from, last } of trims) {
+        if (last > from) await log.trimBefore(group, partition, last + 1);
+      }
+    } finally {
+      await log.close();
+    }
+  }
+  const rows = trims.map(({ group, partition, from, last, why }) => {
+    return [nameOf({ group, partition }), `${last - from} batches`, `kept: ${why}`];
+  });
+  return {
+    sound: true,
+    report: { removed: yes, partitions: trims },
+    lines: [...table(rows), yes ? 'Removed.' : 'Nothing was removed: add --yes to remove this.'],
+  };
+}
+
+async function plan(
+  reader: LogReader,
+  source: SegmentDirectory,
+  input: ToolInput,
+  neededFrom: NeededFrom,
+): Promise<Trim[]> {
+  const names = chosen(reader.partitionNames(), input.values);
+  const keepSequence = numberOf(input.values, 'keep-sequence') ?? Infinity;
+  const views = openViewsIfAny(input.directory);
+  try {
+    const trims: Trim[] = [];
+    for (const name of names) {
+      const needed = Math.min(keepSequence, neededFrom(name) ?? Infinity);
+      const checkpoint = views?.position(name.group, name.partition)?.batch ?? 0;
+      trims.push(await planPartition(reader, source, name, { needed, checkpoint }));
+    }
+    return trims;
+  } finally {
+    await views?.close();
+  }
+}
+
+async function planPartition(
+  reader: LogReader,
+  source: SegmentDirectory,
+  name: PartitionName,
+  { needed, checkpoint }: { needed: number; checkpoint: number },
+): Promise<Trim> {
+  const { group, partition } = name;
+  const from = reader.startOf(group, partition).batch;
+  const bounds: [number, string][] = [
+    // The last batch stays: it says where the log ends.
+    [reader.lastBatchNumber(group, partition) - 1, 'the last batch'],
+    [checkpoint, 'what the checkpoint does not reach'],
+    [source.endOf(name)?.batch ?? 0, 'what is not archived'],
+    [
+      needed === Infinity ? Infinity : lastBelow(reader, name, needed),
+      `from sequence ${needed}, which is needed`,
+    ],
+  ];
+  const [last, why] = bounds.reduce((least, bound) => (bound[0] < least[0] ? bound : least));
+  if (last <= from) return { group, partition, from, last: from, why };
+  for (const segment of source.segmentsOf(name)) {
+    if (segment.end.batch <= from || segment.start.batch >= last) continue;
+    await source.check(segment);
+    const end = tipFrom(segment.end);
+    if (!reader.holds(group, partition, end)) throw new Error(`${segment.file} is not of this log`);
+  }
+  return { group, partition, from, last, why };
+}
+
+function lastBelow(reader: LogReader, { group, partition }: PartitionName, sequence: number): number {
+  if (sequence <= reader.startOf(group, partition).sequence) return 0;
+  const [batch] = reader.read(group, partition, { fromSequence: sequence });
+  return batch === undefined ? reader.lastBatchNumber(group, partition) : batch.batch - 1;
+}

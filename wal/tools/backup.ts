@@ -1,0 +1,254 @@
+// `backup`: copies what the log has gained since the last time, while the service runs. `restore`: makes a log of it in
+// another directory, up to a point in time or a sequence, and proves that log before it says it is done.
+import { existsSync, mkdtempSync, readdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { encodeBatch, tipAt } from '../batch.ts';
+import { WAL_LIMITS } from '../limits.ts';
+import { WriteAheadLog } from '../log.ts';
+import { LogReader } from '../log-reader.ts';
+import type { Batch, Tip } from '../types.ts';
+import { nameOf, table, timeText, tipReport, withReader } from './partitions.ts';
+import type { PartitionName } from './partitions.ts';
+import { SegmentDirectory, storedTip, tipFrom } from './segment.ts';
+import type { Segment } from './segment.ts';
+import { numberOf, requiredString, stringOf, timeOf, UsageError } from './tool.ts';
+import type { Tool, ToolInput, ToolResult } from './tool.ts';
+import { verifyPartitions } from './verify.ts';
+
+export const backup: Tool = {
+  name: 'backup',
+  summary: 'Copy what the log has gained since the last backup, while the service runs.',
+  help: `
+Adds segments to a directory that only backups of this log go to. All partitions are taken as they were at one moment.
+Every batch is proven on its way, so a damaged log does not become a backup.
+
+The views are not copied: they are rebuilt from the log. The other files of the data directory (keys and tokens) are not
+copied either: keep them apart from the log, or whoever finds the backup can read its secrets.
+
+  backup --data ./data --to /mnt/backup/daftari`,
+  options: { to: { type: 'string', value: 'directory', help: 'where the backups of this log are' } },
+  run: (input) => withReader(input.directory, (reader) => runBackup(reader, input)),
+};
+
+async function runBackup(reader: LogReader, input: ToolInput): Promise<ToolResult> {
+  const target = SegmentDirectory.openOrCreate(requiredString(input.values, 'to'));
+  // One turn of the event loop is one read transaction: all these tips are of one moment.
+  const tips = reader
+    .partitionNames()
+    .map((name) => ({ ...name, tip: reader.tip(name.group, name.partition) }));
+  const work = tips.map((one) => ({ ...one, start: startOfNext(reader, target, one, one.tip) }));
+  input.progress.start(
+    'backup',
+    work.reduce((sum, { tip, start }) => sum + tip.batch - start.batch, 0),
+  );
+  const segments: Segment[] = [];
+  for (const { group, partition, tip, start } of work) {
+    if (tip.batch === start.batch) continue;
+    segments.push(await target.write(reader, { group, partition }, start, tip.batch, input.progress));
+  }
+  const point = {
+    timeMs: Math.max(0, ...tips.map(({ tip }) => tip.timeMs)),
+    tips: tips.map(({ group, partition, tip }) => ({ group, partition, ...storedTip(tip) })),
+  };
+  await target.add(segments, point);
+
+  const batches = segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
+  const records = segments.reduce((sum, { start, end }) => sum + end.sequence - start.sequence, 0);
+  const fileBytes = segments.reduce((sum, segment) => sum + segment.fileBytes, 0);
+  return {
+    sound: true,
+    report: { to: target.path, batches, records, fileBytes, time: timeText(point.timeMs), segments },
+    lines: [
+      `${batches} batches, ${records} records added (${fileBytes} bytes) to ${target.path}, up to ${timeText(point.timeMs)}`,
+      `Not in it: the other files of ${input.directory} (keys and tokens). Keep them apart.`,
+    ],
+  };
+}
+
+/** What the next segment of a partition follows. Throws when the backup is of another log. */
+function startOfNext(reader: LogReader, target: SegmentDirectory, name: PartitionName, tip: Tip): Tip {
+  const { group, partition } = name;
+  const end = target.endOf(name);
+  if (end === null) return reader.startOf(group, partition);
+  if (end.batch > tip.batch) {
+    throw new Error(
+      `${nameOf(name)}: the backup has batch ${end.batch}, but the log ends at ${tip.batch}: its end is lost`,
+    );
+  }
+  if (!reader.holds(group, partition, end)) {
+    throw new Error(`${nameOf(name)}: the backup is of another log, or what follows it was trimmed`);
+  }
+  return end;
+}
+
+export const restore: Tool = {
+  name: 'restore',
+  summary: 'Make a log from a backup in another directory, up to any time or sequence, and prove it.',
+  help: `
+Reads a backup (or an archive or export) into an empty directory, then verifies every batch of what it wrote. Nothing that
+exists is changed. Put the kept files of the old data directory beside the restored log, and start the service on it: the
+views are rebuilt from the log.
+
+  restore --from /mnt/backup/daftari --to ./restored
+  restore --from /mnt/backup/daftari --rehearse              restores into a temporary directory, proves it, removes it
+  restore --from … --to … --until 2026-11-20T23:59:59Z       every partition as it was then
+  restore --from … --to … --group accounts --partition 3 --until-sequence 4211   one partition up to a record
+
+A batch is cut where the sequence falls within it: what remains of it is sealed anew with the same epoch and time.`,
+  options: {
+    from: { type: 'string', value: 'directory', help: 'a backup' },
+    to: { type: 'string', value: 'directory', help: 'an empty directory, or one that is not there yet' },
+    rehearse: { type: 'boolean', help: 'restore into a temporary directory and remove it' },
+    until: { type: 'string', value: 'time', help: 'leave out what was written after it' },
+    'until-sequence': {
+      type: 'string',
+      value: 'number',
+      help: 'leave out later records of --group and --partition',
+    },
+    group: { type: 'string', value: 'name', help: 'with --until-sequence' },
+    partition: { type: 'string', value: 'number', help: 'with --until-sequence' },
+  },
+  run: runRestore,
+};
+
+interface Until {
+  readonly timeMs: number;
+  readonly at: (PartitionName & { readonly sequence: number }) | null;
+}
+
+async function runRestore({ values, progress }: ToolInput): Promise<ToolResult> {
+  const source = SegmentDirectory.open(requiredString(values, 'from'));
+  const until = untilOf(values);
+  const rehearse = values['rehearse'] === true;
+  const to = rehearse
+    ? mkdtempSync(join(tmpdir(), 'daftari-rehearsal-'))
+    : emptyDirectory(requiredString(values, 'to'));
+  try {
+    return await restoreInto(source, to, until, rehearse, progress);
+  } finally {
+    if (rehearse) await rm(to, { recursive: true });
+  }
+}
+
+async function restoreInto(
+  source: SegmentDirectory,
+  to: string,
+  until: Until,
+  rehearse: boolean,
+  progress: ToolInput['progress'],
+): Promise<ToolResult> {
+  const names = source.partitions();
+  const total = source.manifest.segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
+  progress.start('restore', total);
+  const log = WriteAheadLog.open({ directory: to, now: Date.now, onFailure: () => {} });
+  try {
+    for (const name of names) await copyPartition(source, log, name, until, progress);
+  } finally {
+    await log.close();
+  }
+  // Read back from the disk by a reader that knows nothing of what was written.
+  const reader = LogReader.openReader({ directory: to });
+  try {
+    const verified = await verifyPartitions(reader, reader.partitionNames(), progress);
+    const faults = verified.flatMap((one) => one.faults);
+    const sound = faults.length === 0;
+    const rows = verified.map(({ group, partition, records, tip }) => {
+      return [nameOf({ group, partition }), records, 'records to', tip.sequence, timeText(tip.timeMs)];
+    });
+    const partitions = verified.map(({ group, partition, tip }) => ({ group, partition, ...tipReport(tip) }));
+    return {
+      sound,
+      report: { sound, to: rehearse ? null : to, faults, partitions },
+      lines: [
+        ...table(rows),
+        ...faults.map((fault) => `${nameOf(fault)} batch ${fault.batch}: ${fault.problem}`),
+        `${sound ? 'sound' : 'NOT SOUND'}: ${rehearse ? 'the rehearsal' : to}`,
+      ],
+    };
+  } finally {
+    await reader.close();
+  }
+}
+
+async function copyPartition(
+  source: SegmentDirectory,
+  log: WriteAheadLog,
+  name: PartitionName,
+  until: Until,
+  progress: ToolInput['progress'],
+): Promise<void> {
+  const { group, partition } = name;
+  const [first] = source.segmentsOf(name);
+  if (first === undefined) return;
+  let tip = tipFrom(first.start);
+  if (tip.batch > 0) await log.startAt(group, partition, tip);
+  const appender = new Appender(log, name);
+  for await (const batch of source.read(name)) {
+    const kept = cutAt(batch, tip, until);
+    progress.add(1, batch.bytes.length);
+    if (kept === null) break;
+    await appender.add(kept);
+    if (kept !== batch) break;
+    tip = tipAt(batch);
+  }
+  await appender.flush();
+}
+
+/** The batch, what remains of it, or null when nothing does. */
+function cutAt(batch: Batch, previous: Tip, { timeMs, at }: Until): Batch | null {
+  if (batch.timeMs > timeMs) return null;
+  if (at === null || at.group !== batch.group || at.partition !== batch.partition) return batch;
+  const keep = at.sequence - batch.firstSequence + 1;
+  if (keep >= batch.records.length) return batch;
+  if (keep <= 0) return null;
+  const records = batch.records.slice(0, keep);
+  const recordsBytes = records.reduce((sum, record) => sum + Buffer.byteLength(record), 0);
+  return encodeBatch({ ...batch, records, recordsBytes, previousHash: previous.hash });
+}
+
+/** Appends many batches in one transaction. */
+export class Appender {
+  readonly #log: WriteAheadLog;
+  readonly #name: PartitionName;
+  #bytes = 0;
+  #batches: Buffer[] = [];
+
+  constructor(log: WriteAheadLog, name: PartitionName) {
+    this.#log = log;
+    this.#name = name;
+  }
+
+  async add(batch: Batch): Promise<void> {
+    this.#batches.push(batch.bytes);
+    this.#bytes += batch.bytes.length;
+    if (this.#bytes >= WAL_LIMITS.bytesPerImport) await this.flush();
+  }
+
+  async flush(): Promise<void> {
+    if (this.#batches.length === 0) return;
+    await this.#log.appendForeign(this.#name.group, this.#name.partition, this.#batches);
+    this.#batches = [];
+    this.#bytes = 0;
+  }
+}
+
+function untilOf(values: ToolInput['values']): Until {
+  const timeMs = timeOf(values, 'until') ?? Infinity;
+  const sequence = numberOf(values, 'until-sequence');
+  if (sequence === undefined) return { timeMs, at: null };
+  const group = stringOf(values, 'group');
+  const partition = numberOf(values, 'partition');
+  if (group === undefined || partition === undefined) {
+    throw new UsageError('--until-sequence needs --group and --partition');
+  }
+  return { timeMs, at: { group, partition, sequence } };
+}
+
+function emptyDirectory(path: string): string {
+  if (existsSync(path) && readdirSync(path).length > 0) {
+    throw new UsageError(`${path} is not empty: restore changes nothing that exists`);
+  }
+  return path;
+}

@@ -1,0 +1,220 @@
+// `export`: batches out of the log into files, for another log or for people. `import`: batches into a stopped log, each
+// proven to follow what is there.
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { WriteAheadLog } from '../log.ts';
+import { LogReader } from '../log-reader.ts';
+import { breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
+import type { PartitionName } from './partitions.ts';
+import { SegmentDirectory } from './segment.ts';
+import type { Segment } from './segment.ts';
+import { Appender } from './backup.ts';
+import { numberOf, requiredString, stringOf, UsageError } from './tool.ts';
+import type { Tool, ToolInput, ToolResult } from './tool.ts';
+import { verifyPartitions } from './verify.ts';
+
+export const exportTool: Tool = {
+  name: 'export',
+  summary: 'Write batches of the log to files: segments for import, or lines of JSON for people.',
+  help: `
+  export --to ./copy                                        all partitions, as segments with a manifest
+  export --to ./copy --group accounts --partition 3         one partition
+  export --to ./lines --format jsonl --from-sequence 4000   one file a partition, one line a record
+
+A line: {"group","partition","sequence","batch","epoch","time","record"}. Works on a live directory.`,
+  options: {
+    ...partitionOptions,
+    to: { type: 'string', value: 'directory', help: 'an empty directory, or one that is not there yet' },
+    format: { type: 'string', value: 'format', help: 'segments (default) or jsonl' },
+    'from-sequence': { type: 'string', value: 'number', help: 'jsonl: leave out earlier records' },
+    'to-sequence': { type: 'string', value: 'number', help: 'jsonl: leave out later records' },
+  },
+  run: (input) => withReader(input.directory, (reader) => runExport(reader, input)),
+};
+
+async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResult> {
+  const to = requiredString(input.values, 'to');
+  const format = stringOf(input.values, 'format') ?? 'segments';
+  if (!['segments', 'jsonl'].includes(format)) throw new UsageError('--format is segments or jsonl');
+  if (existsSync(to) && readdirSync(to).length > 0) throw new UsageError(`${to} is not empty`);
+  const names = chosen(reader.partitionNames(), input.values);
+  return format === 'segments'
+    ? exportSegments(reader, names, to, input)
+    : exportLines(reader, names, to, input);
+}
+
+async function exportSegments(
+  reader: LogReader,
+  names: readonly PartitionName[],
+  to: string,
+  { progress }: ToolInput,
+): Promise<ToolResult> {
+  const target = SegmentDirectory.openOrCreate(to);
+  const ends = names.map((name) => ({ name, last: reader.lastBatchNumber(name.group, name.partition) }));
+  progress.start(
+    'export',
+    ends.reduce((sum, { last }) => sum + last, 0),
+  );
+  const segments: Segment[] = [];
+  for (const { name, last } of ends) {
+    const start = reader.startOf(name.group, name.partition);
+    if (last > start.batch) segments.push(await target.write(reader, name, start, last, progress));
+  }
+  await target.add(segments, null);
+  return {
+    sound: true,
+    report: { to, segments },
+    lines: segments.map(
+      (one) => `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.file}`,
+    ),
+  };
+}
+
+async function exportLines(
+  reader: LogReader,
+  names: readonly PartitionName[],
+  to: string,
+  { progress, values }: ToolInput,
+): Promise<ToolResult> {
+  const first = numberOf(values, 'from-sequence') ?? 1;
+  const last = numberOf(values, 'to-sequence') ?? Infinity;
+  mkdirSync(to, { recursive: true, mode: 0o700 });
+  progress.start(
+    'export',
+    names.reduce((sum, { group, partition }) => sum + reader.lastBatchNumber(group, partition), 0),
+  );
+  const files: { file: string; records: number }[] = [];
+  for (const { group, partition } of names) {
+    const file = join(to, `${group}-${partition}.jsonl`);
+    files.push({
+      file,
+      records: await writeLines(reader, { group, partition }, { file, first, last }, progress),
+    });
+  }
+  return {
+    sound: true,
+    report: { to, files },
+    lines: files.map(({ file, records }) => `${file}: ${records} records`),
+  };
+}
+
+async function writeLines(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  { file, first, last }: { file: string; first: number; last: number },
+  progress: ToolInput['progress'],
+): Promise<number> {
+  const handle = await open(file, 'wx', 0o600);
+  let written = 0;
+  try {
+    const from = Math.max(first, reader.startOf(group, partition).sequence + 1);
+    if (from > reader.tip(group, partition).sequence) return 0;
+    for (const batch of reader.read(group, partition, { fromSequence: from })) {
+      if (batch.firstSequence > last) break;
+      const lines: string[] = [];
+      batch.records.forEach((record, index) => {
+        const sequence = batch.firstSequence + index;
+        if (sequence < from || sequence > last) return;
+        const time = timeText(batch.timeMs);
+        const place = { group, partition, sequence, batch: batch.batch, epoch: batch.epoch, time };
+        lines.push(
+          `${JSON.stringify(place).slice(0, -1)},"record":${isJson(record) ? record : JSON.stringify(record)}}\n`,
+        );
+      });
+      written += lines.length;
+      await handle.writeFile(lines.join(''));
+      progress.add(1, batch.bytes.length);
+      await breathe();
+    }
+    await handle.sync();
+    return written;
+  } finally {
+    await handle.close();
+  }
+}
+
+function isJson(record: string): boolean {
+  try {
+    JSON.parse(record);
+    return true;
+  } catch (error) {
+    if (error instanceof SyntaxError) return false;
+    throw error;
+  }
+}
+
+export const importTool: Tool = {
+  name: 'import',
+  summary: 'Append exported batches to a stopped log, each proven to follow what is there.',
+  help: `
+  import --data ./data --from ./copy
+
+Batches that the log has already are compared and skipped; a batch that differs, or a gap, stops the import before the
+partition is touched further. The service that writes the directory must be stopped. Afterwards all partitions are verified.`,
+  options: { from: { type: 'string', value: 'directory', help: 'an export, backup or archive' } },
+  run: runImport,
+};
+
+async function runImport({ directory, values, progress }: ToolInput): Promise<ToolResult> {
+  const source = SegmentDirectory.open(requiredString(values, 'from'));
+  const names = source.partitions();
+  progress.start(
+    'import',
+    source.manifest.segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0),
+  );
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
+  let imported = 0;
+  try {
+    for (const name of names) imported += await importPartition(source, log, name, progress);
+  } finally {
+    await log.close();
+  }
+  const reader = LogReader.openReader({ directory });
+  try {
+    const verified = await verifyPartitions(reader, names, progress);
+    const faults = verified.flatMap((one) => one.faults);
+    const sound = faults.length === 0;
+    return {
+      sound,
+      report: { sound, imported, faults },
+      lines: [
+        ...faults.map((fault) => `${nameOf(fault)} batch ${fault.batch}: ${fault.problem}`),
+        `${sound ? 'sound' : 'NOT SOUND'}: ${imported} batches imported into ${directory}`,
+      ],
+    };
+  } finally {
+    await reader.close();
+  }
+}
+
+async function importPartition(
+  source: SegmentDirectory,
+  log: WriteAheadLog,
+  name: PartitionName,
+  progress: ToolInput['progress'],
+): Promise<number> {
+  const { group, partition } = name;
+  const [first] = source.segmentsOf(name);
+  if (first === undefined) return 0;
+  const isNew = log.lastBatchNumber(group, partition) === 0 && log.startOf(group, partition).batch === 0;
+  if (isNew && first.start.batch > 0) {
+    await log.startAt(group, partition, { ...first.start, hash: Buffer.from(first.start.hash, 'hex') });
+  }
+  const start = log.startOf(group, partition);
+  const tip = log.tip(group, partition);
+  const appender = new Appender(log, name);
+  let imported = 0;
+  for await (const batch of source.read(name)) {
+    progress.add(1, batch.bytes.length);
+    if (batch.batch <= start.batch) continue;
+    if (batch.batch <= tip.batch) {
+      if (log.holds(group, partition, { sequence: 0, batch: batch.batch, hash: batch.hash })) continue;
+      throw new Error(`${nameOf(name)}: batch ${batch.batch} of ${source.path} differs from the log's`);
+    }
+    await appender.add(batch);
+    imported += 1;
+  }
+  await appender.flush();
+  return imported;
+}

@@ -1,0 +1,152 @@
+// `inspect`: what is in the log. Ranges and counts in an instant, one batch, or one record.
+import { decodeBatch } from '../batch.ts';
+import type { LogReader } from '../log-reader.ts';
+import type { Batch } from '../types.ts';
+import {
+  chosen,
+  nameOf,
+  openViewsIfAny,
+  partitionOptions,
+  table,
+  timeText,
+  tipReport,
+  withReader,
+} from './partitions.ts';
+import type { PartitionName } from './partitions.ts';
+import { numberOf, UsageError } from './tool.ts';
+import type { Tool, ToolInput, ToolResult } from './tool.ts';
+
+export const inspect: Tool = {
+  name: 'inspect',
+  summary: 'Show what is in the log: ranges, counts, one batch or one record.',
+  help: `
+Without more, one line for each partition: batches, sequences, epoch, times, and how far its checkpoint has got. Only the
+ends are read: use verify for the whole.
+
+  inspect --group accounts --partition 3 --batch 17       the batch, its header and its records
+  inspect --group accounts --partition 3 --sequence 4211  the record`,
+  options: {
+    ...partitionOptions,
+    batch: { type: 'string', value: 'number', help: 'show this batch' },
+    sequence: { type: 'string', value: 'number', help: 'show this record' },
+  },
+  run: (input) => withReader(input.directory, (reader) => run(reader, input)),
+};
+
+async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
+  const names = chosen(reader.partitionNames(), input.values);
+  const batch = numberOf(input.values, 'batch');
+  const sequence = numberOf(input.values, 'sequence');
+  if (batch === undefined && sequence === undefined) return ranges(reader, names, input.directory);
+  const [name, ...others] = names;
+  if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
+  return batch === undefined ? showRecord(reader, name, sequence ?? 0) : showBatch(reader, name, batch);
+}
+
+async function ranges(reader: LogReader, names: PartitionName[], directory: string): Promise<ToolResult> {
+  const views = openViewsIfAny(directory);
+  const rows: (string | number)[][] = [
+    ['partition', 'batches', 'records', 'first', 'last', 'epoch', 'last written', 'checkpoint'],
+  ];
+  const partitions: object[] = [];
+  const problems: string[] = [];
+  try {
+    for (const { group, partition } of names) {
+      const name = nameOf({ group, partition });
+      try {
+        const start = reader.startOf(group, partition);
+        const tip = reader.tip(group, partition);
+        const checkpoint = views?.position(group, partition)?.sequence ?? 0;
+        const batches = tip.batch - start.batch;
+        const records = tip.sequence - start.sequence;
+        partitions.push({
+          group,
+          partition,
+          batches,
+          records,
+          start: tipReport(start),
+          tip: tipReport(tip),
+          checkpoint,
+        });
+        rows.push([
+          name,
+          batches,
+          records,
+          start.sequence + 1,
+          tip.sequence,
+          tip.epoch,
+          timeText(tip.timeMs),
+          checkpoint,
+        ]);
+      } catch (error) {
+        const problem = error instanceof Error ? error.message : String(error);
+        problems.push(problem);
+        partitions.push({ group, partition, problem });
+      }
+    }
+  } finally {
+    await views?.close();
+  }
+  return { sound: problems.length === 0, report: { partitions }, lines: [...table(rows), ...problems] };
+}
+
+function showBatch(reader: LogReader, { group, partition }: PartitionName, number: number): ToolResult {
+  const bytes = reader.bytesOf(group, partition, number);
+  if (bytes === undefined) throw new UsageError(`${group}/${partition} has no batch ${number}`);
+  const batch = decodeBatch(bytes, { group, partition, batch: number });
+  const header = headerOf(batch);
+  return {
+    sound: true,
+    report: { ...header, records: batch.records.map((record, index) => recordReport(batch, record, index)) },
+    lines: [
+      ...table(Object.entries(header).map(([name, value]) => [name, String(value)])),
+      '',
+      ...batch.records.map((record, index) => `${batch.firstSequence + index}  ${record}`),
+    ],
+  };
+}
+
+function showRecord(reader: LogReader, { group, partition }: PartitionName, sequence: number): ToolResult {
+  for (const batch of reader.read(group, partition, { fromSequence: sequence })) {
+    const index = sequence - batch.firstSequence;
+    const record = batch.records[index];
+    if (record === undefined) continue;
+    const report = {
+      group,
+      partition,
+      batch: batch.batch,
+      time: timeText(batch.timeMs),
+      ...recordReport(batch, record, index),
+    };
+    return { sound: true, report, lines: [JSON.stringify(report, null, 2)] };
+  }
+  throw new UsageError(`${group}/${partition} has no sequence ${sequence}`);
+}
+
+function headerOf(batch: Batch) {
+  return {
+    group: batch.group,
+    partition: batch.partition,
+    batch: batch.batch,
+    epoch: batch.epoch,
+    firstSequence: batch.firstSequence,
+    count: batch.records.length,
+    time: timeText(batch.timeMs),
+    bytes: batch.bytes.length,
+    hash: batch.hash.toString('hex'),
+  };
+}
+
+function recordReport(batch: Batch, record: string, index: number): { sequence: number; record: unknown } {
+  return { sequence: batch.firstSequence + index, record: parsed(record) };
+}
+
+/** Records are JSON as a rule; what is not is shown as it is. */
+function parsed(record: string): unknown {
+  try {
+    return JSON.parse(record);
+  } catch (error) {
+    if (error instanceof SyntaxError) return record;
+    throw error;
+  }
+}

@@ -1,0 +1,81 @@
+// Which partitions a tool is asked to look at, and the words it says of them.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { LogReader } from '../log-reader.ts';
+import { ViewStore } from '../views.ts';
+import type { Tip } from '../types.ts';
+import { numberOf, stringOf, UsageError } from './tool.ts';
+import type { ToolInput, ToolOption } from './tool.ts';
+
+export interface PartitionName {
+  readonly group: string;
+  readonly partition: number;
+}
+
+export const partitionOptions: Readonly<Record<string, ToolOption>> = {
+  group: { type: 'string', value: 'name', help: 'only this group, such as accounts' },
+  partition: { type: 'string', value: 'number', help: 'only this partition' },
+};
+
+export async function withReader<T>(directory: string, use: (reader: LogReader) => Promise<T>): Promise<T> {
+  if (!existsSync(join(directory, 'log', 'data.mdb'))) {
+    throw new UsageError(`${directory} holds no log: give the data directory with --data`);
+  }
+  const reader = LogReader.openReader({ directory });
+  try {
+    return await use(reader);
+  } finally {
+    await reader.close();
+  }
+}
+
+/** null: there are no views; they will be rebuilt. */
+export function openViewsIfAny(directory: string): ViewStore | null {
+  return existsSync(join(directory, 'views', 'data.mdb'))
+    ? ViewStore.open({ directory, readOnly: true })
+    : null;
+}
+
+export function chosen<T extends PartitionName>(all: readonly T[], values: ToolInput['values']): T[] {
+  const group = stringOf(values, 'group');
+  const partition = numberOf(values, 'partition');
+  const found = all.filter(
+    (one) => (group ?? one.group) === one.group && (partition ?? one.partition) === one.partition,
+  );
+  if (found.length === 0 && (group !== undefined || partition !== undefined)) {
+    throw new UsageError(`there is no partition ${group ?? '*'}/${partition ?? '*'}`);
+  }
+  return found;
+}
+
+export function nameOf({ group, partition }: PartitionName): string {
+  return `${group}/${partition}`;
+}
+
+export function timeText(timeMs: number): string {
+  return timeMs === 0 ? '-' : new Date(timeMs).toISOString();
+}
+
+/** A tip in JSON. */
+export function tipReport({ batch, sequence, epoch, timeMs, hash }: Tip): object {
+  return { batch, sequence, epoch, time: timeText(timeMs), hash: hash.toString('hex') };
+}
+
+/** Gives other work of the process its turn now and then. */
+export const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+export function table(rows: readonly (readonly (string | number)[])[]): string[] {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => String(row[column]).length)),
+  );
+  return rows.map((row) =>
+    row
+      .map((cell, column) =>
+        typeof cell === 'number'
+          ? String(cell).padStart(widths[column] ?? 0)
+          : cell.padEnd(widths[column] ?? 0),
+      )
+      .join('  ')
+      .trimEnd(),
+  );
+}

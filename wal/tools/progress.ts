@@ -1,0 +1,72 @@
+// How far a long tool is: share, rate and time left, on standard error, never in the way of the result.
+
+export interface ProgressOptions {
+  write(text: string): void;
+  readonly shown: boolean;
+  /** A terminal: one line is written over. Otherwise a line now and then. */
+  readonly overwrites: boolean;
+}
+
+const terminalIntervalMs = 200;
+const lineIntervalMs = 5_000;
+
+export class Progress {
+  readonly #options: ProgressOptions;
+  #what = '';
+  #total = 0;
+  #done = 0;
+  #bytes = 0;
+  #startedMs = 0;
+  #shownMs = 0;
+  #onScreen = false;
+
+  constructor(options: ProgressOptions) {
+    this.#options = options;
+  }
+
+  /** A new piece of work of `total` batches. */
+  start(what: string, total: number): void {
+    this.#what = what;
+    this.#total = total;
+    this.#done = 0;
+    this.#bytes = 0;
+    this.#startedMs = performance.now();
+    this.#shownMs = this.#options.overwrites ? 0 : this.#startedMs;
+  }
+
+  add(batches: number, bytes: number): void {
+    this.#done += batches;
+    this.#bytes += bytes;
+    if (!this.#options.shown) return;
+    const now = performance.now();
+    const intervalMs = this.#options.overwrites ? terminalIntervalMs : lineIntervalMs;
+    if (now - this.#shownMs < intervalMs) return;
+    this.#shownMs = now;
+    this.#show(now);
+  }
+
+  clear(): void {
+    if (this.#onScreen) this.#options.write('\r\x1b[K');
+    this.#onScreen = false;
+  }
+
+  #show(now: number): void {
+    const seconds = (now - this.#startedMs) / 1000;
+    const rate = this.#done / seconds;
+    const left = rate > 0 ? Math.ceil((this.#total - this.#done) / rate) : 0;
+    const line = [
+      `${this.#what} ${Math.floor((100 * this.#done) / Math.max(1, this.#total))}%`,
+      `${this.#done} of ${this.#total} batches`,
+      `${Math.round(rate)}/s, ${(this.#bytes / seconds / 1e6).toFixed(1)} MB/s`,
+      `${durationText(left)} left`,
+    ].join(' | ');
+    this.#options.write(this.#options.overwrites ? `\r${line}\x1b[K` : `${line}\n`);
+    this.#onScreen = this.#options.overwrites;
+  }
+}
+
+export function durationText(seconds: number): string {
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+}

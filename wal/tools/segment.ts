@@ -1,0 +1,295 @@
+// A segment: a run of batches of one partition in a gzip file, and a directory of them with a manifest. Export, archive
+// and backup write segments; import and restore read them.
+//
+// Inside the gzip: one line of JSON (SegmentHeader), then each batch as four bytes of length (little-endian) and its bytes
+// as they are in the log. The manifest holds the SHA-256 of each file; the batches prove themselves besides.
+// A segment is complete on disk before the manifest names it: what a killed tool leaves behind is not in the manifest.
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import { checkFollows, decodeBatch, tipAt } from '../batch.ts';
+import { WAL_LIMITS } from '../limits.ts';
+import type { LogReader } from '../log-reader.ts';
+import type { Batch, Tip } from '../types.ts';
+import type { PartitionName } from './partitions.ts';
+import type { Progress } from './progress.ts';
+
+interface StoredTip {
+  readonly batch: number;
+  readonly sequence: number;
+  readonly epoch: number;
+  readonly timeMs: number;
+  readonly hash: string;
+}
+
+interface SegmentHeader extends PartitionName {
+  readonly format: 'daftari-segment';
+  readonly version: 1;
+  /** What its first batch follows. */
+  readonly start: StoredTip;
+}
+
+export interface Segment extends PartitionName {
+  /** In the directory of the manifest. */
+  readonly file: string;
+  readonly start: StoredTip;
+  readonly end: StoredTip;
+  readonly fileBytes: number;
+  readonly sha256: string;
+}
+
+/** Where the partitions ended, all at one moment, when segments were added. */
+export interface Point {
+  readonly timeMs: number;
+  readonly tips: readonly (PartitionName & StoredTip)[];
+}
+
+export interface Manifest {
+  readonly format: 'daftari-segments';
+  readonly version: 1;
+  readonly segments: readonly Segment[];
+  readonly points: readonly Point[];
+}
+
+const manifestFile = 'manifest.json';
+
+export function storedTip({ batch, sequence, epoch, timeMs, hash }: Tip): StoredTip {
+  return { batch, sequence, epoch, timeMs, hash: hash.toString('hex') };
+}
+
+export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Tip {
+  return { batch, sequence, epoch, timeMs, hash: Buffer.from(hash, 'hex') };
+}
+
+export class SegmentDirectory {
+  readonly path: string;
+  #manifest: Manifest;
+
+  private constructor(path: string, manifest: Manifest) {
+    this.path = path;
+    this.#manifest = manifest;
+  }
+
+  static openOrCreate(path: string): SegmentDirectory {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    if (existsSync(join(path, manifestFile))) return SegmentDirectory.open(path);
+    return new SegmentDirectory(path, { format: 'daftari-segments', version: 1, segments: [], points: [] });
+  }
+
+  static open(path: string): SegmentDirectory {
+    const file = join(path, manifestFile);
+    if (!existsSync(file)) throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
+    const manifest: Manifest = JSON.parse(readFileSync(file, 'utf8'));
+    if (manifest.format !== 'daftari-segments' || manifest.version !== 1) {
+      throw new Error(`${file}: format ${manifest.format} ${manifest.version} is not known`);
+    }
+    return new SegmentDirectory(path, manifest);
+  }
+
+  get manifest(): Manifest {
+    return this.#manifest;
+  }
+
+  partitions(): PartitionName[] {
+    const names = new Map(
+      this.#manifest.segments.map(({ group, partition }) => [`${group}/${partition}`, { group, partition }]),
+    );
+    return [...names.values()];
+  }
+
+  /** In the order of the log. */
+  segmentsOf({ group, partition }: PartitionName): Segment[] {
+    return this.#manifest.segments
+      .filter((segment) => segment.group === group && segment.partition === partition)
+      .toSorted((a, b) => a.start.batch - b.start.batch);
+  }
+
+  /** Where the segments of a partition end; null: there are none. */
+  endOf(name: PartitionName): Tip | null {
+    const last = this.segmentsOf(name).at(-1);
+    return last === undefined ? null : tipFrom(last.end);
+  }
+
+  /** Writes the batches after `start` up to and with `last`, checked as they are read. The manifest does not name the
+   *  segment yet: see `add`. */
+  async write(
+    reader: LogReader,
+    name: PartitionName,
+    start: Tip,
+    last: number,
+    progress: Progress,
+  ): Promise<Segment> {
+    const { group, partition } = name;
+    const file = `${group}-${partition}-${digits(start.batch + 1)}-${digits(last)}.segment.gz`;
+    const temporary = join(this.path, `${file}.part`);
+    let end = start;
+    const header: SegmentHeader = {
+      format: 'daftari-segment',
+      version: 1,
+      group,
+      partition,
+      start: storedTip(start),
+    };
+    const frames = function* frames(): Generator<Buffer> {
+      yield Buffer.from(`${JSON.stringify(header)}\n`);
+      for (const batch of reader.read(group, partition, { afterBatch: start.batch })) {
+        end = tipAt(batch);
+        progress.add(1, batch.bytes.length);
+        yield framed(batch.bytes);
+        if (batch.batch === last) return;
+      }
+    };
+    const hash = createHash('sha256');
+    let fileBytes = 0;
+    const count = async function* count(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const chunk of chunks) {
+        hash.update(chunk);
+        fileBytes += chunk.length;
+        yield chunk;
+      }
+    };
+    const target = createWriteStream(temporary, { mode: 0o600, flush: true });
+    await pipeline(Readable.from(frames()), createGzip({ level: 6 }), count, target);
+    if (end.batch !== last) throw new Error(`${group}/${partition} ended at batch ${end.batch}, not ${last}`);
+    await rename(temporary, join(this.path, file));
+    return {
+      group,
+      partition,
+      file,
+      start: storedTip(start),
+      end: storedTip(end),
+      fileBytes,
+      sha256: hash.digest('hex'),
+    };
+  }
+
+  /** Names segments, and the point they reach, in the manifest: all or none. */
+  async add(segments: readonly Segment[], point: Point | null): Promise<void> {
+    this.#manifest = {
+      ...this.#manifest,
+      segments: [...this.#manifest.segments, ...segments],
+      points: point === null ? this.#manifest.points : [...this.#manifest.points, point],
+    };
+    const temporary = join(this.path, `${manifestFile}.part`);
+    await rm(temporary, { force: true });
+    const handle = await open(temporary, 'wx', 0o600);
+    try {
+      await handle.writeFile(`${JSON.stringify(this.#manifest, null, 2)}\n`);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, join(this.path, manifestFile));
+    await syncDirectory(this.path);
+  }
+
+  /** The batches of a partition over all its segments, each checked: the file's SHA-256, the batch, and the chain. */
+  async *read(name: PartitionName): AsyncGenerator<Batch> {
+    let previous: Tip | null = null;
+    for (const segment of this.segmentsOf(name)) {
+      if (previous !== null && segment.start.batch !== previous.batch) {
+        throw new Error(
+          `${this.path}: ${segment.file} does not follow batch ${previous.batch}: a segment is missing`,
+        );
+      }
+      let tip: Tip = previous ?? tipFrom(segment.start);
+      for await (const bytes of this.#frames(segment)) {
+        const batch = decodeBatch(bytes, { ...name, batch: tip.batch + 1 });
+        checkFollows(batch, tip);
+        tip = tipAt(batch);
+        yield batch;
+      }
+      if (tip.batch !== segment.end.batch) throw new Error(`${segment.file} ends at batch ${tip.batch}`);
+      previous = tip;
+    }
+  }
+
+  async *#frames(segment: Segment): AsyncGenerator<Buffer> {
+    const path = join(this.path, segment.file);
+    // First the whole file against the manifest: gzip tells damage late and in words of its own.
+    await this.check(segment);
+    const bytes = new ByteReader(createReadStream(path).pipe(createGunzip()));
+    const header: SegmentHeader = JSON.parse((await bytes.line()).toString());
+    if (header.format !== 'daftari-segment' || header.version !== 1) throw new Error(`${path} is no segment`);
+    for (;;) {
+      const length = await bytes.take(4);
+      if (length === null) return;
+      const size = length.readUInt32LE(0);
+      if (size > WAL_LIMITS.payloadBytesMax) throw new Error(`${path}: a batch of ${size} bytes`);
+      const batch = await bytes.take(size);
+      if (batch === null) throw new Error(`${path} ends within a batch`);
+      yield batch;
+    }
+  }
+
+  /** Throws when the file of a segment is not the one the manifest names. */
+  async check(segment: Segment): Promise<void> {
+    const hash = createHash('sha256');
+    for await (const chunk of createReadStream(join(this.path, segment.file))) hash.update(chunk);
+    if (hash.digest('hex') !== segment.sha256) {
+      throw new Error(`${join(this.path, segment.file)} has changed: its SHA-256 is not the manifest's`);
+    }
+  }
+}
+
+function framed(bytes: Buffer): Buffer {
+  const frame = Buffer.allocUnsafe(4 + bytes.length);
+  frame.writeUInt32LE(bytes.length, 0);
+  bytes.copy(frame, 4);
+  return frame;
+}
+
+function digits(batch: number): string {
+  return String(batch).padStart(12, '0');
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const handle = await open(path, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Takes exact numbers of bytes from a stream of chunks. */
+class ByteReader {
+  readonly #chunks: AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(stream: AsyncIterable<Buffer>) {
+    this.#chunks = stream[Symbol.asyncIterator]();
+  }
+
+  /** null: the stream has ended. */
+  async take(count: number): Promise<Buffer | null> {
+    const parts = [this.#rest];
+    let have = this.#rest.length;
+    while (have < count) {
+      const next = await this.#chunks.next();
+      if (next.done === true) {
+        if (have === 0) return null;
+        throw new Error('the file ends too early');
+      }
+      parts.push(next.value);
+      have += next.value.length;
+    }
+    const all = parts.length === 1 ? this.#rest : Buffer.concat(parts);
+    this.#rest = all.subarray(count);
+    return all.subarray(0, count);
+  }
+
+  async line(): Promise<Buffer> {
+    const bytes: number[] = [];
+    for (;;) {
+      const byte = await this.take(1);
+      if (byte === null) throw new Error('the file ends too early');
+      if (byte[0] === 0x0a) return Buffer.from(bytes);
+      bytes.push(byte[0] ?? 0);
+    }
+  }
+}

@@ -1,0 +1,180 @@
+// What an operator's tool is, and how a command line of tools runs: arguments, help, progress, and an exit status that is
+// 0 only when what was looked at is sound. Tools of other folders are run by the same code: give `runTools` a longer list.
+import { parseArgs } from 'node:util';
+import { Progress } from './progress.ts';
+
+export interface ToolOption {
+  readonly type: 'string' | 'boolean';
+  /** What stands for the value in the help. */
+  readonly value?: string;
+  readonly help: string;
+}
+
+export interface Tool {
+  readonly name: string;
+  /** One line for the list of tools. */
+  readonly summary: string;
+  /** What it does, what it needs, and an example. */
+  readonly help: string;
+  readonly options: Readonly<Record<string, ToolOption>>;
+  run(input: ToolInput): Promise<ToolResult>;
+}
+
+export interface ToolInput {
+  /** The data directory. */
+  readonly directory: string;
+  readonly values: Readonly<Record<string, string | boolean | undefined>>;
+  readonly progress: Progress;
+}
+
+export interface ToolResult {
+  /** false: something is wrong with what was looked at. */
+  readonly sound: boolean;
+  /** Printed with --json. */
+  readonly report: object;
+  /** Printed otherwise. */
+  readonly lines: readonly string[];
+}
+
+/** What was asked is wrong; told with a hint at --help, and exit status 2. */
+export class UsageError extends Error {}
+
+export interface Terminal {
+  out(text: string): void;
+  err(text: string): void;
+  readonly errIsTty: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+const commonOptions: Readonly<Record<string, ToolOption>> = {
+  data: { type: 'string', value: 'directory', help: 'data directory (default: DATA_DIR, or ./data)' },
+  json: { type: 'boolean', help: 'print the result as JSON' },
+  progress: { type: 'boolean', help: 'show progress though standard error is no terminal' },
+  help: { type: 'boolean', help: 'show this' },
+};
+
+/** Exit status: 0 done and sound, 1 not sound or failed, 2 wrongly asked. */
+export async function runTools(
+  command: string,
+  tools: readonly Tool[],
+  args: readonly string[],
+  terminal: Terminal,
+): Promise<number> {
+  const [name = '--help', ...rest] = args;
+  // The last of a name: a list may be extended by a tool that knows more.
+  const tool = tools.findLast((candidate) => candidate.name === name);
+  if (tool === undefined) {
+    const asked = name === '--help' || name === 'help';
+    if (asked) terminal.out(overview(command, tools, null));
+    else terminal.err(overview(command, tools, name));
+    return asked ? 0 : 2;
+  }
+  try {
+    return await runTool(command, tool, rest, terminal);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    if (!(error instanceof UsageError)) {
+      terminal.err(`${tool.name}: ${message}\n`);
+      return 1;
+    }
+    terminal.err(`${tool.name}: ${message}\nSee: ${command} ${tool.name} --help\n`);
+    return 2;
+  }
+}
+
+async function runTool(
+  command: string,
+  tool: Tool,
+  args: readonly string[],
+  terminal: Terminal,
+): Promise<number> {
+  const values = parse(tool, args);
+  if (values['help'] === true) {
+    terminal.out(helpOf(command, tool));
+    return 0;
+  }
+  const progress = new Progress({
+    write: (text) => terminal.err(text),
+    shown: values['progress'] === true || (terminal.errIsTty && values['json'] !== true),
+    overwrites: terminal.errIsTty,
+  });
+  const directory = String(values['data'] ?? terminal.env['DATA_DIR'] ?? './data');
+  try {
+    const result = await tool.run({ directory, values, progress });
+    progress.clear();
+    const lines = values['json'] === true ? [JSON.stringify(result.report, null, 2)] : result.lines;
+    terminal.out(lines.map((line) => `${line}\n`).join(''));
+    return result.sound ? 0 : 1;
+  } finally {
+    progress.clear();
+  }
+}
+
+function parse(tool: Tool, args: readonly string[]): ToolInput['values'] {
+  const known = { ...commonOptions, ...tool.options };
+  const options = Object.fromEntries(Object.entries(known).map(([name, { type }]) => [name, { type }]));
+  try {
+    return parseArgs({ args: [...args], options, strict: true }).values as ToolInput['values'];
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function overview(command: string, tools: readonly Tool[], unknown: string | null): string {
+  const named = new Map(tools.map((tool) => [tool.name, tool]));
+  const width = Math.max(...[...named.keys()].map((name) => name.length));
+  return [
+    ...(unknown === null ? [] : [`There is no tool "${unknown}".`, '']),
+    `Usage: ${command} <tool> [options]      ${command} <tool> --help`,
+    '',
+    ...[...named.values()].map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`),
+    '',
+    'Exit status: 0 done and sound, 1 not sound or failed, 2 wrongly asked.',
+    '',
+  ].join('\n');
+}
+
+function helpOf(command: string, tool: Tool): string {
+  const options = Object.entries({ ...tool.options, ...commonOptions }).map(
+    ([name, { value, help }]) => [`--${name}${value === undefined ? '' : ` <${value}>`}`, help] as const,
+  );
+  const width = Math.max(...options.map(([name]) => name.length));
+  return [
+    `Usage: ${command} ${tool.name} [options]`,
+    '',
+    tool.summary,
+    '',
+    tool.help.trim(),
+    '',
+    ...options.map(([name, help]) => `  ${name.padEnd(width)}  ${help}`),
+    '',
+  ].join('\n');
+}
+
+export function stringOf(values: ToolInput['values'], name: string): string | undefined {
+  const value = values[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+export function requiredString(values: ToolInput['values'], name: string): string {
+  const value = stringOf(values, name);
+  if (value === undefined) throw new UsageError(`--${name} is needed`);
+  return value;
+}
+
+export function numberOf(values: ToolInput['values'], name: string): number | undefined {
+  const text = stringOf(values, name);
+  if (text === undefined) return undefined;
+  if (!/^\d{1,15}$/.test(text)) throw new UsageError(`--${name} is a whole number, not ${text}`);
+  return Number(text);
+}
+
+/** ISO 8601 with a zone, or milliseconds since 1970. */
+export function timeOf(values: ToolInput['values'], name: string): number | undefined {
+  const text = stringOf(values, name);
+  if (text === undefined) return undefined;
+  if (/^\d{10,15}$/.test(text)) return Number(text);
+  const timeMs = /^\d{4}-\d\d-\d\d(T.*(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (!Number.isNaN(timeMs)) return timeMs;
+  throw new UsageError(`--${name} is a time such as 2026-11-21T09:00:00Z, not ${text}`);
+}

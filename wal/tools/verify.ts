@@ -1,0 +1,193 @@
+// `verify`: reads every byte of the log and proves it. Goes on past what it finds, so that one run tells everything.
+import { checkFollows, decodeBatch, emptyHash, LogCorruption, tipAt } from '../batch.ts';
+import { WAL_LIMITS } from '../limits.ts';
+import type { LogReader } from '../log-reader.ts';
+import type { Batch, Tip } from '../types.ts';
+import type { ViewStore } from '../views.ts';
+import {
+  breathe,
+  chosen,
+  nameOf,
+  openViewsIfAny,
+  partitionOptions,
+  tipReport,
+  withReader,
+} from './partitions.ts';
+import type { PartitionName } from './partitions.ts';
+import type { Tool, ToolInput, ToolResult } from './tool.ts';
+
+export interface Fault {
+  readonly group: string;
+  readonly partition: number;
+  readonly batch: number;
+  /** First sequence at fault, as far as it can be told. */
+  readonly sequence: number;
+  readonly problem: string;
+}
+
+export interface VerifiedPartition extends PartitionName {
+  readonly batches: number;
+  readonly records: number;
+  readonly bytes: number;
+  readonly tip: Tip;
+  readonly faults: readonly Fault[];
+}
+
+export const verify: Tool = {
+  name: 'verify',
+  summary: 'Prove the log: every CRC, the hash chain, the sequences, and the checkpoints.',
+  help: `
+Reads every batch. Finds any changed bit, a batch that is missing, moved or from elsewhere, and an end that is lost: a
+checkpoint reaches further than the log, or was made from another one. Works on a live directory.
+
+Each fault names partition, batch and sequence. Restore from a backup what it names; nothing is repaired here.`,
+  options: partitionOptions,
+  run: (input) => withReader(input.directory, (reader) => run(reader, input)),
+};
+
+async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
+  const names = chosen(reader.partitionNames(), input.values);
+  const views = openViewsIfAny(input.directory);
+  const startedMs = performance.now();
+  try {
+    const verified = await verifyPartitions(reader, names, input.progress);
+    const checked = verified.map((one) => ({
+      ...one,
+      faults: [...one.faults, ...checkpointFaults(reader, views, one)],
+    }));
+    return resultOf(checked, performance.now() - startedMs);
+  } finally {
+    await views?.close();
+  }
+}
+
+/** Reads and proves all of it. Other tools prove with this what they have made. */
+export async function verifyPartitions(
+  reader: LogReader,
+  names: readonly PartitionName[],
+  progress: ToolInput['progress'],
+): Promise<VerifiedPartition[]> {
+  const total = names.reduce(
+    (sum, { group, partition }) => sum + reader.lastBatchNumber(group, partition),
+    0,
+  );
+  progress.start('verify', total);
+  const verified: VerifiedPartition[] = [];
+  for (const name of names) verified.push(await verifyPartition(reader, name, progress));
+  return verified;
+}
+
+async function verifyPartition(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  progress: ToolInput['progress'],
+): Promise<VerifiedPartition> {
+  const faults: Fault[] = [];
+  const start = startOrFault(reader, { group, partition }, faults);
+  const last = reader.lastBatchNumber(group, partition);
+  let previous = start;
+  let batches = 0;
+  let bytes = 0;
+  for (let number = start.batch + 1; number <= last; number += 1) {
+    if (faults.length >= WAL_LIMITS.faultsShownMax) break;
+    const checked = checkBatch(reader, { group, partition }, number, previous, faults);
+    previous = checked.tip;
+    batches += 1;
+    bytes += checked.bytes;
+    progress.add(1, checked.bytes);
+    if (batches % 64 === 0) await breathe();
+  }
+  const records = previous.sequence - start.sequence;
+  return { group, partition, batches, records, bytes, tip: previous, faults };
+}
+
+function startOrFault(reader: LogReader, { group, partition }: PartitionName, faults: Fault[]): Tip {
+  try {
+    return reader.startOf(group, partition);
+  } catch (error) {
+    faults.push(faultFrom(error, { group, partition, batch: 0, sequence: 0 }));
+    return { batch: 0, sequence: 0, epoch: 0, timeMs: 0, hash: emptyHash };
+  }
+}
+
+/** The tip after the batch; after a damaged one, what the next must follow as far as it can be guessed. */
+function checkBatch(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  number: number,
+  previous: Tip,
+  faults: Fault[],
+): { tip: Tip; bytes: number } {
+  const place = { group, partition, batch: number };
+  const unknown = { ...previous, batch: number, hash: emptyHash };
+  const bytes = reader.bytesOf(group, partition, number);
+  if (bytes === undefined) {
+    faults.push({ ...place, sequence: previous.sequence + 1, problem: 'the batch is missing' });
+    return { tip: unknown, bytes: 0 };
+  }
+  let batch: Batch;
+  try {
+    batch = decodeBatch(bytes, place);
+  } catch (error) {
+    faults.push(faultFrom(error, { ...place, sequence: previous.sequence + 1 }));
+    return { tip: { ...unknown, sequence: previous.sequence }, bytes: bytes.length };
+  }
+  // After a batch that is lost or damaged, the chain is known to be broken: it is told once.
+  if (!(previous.hash === emptyHash && previous.batch > 0)) {
+    try {
+      checkFollows(batch, previous);
+    } catch (error) {
+      faults.push(faultFrom(error, { ...place, sequence: previous.sequence + 1 }));
+    }
+  }
+  return { tip: tipAt(batch), bytes: bytes.length };
+}
+
+function checkpointFaults(reader: LogReader, views: ViewStore | null, verified: VerifiedPartition): Fault[] {
+  const { group, partition, tip } = verified;
+  const position = views?.position(group, partition) ?? null;
+  if (position === null || verified.faults.length > 0 || reader.holds(group, partition, position)) return [];
+  const problem =
+    position.batch > tip.batch
+      ? `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${position.batch}: the end of the log is lost, or an older log was put in its place`
+      : 'the checkpoint was made from another log than this one';
+  return [{ group, partition, batch: position.batch, sequence: position.sequence, problem }];
+}
+
+function faultFrom(error: unknown, at: Omit<Fault, 'problem'>): Fault {
+  if (!(error instanceof LogCorruption)) throw error;
+  const { group, partition, batch, sequence, problem } = error;
+  return { group, partition, batch, sequence: sequence === 0 ? at.sequence : sequence, problem };
+}
+
+function resultOf(verified: readonly VerifiedPartition[], durationMs: number): ToolResult {
+  const faults = verified.flatMap((one) => one.faults);
+  const sum = (of: (one: VerifiedPartition) => number): number =>
+    verified.reduce((total, one) => total + of(one), 0);
+  const [batches, records, bytes] = [
+    sum((one) => one.batches),
+    sum((one) => one.records),
+    sum((one) => one.bytes),
+  ];
+  const sound = faults.length === 0;
+  const seconds = durationMs / 1000;
+  const what = `${verified.length} partitions, ${batches} batches, ${records} records, ${bytes} bytes`;
+  return {
+    sound,
+    report: {
+      sound,
+      batches,
+      records,
+      bytes,
+      durationMs: Math.round(durationMs),
+      faults,
+      partitions: verified.map(({ group, partition, tip }) => ({ group, partition, ...tipReport(tip) })),
+    },
+    lines: [
+      ...faults.map(
+        (fault) => `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`,
+      ),
+      `${sound ? 'sound' : 'NOT SOUND'}: ${what} in ${seconds.toFixed(1)} s (${(bytes / seconds / 1e6).toFixed(0)} MB/s)`,
+    ],
+  };
+}
