@@ -30,6 +30,13 @@ import type { Setting } from './config/setting.ts';
 export const ROLES = ['front', 'ledger', 'webhooks', 'poller'] as const;
 export type Role = (typeof ROLES)[number];
 
+const REPLICATIONS = ['sync', 'async'] as const;
+/** async: acknowledged when this machine's disk has it, before the other machines do. */
+export type Replication = (typeof REPLICATIONS)[number];
+
+const NATS_REPLICAS = [1, 3, 5] as const;
+export type NatsReplicas = (typeof NATS_REPLICAS)[number];
+
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -56,6 +63,14 @@ export interface Config {
   readonly masterKey: Buffer | null;
   /** Null: standalone. */
   readonly natsServers: readonly string[] | null;
+  /** Of the connection to NATS; null: none. */
+  readonly natsCaFile: string | null;
+  readonly natsCertFile: string | null;
+  readonly natsKeyFile: string | null;
+  readonly natsCredentialsFile: string | null;
+  /** Servers that keep each stream. */
+  readonly natsReplicas: NatsReplicas;
+  readonly replication: Replication;
   readonly roles: ReadonlySet<Role>;
   readonly partitions: number;
   readonly nodeName: string;
@@ -102,6 +117,12 @@ export function readConfig(environment: Environment): Config {
     dataDir: resolve(values.DATA_DIR),
     masterKey: values.MASTER_KEY,
     natsServers: values.NATS_URL,
+    natsCaFile: values.NATS_CA_FILE,
+    natsCertFile: values.NATS_CERT_FILE,
+    natsKeyFile: values.NATS_KEY_FILE,
+    natsCredentialsFile: values.NATS_CREDENTIALS_FILE,
+    natsReplicas: values.NATS_REPLICAS,
+    replication: values.REPLICATION,
     roles: new Set(values.ROLES ?? ROLES),
     partitions: values.PARTITIONS ?? (cluster ? PARTITIONS_CLUSTER : PARTITIONS_STANDALONE),
     nodeName: values.NODE_NAME,
@@ -178,6 +199,27 @@ const SETTINGS = {
     secret: true,
     parse: (value) => listOf(value, (url) => (/^(?:nats|tls):\/\/[^\s/]+\/?$/.test(url) ? url : undefined)),
   }),
+  NATS_CA_FILE: file('Certificate authority of the NATS servers.'),
+  NATS_CERT_FILE: file('Certificate of this process for NATS.'),
+  NATS_KEY_FILE: file('The key of that certificate.'),
+  NATS_CREDENTIALS_FILE: file('Credentials (`.creds`) of this process for NATS.'),
+  NATS_REPLICAS: {
+    takes: '`1`, `3` or `5`',
+    fallback: 3,
+    fallbackText: '`3`',
+    meaning: 'NATS servers that keep each stream. Of 3, one may be away. Fixed when the cluster is created.',
+    secret: false,
+    parse: (value) => NATS_REPLICAS.find((count) => String(count) === value),
+  } as Setting<NatsReplicas>,
+  REPLICATION: {
+    takes: '`sync` or `async`',
+    fallback: 'sync',
+    fallbackText: '`sync`',
+    meaning:
+      'Whether a posting is acknowledged when NATS has it too, or (`async`) when the local disk has it: a machine lost with its disk then takes its last postings with it.',
+    secret: false,
+    parse: (value) => REPLICATIONS.find((each) => each === value),
+  } as Setting<Replication>,
   ROLES: optional<readonly Role[]>({
     takes: '`front`, `ledger`, `webhooks`, `poller`, comma-separated',
     fallbackText: 'all of them',
@@ -256,6 +298,18 @@ const SETTINGS = {
     parse: (value) => value,
   }),
 } as const satisfies Readonly<Record<string, Setting<unknown>>>;
+
+function file(meaning: string): Setting<string | null> {
+  return optional({
+    takes: 'a file',
+    fallbackText: 'none',
+    meaning,
+    secret: false,
+    parse: (value) => {
+      return statSync(value, { throwIfNoEntry: false })?.isFile() === true ? resolve(value) : undefined;
+    },
+  });
+}
 
 type Settings = typeof SETTINGS;
 type SettingName = keyof Settings;

@@ -24,6 +24,8 @@ export interface Routes {
 export interface PartitionHost {
   /** Brings the local copy of the log close to its end without owning it, so that `acquire` is short. */
   prepare(group: GroupName, partition: number): Promise<void>;
+  /** Neither owner nor next in line any more: the copy need not be kept up. */
+  forget(group: GroupName, partition: number): Promise<void>;
   /** Reads the log to its end, opens it under `epoch`, and serves. Rejects when another writer got in between. */
   acquire(group: GroupName, partition: number, epoch: number): Promise<void>;
   /** Planned: stops taking, finishes and flushes what it took. Then another may acquire it. */

@@ -27,6 +27,8 @@ interface Place {
   readonly partition: number;
   stage: Stage;
   epoch: number;
+  /** Next in line: the local copy of the log is kept up, so that a take-over is short. */
+  warm: boolean;
   /** Not tried again before, monotonic milliseconds. */
   retryAt: number;
 }
@@ -69,7 +71,7 @@ export class LeaseOwnership implements Ownership {
     assertToken(options.node);
     for (const [group, count] of Object.entries(options.partitions) as [GroupName, number][]) {
       for (let partition = 0; partition < count; partition++) {
-        const place: Place = { group, partition, stage: 'free', epoch: 0, retryAt: 0 };
+        const place: Place = { group, partition, stage: 'free', epoch: 0, warm: false, retryAt: 0 };
         this.#places.push(place);
         this.#byName.set(`${group}.${partition}`, place);
       }
@@ -101,6 +103,17 @@ export class LeaseOwnership implements Ownership {
   /** Nobody else can have ended this node's session. */
   isSessionValid(): boolean {
     return performance.now() < this.#validUntil;
+  }
+
+  /** Everything that is this node's to hold is held. */
+  get isSettled(): boolean {
+    const { node } = this.#options;
+    return (
+      this.isSessionValid() &&
+      this.#places.every(({ group, partition, stage }) => {
+        return stage === 'held' || rankNodes(this.#candidates(group), group, partition)[0] !== node;
+      })
+    );
   }
 
   /** The log refused this writer: give the partition up, so that it is opened anew, here or elsewhere. */
@@ -223,7 +236,7 @@ export class LeaseOwnership implements Ownership {
   #lookAt(place: Place): void {
     const { node } = this.#options;
     const lease = this.#table.lease(place.group, place.partition);
-    const first = rankNodes(this.#candidates(place.group), place.group, place.partition)[0];
+    const [first, second] = rankNodes(this.#candidates(place.group), place.group, place.partition);
     if (place.stage === 'held') {
       if (lease === undefined || lease.value.session !== this.#session || lease.value.epoch !== place.epoch) {
         // Somebody has claimed it: our session must have been ended, and the next renewal will say so.
@@ -235,14 +248,39 @@ export class LeaseOwnership implements Ownership {
     }
     if (first !== node || this.#state !== 'live') {
       if (place.stage === 'wanted') place.stage = 'free';
+      this.#keepWarm(place, second === node && this.#state === 'live');
       return;
     }
     const isFree = lease === undefined || !this.#table.isHeld(lease.value);
     if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
       if (this.#underWay('claiming') < LIMITS.takeOversMax) void this.#claim(place, lease);
-    } else if (!isFree && place.stage === 'free' && this.#isSettled()) {
+    } else if (!isFree && place.stage === 'free' && this.#membersSettled()) {
       if (this.#underWay('preparing') < LIMITS.takeOversMax) void this.#want(place);
     }
+  }
+
+  #keepWarm(place: Place, wanted: boolean): void {
+    if (place.stage !== 'free') return;
+    if (!wanted && place.warm) {
+      place.warm = false;
+      void this.#during(place, 'let go', () => this.#options.host.forget(place.group, place.partition));
+    } else if (wanted && !place.warm && this.#membersSettled()) {
+      if (this.#underWay('preparing') >= LIMITS.takeOversMax) return;
+      place.warm = true;
+      place.stage = 'preparing';
+      void this.#during(place, 'followed', () => this.#options.host.prepare(place.group, place.partition));
+    }
+  }
+
+  async #during(place: Place, what: string, act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      this.#options.onProblem(`${place.group}/${place.partition} could not be ${what}`, error);
+      place.warm = false;
+      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
+    }
+    if (place.stage === 'preparing') place.stage = 'free';
   }
 
   #underWay(stage: Stage): number {
@@ -270,7 +308,7 @@ export class LeaseOwnership implements Ownership {
   }
 
   /** Nodes that start together would otherwise pass partitions around. */
-  #isSettled(): boolean {
+  #membersSettled(): boolean {
     return this.#state === 'live' && performance.now() - this.#membersSince > LIMITS.leaseRenewMs * 2;
   }
 
@@ -278,6 +316,7 @@ export class LeaseOwnership implements Ownership {
     const { host, node, onProblem } = this.#options;
     const { group, partition } = place;
     place.stage = 'claiming';
+    place.warm = false;
     place.epoch = (lease?.value.epoch ?? 0) + 1;
     const session = this.#session;
     try {

@@ -53,6 +53,7 @@ class Node implements PartitionHost {
   }
 
   async prepare(): Promise<void> {}
+  async forget(): Promise<void> {}
   async acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
     this.serving.set(`${group}/${partition}`, epoch);
   }

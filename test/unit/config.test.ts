@@ -137,6 +137,11 @@ const wrong: [string, string, string][] = [
     'http://user:secret@a',
     'NATS_URL: its value is not nats:// or tls:// URLs, comma-separated (default: none: standalone)',
   ],
+  ...['NATS_CA_FILE', 'NATS_CERT_FILE', 'NATS_KEY_FILE', 'NATS_CREDENTIALS_FILE'].map(
+    (name): [string, string, string] => [name, '/absent', `${name}: "/absent" is not a file (default: none)`],
+  ),
+  ['NATS_REPLICAS', '2', 'NATS_REPLICAS: "2" is not 1, 3 or 5 (default: 3)'],
+  ['REPLICATION', 'none', 'REPLICATION: "none" is not sync or async (default: sync)'],
   ['ROLES', 'front', 'ROLES: without NATS_URL one process has every role (default: all of them)'],
   [
     'ROLES',
