@@ -99,9 +99,9 @@ export class Metrics {
     this.#noReplies.add(1, route.surface, route.path, reason);
   }
 
-  /** A partition has decided a command, or refused to look at it. */
+  /** A partition has decided a command ("reply", "wait"), refused it, or refused to look at it. */
   decided(group: string, commandType: string, outcome: string): void {
-    this.#commands.add(1, group, commandType, outcome);
+    this.#commands.add(1, group, commandType, outcome === 'reply' ? 'done' : outcome);
   }
 
   /** A group commit is durable. */

@@ -21,10 +21,10 @@ export interface OperatorContext {
   readonly token: string;
   /** What is wrong with a webhook URL, to be read after "webhook_url"; null: nothing. */
   readonly checkWebhookUrl: (url: string) => string | null;
-  /** Body of GET /operator/v1/rails: an array with the health of each rail. */
-  readonly rails: () => readonly unknown[];
-  /** Body of GET /operator/v1/partitions: an array with each partition, its owner and where its log stands. */
-  readonly partitions: () => readonly unknown[];
+  /** For GET /operator/v1/rails: the health of each rail. Fields in camelCase, times (…At) in ms since 1970. */
+  readonly rails: () => readonly object[];
+  /** For GET /operator/v1/partitions: each partition, its owner and where its log stands. */
+  readonly partitions: () => readonly object[];
   /** Null: ready; otherwise why not, in words. */
   readonly notReady: () => string | null;
   readonly metrics: { text(): Promise<string>; readonly contentType: string };

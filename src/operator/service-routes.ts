@@ -30,7 +30,7 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       operationId: 'listRails',
       tag,
       summary: 'Health of each rail',
-      handle: async () => done({ object: 'list', data: context.rails() }),
+      handle: async () => done({ object: 'list', data: context.rails().map(shown) }),
     }),
     operatorRoute(context, {
       method: 'GET',
@@ -38,7 +38,7 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       operationId: 'listPartitions',
       tag,
       summary: 'Who owns each partition, and where its log stands',
-      handle: async () => done({ object: 'list', data: context.partitions() }),
+      handle: async () => done({ object: 'list', data: context.partitions().map(shown) }),
     }),
     machineRoute('/healthz', 'getHealth', 'The process answers', 'application/json', () =>
       jsonAnswer(200, '{"status":"ok"}'),
@@ -88,4 +88,14 @@ function machineRoute(
     errors: [],
     handle,
   });
+}
+
+/** As everything on the wire: snake_case names, times in ISO 8601. */
+function shown(row: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]: [string, unknown]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      name.endsWith('At') && typeof value === 'number' ? new Date(value).toISOString() : value,
+    ]),
+  );
 }

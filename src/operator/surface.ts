@@ -5,6 +5,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { rejection } from '../domain/error-code.ts';
 import type { Rejection } from '../domain/error-code.ts';
 import { renderError } from '../http/error-reply.ts';
+import { withOpenApi } from '../http/openapi-route.ts';
 import type { Surface } from '../http/route.ts';
 import { accountRoutes } from './account-routes.ts';
 import type { OperatorContext } from './context.ts';
@@ -16,17 +17,32 @@ const TOKEN_REQUIRED = rejection('authentication_required', 'Send `Authorization
 const TOKEN_WRONG = rejection('invalid_api_key', 'This is not the operator token.');
 
 export function operatorSurface(context: OperatorContext): Surface {
-  return {
-    name: 'operator',
-    routes: [
-      ...accountRoutes(context),
-      ...moneyRoutes(context),
-      ...deliveryRoutes(context),
-      ...serviceRoutes(context),
-    ],
-    renderError,
-    authorize: authorizer(context.token),
-  };
+  const routes = [
+    ...accountRoutes(context),
+    ...moneyRoutes(context),
+    ...deliveryRoutes(context),
+    ...serviceRoutes(context),
+  ];
+  const surface = { name: 'operator', routes, renderError, authorize: authorizer(context.token) };
+  return withOpenApi(surface, {
+    title: 'Daftari: operator API',
+    description:
+      'For those who run the service, and for dashboards. Every change is in the audit log; the optional header ' +
+      '`Operator` says who makes it. `by` in a body is the member of the account who acts.',
+    token: 'OPERATOR_TOKEN.',
+    tags: {
+      Accounts: 'Accounts, what they may do, their members and apps.',
+      'Payout wallets': 'Where withdrawals may go: added by one person, approved by another.',
+      Withdrawals: 'Approval of what is above the threshold.',
+      Deposits: 'Money moved from the dashboard.',
+      Ledger: 'The books of an account.',
+      Reconciliation: 'Where a provider contradicts the ledger.',
+      Deliveries: 'Webhooks: what was attempted, and sending it again.',
+      Service: 'Audit, rails, partitions, health.',
+      Document: 'This document.',
+    },
+    hasWebhooks: false,
+  });
 }
 
 /** Hashes both, so that the comparison takes the same time whatever is sent. */

@@ -66,7 +66,7 @@ export async function startOperator(directory: string): Promise<Operator> {
     secrets: createSecrets(Buffer.alloc(32, 5)),
     token: TOKEN,
     checkWebhookUrl: (url) => (url.startsWith('https://') ? null : 'must start with https://'),
-    rails: () => [{ id: 'loopback', state: 'up' }],
+    rails: () => [{ id: 'loopback', lastFailureAt: 0, ourFaults: 2 }],
     partitions: () => [{ group: 'accounts', partition: 0 }],
     notReady: () => null,
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },

@@ -1,6 +1,7 @@
 // What operators can do: accounts, members, apps, wallets, and that every change is in the audit log without secrets.
 import { equal } from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -346,16 +347,42 @@ t.test('deliveries and apps that are not there are said to be not there', async 
 });
 
 t.test('rails, partitions, metrics and the request ids of log lines', async (t) => {
-  t.match((await operator.call('GET', '/rails')).body, { object: 'list', data: [{ id: 'loopback' }] });
+  t.match((await operator.call('GET', '/rails')).body, {
+    object: 'list',
+    data: [{ id: 'loopback', last_failure_at: '1970-01-01T00:00:00.000Z', our_faults: 2 }],
+  });
   t.match((await operator.call('GET', '/partitions')).body, {
     object: 'list',
     data: [{ group: 'accounts' }],
   });
   const metrics = await operator.call('GET', '//metrics');
   t.match(metrics.headers['content-type'], /^text\/plain; version=0\.0\.4/);
-  t.match(metrics.text, /^daftari_commands_total\{group="platform",type="BeginAudit",outcome="\w+"\} \d+$/m);
+  t.match(metrics.text, /^daftari_commands_total\{group="platform",type="BeginAudit",outcome="done"\} \d+$/m);
   t.match(metrics.text, /route="\/operator\/v1\/accounts",status="201"/);
   const reply = await operator.call('GET', '/rails');
   t.ok(operator.lines.some((line) => line.includes(`"request_id":"${String(reply.headers['request-id'])}"`)));
   t.notMatch(operator.lines.join(''), new RegExp(`${TOKEN}|whsec_|sk_live_[0-9A-Z]|256772000001`));
+});
+
+t.test('the OpenAPI document is there, and a public linter finds no error in it', async (t) => {
+  const { status, body } = await operator.call('GET', '//openapi.json', undefined, { authorization: '' });
+  t.equal(status, 200);
+  t.match(body, {
+    openapi: '3.1.0',
+    paths: { '/operator/v1/accounts': { post: { operationId: 'createAccount' } } },
+  });
+  const dir = mkdtempSync(join(tmpdir(), 'daftari-openapi-'));
+  const file = join(dir, 'operator.json');
+  writeFileSync(file, JSON.stringify(body));
+  const redocly = join(import.meta.dirname, '../../node_modules/.bin/redocly');
+  const linted = spawnSync(redocly, ['lint', '--format=json', file], {
+    encoding: 'utf8',
+    env: { ...process.env, REDOCLY_TELEMETRY: 'off' },
+  });
+  rmSync(dir, { recursive: true });
+  const { problems } = JSON.parse(linted.stdout) as { problems: { severity: string; message: string }[] };
+  t.strictSame(
+    problems.filter(({ severity }) => severity === 'error').map(({ message }) => message),
+    [],
+  );
 });

@@ -48,7 +48,7 @@ t.test('requests are counted by route and status, with their durations', async (
 
 t.test('commands are counted by type and outcome', async (t) => {
   const metrics = new Metrics();
-  for (const outcome of ['done', 'done', 'rejected']) metrics.decided('accounts', 'CreateCharge', outcome);
+  for (const outcome of ['done', 'reply', 'rejected']) metrics.decided('accounts', 'CreateCharge', outcome);
   t.strictSame(await linesOf(metrics, 'daftari_commands_total'), [
     'daftari_commands_total{group="accounts",type="CreateCharge",outcome="done"} 2',
     'daftari_commands_total{group="accounts",type="CreateCharge",outcome="rejected"} 1',
