@@ -1,0 +1,275 @@
+// Kills the service under load at random moments, starts it again, and checks every request that was ever sent: what was
+// acknowledged exists exactly once and its replay is byte for byte the first answer; what was not may be sent again and
+// then exists exactly once; in the end all money is where the transactions say, and the trial balance is zero.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type ServiceProcess, startProcess } from './service-process.ts';
+
+export interface CyclesOptions {
+  readonly cycles: number;
+  readonly seed: number;
+  readonly onProgress: (line: string) => void;
+}
+
+export interface CyclesReport {
+  readonly kills: number;
+  readonly sent: number;
+  readonly acknowledged: number;
+  /** Sent, and no answer came before the kill. */
+  readonly unanswered: number;
+  /** One line each; empty when all is well. */
+  readonly faults: readonly string[];
+}
+
+interface Sent {
+  readonly key: string;
+  readonly path: string;
+  readonly body: string;
+  /** The first 201 as text; null: none came yet. */
+  answer: string | null;
+  /** It came before the kill. */
+  acknowledged: boolean;
+}
+
+const CONNECTIONS = 16;
+const KILL_AFTER_MS_MAX = 600;
+const SETTLE_MS = 30_000;
+
+export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
+  const random = seeded(options.seed);
+  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-crash-'));
+  const all: Sent[] = [];
+  const faults: string[] = [];
+  try {
+    for (let cycle = 1; cycle <= options.cycles; cycle++) {
+      const service = await startProcess(dataDir);
+      if (cycle === 1) await fund(service);
+      const fresh = await loadUntilKilled(service, random, cycle);
+      all.push(...fresh);
+      const again = await startProcess(dataDir);
+      await checkEach(again, fresh, faults);
+      // Every other time the service is killed while it recovers pending work, too.
+      await again.end(random() < 0.5 ? 'SIGKILL' : 'SIGTERM');
+      const answered = all.filter(({ acknowledged }) => acknowledged).length;
+      options.onProgress(
+        `cycle ${cycle}/${options.cycles}: ${all.length} sent, ${acknowledged} acknowledged`,
+      );
+    }
+    const last = await startProcess(dataDir);
+    await checkEach(last, all, faults);
+    await checkMoney(last, all.length, faults);
+    const status = await last.end('SIGTERM');
+    if (status !== 0) faults.push(`a graceful stop ended with status ${status}`);
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+  return {
+    kills: options.cycles,
+    sent: all.length,
+    acknowledged: all.filter(({ acknowledged }) => acknowledged).length,
+    unanswered: all.filter(({ acknowledged }) => !acknowledged).length,
+    faults,
+  };
+}
+
+/** Mulberry32: small, and the same everywhere. */
+function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+// --- Load ---------------------------------------------------------------------------------------------------------------
+
+async function fund(service: ServiceProcess): Promise<void> {
+  for (let i = 0; i < 4; i++) {
+    const body = JSON.stringify({ ...wallet('01'), amount: '5000000', reference: `fund-${i}` });
+    const { id } = JSON.parse((await post(service, '/v1/deposits', `fund-key-${i}`, body)).text);
+    await until(
+      async () => (await get(service, `/v1/deposits/${id}`)).status === 'SUCCESSFUL',
+      'a deposit succeeds',
+    );
+  }
+}
+
+async function loadUntilKilled(
+  service: ServiceProcess,
+  random: () => number,
+  cycle: number,
+): Promise<Sent[]> {
+  const fresh: Sent[] = [];
+  let killed = false;
+  const one = async (connection: number): Promise<void> => {
+    for (let n = 0; !killed; n++) {
+      const sent = requestOf(random, `c${cycle}-${connection}-${n}`);
+      fresh.push(sent);
+      try {
+        const { status, text } = await post(service, sent.path, sent.key, sent.body);
+        if (status !== 201) continue;
+        sent.answer = text;
+        sent.acknowledged = true;
+      } catch {
+        // The process was killed: nobody knows, until it is asked again.
+        return;
+      }
+    }
+  };
+  const connections = Array.from({ length: CONNECTIONS }, (_, connection) => one(connection));
+  await new Promise((resolve) => setTimeout(resolve, 20 + random() * KILL_AFTER_MS_MAX));
+  await service.end('SIGKILL');
+  killed = true;
+  await Promise.all(connections);
+  return fresh;
+}
+
+/** Numbers that approve, decline, stay silent, settle at once, call back thrice, or lose the answer. */
+const ENDINGS = ['01', '02', '51', '55', '65', '66', '68', '71', '72'];
+
+function wallet(ending: string): { currency: string; msisdn: string } {
+  return { currency: 'UGX', msisdn: `+2567720000${ending}` };
+}
+
+function requestOf(random: () => number, name: string): Sent {
+  const ending = ENDINGS[Math.floor(random() * ENDINGS.length)]!;
+  const kind = random();
+  const path = kind < 0.6 ? '/v1/charges' : kind < 0.8 ? '/v1/payouts' : '/v1/deposits';
+  const amount = String(500 + Math.floor(random() * 1_000));
+  return {
+    key: `crash-${name}`,
+    path,
+    body: JSON.stringify({ ...wallet(ending), amount, reference: name }),
+    answer: null,
+    acknowledged: false,
+  };
+}
+
+// --- Checks -------------------------------------------------------------------------------------------------------------
+
+async function checkEach(service: ServiceProcess, sent: readonly Sent[], faults: string[]): Promise<void> {
+  let next = 0;
+  const one = async (): Promise<void> => {
+    while (next < sent.length) await checkOne(service, sent[next++]!, faults);
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, one));
+}
+
+async function checkOne(service: ServiceProcess, sent: Sent, faults: string[]): Promise<void> {
+  const { status, text, replayed } = await post(service, sent.path, sent.key, sent.body);
+  if (status !== 201) {
+    faults.push(`${sent.key}: ${sent.acknowledged ? 'acknowledged' : 'unanswered'}, now ${status} ${text}`);
+    return;
+  }
+  if (sent.answer !== null && (!replayed || text !== sent.answer)) {
+    faults.push(`${sent.key}: its replay differs\n  first ${sent.answer}\n  now   ${text}`);
+  }
+  sent.answer = text;
+  const { id, reference } = JSON.parse(text);
+  const object = await get(service, `${sent.path}/${id}`);
+  if (object.id !== id) faults.push(`${sent.key}: ${id} is not there`);
+  const { data } = await get(service, `/v1/transactions?reference=${reference}`);
+  if (data.length !== 1 || data[0].id !== id) faults.push(`${sent.key}: exists ${data.length} times`);
+}
+
+/** Balances are what the transactions add up to, once nothing but the silent numbers is in flight. */
+async function checkMoney(service: ServiceProcess, sent: number, faults: string[]): Promise<void> {
+  const listed = await settled(service);
+  const expected = { pending: 0, available: 0 };
+  for (const { type, status, amount, net } of listed) {
+    if (type === 'CHARGE' && status === 'SUCCESSFUL') expected.pending += Number(net);
+    else if (type === 'DEPOSIT' && status === 'SUCCESSFUL') expected.available += Number(amount);
+    else if (type === 'PAYOUT' && status === 'SUCCESSFUL') expected.available -= Number(net);
+  }
+  const held = await holds(service, listed);
+  const [row] = (await get(service, '/v1/balances')).data;
+  if (Number(row.pending) !== expected.pending || Number(row.available) !== expected.available - held) {
+    faults.push(
+      `balances ${JSON.stringify(row)}, transactions add up to ${JSON.stringify(expected)} less ${held}`,
+    );
+  }
+  const { account_id: account, operator_url: url, operator_token: token } = service.demo;
+  const response = await fetch(`${url}/operator/v1/accounts/${account}/trial_balance`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const trial: any = await response.json();
+  for (const { currency, difference } of trial.data) {
+    if (difference !== '0') faults.push(`the trial balance of ${currency} is ${difference}`);
+  }
+  const funding = 4;
+  if (listed.length !== sent + funding)
+    faults.push(`${listed.length} transactions for ${sent + funding} requests`);
+}
+
+async function settled(service: ServiceProcess): Promise<any[]> {
+  let listed: any[] = [];
+  await until(async () => {
+    listed = await listAll(service);
+    const moving = listed.filter(
+      ({ status }) => status === 'PENDING_PROVIDER' || status === 'AWAITING_CUSTOMER',
+    );
+    return moving.every(({ msisdn_masked }) => msisdn_masked.endsWith('065'));
+  }, 'only silent numbers are in flight');
+  return listed;
+}
+
+async function listAll(service: ServiceProcess): Promise<any[]> {
+  const listed: any[] = [];
+  for (let cursor = ''; ;) {
+    const page = await get(service, `/v1/transactions?limit=100${cursor}`);
+    listed.push(...page.data);
+    if (!page.has_more) return listed;
+    cursor = `&starting_after=${page.next_cursor}`;
+  }
+}
+
+/** What payouts still in flight hold, fee included: read from their ledgers. */
+async function holds(service: ServiceProcess, listed: readonly any[]): Promise<number> {
+  let held = 0;
+  for (const { id, type, status } of listed) {
+    if (type !== 'PAYOUT' || status === 'SUCCESSFUL' || status === 'FAILED') continue;
+    const { ledger } = await get(service, `/v1/transactions/${id}`);
+    held += Number(ledger.find(({ account }: any) => account === 'SETTLEMENT_CLEARING').amount);
+  }
+  return held;
+}
+
+// --- Calls --------------------------------------------------------------------------------------------------------------
+
+async function post(
+  { demo }: ServiceProcess,
+  path: string,
+  key: string,
+  body: string,
+): Promise<{ status: number; text: string; replayed: boolean }> {
+  const response = await fetch(demo.base_url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${demo.secret_key}`,
+      'idempotency-key': key,
+      'content-type': 'application/json',
+    },
+    body,
+  });
+  const replayed = response.headers.get('idempotent-replayed') === 'true';
+  return { status: response.status, text: await response.text(), replayed };
+}
+
+async function get({ demo }: ServiceProcess, path: string): Promise<any> {
+  const response = await fetch(demo.base_url + path, {
+    headers: { authorization: `Bearer ${demo.secret_key}` },
+  });
+  return response.json();
+}
+
+async function until(isSo: () => Promise<boolean>, what: string): Promise<void> {
+  const deadline = performance.now() + SETTLE_MS;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`it never came that ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

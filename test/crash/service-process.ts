@@ -1,0 +1,72 @@
+// The service as a child process: started, killed, started again over the same data directory.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Demo } from '../../src/operator/demo.ts';
+
+export interface ServiceProcess {
+  readonly demo: Demo;
+  readonly pid: number;
+  /** Ends it with the signal; resolves with its exit status, null when a signal ended it. */
+  end(signal: 'SIGKILL' | 'SIGTERM'): Promise<number | null>;
+}
+
+const READY_MS = 30_000;
+
+/** Resolves when the process says that it is ready; rejects with what it printed when it ends before. */
+export async function startProcess(
+  dataDir: string,
+  environment: Record<string, string> = {},
+): Promise<ServiceProcess> {
+  const child = spawn(process.execPath, ['src/main.ts'], {
+    env: {
+      PATH: process.env['PATH'],
+      PORT: '0',
+      OPERATOR_PORT: '0',
+      SIMULATOR_PORT: '0',
+      RAILS: 'loopback',
+      PARTITIONS: '4',
+      SIMULATOR_APPROVE_AFTER_MS: '20',
+      CASH_OUT_PER_MINUTE: '100000',
+      DATA_DIR: dataDir,
+      ...environment,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const exited = new Promise<number | null>((resolve) => child.once('exit', (status) => resolve(status)));
+  await untilReady(child);
+  return {
+    demo: JSON.parse(readFileSync(join(dataDir, 'demo.json'), 'utf8')) as Demo,
+    pid: child.pid!,
+    end: (signal) => {
+      child.kill(signal);
+      return exited;
+    },
+  };
+}
+
+function untilReady(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const printed: string[] = [];
+    const give = setTimeout(() => {
+      child.kill('SIGKILL');
+      reject(new Error(`not ready after ${READY_MS} ms:\n${printed.join('\n')}`));
+    }, READY_MS);
+    for (const stream of [child.stdout!, child.stderr!]) {
+      createInterface({ input: stream }).on('line', (line) => {
+        printed.push(line);
+        if (printed.length > 1_000) printed.shift();
+        if (line.includes('"message":"ready"')) {
+          clearTimeout(give);
+          resolve();
+        }
+      });
+    }
+    child.once('exit', () => {
+      clearTimeout(give);
+      reject(new Error(`ended before it was ready:\n${printed.join('\n')}`));
+    });
+  });
+}
