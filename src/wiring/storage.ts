@@ -129,6 +129,26 @@ export class Storage {
     this.#hosted.delete(key);
   }
 
+  /** Another process writes the partition now: its callers are told nothing, and what was not durable is dropped. */
+  async losePartition(name: GroupName, number: number): Promise<void> {
+    const key = `${name}/${number}`;
+    const hosted = this.#hosted.get(key);
+    if (hosted === undefined) return;
+    hosted.partition.abandon();
+    this.#hosted.delete(key);
+    this.#checkpoints.release(name, number);
+    await this.log.closePartition(hosted.log);
+  }
+
+  /** Brings the views of a partition that nobody has open here to the end of its local log. */
+  async catchUpViews(name: GroupName, number: number): Promise<void> {
+    const { sequence } = this.log.tip(name, number);
+    this.views.refresh();
+    if (sequence > (this.views.position(name, number)?.sequence ?? 0)) {
+      await this.#checkpoints.advance(name, number, sequence);
+    }
+  }
+
   inbox(name: GroupName, number: number): (message: Message, onReply: OnReply) => void {
     const partition = this.partition(name, number);
     assert(partition !== undefined, `${name}/${number} is open`);
