@@ -54,7 +54,7 @@ export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
       await again.end(random() < 0.5 ? 'SIGKILL' : 'SIGTERM');
       const answered = all.filter(({ acknowledged }) => acknowledged).length;
       options.onProgress(
-        `cycle ${cycle}/${options.cycles}: ${all.length} sent, ${acknowledged} acknowledged`,
+        `cycle ${cycle}/${options.cycles}: ${all.length} sent, ${answered} acknowledged`,
       );
     }
     const last = await startProcess(dataDir);
@@ -197,8 +197,8 @@ async function checkMoney(service: ServiceProcess, sent: number, faults: string[
     headers: { authorization: `Bearer ${token}` },
   });
   const trial: any = await response.json();
-  for (const { currency, difference } of trial.data) {
-    if (difference !== '0') faults.push(`the trial balance of ${currency} is ${difference}`);
+  for (const { currency, sum } of trial.data) {
+    if (sum !== '0') faults.push(`the trial balance of ${currency} is ${sum}`);
   }
   const funding = 4;
   if (listed.length !== sent + funding)
