@@ -41,6 +41,8 @@ export class PollerPartition implements Keeper {
   readonly #watched = new Map<string, Watched>();
   /** Ended a moment ago, oldest first: what callbacks that come late or twice are mostly about. */
   readonly #recent = new Map<string, Watched>();
+  /** Ids of those it follows although they have expired. */
+  readonly #expired = new Set<string>();
   /** Ids whose callbacks are being looked into. */
   readonly #lookingInto = new Set<string>();
   #subscription: Subscription | null = null;
@@ -60,9 +62,9 @@ export class PollerPartition implements Keeper {
     }
   }
 
-  /** Transactions it follows. */
+  /** Transactions in flight that it follows. */
   get size(): number {
-    return this.#watched.size;
+    return this.#watched.size - this.#expired.size;
   }
 
   /** Nothing is with a rail or on its way to an account. */
@@ -86,12 +88,7 @@ export class PollerPartition implements Keeper {
     // Too late to matter: polling has been there, or will be.
     if (message.deadline < this.#options.now()) return onReply(DONE);
     const { accountId, transactionId } = message;
-    const watched = this.#watched.get(transactionId);
-    if (watched === undefined) {
-      return onReply(this.lookInto(accountId, transactionId) ? DONE : UNAVAILABLE);
-    }
-    if (watched.accountId === accountId) this.#pursuit.hint(watched);
-    onReply(DONE);
+    onReply(this.lookInto(accountId, transactionId) ? DONE : UNAVAILABLE);
   }
 
   /** Looks at what is due. */
@@ -155,10 +152,11 @@ export class PollerPartition implements Keeper {
       case 'WithdrawalApproved':
         void this.#approved(record.accountId, event.id);
         return;
-      case 'TransactionSucceeded':
       case 'TransactionFailed':
+        return this.#finished(event.id, event.failureCode === 'expired' && event.source === 'SYSTEM');
+      case 'TransactionSucceeded':
       case 'ChargeReversed':
-        return this.#finished(event.id);
+        return this.#finished(event.id, false);
       case 'WithdrawalRejected':
       case 'SubmissionAccepted':
       case 'AnswerFixed':
@@ -214,15 +212,26 @@ export class PollerPartition implements Keeper {
     return watched;
   }
 
-  #finished(transactionId: string): void {
+  #finished(transactionId: string, expired: boolean): void {
     this.#finishedSinceAsked?.add(transactionId);
     const watched = this.#watched.get(transactionId);
     if (watched === undefined) return;
     // A callback that came while the account was being told may say more than it was told.
     const more = watched.hinted && watched.state === 'telling';
     this.forget(watched);
-    this.#remember(watched);
+    if (expired && watched.submitted && this.#expired.size < LIMITS.pollerLateMax) {
+      this.#lookAfterExpiry(watched);
+    } else {
+      this.#remember(watched);
+    }
     if (more) this.lookInto(watched.accountId, transactionId);
+  }
+
+  #lookAfterExpiry(transaction: PendingTransaction): void {
+    const watched = this.#follow(transaction);
+    if (watched === null) return;
+    this.#expired.add(watched.id);
+    this.#pursuit.lookAfterExpiry(watched);
   }
 
   #remember(watched: Watched): void {
@@ -234,10 +243,15 @@ export class PollerPartition implements Keeper {
     }
   }
 
-  // --- Callbacks about what it does not follow -----------------------------------------------------------------------
+  // --- Callbacks -----------------------------------------------------------------------------------------------------
 
-  /** False: too many of them. */
+  /** A callback, or as good as one. False: too many about what it does not follow. */
   lookInto(accountId: string, transactionId: string): boolean {
+    const watched = this.#watched.get(transactionId);
+    if (watched !== undefined) {
+      if (watched.accountId === accountId) this.#pursuit.hint(watched);
+      return true;
+    }
     if (this.#lookingInto.has(transactionId)) return true;
     if (this.#stopping || this.#lookingInto.size >= LIMITS.pollerLateMax) return false;
     const recent = this.#recent.get(transactionId);
@@ -300,6 +314,7 @@ export class PollerPartition implements Keeper {
 
   forget(watched: Watched): void {
     this.#pursuit.end(watched);
+    this.#expired.delete(watched.id);
     if (this.#watched.get(watched.id) === watched) this.#watched.delete(watched.id);
   }
 

@@ -14,7 +14,14 @@ import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import type { Caller } from './rail-lane.ts';
-import { enquiryGapMs, jittered, retryGapMs, type Random, type Timings } from './schedule.ts';
+import {
+  afterExpiryGapMs,
+  enquiryGapMs,
+  jittered,
+  retryGapMs,
+  type Random,
+  type Timings,
+} from './schedule.ts';
 import { WatchHeap, type Watched } from './watched.ts';
 
 /** Something an operator should know; for the log and for counting. */
@@ -117,6 +124,13 @@ export class Pursuit implements Caller {
       watched.graceUntil = now() + watched.port.lane.rail.notFoundGraceMs;
       this.call(watched);
     }
+  }
+
+  /** It expired at the account, and the provider may yet be paid: look now and then. */
+  lookAfterExpiry(watched: Watched): void {
+    watched.beLate(0);
+    watched.expired = true;
+    this.#restLate(watched);
   }
 
   // --- What is due ---------------------------------------------------------------------------------------------------
@@ -303,8 +317,11 @@ export class Pursuit implements Caller {
   }
 
   #restLate(watched: Watched): void {
-    if (watched.enquiries >= this.#options.timings.lateEnquiries) this.#keeper.forget(watched);
-    else this.#restUnlessHinted(watched);
+    const { now, random, timings } = this.#options;
+    if (watched.enquiries >= timings.lateEnquiries) return this.#keeper.forget(watched);
+    if (!watched.expired) return this.#restUnlessHinted(watched);
+    this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
+    if (watched.hinted) this.#heap.setBy(watched, watched.enquiredAt + timings.hintGapMs);
   }
 
   /** Its account made it final while the rail was busy with it. */

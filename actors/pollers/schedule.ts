@@ -22,8 +22,10 @@ export interface Timings {
    *  the minute after which its account does so by itself. */
   readonly lastEnquiries: number;
   readonly lastEnquiriesMs: number;
-  /** How often a late callback's transaction is asked about without a final answer. */
+  /** How often a final transaction is asked about again without a final answer. */
   readonly lateEnquiries: number;
+  /** From expiry to the first look whether the customer paid after all; each further one after four times as long. */
+  readonly afterExpiryMs: number;
   /** Tries to read a transaction's details from its account. */
   readonly fetches: number;
 }
@@ -40,6 +42,7 @@ export const TIMINGS: Timings = {
   lastEnquiries: 3,
   lastEnquiriesMs: 40_000,
   lateEnquiries: 5,
+  afterExpiryMs: 600_000,
   fetches: 8,
 };
 
@@ -51,6 +54,11 @@ export function jittered(delayMs: number, random: Random): number {
 /** After `enquiries` enquiries without a final answer. */
 export function enquiryGapMs(timings: Timings, enquiries: number, random: Random): number {
   return jittered(doubled(timings.enquiryGapMs, timings.enquiryGapSlowestMs, enquiries), random);
+}
+
+/** After `enquiries` looks at an expired transaction. */
+export function afterExpiryGapMs(timings: Timings, enquiries: number, random: Random): number {
+  return jittered(timings.afterExpiryMs * 4 ** enquiries, random);
 }
 
 /** After `tries` tries that failed, from 1. */

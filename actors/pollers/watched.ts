@@ -56,6 +56,8 @@ export class Watched implements PendingTransaction {
   byHint = false;
   /** It was final already when a callback came. */
   late = false;
+  /** `late`, and looked at now and then without a callback: it expired, and might be paid after all. */
+  expired = false;
   /** An account took a verdict; if it stays in flight nonetheless, the account did not agree. */
   told = false;
   /** An account did not agree with a final answer: for another amount, for instance. */

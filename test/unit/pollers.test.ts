@@ -265,6 +265,24 @@ t.test('a success after expiry becomes a reconciliation item, once, and changes 
   t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
 });
 
+t.test('a payment after expiry is found without a callback, within the hour', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE);
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(60 * MINUTE, 1_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  const forgotten = driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE, 1_000);
+  const asked = driven.mtn.enquiriesOf(forgotten.id).length;
+  await driven.clock.advance(14 * 24 * 60 * MINUTE, 10_000);
+  t.equal(
+    driven.mtn.enquiriesOf(forgotten.id).length - asked,
+    5,
+    'it is looked at a few times, then never again',
+  );
+});
+
 t.test('a success for another amount is a reconciliation item; the charge expires in its time', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge({ amount: '50000' }));
