@@ -49,7 +49,7 @@ export async function openRegisteredAccounts(context: OperatorContext): Promise<
   let count = 0;
   for (;;) {
     const limit = LIMITS.unopenedAccountsPerRoundMax;
-    const reply = await askPlatform(context, { type: 'ListUnopenedAccounts', limit });
+    const reply = await untilDecided(() => askPlatform(context, { type: 'ListUnopenedAccounts', limit }));
     if (reply.type !== 'done') throw new Error(`registered accounts cannot be listed: ${reply.type}`);
     const { data } = JSON.parse(reply.body) as { data: readonly RegisteredAccount[] };
     for (const { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } of data) {
@@ -64,11 +64,13 @@ export async function openRegisteredAccounts(context: OperatorContext): Promise<
   }
 }
 
+/** For messages that change nothing the second time. */
 async function untilDecided(send: () => Promise<Reply>): Promise<Reply> {
   const deadline = Date.now() + LIMITS.commandDeadlineMs;
   for (;;) {
     const reply = await send();
-    if (reply.type !== 'unavailable' || Date.now() > deadline) return reply;
+    const isDecided = reply.type === 'done' || reply.type === 'rejected';
+    if (isDecided || Date.now() > deadline) return reply;
     await delay(LIMITS.operatorResendMs);
   }
 }
