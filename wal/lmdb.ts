@@ -5,7 +5,7 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 
@@ -23,12 +23,37 @@ export interface OpenOptions {
 }
 
 export function openLogDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): LogDatabase {
-  return open<Buffer, LogKey>({
+  const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
     encoding: 'binary',
     mapSize: mapBytes ?? WAL_LIMITS.logMapBytes,
     ...commonOptions(readOnly),
   });
+  assertWhole(database, logFile(directory));
+  return database;
+}
+
+/** Reading a mapped page behind the end of the file would kill the process without a word. */
+function assertWhole(database: LogDatabase, file: string): void {
+  const transaction = database.useReadTransaction();
+  const { lastPageNumber, pageSize } = database.getStats() as { lastPageNumber: number; pageSize: number };
+  transaction.done();
+  const wanted = (lastPageNumber + 1) * pageSize;
+  const { size } = statSync(file);
+  if (size >= wanted) return;
+  void database.close();
+  throw new Error(`${file} was cut off: ${size} bytes, where its pages need ${wanted}`);
+}
+
+/** Before removals: they may leave the last pages free and never written, and the file shorter than its pages. The room
+ *  is a hole in the file and takes no disk. */
+export function makeRoom(directory: string): void {
+  const file = logFile(directory);
+  truncateSync(file, statSync(file).size + WAL_LIMITS.removalRoomBytes);
+}
+
+function logFile(directory: string): string {
+  return join(directory, 'log', 'data.mdb');
 }
 
 export function openViewsDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): ViewsDatabase {

@@ -6,7 +6,7 @@ import { assertPlace, checkFollows, decodeBatch, tipAt } from './batch.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { FlushReport } from './group-commit.ts';
 import { WAL_LIMITS } from './limits.ts';
-import { commitDurably, openLogDatabase } from './lmdb.ts';
+import { commitDurably, makeRoom, openLogDatabase } from './lmdb.ts';
 import type { LogDatabase, LogKey, Write } from './lmdb.ts';
 import { encodeStart, LogReader } from './log-reader.ts';
 import { PartitionLog } from './partition-log.ts';
@@ -34,10 +34,12 @@ export class WriteAheadLog extends LogReader {
   readonly #open = new Map<string, PartitionLog>();
   #closing: Promise<void> | null = null;
 
+  readonly #directory: string;
   readonly #lock: WriterLock;
 
   private constructor(database: LogDatabase, lock: WriterLock, options: LogOptions) {
     super(database);
+    this.#directory = options.directory;
     this.#lock = lock;
     this.#commit = new GroupCommit({
       batchRecordsMax: options.batchRecordsMax ?? WAL_LIMITS.batchRecordsMax,
@@ -124,6 +126,7 @@ export class WriteAheadLog extends LogReader {
     const end = batch - 1;
     let start = this.startOf(group, partition);
     this.batch(group, partition, batch);
+    if (start.batch < end) makeRoom(this.#directory);
     while (start.batch < end) {
       const first = start.batch + 1;
       const last = Math.min(end, start.batch + WAL_LIMITS.batchesPerTrim);
@@ -139,6 +142,7 @@ export class WriteAheadLog extends LogReader {
     const last = this.lastBatchNumber(group, partition);
     const start = this.startOf(group, partition);
     if (batch < start.batch) throw new Error(`${group}/${partition}: batch ${batch} was trimmed`);
+    if (last > batch) makeRoom(this.#directory);
     await commitDurably(this.database, removals(group, partition, batch + 1, last));
   }
 

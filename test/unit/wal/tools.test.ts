@@ -1,5 +1,14 @@
 // The operator's tools, on logs that a writer made, sound and damaged in every way a disk or a person can.
-import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -240,6 +249,15 @@ t.test('verify names what is damaged, and nothing else', async (t) => {
     const { out } = await tool('verify', '--data', data);
     t.match(out, new RegExp(`accounts/1 batch ${batch} sequence \\d+: `));
   }
+});
+
+t.test('a file that was cut off is refused, by verify and by the writer', async (t) => {
+  const data = next();
+  await write(data, 5);
+  const file = join(data, 'log', 'data.mdb');
+  truncateSync(file, statSync(file).size - 4096);
+  t.match(await tool('verify', '--data', data), { status: 1, err: /was cut off/ });
+  t.throws(() => WriteAheadLog.open({ directory: data, now: Date.now, onFailure: () => {} }), /was cut off/);
 });
 
 t.test('an older log in the place of a newer one is found by its checkpoint', async (t) => {
