@@ -21,8 +21,8 @@ export interface SimulatorProfile {
   readonly url: string;
   /** Host that callbacks go to, without port. */
   readonly callbackHost: string;
-  /** The address set in Airtel's portal, by rail id. */
-  readonly portalUrlOf: (railId: string) => string;
+  /** By rail id. */
+  readonly portalSecretOf: (railId: string) => string;
 }
 
 /** Throws when the simulator does not answer as expected. */
@@ -35,6 +35,23 @@ export async function provisionSimulator(profile: SimulatorProfile): Promise<Rou
       routes.push(await mtnRoute(http, profile, country), await airtelRoute(http, profile, country));
     }
     return routes;
+  } finally {
+    await http.close();
+  }
+}
+
+/** Sets the callback address of Airtel's applications, as a person does in the portal. Throws when it cannot. */
+export async function setPortalUrls(
+  url: string,
+  routes: readonly Route[],
+  portalUrlOf: (railId: string) => string | null,
+): Promise<void> {
+  const http = new HttpClient({ baseUrl: url, connections: 1, answerMs: LIMITS.railAnswerMs });
+  try {
+    for (const route of routes) {
+      if (route.adapter !== 'airtel') continue;
+      await post(http, `/portal/airtel/apps/${route.clientId}`, { callback_url: portalUrlOf(route.id) });
+    }
   } finally {
     await http.close();
   }
@@ -87,7 +104,6 @@ async function airtelRoute(
   const app = await post(http, '/portal/airtel/apps', {
     country,
     currency: COUNTRY_FACTS[country].currency,
-    callback_url: profile.portalUrlOf(id),
     callback_hash: true,
     pin_padding: 'pkcs1',
   });
@@ -100,8 +116,11 @@ async function airtelRoute(
     clientSecret: app['client_secret'] ?? '',
     collectionApi: 'v1',
     disbursement: { pin: app['pin'] ?? '', padding: 'pkcs1', publicKey: app['pin_public_key'] ?? null },
-    // Its secret is the service's to choose: routes.ts.
-    callback: { secret: '', hashKey: app['hash_key'] ?? null, hashOver: 'transaction' },
+    callback: {
+      secret: profile.portalSecretOf(id),
+      hashKey: app['hash_key'] ?? null,
+      hashOver: 'transaction',
+    },
   };
 }
 
@@ -119,7 +138,9 @@ async function post(
     body: JSON.stringify(body),
   });
   if (result.type !== 'answer') throw new Error(`the simulator does not answer ${path}: ${result.reason}`);
-  if (result.status !== 201) throw new Error(`the simulator answers ${path} with HTTP ${result.status}`);
+  if (result.status !== 201 && result.status !== 204) {
+    throw new Error(`the simulator answers ${path} with HTTP ${result.status}`);
+  }
   const fields: Record<string, string> = {};
   const answer = parseObject(result.text) ?? {};
   for (const name of Object.keys(answer)) fields[name] = textAt(answer, name) ?? '';

@@ -12,7 +12,7 @@ import { MtnRail } from './mtn.ts';
 import type { CallbackUrlOf, ProviderRail } from './provider-rail.ts';
 import type { Clock, OnHint, Rail } from './rail.ts';
 import { readRoutesFile, type Route } from './routes-file.ts';
-import { provisionSimulator } from './routes-simulator.ts';
+import { provisionSimulator, setPortalUrls } from './routes-simulator.ts';
 
 export type RailsConfig =
   | { readonly type: 'loopback' }
@@ -27,8 +27,8 @@ export interface LoadRailsOptions {
   readonly openSealed: ((sealed: string) => string) | null;
   /** Of Callbacks: 32 bytes, the same on every node. */
   readonly callbackKey: Buffer;
-  /** Where providers reach /callbacks, without a slash at its end; a file of routes may name another. */
-  readonly callbackBaseUrl: string;
+  /** Host that the simulator calls back to, without port. */
+  readonly callbackHost: string;
   /** For loopback. */
   readonly approveAfterMs: number;
   readonly onHint: OnHint;
@@ -42,6 +42,9 @@ export interface LoadedRails {
   /** False: the callback carries a hash that only the provider could make, and it is wrong. A rail without a hash key,
    *  or a callback without a hash, proves nothing either way: true. */
   readonly isCallbackPlausible: (railId: string, body: string) => boolean;
+  /** Where providers reach /callbacks, without a slash at its end; a file of routes may name another, which wins.
+   *  Until it is known submits carry no address, and enquiries find the outcome. */
+  setCallbackBase(baseUrl: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -55,62 +58,63 @@ export async function loadRails(options: LoadRailsOptions): Promise<LoadedRails>
       return loadSimulator(options, config.url);
     case 'file': {
       const { routes, callbackBaseUrl } = readRoutesFile(config.path, options);
-      const baseUrl = callbackBaseUrl ?? options.callbackBaseUrl;
-      return assemble(options, routes, callbacksOf(options, routes), baseUrl, false);
+      return assemble(options, routes, { baseUrl: callbackBaseUrl, forgetful: false, onBase: null });
     }
   }
 }
 
 function loadLoopback({ approveAfterMs, clock, onHint, callbackKey }: LoadRailsOptions): LoadedRails {
-  const rail = new LoopbackRail({ id: 'loopback', approveAfterMs, clock, onHint });
+  const rails = new Map<string, Rail>();
   const routes: Record<string, string> = {};
-  for (const country of COUNTRIES) for (const network of NETWORKS) routes[`${country}:${network}`] = rail.id;
+  for (const country of COUNTRIES) {
+    for (const network of NETWORKS) {
+      const id = `${network}_${country}`.toLowerCase();
+      rails.set(id, new LoopbackRail({ id, approveAfterMs, clock, onHint }));
+      routes[`${country}:${network}`] = id;
+    }
+  }
   return {
-    rails: new Map([[rail.id, rail]]),
+    rails,
     routes: routes as Policy['routes'],
     callbacks: new Callbacks({ key: callbackKey, portalSecrets: new Map() }),
     isCallbackPlausible: () => true,
-    close: () => rail.close(),
+    setCallbackBase: () => Promise.resolve(),
+    close: () => closeAll(rails),
   };
 }
 
 async function loadSimulator(options: LoadRailsOptions, url: string): Promise<LoadedRails> {
-  const { callbackBaseUrl, callbackKey } = options;
-  const portalSecrets = new Map<string, string>();
-  for (const country of COUNTRIES) {
-    const id = `airtel_${country.toLowerCase()}`;
-    portalSecrets.set(id, createHmac('sha256', callbackKey).update(`portal ${id}`).digest('base64url'));
-  }
-  const callbacks = new Callbacks({ key: callbackKey, portalSecrets });
-  const routes = await provisionSimulator({
-    url,
-    callbackHost: new URL(callbackBaseUrl).hostname,
-    portalUrlOf: (railId) => callbacks.portalUrl(callbackBaseUrl, railId) ?? '',
+  const { callbackHost, callbackKey } = options;
+  const portalSecretOf = (id: string): string =>
+    createHmac('sha256', callbackKey).update(`portal ${id}`).digest('base64url');
+  const routes = await provisionSimulator({ url, callbackHost, portalSecretOf });
+  return assemble(options, routes, {
+    baseUrl: null,
+    forgetful: true,
+    onBase: (portalUrlOf) => setPortalUrls(url, routes, portalUrlOf),
   });
-  return assemble(options, routes, callbacks, callbackBaseUrl, true);
 }
 
-function callbacksOf({ callbackKey }: LoadRailsOptions, routes: readonly Route[]): Callbacks {
-  const portalSecrets = new Map<string, string>();
-  for (const route of routes) {
-    if (route.adapter === 'airtel' && route.callback !== null) {
-      portalSecrets.set(route.id, route.callback.secret);
-    }
-  }
-  return new Callbacks({ key: callbackKey, portalSecrets });
+interface Assembly {
+  /** Null: known later. */
+  readonly baseUrl: string | null;
+  readonly forgetful: boolean;
+  /** What is to be done at the provider when the address of callbacks is known. */
+  readonly onBase: ((portalUrlOf: (railId: string) => string | null) => Promise<void>) | null;
 }
 
 function assemble(
-  { clock }: LoadRailsOptions,
+  { clock, callbackKey }: LoadRailsOptions,
   routes: readonly Route[],
-  callbacks: Callbacks,
-  baseUrl: string,
-  forgetful: boolean,
+  { baseUrl, forgetful, onBase }: Assembly,
 ): LoadedRails {
+  const callbacks = new Callbacks({ key: callbackKey, portalSecrets: portalSecretsOf(routes) });
   const rails = new Map<string, ProviderRail>();
   const pairs: Record<string, string> = {};
+  let base = baseUrl;
   for (const route of routes) {
-    const callbackUrl: CallbackUrlOf = (transaction) => callbacks.callbackUrl(baseUrl, route.id, transaction);
+    const callbackUrl: CallbackUrlOf = (transaction) =>
+      base === null ? null : callbacks.callbackUrl(base, route.id, transaction);
     rails.set(route.id, makeRail(route, { clock, callbackUrl, forgetful }));
     pairs[`${route.country}:${route.network}`] = route.id;
   }
@@ -119,10 +123,27 @@ function assemble(
     routes: pairs as Policy['routes'],
     callbacks,
     isCallbackPlausible: hashCheck(routes),
-    close: async () => {
-      await Promise.all([...rails.values()].map((rail) => rail.close()));
+    setCallbackBase: async (given) => {
+      const known = baseUrl ?? given;
+      base = known;
+      await onBase?.((railId) => callbacks.portalUrl(known, railId));
     },
+    close: () => closeAll(rails),
   };
+}
+
+async function closeAll(rails: ReadonlyMap<string, Rail>): Promise<void> {
+  await Promise.all([...rails.values()].map((rail) => rail.close()));
+}
+
+function portalSecretsOf(routes: readonly Route[]): Map<string, string> {
+  const portalSecrets = new Map<string, string>();
+  for (const route of routes) {
+    if (route.adapter === 'airtel' && route.callback !== null) {
+      portalSecrets.set(route.id, route.callback.secret);
+    }
+  }
+  return portalSecrets;
 }
 
 interface RailContext {

@@ -23,7 +23,7 @@ export interface AirtelApp {
   readonly pin: string;
   readonly pinPadding: Padding;
   /** Set in the portal, not per request; null: none is sent. */
-  readonly callbackUrl: string | null;
+  callbackUrl: string | null;
   /** Null: callbacks carry no hash. */
   readonly hashKey: string | null;
   /** True: v1 collections are refused, as in Uganda. */
@@ -76,6 +76,14 @@ export class AirtelProtocol {
     this.#apps.set(clientId, made);
     this.#byTill.set(made.till, made);
     return { ...made, pinPublicKey: this.#pinKeys[app.pinPadding].publicKey };
+  }
+
+  /** False: there is no such application. */
+  setCallbackUrl(clientId: string, url: string): boolean {
+    const app = this.#apps.get(clientId);
+    if (app === undefined) return false;
+    app.callbackUrl = url;
+    return true;
   }
 
   rotateKeys(): void {
@@ -294,8 +302,9 @@ function readMovement(
   }
   const invalidAmount = kind === 'collect' ? 'DP00800001004' : 'DP00900001004';
   const hundredths = typeof amount === 'number' && amount > 0 ? parseHundredths(String(amount)) : null;
-  if (hundredths === null || tooPrecise(hundredths, till.currency))
+  if (hundredths === null || tooPrecise(hundredths, till.currency)) {
     return refused(invalidAmount, 'Invalid amount.');
+  }
   return {
     provider: 'airtel',
     kind,

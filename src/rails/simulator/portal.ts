@@ -5,6 +5,7 @@
 //                                       balance?}                     → {subscription_key}
 //   POST   /portal/airtel/apps         {country, currency, callback_url?, callback_hash?, pin_padding?, signed?, balance?}
 //                                      → {client_id, client_secret, pin, pin_public_key, hash_key}
+//   POST   /portal/airtel/apps/:client_id   {callback_url}
 //   POST   /simulator/answers          ForcedAnswer      POST /simulator/outcomes   ForcedOutcome
 //   DELETE /simulator/forced           forgets both
 //   POST   /simulator/expire-tokens    POST /simulator/rotate-keys
@@ -76,7 +77,14 @@ export class Portal {
       case 'GET /simulator/transactions':
         return json(200, { data: newest(network, Number(call.query.get('limit') ?? 25)).map(summaryOf) });
     }
+    const [, clientId] = /^\/portal\/airtel\/apps\/(\w+)$/.exec(path) ?? [];
+    if (clientId !== undefined && method === 'POST') return this.#setCallback(clientId, body);
     return this.#act(call);
+  }
+
+  #setCallback(clientId: string, { callback_url: url }: Record<string, unknown>): Answer {
+    if (typeof url !== 'string') return wrong('callback_url');
+    return this.#parts.airtel.setCallbackUrl(clientId, url) ? empty(204) : json(404, { error: 'not found' });
   }
 
   #act({ method, path }: Call): Answer {

@@ -89,13 +89,14 @@ function receive(request: IncomingMessage, response: ServerResponse, onBody: (bo
     if (length <= LIMITS.simulatorBodyBytesMax) chunks.push(chunk);
   });
   request.on('end', () => {
-    if (length > LIMITS.simulatorBodyBytesMax)
-      reply(response, json(413, { statusCode: 413, message: 'Too large' }));
+    if (length > LIMITS.simulatorBodyBytesMax) reply(response, TOO_LARGE);
     else onBody(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));
   });
   // The caller went away: nothing to answer.
   request.on('error', () => request.destroy());
 }
+
+const TOO_LARGE = json(413, { statusCode: 413, message: 'Too large' });
 
 function callOf(request: IncomingMessage, body: Buffer): Call {
   const { method = '', url = '/', headers } = request;
