@@ -173,7 +173,9 @@ export class FeedReader {
     for (let tries = 0; !this.#closed; tries++) {
       const reply = await request(this.#options.bus, group, partition, message());
       if (reply.type === 'done') return reply.body;
-      assert(reply.type !== 'rejected', `${group} knows what its own feed speaks of`);
+      // Too late is as good as unavailable; any other refusal would mean that the feed speaks of what is not there.
+      const isPassing = reply.type !== 'rejected' || reply.rejection.code === 'service_unavailable';
+      assert(isPassing, `${group} knows what its own feed speaks of`);
       await new Promise((resolve) => setTimeout(resolve, Math.min(50 * 2 ** tries, RETRY_MS_LONGEST)));
     }
     return null;

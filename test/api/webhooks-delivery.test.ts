@@ -1,0 +1,208 @@
+// From the ledger's log to the merchant's endpoint: who hears of what, what the body says, what operators see, replay, and
+// that a restart forgets nothing. Real log, real views, real HTTPS.
+
+import { Stripe } from 'stripe';
+import t from 'tap';
+import type { Test } from 'tap';
+import { makeCertificate, Receiver } from './webhooks-receiver.ts';
+import { accountIdOf, SIGNING_SECRET, WebhookService } from './webhooks-service.ts';
+import type { ServiceOptions } from './webhooks-service.ts';
+
+const certificate = await makeCertificate();
+const ACCOUNT = accountIdOf(1);
+
+async function start(t: Test, options: Partial<ServiceOptions> = {}): Promise<WebhookService> {
+  const service = await WebhookService.start({ directory: t.testdir(), ca: certificate.cert, ...options });
+  t.teardown(() => service.stop());
+  return service;
+}
+
+async function listen(t: Test): Promise<Receiver> {
+  const receiver = new Receiver(certificate);
+  await receiver.listen();
+  t.teardown(() => receiver.close());
+  return receiver;
+}
+
+const urlOf = (receiver: Receiver): string => `https://localhost:${receiver.port}/hook`;
+
+interface Event {
+  readonly id: string;
+  readonly type: string;
+  readonly created_at: string;
+  readonly data: { readonly object: Record<string, unknown> };
+}
+const eventsOf = (receiver: Receiver): Event[] =>
+  receiver.received.map(({ body }) => JSON.parse(body.toString('utf8')) as Event);
+
+async function until(isReached: () => Promise<boolean>): Promise<void> {
+  while (!(await isReached())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+void t.test(
+  'the final status of a charge reaches the app that made it, signed, and no other app',
+  async (t) => {
+    const service = await start(t);
+    const [mine, other] = [await listen(t), await listen(t)];
+    await service.merchant(ACCOUNT, 'sk_a', urlOf(mine));
+    await service.app(ACCOUNT, 'sk_b', urlOf(other));
+    const id = await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+    await mine.until(() => mine.received.length === 1);
+    const { body, headers } = mine.received[0]!;
+    const stripe = new Stripe('sk_test_unused');
+    stripe.webhooks.constructEvent(body, String(headers['service-signature']), SIGNING_SECRET, 300);
+    const [event] = eventsOf(mine);
+    t.match(event, { object: 'event', type: 'charge.successful', id: /^evt_[0-9A-Z]{26}$/ });
+    t.match(event!.data.object, {
+      id,
+      object: 'charge',
+      status: 'SUCCESSFUL',
+      amount: '50000',
+      fee: '1250',
+      net: '48750',
+    });
+    t.equal(event!.created_at, event!.data.object['updated_at']);
+    t.equal(headers['service-event-id'], event!.id);
+    t.equal(headers['service-event-type'], 'charge.successful');
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+    t.equal(other.received.length, 0);
+    t.match((await service.deliveries(ACCOUNT))[0], {
+      transaction_id: id,
+      event_id: event!.id,
+      url: urlOf(mine),
+      attempts: [{ status_code: 200, error: null, excerpt: 'ok' }],
+    });
+  },
+);
+
+void t.test('a reversal is a second event, and each shows the object as it was', async (t) => {
+  const service = await start(t);
+  const receiver = await listen(t);
+  await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+  // The reversal is committed long before the first event is delivered.
+  receiver.answer = (_request, response) => setTimeout(() => response.writeHead(200).end(), 200);
+  const id = await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+  await service.outcome(ACCOUNT, id, 'REVERSED');
+  await receiver.until(() => receiver.received.length === 2);
+  const seen = eventsOf(receiver).map(({ type, data }) => [type, data.object['status']]);
+  t.same(seen, [
+    ['charge.successful', 'SUCCESSFUL'],
+    ['charge.reversed', 'REVERSED'],
+  ]);
+  t.equal(new Set(eventsOf(receiver).map((event) => event.id)).size, 2);
+});
+
+void t.test('money moved from the dashboard is told to every app with a webhook URL', async (t) => {
+  const service = await start(t);
+  const receivers = [await listen(t), await listen(t)];
+  await service.merchant(ACCOUNT, 'sk_a', urlOf(receivers[0]!));
+  await service.app(ACCOUNT, 'sk_b', urlOf(receivers[1]!));
+  await service.app(ACCOUNT, 'sk_c', null);
+  const user = {
+    type: 'AddUser',
+    accountId: ACCOUNT,
+    operator: 'amina',
+    email: 'o@shop.example.com',
+  } as const;
+  const { id: by } = JSON.parse(await service.command({ ...user, role: 'OWNER' })) as { id: string };
+  const input = { amount: '70000', currency: 'UGX', msisdn: '256772123456', reference: 'top-up' } as const;
+  const deposit = {
+    type: 'CreateDashboardDeposit',
+    accountId: ACCOUNT,
+    operator: 'amina',
+    by,
+    input,
+  } as const;
+  const { id } = JSON.parse(await service.command(deposit)) as { id: string };
+  await service.outcome(ACCOUNT, id, 'FAILED');
+  await Promise.all(receivers.map((receiver) => receiver.until(() => receiver.received.length === 1)));
+  const [a, b] = receivers.map((receiver) => eventsOf(receiver)[0]!);
+  t.equal(a!.type, 'deposit.failed');
+  t.match(a!.data.object, { id, object: 'deposit', failure_code: 'customer_declined' });
+  t.same(a, b, 'the same event, id included');
+});
+
+void t.test(
+  'a failed delivery is repeated on schedule with the same bytes, to the current URL',
+  async (t) => {
+    const service = await start(t, { retryMs: [50, 50, 50] });
+    const [broken, mended] = [await listen(t), await listen(t)];
+    broken.answer = (_request, response) => response.writeHead(500).end('oops');
+    const app = await service.merchant(ACCOUNT, 'sk_a', urlOf(broken));
+    await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'FAILED');
+    await broken.until(() => broken.received.length === 2);
+    const change = { type: 'ChangeAppWebhook', accountId: ACCOUNT, operator: 'amina', appId: app } as const;
+    await service.command({ ...change, webhookUrl: urlOf(mended) });
+    await mended.until(() => mended.received.length === 1);
+    const bodies = [...broken.received, ...mended.received].map(({ body }) => body.toString('hex'));
+    t.equal(new Set(bodies).size, 1);
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+    const [delivery] = await service.deliveries(ACCOUNT);
+    t.equal(delivery!.attempts.at(-1)!.status_code, 200);
+    t.match(delivery!.attempts[0], { status_code: 500, error: 'http_status', excerpt: 'oops' });
+  },
+);
+
+void t.test(
+  'after the last attempt it is dead-lettered; a replay delivers it under the same event id',
+  async (t) => {
+    const service = await start(t, { retryMs: [20, 20, 20, 20, 20, 20, 20] });
+    const receiver = await listen(t);
+    receiver.answer = (_request, response) => response.writeHead(503).end();
+    await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+    await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DEAD_LETTERED');
+    t.equal(receiver.received.length, 8);
+    receiver.answer = (_request, response) => response.writeHead(200).end();
+    const [delivery] = await service.deliveries(ACCOUNT);
+    await service.webhooks({
+      type: 'ReplayDelivery',
+      accountId: ACCOUNT,
+      deliveryId: delivery!.id,
+      operator: 'amina',
+    });
+    await receiver.until(() => receiver.received.length === 9);
+    t.equal(new Set(eventsOf(receiver).map(({ id }) => id)).size, 1);
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+  },
+);
+
+void t.test('an app that was removed hears nothing more', async (t) => {
+  const service = await start(t, { retryMs: [100, 100] });
+  const receiver = await listen(t);
+  receiver.answer = (_request, response) => response.writeHead(500).end();
+  const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+  await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+  await receiver.until(() => receiver.received.length === 1);
+  await service.command({ type: 'RemoveApp', accountId: ACCOUNT, operator: 'amina', appId });
+  await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'CANCELLED');
+  t.equal(receiver.received.length, 1);
+});
+
+void t.test(
+  'a restart goes on where it was: due retries, history, cursor; with and without a checkpoint',
+  async (t) => {
+    const directory = t.testdir();
+    const receiver = await listen(t);
+    receiver.answer = (_request, response) => response.writeHead(500).end();
+    const options = { directory, ca: certificate.cert, retryMs: [300, 60_000] };
+    const first = await WebhookService.start(options);
+    await first.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+    await first.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+    await until(async () => (await first.deliveries(ACCOUNT))[0]?.status === 'RETRYING');
+    await first.checkpoint();
+    await first.charge(ACCOUNT, 'sk_a', 'order-0002', 'SUCCESSFUL');
+    await until(
+      async () =>
+        (await first.deliveries(ACCOUNT)).filter(({ status }) => status === 'RETRYING').length === 2,
+    );
+    await first.stop();
+    const before = receiver.received.length;
+    receiver.answer = (_request, response) => response.writeHead(200).end();
+    const second = await WebhookService.start(options);
+    t.teardown(() => second.stop());
+    await until(async () => (await second.deliveries(ACCOUNT)).every(({ status }) => status === 'DELIVERED'));
+    t.equal(receiver.received.length, before + 2, 'each retried once, nothing read twice');
+    t.equal(new Set(eventsOf(receiver).map(({ id }) => id)).size, 2);
+  },
+);
