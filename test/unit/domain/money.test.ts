@@ -1,0 +1,161 @@
+// Money and what is taken of it: amounts in and out, fees, limits; never a fraction, never beyond the safe integers.
+
+import fc from 'fast-check';
+import t from 'tap';
+import { CURRENCIES, CURRENCY_DECIMALS } from '../../../src/domain/country.ts';
+import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
+import { feeOn, quoteFee } from '../../../src/domain/fees.ts';
+import { balanced, emptyBalances, held, post } from '../../../src/domain/ledger.ts';
+import {
+  add,
+  fromMajorUnits,
+  money,
+  type Money,
+  negate,
+  parseAmount,
+  subtract,
+  toMajorUnits,
+} from '../../../src/domain/money.ts';
+import { charge, DAY, merchant, outcome, SETTINGS, thenRecorded, thenRefused } from './scenario.ts';
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+t.comment(`SEED=${seed}`);
+
+const amount = fc.maxSafeNat() as unknown as fc.Arbitrary<Money>;
+
+t.test('amounts on the wire', async (t) => {
+  const rows: [text: string, expected: number | null][] = [
+    ['0', 0],
+    ['500', 500],
+    ['9007199254740991', Number.MAX_SAFE_INTEGER],
+    ['9007199254740992', null],
+    ['99999999999999999', null],
+    ['', null],
+    ['-1', null],
+    ['+1', null],
+    ['01', null],
+    ['1.0', null],
+    ['1e3', null],
+    [' 1', null],
+    ['1,000', null],
+    ['٥', null],
+  ];
+  for (const [text, expected] of rows) t.equal(parseAmount(text), expected, JSON.stringify(text));
+  fc.assert(
+    fc.property(amount, (value) => t.equal(parseAmount(String(value)), value)),
+    { seed },
+  );
+});
+
+t.test('major units go out and come back', async (t) => {
+  fc.assert(
+    fc.property(amount, fc.constantFrom(...CURRENCIES), (value, currency) => {
+      const text = toMajorUnits(value, currency);
+      t.match(text, CURRENCY_DECIMALS[currency] === 0 ? /^[0-9]+$/ : /^[0-9]+\.[0-9]{2}$/);
+      if (value < 1e15) t.equal(fromMajorUnits(text, currency), value);
+    }),
+    { seed },
+  );
+  t.equal(toMajorUnits(money(5), 'KES'), '0.05');
+  t.equal(fromMajorUnits(10.5, 'KES'), 1_050);
+  t.equal(fromMajorUnits('500.00', 'UGX'), 500);
+  t.equal(fromMajorUnits('500.50', 'UGX'), null);
+  t.equal(fromMajorUnits('0.005', 'GHS'), null);
+});
+
+t.test('arithmetic stays within the safe integers, or asserts', async (t) => {
+  t.equal(add(money(2), money(3)), 5);
+  t.equal(subtract(money(2), money(3)), -1);
+  t.ok(Object.is(negate(money(0)), 0), 'no negative zero');
+  t.equal(negate(money(7)), -7);
+  t.throws(() => add(money(Number.MAX_SAFE_INTEGER), money(1)), /safe integer/);
+  t.throws(() => money(0.5), /safe integer/);
+});
+
+t.test('fees', async (t) => {
+  const terms = { fixed: money(100), basisPoints: 250, floor: money(300), cap: money(2_000) };
+  const rows: [amount: number, fee: number][] = [
+    [0, 300],
+    [7_999, 300],
+    [8_000, 300],
+    [8_019, 300],
+    [8_020, 301],
+    [8_059, 301],
+    [8_060, 302],
+    [75_979, 1_999],
+    [75_980, 2_000],
+    [90_000_000, 2_000],
+  ];
+  for (const [value, fee] of rows) t.equal(feeOn(money(value), terms), fee, `fee on ${value}`);
+
+  t.test('round half up, exactly, at any size', async (t) => {
+    fc.assert(
+      fc.property(amount, fc.nat(10_000), (value, basisPoints) => {
+        const exact = (BigInt(value) * BigInt(basisPoints) * 2n + 10_000n) / 20_000n;
+        const fee = feeOn(value, { fixed: money(0), basisPoints, floor: null, cap: null });
+        t.equal(BigInt(fee), exact);
+      }),
+      { seed, numRuns: 500 },
+    );
+  });
+
+  t.test("the account's own terms come before the policy's", async (t) => {
+    const own = { fixed: money(7), basisPoints: 0, floor: null, cap: null };
+    const settings = { ...SETTINGS, fees: { 'PAYOUT:UGX': own } };
+    t.equal(quoteFee('PAYOUT', money(10_000), 'UGX', settings, DEFAULT_POLICY), 7);
+    t.equal(quoteFee('PAYOUT', money(10_000), 'KES', settings, DEFAULT_POLICY), 1_000);
+    t.equal(quoteFee('DEPOSIT', money(10_000), 'UGX', settings, DEFAULT_POLICY), 0);
+  });
+});
+
+t.test('limits run by UTC day and month', async () => {
+  const row = { maximum: money(60_000), daily: money(100_000), monthly: money(120_000) };
+  const scenario = merchant({ limits: { 'CHARGE:UGX': row } });
+  let n = 0;
+  const next = (value: number) => charge({ amount: String(value) }, { idempotencyKey: `key-0000000${++n}` });
+  const midnight = Date.UTC(2026, 2, 2);
+  scenario.at(midnight - 1);
+  const first = scenario.create(next(60_000));
+  thenRefused(scenario.decide(next(40_001)), 'daily_limit_exceeded', 'amount');
+  thenRecorded(scenario.when(next(40_000)), 'ChargeCreated');
+  scenario.at(midnight);
+  thenRefused(scenario.decide(next(20_001)), 'monthly_limit_exceeded', 'amount');
+  thenRecorded(scenario.when(next(20_000)), 'ChargeCreated');
+  scenario.when(outcome(first.id, 'FAILED'));
+  thenRecorded(scenario.decide(next(60_000)), 'ChargeCreated');
+  scenario.at(Date.UTC(2026, 3, 1) - 1);
+  thenRefused(scenario.decide(next(60_001)), 'amount_above_maximum', 'amount');
+  scenario.later(DAY);
+  thenRecorded(scenario.decide(next(60_000)), 'ChargeCreated');
+});
+
+t.test('a limit that is off still keeps the count within the safe integers', async () => {
+  const scenario = merchant({
+    limits: {
+      'CHARGE:UGX': {
+        maximum: money(Number.MAX_SAFE_INTEGER),
+        daily: money(Number.MAX_SAFE_INTEGER),
+        monthly: money(Number.MAX_SAFE_INTEGER),
+      },
+    },
+  });
+  scenario.create(charge({ amount: String(Number.MAX_SAFE_INTEGER - 600) }));
+  const next = { idempotencyKey: 'key-00000002' };
+  thenRefused(scenario.decide(charge({ amount: '601' }, next)), 'daily_limit_exceeded');
+  thenRecorded(scenario.decide(charge({ amount: '600' }, next)), 'ChargeCreated');
+});
+
+t.test('a journal that does not balance, or a balance that may not be, is a bug of ours', async (t) => {
+  const entry = (side: 'DEBIT' | 'CREDIT', value: number) =>
+    ({ account: 'MERCHANT_AVAILABLE', side, amount: money(value) }) as const;
+  const journal = { reason: 'PAYOUT_HELD', currency: 'UGX', at: 0 } as const;
+  t.throws(
+    () => balanced({ ...journal, entries: [entry('DEBIT', 5), entry('CREDIT', 4)] }),
+    /debits equal credits/,
+  );
+  t.throws(
+    () => balanced({ ...journal, entries: [entry('DEBIT', 0), entry('CREDIT', 0)] }),
+    /positive amount/,
+  );
+  t.throws(() => post(emptyBalances(), held('PAYOUT', money(5), money(1), 'UGX', 0)), /by a reversal only/);
+});

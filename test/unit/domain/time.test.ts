@@ -1,0 +1,79 @@
+// Time as text and calendar, against the language's own Date.
+
+import fc from 'fast-check';
+import t from 'tap';
+import { dayOf, formatTime, monthOf, parseTime } from '../../../src/domain/time.ts';
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+t.comment(`SEED=${seed}`);
+
+const LAST = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+const time = fc.oneof(fc.integer({ min: 0, max: LAST }), fc.integer({ min: 1.7e12, max: 1.9e12 }));
+
+t.test('formats, reads back and counts as Date does', async (t) => {
+  fc.assert(
+    fc.property(fc.array(time, { minLength: 1 }), (times) => {
+      for (const ms of times) {
+        const date = new Date(ms);
+        t.equal(formatTime(ms), date.toISOString());
+        t.equal(parseTime(date.toISOString()), ms);
+        t.equal(monthOf(ms), date.getUTCFullYear() * 12 + date.getUTCMonth());
+        t.equal(dayOf(ms), Math.floor(ms / 86_400_000));
+      }
+    }),
+    { seed, numRuns: 500 },
+  );
+});
+
+t.test('edges', async (t) => {
+  for (const text of [
+    '1970-01-01T00:00:00.000Z',
+    '1999-12-31T23:59:59.999Z',
+    '2000-02-29T00:00:00.009Z',
+    '2024-02-29T12:00:00.090Z',
+    '2100-03-01T00:00:00.900Z',
+    '9999-12-31T23:59:59.999Z',
+  ]) {
+    t.equal(formatTime(Date.parse(text)), text);
+  }
+  t.throws(() => formatTime(-1), /between 1970 and 9999/);
+  t.throws(() => formatTime(LAST + 1), /between 1970 and 9999/);
+});
+
+t.test('what is read', async (t) => {
+  const at = (text: string): number => Date.parse(text);
+  const rows: [text: string, expected: number | null][] = [
+    ['2026-03-01', at('2026-03-01T00:00:00Z')],
+    ['2026-03-01T09:30', at('2026-03-01T09:30:00Z')],
+    ['2026-03-01T09:30:15', at('2026-03-01T09:30:15Z')],
+    ['2026-03-01T09:30:15Z', at('2026-03-01T09:30:15Z')],
+    ['2026-03-01T09:30:15.5Z', at('2026-03-01T09:30:15.500Z')],
+    ['2026-03-01T09:30:15,25Z', at('2026-03-01T09:30:15.250Z')],
+    ['2026-03-01T09:30:15.123999Z', at('2026-03-01T09:30:15.123Z')],
+    ['2026-03-01T09:30:15+03:00', at('2026-03-01T06:30:15Z')],
+    ['2026-03-01T09:30:15+0300', at('2026-03-01T06:30:15Z')],
+    ['2026-03-01T09:30:15+03', at('2026-03-01T06:30:15Z')],
+    ['2026-03-01T09:30:15 03:00', at('2026-03-01T06:30:15Z')],
+    ['2026-03-01T22:30:15-05:30', at('2026-03-02T04:00:15Z')],
+    ['', null],
+    ['now', null],
+    ['1772357400000', null],
+    ['2026-3-1', null],
+    ['2026-13-01', null],
+    ['2026-00-01', null],
+    ['2026-04-31', null],
+    ['2026-02-29', null],
+    ['2100-02-29', null],
+    ['2026-03-00', null],
+    ['2026-03-01T24:00:00Z', null],
+    ['2026-03-01T09:60:00Z', null],
+    ['2026-03-01T09:30:60Z', null],
+    ['2026-03-01T09:30:15+24:00', null],
+    ['2026-03-01T09:30:15+03:60', null],
+    ['2026-03-01 09:30:15Z', null],
+    ['2026-03-01T09:30:15Z ', null],
+    ['1969-12-31T23:59:59Z', null],
+    ['9999-12-31T23:59:59-01:00', null],
+  ];
+  for (const [text, expected] of rows) t.equal(parseTime(text), expected, JSON.stringify(text));
+});
