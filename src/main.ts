@@ -1,5 +1,6 @@
 // The process: reads the configuration, starts the service, says where it is, and stops it gracefully on SIGTERM and
-// SIGINT. The stages themselves are in src/wiring/standalone.ts.
+// SIGINT. The stages themselves are in src/wiring: standalone.ts, or with
+// NATS_URL cluster.ts.
 //
 // Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is wrong.
 
@@ -7,7 +8,8 @@ import { ConfigError, describeConfig, readConfig, type Config } from './config.t
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
 import { DataDirectoryError } from './wiring/data-directory.ts';
-import { startStandalone, type Service } from './wiring/standalone.ts';
+import { startClusterNode } from './wiring/cluster.ts';
+import { startStandalone, type Service, type ServiceOptions } from './wiring/standalone.ts';
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;
@@ -32,29 +34,36 @@ async function run(): Promise<void> {
 
 async function serve(config: Config): Promise<void> {
   const log = createLog({ level: config.logLevel, node: config.nodeName });
-  const service = await startStandalone({
-    config,
-    log,
-    onFailure: (error) => {
-      // What was decided may or may not be on disk: recovery says, so nothing more is said here.
-      log.fatal({ err: error }, 'the log has failed; stopping');
-      process.exitCode = FAILED;
-      setImmediate(() => process.exit(FAILED));
-    },
-  });
-  greet(service);
+  const onFailure = (error: Error): void => {
+    // What was decided may or may not be on disk: recovery says, so nothing more is said here.
+    log.fatal({ err: error }, 'the log has failed; stopping');
+    process.exitCode = FAILED;
+    setImmediate(() => process.exit(FAILED));
+  };
+  const stopService = await startProfile({ config, log, onFailure });
 
   let stopping = false;
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
     log.info({ signal }, 'stopping');
-    await service.stop();
+    await stopService();
     log.info({}, 'stopped');
     process.exit(0);
   };
   process.on('SIGTERM', () => void stop('SIGTERM'));
   process.on('SIGINT', () => void stop('SIGINT'));
+}
+
+/** Resolves, when it serves, with the way to stop it. */
+async function startProfile(options: ServiceOptions): Promise<() => Promise<void>> {
+  if (options.config.natsServers !== null) {
+    const node = await startClusterNode(options);
+    return () => node.stop();
+  }
+  const service = await startStandalone(options);
+  greet(service);
+  return () => service.stop();
 }
 
 function greet({ baseUrl, operatorUrl, simulatorUrl, demo }: Service): void {

@@ -5,7 +5,7 @@ import { request } from '../../src/bus/bus.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { NatsBus } from '../../src/nats/nats-bus.ts';
 import { link, RoutesByHand } from './adapters.ts';
-import { startNatsServers, waitFor } from './nats-server.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 
 const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
 const servers = await startNatsServers();

@@ -11,8 +11,8 @@ import { rankNodes } from '../../src/nats/rendezvous.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { link } from './adapters.ts';
-import { startNatsServers, waitFor } from './nats-server.ts';
-import type { NatsServers } from './nats-server.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import type { NatsServers } from '../../deploy/nats-servers.ts';
 
 const partitionCount = 12;
 

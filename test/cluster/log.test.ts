@@ -14,7 +14,7 @@ import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Batch, Replica, Tip } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
-import { startNatsServers, waitFor } from './nats-server.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');

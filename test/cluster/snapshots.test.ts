@@ -8,7 +8,7 @@ import { ensureLogStream } from '../../src/nats/streams.ts';
 import { SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
 import type { Row } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
-import { startNatsServers } from './nats-server.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');

@@ -1,0 +1,109 @@
+// The processes of a small cluster on one machine: nodes as `node src/main.ts`, as they run in production, on free
+// loopback ports. For `npm run cluster` and for the tests.
+
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdirSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { freePorts, waitFor } from './nats-servers.ts';
+
+export interface ClusterSettings {
+  readonly natsUrl: string;
+  /** Each node keeps its data and its log in a folder of its own here. */
+  readonly directory: string;
+  readonly operatorToken: string;
+  /** Hex. */
+  readonly masterKey: string;
+  /** Added to every node's environment. */
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+export interface NodeProcess {
+  readonly name: string;
+  readonly roles: string;
+  /** Fronts serve merchants here. */
+  readonly baseUrl: string;
+  readonly operatorUrl: string;
+  readonly logFile: string;
+  readonly dataDir: string;
+  readonly pid: number;
+  /** Null while it runs. */
+  exitStatus(): number | string | null;
+  signal(signal: NodeJS.Signals): void;
+  /** Resolves with the exit status, or the name of the signal that ended it. */
+  exited(): Promise<number | string>;
+}
+
+const root = join(import.meta.dirname, '..');
+
+export async function startNode(
+  settings: ClusterSettings,
+  name: string,
+  roles: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<NodeProcess> {
+  const [port, operatorPort] = await freePorts(2);
+  const directory = join(settings.directory, name);
+  const dataDir = environment['DATA_DIR'] ?? join(directory, 'data');
+  mkdirSync(directory, { recursive: true });
+  const logFile = join(directory, 'node.log');
+  const output = openSync(logFile, 'a');
+  const child = spawn(process.execPath, [join(root, 'src/main.ts')], {
+    cwd: root,
+    stdio: ['ignore', output, output],
+    env: {
+      PATH: process.env['PATH'],
+      NODE_NAME: name,
+      ROLES: roles,
+      NATS_URL: settings.natsUrl,
+      DATA_DIR: dataDir,
+      OPERATOR_TOKEN: settings.operatorToken,
+      MASTER_KEY: settings.masterKey,
+      PORT: String(port),
+      OPERATOR_PORT: String(operatorPort),
+      RAILS: 'loopback',
+      ...settings.environment,
+      ...environment,
+    },
+  });
+  return {
+    name,
+    roles,
+    baseUrl: `http://127.0.0.1:${port}`,
+    operatorUrl: `http://127.0.0.1:${operatorPort}`,
+    logFile,
+    dataDir,
+    pid: child.pid ?? 0,
+    exitStatus: () => child.exitCode ?? child.signalCode,
+    signal: (signal) => {
+      child.kill(signal);
+    },
+    exited: () => exitOf(child),
+  };
+}
+
+/** Resolves when every node says that it can serve. Rejects when one has ended. */
+export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_000): Promise<void> {
+  await waitFor(`${nodes.map(({ name }) => name).join(', ')} are ready`, timeoutMs, async () => {
+    for (const { name, logFile, exitStatus } of nodes) {
+      if (exitStatus() !== null) throw new Error(`${name} has ended with ${exitStatus()}: see ${logFile}`);
+    }
+    const answers = await Promise.all(nodes.map(isReady));
+    return answers.every(Boolean);
+  });
+}
+
+export async function isReady({ operatorUrl }: NodeProcess): Promise<boolean> {
+  const answer = await fetch(`${operatorUrl}/readyz`, { signal: AbortSignal.timeout(1_000) }).catch(
+    () => null,
+  );
+  return answer?.status === 200;
+}
+
+function exitOf(child: ChildProcess): Promise<number | string> {
+  const known = child.exitCode ?? child.signalCode;
+  if (known !== null) return Promise.resolve(known);
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'));
+  });
+}

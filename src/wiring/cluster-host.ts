@@ -1,0 +1,239 @@
+// Serves the partitions that ownership gives this process, and keeps warm copies of those it may be given next.
+//
+//   prepare: snapshot if empty ─▶ follow the stream ─▶ views
+//   acquire: subscribe (messages wait) ─▶ read the stream to its end ─▶ open under the epoch ─▶ opening batch durable ─▶
+//            answer what waited
+//   release: turn messages away ─▶ finish, flush ─▶ the next owner acquires
+//   lose:    say nothing more, drop what is not durable
+//
+// Invariant: a partition is served only after its epoch-opening batch is durable: from then on nobody else's batch can
+// follow one that this process has not read.
+
+import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
+import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
+import type { Replica } from '../../wal/types.ts';
+import type { GroupName } from '../bus/bus.ts';
+import type { PartitionHost } from '../bus/ownership.ts';
+import type { Replication } from '../config.ts';
+import type { PollerMessage } from '../domain/poller-message.ts';
+import { LIMITS } from '../limits.ts';
+import type { NatsLink } from '../nats/connection.ts';
+import { LogFollower } from '../nats/log-follower.ts';
+import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
+import { Snapshots } from '../nats/snapshots.ts';
+import type { StreamPublisher } from '../nats/stream-publisher.ts';
+import { AsyncStreamReplica, StreamReplica } from '../nats/stream-replica.ts';
+import { ensureLogStream } from '../nats/streams.ts';
+import type { Log } from '../observability/log.ts';
+import type { Storage } from './storage.ts';
+
+export interface ClusterHostOptions {
+  readonly link: NatsLink;
+  readonly publisher: StreamPublisher;
+  readonly server: NatsBusServer;
+  /** Null: this process owns no partition that has a log. */
+  readonly storage: Storage | null;
+  readonly replicas: number;
+  readonly replication: Replication;
+  readonly log: Log;
+  readonly holds: (group: GroupName, partition: number) => boolean;
+  /** The log refused this writer. */
+  readonly onFenced: (group: GroupName, partition: number) => void;
+  readonly onServing: (group: GroupName, partition: number) => void;
+}
+
+interface Writer {
+  /** False from the moment that the partition is lost: its batches on the way are not tried again. */
+  mayWrite: boolean;
+}
+
+export class ClusterHost implements PartitionHost {
+  readonly #options: ClusterHostOptions;
+  readonly #snapshots: Snapshots | null;
+  readonly #followers = new Map<string, LogFollower>();
+  readonly #served = new Map<string, ServedPartition>();
+  readonly #writers = new Map<string, Writer>();
+  readonly #streams = new Set<string>();
+  /** Batch that the newest snapshot reaches. */
+  readonly #snapshotted = new Map<string, number>();
+  pollers: PollerGroup | null = null;
+  webhooks: WebhookExecutor | null = null;
+
+  constructor(options: ClusterHostOptions) {
+    this.#options = options;
+    const { link, storage, replicas } = options;
+    this.#snapshots =
+      storage === null ? null : new Snapshots({ link, log: storage.log, views: storage.views, replicas });
+  }
+
+  async prepare(group: GroupName, partition: number): Promise<void> {
+    if (group === 'pollers') return;
+    await this.#follow(group, partition);
+    await this.#storage().catchUpViews(group, partition);
+  }
+
+  async forget(group: GroupName, partition: number): Promise<void> {
+    const key = `${group}/${partition}`;
+    const follower = this.#followers.get(key);
+    this.#followers.delete(key);
+    await follower?.close();
+  }
+
+  async acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
+    const startedAt = performance.now();
+    const served = this.#options.server.serve(group, partition, epoch);
+    this.#served.set(`${group}/${partition}`, served);
+    if (group === 'pollers') this.#startPollers(partition, served);
+    else await this.#open(group, partition, epoch, served);
+    this.#options.onServing(group, partition);
+    const ms = Math.round(performance.now() - startedAt);
+    this.#options.log.info({ group, partition, epoch, ms }, 'serving');
+  }
+
+  async release(group: GroupName, partition: number): Promise<void> {
+    const key = `${group}/${partition}`;
+    const served = this.#served.get(key);
+    this.#served.delete(key);
+    if (group === 'webhooks') await this.webhooks?.release(partition);
+    served?.close();
+    if (group === 'pollers') await this.pollers?.release(partition);
+    else await this.#storage().closePartition(group, partition);
+    this.#writers.delete(key);
+    this.#options.server.flush();
+    // Callers who have not heard of the next owner are told for a while to ask again.
+    if (served !== undefined) setTimeout(() => served.stop(), LIMITS.leaseMs).unref();
+    this.#options.log.info({ group, partition }, 'handed over');
+  }
+
+  async lose(group: GroupName, partition: number): Promise<void> {
+    const key = `${group}/${partition}`;
+    this.#served.get(key)?.stop();
+    this.#served.delete(key);
+    const writer = this.#writers.get(key);
+    if (writer !== undefined) writer.mayWrite = false;
+    this.#writers.delete(key);
+    if (group === 'webhooks') await this.webhooks?.release(partition);
+    if (group === 'pollers') await this.pollers?.lose(partition);
+    else await this.#storage().losePartition(group, partition);
+    this.#options.log.warn({ group, partition }, 'lost');
+  }
+
+  /** Snapshots of what has grown enough since the last one. */
+  async snapshot(): Promise<void> {
+    if (this.#snapshots === null) return;
+    for (const { group, number, log } of this.#storage().hosted()) {
+      const key = `${group}/${number}`;
+      const known = this.#snapshotted.get(key) ?? (await this.#snapshots.batchOf(group, number));
+      this.#snapshotted.set(key, known);
+      if (log.tip.batch - known < LIMITS.snapshotEveryBatches) continue;
+      if (!this.#options.holds(group, number)) continue;
+      this.#snapshotted.set(key, await this.#snapshots.save(group, number));
+      this.#options.log.info(
+        { group, partition: number, batch: this.#snapshotted.get(key) },
+        'snapshot saved',
+      );
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#followers.values()].map((follower) => follower.close()));
+    this.#followers.clear();
+    for (const served of this.#served.values()) served.stop();
+  }
+
+  #storage(): Storage {
+    const { storage } = this.#options;
+    if (storage === null) throw new Error('this process has no log');
+    return storage;
+  }
+
+  #startPollers(partition: number, served: ServedPartition): void {
+    const { pollers } = this;
+    if (pollers === null) throw new Error('this process has no pollers');
+    // What is in flight is found in the background; hints are taken at once.
+    void pollers.start(partition);
+    served.open({
+      inbox: (message, onReply) => pollers.send(partition, message as PollerMessage, onReply),
+      holds: () => this.#options.holds('pollers', partition),
+    });
+  }
+
+  async #open(group: GroupName, partition: number, epoch: number, served: ServedPartition): Promise<void> {
+    const storage = this.#storage();
+    const key = `${group}/${partition}`;
+    const follower = await this.#follow(group, partition);
+    const { offset } = await follower.reachEnd();
+    await this.forget(group, partition);
+
+    const writer: Writer = { mayWrite: true };
+    this.#writers.set(key, writer);
+    let refusal: Error | null = null;
+    const onFenced = (error: Error): void => {
+      refusal = error;
+      this.#options.log.warn({ group, partition, epoch, err: error }, 'the stream refused this writer');
+      // Before it is served the take-over itself fails.
+      if (this.#writers.get(key) === writer && writer.mayWrite) this.#options.onFenced(group, partition);
+    };
+    await storage.openPartition(group, partition, {
+      epoch,
+      replica: this.#replica(group, partition, offset, writer, onFenced),
+      onFenced,
+    });
+    const opened = [...storage.hosted()].find((each) => each.group === group && each.number === partition);
+    await opened?.log.drained();
+    if (refusal !== null) throw refusal as Error;
+    served.open({
+      inbox: storage.inbox(group, partition),
+      holds: () => this.#options.holds(group, partition),
+    });
+    if (group === 'webhooks') {
+      this.webhooks?.host(partition, opened?.partition.logic as unknown as WebhooksLogic);
+    }
+  }
+
+  #replica(
+    group: GroupName,
+    partition: number,
+    offset: number,
+    writer: Writer,
+    onFenced: (error: Error) => void,
+  ): Replica {
+    const { publisher, link, replication } = this.#options;
+    const { manager } = link;
+    const mayWrite = (): boolean => writer.mayWrite;
+    const replica = new StreamReplica({ publisher, manager, group, partition, offset, mayWrite });
+    return replication === 'sync' ? replica : new AsyncStreamReplica(replica, onFenced);
+  }
+
+  /** A follower that has read to the end at least once. */
+  async #follow(group: GroupName, partition: number): Promise<LogFollower> {
+    const key = `${group}/${partition}`;
+    const existing = this.#followers.get(key);
+    if (existing !== undefined) return existing;
+    const { link, replicas } = this.#options;
+    const { log } = this.#storage();
+    if (!this.#streams.has(key)) {
+      await ensureLogStream(link.manager, group, partition, replicas);
+      this.#streams.add(key);
+    }
+    if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
+    const follower = new LogFollower({ link, log, group, partition });
+    this.#followers.set(key, follower);
+    try {
+      await follower.reachEnd();
+    } catch (error) {
+      await this.forget(group, partition);
+      throw error;
+    }
+    return follower;
+  }
+
+  async #restore(group: GroupName, partition: number): Promise<void> {
+    const startedAt = performance.now();
+    const tip = (await this.#snapshots?.restore(group, partition)) ?? null;
+    if (tip === null) return;
+    const ms = Math.round(performance.now() - startedAt);
+    this.#options.log.info({ group, partition, batch: tip.batch, ms }, 'restored from a snapshot');
+  }
+}
