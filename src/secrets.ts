@@ -20,7 +20,7 @@ import {
 import { dirname, join } from 'node:path';
 import { MASTER_KEY_BYTES, parseMasterKey } from './config/master-key.ts';
 
-export type Purpose = 'signing-secret' | 'callback-token';
+export type Purpose = 'signing-secret' | 'callback-token' | 'rail-credential';
 
 /** The text was sealed with another master key or for another purpose, or is damaged. */
 export class CannotOpen extends Error {

@@ -3,8 +3,8 @@
 import { type Bus, partitionOf } from '../bus/bus.ts';
 import type { OnCallback } from '../http/callbacks.ts';
 import { LIMITS } from '../limits.ts';
-import type { Callbacks } from '../rails/callbacks.ts';
 import type { OutcomeHint } from '../rails/rail.ts';
+import type { LoadedRails } from '../rails/routes.ts';
 import type { Log } from '../observability/log.ts';
 
 /** A hint that was lost costs nothing but time: polling finds the outcome without it. */
@@ -14,9 +14,10 @@ export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint): v
   bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, () => {});
 }
 
-export function callbackHandler(bus: Bus, callbacks: Callbacks, log: Log): OnCallback {
+export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log): OnCallback {
   return ({ method, path, body, requestId }) => {
-    const callback = callbacks.read(method, path, body.toString('utf8'));
+    const text = body.toString('utf8');
+    const callback = rails.callbacks.read(method, path, text);
     switch (callback.type) {
       case 'not_found':
         return 'unknown';
@@ -27,6 +28,13 @@ export function callbackHandler(bus: Bus, callbacks: Callbacks, log: Log): OnCal
         );
         return 'accepted';
       case 'hint':
+        if (!rails.isCallbackPlausible(callback.railId, text)) {
+          log.warn(
+            { request_id: requestId, rail: callback.railId },
+            'a callback carries a wrong hash: not looked into',
+          );
+          return 'accepted';
+        }
         sendHint(bus, callback.hint);
         return 'accepted';
     }

@@ -1,75 +1,54 @@
-// The rails of one process and what comes with them: the routes that the accounts decide by, the callbacks that providers
-// make, and, standalone, the simulator that plays the providers.
+// The rails of one process, and, where RAILS=simulator, the simulator that plays the providers in a thread of its own.
 
 import type { Config } from '../config.ts';
-import { COUNTRY_FACTS, type Country, type Network } from '../domain/country.ts';
-import type { Policy } from '../domain/policy.ts';
 import type { Log } from '../observability/log.ts';
-import { LoopbackRail } from '../rails/loopback.ts';
-import type { OnHint, Rail } from '../rails/rail.ts';
+import type { OnHint } from '../rails/rail.ts';
+import { loadRails, type LoadedRails, type RailsConfig } from '../rails/routes.ts';
+import { startSimulatorThread } from '../rails/simulator/thread.ts';
 import { systemClock } from '../rails/system-clock.ts';
+import type { Secrets } from '../secrets.ts';
 
-export interface Rails {
-  readonly rails: readonly Rail[];
-  readonly routes: Policy['routes'];
-  /** Rail id → the secret in the callback address that is set in its provider's portal. */
-  readonly portalSecrets: ReadonlyMap<string, string>;
+export interface Rails extends LoadedRails {
   /** Null: no simulator was started. */
   readonly simulatorUrl: string | null;
-  /** Where providers reach us, known once the front listens; without a slash at its end. */
-  setCallbackBase(baseUrl: string): void;
-  close(): Promise<void>;
 }
 
 export interface RailsOptions {
   readonly config: Config;
   readonly log: Log;
-  /** Key of the callback addresses (src/rails/callbacks.ts). */
-  readonly callbackKey: Buffer;
+  readonly secrets: Secrets;
   /** News of a transaction that did not come over HTTP. */
   readonly onHint: OnHint;
 }
 
-export async function openRails(options: RailsOptions): Promise<Rails> {
-  switch (options.config.rails.type) {
-    case 'loopback':
-      return loopbackRails(options);
-    case 'simulator':
-    case 'file':
-      throw new Error(`RAILS=${options.config.rails.type} is not wired yet; use RAILS=loopback`);
-  }
-}
-
-const PAIRS: readonly (readonly [Country, Network])[] = (Object.keys(COUNTRY_FACTS) as Country[]).flatMap(
-  (country) => (['MTN', 'AIRTEL'] as const).map((network) => [country, network] as const),
-);
-
-/** e.g. "mtn_ug". */
-function railIdOf(country: Country, network: Network): string {
-  return `${network}_${country}`.toLowerCase();
-}
-
-function loopbackRails({ config, onHint }: RailsOptions): Rails {
-  const rails = PAIRS.map(([country, network]) => {
-    const id = railIdOf(country, network);
-    return new LoopbackRail({
-      id,
-      approveAfterMs: config.simulatorApproveAfterMs,
-      clock: systemClock,
-      onHint,
-    });
+export async function openRails({ config, log, secrets, onHint }: RailsOptions): Promise<Rails> {
+  const simulator = config.rails.type === 'simulator' ? await startSimulator(config, log) : null;
+  const loaded = await loadRails({
+    config: simulator === null ? (config.rails as RailsConfig) : { type: 'simulator', url: simulator.url },
+    environment: process.env,
+    openSealed: (sealed) => secrets.open('rail-credential', sealed),
+    callbackKey: secrets.subkey('callback-token'),
+    callbackHost: config.host,
+    approveAfterMs: config.simulatorApproveAfterMs,
+    onHint,
+    clock: systemClock,
   });
-  const routes = Object.fromEntries(
-    PAIRS.map(([country, network]) => [`${country}:${network}`, railIdOf(country, network)]),
-  );
   return {
-    rails,
-    routes,
-    portalSecrets: new Map(),
-    simulatorUrl: null,
-    setCallbackBase: () => {},
-    close: async () => {
-      await Promise.all(rails.map((rail) => rail.close()));
+    ...loaded,
+    simulatorUrl: simulator?.url ?? null,
+    async close() {
+      await loaded.close();
+      await simulator?.close();
     },
   };
+}
+
+/** On loopback: it plays with no real money, and anybody who reaches it may approve anything. */
+function startSimulator(config: Config, log: Log) {
+  const options = {
+    host: '127.0.0.1',
+    port: config.simulatorPort,
+    approveAfterMs: config.simulatorApproveAfterMs,
+  };
+  return startSimulatorThread(options, (error) => log.error({ err: error }, 'the simulator has died'));
 }

@@ -25,7 +25,6 @@ import { openRegisteredAccounts } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
 import { type Demo, ensureDemo } from '../operator/demo.ts';
 import { operatorSurface } from '../operator/surface.ts';
-import { Callbacks } from '../rails/callbacks.ts';
 import { systemClock } from '../rails/system-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
@@ -71,7 +70,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const rails = await openRails({
     config,
     log,
-    callbackKey: secrets.subkey('callback-token'),
+    secrets,
     onHint: (hint) => sendHint(bus, hint),
   });
   const policies = {
@@ -119,7 +118,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const pollers = new PollerGroup({
     bus,
     feed: storage.feed,
-    rails: rails.rails,
+    rails: [...rails.rails.values()],
     clock: systemClock,
     random: Math.random,
     onNotice: (notice) => log.warn({ ...notice }, 'poller notice'),
@@ -149,12 +148,8 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
 
   // 8. The edge: merchants and providers on one port, operators on another.
   const observer = createHttpObserver(metrics, log);
-  const callbacks = new Callbacks({
-    key: secrets.subkey('callback-token'),
-    portalSecrets: rails.portalSecrets,
-  });
   const front = createServer({
-    surface: merchantSurface(callbackRoutes(callbackHandler(bus, callbacks, log))),
+    surface: merchantSurface(callbackRoutes(callbackHandler(bus, rails, log))),
     bus,
     observer,
   });
@@ -188,7 +183,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     operatorUrl: urlOf(config.operatorHost, operatorPort),
     simulatorUrl: rails.simulatorUrl,
   };
-  rails.setCallbackBase(urls.baseUrl);
+  await rails.setCallbackBase(urls.baseUrl);
   const demo = config.demo ? await ensureDemo(operators, config.dataDir, urls) : null;
   ready = true;
   log.info({ ...urls, partitions, ms: Math.round(performance.now() - startedAt) }, 'ready');
