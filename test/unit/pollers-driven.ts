@@ -58,7 +58,7 @@ export class DrivenClock implements Clock {
 }
 
 /** The accounts group's partition 0: bus and feed. */
-export class DrivenAccounts implements Bus, Feed {
+class DrivenAccounts implements Bus, Feed {
   readonly scenario: Scenario = fundedMerchant();
   readonly clock: DrivenClock;
   readonly commands: AccountCommand[] = [];

@@ -3,8 +3,8 @@ import t from 'tap';
 import { Breaker } from '../../actors/pollers/breaker.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { charge, payout } from './domain/scenario.ts';
-import { ACCEPTED, BUSY, deferred, Driven, LOST } from './pollers-driven.ts';
+import { charge, outcome, payout } from './domain/scenario.ts';
+import { ACCEPTED, BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const AIRTEL = '+256702123456';
@@ -166,4 +166,34 @@ t.test('more callbacks about what it does not follow than it may look into are r
   await driven.clock.advance(5 * MINUTE, 500);
   t.equal(driven.notices.filter(({ what }) => what === 'hint_lost').length, LIMITS.pollerLateMax);
   t.match(driven.hint({ id: id(0) }), { type: 'done' }, 'there is room again');
+});
+
+t.test('more submits than a rail may have waiting wait their turn, and all are sent', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = 0;
+  const count = LIMITS.railQueueMax + 100;
+  for (let i = 0; i < count; i++) driven.accounts.create(charge({ amount: '500' }));
+  t.match(driven.pollers.railHealth(), [{ submitsWaiting: LIMITS.railQueueMax }, {}]);
+  driven.mtn.maxConcurrency = 10;
+  await driven.clock.advance(10_000);
+  t.equal(driven.mtn.submits.length, count);
+});
+
+t.test('beyond its bound a partition lets go of accepted ones, and finds them again', async (t) => {
+  const driven = await new Driven().start();
+  const count = LIMITS.pollerPendingMax + 1_000;
+  const all = Array.from({ length: count }, () => driven.accounts.create(charge({ amount: '500' })));
+  t.equal(driven.mtn.submits.length, count, 'every one was sent');
+  t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
+  t.match(driven.notices, [{ what: 'follows_too_many' }], 'told once');
+
+  const [last] = all.slice(-1);
+  driven.provider.settle(last!, paid());
+  driven.hint(last!);
+  await driven.clock.advance(50);
+  t.equal(driven.accounts.transaction(last!.id).status, 'SUCCESSFUL', 'a callback finds it');
+
+  for (const { id } of all.slice(0, 20_000)) driven.accounts.when(outcome(id, 'FAILED'));
+  await driven.clock.advance(10_000);
+  t.equal(driven.pollers.size, count - 1 - 20_000, 'a scan finds the others');
 });
