@@ -1,0 +1,123 @@
+// Reads: who may, which transactions a filter names, and that the buckets of the index agree with the filter.
+
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  authorise,
+  authoriseQuery,
+  bucketMatches,
+  bucketOf,
+  matches,
+} from '../../../src/domain/account-queries.ts';
+import type { TransactionFilter } from '../../../src/domain/account-command.ts';
+import { COUNTRIES, CURRENCIES, NETWORKS } from '../../../src/domain/country.ts';
+import { rejection } from '../../../src/domain/error-code.ts';
+import { bodyOf, deriveId, encodeTime, isId, makeId, timeOf } from '../../../src/domain/id.ts';
+import {
+  APPROVAL_STATUSES,
+  STATUSES,
+  type Transaction,
+  TRANSACTION_TYPES,
+} from '../../../src/domain/transaction.ts';
+import { ACCOUNT, APP, body, charge, KEY_HASH, merchant, START } from './scenario.ts';
+
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+t.comment(`SEED=${seed}`);
+
+t.test('a query is let in by the same checks, in the same order, as a command', async (t) => {
+  const good = { accountId: ACCOUNT, deadline: START, keyHash: KEY_HASH, problem: null };
+  const cursor = rejection('invalid_cursor', null, 'starting_after');
+  const none = rejection('authentication_required');
+  const rows: [name: string, call: object, live: boolean, code: string | null][] = [
+    ['late', { deadline: START - 1, keyHash: null, problem: none }, false, 'service_unavailable'],
+    ['no key', { keyHash: null, problem: none }, false, 'authentication_required'],
+    ['no key, nothing said', { keyHash: null }, false, 'authentication_required'],
+    [
+      'publishable key',
+      { keyHash: null, problem: rejection('secret_key_required') },
+      false,
+      'secret_key_required',
+    ],
+    ['wrong key', { keyHash: `${KEY_HASH.slice(0, -1)}d` }, false, 'invalid_api_key'],
+    ['longer key', { keyHash: `${KEY_HASH}d` }, false, 'invalid_api_key'],
+    ['empty key', { keyHash: '' }, false, 'invalid_api_key'],
+    ['unknown account', { accountId: 'acc_none' }, false, 'invalid_api_key'],
+    ['not live', { problem: cursor }, false, 'live_mode_not_enabled'],
+    ['wrong cursor', { problem: cursor }, true, 'invalid_cursor'],
+    ['good', {}, true, null],
+  ];
+  for (const [name, over, live, code] of rows) {
+    const { state } = merchant({ live });
+    const access = authoriseQuery(state, { ...good, ...over }, START);
+    if (code === null) t.match(access, { type: 'granted', app: { id: APP } }, name);
+    else t.match(access, { type: 'refused', rejection: { code } }, name);
+  }
+  t.match(authorise(merchant().state, { ...good, problem: cursor }, START), { type: 'granted' });
+});
+
+const optional = <T>(all: readonly T[]): fc.Arbitrary<T | undefined> =>
+  fc.option(fc.constantFrom(...all), { nil: undefined });
+const filter: fc.Arbitrary<TransactionFilter> = fc.record({
+  type: optional(TRANSACTION_TYPES),
+  status: optional(STATUSES),
+  approvalStatus: optional(APPROVAL_STATUSES),
+  reference: optional(['order-1', 'order-2']),
+  currency: optional(CURRENCIES),
+  country: optional(COUNTRIES),
+  network: optional(NETWORKS),
+  createdAfter: optional([START - 1, START, START + 1]),
+  createdBefore: optional([START - 1, START, START + 1]),
+});
+const fields = fc.record({
+  type: fc.constantFrom(...TRANSACTION_TYPES),
+  status: fc.constantFrom(...STATUSES),
+  approvalStatus: fc.constantFrom(...APPROVAL_STATUSES),
+  country: fc.constantFrom(...COUNTRIES),
+  network: fc.constantFrom(...NETWORKS),
+  currency: fc.constantFrom(...CURRENCIES),
+});
+
+t.test(
+  'a filter is the conjunction of its fields; a bucket answers for all but reference and times',
+  async (t) => {
+    const base = merchant().create(charge());
+    let matched = 0;
+    fc.assert(
+      fc.property(fields, filter, (over, filter) => {
+        const transaction: Transaction = { ...base, ...over };
+        const { reference, createdAfter, createdBefore, ...closed } = filter;
+        const byFields = Object.entries(closed).every(
+          ([name, value]) => value === undefined || transaction[name as keyof typeof closed] === value,
+        );
+        const byRest =
+          (reference === undefined || reference === 'order-1') &&
+          (createdAfter === undefined || createdAfter <= START) &&
+          (createdBefore === undefined || createdBefore >= START);
+        t.equal(matches(transaction, filter), byFields && byRest);
+        t.equal(bucketMatches(bucketOf(transaction), filter), byFields);
+        if (byFields) matched++;
+      }),
+      { seed, numRuns: 2_000 },
+    );
+    t.ok(matched > 0, `${matched} matched`);
+    t.equal(bucketOf(base), '010000', 'stored: never to change');
+  },
+);
+
+t.test('ids carry their time, sort by it, and derive others', async (t) => {
+  fc.assert(
+    fc.property(fc.nat(4e12), fc.nat(4e12), fc.nat(1_022), (first, second, index) => {
+      const id = makeId('charge', body(7, first));
+      t.ok(isId('charge', id) && !isId('payout', id));
+      t.equal(timeOf(id), first);
+      t.equal(bodyOf(id) < body(7, second), first < second);
+      t.ok(bodyOf(id) >= encodeTime(first));
+      const derived = deriveId('event', id, index);
+      t.ok(isId('event', derived));
+      t.equal(timeOf(derived), first);
+      t.not(deriveId('event', id, (index + 1) % 1_023), derived);
+      t.ok(bodyOf(derived) > bodyOf(id));
+    }),
+    { seed },
+  );
+});

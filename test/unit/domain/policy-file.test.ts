@@ -1,0 +1,98 @@
+// The policy file and an account's own terms: what is taken, and that every mistake is named with its path.
+
+import t from 'tap';
+import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
+import { parseAccountTerms, parsePolicy, parsePolicyFile } from '../../../src/domain/policy-file.ts';
+
+t.test('an empty file is the default policy', async (t) => {
+  t.strictSame(parsePolicy({}, DEFAULT_POLICY), { type: 'valid', value: DEFAULT_POLICY });
+  t.strictSame(parsePolicyFile('{}', DEFAULT_POLICY), DEFAULT_POLICY);
+});
+
+t.test('what is given replaces its row, and only that', async (t) => {
+  const policy = parsePolicyFile(
+    JSON.stringify({
+      minimums: { UGX: '700' },
+      approval_thresholds: { KES: 0 },
+      fees: {
+        CHARGE: { UGX: { fixed: '5', basis_points: 10, floor: null, cap: '90' } },
+        PAYOUT: { KES: {} },
+      },
+      limits: { DEPOSIT: { GHS: { maximum: '100', daily: 200, monthly: null } }, CHARGE: { UGX: {} } },
+    }),
+    DEFAULT_POLICY,
+  );
+  t.strictSame(policy.minimums, { ...DEFAULT_POLICY.minimums, UGX: 700 });
+  t.strictSame(policy.approvalThresholds, { ...DEFAULT_POLICY.approvalThresholds, KES: 0 });
+  t.strictSame(policy.fees.CHARGE, {
+    ...DEFAULT_POLICY.fees.CHARGE,
+    UGX: { fixed: 5, basisPoints: 10, floor: null, cap: 90 },
+  });
+  t.strictSame(policy.fees.PAYOUT.KES, { fixed: 0, basisPoints: 0, floor: null, cap: null });
+  t.strictSame(policy.fees.WITHDRAWAL, DEFAULT_POLICY.fees.WITHDRAWAL);
+  const off = Number.MAX_SAFE_INTEGER;
+  t.strictSame(policy.limits.DEPOSIT.GHS, { maximum: 100, daily: 200, monthly: off });
+  t.strictSame(policy.limits.CHARGE.UGX, { maximum: off, daily: off, monthly: off });
+  t.strictSame(policy.limits.PAYOUT, DEFAULT_POLICY.limits.PAYOUT);
+  t.equal(policy.chargeExpiryMs, DEFAULT_POLICY.chargeExpiryMs);
+});
+
+t.test('mistakes are all reported, each with its path', async (t) => {
+  const rows: [json: unknown, paths: string[]][] = [
+    [null, ['']],
+    [[], ['']],
+    ['{}', ['']],
+    [{ fee: {} }, ['fee']],
+    [{ minimums: { UGX: '0', KES: null, USD: '1' } }, ['minimums.USD', 'minimums.UGX', 'minimums.KES']],
+    [{ minimums: 5 }, ['minimums']],
+    [{ fees: { DEPOSIT: {} } }, ['fees.DEPOSIT']],
+    [{ fees: { CHARGE: { UGX: null } } }, ['fees.CHARGE.UGX']],
+    [{ fees: { CHARGE: { UGX: { fixed: '1.5' } } } }, ['fees.CHARGE.UGX.fixed']],
+    [{ fees: { CHARGE: { UGX: { fixed: -1 } } } }, ['fees.CHARGE.UGX.fixed']],
+    [{ fees: { CHARGE: { UGX: { fixed: true } } } }, ['fees.CHARGE.UGX.fixed']],
+    [{ fees: { CHARGE: { UGX: { basis_points: 10_001 } } } }, ['fees.CHARGE.UGX.basis_points']],
+    [{ fees: { CHARGE: { UGX: { basis_points: '250' } } } }, ['fees.CHARGE.UGX.basis_points']],
+    [{ fees: { CHARGE: { UGX: { floor: '10', cap: '9' } } } }, ['fees.CHARGE.UGX.floor']],
+    [{ fees: { CHARGE: { UGX: { basisPoints: 1 } } } }, ['fees.CHARGE.UGX.basisPoints']],
+    [
+      { limits: { CHARGE: { UGX: { daily: 'x' }, KES: [] } } },
+      ['limits.CHARGE.UGX.daily', 'limits.CHARGE.KES'],
+    ],
+  ];
+  for (const [json, paths] of rows) {
+    const parsed = parsePolicy(json, DEFAULT_POLICY);
+    const found = parsed.type === 'invalid' ? parsed.problems.map(({ path }) => path) : [];
+    t.strictSame(found, paths, JSON.stringify(json));
+  }
+  t.throws(
+    () => parsePolicyFile('{"fee":1,"limits":[]}', DEFAULT_POLICY),
+    /fee is not known.*; limits is an object/,
+  );
+  t.throws(() => parsePolicyFile('{', DEFAULT_POLICY), SyntaxError);
+});
+
+t.test("an account's own terms: absent changes nothing, null drops", async (t) => {
+  t.strictSame(parseAccountTerms({}), {
+    type: 'valid',
+    value: { approvalThresholds: {}, fees: {}, limits: {} },
+  });
+  t.strictSame(
+    parseAccountTerms({
+      approval_thresholds: { UGX: '10', KES: null },
+      fees: { PAYOUT: { UGX: { basis_points: 1 }, GHS: null } },
+      limits: { CHARGE: { KES: null } },
+    }),
+    {
+      type: 'valid',
+      value: {
+        approvalThresholds: { UGX: 10, KES: null },
+        fees: { 'PAYOUT:UGX': { fixed: 0, basisPoints: 1, floor: null, cap: null }, 'PAYOUT:GHS': null },
+        limits: { 'CHARGE:KES': null },
+      },
+    },
+  );
+  t.match(parseAccountTerms({ fees: { REFUND: {} } }), {
+    type: 'invalid',
+    problems: [{ path: 'fees.REFUND' }],
+  });
+});
