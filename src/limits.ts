@@ -156,9 +156,9 @@ export const LIMITS = {
   webhookSlowInFlightMax: 4_096,
   /** An attempt open this long, ms, makes way for other endpoints. */
   webhookSlowMs: 1_000,
-  /** Pause between retries to a failing endpoint, ms: grows from the first to the second. */
-  webhookPauseMs: 1_000,
-  webhookPauseMsMax: 15_000,
+  /** Longest pause between retries to a failing endpoint, ms; and never over a tenth of the shortest wait of the
+   *  schedule, so that it stays within the jitter of every row. */
+  webhookPauseMsMax: 3_000,
   /** Endpoints whose recent health is remembered; the idle ones are forgotten first. */
   webhookEndpointsKnownMax: 100_000,
   /** Retries one partition hands out in a second: after an outage of ours the overdue ones are spread, not fired. */

@@ -70,6 +70,8 @@ export class Dispatcher<Item extends DispatchItem> {
   #queuedRetries = 0;
   #failing = 0;
   #stopped = false;
+  /** Longest pause between retries to a failing endpoint. */
+  #pauseMs: number = LIMITS.webhookPauseMsMax;
 
   constructor(attempt: (item: Item) => Promise<AttemptEnd>, clock: () => number) {
     this.#attempt = attempt;
@@ -108,6 +110,11 @@ export class Dispatcher<Item extends DispatchItem> {
       this.#queuedRetries++;
     }
     this.#run(endpoint);
+  }
+
+  /** No pause is to be longer than this. */
+  limitPause(pauseMs: number): void {
+    this.#pauseMs = Math.min(this.#pauseMs, pauseMs);
   }
 
   /** To be called every LIMITS.timerTickMs: notices slow attempts and ends pauses. */
@@ -230,7 +237,8 @@ export class Dispatcher<Item extends DispatchItem> {
     if (end === 'none') return;
     const before = endpoint.failuresInARow;
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
-    endpoint.pausedUntil = end === 'delivered' ? 0 : this.#clock() + pauseMs(endpoint.failuresInARow);
+    endpoint.pausedUntil =
+      end === 'delivered' ? 0 : this.#clock() + this.#pauseMs * pausePart(endpoint.failuresInARow);
     this.#failing += Number(endpoint.failuresInARow > 0) - Number(before > 0);
     if (end === 'delivered') this.#paused.delete(endpoint);
   }
@@ -260,11 +268,11 @@ function mayStart(endpoint: Endpoint<unknown>): boolean {
   return endpoint.inFlight < (isFailing ? 1 : LIMITS.webhookEndpointInFlightMax);
 }
 
-/** Nothing after a few failures, as a passing fault makes them; then doubling. */
-function pauseMs(failuresInARow: number): number {
+/** How much of the longest pause follows: nothing after a few failures, as a passing fault makes them; then doubling. */
+function pausePart(failuresInARow: number): number {
   if (failuresInARow < FAILURES_BEFORE_PAUSE) return 0;
-  const doublings = Math.min(failuresInARow - FAILURES_BEFORE_PAUSE, 10);
-  return Math.min(LIMITS.webhookPauseMs * 2 ** doublings, LIMITS.webhookPauseMsMax);
+  return Math.min(1, 2 ** (failuresInARow - FAILURES_BEFORE_WHOLE_PAUSE));
 }
 
 const FAILURES_BEFORE_PAUSE = 5;
+const FAILURES_BEFORE_WHOLE_PAUSE = 9;

@@ -73,6 +73,7 @@ export class WebhookExecutor {
     });
     const hosted: Hosted = { partition, logic, reader, active: new Map(), released: false };
     this.#hosted.set(partition, hosted);
+    this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
   }
 
   /** Another process delivers for the partition from now on. What is in flight ends by itself, unrecorded at worst. */
@@ -256,3 +257,6 @@ export class WebhookExecutor {
 }
 
 const TELL_MS_LONGEST = 1_000;
+
+/** Of the shortest wait of the schedule: its jitter is as long. */
+const PAUSE_PART = 0.1;

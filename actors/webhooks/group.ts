@@ -121,6 +121,11 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
     return this.#state.cursor;
   }
 
+  /** Shortest wait between two attempts of a delivery. */
+  get shortestRetryMs(): number {
+    return Math.min(...this.#policy.retryMs);
+  }
+
   /** Deliveries with a due time, replays counted twice until then. */
   get scheduled(): { readonly firsts: number; readonly retries: number } {
     return { firsts: this.#firsts.size, retries: this.#retries.size };
