@@ -11,7 +11,7 @@
 
 export const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 export const BODY_LENGTH = 26;
-export const SUFFIX_LENGTH = 2;
+const SUFFIX_LENGTH = 2;
 
 export const ID_PREFIXES = {
   account: 'acc_',

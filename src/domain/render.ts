@@ -141,7 +141,7 @@ function history(transaction: Transaction): string {
 }
 
 /** A JSON array, oldest first. */
-export function renderStatusEvents({ id, events }: Transaction): string {
+function renderStatusEvents({ id, events }: Transaction): string {
   const rows = events.map(
     ({ status, source, providerStatus, message, at }, index) =>
       `{"id":"${deriveId('event', id, index)}","status":"${status}","source":"${source}",` +
@@ -152,7 +152,7 @@ export function renderStatusEvents({ id, events }: Transaction): string {
 }
 
 /** A JSON array, oldest first. */
-export function renderLedgerEntries({ id, journals }: Transaction): string {
+function renderLedgerEntries({ id, journals }: Transaction): string {
   const rows: string[] = [];
   journals.forEach(({ reason, currency, at, entries }, index) => {
     const journalId = deriveId('journal', id, index);

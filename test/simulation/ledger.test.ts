@@ -503,7 +503,7 @@ t.test(
   async (t) => {
     const run = new Run();
     run.ledger.watchesDecide = false;
-  openAccounts(run.ledger);
+    openAccounts(run.ledger);
     const [steps] = fc.sample(fc.array(step, { minLength: 4_000, maxLength: 4_000, size: 'max' }), {
       seed,
       numRuns: 1,

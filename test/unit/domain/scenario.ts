@@ -32,7 +32,7 @@ export const START = 1_772_357_400_000;
 export const MINUTE = 60_000;
 export const DAY = 86_400_000;
 
-export const POLICY: Policy = {
+const POLICY: Policy = {
   ...DEFAULT_POLICY,
   routes: {
     'UG:MTN': 'mtn_ug',
@@ -49,7 +49,7 @@ export function body(n: number, time: number = START): string {
 }
 
 /** An id made in the fixture, outside of any decision. */
-export function fixed(kind: IdKind, n: number): string {
+function fixed(kind: IdKind, n: number): string {
   return makeId(kind, body(n, START - DAY));
 }
 
