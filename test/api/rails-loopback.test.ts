@@ -138,6 +138,11 @@ class Service {
     return JSON.parse(reply.body) as Record<string, unknown>;
   }
 
+  hint(transactionId: string): Promise<Reply> {
+    const message: Message = { type: 'Hint', accountId, transactionId, deadline: FOR_EVER } as Message;
+    return request(this.bus, 'pollers', 0, message);
+  }
+
   get following(): number {
     return this.#pollers.size;
   }
@@ -315,3 +320,29 @@ t.test('loopback forgets at a restart: the same references again, and all ends w
   t.match(await service.body('GetTrialBalance'), { balanced: true });
   await service.stop();
 });
+
+t.test(
+  'a callback long after the end raises nothing; one about what never was is an item, once',
+  async (t) => {
+    const service = await new Service(t.testdir()).start();
+    const create = service.create('CreateCharge', 68);
+    await service.advance(200);
+    const { id } = await create;
+    await service.restartPollers();
+    await service.hint(id);
+    await service.advance(10 * 60_000, 1_000);
+    t.strictSame((await service.body('ListReconciliation'))['data'], []);
+    t.equal((await service.get(id)).status, 'SUCCESSFUL');
+
+    const never = makeId('charge', `${encodeTime(START)}${'1'.repeat(14)}00`);
+    for (let i = 0; i < 3; i++) {
+      t.match(await service.hint(never), { type: 'done' });
+      await service.advance(500);
+    }
+    t.match((await service.body('ListReconciliation'))['data'], [
+      { kind: 'UNKNOWN_REFERENCE', transaction_id: never },
+    ]);
+    t.equal(service.following, 0);
+    await service.stop();
+  },
+);
