@@ -25,7 +25,9 @@ export interface ResponseHandle {
   onData(handler: (chunk: ArrayBuffer, isLast: boolean) => void): unknown;
 }
 
-export interface Deadlines {
+/** Those of LIMITS; tests set their own. */
+export interface Bounds {
+  readonly frontRequestsOpenMax: number;
   /** From the headers to the end of the body. */
   readonly requestReceiveMs: number;
   /** From the body to the answer. */
@@ -38,7 +40,7 @@ export interface CallContext {
   readonly observer: HttpObserver | null;
   readonly renderError: RenderError;
   readonly nextRequestId: () => string;
-  readonly deadlines: Deadlines;
+  readonly bounds: Bounds;
   /** The server is stopping: every answer closes its connection. */
   closing: boolean;
 }
@@ -81,7 +83,7 @@ export class Call {
     this.requestId = context.nextRequestId();
     this.route = route;
     this.startedAt = performance.now();
-    this.expiresAt = this.startedAt + context.deadlines.requestReceiveMs;
+    this.expiresAt = this.startedAt + context.bounds.requestReceiveMs;
     this.safe = safe;
     this.#context = context;
     this.#response = response;
@@ -110,7 +112,7 @@ export class Call {
   /** The body is there, or none is taken: from now on the deadline of the answer counts. Returns it, in milliseconds
    *  since 1970. */
   wait(): number {
-    const { commandDeadlineMs } = this.#context.deadlines;
+    const { commandDeadlineMs } = this.#context.bounds;
     if (this.#chunks !== null) {
       this.#chunks = null;
       this.expiresAt = performance.now() + commandDeadlineMs;

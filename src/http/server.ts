@@ -11,7 +11,7 @@ import type { Bus } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
 import { create, read, type AccountGate } from './account-calls.ts';
-import { Call, type CallContext, type Deadlines } from './call.ts';
+import { Call, type CallContext, type Bounds } from './call.ts';
 import type { HttpObserver, RouteName } from './observer.ts';
 import { OpenCalls } from './open-calls.ts';
 import { plain, raw } from './plain-calls.ts';
@@ -32,7 +32,7 @@ export interface ServerOptions {
   readonly bus: Bus;
   readonly observer: HttpObserver | null;
   /** Left out: those of LIMITS. */
-  readonly deadlines?: Deadlines;
+  readonly bounds?: Bounds;
 }
 
 export interface HttpServer {
@@ -54,7 +54,7 @@ export function createServer(options: ServerOptions): HttpServer {
     observer: options.observer,
     renderError: options.surface.renderError,
     nextRequestId: requestIdMaker(),
-    deadlines: options.deadlines ?? LIMITS,
+    bounds: options.bounds ?? LIMITS,
     closing: false,
   };
   const app = App();
@@ -118,7 +118,7 @@ function addRoute(app: TemplatedApp, context: CallContext, options: ServerOption
   const name: RouteName = { surface: options.surface.name, method: route.method, path: route.path };
   const handler = handlerOf(context, options, route, name);
   const guarded: Handler = (response, request) => {
-    if (context.open.count < LIMITS.frontRequestsOpenMax) handler(response, request);
+    if (context.open.count < context.bounds.frontRequestsOpenMax) handler(response, request);
     else callOf(context, name, true, response).refuse(UNAVAILABLE);
   };
   switch (route.method) {

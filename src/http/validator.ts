@@ -104,7 +104,7 @@ function paramOf(error: ErrorObject): string {
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
   if (error.keyword === 'additionalProperties') path.push(String(error.params['additionalProperty']));
   if (error.keyword === 'required') path.push(String(error.params['missingProperty']));
-  if (error.keyword === 'propertyNames') path.push(String(error.params['propertyName']));
+  if (error.propertyName !== undefined) path.push(error.propertyName);
   return shown(path.join('.'));
 }
 
@@ -115,14 +115,13 @@ function shown(name: string): string {
 
 function saying(error: ErrorObject): string {
   const { params } = error;
+  if (error.propertyName !== undefined) return 'is not allowed as a name';
   const rule: unknown = error.parentSchema?.['x-rule'];
   switch (error.keyword) {
     case 'required':
       return 'is required';
     case 'additionalProperties':
       return 'is not a field of this request';
-    case 'propertyNames':
-      return 'is not allowed as a name';
     case 'type':
       return `must be ${typeWords(params['type'])}`;
     case 'enum':

@@ -1,0 +1,283 @@
+// At the edges of a connection: clients that go away, dawdle or send too much, and accounts that are late, busy or
+// silent. A create gets a status only when its fate is known; nothing is answered twice; nothing is left behind.
+
+import t, { type Test } from 'tap';
+import type { NoReplyReason } from '../../src/http/observer.ts';
+import { LIMITS } from '../../src/limits.ts';
+import {
+  CHARGE,
+  open,
+  readAnswer,
+  readToEnd,
+  requestBytes,
+  SECRET_KEY,
+  startFront,
+  until,
+  type Front,
+  type FrontOptions,
+} from './front.ts';
+import { assertMatchesOpenApi } from './openapi-check.ts';
+
+const ID = 'chg_01KAJ3W8Q07M4R2N9X5T6V1B00';
+const SHORT = { requestReceiveMs: 400, commandDeadlineMs: 400 };
+
+interface Watched {
+  readonly front: Front;
+  readonly unanswered: NoReplyReason[];
+  readonly statuses: number[];
+}
+
+async function watched(t: Test, options: FrontOptions = {}): Promise<Watched> {
+  const unanswered: NoReplyReason[] = [];
+  const statuses: number[] = [];
+  const front = await startFront({
+    ...options,
+    observer: {
+      onReply: (_, status) => statuses.push(status),
+      onNoReply: (_, reason) => unanswered.push(reason),
+    },
+  });
+  t.teardown(() => front.stop());
+  return { front, unanswered, statuses };
+}
+
+function create(key: string, body = JSON.stringify(CHARGE)): Buffer {
+  return requestBytes('POST', '/v1/charges', createHead(key), body);
+}
+function createHead(key: string): Record<string, string> {
+  return {
+    Authorization: `Bearer ${SECRET_KEY}`,
+    'Content-Type': 'application/json',
+    'Idempotency-Key': key,
+  };
+}
+const read = requestBytes('GET', `/v1/charges/${ID}`, { Authorization: `Bearer ${SECRET_KEY}` }, null);
+
+t.test('busy accounts: 503 with Retry-After, for creates and reads', async (t) => {
+  const { front } = await watched(t);
+  front.bus.answer = () => ({ type: 'unavailable' });
+  for (const [method, path, bytes] of [
+    ['POST', '/v1/charges', create('busy-create')],
+    ['GET', `/v1/charges/${ID}`, read],
+  ] as const) {
+    const answer = await front.send(bytes);
+    t.match(answer, {
+      status: 503,
+      headers: { 'retry-after': '1' },
+      body: { error: { code: 'service_unavailable', param: null } },
+    });
+    assertMatchesOpenApi(method, path, answer.status, answer.body);
+  }
+});
+
+t.test('a rate limit says when to come back', async (t) => {
+  const { front } = await watched(t);
+  const rejection = {
+    code: 'rate_limit_exceeded',
+    message: null,
+    param: null,
+    retryAfterSeconds: 17,
+  } as const;
+  front.bus.answer = () => ({ type: 'rejected', rejection });
+  const answer = await front.post('/v1/payouts', CHARGE);
+  t.match(answer, {
+    status: 429,
+    headers: { 'retry-after': '17' },
+    body: { error: { code: 'rate_limit_exceeded' } },
+  });
+});
+
+t.test('a create of which nobody knows the fate gets no status; a read gets 503', async (t) => {
+  const { front, unanswered } = await watched(t);
+  front.bus.answer = () => ({ type: 'unknown' });
+  const socket = await open(front.port);
+  const all = readToEnd(socket);
+  socket.write(create('unknown-fate'));
+  t.equal(await all, '', 'closed without a byte');
+  t.strictSame(unanswered, ['unknown']);
+  t.match(await front.send(read), { status: 503 });
+});
+
+t.test('past the deadline a create is cut off and a read gets 503; a late answer goes nowhere', async (t) => {
+  const { front, unanswered, statuses } = await watched(t, { bounds: SHORT });
+  front.bus.answer = () => null;
+  const socket = await open(front.port);
+  const all = readToEnd(socket);
+  socket.write(create('too-late-1'));
+  t.equal(await all, '');
+  t.match(await front.send(read), { status: 503, body: { error: { code: 'service_unavailable' } } });
+  t.strictSame([unanswered, statuses], [['unknown'], [503]]);
+  for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
+  front.bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
+  t.match(await front.send(read), { status: 200 }, 'the front goes on');
+  t.strictSame([unanswered, statuses], [['unknown'], [503, 200]], 'the late answers were told to nobody');
+});
+
+t.test('a client that goes away before its answer is not answered', async (t) => {
+  const { front, unanswered, statuses } = await watched(t);
+  front.bus.answer = () => null;
+  const socket = await open(front.port);
+  socket.write(create('gone-away'));
+  await until(() => front.bus.held.length === 1);
+  socket.destroy();
+  await until(() => unanswered.length === 1);
+  front.bus.held[0]!({ type: 'done', body: '{}', replayed: false });
+  t.strictSame([unanswered, statuses], [['aborted'], []]);
+});
+
+t.test('a client that goes away in the middle of its body changes nothing', async (t) => {
+  const { front, unanswered } = await watched(t);
+  const socket = await open(front.port);
+  socket.write(create('half-body').subarray(0, -5));
+  await new Promise((resolve) => setImmediate(resolve));
+  socket.end();
+  await until(() => unanswered.length === 1);
+  t.strictSame([unanswered, front.bus.sent], [['aborted'], []]);
+  socket.destroy();
+});
+
+t.test('a client that drips its body is cut off', async (t) => {
+  const { front, unanswered } = await watched(t, { bounds: SHORT });
+  const socket = await open(front.port);
+  const all = readToEnd(socket);
+  const bytes = create('dripping1');
+  socket.write(bytes.subarray(0, -50));
+  let at = bytes.length - 50;
+  const drip = setInterval(() => socket.write(bytes.subarray(at, ++at)), 50);
+  t.equal(await all, '');
+  clearInterval(drip);
+  t.strictSame([unanswered, front.bus.sent], [['slow_client'], []]);
+});
+
+t.test('a body too large: 413, and the connection is closed', async (t) => {
+  const { front } = await watched(t);
+  const sizes = [LIMITS.bodyBytesMax + 1, 200_000, LIMITS.bodyDrainBytesMax];
+  for (const size of sizes) {
+    const socket = await open(front.port);
+    const answered = readAnswer(socket);
+    const closed = new Promise((resolve) => socket.on('close', resolve));
+    socket.write(create('too-large', `{"description":"${'x'.repeat(size - 18)}"}`));
+    const answer = await answered;
+    t.match(answer, {
+      status: 413,
+      headers: { connection: 'close' },
+      body: { error: { code: 'body_too_large' } },
+    });
+    assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
+    await closed;
+  }
+  t.strictSame(front.bus.sent, []);
+
+  const endless = await open(front.port);
+  const all = readToEnd(endless);
+  endless.write(
+    requestBytes('POST', '/v1/charges', { ...createHead('endless-1'), 'Transfer-Encoding': 'chunked' }, null),
+  );
+  const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+  const pour = setInterval(() => endless.write(chunk), 1);
+  await all;
+  clearInterval(pour);
+  t.ok(endless.bytesWritten < 64 * LIMITS.bodyDrainBytesMax, 'a body without end is cut off');
+});
+
+t.test('the largest body that is allowed arrives', async (t) => {
+  const { front } = await watched(t);
+  const metadata = Object.fromEntries(
+    Array.from({ length: 20 }, (_, index) => [`key${index}`, 'x'.repeat(512)]),
+  );
+  const text = JSON.stringify({ ...CHARGE, metadata });
+  const padded = text.padEnd(LIMITS.bodyBytesMax, ' ');
+  t.match(await front.send(create('largest-1', padded)), { status: 201 });
+  t.match(front.bus.sent.at(-1)?.input, { metadata });
+});
+
+t.test('a front with too much open answers 503 at once', async (t) => {
+  const { front } = await watched(t, { bounds: { frontRequestsOpenMax: 3 } });
+  front.bus.answer = () => null;
+  const sockets = await Promise.all([1, 2, 3].map(() => open(front.port)));
+  t.teardown(() => sockets.forEach((socket) => socket.destroy()));
+  for (const socket of sockets) socket.write(read);
+  await until(() => front.bus.held.length === 3);
+  for (const bytes of [create('one-too-many'), read]) {
+    const answer = await front.send(bytes);
+    t.match(answer, {
+      status: 503,
+      headers: { 'retry-after': '1' },
+      body: { error: { code: 'service_unavailable' } },
+    });
+  }
+  t.equal(front.bus.sent.length, 3);
+  const answered = readAnswer(sockets[0]!);
+  front.bus.held[0]!({ type: 'done', body: '{}', replayed: false });
+  t.equal((await answered).status, 200);
+  front.bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
+  t.equal((await front.send(create('room-again'))).status, 201);
+});
+
+t.test(
+  'requests sent before the answer to the one before: the connection is closed, nothing is mixed up',
+  async (t) => {
+    const { front, unanswered, statuses } = await watched(t);
+    front.bus.answer = () => null;
+    const socket = await open(front.port);
+    const all = readToEnd(socket);
+    socket.write(Buffer.concat([create('sent-ahead-1'), create('sent-ahead-2')]));
+    t.equal(await all, '');
+    t.strictSame([unanswered, statuses], [['aborted'], []]);
+    t.match(front.bus.sent, [{ idempotencyKey: 'sent-ahead-1' }]);
+    t.equal(front.bus.sent.length, 1);
+  },
+);
+
+t.test('what is not HTTP is closed, and harms nobody', async (t) => {
+  const { front } = await watched(t);
+  const rows = [
+    'hello\r\n\r\n',
+    '\r\n\r\n\r\n',
+    '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
+    'GET / HTTP/1.0\r\n\r\n',
+    'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    `GET /${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
+    `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`,
+    'POST /v1/charges HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n',
+    'POST /v1/charges HTTP/1.1\r\nHost: a\r\nContent-Length: 1x\r\n\r\n',
+    'POST /v1/charges HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n',
+    'POST /v1/charges HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'POST /v1/charges HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+  ];
+  for (const bytes of rows) {
+    const socket = await open(front.port);
+    const all = readToEnd(socket);
+    socket.end(bytes, 'latin1');
+    const received = await all;
+    t.match(received, /^(?:|HTTP\/1\.1 (?:400|404|431|505) [^]*)$/, JSON.stringify(bytes.slice(0, 40)));
+  }
+  t.strictSame(front.bus.sent, []);
+  t.match(await front.send(read), { status: 200 });
+});
+
+t.test('stopping: what is open is answered, nothing new is let in, every connection is closed', async (t) => {
+  const front = await startFront();
+  front.bus.answer = () => null;
+  const idle = await open(front.port);
+  const idleClosed = readToEnd(idle);
+  const busy = await open(front.port);
+  const answered = readAnswer(busy);
+  busy.write(create('stopping-1'));
+  await until(() => front.bus.held.length === 1);
+  const stopped = front.stop();
+  await t.rejects(open(front.port), { code: 'ECONNREFUSED' });
+  front.bus.held[0]!({ type: 'done', body: '{"ok":1}', replayed: false });
+  t.match(await answered, { status: 201, text: '{"ok":1}', headers: { connection: 'close' } });
+  await stopped;
+  t.equal(await idleClosed, '');
+});
+
+t.test('a port that is taken is an error', async (t) => {
+  const { front } = await watched(t);
+  const { createServer } = await import('../../src/http/server.ts');
+  const { merchantSurface } = await import('../../src/http/routes.ts');
+  const second = createServer({ surface: merchantSurface([]), bus: front.bus, observer: null });
+  await t.rejects(second.listen('127.0.0.1', front.port), { message: /cannot listen on 127.0.0.1:/ });
+  await second.stop();
+});

@@ -1,0 +1,87 @@
+// Whether a reply is what the OpenAPI document says. Everything a test of the API gets back should pass through here.
+
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { ERROR_CODES } from '../../src/domain/error-code.ts';
+import { merchantSurface } from '../../src/http/routes.ts';
+import type { PlainRequest } from '../../src/http/route.ts';
+
+interface Operation {
+  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Media>> }>>;
+}
+interface Media {
+  readonly schema: { readonly $ref?: string };
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
+}
+export interface OpenApiDocument {
+  readonly openapi: string;
+  readonly paths: Readonly<
+    Record<string, Readonly<Record<string, Operation & { requestBody?: { content: Record<string, Media> } }>>>
+  >;
+  readonly webhooks: Readonly<
+    Record<string, { readonly post: { readonly requestBody: { content: Record<string, Media> } } }>
+  >;
+  readonly components: { readonly schemas: Readonly<Record<string, unknown>> };
+}
+
+/** The document as the service serves it. */
+export const openApi: OpenApiDocument = (() => {
+  const route = merchantSurface([]).routes.find(({ path }) => path === '/openapi.json');
+  if (route?.type !== 'plain') throw new Error('there is no /openapi.json');
+  const answer = route.handle({} as PlainRequest);
+  if (answer instanceof Promise || answer.type !== 'body') throw new Error('/openapi.json has no body');
+  return JSON.parse(answer.body) as OpenApiDocument;
+})();
+
+const DOCUMENT = 'https://daftari.test/openapi.json';
+const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
+ajv.addSchema({ $id: DOCUMENT, components: openApi.components });
+const validators = new Map<string, ValidateFunction>();
+
+/** `path`: as requested, with or without its query. Throws when the reply is not in the document. */
+export function assertMatchesOpenApi(method: string, path: string, status: number, body: unknown): void {
+  const [bare = ''] = path.split('?');
+  const template = Object.keys(openApi.paths).find((known) => patternOf(known).test(bare));
+  const operation = template === undefined ? undefined : openApi.paths[template]?.[method.toLowerCase()];
+  if (operation === undefined) {
+    // What no route matched: the error body is all there is to say.
+    if (status !== 404 && status !== 405) throw new Error(`${method} ${bare} is not in the document`);
+    assertSchema('Error', { $ref: '#/components/schemas/Error' }, body);
+    return;
+  }
+  const where = `${method} ${template} ${status}`;
+  const media = operation.responses[String(status)]?.content?.['application/json'];
+  if (media === undefined) throw new Error(`${where} is not in the document: ${JSON.stringify(body)}`);
+  assertSchema(where, media.schema, body);
+  if (status >= 400) assertKnownCode(where, media, status, body);
+}
+
+/** A webhook's body, whatever its type. */
+export function assertEventMatchesOpenApi(event: unknown): void {
+  const { type } = event as { type: string };
+  const media = openApi.webhooks[type]?.post.requestBody.content['application/json'];
+  if (media === undefined) throw new Error(`${type} is not in the document's webhooks`);
+  assertSchema(type, media.schema, event);
+}
+
+/** `schema`: of the document, with its references. */
+export function assertSchema(where: string, schema: object, value: unknown): void {
+  const source = JSON.stringify(schema).replaceAll('"#/', `"${DOCUMENT}#/`);
+  let validate = validators.get(source);
+  if (validate === undefined) {
+    validate = ajv.compile(JSON.parse(source) as object);
+    validators.set(source, validate);
+  }
+  if (!validate(value)) {
+    throw new Error(`${where}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1)}`);
+  }
+}
+
+function assertKnownCode(where: string, media: Media, status: number, body: unknown): void {
+  const { code } = (body as { error: { code: keyof typeof ERROR_CODES } }).error;
+  if (ERROR_CODES[code].status !== status) throw new Error(`${where}: ${code} has another status`);
+  if (media.examples?.[code] === undefined) throw new Error(`${where}: the document does not name ${code}`);
+}
+
+function patternOf(template: string): RegExp {
+  return new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+}

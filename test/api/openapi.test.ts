@@ -1,0 +1,127 @@
+// The OpenAPI document is sound, complete and true: a public linter finds nothing, every example is what its schema
+// says, every path of the specification is there, and error codes are those of the one table.
+
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
+import { errorCodesOf } from '../../src/http/openapi.ts';
+import { merchantSurface } from '../../src/http/routes.ts';
+import { startFront } from './front.ts';
+import { assertEventMatchesOpenApi, assertSchema, openApi } from './openapi-check.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+t.test('a public linter finds nothing', async (t) => {
+  const file = join(t.testdir(), 'openapi.json');
+  writeFileSync(file, JSON.stringify(openApi, null, 1));
+  const { stderr } = await promisify(execFile)(
+    join(ROOT, 'node_modules/.bin/redocly'),
+    ['lint', '--max-problems', '1000', file],
+    {
+      cwd: ROOT,
+      env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', CI: 'true' },
+    },
+  );
+  t.match(stderr, /is valid/);
+  t.notMatch(stderr, /\bwarnings?\b/i);
+});
+
+t.test('every path of the specification is there, and no other', async (t) => {
+  const operations = Object.entries(openApi.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  t.strictSame(operations.sort(), [
+    'GET /openapi.json',
+    'GET /v1/balances',
+    'GET /v1/charges',
+    'GET /v1/charges/{id}',
+    'GET /v1/charges/{id}/timeline',
+    'GET /v1/deposits/{id}',
+    'GET /v1/payout_destinations',
+    'GET /v1/payouts',
+    'GET /v1/payouts/{id}',
+    'GET /v1/transactions',
+    'GET /v1/transactions/{id}',
+    'GET /v1/withdrawals/{id}',
+    'POST /v1/charges',
+    'POST /v1/deposits',
+    'POST /v1/payouts',
+    'POST /v1/withdrawals',
+  ]);
+});
+
+t.test('every example is what its schema says', async (t) => {
+  let examples = 0;
+  for (const [path, methods] of Object.entries(openApi.paths)) {
+    for (const [method, { requestBody, responses }] of Object.entries(methods)) {
+      const bodies = [requestBody, ...Object.values(responses)].filter((body) => body !== undefined);
+      for (const body of bodies) {
+        for (const media of Object.values(body.content ?? {})) {
+          for (const [name, { value }] of Object.entries(media.examples ?? {})) {
+            assertSchema(`${method} ${path}: example ${name}`, media.schema, value);
+            examples++;
+          }
+        }
+      }
+    }
+  }
+  t.ok(examples > 100, `${examples} examples`);
+});
+
+t.test('the webhooks are the nine events, each with its body and headers', async (t) => {
+  t.strictSame(Object.keys(openApi.webhooks), [
+    'charge.successful',
+    'charge.failed',
+    'charge.reversed',
+    'deposit.successful',
+    'deposit.failed',
+    'payout.successful',
+    'payout.failed',
+    'withdrawal.successful',
+    'withdrawal.failed',
+  ]);
+  for (const [type, { post }] of Object.entries(openApi.webhooks)) {
+    const value = post.requestBody.content['application/json']?.examples?.['event']?.value;
+    assertEventMatchesOpenApi(value);
+    t.match(value, { type, object: 'event', data: { object: { object: type.split('.')[0] } } });
+    const names = (post as unknown as { parameters: { name: string }[] }).parameters.map(({ name }) => name);
+    t.strictSame(names, ['User-Agent', 'Service-Signature', 'Service-Event-Id', 'Service-Event-Type']);
+  }
+});
+
+t.test('every error code of a route stands under its status, with what it means', async (t) => {
+  for (const route of merchantSurface([]).routes) {
+    const path = route.path.replaceAll(/:(\w+)/g, '{$1}');
+    const operation = openApi.paths[path]?.[route.method.toLowerCase()];
+    for (const code of errorCodesOf(route)) {
+      const { status, meaning, mend } = ERROR_CODES[code];
+      const reply = operation?.responses[String(status)] as { description?: string } | undefined;
+      t.ok(reply?.description?.includes(`\`${code}\`: ${meaning} ${mend}`), `${route.operationId}: ${code}`);
+    }
+  }
+});
+
+t.test('every code is of some route, or of none for a reason', async (t) => {
+  const named = new Set(merchantSurface([]).routes.flatMap(errorCodesOf));
+  const elsewhere: ErrorCode[] = [
+    'not_found', // no route
+    'not_permitted', // the operator API's
+    'conflict',
+  ];
+  t.strictSame(
+    Object.keys(ERROR_CODES).filter((code) => !named.has(code as ErrorCode)),
+    Object.keys(ERROR_CODES).filter((code) => elsewhere.includes(code as ErrorCode)),
+  );
+});
+
+t.test('it is served to anybody, as it is', async (t) => {
+  const front = await startFront();
+  t.teardown(() => front.stop());
+  const answer = await front.get('/openapi.json', { Authorization: null });
+  t.equal(answer.status, 200);
+  t.equal(answer.headers['content-type'], 'application/json');
+  t.strictSame(answer.body, openApi);
+});
