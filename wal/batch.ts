@@ -18,7 +18,7 @@ const trailerBytes = crcBytes + hashBytes;
 const newline = 0x0a;
 
 /** Bytes that a batch has beside its payload. */
-export const batchOverheadBytes = headerBytes + trailerBytes;
+const batchOverheadBytes = headerBytes + trailerBytes;
 
 export const emptyHash: Buffer = Buffer.alloc(hashBytes);
 
@@ -181,7 +181,7 @@ function hashAfter(previousHash: Buffer, bytes: Buffer): Buffer {
   return digest('sha256', chained, 'buffer');
 }
 
-export function corruptionIn(batch: Batch, problem: string): LogCorruption {
+function corruptionIn(batch: Batch, problem: string): LogCorruption {
   const { group, partition, firstSequence: sequence } = batch;
   return new LogCorruption({ group, partition, batch: batch.batch, sequence }, problem);
 }

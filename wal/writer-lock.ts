@@ -30,11 +30,7 @@ export class WriterLock {
   }
 }
 
-/** The live process that writes the log of a data directory; null: none does. */
-export function writerOf(directory: string): string | null {
-  return holderOf(join(directory, 'log', 'writer.lock'));
-}
-
+/** The live process that holds it; null: none does. */
 function holderOf(path: string): string | null {
   const text = readOrNull(path);
   if (text === null) return null;

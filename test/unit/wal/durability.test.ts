@@ -5,6 +5,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { Test } from 'tap';
 import { LogReader } from '../../../wal/log-reader.ts';
@@ -12,8 +13,9 @@ import { recordAt } from '../../crash/wal-record.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
 t.teardown(() => rmSync(root, { recursive: true }));
-const writer = join(import.meta.dirname, '../../crash/wal-writer.ts');
-const canTrace = spawnSync('strace', ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
+const writer = fileURLToPath(new URL('../../crash/wal-writer.ts', import.meta.url));
+const tracer = 'strace';
+const canTrace = spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
 const traced = { skip: canTrace ? false : 'strace is not here, or may not trace' };
 let runs = 0;
 
@@ -78,7 +80,7 @@ async function checkKept(t: Test, { directory, lines }: Run): Promise<void> {
 t.test('an acknowledgement follows fdatasync and a synchronous write of the meta page', traced, async (t) => {
   const trace = join(root, 'trace.txt');
   const calls = 'trace=openat,fdatasync,pwrite64,write';
-  const result = await run(['strace', '-f', '-qq', '-o', trace, '-e', calls], [1, 1, 8, 400]);
+  const result = await run([tracer, '-f', '-qq', '-o', trace, '-e', calls], [1, 1, 8, 400]);
   t.equal(result.lines.at(-1), 'done');
   const { acknowledgements, early } = readTrace(readFileSync(trace, 'utf8'));
   t.ok(acknowledgements > 10);
@@ -119,7 +121,7 @@ function readTrace(trace: string): { acknowledgements: number; early: number } {
 t.test('a slow disk is waited for', traced, async (t) => {
   const result = await run(
     [
-      'strace',
+      tracer,
       '-f',
       '-qq',
       '-o',
@@ -139,7 +141,7 @@ t.test('a slow disk is waited for', traced, async (t) => {
 t.test('a failing fdatasync stops the log, and nothing acknowledged is lost', traced, async (t) => {
   const result = await run(
     [
-      'strace',
+      tracer,
       '-f',
       '-qq',
       '-o',
@@ -161,7 +163,7 @@ t.test('a failing fdatasync stops the log, and nothing acknowledged is lost', tr
 t.test('a disk that hangs is given up', traced, async (t) => {
   const delay = 'inject=fdatasync:delay_enter=3000000:when=10+';
   const result = await run(
-    ['strace', '-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync', '-e', delay],
+    [tracer, '-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync', '-e', delay],
     [1, 1, 8, 100_000, 500],
   );
   t.match(result.lines.at(-1), /^failed the flush has not ended in \d+ ms/);

@@ -122,7 +122,7 @@ t.test('a key that cannot be kept is refused', async (t) => {
 t.test('a worker thread writes while the main thread reads', async (t) => {
   const { store, directory } = openStore(t);
   const views = store.reader('accounts', 0);
-  const worker = new Worker(join(import.meta.dirname, 'views-writer.ts'), {
+  const worker = new Worker(new URL('./views-writer.ts', import.meta.url), {
     workerData: { directory, commits: 50 },
   });
   const done = new Promise<number>((resolve) => worker.on('exit', resolve));
