@@ -128,7 +128,10 @@ export function decideApproveWithdrawal(
 ): Decision {
   const waiting = findWaiting(state, command);
   if ('code' in waiting) return refuse(waiting);
-  const { id, accountId } = waiting;
+  const { id, accountId, destination } = waiting;
+  // It was active when the withdrawal was requested; a wallet revoked since cannot receive money.
+  const wallet = state.account(accountId)?.wallets.get(destination ?? '');
+  if (wallet?.status !== 'ACTIVE') return refuse(rejection('destination_not_active'));
   const body = verdict(id, 'PENDING_PROVIDER', 'APPROVED');
   return changed(accountId, now, { type: 'WithdrawalApproved', id, by: command.by }, body);
 }

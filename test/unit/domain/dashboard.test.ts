@@ -211,6 +211,14 @@ t.test('a withdrawal that waits', async (t) => {
     thenRefused(scenario.decide(verdict('RejectWithdrawal', 'wdl_none', ADMIN)), 'withdrawal_not_found');
   });
 
+  t.test('to a wallet revoked since can only be rejected', async () => {
+    const scenario = fundedMerchant();
+    const { id } = scenario.create(withdrawal({ amount: '6000000' }));
+    scenario.when(revokeWallet(OWNER));
+    thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), 'destination_not_active');
+    thenRecorded(scenario.decide(verdict('RejectWithdrawal', id, MEMBER)), 'WithdrawalRejected');
+  });
+
   t.test('is not decided by the member who asked for it', async () => {
     const scenario = fundedMerchant();
     const { record } = scenario.decide(withdrawal({ amount: '6000000' }));

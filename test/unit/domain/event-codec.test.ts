@@ -1,5 +1,7 @@
 // The format of log records: nothing is lost, nothing is guessed, and the common ones are short.
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
 import type { AccountSettings } from '../../../src/domain/account.ts';
@@ -194,6 +196,17 @@ t.test('a charge and its submission take few bytes', async (t) => {
       '"rrrrrrrrrrrrrrrrrrrrrr"]]',
   );
   t.ok(creation.length + accepted.length < 320, `${creation.length} + ${accepted.length} bytes`);
+});
+
+t.test('records of format 1 read for ever as they did: one of each event', async (t) => {
+  const text = readFileSync(join(import.meta.dirname, 'golden-records.json'), 'utf8');
+  const golden = JSON.parse(text) as { line: string; record: AccountRecord }[];
+  for (const { line, record } of golden) {
+    t.strictSame(decodeRecord(line), record, line);
+    t.equal(encodeRecord(record), line);
+  }
+  const types = golden.flatMap(({ record }) => record.events.map(({ type }) => type));
+  t.strictSame(types, Object.keys(EVENTS), 'every event has its golden record');
 });
 
 // --- What cannot be read ---------------------------------------------------------------------------------------------
