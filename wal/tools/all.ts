@@ -12,7 +12,7 @@ export const walTools: readonly Tool[] = [
   exportTool,
   importTool,
   archive,
-  trimTool(async () => () => null),
+  trimTool(null),
   backup,
   restore,
 ];

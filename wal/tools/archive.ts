@@ -79,8 +79,9 @@ function lastBefore(reader: LogReader, { group, partition }: PartitionName, time
 /** The lowest sequence of a partition that something still needs; null: nothing that is known. */
 export type NeededFrom = (name: PartitionName) => number | null;
 
-/** `neededFrom` says what cursors of other parts still need; the checkpoint is looked at in any case. */
-export function trimTool(neededFrom: (directory: string) => Promise<NeededFrom>): Tool {
+/** `neededFrom` says what cursors of other parts still need; null: they are not known here, and the result says so. The
+ *  checkpoint is looked at in any case. */
+export function trimTool(neededFrom: ((directory: string) => Promise<NeededFrom>) | null): Tool {
   return {
     name: 'trim',
     summary: 'Remove from a stopped log what is archived and needed by nobody.',
@@ -101,9 +102,12 @@ the last batch removed stays: the rest of the log is still proven. The service t
       },
       yes: { type: 'boolean', help: 'remove it' },
     },
-    run: async (input) => runTrim(input, await neededFrom(input.directory)),
+    run: async (input) => runTrim(input, (await neededFrom?.(input.directory)) ?? null),
   };
 }
+
+const cursorsUnknown =
+  'Cursors are not known to this tool: be sure that webhooks have read past it, or give --keep-sequence.';
 
 interface Trim extends PartitionName {
   /** Batches up to this one go; `from` when none does. */
@@ -112,9 +116,11 @@ interface Trim extends PartitionName {
   readonly why: string;
 }
 
-async function runTrim(input: ToolInput, neededFrom: NeededFrom): Promise<ToolResult> {
+async function runTrim(input: ToolInput, neededFrom: NeededFrom | null): Promise<ToolResult> {
   const source = SegmentDirectory.open(requiredString(input.values, 'archive'));
-  const trims = await withReader(input.directory, (reader) => plan(reader, source, input, neededFrom));
+  const trims = await withReader(input.directory, (reader) =>
+    plan(reader, source, input, neededFrom ?? (() => null)),
+  );
   const yes = input.values['yes'] === true;
   if (yes) {
     const log = WriteAheadLog.open({ directory: input.directory, now: Date.now, onFailure: () => {} });
@@ -132,7 +138,11 @@ async function runTrim(input: ToolInput, neededFrom: NeededFrom): Promise<ToolRe
   return {
     sound: true,
     report: { removed: yes, partitions: trims },
-    lines: [...table(rows), yes ? 'Removed.' : 'Nothing was removed: add --yes to remove this.'],
+    lines: [
+      ...table(rows),
+      ...(neededFrom === null ? [cursorsUnknown] : []),
+      yes ? 'Removed.' : 'Nothing was removed: add --yes to remove this.',
+    ],
   };
 }
 
