@@ -84,7 +84,10 @@ function loadLoopback({ approveAfterMs, clock, onHint, callbackKey }: LoadRailsO
 }
 
 async function loadSimulator(options: LoadRailsOptions, url: string): Promise<LoadedRails> {
-  const { callbackHost, callbackKey } = options;
+  const { callbackKey } = options;
+  const callbackHost = options.callbackHost.includes(':')
+    ? `[${options.callbackHost}]`
+    : options.callbackHost;
   const portalSecretOf = (id: string): string =>
     createHmac('sha256', callbackKey).update(`portal ${id}`).digest('base64url');
   const routes = await provisionSimulator({ url, callbackHost, portalSecretOf });

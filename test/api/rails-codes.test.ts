@@ -1,0 +1,219 @@
+// Every word and code of the providers' lists, forced at the simulator and read by the real adapters: which failure code
+// it becomes, whose fault it is, and that what is not final ends nothing.
+import t from 'tap';
+import type { FailureCode } from '../../src/domain/transaction.ts';
+import { outcomeOf, startRails, transactionOf } from './rails-setup.ts';
+
+const rails = await startRails();
+t.teardown(() => rails.stop());
+
+type Codes = readonly (readonly [code: string, collect: FailureCode, send: FailureCode])[];
+
+const MTN: Codes = [
+  ['NOT_ENOUGH_FUNDS', 'insufficient_funds', 'provider_rejected'],
+  ['LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED', 'insufficient_funds', 'provider_rejected'],
+  ['APPROVAL_REJECTED', 'customer_declined', 'customer_declined'],
+  ['REJECTED', 'customer_declined', 'customer_declined'],
+  ['PAYMENT_NOT_APPROVED', 'customer_declined', 'customer_declined'],
+  ['PAYER_NOT_FOUND', 'wallet_not_found', 'provider_rejected'],
+  ['PAYEE_NOT_FOUND', 'provider_rejected', 'wallet_not_found'],
+  ['PAYER_LIMIT_REACHED', 'wallet_limit_exceeded', 'provider_rejected'],
+  ['PAYEE_LIMIT_REACHED', 'provider_rejected', 'wallet_limit_exceeded'],
+  ['PAYEE_NOT_ALLOWED_TO_RECEIVE', 'provider_rejected', 'wallet_inactive'],
+  ['SENDER_ACCOUNT_NOT_ACTIVE', 'wallet_inactive', 'provider_rejected'],
+  ['EXPIRED', 'expired', 'expired'],
+  ['COULD_NOT_PERFORM_TRANSACTION', 'expired', 'unknown'],
+  ['NOT_ALLOWED', 'provider_rejected', 'provider_rejected'],
+  ['NOT_ALLOWED_TARGET_ENVIRONMENT', 'provider_rejected', 'provider_rejected'],
+  ['INVALID_CALLBACK_URL_HOST', 'provider_rejected', 'provider_rejected'],
+  ['INVALID_CURRENCY', 'provider_rejected', 'provider_rejected'],
+  ['SERVICE_UNAVAILABLE', 'provider_unavailable', 'provider_unavailable'],
+  ['INTERNAL_PROCESSING_ERROR', 'unknown', 'unknown'],
+  ['TRANSACTION_CANCELED', 'unknown', 'unknown'],
+  ['A_WORD_NOBODY_KNOWS', 'unknown', 'unknown'],
+];
+
+const AIRTEL: Codes = [
+  ['DP00800001002', 'customer_declined', 'customer_declined'],
+  ['DP00800001003', 'wallet_limit_exceeded', 'wallet_limit_exceeded'],
+  ['DP00800001004', 'provider_rejected', 'provider_rejected'],
+  ['DP00800001005', 'customer_unreachable', 'customer_unreachable'],
+  ['DP00800001007', 'insufficient_funds', 'insufficient_funds'],
+  ['DP00800001008', 'provider_rejected', 'provider_rejected'],
+  ['DP00800001009', 'provider_rejected', 'provider_rejected'],
+  ['DP00800001010', 'wallet_inactive', 'wallet_inactive'],
+  ['DP00800001024', 'expired', 'expired'],
+  ['DP00800001026', 'provider_rejected', 'provider_rejected'],
+  ['DP00800001029', 'expired', 'expired'],
+  ['DP00900001003', 'wallet_limit_exceeded', 'wallet_limit_exceeded'],
+  ...['004', '005', '007', '010', '013', '016'].map(
+    (end) => [`DP00900001${end}`, 'provider_rejected', 'provider_rejected'] as const,
+  ),
+  ['DP00900001009', 'wallet_inactive', 'wallet_inactive'],
+  ['DP00900001012', 'invalid_msisdn', 'invalid_msisdn'],
+  ['DP02200000002', 'wallet_not_found', 'wallet_not_found'],
+  ['ESB000033', 'invalid_msisdn', 'invalid_msisdn'],
+  ['ESB000036', 'invalid_msisdn', 'invalid_msisdn'],
+  ...['001', '002', '003', '004', '005', '006', '007', '112', '114', '116', '119'].map(
+    (end) => [`ROUTER${end}`, 'provider_rejected', 'provider_rejected'] as const,
+  ),
+  ['ROUTER115', 'customer_declined', 'provider_rejected'],
+  ['DP00800001077', 'unknown', 'unknown'],
+];
+
+for (const [network, codes] of [
+  ['MTN', MTN],
+  ['AIRTEL', AIRTEL],
+] as const) {
+  for (const [direction, type] of [
+    ['collect', 'CHARGE'],
+    ['send', 'PAYOUT'],
+  ] as const) {
+    t.test(`${network} ${direction}: the code of a failure`, async (t) => {
+      for (const [code, collect, send] of codes) {
+        const expected = direction === 'collect' ? collect : send;
+        const transaction = transactionOf({ network, type });
+        const message = `about 256771234567: ${code}`;
+        const outcome = { msisdn: transaction.msisdn.slice(-9), state: 'failed', code, message };
+        await rails.control('POST', '/simulator/outcomes', outcome);
+        const rail = rails.rail(transaction.provider);
+        t.equal((await rail.submit(transaction)).type, 'accepted', code);
+        const result = await outcomeOf(rail, transaction);
+        t.match(result, { type: 'failed', failureCode: expected }, `${code} is ${expected}`);
+        if (result.type !== 'failed') continue;
+        t.equal(result.ourFault, expected === 'provider_rejected');
+        t.ok(result.providerStatus?.includes(code), 'the raw code is kept');
+        t.notMatch(result.failureMessage, /256771234567/, 'no full number in a message');
+      }
+    });
+  }
+}
+
+t.test('codes that are not final end nothing', async (t) => {
+  const notFinal = [
+    ...['000', '006', '025'].map((end) => `DP00800001${end}`),
+    ...['000', '006', '011', '014', '015', '017'].map((end) => `DP00900001${end}`),
+    ...['01', '04', '08', '14', '41', '45'].map((end) => `ESB0000${end}`),
+    '0000900',
+    'ROUTER117',
+  ];
+  for (const code of notFinal) {
+    for (const type of ['CHARGE', 'PAYOUT'] as const) {
+      const transaction = transactionOf({ network: 'AIRTEL', type });
+      const rail = rails.rail(transaction.provider);
+      const outcome = { msisdn: transaction.msisdn.slice(-9), state: 'failed', code, settleAfterMs: 0 };
+      await rails.control('POST', '/simulator/outcomes', outcome);
+      await rail.submit(transaction);
+      await answerWith(transaction.msisdn, 'enquiry', 200, airtelStatus('TF', code));
+      t.not((await rail.enquire(transaction)).type, 'failed', `TF with ${code}`);
+    }
+  }
+});
+
+function airtelStatus(word: string | null, code: string, success = true): object {
+  return {
+    ...(word === null ? {} : { data: { transaction: { status: word, message: 'x' } } }),
+    status: { code: '200', response_code: code, success },
+  };
+}
+
+async function answerWith(msisdn: string, on: string, status: number, body: object | string): Promise<void> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  await rails.control('POST', '/simulator/answers', { msisdn: msisdn.slice(-9), on, status, body: text });
+}
+
+t.test('the answer to a submit', async (t) => {
+  const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
+    ['MTN', 202, '', { type: 'accepted' }],
+    ['MTN', 202, '<html>a firewall</html>', { type: 'unknown' }],
+    [
+      'MTN',
+      200,
+      { code: 'PAYER_NOT_FOUND', message: 'x' },
+      { type: 'failed', failureCode: 'wallet_not_found' },
+    ],
+    [
+      'MTN',
+      400,
+      { code: 'VALIDATION_ERROR', message: 'partyId is no MSISDN' },
+      { failureCode: 'invalid_msisdn' },
+    ],
+    ['MTN', 400, { code: 'VALIDATION_ERROR', message: 'amount' }, { failureCode: 'provider_rejected' }],
+    ['MTN', 400, '<html>', { type: 'unknown' }],
+    ['MTN', 404, { statusCode: 404, message: 'Resource not found' }, { type: 'unknown' }],
+    ['MTN', 409, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
+    ['MTN', 429, '', { type: 'not_accepted' }],
+    ['MTN', 500, { code: 'NOT_ALLOWED', message: 'x' }, { failureCode: 'provider_rejected', ourFault: true }],
+    ['MTN', 500, { code: 'INVALID_CURRENCY' }, { failureCode: 'provider_rejected', ourFault: true }],
+    ['MTN', 500, { code: 'INTERNAL_PROCESSING_ERROR' }, { type: 'unknown' }],
+    ['MTN', 500, { code: 'PAYER_NOT_FOUND' }, { type: 'unknown' }],
+    ['MTN', 500, '', { type: 'unknown' }],
+    ['MTN', 502, '<html>', { type: 'unknown' }],
+    ['MTN', 503, '', { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('SUCCESS', 'DP00800001006'), { type: 'accepted' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00800001007', false), { failureCode: 'insufficient_funds' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00800001024', false), { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('TF', 'DP00800001024', false), { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00900001017', false), { type: 'accepted' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00800001066', false), { type: 'unknown' }],
+    ['AIRTEL', 200, '<html>', { type: 'unknown' }],
+    ['AIRTEL', 200, '', { type: 'unknown' }],
+    ['AIRTEL', 400, { status_code: 'ROUTER112', status_message: 'x' }, { failureCode: 'provider_rejected' }],
+    ['AIRTEL', 408, '', { type: 'unknown' }],
+    ['AIRTEL', 429, '', { type: 'not_accepted' }],
+    ['AIRTEL', 500, { error: 'x' }, { type: 'unknown' }],
+    ['AIRTEL', 502, '<html>', { type: 'unknown' }],
+    ['AIRTEL', 503, '', { type: 'not_accepted' }],
+    ['AIRTEL', 504, '', { type: 'unknown' }],
+  ];
+  for (const [network, status, body, expected] of CASES) {
+    const transaction = transactionOf({ network });
+    await answerWith(transaction.msisdn, 'submit', status, body);
+    const result = await rails.rail(transaction.provider).submit(transaction);
+    t.match(result, expected, `${network} ${status} ${JSON.stringify(body)}`);
+  }
+});
+
+t.test('the answer to an enquiry', async (t) => {
+  const success = { amount: '500', currency: 'UGX', status: 'SUCCESSFUL', financialTransactionId: 12 };
+  const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
+    ['MTN', 200, success, { type: 'succeeded', amount: 500, currency: 'UGX', providerTransactionId: '12' }],
+    ['MTN', 200, { ...success, amount: 500, surprise: [1] }, { type: 'succeeded', amount: 500 }],
+    ['MTN', 200, { status: 'SUCCESSFUL' }, { type: 'succeeded', amount: null, currency: null }],
+    ['MTN', 200, { ...success, amount: '400' }, { type: 'succeeded', amount: 400 }],
+    ['MTN', 200, { ...success, currency: 'KES', amount: '5' }, { amount: 500, currency: 'KES' }],
+    ['MTN', 200, { ...success, currency: 'XAF' }, { type: 'succeeded', amount: 0, currency: null }],
+    ['MTN', 200, { ...success, amount: '12abc' }, { type: 'succeeded', amount: 0 }],
+    ['MTN', 200, { status: 'FAILED', reason: 'EXPIRED' }, { failureCode: 'expired' }],
+    ['MTN', 200, { status: 'FAILED', reason: { code: 'EXPIRED', message: 'x' } }, { failureCode: 'expired' }],
+    ['MTN', 200, { status: 'FAILED' }, { type: 'failed', failureCode: 'unknown' }],
+    ['MTN', 200, { status: 'CREATED' }, { type: 'pending' }],
+    ['MTN', 200, {}, { type: 'unknown' }],
+    ['MTN', 200, [] as object, { type: 'unknown' }],
+    ['MTN', 200, '<html>', { type: 'unknown' }],
+    ['MTN', 404, { code: 'RESOURCE_NOT_FOUND' }, { type: 'not_found' }],
+    ['MTN', 404, '<html>', { type: 'unknown' }],
+    ['MTN', 500, { code: 'NOT_ALLOWED' }, { type: 'unknown' }],
+    ['MTN', 503, '', { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('TS', 'DP00800001001'), { type: 'succeeded', amount: null }],
+    ['AIRTEL', 200, airtelStatus('TE', 'DP00800001029'), { failureCode: 'expired' }],
+    ['AIRTEL', 200, airtelStatus('TF', 'DP00800001024'), { failureCode: 'expired' }],
+    ['AIRTEL', 200, { data: { transaction: { status: 'TF' } } }, { failureCode: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('TIP', 'DP00800001006'), { type: 'pending' }],
+    ['AIRTEL', 200, airtelStatus('TA', 'DP00800001000'), { type: 'pending' }],
+    ['AIRTEL', 200, airtelStatus('TI', 'DP00800001000'), { type: 'pending' }],
+    ['AIRTEL', 200, airtelStatus('TX', 'DP00800001000'), { type: 'pending' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00800001025', false), { type: 'not_found' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00900001015', false), { type: 'not_found' }],
+    ['AIRTEL', 200, airtelStatus(null, 'DP00800001026', false), { type: 'unknown' }],
+    ['AIRTEL', 404, { error: 'Not Found' }, { type: 'not_found' }],
+    ['AIRTEL', 502, '<html>', { type: 'unknown' }],
+  ];
+  for (const [network, status, body, expected] of CASES) {
+    const transaction = transactionOf({ network });
+    const rail = rails.rail(transaction.provider);
+    await rail.submit(transaction);
+    await answerWith(transaction.msisdn, 'enquiry', status, body);
+    t.match(await rail.enquire(transaction), expected, `${network} ${status} ${JSON.stringify(body)}`);
+  }
+});

@@ -1,0 +1,216 @@
+// What providers' networks do to calls: tokens that end early, storms of 503, calls that hang, answers that are lost, a
+// provider that is not there, keys that rotate. Real adapters over HTTP.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { AirtelRail } from '../../src/rails/airtel.ts';
+import { MtnRail } from '../../src/rails/mtn.ts';
+import type { Rail } from '../../src/rails/rail.ts';
+import { systemClock } from '../../src/rails/system-clock.ts';
+import { outcomeOf, type RailsUnderTest, startRails, transactionOf } from './rails-setup.ts';
+
+const rails = await startRails({ approveAfterMs: 5 });
+t.teardown(() => rails.stop());
+
+async function tokensMinted(under: RailsUnderTest): Promise<number> {
+  return Number((await under.control('GET', '/simulator/counts'))['tokens_minted']);
+}
+
+t.test('one token for a burst, and one more when it ends in the middle', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    const rail = rails.rail(`${network.toLowerCase()}_gh`);
+    const burst = Array.from({ length: 60 }, () => transactionOf({ network, country: 'GH' }));
+    const before = await tokensMinted(rails);
+    await Promise.all(burst.slice(0, 20).map(async (transaction) => rail.submit(transaction)));
+    t.equal(await tokensMinted(rails), before + 1, 'single flight');
+
+    // A token that was just made is not thrown away again: wait until that is past, as tokens live longer than that.
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
+    const later = burst.slice(20, 40).map((transaction) => rail.submit(transaction));
+    await rails.control('POST', '/simulator/expire-tokens');
+    const last = burst.slice(40).map((transaction) => rail.submit(transaction));
+    const answers = await Promise.all([...later, ...last]);
+    t.ok(answers.every(({ type }) => type === 'accepted'));
+    t.equal(await tokensMinted(rails), before + 2, 'one new token for all of them');
+  }
+});
+
+t.test('tokens are renewed before they end', async (t) => {
+  const short = await startRails({ mtnTokenSeconds: 1, airtelTokenSeconds: 1 });
+  t.teardown(() => short.stop());
+  for (const id of ['mtn_ug', 'airtel_ug']) {
+    const rail = short.rail(id);
+    const network = id.startsWith('mtn') ? 'MTN' : 'AIRTEL';
+    const until = performance.now() + 2_500;
+    let submitted = 0;
+    while (performance.now() < until) {
+      const { type } = await rail.submit(transactionOf({ network }));
+      if (type !== 'accepted') t.fail(`${id}: ${type}`);
+      submitted++;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    t.ok(submitted > 50);
+  }
+  t.ok((await tokensMinted(short)) < 14, 'not one a call');
+});
+
+t.test('wrong credentials: refused at once, without a storm of token requests', async (t) => {
+  const { url } = rails.simulator;
+  const common = {
+    country: 'UG',
+    currency: 'UGX',
+    baseUrl: url,
+    maxConcurrency: 8,
+    answerMs: 2_000,
+    notFoundGraceMs: 1_000,
+    forgetful: false,
+    clock: systemClock,
+  } as const;
+  const wrong = { subscriptionKey: 'x'.repeat(32), apiUser: 'nobody', apiKey: 'x' };
+  const all: Rail[] = [
+    new MtnRail({
+      ...common,
+      id: 'mtn_wrong',
+      targetEnvironment: 'mtnuganda',
+      collection: wrong,
+      disbursement: wrong,
+      callbackUrl: () => null,
+    }),
+    new AirtelRail({
+      ...common,
+      id: 'airtel_wrong',
+      clientId: 'nobody',
+      clientSecret: 'x',
+      collectionApi: 'v1',
+      disbursement: { pin: '1234', padding: 'pkcs1', publicKey: null },
+    }),
+  ];
+  for (const rail of all) {
+    t.teardown(() => rail.close());
+    const charge = await rail.submit(transactionOf({}));
+    t.match(charge, { type: 'failed', failureCode: 'provider_rejected', ourFault: true });
+    const old = transactionOf({ type: 'PAYOUT', createdAt: Date.now() - 60_000 });
+    t.match(
+      await rail.submit(old),
+      { type: rail.id === 'mtn_wrong' ? 'unknown' : /unknown|not_accepted/ },
+      'a payout that may have been sent before is not failed by it',
+    );
+    t.equal((await rail.enquire(transactionOf({}))).type, 'unknown');
+  }
+});
+
+t.test('a storm of 503, then fair weather', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    const rail = rails.rail(`${network.toLowerCase()}_ug`);
+    const provider = network.toLowerCase();
+    await rail.submit(transactionOf({ network }));
+    await rails.control('POST', '/simulator/answers', { provider, on: 'any', status: 503, times: 40 });
+    const transactions = Array.from({ length: 40 }, () => transactionOf({ network }));
+    const answers = await Promise.all(transactions.map(async (transaction) => rail.submit(transaction)));
+    t.ok(answers.every(({ type }) => type === (network === 'MTN' ? 'unknown' : 'not_accepted')));
+    await rails.control('DELETE', '/simulator/forced');
+    for (const transaction of transactions) {
+      t.equal((await rail.enquire(transaction)).type, 'not_found', 'none was accepted');
+      t.equal((await rail.submit(transaction)).type, 'accepted', 'the same reference is taken now');
+    }
+  }
+});
+
+t.test('the answer to a submit is lost: the same reference finds what was accepted', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    for (const type of ['CHARGE', 'PAYOUT'] as const) {
+      const transaction = transactionOf({ network, type });
+      const rail = rails.rail(transaction.provider);
+      const lost = { msisdn: transaction.msisdn.slice(-9), on: 'submit', drop: true, afterEffect: true };
+      await rails.control('POST', '/simulator/answers', lost);
+      t.equal((await rail.submit(transaction)).type, 'unknown');
+      const again = await rail.submit(transaction);
+      t.match(again.type, /accepted|unknown/, 'a duplicate fails nothing');
+      t.equal((await outcomeOf(rail, transaction)).type, 'succeeded');
+      const { data } = await rails.control('GET', '/simulator/transactions?limit=1000');
+      const made = (data as { msisdn: string }[]).filter(({ msisdn }) => transaction.msisdn.endsWith(msisdn));
+      t.equal(made.length, 1, 'one payment');
+    }
+  }
+});
+
+t.test('a provider that hangs, drips or is not there', async (t) => {
+  const hangs = createServer((request, response) => {
+    if (request.url?.includes('token') === true) {
+      response.setHeader('content-type', 'application/json');
+      response.end('{"access_token":"t","expires_in":"3600"}');
+    } else if (request.method === 'GET') {
+      response.write('{');
+      const drip = setInterval(() => response.write(' '), 50);
+      response.on('close', () => clearInterval(drip));
+    }
+  });
+  await new Promise<void>((resolve) => hangs.listen(0, '127.0.0.1', resolve));
+  const { port } = hangs.address() as AddressInfo;
+  const railTo = (baseUrl: string) =>
+    new MtnRail({
+      id: 'mtn_slow',
+      country: 'UG',
+      currency: 'UGX',
+      baseUrl,
+      maxConcurrency: 2,
+      answerMs: 1_000,
+      notFoundGraceMs: 1_000,
+      forgetful: false,
+      clock: systemClock,
+      targetEnvironment: 'mtnuganda',
+      collection: { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' },
+      disbursement: null,
+      callbackUrl: () => null,
+    });
+  const slow = railTo(`http://127.0.0.1:${port}`);
+  t.match(await slow.submit(transactionOf()), { type: 'unknown' }, 'it hangs: nobody knows');
+  t.match(await slow.enquire(transactionOf()), { type: 'unknown' }, 'it drips: no answer');
+  hangs.closeAllConnections();
+  await new Promise((resolve) => hangs.close(resolve));
+  const gone = railTo(`http://127.0.0.1:${port}`);
+  t.match(await gone.submit(transactionOf()), { type: 'not_accepted' }, 'not there: it was not sent');
+  await Promise.all([slow.close(), gone.close()]);
+});
+
+t.test('signed collections, both paddings of the PIN, and keys that rotate', async (t) => {
+  for (const padding of ['pkcs1', 'oaep-sha256'] as const) {
+    const app = await rails.control('POST', '/portal/airtel/apps', {
+      country: 'UG',
+      currency: 'UGX',
+      signed: true,
+      pin_padding: padding,
+    });
+    const railWith = (pin: string, collectionApi: 'v1' | 'v2'): AirtelRail =>
+      new AirtelRail({
+        id: 'airtel_signed',
+        country: 'UG',
+        currency: 'UGX',
+        baseUrl: rails.simulator.url,
+        maxConcurrency: 8,
+        answerMs: 5_000,
+        notFoundGraceMs: 60_000,
+        forgetful: false,
+        clock: systemClock,
+        clientId: String(app['client_id']),
+        clientSecret: String(app['client_secret']),
+        collectionApi,
+        disbursement: { pin, padding, publicKey: String(app['pin_public_key']) },
+      });
+    const rail = railWith(String(app['pin']), 'v2');
+    const wrongPin = railWith('0000', 'v1');
+    t.teardown(() => Promise.all([rail.close(), wrongPin.close()]));
+    for (const type of ['CHARGE', 'PAYOUT'] as const) {
+      const transaction = transactionOf({ network: 'AIRTEL', type });
+      t.equal((await rail.submit(transaction)).type, 'accepted', `${type}, ${padding}`);
+      t.equal((await outcomeOf(rail, transaction)).type, 'succeeded');
+    }
+    await rails.control('POST', '/simulator/rotate-keys');
+    t.equal((await rail.submit(transactionOf({ network: 'AIRTEL' }))).type, 'accepted', 'with the new key');
+
+    const unsigned = await wrongPin.submit(transactionOf({ network: 'AIRTEL' }));
+    t.match(unsigned, { type: 'failed', failureCode: 'provider_rejected', providerStatus: 'DP00800001026' });
+    const refused = await wrongPin.submit(transactionOf({ network: 'AIRTEL', type: 'PAYOUT' }));
+    t.match(refused, { type: 'failed', failureCode: 'provider_rejected', providerStatus: 'ROUTER115' });
+  }
+});
