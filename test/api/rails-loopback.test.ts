@@ -57,6 +57,9 @@ class Service {
         throw error;
       },
       onFlush: () => {},
+      onDamage: (_group, _partition, error) => {
+        throw error;
+      },
     });
     this.#rail = this.#newRail();
     this.#pollers = this.#newPollers();

@@ -1,0 +1,118 @@
+// Callbacks on their way from the simulator to us: early, double, missing, forged, for another amount, by PUT and by
+// POST, with a hash and without. A callback names a transaction and proves nothing; the enquiry does.
+import t from 'tap';
+import { startRails, transactionOf, until } from './rails-setup.ts';
+import { callbackHashIsValid } from '../../src/rails/airtel-crypto.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
+
+const rails = await startRails();
+t.teardown(() => rails.stop());
+
+function heardOf(transactionId: string) {
+  return rails.heard.filter(
+    ({ callback }) => callback.type === 'hint' && callback.hint.transactionId === transactionId,
+  );
+}
+
+t.test('each leads to its transaction, before the answer to the submit too', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    for (const [endsIn, count] of [
+      ['00', 1],
+      ['66', 3],
+      ['71', 1],
+    ] as const) {
+      const transaction = transactionOf({ network, endsIn });
+      await rails.rail(transaction.provider).submit(transaction);
+      if (endsIn === '71') t.equal(heardOf(transaction.id).length, 1, 'it came before the answer');
+      await until(
+        () => heardOf(transaction.id).length,
+        (heard) => heard === count,
+      );
+      t.match(heardOf(transaction.id)[0], {
+        method: network === 'MTN' ? 'PUT' : 'POST',
+        callback: { railId: transaction.provider, hint: { accountId: transaction.accountId } },
+      });
+    }
+  }
+});
+
+t.test("MTN's body has no reference of ours but externalId; its address does", async (t) => {
+  const transaction = transactionOf();
+  await rails.rail('mtn_ug').submit(transaction);
+  const [heard] = await until(
+    () => heardOf(transaction.id),
+    (list) => list.length > 0,
+  );
+  t.match(JSON.parse(heard!.body), { status: 'SUCCESSFUL', externalId: referenceOf(transaction) });
+  t.notOk('referenceId' in JSON.parse(heard!.body));
+  const forged = heard!.path.slice(0, -1) + (heard!.path.endsWith('A') ? 'B' : 'A');
+  t.strictSame(rails.loaded.callbacks.read('PUT', forged, heard!.body), { type: 'not_found' });
+});
+
+t.test('a callback with a hash: forged ones are told', async (t) => {
+  const transaction = transactionOf({ network: 'AIRTEL' });
+  await rails.rail('airtel_ug').submit(transaction);
+  const [heard] = await until(
+    () => heardOf(transaction.id),
+    (list) => list.length > 0,
+  );
+  const { body } = heard!;
+  const { isCallbackPlausible } = rails.loaded;
+  t.ok(JSON.parse(body).hash, 'it carries one');
+  t.ok(isCallbackPlausible('airtel_ug', body));
+  t.notOk(isCallbackPlausible('airtel_ug', body.replace('"TS"', '"TF"')), 'changed on the way');
+  t.notOk(isCallbackPlausible('airtel_ke', body), 'made for another rail');
+  const { hash: _, ...without } = JSON.parse(body);
+  t.ok(isCallbackPlausible('airtel_ug', JSON.stringify(without)), 'none: neither way');
+  t.notOk(isCallbackPlausible('airtel_ug', '{"hash":1}'));
+  t.notOk(isCallbackPlausible('airtel_ug', '{"hash":"'));
+  t.ok(isCallbackPlausible('mtn_ug', 'anything'));
+  t.notOk(callbackHashIsValid(body, 'another key', 'transaction'));
+});
+
+t.test('a callback says one amount, the enquiry another: the enquiry is what counts', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    const transaction = transactionOf({ network, amount: 5_000 });
+    const rail = rails.rail(transaction.provider);
+    const outcome = { msisdn: transaction.msisdn.slice(-9), amount: '4000', currency: 'UGX' };
+    await rails.control('POST', '/simulator/outcomes', outcome);
+    await rail.submit(transaction);
+    await until(
+      () => heardOf(transaction.id).length,
+      (heard) => heard > 0,
+    );
+    t.match(await rail.enquire(transaction), { type: 'succeeded', amount: 4_000, currency: 'UGX' });
+  }
+});
+
+t.test('a person at the page: approve, decline, reverse', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    const press = async (transactionMsisdn: string, action: string): Promise<void> => {
+      const { data } = await rails.control('GET', '/simulator/transactions?limit=50');
+      const found = (data as { number: number; msisdn: string }[]).find(({ msisdn }) =>
+        transactionMsisdn.endsWith(msisdn),
+      );
+      const answer = await fetch(`${rails.simulator.url}/transactions/${found!.number}/${action}`, {
+        method: 'POST',
+        redirect: 'manual',
+      });
+      t.equal(answer.status, 303);
+    };
+    const approved = transactionOf({ network, endsIn: 65 });
+    const declined = transactionOf({ network, endsIn: 65 });
+    const rail = rails.rail(approved.provider);
+    await Promise.all([rail.submit(approved), rail.submit(declined)].map(async (answer) => answer));
+    t.match(await (await fetch(rails.simulator.url)).text(), /<button>approve<\/button>/);
+    await press(approved.msisdn, 'approve');
+    await press(declined.msisdn, 'decline');
+    t.equal((await rail.enquire(approved)).type, 'succeeded');
+    t.match(await rail.enquire(declined), { type: 'failed', failureCode: 'customer_declined' });
+    await press(approved.msisdn, 'reverse');
+    t.match(await rail.enquire(approved), { type: 'reversed', amount: network === 'MTN' ? 500 : null });
+  }
+  const foreign = await fetch(`${rails.simulator.url}/transactions/1/approve`, {
+    method: 'POST',
+    headers: { origin: 'https://evil.example' },
+  });
+  t.equal(foreign.status, 403, "another site's page may not press");
+});
