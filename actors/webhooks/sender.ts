@@ -86,7 +86,7 @@ export class Sender {
     this.#options = options;
     const kept = {
       keepAlive: true,
-      maxFreeSockets: LIMITS.webhookEndpointInFlightMax,
+      maxFreeSockets: LIMITS.webhookIdleSocketsMax,
       timeout: LIMITS.webhookIdleSocketMs,
     };
     const tls = {

@@ -38,6 +38,8 @@ export interface ServiceOptions {
   readonly retryMs?: readonly number[];
   readonly metrics?: WebhookMetrics;
   readonly attemptMs?: number;
+  /** False: nothing is read or sent before `deliver`. */
+  readonly delivers?: boolean;
 }
 
 export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
@@ -69,6 +71,7 @@ export class WebhookService {
       retryMs: DEFAULT_RETRY_MS,
       metrics: noMetrics,
       attemptMs: LIMITS.webhookAttemptMs,
+      delivers: true,
       ...given,
     };
     this.#options = options;
@@ -110,12 +113,20 @@ export class WebhookService {
     for (const name of ['accounts', 'webhooks'] as const) {
       for (const number of Array(this.#options.partitions).keys()) await this.#openPartition(name, number);
     }
-    for (const { name, number, partition } of this.#opened) {
-      if (name === 'webhooks') this.executor.host(number, partition.logic as unknown as WebhooksLogic);
-    }
+    if (this.#options.delivers) this.deliver();
     this.#timer = setInterval(() => {
       for (const { partition } of this.#opened) partition.tick();
     }, LIMITS.timerTickMs);
+  }
+
+  deliver(): void {
+    for (const { number, logic } of this.logics()) this.executor.host(number, logic);
+  }
+
+  logics(): { readonly number: number; readonly logic: WebhooksLogic }[] {
+    return this.#opened
+      .filter(({ name }) => name === 'webhooks')
+      .map(({ number, partition }) => ({ number, logic: partition.logic as unknown as WebhooksLogic }));
   }
 
   async #openPartition(name: GroupName, number: number): Promise<void> {
