@@ -31,7 +31,7 @@ export class Progress {
     this.#done = 0;
     this.#bytes = 0;
     this.#startedMs = performance.now();
-    this.#shownMs = this.#options.overwrites ? 0 : this.#startedMs;
+    this.#shownMs = this.#options.overwrites ? -Infinity : this.#startedMs;
   }
 
   add(batches: number, bytes: number): void {
