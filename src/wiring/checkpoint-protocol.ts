@@ -15,9 +15,12 @@ export type ToCheckpointThread =
   | { readonly type: 'release'; readonly group: GroupName; readonly partition: number }
   | { readonly type: 'stop' };
 
-export interface FromCheckpointThread {
-  readonly type: 'reached';
-  readonly group: GroupName;
-  readonly partition: number;
-  readonly sequence: number;
-}
+export type FromCheckpointThread =
+  | {
+      readonly type: 'reached';
+      readonly group: GroupName;
+      readonly partition: number;
+      readonly sequence: number;
+    }
+  /** The partition's log cannot be followed: it is damaged. The thread goes on with the others. */
+  | { readonly type: 'failed'; readonly group: GroupName; readonly partition: number; readonly error: Error };

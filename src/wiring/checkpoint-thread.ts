@@ -49,14 +49,7 @@ async function run(): Promise<void> {
   for (const [key, wish] of wishes) {
     wishes.delete(key);
     log.refresh();
-    await checkpointer.advance(wish.group, wish.partition, wish.upTo, (sequence) => {
-      port.postMessage({
-        type: 'reached',
-        group: wish.group,
-        partition: wish.partition,
-        sequence,
-      } satisfies FromCheckpointThread);
-    });
+    await advance(wish);
   }
   running = false;
   if (stopping) {
@@ -64,4 +57,19 @@ async function run(): Promise<void> {
     await log.close();
     port.close();
   }
+}
+
+async function advance({ group, partition, upTo }: Advance): Promise<void> {
+  try {
+    await checkpointer.advance(group, partition, upTo, (sequence) => {
+      tell({ type: 'reached', group, partition, sequence });
+    });
+  } catch (error) {
+    checkpointer.release(group, partition);
+    tell({ type: 'failed', group, partition, error: error as Error });
+  }
+}
+
+function tell(message: FromCheckpointThread): void {
+  port.postMessage(message);
 }

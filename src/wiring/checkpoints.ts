@@ -15,12 +15,16 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-export type OnReached = (sequence: number) => void;
+export interface Follower {
+  reached(sequence: number): void;
+  /** The partition's log cannot be followed any further. */
+  failed(error: Error): void;
+}
 
 export class Checkpoints {
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
-  readonly #onReached = new Map<string, OnReached>();
+  readonly #followers = new Map<string, Follower>();
   readonly #waiting = new Map<string, Waiting[]>();
   #stopping = false;
 
@@ -28,7 +32,7 @@ export class Checkpoints {
   constructor(directory: string, policies: GroupPolicies, onFailure: (error: Error) => void) {
     const workerData: CheckpointThreadData = { directory, policies };
     this.#worker = new Worker(new URL('checkpoint-thread.ts', import.meta.url), { workerData });
-    this.#worker.on('message', (message: FromCheckpointThread) => this.#reached(message));
+    this.#worker.on('message', (message: FromCheckpointThread) => this.#hear(message));
     const fail = (error: Error): void => {
       for (const waiting of [...this.#waiting.values()].flat()) waiting.reject(error);
       this.#waiting.clear();
@@ -43,13 +47,13 @@ export class Checkpoints {
     });
   }
 
-  /** From now on `onReached` hears of every checkpoint of this partition. */
-  follow(group: GroupName, partition: number, onReached: OnReached): void {
-    this.#onReached.set(`${group}/${partition}`, onReached);
+  /** From now on `follower` hears of every checkpoint of this partition. */
+  follow(group: GroupName, partition: number, follower: Follower): void {
+    this.#followers.set(`${group}/${partition}`, follower);
   }
 
   release(group: GroupName, partition: number): void {
-    this.#onReached.delete(`${group}/${partition}`);
+    this.#followers.delete(`${group}/${partition}`);
     this.#tell({ type: 'release', group, partition });
   }
 
@@ -57,7 +61,7 @@ export class Checkpoints {
     this.#tell({ type: 'advance', group, partition, upTo });
   }
 
-  /** Resolves when the views have reached `upTo`. */
+  /** Resolves when the views have reached `upTo`; rejects when the log up to there is damaged. */
   advance(group: GroupName, partition: number, upTo: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const key = `${group}/${partition}`;
@@ -79,9 +83,19 @@ export class Checkpoints {
     this.#worker.postMessage(message);
   }
 
-  #reached({ group, partition, sequence }: FromCheckpointThread): void {
-    const key = `${group}/${partition}`;
-    this.#onReached.get(key)?.(sequence);
+  #hear(message: FromCheckpointThread): void {
+    const key = `${message.group}/${message.partition}`;
+    if (message.type === 'failed') {
+      for (const each of this.#waiting.get(key) ?? []) each.reject(message.error);
+      this.#waiting.delete(key);
+      this.#followers.get(key)?.failed(message.error);
+    } else {
+      this.#followers.get(key)?.reached(message.sequence);
+      this.#resolve(key, message.sequence);
+    }
+  }
+
+  #resolve(key: string, sequence: number): void {
     const waiting = this.#waiting.get(key);
     if (waiting === undefined) return;
     const left = waiting.filter((each) => each.upTo > sequence);

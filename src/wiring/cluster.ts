@@ -5,7 +5,6 @@
 //   webhooks stream of the accounts ─▶ webhooks ─▶ own log and its stream
 //   poller   stream of the accounts ─▶ pollers ─▶ rails
 
-import { schedule, type ScheduledTask } from 'node-cron';
 import { accountsGroup } from '../../actors/accounts/group.ts';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
@@ -38,6 +37,7 @@ import { ClusterHost } from './cluster-host.ts';
 import { openDataDirectory } from './data-directory.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './standalone.ts';
+import { Jobs } from './jobs.ts';
 import { Storage } from './storage.ts';
 import { watchPollers, watchStorage, watchWebhooks, webhookMetrics } from './watch.ts';
 
@@ -116,6 +116,8 @@ export async function startClusterNode({ config, log, onFailure }: ServiceOption
         observer: metrics,
         clock: Date.now,
         onFlush: (flush) => metrics.flushed(flush),
+        // Another node has a copy that is whole: this one must not stay the owner.
+        onDamage: (_group, _partition, error) => onFailure(error),
         onFailure: (error) => {
           failed = true;
           storage?.abandon();
@@ -152,12 +154,12 @@ export async function startClusterNode({ config, log, onFailure }: ServiceOption
 
   // 6. What drives them.
   const ticking = storage === null ? null : setInterval(() => storage.tick(), LIMITS.timerTickMs);
-  const jobs: ScheduledTask[] = [];
+  const jobs = new Jobs();
   if (storage !== null) {
-    jobs.push(schedule('* * * * * *', () => storage.checkpoint()));
+    jobs.everySecond(() => storage.checkpoint());
     const snapshot = (): Promise<void> =>
       host.snapshot().catch((error: unknown) => log.warn({ err: error }, 'no snapshot was saved'));
-    jobs.push(schedule('* * * * *', snapshot, { noOverlap: true }));
+    jobs.everyMinute(snapshot);
   }
 
   // 7. Pollers and webhooks.
@@ -220,7 +222,7 @@ export async function startClusterNode({ config, log, onFailure }: ServiceOption
     operatorUrl: urlOf(config.operatorHost, operatorPort),
     simulatorUrl: rails.simulatorUrl,
   };
-  if (urls.baseUrl !== null) rails.setCallbackBase(urls.baseUrl);
+  if (urls.baseUrl !== null) await rails.setCallbackBase(urls.baseUrl);
   await ownership.start();
   ready = true;
   log.info({ ...urls, roles: [...roles], ms: Math.round(performance.now() - startedAt) }, 'started');
@@ -252,7 +254,7 @@ export async function startClusterNode({ config, log, onFailure }: ServiceOption
     await webhooks?.close(LIMITS.webhookStopMs);
     await operatorServer.stop();
     if (ticking !== null) clearInterval(ticking);
-    for (const job of jobs) await job.destroy();
+    await jobs.stop();
     await ownership.close();
     await host.close();
     await table.close();

@@ -4,13 +4,10 @@
 //   front ─▶ bus ─▶ accounts ─▶ log ─▶ feed ─▶ pollers ─▶ rails
 //                                       └────▶ webhooks
 
-import { schedule, type ScheduledTask } from 'node-cron';
-import { PollerGroup } from '../../actors/pollers/poller-group.ts';
-import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
+import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
-import { Sender } from '../../actors/webhooks/sender.ts';
 import { checkWebhookUrl } from '../../actors/webhooks/url-guard.ts';
-import type { GroupName } from '../bus/bus.ts';
 import { LocalBus } from '../bus/local-bus.ts';
 import type { Config } from '../config.ts';
 import type { PollerMessage } from '../domain/poller-message.ts';
@@ -25,14 +22,12 @@ import { openRegisteredAccounts } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
 import { type Demo, ensureDemo } from '../operator/demo.ts';
 import { operatorSurface } from '../operator/surface.ts';
-import { systemClock } from '../rails/system-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { openDataDirectory } from './data-directory.ts';
+import { type Ledger, openLedger } from './ledger.ts';
+import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { openRails } from './rails.ts';
-import { Storage } from './storage.ts';
-import { watchPollers, watchStorage, watchWebhooks, webhookMetrics } from './watch.ts';
-import { watchTransactions } from './watch-transactions.ts';
 
 export interface Service {
   readonly baseUrl: string;
@@ -63,97 +58,37 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const metrics = new Metrics();
 
   // 2. The bus, to whoever is attached below.
-  const partitions = config.partitions;
+  const { partitions } = config;
   const bus = new LocalBus({ accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 });
 
   // 3. The rails: their routes are part of what the accounts decide by.
-  const rails = await openRails({
-    config,
-    log,
-    secrets,
-    onHint: (hint) => sendHint(bus, hint),
-  });
-  const policies = {
-    accounts: { ...config.policy, routes: rails.routes },
-    webhooks: {
-      retryMs: config.webhookRetryMs,
-      retentionMs: LIMITS.webhookRetentionMs,
-    },
-  };
+  const rails = await openRails({ config, log, secrets, onHint: (hint) => sendHint(bus, hint) });
 
   // 4. The log, and the partitions that write it, recovered.
-  let failed = false;
-  const storage = new Storage({
-    directory: config.dataDir,
-    policies,
-    observer: metrics,
-    clock: Date.now,
-    onFlush: (flush) => metrics.flushed(flush),
+  let state: 'starting' | 'ready' | 'stopping' | 'failed' = 'starting';
+  const ledger = await openLedger({
+    config,
+    policies: policiesOf(config, rails),
+    bus,
+    log,
+    metrics,
     onFailure: (error) => {
-      failed = true;
-      storage.abandon();
+      state = 'failed';
       onFailure(error);
     },
   });
-  const open = async (group: GroupName, count: number): Promise<void> => {
-    const from = performance.now();
-    for (let number = 0; number < count; number++) {
-      const epoch = Math.max(1, storage.log.tip(group, number).epoch);
-      await storage.openPartition(group, number, { epoch, replica: null, onFenced: null });
-      bus.attach(group, number, storage.inbox(group, number));
-    }
-    metrics.recovered(group, performance.now() - from);
-  };
-  await open('platform', 1);
-  await open('accounts', partitions);
-  await open('webhooks', partitions);
-  watchStorage(metrics, storage);
-  watchTransactions(metrics, storage, partitions);
+  const { storage, damaged } = ledger;
 
-  // 5. What drives them: due timers every tick, checkpoints every second.
-  const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
-  const checkpointing: ScheduledTask = schedule('* * * * * *', () => storage.checkpoint());
+  // 5. Committed transactions go to the rails, final states to the merchants' endpoints.
+  const outbound = { bus, feed: storage.feed, log, metrics };
+  const pollers = createPollers(outbound, rails);
+  const guard = guardOf(config);
+  const executor = createWebhooks(outbound, guard, secrets);
 
-  // 6. Pollers: committed transactions go to the rails, outcomes come back as commands.
-  const pollers = new PollerGroup({
-    bus,
-    feed: storage.feed,
-    rails: [...rails.rails.values()],
-    clock: systemClock,
-    random: Math.random,
-    onNotice: (notice) => log.warn({ ...notice }, 'poller notice'),
-    onFault: (error) => log.error({ err: error }, 'a rail threw'),
-  });
-  for (let number = 0; number < partitions; number++) {
-    bus.attach('pollers', number, (message, onReply) =>
-      pollers.send(number, message as PollerMessage, onReply),
-    );
-  }
-  watchPollers(metrics, pollers);
-
-  // 7. Webhooks: final states go to the merchants' endpoints.
-  const guard = { allowPrivate: config.webhookAllowPrivate, ports: [] };
-  if (guard.allowPrivate)
-    log.warn({}, 'WEBHOOK_ALLOW_PRIVATE: webhooks may go to private addresses and over http');
-  const executor = new WebhookExecutor({
-    bus,
-    feed: storage.feed,
-    sender: new Sender({ guard, clock: Date.now }),
-    openSecret: (sealed) => secrets.open('signing-secret', sealed),
-    clock: Date.now,
-    random: Math.random,
-    metrics: webhookMetrics(metrics),
-  });
-  watchWebhooks(metrics, executor);
-
-  // 8. The edge: merchants and providers on one port, operators on another.
+  // 6. The edge: merchants and providers on one port, operators on another.
   const observer = createHttpObserver(metrics, log);
-  const front = createServer({
-    surface: merchantSurface(callbackRoutes(callbackHandler(bus, rails, log))),
-    bus,
-    observer,
-  });
-  let ready = false;
+  const callbacks = callbackRoutes(callbackHandler(bus, rails, log));
+  const front = createServer({ surface: merchantSurface(callbacks), bus, observer });
   const operators: OperatorContext = {
     bus,
     log,
@@ -161,21 +96,15 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     token: operatorToken,
     checkWebhookUrl: (url) => checkWebhookUrl(url, guard),
     rails: () => pollers.railHealth(),
-    partitions: () =>
-      [...storage.hosted()].map(({ group, number, log: { tip, durable } }) => {
-        return { group, partition: number, node: config.nodeName, epoch: tip.epoch, sequence: durable };
-      }),
-    notReady: () => (failed ? 'the log has failed' : ready ? null : 'starting'),
+    partitions: () => partitionMap(config, ledger),
+    notReady: () => (state === 'ready' ? damageIn(ledger) : `the service is ${state}`),
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
 
-  // 9. Open for business.
-  await openRegisteredAccounts(operators);
-  await Promise.all(Array.from({ length: partitions }, (_, number) => pollers.start(number)));
-  for (let number = 0; number < partitions; number++) {
-    executor.host(number, storage.partition('webhooks', number)!.logic as unknown as WebhooksLogic);
-  }
+  // 7. Open for business.
+  if (damaged.size === 0) await openRegisteredAccounts(operators);
+  await serveOutbound(config, bus, ledger, pollers, executor);
   const operatorPort = await operatorServer.listen(config.operatorHost, config.operatorPort);
   const port = await front.listen(config.host, config.port);
   const urls = {
@@ -184,25 +113,55 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     simulatorUrl: rails.simulatorUrl,
   };
   await rails.setCallbackBase(urls.baseUrl);
-  const demo = config.demo ? await ensureDemo(operators, config.dataDir, urls) : null;
-  ready = true;
+  const demo = config.demo && damaged.size === 0 ? await ensureDemo(operators, config.dataDir, urls) : null;
+  state = 'ready';
+  ledger.scrub();
   log.info({ ...urls, partitions, ms: Math.round(performance.now() - startedAt) }, 'ready');
 
   /** From the outside inwards: each stage has finished before the one it feeds stops. */
   async function stop(): Promise<void> {
-    ready = false;
+    state = 'stopping';
     await front.stop();
     await pollers.stop();
     await executor.close(LIMITS.webhookStopMs);
     await operatorServer.stop();
-    clearInterval(ticking);
-    await checkpointing.destroy();
-    await storage.close();
+    await ledger.close();
     await rails.close();
     await directory.release();
   }
 
   return { ...urls, operatorToken, demo, stop };
+}
+
+/** Pollers and webhooks of every partition that is served. */
+async function serveOutbound(
+  { partitions }: Config,
+  bus: LocalBus,
+  { storage }: Ledger,
+  pollers: PollerGroup,
+  executor: WebhookExecutor,
+): Promise<void> {
+  const starting: Promise<void>[] = [];
+  for (let number = 0; number < partitions; number++) {
+    if (storage.partition('accounts', number) === undefined) continue;
+    bus.attach('pollers', number, (message, onReply) =>
+      pollers.send(number, message as PollerMessage, onReply),
+    );
+    starting.push(pollers.start(number));
+    const webhooks = storage.partition('webhooks', number);
+    if (webhooks !== undefined) executor.host(number, webhooks.logic as unknown as WebhooksLogic);
+  }
+  await Promise.all(starting);
+}
+
+function partitionMap({ nodeName }: Config, { storage }: Ledger): object[] {
+  return [...storage.hosted()].map(({ group, number, log: { tip, durable } }) => {
+    return { group, partition: number, node: nodeName, epoch: tip.epoch, sequence: durable };
+  });
+}
+
+function damageIn({ damaged }: Ledger): string | null {
+  return damaged.size === 0 ? null : `damaged, not served: ${[...damaged.values()].join('; ')}`;
 }
 
 function urlOf(host: string, port: number): string {

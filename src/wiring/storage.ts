@@ -6,7 +6,8 @@ import { LocalFeed } from '../../actors/runtime/local-feed.ts';
 import type { FlushReport } from '../../wal/group-commit.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
-import type { Replica } from '../../wal/types.ts';
+import type { Replica, Tip } from '../../wal/types.ts';
+import { LogCorruption } from '../../wal/batch.ts';
 import { ViewStore } from '../../wal/views.ts';
 import type { GroupName, Message, OnReply } from '../bus/bus.ts';
 import type { FeedBatch } from '../bus/feed.ts';
@@ -24,6 +25,8 @@ export interface StorageOptions {
   /** The log or the checkpoints have failed: nothing may be acknowledged any more, and the process must stop. */
   readonly onFailure: (error: Error) => void;
   readonly onFlush: (report: FlushReport) => void;
+  /** A partition that is served turns out to be damaged: it must not be served any longer. */
+  readonly onDamage: (group: GroupName, partition: number, error: Error) => void;
 }
 
 export interface OpenPartitionOptions {
@@ -78,7 +81,7 @@ export class Storage {
     }));
   }
 
-  /** Recovers a partition and makes this process its writer. */
+  /** Recovers a partition and makes this process its writer. Throws when its log is damaged, or is older than its views. */
   async openPartition(
     name: GroupName,
     number: number,
@@ -86,6 +89,7 @@ export class Storage {
   ): Promise<HostedPartition> {
     const group = groupNamed(this.#groups, name);
     const tip = this.log.tip(name, number);
+    this.#checkViewsFollowLog(name, number, tip);
     if (tip.sequence > (this.views.position(name, number)?.sequence ?? 0)) {
       await this.#checkpoints.advance(name, number, tip.sequence);
     }
@@ -111,11 +115,36 @@ export class Storage {
       publish: (firstSequence, records) => this.feed.publish(name, number, { firstSequence, records }),
     });
     this.#hosted.set(`${name}/${number}`, { group, number, log, partition, requested: tip.sequence });
-    this.#checkpoints.follow(name, number, (sequence) => {
-      this.views.refresh();
-      partition.checkpointed(sequence);
+    this.#checkpoints.follow(name, number, {
+      reached: (sequence) => {
+        this.views.refresh();
+        partition.checkpointed(sequence);
+      },
+      failed: (error) => this.#options.onDamage(name, number, error),
     });
     return partition;
+  }
+
+  /** What the views know of the log must be in it: otherwise an older log was put back, or its end was cut off. */
+  #checkViewsFollowLog(name: GroupName, number: number, tip: Tip): void {
+    this.views.refresh();
+    const position = this.views.position(name, number);
+    if (position === null) return;
+    const start = this.log.startOf(name, number);
+    const place = { group: name, partition: number, batch: position.batch, sequence: position.sequence };
+    if (position.batch > tip.batch) {
+      throw new LogCorruption(place, `the log ends with batch ${tip.batch}: it is older than its views`);
+    }
+    if (position.batch < start.batch) {
+      throw new LogCorruption(
+        place,
+        `the log begins after batch ${start.batch}: it was trimmed beyond its views`,
+      );
+    }
+    const { hash } = position.batch === start.batch ? start : this.log.batch(name, number, position.batch);
+    if (!hash.equals(position.hash)) {
+      throw new LogCorruption(place, 'its hash is not the one that the views were made from');
+    }
   }
 
   /** Finishes and flushes what was accepted, then lets another process write the partition. */

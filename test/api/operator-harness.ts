@@ -51,6 +51,9 @@ export async function startOperator(directory: string): Promise<Operator> {
       throw error;
     },
     onFlush: (flush) => metrics.flushed(flush),
+    onDamage: (_group, _partition, error) => {
+      throw error;
+    },
   });
   const bus = new LocalBus({ accounts: PARTITIONS, webhooks: PARTITIONS, pollers: PARTITIONS, platform: 1 });
   const numbers = [...Array(PARTITIONS).keys()];

@@ -45,6 +45,9 @@ async function openStorage(directory: string) {
       throw error;
     },
     onFlush: () => {},
+    onDamage: (_group, _partition, error) => {
+      throw error;
+    },
   });
   await storage.openPartition('accounts', 0, { epoch: 1, replica: null, onFenced: null });
   const send = (message: object): Promise<Reply> =>

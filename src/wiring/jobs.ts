@@ -1,0 +1,26 @@
+// The coarse jobs of a process, by the clock: checkpoints every second, and what a profile adds. What falls due at a
+// precise time (expiry, release, retries) is not a job but a timer of its partition.
+
+import { schedule, type ScheduledTask } from 'node-cron';
+
+export class Jobs {
+  readonly #tasks: ScheduledTask[] = [];
+
+  everySecond(run: () => void): void {
+    this.#tasks.push(schedule('* * * * * *', run));
+  }
+
+  /** Not again while the last run goes on. */
+  everyMinute(run: () => Promise<void> | void): void {
+    this.#tasks.push(schedule('* * * * *', run, { noOverlap: true }));
+  }
+
+  /** In the small hours, local time; not again while the last run goes on. */
+  everyDay(run: () => Promise<void> | void): void {
+    this.#tasks.push(schedule('17 3 * * *', run, { noOverlap: true }));
+  }
+
+  async stop(): Promise<void> {
+    for (const task of this.#tasks) await task.destroy();
+  }
+}

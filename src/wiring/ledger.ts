@@ -1,0 +1,117 @@
+// Every partition of a standalone process: recovered, served by the bus, and refused when its log is damaged. A damaged
+// partition answers 503 to its accounts; the others are served.
+
+import type { GroupName } from '../bus/bus.ts';
+import type { LocalBus } from '../bus/local-bus.ts';
+import type { Config } from '../config.ts';
+import { LIMITS } from '../limits.ts';
+import type { Log } from '../observability/log.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { LogCorruption } from '../../wal/batch.ts';
+import type { GroupPolicies } from './groups.ts';
+import { Jobs } from './jobs.ts';
+import { Scrub } from './scrub.ts';
+import { Storage } from './storage.ts';
+import { watchTransactions } from './watch-transactions.ts';
+import { watchStorage } from './watch.ts';
+
+export interface LedgerOptions {
+  readonly config: Config;
+  readonly policies: GroupPolicies;
+  readonly bus: LocalBus;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Nothing may be acknowledged any more: the process must end. */
+  readonly onFailure: (error: Error) => void;
+}
+
+export interface Ledger {
+  readonly storage: Storage;
+  /** "accounts/3" → what is wrong with its log. */
+  readonly damaged: ReadonlyMap<string, string>;
+  /** Checks what the start did not need to read, behind the callers' backs. */
+  scrub(): void;
+  /** Everything accepted is flushed, and the next start is short. */
+  close(): Promise<void>;
+}
+
+export async function openLedger(options: LedgerOptions): Promise<Ledger> {
+  const { config, policies, bus, log, metrics } = options;
+  const damaged = new Map<string, string>();
+  const refuse = (group: GroupName, number: number, error: Error): void => {
+    if (damaged.has(`${group}/${number}`)) return;
+    damaged.set(`${group}/${number}`, error.message);
+    bus.attach(group, number, undefined);
+    log.fatal({ group, partition: number, err: error }, 'the log is damaged: this partition is not served');
+  };
+  const storage = new Storage({
+    directory: config.dataDir,
+    policies,
+    observer: metrics,
+    clock: Date.now,
+    onFlush: (flush) => metrics.flushed(flush),
+    onDamage: refuse,
+    onFailure: (error) => {
+      storage.abandon();
+      options.onFailure(error);
+    },
+  });
+  for (const group of ['platform', 'accounts', 'webhooks'] as const) {
+    const from = performance.now();
+    for (let number = 0; number < bus.partitions(group); number++) {
+      await recover(storage, bus, group, number, refuse);
+    }
+    metrics.recovered(group, performance.now() - from);
+  }
+  watchStorage(metrics, storage);
+  watchTransactions(metrics, storage, config.partitions);
+  const help = 'Partitions that are not served because their log is damaged.';
+  metrics.gauge('daftari_partitions_damaged', help, () => damaged.size);
+
+  const scrub = new Scrub(config.dataDir, ({ group, partition, error }) => {
+    storage.partition(group, partition)?.abandon();
+    refuse(group, partition, error);
+  });
+  const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
+  const jobs = new Jobs();
+  jobs.everySecond(() => storage.checkpoint());
+  jobs.everyDay(() => scrub.run());
+
+  return {
+    storage,
+    damaged,
+    scrub() {
+      scrub.run().catch((error: unknown) => log.error({ err: error }, 'the log could not be checked'));
+    },
+    async close() {
+      clearInterval(ticking);
+      await jobs.stop();
+      await scrub.stop();
+      await storage.close();
+    },
+  };
+}
+
+type Refuse = (group: GroupName, number: number, error: Error) => void;
+
+async function recover(
+  storage: Storage,
+  bus: LocalBus,
+  group: GroupName,
+  number: number,
+  refuse: Refuse,
+): Promise<void> {
+  try {
+    const epoch = Math.max(1, storage.log.tip(group, number).epoch);
+    await storage.openPartition(group, number, { epoch, replica: null, onFenced: null });
+    bus.attach(group, number, storage.inbox(group, number));
+  } catch (error) {
+    if (!isCorruption(error)) throw error;
+    refuse(group, number, error);
+  }
+}
+
+/** By name too: an error of the checkpoint thread has lost its class on the way. */
+function isCorruption(error: unknown): error is Error {
+  return error instanceof LogCorruption || (error instanceof Error && error.name === 'LogCorruption');
+}

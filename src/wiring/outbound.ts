@@ -1,0 +1,73 @@
+// What leaves the process: pollers that call the rails, and webhooks that call the merchants. The same in both profiles.
+
+import { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
+import { Sender } from '../../actors/webhooks/sender.ts';
+import type { GuardOptions } from '../../actors/webhooks/url-guard.ts';
+import type { Bus } from '../bus/bus.ts';
+import type { Feed } from '../bus/feed.ts';
+import type { Config } from '../config.ts';
+import { LIMITS } from '../limits.ts';
+import type { Log } from '../observability/log.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import { systemClock } from '../rails/system-clock.ts';
+import type { Secrets } from '../secrets.ts';
+import type { GroupPolicies } from './groups.ts';
+import type { Rails } from './rails.ts';
+import { watchPollers, watchWebhooks, webhookMetrics } from './watch.ts';
+
+export interface Outbound {
+  readonly bus: Bus;
+  readonly feed: Feed;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export function policiesOf(config: Config, rails: Rails): GroupPolicies {
+  return {
+    accounts: { ...config.policy, routes: rails.routes },
+    webhooks: { retryMs: config.webhookRetryMs, retentionMs: LIMITS.webhookRetentionMs },
+  };
+}
+
+/** Serves no partition until told to. */
+export function createPollers({ bus, feed, log, metrics }: Outbound, rails: Rails): PollerGroup {
+  const pollers = new PollerGroup({
+    bus,
+    feed,
+    rails: [...rails.rails.values()],
+    clock: systemClock,
+    random: Math.random,
+    onNotice: (notice) => log.warn({ ...notice }, 'poller notice'),
+    onFault: (error) => log.error({ err: error }, 'a rail threw'),
+  });
+  watchPollers(metrics, pollers);
+  return pollers;
+}
+
+/** Where webhooks may go. */
+export function guardOf(config: Config): GuardOptions {
+  return { allowPrivate: config.webhookAllowPrivate, ports: [] };
+}
+
+/** Delivers for no partition until told to. */
+export function createWebhooks(
+  { bus, feed, log, metrics }: Outbound,
+  guard: GuardOptions,
+  secrets: Secrets,
+): WebhookExecutor {
+  if (guard.allowPrivate) {
+    log.warn({}, 'WEBHOOK_ALLOW_PRIVATE: webhooks may go to private addresses and over http');
+  }
+  const executor = new WebhookExecutor({
+    bus,
+    feed,
+    sender: new Sender({ guard, clock: Date.now }),
+    openSecret: (sealed) => secrets.open('signing-secret', sealed),
+    clock: Date.now,
+    random: Math.random,
+    metrics: webhookMetrics(metrics),
+  });
+  watchWebhooks(metrics, executor);
+  return executor;
+}
