@@ -16,7 +16,7 @@ import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
 import { DEFAULT_RETRY_MS } from '../../actors/webhooks/schedule.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import { partitionOf, request } from '../../src/bus/bus.ts';
-import type { GroupName, Message, Reply } from '../../src/bus/bus.ts';
+import type { Bus, GroupName, Message, Reply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
@@ -40,6 +40,8 @@ export interface ServiceOptions {
   readonly attemptMs?: number;
   /** False: nothing is read or sent before `deliver`. */
   readonly delivers?: boolean;
+  /** Called before and after each message to a partition and around each attempt: `TakeEvents before`, `send after`, … */
+  readonly onStep?: (step: string) => void;
 }
 
 export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
@@ -72,6 +74,7 @@ export class WebhookService {
       metrics: noMetrics,
       attemptMs: LIMITS.webhookAttemptMs,
       delivers: true,
+      onStep: () => {},
       ...given,
     };
     this.#options = options;
@@ -88,7 +91,7 @@ export class WebhookService {
     this.#feed = new LocalFeed((name, number, after) => this.#readLog(name, number, after));
     this.bus = new LocalBus({ accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 });
     this.executor = new WebhookExecutor({
-      bus: this.bus,
+      bus: this.#watchedBus(),
       feed: this.#feed,
       sender: new Sender({
         guard: { allowPrivate: true, ports: [] },
@@ -96,11 +99,34 @@ export class WebhookService {
         ca: options.ca,
         attemptMs: options.attemptMs,
       }),
-      openSecret: (sealed) => sealed,
+      openSecret: (sealed) => {
+        options.onStep('send before');
+        return sealed;
+      },
       clock,
       random: () => 0.5,
-      metrics: options.metrics,
+      metrics: {
+        ...options.metrics,
+        attempted: (...attempt) => {
+          options.onStep('send after');
+          options.metrics.attempted(...attempt);
+        },
+      },
     });
+  }
+
+  #watchedBus(): Bus {
+    const { onStep } = this.#options;
+    return {
+      partitions: (group) => this.bus.partitions(group),
+      send: (group, partition, message, onReply) => {
+        onStep(`${message.type} before`);
+        this.bus.send(group, partition, message, (reply) => {
+          onStep(`${message.type} after`);
+          onReply(reply);
+        });
+      },
+    };
   }
 
   static async start(options: ServiceOptions): Promise<WebhookService> {
