@@ -48,7 +48,7 @@ const COMMON_ERRORS = {
     'live_mode_not_enabled',
     'service_unavailable',
   ],
-  plain: [],
+  plain: ['service_unavailable'],
   raw: [],
 } as const satisfies Record<Route['type'], readonly ErrorCode[]>;
 
