@@ -5,7 +5,7 @@ const chargeId = 'chg_01KAJ3W8Q07M4R2N9X5T6V1B00';
 const payoutId = 'pyt_01KAJ41M2G0C8K3H7P4S9D2E00';
 const withdrawalId = 'wdl_01KAJ46ZT00A1B2C3D4E5F6G00';
 const depositId = 'dep_01KAJ4A9XW0J5K6M7N8P9Q1R00';
-export const walletId = 'wal_01KAG00000S2T3V4W5X6Y7Z800';
+const walletId = 'wal_01KAG00000S2T3V4W5X6Y7Z800';
 
 const times = { created_at: '2026-11-21T09:30:00.000Z', updated_at: '2026-11-21T09:30:00.412Z' };
 const settledTimes = { ...times, updated_at: '2026-11-21T09:30:21.007Z' };

@@ -275,7 +275,7 @@ export const Deposit = object('Deposit', {
   ...outcome,
   ...times,
 });
-export const Transaction = object('Transaction', {
+const Transaction = object('Transaction', {
   id: TransactionId,
   object: Type.Literal('transaction'),
   type: transactionType,

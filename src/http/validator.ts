@@ -5,7 +5,7 @@
 // id: a wrong one is `invalid_cursor`). `x-rule` in a schema is the sentence for people when a pattern or format fails.
 
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
-import type { Static, TObject, TSchema } from 'typebox';
+import type { TObject, TSchema } from 'typebox';
 import { rejection, type Rejection } from '../domain/error-code.ts';
 import { isId } from '../domain/id.ts';
 import { parseAmount } from '../domain/money.ts';
@@ -69,8 +69,6 @@ export function compileQuery<Schema extends TObject>(schema: Schema): (raw: stri
     return { values: defaults, problem: rejectionOf(validate) };
   };
 }
-
-export type QueryOf<Schema extends TObject> = Static<Schema>;
 
 function unknownParameter(name: string, known: readonly string[]): Rejection {
   const takes = known.length === 0 ? 'It takes none.' : `It takes ${known.join(', ')}.`;
