@@ -1,0 +1,116 @@
+#!/usr/bin/env node
+// The developer's tools for webhooks: `npm run webhooks -- listen | trigger`. Finds the running service through
+// DATA_DIR/demo.json or the environment; puts listen.ts and trigger.ts and the terminal together.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { parseApiKey } from '../../src/http/api-key.ts';
+import { listen } from './listen.ts';
+import { ServiceClient, ServiceRefused } from './service-client.ts';
+import type { ServiceAddress } from './service-client.ts';
+import { isEventType, trigger, TRIGGERS } from './trigger.ts';
+
+const HELP = `npm run webhooks -- <command>
+
+  listen [--key sk_live_…] [--app app_…] [--forward-to http://localhost:3000/hook]
+      Prints an app's events as they come and passes them on to your local server. The service must run on this machine
+      with WEBHOOK_ALLOW_PRIVATE=true. The app's own webhook URL is put back when you press Ctrl-C.
+
+  trigger <event type> [--key sk_live_…]
+      Moves money in the simulator so that the event comes:
+      ${Object.keys(TRIGGERS).join('\n      ')}
+
+The service is found through DATA_DIR/demo.json (default ./data), which standalone writes. For an account other than the
+demo account give --key and, for listen, --app; BASE_URL, OPERATOR_URL and OPERATOR_TOKEN stand for what the file says.
+`;
+
+const WRONG_USAGE = 2;
+
+process.exitCode = await run();
+
+async function run(): Promise<number> {
+  try {
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: {
+        key: { type: 'string' },
+        app: { type: 'string' },
+        'forward-to': { type: 'string' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    });
+    const [command, type = ''] = positionals;
+    if (values.help === true) return say(HELP, 0);
+    if (command === 'listen') return await runListen(values, values['forward-to'] ?? null);
+    if (command !== 'trigger') return say(HELP, WRONG_USAGE);
+    if (!isEventType(type)) return say(`"${type}" is no event type. ${HELP}`, WRONG_USAGE);
+    return await runTrigger(values, type);
+  } catch (error) {
+    if (error instanceof ServiceRefused) return say(error.message, 1);
+    const isUsage =
+      error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
+    if (isUsage) return say(error.message, WRONG_USAGE);
+    throw error;
+  }
+}
+
+interface Chosen {
+  readonly key?: string | undefined;
+  readonly app?: string | undefined;
+}
+
+async function runListen(chosen: Chosen, forwardTo: string | null): Promise<number> {
+  const isUrl = forwardTo === null || URL.canParse(forwardTo);
+  if (!isUrl) return say(`"${forwardTo}" is not a URL.`, WRONG_USAGE);
+  const client = new ServiceClient(addressOf(chosen));
+  const listening = await listen({ client, forwardTo, print: (line) => console.log(line) });
+  await new Promise((resolve) => {
+    process.once('SIGINT', resolve);
+    process.once('SIGTERM', resolve);
+  });
+  await listening.stop();
+  console.log('The webhook URL of the app is as it was.');
+  return 0;
+}
+
+async function runTrigger(chosen: Chosen, type: Parameters<typeof trigger>[1]): Promise<number> {
+  const { id, status } = await trigger(new ServiceClient(addressOf(chosen)), type);
+  console.log(`${id} is ${status}; ${type} will follow.`);
+  return 0;
+}
+
+function addressOf({ key, app }: Chosen): ServiceAddress {
+  const demo = readDemo();
+  const { BASE_URL, OPERATOR_URL, OPERATOR_TOKEN } = process.env;
+  const secretKey = key ?? demo['secret_key'];
+  const accountId = secretKey === undefined ? undefined : parseApiKey(secretKey)?.accountId;
+  if (secretKey === undefined || accountId === undefined) {
+    throw new ServiceRefused('usage', 'There is no demo.json: give --key with a secret key (sk_live_…).');
+  }
+  const appId = app ?? (secretKey === demo['secret_key'] ? (demo['app_id'] ?? null) : null);
+  return {
+    baseUrl: BASE_URL ?? demo['base_url'] ?? 'http://127.0.0.1:8080',
+    operatorUrl: OPERATOR_URL ?? demo['operator_url'] ?? 'http://127.0.0.1:8081',
+    operatorToken: OPERATOR_TOKEN ?? demo['operator_token'] ?? '',
+    secretKey,
+    accountId,
+    appId,
+  };
+}
+
+function readDemo(): Readonly<Record<string, string | undefined>> {
+  const path = join(process.env['DATA_DIR'] ?? './data', 'demo.json');
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw new ServiceRefused('demo', `${path} cannot be read: ${String(error)}`, { cause: error });
+  }
+}
+
+function say(text: string, status: number): number {
+  if (status === 0) console.log(text);
+  else console.error(text);
+  return status;
+}

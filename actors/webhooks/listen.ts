@@ -1,0 +1,141 @@
+// `npm run webhooks -- listen`: during development, receives an app's events in the developer's terminal, checks their
+// signature, prints them and passes them on, bytes and headers unchanged, to a local server.
+//
+// It saves an address of its own as the app's webhook URL and puts the old one back when it ends, so the service must run
+// with WEBHOOK_ALLOW_PRIVATE=true and on the same machine.
+
+import { timingSafeEqual } from 'node:crypto';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { LIMITS } from '../../src/limits.ts';
+import { ServiceRefused } from './service-client.ts';
+import type { Page, ServiceClient } from './service-client.ts';
+import { signatureOf } from './signature.ts';
+
+export interface ListenOptions {
+  readonly client: ServiceClient;
+  /** Null: only print. */
+  readonly forwardTo: string | null;
+  readonly print: (line: string) => void;
+}
+
+export interface Listening {
+  /** Puts the app's webhook URL back. */
+  stop(): Promise<void>;
+}
+
+interface App {
+  readonly id: string;
+  readonly webhook_url: string | null;
+}
+
+export async function listen({ client, forwardTo, print }: ListenOptions): Promise<Listening> {
+  const { appId } = client.address;
+  if (appId === null) throw new ServiceRefused('usage', 'The key is not of the demo app: give --app too.');
+  const app = (await client.operator<Page<App>>('GET', '/apps')).data.find(({ id }) => id === appId);
+  if (app === undefined) throw new ServiceRefused('not_found', `There is no app ${appId} on the account.`);
+  const { signing_secret: secret } = await client.operator<{ signing_secret: string }>(
+    'POST',
+    `/apps/${appId}/reveal_signing_secret`,
+    {},
+  );
+  const server = http.createServer((request, response) => {
+    void receive(request, secret, forwardTo, print).then((status) => response.writeHead(status).end());
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const close = (): Promise<unknown> =>
+    new Promise((resolve) => {
+      server.close(resolve);
+      server.closeAllConnections();
+    });
+  try {
+    await client.operator('PATCH', `/apps/${appId}`, { webhook_url: url });
+  } catch (error) {
+    await close();
+    throw hintFor(error);
+  }
+  print(`Signing secret: ${secret}`);
+  print(
+    `Listening for events of ${appId}${forwardTo === null ? '' : `, passing them on to ${forwardTo}`}. Ctrl-C ends.`,
+  );
+  return {
+    stop: async () => {
+      await client.operator('PATCH', `/apps/${appId}`, { webhook_url: app.webhook_url });
+      await close();
+    },
+  };
+}
+
+function hintFor(error: unknown): unknown {
+  if (!(error instanceof ServiceRefused) || error.code !== 'validation_failed') return error;
+  return new ServiceRefused(
+    error.code,
+    'The service takes no local webhook URL. Start it with WEBHOOK_ALLOW_PRIVATE=true.',
+    { cause: error },
+  );
+}
+
+async function receive(
+  request: http.IncomingMessage,
+  secret: string,
+  forwardTo: string | null,
+  print: (line: string) => void,
+): Promise<number> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  const body = Buffer.concat(chunks);
+  if (!isSigned(body, String(request.headers['service-signature'] ?? ''), secret)) {
+    print('A request without a valid signature was refused.');
+    return BAD_REQUEST;
+  }
+  const event = JSON.parse(body.toString('utf8')) as {
+    type: string;
+    id: string;
+    data: { object: { id: string } };
+  };
+  const line = `${new Date().toISOString().slice(11, 19)}  ${event.type}  ${event.id}  ${event.data.object.id}`;
+  if (forwardTo === null) {
+    print(`${line}\n${JSON.stringify(event, null, 2)}`);
+    return OK;
+  }
+  const { status, note } = await forward(forwardTo, request.headers, body);
+  print(`${line}  → ${note}`);
+  return status;
+}
+
+async function forward(
+  to: string,
+  headers: http.IncomingHttpHeaders,
+  body: Buffer,
+): Promise<{ readonly status: number; readonly note: string }> {
+  const passed = PASSED_HEADERS.map((name): [string, string] => [name, String(headers[name] ?? '')]);
+  try {
+    const signal = AbortSignal.timeout(LIMITS.webhookAttemptMs);
+    const response = await fetch(to, { method: 'POST', headers: passed, body, redirect: 'manual', signal });
+    await response.arrayBuffer();
+    return { status: response.status, note: String(response.status) };
+  } catch (error) {
+    return { status: BAD_GATEWAY, note: `failed: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+function isSigned(body: Buffer, header: string, secret: string): boolean {
+  const seconds = Number(/(?:^|,)t=(\d+)/.exec(header)?.[1] ?? 0);
+  const expected = Buffer.from(signatureOf(secret, seconds, body));
+  const given = Buffer.from(header);
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+const PASSED_HEADERS = [
+  'content-type',
+  'user-agent',
+  'service-signature',
+  'service-event-id',
+  'service-event-type',
+];
+const OK = 200;
+const BAD_REQUEST = 400;
+const BAD_GATEWAY = 502;
