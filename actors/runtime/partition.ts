@@ -220,7 +220,8 @@ export class Partition<Command extends { type: string; deadline: number }, Query
       }
     }
     for (const [key, waiter] of this.#waiters) {
-      if (waiter.since + this.#group.answerWaitMs > now) break;
+      // Who went to the back of the line in this tick is not asked for again, also when nobody is to wait at all.
+      if (waiter.since + Math.max(1, this.#group.answerWaitMs) > now) break;
       this.#command(this.logic.settleAnswer(key), ignoreReply);
       if (this.#waiters.get(key) === waiter) {
         // Goes to the back of the line, so that an answer still in the log's hands is not asked for at every tick.

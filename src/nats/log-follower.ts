@@ -49,6 +49,7 @@ export class LogFollower {
   #tip: Tip;
   #buffer: Buffer[] = [];
   #bufferBytes = 0;
+  #flushing: Promise<void> = Promise.resolve();
   /** Stream sequence handled last. */
   #handled: number;
   #leftovers = 0;
@@ -162,7 +163,13 @@ export class LogFollower {
     onTruncated?.(to);
   }
 
-  async #flush(): Promise<void> {
+  /** One at a time: what is appended follows what was appended before. */
+  #flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(() => this.#flushOnce());
+    return this.#flushing;
+  }
+
+  async #flushOnce(): Promise<void> {
     if (this.#buffer.length === 0) return;
     const { log, group, partition, onAppended } = this.#options;
     const buffer = this.#buffer;
