@@ -1,0 +1,150 @@
+// A real cluster for a test: nats-servers, fronts, ledgers, pollers and webhooks as processes, with callers and a checker.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { checkJournal, checkReplicas } from '../../deploy/checker.ts';
+import type { Service } from '../../deploy/checker.ts';
+import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
+import type { ClusterSettings, NodeProcess } from '../../deploy/cluster-processes.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import type { NatsServers } from '../../deploy/nats-servers.ts';
+import { Load, makeAccounts } from './load.ts';
+import type { Account, LoadReport } from './load.ts';
+
+export interface ClusterShape {
+  readonly natsServers: 1 | 3;
+  readonly fronts: number;
+  readonly ledgers: number;
+  readonly webhooks: number;
+  readonly pollers: number;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+export const SMALL: ClusterShape = { natsServers: 1, fronts: 1, ledgers: 2, webhooks: 0, pollers: 1 };
+
+export class Cluster {
+  readonly directory: string;
+  readonly nats: NatsServers;
+  readonly settings: ClusterSettings;
+  readonly nodes: NodeProcess[] = [];
+  accounts: Account[] = [];
+  readonly #loads: Load[] = [];
+
+  private constructor(directory: string, nats: NatsServers, settings: ClusterSettings) {
+    this.directory = directory;
+    this.nats = nats;
+    this.settings = settings;
+  }
+
+  static async start(shape: ClusterShape, accounts = 6): Promise<Cluster> {
+    const directory = mkdtempSync(join(tmpdir(), 'daftari-cluster-'));
+    const nats = await startNatsServers({ count: shape.natsServers, directory });
+    const settings: ClusterSettings = {
+      natsUrl: nats.url,
+      directory,
+      operatorToken: 'an-operator-token',
+      masterKey: '5e'.repeat(32),
+      environment: {
+        NATS_REPLICAS: String(shape.natsServers),
+        PARTITIONS: '6',
+        LOG_LEVEL: 'info',
+        PROVIDER_ANSWER_WAIT_MS: '0',
+        SIMULATOR_APPROVE_AFTER_MS: '50',
+        ...shape.environment,
+      },
+    };
+    const cluster = new Cluster(directory, nats, settings);
+    try {
+      const starting: Promise<NodeProcess>[] = [];
+      for (const [role, count] of [
+        ['front', shape.fronts],
+        ['ledger', shape.ledgers],
+        ['webhooks', shape.webhooks],
+        ['poller', shape.pollers],
+      ] as const) {
+        for (let i = 1; i <= count; i++) starting.push(cluster.add(`${role}${i}`, role));
+      }
+      await untilReady(await Promise.all(starting));
+      cluster.accounts = await makeAccounts(cluster.service, accounts);
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+    return cluster;
+  }
+
+  async add(
+    name: string,
+    roles: string,
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<NodeProcess> {
+    const node = await startNode(this.settings, name, roles, environment);
+    this.nodes.push(node);
+    return node;
+  }
+
+  /** The newest process of that name. */
+  node(name: string): NodeProcess {
+    const node = this.nodes.findLast((each) => each.name === name);
+    if (node === undefined) throw new Error(`no node ${name}`);
+    return node;
+  }
+
+  get running(): NodeProcess[] {
+    return this.nodes.filter((node) => node.exitStatus() === null);
+  }
+
+  get fronts(): NodeProcess[] {
+    return this.running.filter(({ roles }) => roles.includes('front'));
+  }
+
+  get service(): Service {
+    const [front] = this.fronts;
+    if (front === undefined) throw new Error('no front is left');
+    return {
+      baseUrl: front.baseUrl,
+      operatorUrl: front.operatorUrl,
+      operatorToken: this.settings.operatorToken,
+    };
+  }
+
+  load(callers: number, pauseMs: number): Load {
+    const baseUrls = (): string[] => this.fronts.map(({ baseUrl }) => baseUrl);
+    const load = new Load({ accounts: this.accounts, baseUrls, callers, pauseMs });
+    this.#loads.push(load);
+    return load;
+  }
+
+  async partitions(): Promise<{ group: string; partition: number; node: string | null; epoch: number }[]> {
+    const { operatorUrl, operatorToken } = this.service;
+    const answer = await fetch(`${operatorUrl}/operator/v1/partitions`, {
+      headers: { authorization: `Bearer ${operatorToken}` },
+    });
+    return (
+      (await answer.json()) as {
+        data: { group: string; partition: number; node: string | null; epoch: number }[];
+      }
+    ).data;
+  }
+
+  /** Findings of the checker: callers' journal against the service, then the logs of all nodes against each other. */
+  async check(report: LoadReport): Promise<string[]> {
+    const findings = await checkJournal(report.journal, this.service);
+    const directories = new Set(
+      this.nodes.filter(({ roles }) => roles === 'ledger').map(({ dataDir }) => dataDir),
+    );
+    return [...findings, ...(await checkReplicas([...directories]))];
+  }
+
+  async stop(): Promise<void> {
+    for (const load of this.#loads) load.abandon();
+    for (const node of this.running) {
+      node.signal('SIGCONT');
+      node.signal('SIGKILL');
+    }
+    await Promise.all(this.nodes.map((node) => node.exited()));
+    await this.nats.stop();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}

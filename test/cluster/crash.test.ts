@@ -1,0 +1,92 @@
+// Crashes under load: what was acknowledged stays, nothing is applied twice, and callers who wait are answered.
+import t from 'tap';
+import { untilReady } from '../../deploy/cluster-processes.ts';
+import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { Cluster, SMALL } from './cluster.ts';
+import type { LoadReport } from './load.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+function errorStatuses({ journal }: LoadReport): number[] {
+  return journal.filter(({ status }) => status !== null && status >= 400).map(({ status }) => status!);
+}
+
+t.test('a ledger is killed: its partitions are served again, no caller sees an error', async (t) => {
+  const cluster = await Cluster.start(SMALL);
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+
+  const killedAt = performance.now();
+  cluster.node('ledger1').signal('SIGKILL');
+  await cluster.node('ledger1').exited();
+  await waitFor('the other ledger has everything', 20_000, async () => {
+    const owners = (await cluster.partitions()).filter(({ group }) => group === 'accounts');
+    return owners.every(({ node }) => node === 'ledger2');
+  });
+  const claimedMs = performance.now() - killedAt;
+  await untilReady(cluster.running);
+  t.ok(claimedMs < 2_500 + 3_000, `claimed ${Math.round(claimedMs)} ms after the crash`);
+  const before = load.answered;
+  await waitFor('creates are answered again', 20_000, () => load.answered > before + 300);
+
+  // The machine comes back, follows, and takes its share.
+  const back = await cluster.add('ledger1', 'ledger');
+  await untilReady([back]);
+  await waitFor('it owns partitions again', 30_000, async () =>
+    (await cluster.partitions()).some(({ group, node }) => group === 'accounts' && node === 'ledger1'),
+  );
+  const report = await load.stop();
+  t.strictSame(errorStatuses(report), []);
+  t.ok(
+    report.journal.every(({ status }) => status === 201),
+    'everybody was answered',
+  );
+  t.ok(
+    Math.max(...report.latenciesMs) < 15_000,
+    `the longest wait was ${Math.round(Math.max(...report.latenciesMs))} ms`,
+  );
+  t.strictSame(await cluster.check(report), []);
+});
+
+t.test('an owner is stopped past its lease and goes on: it acknowledges nothing', async (t) => {
+  const cluster = await Cluster.start(SMALL);
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  const stopped = cluster.node('ledger1');
+  stopped.signal('SIGSTOP');
+  await waitFor('the other ledger has everything', 20_000, async () => {
+    const owners = (await cluster.partitions()).filter(({ group }) => group === 'accounts');
+    return owners.every(({ node }) => node === 'ledger2');
+  });
+  await waitFor('and serves', 20_000, async () => {
+    await untilReady(cluster.fronts);
+    return true;
+  });
+  stopped.signal('SIGCONT');
+  const before = load.answered;
+  await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+  await waitFor('it owns partitions again, under new epochs', 30_000, async () =>
+    (await cluster.partitions()).some(({ node, epoch }) => node === 'ledger1' && epoch >= 3),
+  );
+  const report = await load.stop();
+  t.equal(stopped.exitStatus(), null, 'it lives on');
+  t.strictSame(errorStatuses(report), []);
+  t.strictSame(await cluster.check(report), []);
+});
+
+t.test('a front is killed: its callers ask another one with the same key', async (t) => {
+  const cluster = await Cluster.start({ ...SMALL, fronts: 2, ledgers: 1 });
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  cluster.node('front2').signal('SIGKILL');
+  const before = load.answered;
+  await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+  const report = await load.stop();
+  t.ok(report.closedConnections > 0, 'connections were cut');
+  t.strictSame(errorStatuses(report), []);
+  t.ok(report.journal.every(({ status }) => status === 201));
+  t.strictSame(await cluster.check(report), []);
+});

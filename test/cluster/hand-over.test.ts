@@ -1,0 +1,34 @@
+// Planned moves under load: a node that leaves or joins costs its callers neither an error nor half a second.
+import t from 'tap';
+import { untilReady } from '../../deploy/cluster-processes.ts';
+import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { Cluster, SMALL } from './cluster.ts';
+import { percentile } from './load.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+t.test('each ledger is restarted in turn', async (t) => {
+  const cluster = await Cluster.start(SMALL);
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(8, 10);
+  await waitFor('creates are answered', 20_000, () => load.answered > 200);
+  for (const name of ['ledger1', 'ledger2']) {
+    const leaving = cluster.node(name);
+    leaving.signal('SIGTERM');
+    t.equal(await leaving.exited(), 0, `${name} ends gracefully`);
+    const back = await cluster.add(name, 'ledger');
+    await untilReady([back]);
+    await waitFor(`${name} has its share again`, 30_000, async () =>
+      (await cluster.partitions()).some(({ group, node }) => group === 'accounts' && node === name),
+    );
+  }
+  const report = await load.stop();
+  t.ok(
+    report.journal.every(({ status }) => status === 201),
+    'no failed request',
+  );
+  t.equal(report.closedConnections, 0, 'no closed connection');
+  const longest = Math.round(percentile(report.latenciesMs, 1));
+  t.ok(longest < 500, `the longest request took ${longest} ms`);
+  t.strictSame(await cluster.check(report), []);
+});
