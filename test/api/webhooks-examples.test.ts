@@ -1,0 +1,128 @@
+// The README's verification examples, as they stand there, against real deliveries: a genuine one is taken, and one with a
+// changed body, another secret or an old time is refused. A language that is not on the machine is skipped and said so.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import net from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { Sender } from '../../actors/webhooks/sender.ts';
+
+const readme = readFileSync(new URL('../../actors/webhooks/README.md', import.meta.url), 'utf8');
+
+interface Language {
+  readonly name: string;
+  readonly fence: string;
+  readonly file: string;
+  /** Tells that the language is there. */
+  readonly probe: readonly [string, ...string[]];
+  readonly run: (file: string, port: number) => readonly [string, ...string[]];
+}
+
+const LANGUAGES: readonly Language[] = [
+  { name: 'TypeScript', fence: 'ts', file: 'webhook.ts', probe: [process.execPath, '--version'], run: (file) => [process.execPath, file] },
+  { name: 'Python', fence: 'python', file: 'webhook.py', probe: ['python3', '--version'], run: (file) => ['python3', file] },
+  { name: 'PHP', fence: 'php', file: 'webhook.php', probe: ['php', '--version'], run: (file, port) => ['php', '-S', `127.0.0.1:${port}`, file] },
+  { name: 'Go', fence: 'go', file: 'webhook.go', probe: ['go', 'version'], run: (file) => ['go', 'run', file] },
+  { name: 'Java', fence: 'java', file: 'Webhook.java', probe: ['java', '--version'], run: (file) => ['java', file] },
+]; // prettier-ignore
+
+const SECRET = 'whsec_of_the_examples';
+const BODY = JSON.stringify({
+  id: 'evt_1',
+  object: 'event',
+  type: 'charge.successful',
+  note: 'Ebirango ßüñ 🥑',
+});
+
+for (const { name, fence, file, probe, run } of LANGUAGES) {
+  const found = spawnSync(probe[0], probe.slice(1)).status === 0;
+  void t.test(
+    `${name} takes genuine deliveries only`,
+    { skip: found ? false : `no ${probe[0]} on this machine` },
+    async (t) => {
+      const code = new RegExp(`^\`\`\`${fence}\\n(.*?)^\`\`\`$`, 'ms').exec(readme)?.[1];
+      t.ok(code, 'is in the README');
+      const directory = t.testdir({});
+      mkdirSync(directory, { recursive: true });
+      const path = join(directory, file);
+      writeFileSync(path, code ?? '');
+      const port = await freePort();
+      const [command, ...args] = run(path, port);
+      const env = {
+        ...process.env,
+        PORT: String(port),
+        WEBHOOK_SECRET: SECRET,
+        GOCACHE: join(directory, 'cache'),
+      };
+      const child = spawn(command, args, { env, detached: true, stdio: 'ignore' });
+      // The group: `go run` starts a program of its own.
+      t.teardown(() => process.kill(-child.pid!, 'SIGKILL'));
+      await listening(port);
+
+      let now = Date.now();
+      let changed = false;
+      const sender = new Sender({ guard: { allowPrivate: true, ports: [] }, clock: () => now });
+      t.teardown(() => sender.close());
+      const deliver = (signingSecret: string, to = port) =>
+        sender.send({
+          url: `http://127.0.0.1:${to}/hook`,
+          eventId: 'evt_1',
+          eventType: 'charge.successful',
+          body: BODY,
+          signingSecret,
+        });
+      t.match(await deliver(SECRET), { error: null, statusCode: 200 });
+      t.match(await deliver(SECRET.replace('whsec_', '')), { statusCode: 400 }, 'another secret');
+      now -= 301_000;
+      t.match(await deliver(SECRET), { statusCode: 400 }, 'too old');
+      now += 610_000;
+      t.match(await deliver(SECRET), { statusCode: 400 }, 'from the future');
+      now = Date.now();
+      // On its way the body is changed by one byte.
+      const proxy = net.createServer((from) => {
+        const to = net.connect(port, '127.0.0.1');
+        from.on('data', (chunk: Buffer) => {
+          const text = chunk.toString('latin1');
+          changed ||= text.includes('successful","note');
+          to.write(Buffer.from(text.replace('successful","note', 'successfuL","note'), 'latin1'));
+        });
+        to.pipe(from);
+      });
+      await new Promise<void>((resolve) => {
+        proxy.listen(0, '127.0.0.1', resolve);
+      });
+      t.match(
+        await deliver(SECRET, (proxy.address() as net.AddressInfo).port),
+        { statusCode: 400 },
+        'changed',
+      );
+      t.ok(changed);
+      sender.close();
+      proxy.close();
+    },
+  );
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as net.AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function listening(port: number): Promise<void> {
+  for (;;) {
+    const socket = net.connect(port, '127.0.0.1');
+    const isUp = await new Promise<boolean>((resolve) => {
+      socket.once('connect', () => resolve(true));
+      socket.once('error', () => resolve(false));
+    });
+    socket.destroy();
+    if (isUp) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
