@@ -57,6 +57,10 @@ export interface Config {
   readonly rails: RailsSetting;
   readonly simulatorPort: number;
   readonly simulatorApproveAfterMs: number;
+  /** Of a simulator that runs already; null: the process starts one. */
+  readonly simulatorUrl: string | null;
+  /** Where providers reach /callbacks; null: where this process listens. */
+  readonly callbackBaseUrl: string | null;
   /** Absolute. */
   readonly dataDir: string;
   /** 32 bytes. Null: standalone makes one and keeps it in the data directory. */
@@ -114,6 +118,8 @@ export function readConfig(environment: Environment): Config {
     rails: values.RAILS ?? { type: 'simulator' },
     simulatorPort: values.SIMULATOR_PORT,
     simulatorApproveAfterMs: values.SIMULATOR_APPROVE_AFTER_MS,
+    simulatorUrl: values.SIMULATOR_URL,
+    callbackBaseUrl: values.CALLBACK_BASE_URL,
     dataDir: resolve(values.DATA_DIR),
     masterKey: values.MASTER_KEY,
     natsServers: values.NATS_URL,
@@ -178,6 +184,14 @@ const SETTINGS = {
     0,
     3_600_000,
     'How long a simulated customer takes to approve; also `loopback`.',
+  ),
+  SIMULATOR_URL: url(
+    'none: standalone starts one',
+    'A simulator that runs already, with RAILS=simulator. Required with it in a cluster.',
+  ),
+  CALLBACK_BASE_URL: url(
+    'where this process listens',
+    'Where providers reach `/callbacks`, without a slash at its end. The pollers of a cluster need it.',
   ),
   DATA_DIR: text(
     './data',
@@ -299,6 +313,16 @@ const SETTINGS = {
   }),
 } as const satisfies Readonly<Record<string, Setting<unknown>>>;
 
+function url(fallbackText: string, meaning: string): Setting<string | null> {
+  return optional({
+    takes: 'an http:// or https:// URL',
+    fallbackText,
+    meaning,
+    secret: false,
+    parse: (value) => (/^https?:\/\/[^\s]+[^\s/]$/.test(value) ? value : undefined),
+  });
+}
+
 function file(meaning: string): Setting<string | null> {
   return optional({
     takes: 'a file',
@@ -356,6 +380,9 @@ function problemsBetween(values: Values): string[] {
     if (values[name] === null) {
       problems.push(`${name}: is required with NATS_URL; it takes ${SETTINGS[name].takes}`);
     }
+  }
+  if (values.RAILS?.type === 'simulator' && values.SIMULATOR_URL === null) {
+    problems.push('SIMULATOR_URL: is required with NATS_URL and RAILS=simulator: all nodes use the same one');
   }
   return problems;
 }

@@ -22,9 +22,14 @@ export interface RailsOptions {
 }
 
 export async function openRails({ config, log, secrets, onHint }: RailsOptions): Promise<Rails> {
-  const simulator = config.rails.type === 'simulator' ? await startSimulator(config, log) : null;
+  const isSimulated = config.rails.type === 'simulator';
+  const simulator = isSimulated && config.simulatorUrl === null ? await startSimulator(config, log) : null;
+  const simulatorUrl = simulator?.url ?? config.simulatorUrl;
   const loaded = await loadRails({
-    config: simulator === null ? (config.rails as RailsConfig) : { type: 'simulator', url: simulator.url },
+    config:
+      isSimulated && simulatorUrl !== null
+        ? { type: 'simulator', url: simulatorUrl }
+        : (config.rails as RailsConfig),
     environment: process.env,
     openSealed: (sealed) => secrets.open('rail-credential', sealed),
     callbackKey: secrets.subkey('callback-token'),

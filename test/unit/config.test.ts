@@ -140,6 +140,16 @@ const wrong: [string, string, string][] = [
   ...['NATS_CA_FILE', 'NATS_CERT_FILE', 'NATS_KEY_FILE', 'NATS_CREDENTIALS_FILE'].map(
     (name): [string, string, string] => [name, '/absent', `${name}: "/absent" is not a file (default: none)`],
   ),
+  [
+    'SIMULATOR_URL',
+    'localhost:8082',
+    'SIMULATOR_URL: "localhost:8082" is not an http:// or https:// URL (default: none: standalone starts one)',
+  ],
+  [
+    'CALLBACK_BASE_URL',
+    'https://pay.test/',
+    'CALLBACK_BASE_URL: "https://pay.test/" is not an http:// or https:// URL (default: where this process listens)',
+  ],
   ['NATS_REPLICAS', '2', 'NATS_REPLICAS: "2" is not 1, 3 or 5 (default: 3)'],
   ['REPLICATION', 'none', 'REPLICATION: "none" is not sync or async (default: sync)'],
   ['ROLES', 'front', 'ROLES: without NATS_URL one process has every role (default: all of them)'],
