@@ -11,12 +11,7 @@ import { money, toMajorUnits } from '../domain/money.ts';
 import { encryptRsa, parsePublicKey, type PinPadding, sign } from './airtel-crypto.ts';
 import { airtelCheck, readEnquiry, readSubmit } from './airtel-answers.ts';
 import { HttpClient, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
-import {
-  type CheckResult,
-  mayBeKnown,
-  type ProviderRail,
-  type ProviderRailOptions,
-} from './provider-rail.ts';
+import type { CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult } from './rail.ts';
 import { referenceOf } from './reference.ts';
 import { directionOf, failed } from './terminal.ts';
@@ -81,10 +76,10 @@ export class AirtelRail implements ProviderRail {
     const read = await this.#submitOnce(transaction);
     const keyMayBeOld =
       read.type === 'failed' && SIGNATURE_REFUSED.has(read.providerStatus ?? '') && this.#published !== null;
-    if (!keyMayBeOld) return this.#guard(transaction, read);
+    if (!keyMayBeOld) return read;
     // Refused because of the key, which Airtel rotates: once more with the one it publishes now.
     this.#published = null;
-    return this.#guard(transaction, await this.#submitOnce(transaction));
+    return this.#submitOnce(transaction);
   }
 
   async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
@@ -178,16 +173,6 @@ export class AirtelRail implements ProviderRail {
       reference: shownReference(transaction),
       subscriber: { country, currency, msisdn: national(transaction.msisdn) },
       transaction: { amount: amountOf(transaction), country, currency, id: referenceOf(transaction) },
-    };
-  }
-
-  /** Trouble that is ours says nothing about an earlier attempt of a send. */
-  #guard(transaction: PendingTransaction, read: SubmitResult): SubmitResult {
-    if (read.type !== 'failed' || !read.ourFault || directionOf(transaction) === 'collect') return read;
-    if (!mayBeKnown(transaction, this.#options.clock.now(), this.notFoundGraceMs)) return read;
-    return {
-      type: 'unknown',
-      reason: `refused, but an earlier attempt may not have been: ${read.providerStatus}`,
     };
   }
 

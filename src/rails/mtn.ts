@@ -3,7 +3,8 @@
 //
 // Invariants: the same X-Reference-Id for every attempt of a transaction; only an answer about the transaction itself
 // ends it, so that a time-out, a dropped connection, HTML or a 5xx without a configuration code means "enquire"; an
-// enquiry fails nothing but by the status FAILED.
+// enquiry fails nothing but by the status FAILED. A refused submit does end it, for a poller submits again only after
+// an enquiry found nothing.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
 import { money, toMajorUnits } from '../domain/money.ts';
@@ -16,13 +17,7 @@ import {
   parseObject,
   textAt,
 } from './http-client.ts';
-import {
-  type CallbackUrlOf,
-  type CheckResult,
-  mayBeKnown,
-  type ProviderRail,
-  type ProviderRailOptions,
-} from './provider-rail.ts';
+import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import { referenceOf, uuidReference } from './reference.ts';
 import { directionOf, excerpt, failed, moved, movedOf } from './terminal.ts';
@@ -103,15 +98,7 @@ export class MtnRail implements ProviderRail {
         body,
       }),
     );
-    const read = this.#readSubmit(transaction, direction, result);
-    // Trouble that is ours says nothing about an earlier attempt.
-    if (read.type === 'failed' && read.ourFault && direction === 'send' && this.#mayBeKnown(transaction)) {
-      return {
-        type: 'unknown',
-        reason: `refused, but an earlier attempt may not have been: ${read.providerStatus}`,
-      };
-    }
-    return read;
+    return this.#readSubmit(transaction, direction, result);
   }
 
   async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
@@ -204,10 +191,6 @@ export class MtnRail implements ProviderRail {
       payerMessage: note,
       payeeNote: note,
     };
-  }
-
-  #mayBeKnown(transaction: PendingTransaction): boolean {
-    return mayBeKnown(transaction, this.#options.clock.now(), this.notFoundGraceMs);
   }
 
   #readSubmit(

@@ -36,9 +36,3 @@ export interface ProviderRail extends Rail {
 
 /** Where a provider should call back about a transaction; null: nowhere, enquiries find the outcome. */
 export type CallbackUrlOf = (transaction: PendingTransaction) => string | null;
-
-/** True when an earlier attempt may have reached the provider, so that a refusal now proves nothing about the first.
- *  A payout is failed only by an answer about itself. */
-export function mayBeKnown(transaction: PendingTransaction, now: number, graceMs: number): boolean {
-  return transaction.submitted || now - transaction.createdAt > graceMs;
-}

@@ -152,11 +152,13 @@ export function transactionOf(wanted: Wanted = {}): PendingTransaction {
   };
 }
 
-const UNTIL_MS = 15_000;
-
-/** Asks until `isSo`; fails after 15 s. */
-export async function until<T>(ask: () => Promise<T> | T, isSo: (value: T) => boolean): Promise<T> {
-  const deadline = performance.now() + UNTIL_MS;
+/** Asks until `isSo`; fails when it takes longer. */
+export async function until<T>(
+  ask: () => Promise<T> | T,
+  isSo: (value: T) => boolean,
+  atMostMs = 15_000,
+): Promise<T> {
+  const deadline = performance.now() + atMostMs;
   for (;;) {
     const value = await ask();
     if (isSo(value)) return value;
