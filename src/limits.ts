@@ -42,6 +42,12 @@ export const LIMITS = {
   logWritesOutstandingMax: 100_000,
   /** Records the views may lag behind the log before commands are refused: bounds memory. */
   checkpointLagMax: 400_000,
+  /** Records applied between two commits of the views: bounds memory and the length of a transaction. */
+  checkpointRecordsPerCommitMax: 20_000,
+  /** View rows removed in one transaction when their time is over. */
+  retentionRowsPerCommitMax: 5_000,
+  /** How long an idempotency key is kept, ms: 30 days. design.md §11. */
+  idempotencyRetentionMs: 30 * 86_400_000,
 
   // Feed
   /** Decoded batches kept in memory for a subscriber that keeps up; a slower one reads the log. */
@@ -127,6 +133,8 @@ export const LIMITS = {
   snapshotChunkCharacters: 64 * 1024,
   /** Rows of one commit of a restore. */
   snapshotRowsPerCommit: 10_000,
+  /** How long a node that starts waits for NATS servers to be able to serve it: they may be starting too. */
+  clusterJoinMs: 60_000,
   /** How long a node that stops waits for others to take its partitions. */
   drainMs: 30_000,
 
@@ -177,6 +185,8 @@ export const LIMITS = {
   webhookTakenPerTickMax: 1_000,
   /** Attempts kept with one delivery, the newest: 8 of its schedule and those of replays. */
   webhookAttemptsKeptMax: 32,
+  /** Characters of one page of deliveries with their attempts, and of the largest delivery at most: what the bus carries. */
+  webhookPageCharactersMax: 128 * 1024,
   /** Deliveries replayed by one message. */
   webhookReplaysPerMessageMax: 500,
   /** Old deliveries removed by one record, and rows looked at for them or for one page of a list. */
@@ -247,6 +257,16 @@ export const LIMITS = {
   simulatorCallbackConnectionsMax: 64,
   /** Callbacks that wait for a connection; further ones are lost, as the networks lose them. */
   simulatorCallbacksWaitingMax: 20_000,
+
+  // Log tools
+  /** Differences, and faults in the ledger, that a tool tells of one partition; it counts them all. */
+  logToolDifferencesShownMax: 100,
+  /** Accounts whose balances are told at once. */
+  logToolAccountsShownMax: 1_000,
+  /** Transactions of an account that are told, unless asked otherwise. */
+  logToolTransactionsShown: 20,
+  /** Transactions that a damaged batch is said to concern. */
+  logToolTransactionsNamedMax: 50,
 } as const;
 
 export function assertLimits(): void {
@@ -270,6 +290,11 @@ export function assertLimits(): void {
   holds(
     LIMITS.webhookDnsMs * LIMITS.webhookDnsTries < LIMITS.webhookAttemptMs,
     'a name can be resolved within an attempt',
+  );
+  holds(
+    LIMITS.webhookPageCharactersMax <= LIMITS.busMessageCharactersMax &&
+      LIMITS.webhookAttemptsKeptMax * LIMITS.webhookExcerptLengthMax < LIMITS.webhookPageCharactersMax,
+    'a page of deliveries fits the bus',
   );
   holds(LIMITS.webhookRecordBytesMax * 2 < LIMITS.batchBytesMax, 'a record of deliveries fits a batch');
   holds(LIMITS.bodyBytesMax < LIMITS.webhookRecordBytesMax, 'a delivery fits a record');

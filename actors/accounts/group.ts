@@ -23,7 +23,7 @@ import type {
 import { CashOutWindow } from './cash-out-window.ts';
 import { Memory } from './memory.ts';
 import { answerQuery } from './queries.ts';
-import { openOf, openOfWallet } from './rows.ts';
+import { isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
 import { Timers } from './timers.ts';
 
 export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
@@ -47,6 +47,7 @@ export function accountsGroup(policy: Policy): AccountsGroup {
     name: 'accounts',
     answerWaitMs: policy.providerAnswerWaitMs,
     open: (_partition, views, options) => new AccountsPartition(policy, views, options),
+    retention: [{ table: 'idempotency', isOver: isIdempotencyOver }],
     isQuery: (message) => message.type in QUERY_TYPES,
     encode: encodeRecord,
     decode: decodeRecord,

@@ -136,8 +136,8 @@ class Merge {
     let best = -1;
     for (let i = 0; i < this.#heads.length; i++) {
       const head = this.#heads[i];
-      if (head !== null && head !== undefined && (best === -1 || head.body > this.#heads[best]!.body))
-        best = i;
+      if (head === null || head === undefined) continue;
+      if (best === -1 || head.body > this.#heads[best]!.body) best = i;
     }
     return best;
   }

@@ -14,7 +14,8 @@
 // grow with the history.
 
 import type { Account, PayoutWallet } from '../../src/domain/account.ts';
-import { bodyOf, ID_PREFIXES } from '../../src/domain/id.ts';
+import { bodyOf, ID_PREFIXES, timeOf } from '../../src/domain/id.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { balanced } from '../../src/domain/ledger.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
 import { createdAt, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
@@ -64,6 +65,11 @@ export function encodeIdempotency(entry: IdempotencyEntry): string {
 export function decodeIdempotency(value: string): IdempotencyEntry {
   const at = value.indexOf(SEPARATOR);
   return { requestHash: value.slice(0, at), transactionId: value.slice(at + 1) };
+}
+
+/** Its key may be used again. The entry is as old as its transaction. */
+export function isIdempotencyOver(value: string, now: number): boolean {
+  return timeOf(decodeIdempotency(value).transactionId) < now - LIMITS.idempotencyRetentionMs;
 }
 
 export function idempotencyKey(accountId: string, key: string): string {

@@ -7,6 +7,7 @@
 // a function of the log alone and may be dropped at any time.
 
 import type { GroupName } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Batch, Row, ViewPosition, Views } from '../../wal/types.ts';
 import type { Group, PartitionLogic } from './group.ts';
 
@@ -22,8 +23,8 @@ export interface LogReader {
   read(group: string, partition: number, after: number): Iterable<Batch>;
 }
 
-/** Records applied between two commits: bounds memory and the length of a transaction. */
-const RECORDS_PER_COMMIT = 20_000;
+/** Sorts above every key. */
+const AFTER_ALL = '\uffff';
 
 type AnyGroup = Group<never, never, unknown>;
 
@@ -64,6 +65,32 @@ export class Checkpointer {
     }
   }
 
+  /** Removes the rows whose time is over. */
+  async sweep(name: GroupName, partition: number, now: number): Promise<void> {
+    const group = this.#groups.get(name);
+    const position = this.#store.position(name, partition);
+    if (group?.retention === undefined || position === null) return;
+    const views = this.#store.reader(name, partition);
+    for (const retention of group.retention) {
+      const { table } = retention;
+      for (let start = ''; ;) {
+        const rows: Row[] = [];
+        let looked = 0;
+        for (const { key, value } of views.range(table, {
+          start,
+          end: AFTER_ALL,
+          limit: LIMITS.retentionRowsPerCommitMax,
+        })) {
+          looked++;
+          start = `${key}\x01`;
+          if (retention.isOver(value, now)) rows.push({ table, key, value: null });
+        }
+        if (rows.length > 0) await this.#store.commit(name, partition, position, rows);
+        if (looked < LIMITS.retentionRowsPerCommitMax) break;
+      }
+    }
+  }
+
   /** Forgets a partition that another node writes now. */
   release(group: GroupName, partition: number): void {
     this.#followers.delete(`${group}/${partition}`);
@@ -92,7 +119,7 @@ export class Checkpointer {
         logic.evolve(group.decode(batch.records[i]!), sequence);
       }
       last = batch;
-      if (sequence >= upTo || sequence - follower.sequence >= RECORDS_PER_COMMIT) break;
+      if (sequence >= upTo || sequence - follower.sequence >= LIMITS.checkpointRecordsPerCommitMax) break;
     }
     if (last === null || sequence === follower.sequence) {
       throw new Error(

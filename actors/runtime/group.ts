@@ -62,11 +62,19 @@ export interface OpenOptions {
   readonly timers: boolean;
 }
 
+/** Rows of a table that may go after a time, though the log would bring them back. */
+export interface Retention {
+  readonly table: string;
+  isOver(value: string, now: number): boolean;
+}
+
 export interface Group<Command, Query, Record> {
   readonly name: GroupName;
   /** How long a caller may wait for `answer` before `settleAnswer` is sent. */
   readonly answerWaitMs: number;
   open(partition: number, views: Views, options: OpenOptions): PartitionLogic<Command, Query, Record>;
+  /** Looked after once a day. */
+  readonly retention?: readonly Retention[];
   isQuery(message: { readonly type: string }): boolean;
   encode(record: Record): string;
   decode(line: string): Record;

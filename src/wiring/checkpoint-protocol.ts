@@ -13,6 +13,8 @@ export type ToCheckpointThread =
   | { readonly type: 'advance'; readonly group: GroupName; readonly partition: number; readonly upTo: number }
   /** Another node writes this partition now. */
   | { readonly type: 'release'; readonly group: GroupName; readonly partition: number }
+  /** Remove the rows whose time is over at `now`. */
+  | { readonly type: 'sweep'; readonly group: GroupName; readonly partition: number; readonly now: number }
   | { readonly type: 'stop' };
 
 export type FromCheckpointThread =
@@ -22,5 +24,6 @@ export type FromCheckpointThread =
       readonly partition: number;
       readonly sequence: number;
     }
+  | { readonly type: 'swept'; readonly group: GroupName; readonly partition: number }
   /** The partition's log cannot be followed: it is damaged. The thread goes on with the others. */
   | { readonly type: 'failed'; readonly group: GroupName; readonly partition: number; readonly error: Error };

@@ -12,6 +12,7 @@ import type {
 } from './checkpoint-protocol.ts';
 import { groupsWithLog } from './groups.ts';
 
+type Sweep = Extract<ToCheckpointThread, { type: 'sweep' }>;
 type Advance = Extract<ToCheckpointThread, { type: 'advance' }>;
 
 const { directory, policies } = workerData as CheckpointThreadData;
@@ -28,6 +29,7 @@ const checkpointer = new Checkpointer(
 
 /** Newest wish of each partition, oldest partition first. */
 const wishes = new Map<string, Advance>();
+const sweeps: Sweep[] = [];
 let running = false;
 let stopping = false;
 
@@ -38,6 +40,8 @@ port.on('message', (message: ToCheckpointThread) => {
   } else if (message.type === 'release') {
     wishes.delete(`${message.group}/${message.partition}`);
     checkpointer.release(message.group, message.partition);
+  } else if (message.type === 'sweep') {
+    sweeps.push(message);
   } else {
     wishes.set(`${message.group}/${message.partition}`, message);
   }
@@ -50,6 +54,13 @@ async function run(): Promise<void> {
     wishes.delete(key);
     log.refresh();
     await advance(wish);
+  }
+  // One at a time, and only when nobody waits for a checkpoint.
+  const sweep = stopping ? undefined : sweeps.shift();
+  if (sweep !== undefined) {
+    await checkpointer.sweep(sweep.group, sweep.partition, sweep.now);
+    tell({ type: 'swept', group: sweep.group, partition: sweep.partition });
+    return run();
   }
   running = false;
   if (stopping) {

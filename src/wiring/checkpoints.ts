@@ -25,6 +25,7 @@ export class Checkpoints {
   readonly #worker: Worker;
   readonly #exited: Promise<void>;
   readonly #followers = new Map<string, Follower>();
+  readonly #sweeping = new Map<string, () => void>();
   readonly #waiting = new Map<string, Waiting[]>();
   #stopping = false;
 
@@ -61,6 +62,14 @@ export class Checkpoints {
     this.#tell({ type: 'advance', group, partition, upTo });
   }
 
+  /** Resolves when the rows whose time is over at `now` are gone. */
+  sweep(group: GroupName, partition: number, now: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#sweeping.set(`${group}/${partition}`, resolve);
+      this.#tell({ type: 'sweep', group, partition, now });
+    });
+  }
+
   /** Resolves when the views have reached `upTo`; rejects when the log up to there is damaged. */
   advance(group: GroupName, partition: number, upTo: number): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -85,7 +94,10 @@ export class Checkpoints {
 
   #hear(message: FromCheckpointThread): void {
     const key = `${message.group}/${message.partition}`;
-    if (message.type === 'failed') {
+    if (message.type === 'swept') {
+      this.#sweeping.get(key)?.();
+      this.#sweeping.delete(key);
+    } else if (message.type === 'failed') {
       for (const each of this.#waiting.get(key) ?? []) each.reject(message.error);
       this.#waiting.delete(key);
       this.#followers.get(key)?.failed(message.error);

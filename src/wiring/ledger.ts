@@ -75,6 +75,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
   const jobs = new Jobs();
   jobs.everySecond(() => storage.checkpoint());
+  jobs.everyDay(() => storage.sweep());
   jobs.everyDay(() => scrub.run());
 
   return {

@@ -199,6 +199,14 @@ export class Storage {
     }
   }
 
+  /** Lets go of rows whose time is over, in the background; resolves when they are gone. */
+  async sweep(): Promise<void> {
+    for (const { group, number } of this.#hosted.values()) {
+      await this.#checkpoints.sweep(group.name, number, this.#options.clock());
+    }
+    this.views.refresh();
+  }
+
   /** After a failure: callers are told nothing. */
   abandon(): void {
     for (const { partition } of this.#hosted.values()) partition.abandon();

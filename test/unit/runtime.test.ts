@@ -201,12 +201,12 @@ const group: Group<Command, Command, string> = {
 };
 
 /** A partition over a log whose flush the test holds back. */
-function heldBack() {
+function heldBack(options: { answerWaitMs?: number } = {}) {
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
   const state = { now: 1_000 };
   const published: string[] = [];
   const partition = new Partition<Command, Command, string>({
-    group,
+    group: { ...group, ...options },
     partition: 0,
     logic: new Counter(),
     log,
@@ -275,6 +275,19 @@ void t.test('whoever waits too long makes the answer be settled', (t) => {
   flush();
   t.same(replies, ['Open:answer']);
   t.equal(partition.waiting, 0);
+  t.end();
+});
+
+void t.test('where nobody is to wait, a tick still ends, and settles each answer once', (t) => {
+  const { partition, log, state, replies, send, flush } = heldBack({ answerWaitMs: 0 });
+  send('Open');
+  flush();
+  const before = log.appended;
+  state.now += 1;
+  partition.tick();
+  t.equal(log.appended, before + 1);
+  flush();
+  t.same(replies, ['Open:answer']);
   t.end();
 });
 

@@ -1,0 +1,80 @@
+// What a node of the cluster has of NATS: the connection, the table of who owns what, and both sides of the bus.
+
+import type { GroupName } from '../bus/bus.ts';
+import type { Config } from '../config.ts';
+import { joinCluster } from '../nats/cluster-identity.ts';
+import { connectNats } from '../nats/connection.ts';
+import type { NatsLink } from '../nats/connection.ts';
+import { LeaseTable } from '../nats/lease-table.ts';
+import { NatsBusServer } from '../nats/nats-bus-server.ts';
+import { NatsBus } from '../nats/nats-bus.ts';
+import { StreamPublisher } from '../nats/stream-publisher.ts';
+import { ensureLeaseBucket } from '../nats/streams.ts';
+import type { Log } from '../observability/log.ts';
+
+export interface ClusterNats {
+  readonly link: NatsLink;
+  readonly publisher: StreamPublisher;
+  readonly table: LeaseTable;
+  readonly bus: NatsBus;
+  readonly server: NatsBusServer;
+  /** Of each group. */
+  readonly counts: Record<GroupName, number>;
+  /** Sends what stands ready and closes. */
+  close(): Promise<void>;
+}
+
+export async function joinNats(
+  config: Config,
+  log: Log,
+  onFailure: (error: Error) => void,
+): Promise<ClusterNats> {
+  let bus: NatsBus | null = null;
+  const link = await connectNats(
+    {
+      url: (config.natsServers ?? []).join(','),
+      name: config.nodeName,
+      inboxPrefix: `_INBOX.${config.nodeName}`,
+      caFile: config.natsCaFile ?? undefined,
+      certFile: config.natsCertFile ?? undefined,
+      keyFile: config.natsKeyFile ?? undefined,
+      credentialsFile: config.natsCredentialsFile ?? undefined,
+    },
+    {
+      onReconnect: () => bus?.reconnected(),
+      onProblem: (problem) => log.warn({ problem }, 'NATS complains'),
+    },
+  );
+  // A front may not make anything: it waits for a node that may.
+  const mayMake = [...config.roles].some((role) => role !== 'front');
+  await joinCluster(link, config.partitions, mayMake ? config.natsReplicas : null);
+  await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
+
+  const publisher = new StreamPublisher(link);
+  const table = new LeaseTable(link, publisher, onFailure);
+  await table.ready();
+  const { partitions } = config;
+  const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
+  bus = new NatsBus({
+    connection: link.connection,
+    caller: config.nodeName,
+    routes: table,
+    partitions: counts,
+  });
+  const server = new NatsBusServer(link.connection);
+  return {
+    link,
+    publisher,
+    table,
+    bus,
+    server,
+    counts,
+    async close() {
+      await table.close();
+      server.flush();
+      bus?.close();
+      publisher.close();
+      await link.connection.drain();
+    },
+  };
+}
