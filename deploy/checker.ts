@@ -76,27 +76,41 @@ export async function checkReplicas(directories: readonly string[]): Promise<str
       .flatMap(({ log }) => log.partitionNames())
       .map((name) => [`${name.group}/${name.partition}`, name]),
   );
-  for (const [key, { group, partition }] of names) {
+  for (const [key, place] of names) {
     // Every log is read and proved by its own chain; where two have the same batch it must be the same batch.
-    const hashes = new Map<number, { hash: string; directory: string }>();
-    for (const { directory, log } of readers) {
-      const start = log.startOf(group, partition).batch;
-      try {
-        for (const { batch, hash } of log.read(group, partition, { afterBatch: start })) {
-          const other = hashes.get(batch);
-          if (other === undefined) hashes.set(batch, { hash: hash.toString('hex'), directory });
-          else if (other.hash !== hash.toString('hex')) {
-            findings.push(`${key}: batch ${batch} differs between ${other.directory} and ${directory}`);
-            break;
-          }
-        }
-      } catch (error) {
-        findings.push(`${key}: ${directory}: ${(error as Error).message}`);
-      }
+    const seen = new Map<number, Seen>();
+    for (const reader of readers) {
+      const finding = compareLog(reader, place, seen);
+      if (finding !== null) findings.push(`${key}: ${finding}`);
     }
   }
   for (const { log } of readers) await log.close();
   return findings;
+}
+
+interface Seen {
+  readonly hash: string;
+  readonly directory: string;
+}
+
+function compareLog(
+  { directory, log }: { readonly directory: string; readonly log: LogReader },
+  { group, partition }: { readonly group: string; readonly partition: number },
+  seen: Map<number, Seen>,
+): string | null {
+  try {
+    const afterBatch = log.startOf(group, partition).batch;
+    for (const { batch, hash } of log.read(group, partition, { afterBatch })) {
+      const own = { hash: hash.toString('hex'), directory };
+      const other = seen.get(batch) ?? own;
+      if (other.hash !== own.hash)
+        {return `batch ${batch} differs between ${other.directory} and ${directory}`;}
+      seen.set(batch, other);
+    }
+    return null;
+  } catch (error) {
+    return `${directory}: ${(error as Error).message}`;
+  }
 }
 
 function checkCreates(entries: readonly JournalEntry[], transactions: readonly Transaction[]): string[] {
@@ -109,9 +123,9 @@ function checkCreates(entries: readonly JournalEntry[], transactions: readonly T
     const [transaction] = found;
     if (status === 201) {
       if (transaction === undefined) findings.push(`${what} was acknowledged and does not exist`);
-      else if (transaction.id !== reply?.id)
+      else if (transaction.id !== reply?.id) {
         findings.push(`${what} was acknowledged as ${reply?.id}, is ${transaction.id}`);
-      else if (transaction.amount !== body.amount || transaction.currency !== body.currency) {
+      } else if (transaction.amount !== body.amount || transaction.currency !== body.currency) {
         findings.push(`${what} was acknowledged with another amount`);
       }
     } else if (status !== null && transaction !== undefined) {
@@ -142,8 +156,9 @@ async function checkBalances(
       add(sums, `${currency} ${account}`, signed);
       add(totals, journal, signed);
     }
-    for (const [journal, total] of totals)
+    for (const [journal, total] of totals) {
       if (total !== 0n) findings.push(`${id}: journal ${journal} is off by ${total}`);
+    }
   });
   const { data } = await merchantGet<{
     data: readonly { currency: string; available: string; pending: string }[];

@@ -69,7 +69,7 @@ export async function startNode(
   return {
     name,
     roles,
-    baseUrl: `http://127.0.0.1:${port}`,
+    baseUrl: `http://127.0.0.1:${environment['PORT'] ?? port}`,
     operatorUrl: `http://127.0.0.1:${operatorPort}`,
     logFile,
     dataDir,
@@ -85,8 +85,9 @@ export async function startNode(
 /** Resolves when every node says that it can serve. Rejects when one has ended. */
 export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_000): Promise<void> {
   await waitFor(`${nodes.map(({ name }) => name).join(', ')} are ready`, timeoutMs, async () => {
-    for (const { name, logFile, exitStatus } of nodes) {
-      if (exitStatus() !== null) throw new Error(`${name} has ended with ${exitStatus()}: see ${logFile}`);
+    for (const node of nodes) {
+      const status = node.exitStatus();
+      if (status !== null) throw new Error(`${node.name} has ended with ${status}: see ${node.logFile}`);
     }
     const answers = await Promise.all(nodes.map(isReady));
     return answers.every(Boolean);

@@ -23,11 +23,12 @@ export async function ensureLogStream(
   });
 }
 
-/** The bucket of leases, as a stream: the KV layout, so that `nats kv` reads it. */
-export async function ensureLeaseBucket(manager: JetStreamManager, replicas: number): Promise<void> {
+/** The bucket of leases, as a stream: the KV layout, so that `nats kv` reads it. `replicas` null: this node may not make
+ *  it, and waits until another has. */
+export async function ensureLeaseBucket(manager: JetStreamManager, replicas: number | null): Promise<void> {
   await ensureStream(manager, LEASE_STREAM, {
     subjects: [`$KV.${LEASE_BUCKET}.>`],
-    num_replicas: replicas,
+    num_replicas: replicas ?? 0,
     max_msgs_per_subject: 1,
     discard: DiscardPolicy.New,
     deny_delete: true,
@@ -43,29 +44,37 @@ async function ensureStream(
   name: string,
   settings: Omit<StreamSettings, 'name'>,
 ): Promise<void> {
-  const until = performance.now() + LIMITS.streamPublishMs;
+  const until = performance.now() + LIMITS.clusterJoinMs;
   for (;;) {
     try {
-      await manager.streams.info(name);
-      return;
-    } catch (error) {
-      if (!/not found/i.test(String(error)) && performance.now() > until) throw error;
-    }
-    try {
-      await manager.streams.add({
-        name,
-        retention: RetentionPolicy.Limits,
-        storage: StorageType.File,
-        allow_direct: true,
-        ...settings,
-      });
-      return;
+      if (await exists(manager, name)) return;
+      if (settings.num_replicas !== 0) {
+        await manager.streams.add({
+          name,
+          retention: RetentionPolicy.Limits,
+          storage: StorageType.File,
+          allow_direct: true,
+          ...settings,
+        });
+        return;
+      }
     } catch (error) {
       // Servers that come up have no leader yet, or fewer peers than replicas; another node may have been first.
       if (performance.now() > until) throw error;
-      await new Promise((resolve) => {
-        setTimeout(resolve, LIMITS.natsReconnectMs);
-      });
     }
+    if (performance.now() > until) throw new Error(`nobody has made the stream ${name}`);
+    await new Promise((resolve) => {
+      setTimeout(resolve, LIMITS.natsReconnectMs);
+    });
+  }
+}
+
+async function exists(manager: JetStreamManager, name: string): Promise<boolean> {
+  try {
+    await manager.streams.info(name);
+    return true;
+  } catch (error) {
+    if (/not found/i.test(String(error))) return false;
+    throw error;
   }
 }

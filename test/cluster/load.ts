@@ -15,7 +15,7 @@ export async function makeAccounts(service: Service, count: number): Promise<Acc
   for (let i = 0; i < count; i++) {
     const settings = { name: `Shop ${i}`, country: 'UG', live: true, payouts_enabled: true };
     const account = await operator(service, 'POST', '/operator/v1/accounts', settings);
-    const app = await operator(service, 'POST', `/operator/v1/accounts/${account['id']}/apps`, {
+    const app = await operator(service, 'POST', `/operator/v1/accounts/${String(account['id'])}/apps`, {
       name: 'App',
       domain: 'shop.test',
     });

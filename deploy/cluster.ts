@@ -1,0 +1,298 @@
+// `npm run cluster`: a small real cluster on this machine, for development and for trying what happens when parts of it go.
+//
+//   npm run cluster                    starts it, prints its map, stops it on Ctrl-C
+//   npm run cluster -- drain <node>    has a node of the running cluster hand over what it has, and stops it
+//   npm run cluster -- start <node>    starts it again
+//   npm run cluster -- map             prints the map again
+//
+// Data is in ./data/cluster (CLUSTER_DIR); a second start goes on where the first ended.
+
+import { existsSync, mkdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
+import { startNode, untilReady } from './cluster-processes.ts';
+import type { ClusterSettings, NodeProcess } from './cluster-processes.ts';
+import { freePorts, hasNatsServer, NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
+import type { NatsServers } from './nats-servers.ts';
+
+/** What other invocations need to know of the running one. */
+interface ClusterFile {
+  readonly pid: number;
+  readonly operatorToken: string;
+  readonly natsUrls: readonly string[];
+  readonly simulatorUrl: string;
+  readonly nodes: readonly {
+    readonly name: string;
+    readonly roles: string;
+    readonly pid: number;
+    readonly running: boolean;
+    readonly baseUrl: string;
+    readonly operatorUrl: string;
+  }[];
+}
+
+const NODES: readonly (readonly [name: string, roles: string])[] = [
+  ['front1', 'front'],
+  ['front2', 'front'],
+  ['ledger1', 'ledger'],
+  ['ledger2', 'ledger'],
+  ['ledger3', 'ledger'],
+  ['webhooks1', 'webhooks'],
+  ['webhooks2', 'webhooks'],
+  ['poller1', 'poller'],
+  ['poller2', 'poller'],
+];
+
+const root = join(import.meta.dirname, '..');
+const directory = resolve(process.env['CLUSTER_DIR'] ?? 'data/cluster');
+const clusterFile = join(directory, 'cluster.json');
+const startFile = join(directory, 'start');
+
+const [command = 'run', node] = process.argv.slice(2);
+switch (command) {
+  case 'run':
+    process.exitCode = await run();
+    break;
+  case 'map':
+    process.exitCode = await withRunning(async (cluster) => printMap(cluster));
+    break;
+  case 'drain':
+    process.exitCode = await withRunning((cluster) => drain(cluster, node));
+    break;
+  case 'start':
+    process.exitCode = await withRunning((cluster) => startAgain(cluster, node));
+    break;
+  default:
+    console.error(`npm run cluster [-- map | drain <node> | start <node>]`);
+    process.exitCode = 2;
+}
+
+async function run(): Promise<number> {
+  if (!hasNatsServer()) {
+    console.error(NATS_SERVER_MISSING);
+    return 1;
+  }
+  if (readCluster() !== null) {
+    console.error(`A cluster runs in ${directory} already (npm run cluster -- map).`);
+    return 1;
+  }
+  mkdirSync(directory, { recursive: true });
+  const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats') });
+  const simulator = await startSimulator();
+  const ports = await freePorts(1);
+  const settings: ClusterSettings = {
+    natsUrl: nats.url,
+    directory,
+    ...secretsOf(directory),
+    environment: {
+      NATS_REPLICAS: '3',
+      PARTITIONS: process.env['PARTITIONS'] ?? '16',
+      RAILS: 'simulator',
+      SIMULATOR_URL: simulator.url,
+      CALLBACK_BASE_URL: `http://127.0.0.1:${ports[0]}`,
+      WEBHOOK_ALLOW_PRIVATE: 'true',
+    },
+  };
+  const nodes = await Promise.all(
+    NODES.map(([name, roles]) =>
+      startNode(settings, name, roles, name === 'front1' ? { PORT: String(ports[0]) } : {}),
+    ),
+  );
+  const save = (): void => writeCluster(settings, nats, simulator.url, nodes);
+  save();
+  let stopping = false;
+  const stopped = new Promise<void>((resolveStopped) => {
+    const stop = (): void => {
+      stopping = true;
+      resolveStopped();
+    };
+    process.once('SIGINT', stop);
+    process.once('SIGTERM', stop);
+  });
+  try {
+    await Promise.race([untilReady(nodes), stopped]);
+    if (!stopping) await printMap(readCluster() ?? fail());
+    const watcher = watch(directory, () => void startWanted(settings, nodes, save));
+    await stopped;
+    watcher.close();
+    console.log('Stopping …');
+  } finally {
+    await stopAll(nodes, nats, simulator.child);
+  }
+  return 0;
+}
+
+/** Fronts first: what they took is finished before what serves them goes. */
+async function stopAll(
+  nodes: readonly NodeProcess[],
+  nats: NatsServers,
+  simulator: ChildProcess,
+): Promise<void> {
+  const running = nodes.filter((each) => each.exitStatus() === null);
+  for (const isFront of [true, false]) {
+    const part = running.filter(({ roles }) => (roles === 'front') === isFront);
+    for (const each of part) each.signal('SIGTERM');
+    await Promise.all(part.map((each) => each.exited()));
+  }
+  simulator.kill('SIGTERM');
+  await nats.stop();
+  rmSync(clusterFile, { force: true });
+}
+
+/** Another invocation has written the name of a node to start. */
+async function startWanted(settings: ClusterSettings, nodes: NodeProcess[], save: () => void): Promise<void> {
+  if (!existsSync(startFile)) return;
+  const name = readFileSync(startFile, 'utf8');
+  rmSync(startFile, { force: true });
+  const index = nodes.findIndex((each) => each.name === name && each.exitStatus() !== null);
+  const old = nodes[index];
+  if (old === undefined) return;
+  nodes[index] = await startNode(settings, old.name, old.roles);
+  save();
+  console.log(`${name} starts again.`);
+}
+
+async function drain(cluster: ClusterFile, name: string | undefined): Promise<number> {
+  const target = cluster.nodes.find((each) => each.name === name);
+  if (target === undefined || !isAlive(target.pid)) {
+    console.error(
+      `No running node "${name ?? ''}". Nodes: ${cluster.nodes.map((each) => each.name).join(', ')}`,
+    );
+    return 2;
+  }
+  const startedAt = performance.now();
+  process.kill(target.pid, 'SIGTERM');
+  await waitFor(`${target.name} has handed over and ended`, 60_000, () => !isAlive(target.pid));
+  console.log(
+    `${target.name} has handed over and ended, after ${Math.round(performance.now() - startedAt)} ms.`,
+  );
+  return printMap(cluster);
+}
+
+async function startAgain(cluster: ClusterFile, name: string | undefined): Promise<number> {
+  const target = cluster.nodes.find((each) => each.name === name);
+  if (target === undefined || isAlive(target.pid)) {
+    console.error(`"${name ?? ''}" is not a node that has ended.`);
+    return 2;
+  }
+  writeFileSync(startFile, target.name);
+  await waitFor(`${target.name} runs`, 30_000, () => {
+    return (
+      readCluster()?.nodes.some(({ name: other, pid }) => other === target.name && pid !== target.pid) ??
+      false
+    );
+  });
+  console.log(`${target.name} runs again.`);
+  return 0;
+}
+
+async function printMap(cluster: ClusterFile): Promise<number> {
+  const front = cluster.nodes.find(({ roles, pid }) => roles === 'front' && isAlive(pid));
+  console.log(`\nNATS        ${cluster.natsUrls.join('  ')}`);
+  console.log(`simulator   ${cluster.simulatorUrl}`);
+  for (const { name, roles, pid, baseUrl, operatorUrl } of cluster.nodes) {
+    const state = isAlive(pid) ? `pid ${pid}` : 'ended';
+    console.log(
+      `${name.padEnd(11)} ${roles === 'front' ? `merchants ${baseUrl}  ` : ''}operators ${operatorUrl}  ${state}`,
+    );
+  }
+  console.log(`operator token  ${cluster.operatorToken}\n`);
+  if (front !== undefined) await printPartitions(front.operatorUrl, cluster.operatorToken);
+  return 0;
+}
+
+async function printPartitions(operatorUrl: string, token: string): Promise<void> {
+  const answer = await fetch(`${operatorUrl}/operator/v1/partitions`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const { data } = (await answer.json()) as {
+    data: readonly { group: string; partition: number; node: string | null; epoch: number }[];
+  };
+  for (const [group, partitions] of Map.groupBy(data, (each) => each.group)) {
+    console.log(group);
+    for (const [owner, own] of Map.groupBy(partitions, (each) => each.node ?? 'nobody')) {
+      console.log(
+        `  ${owner.padEnd(10)} ${own.map(({ partition, epoch }) => `${partition} (epoch ${epoch})`).join(', ')}`,
+      );
+    }
+  }
+}
+
+async function startSimulator(): Promise<{ url: string; child: ChildProcess }> {
+  const [port] = await freePorts(1);
+  const child = spawn(process.execPath, [join(root, 'src/rails/simulator/main.ts')], {
+    cwd: root,
+    stdio: 'ignore',
+    env: { PATH: process.env['PATH'], SIMULATOR_PORT: String(port) },
+  });
+  const url = `http://127.0.0.1:${port}`;
+  await waitFor('the simulator listens', 20_000, async () => {
+    if (child.exitCode !== null) throw new Error('the simulator has ended');
+    return (await fetch(url).catch(() => null)) !== null;
+  });
+  return { url, child };
+}
+
+/** Made once: what is sealed in the logs must be opened after a restart. */
+function secretsOf(path: string): { operatorToken: string; masterKey: string } {
+  const file = join(path, 'secrets.json');
+  if (!existsSync(file)) {
+    const made = {
+      operatorToken: randomBytes(18).toString('base64url'),
+      masterKey: randomBytes(32).toString('hex'),
+    };
+    writeFileSync(file, JSON.stringify(made), { mode: 0o600 });
+  }
+  return JSON.parse(readFileSync(file, 'utf8')) as { operatorToken: string; masterKey: string };
+}
+
+function writeCluster(
+  { operatorToken }: ClusterSettings,
+  nats: NatsServers,
+  simulatorUrl: string,
+  nodes: readonly NodeProcess[],
+): void {
+  const content: ClusterFile = {
+    pid: process.pid,
+    operatorToken,
+    natsUrls: nats.urls,
+    simulatorUrl,
+    nodes: nodes.map((each) => ({
+      name: each.name,
+      roles: each.roles,
+      pid: each.pid,
+      running: each.exitStatus() === null,
+      baseUrl: each.baseUrl,
+      operatorUrl: each.operatorUrl,
+    })),
+  };
+  writeFileSync(clusterFile, JSON.stringify(content, null, 2), { mode: 0o600 });
+}
+
+function readCluster(): ClusterFile | null {
+  if (!existsSync(clusterFile)) return null;
+  const cluster = JSON.parse(readFileSync(clusterFile, 'utf8')) as ClusterFile;
+  return isAlive(cluster.pid) ? cluster : null;
+}
+
+async function withRunning(act: (cluster: ClusterFile) => Promise<number>): Promise<number> {
+  const cluster = readCluster();
+  if (cluster !== null) return act(cluster);
+  console.error(`No cluster runs in ${directory}. Start one with: npm run cluster`);
+  return 1;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function fail(): never {
+  throw new Error('the cluster has just written its file');
+}
