@@ -1,13 +1,14 @@
 #!/usr/bin/env node
 // The operator's tools for the log: `npm run wal -- <tool>`. Only puts the tools and the terminal together.
 import { constants, setPriority } from 'node:os';
+import { logTools } from '../src/log-tools/commands.ts';
 import { walTools } from './tools/all.ts';
 import { runTools } from './tools/tool.ts';
 
 // A service that runs beside it comes first.
 setPriority(constants.priority.PRIORITY_LOW);
 
-process.exitCode = await runTools('npm run wal --', walTools, process.argv.slice(2), {
+process.exitCode = await runTools('npm run wal --', [...walTools, ...logTools], process.argv.slice(2), {
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
   errIsTty: process.stderr.isTTY,

@@ -1,0 +1,21 @@
+// The log tools that know the domain. wal/cli.ts puts them after its own: one of the same name takes the other's place.
+
+import { withData } from './data.ts';
+import { inspect } from './inspect.ts';
+import { replay } from './replay.ts';
+import { verify } from './verify.ts';
+import { type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
+import type { Tool } from '../../wal/tools/tool.ts';
+
+/** Webhooks read the accounts' log by a cursor, which they keep in their own: what is behind it may go. Pollers keep
+ *  none: they start from the accounts in flight. */
+function neededByWebhooks(directory: string): Promise<NeededFrom> {
+  return withData(directory, async ({ views, partitions }) => {
+    const cursors = Array.from({ length: partitions }, (_, partition) =>
+      Number(views?.reader('webhooks', partition).get('cursor', 'upstream') ?? 0),
+    );
+    return ({ group, partition }) => (group === 'accounts' ? (cursors[partition] ?? 0) + 1 : null);
+  });
+}
+
+export const logTools: readonly Tool[] = [inspect, verify, replay, trimTool(neededByWebhooks)];

@@ -1,0 +1,177 @@
+// What a damaged batch still tells: which bit of which record turned over, and which transactions it concerns.
+//
+// CRC32C finds a single turned bit by itself: each position changes the sum in its own way.
+
+import type { WebhookRecord } from '../../actors/webhooks/record.ts';
+import type { AccountRecord } from '../domain/account-event.ts';
+import { isId } from '../domain/id.ts';
+import type { Transaction } from '../domain/transaction.ts';
+import { type Data, groupOf, groups } from './data.ts';
+import type { Fault } from '../../wal/tools/verify.ts';
+
+export interface Damage {
+  /** For a person. */
+  readonly explanation: string;
+  /** The records at fault, as far as it can be told; both null when it cannot. */
+  readonly firstSequence: number | null;
+  readonly lastSequence: number | null;
+  readonly transactions: readonly string[];
+}
+
+const headerBytes = 64;
+const trailerBytes = 36;
+const newline = 0x0a;
+
+export function damageOf(data: Data, fault: Fault): Damage {
+  const { group, partition, batch } = fault;
+  if (batch === 0 || !groups.some(({ name }) => name === group)) return nothingKnown;
+  const stored = data.log.bytesOf(group, partition, batch);
+  if (stored === undefined) return missing(data, fault);
+  if (stored.length < headerBytes + trailerBytes) return missing(data, fault);
+  const covered = stored.length - trailerBytes;
+  const syndrome = (crc32cOf(stored.subarray(0, covered)) ^ stored.readUInt32LE(covered)) >>> 0;
+  if (syndrome === 0) return outOfPlace(group, stored, covered);
+  if (Number.isInteger(Math.log2(syndrome))) {
+    return {
+      ...nothingKnown,
+      explanation: 'one bit of its stored CRC turned over; its records are as they were',
+    };
+  }
+  const position = turnedBit(syndrome, covered * 8);
+  return position === null ? manyBits(group, stored, covered) : oneBit(group, stored, covered, position);
+}
+
+const nothingKnown: Damage = { explanation: '', firstSequence: null, lastSequence: null, transactions: [] };
+
+function oneBit(group: string, stored: Buffer, covered: number, position: number): Damage {
+  const byte = Math.floor(position / 8);
+  const mended = Buffer.from(stored);
+  mended.writeUInt8(mended.readUInt8(byte) ^ (1 << (position % 8)), byte);
+  const where = `one bit turned over: bit ${position % 8} of byte ${byte}`;
+  if (byte < headerBytes) {
+    return { ...nothingKnown, explanation: `${where}, in its header; its records are as they were` };
+  }
+  let index = 0;
+  for (let at = headerBytes; at < byte; at += 1) if (mended[at] === newline) index += 1;
+  const line = linesOf(mended, covered)[index] ?? '';
+  const sequence = Number(mended.readBigUInt64LE(40)) + index;
+  const explanation = `${where}, in the record of sequence ${sequence}; all others in the batch are as they were`;
+  return {
+    explanation,
+    firstSequence: sequence,
+    lastSequence: sequence,
+    transactions: transactionsIn(group, [line]),
+  };
+}
+
+/** The header itself may be wrong: its first sequence is not believed. */
+function manyBits(group: string, stored: Buffer, covered: number): Damage {
+  const explanation = 'more than one bit changed; these transactions can still be read in it';
+  return { ...nothingKnown, explanation, transactions: transactionsIn(group, linesOf(stored, covered)) };
+}
+
+function outOfPlace(group: string, stored: Buffer, covered: number): Damage {
+  const firstSequence = Number(stored.readBigUInt64LE(40));
+  const lines = linesOf(stored, covered);
+  return {
+    explanation: `the bytes are whole: they say they are batch ${stored.readBigUInt64LE(32)} from sequence ${firstSequence}`,
+    firstSequence,
+    lastSequence: firstSequence + lines.length - 1,
+    transactions: transactionsIn(group, lines),
+  };
+}
+
+/** The checkpoint knows what was last changed by a record that is lost. */
+function missing({ log, views }: Data, { group, partition, batch, sequence }: Fault): Damage {
+  const next = log.bytesOf(group, partition, batch + 1);
+  const whole = next !== undefined && next.length >= headerBytes + trailerBytes;
+  const lastSequence = whole ? Number(next.readBigUInt64LE(40)) - 1 : Number.MAX_SAFE_INTEGER;
+  const transactions: string[] = [];
+  if (views !== null && group === 'accounts') {
+    for (const { table, value } of views.rows(group, partition)) {
+      if (table !== 'transaction' || value === null) continue;
+      const transaction = JSON.parse(value) as Transaction;
+      if (transaction.sequence >= sequence && transaction.sequence <= lastSequence) {
+        transactions.push(transaction.id);
+      }
+    }
+  }
+  const known = transactions.length === 0 ? '' : '; by the checkpoint, these were last changed in it';
+  const upTo = whole ? ` to ${lastSequence}` : ' on';
+  return {
+    explanation: `lost: sequences ${sequence}${upTo}${known}`,
+    firstSequence: sequence,
+    lastSequence: whole ? lastSequence : null,
+    transactions,
+  };
+}
+
+function linesOf(bytes: Buffer, covered: number): string[] {
+  return bytes.toString('utf8', headerBytes, covered).split('\n').slice(0, -1);
+}
+
+/** Of the lines that can still be read. */
+function transactionsIn(group: string, lines: readonly string[]): string[] {
+  const found = new Set<string>();
+  for (const line of lines) {
+    const record = readable(group, line);
+    if (record === null) continue;
+    for (const id of group === 'accounts'
+      ? idsOf(record as AccountRecord)
+      : heardIn(record as WebhookRecord)) {
+      found.add(id);
+    }
+  }
+  return [...found];
+}
+
+function readable(group: string, line: string): unknown {
+  try {
+    return groupOf(group).decode(line);
+  } catch (error) {
+    // It is damaged: that is why it is looked at.
+    if (error instanceof Error) return null;
+    throw error;
+  }
+}
+
+function idsOf({ events }: AccountRecord): string[] {
+  return events.flatMap((event) => ('id' in event && isTransaction(event.id) ? [event.id] : []));
+}
+
+function heardIn(record: WebhookRecord): string[] {
+  return record.type === 'EventsTaken' ? record.events.map(({ transactionId }) => transactionId) : [];
+}
+
+function isTransaction(id: string): boolean {
+  return (['charge', 'payout', 'withdrawal', 'deposit', 'refund'] as const).some((kind) => isId(kind, id));
+}
+
+// --- CRC32C ----------------------------------------------------------------------------------------------------------------
+
+/** Castagnoli, bits reversed. */
+const polynomial = 0x82_f6_3b_78;
+
+/** By the book, a bit at a time: for the few batches that are damaged. */
+function crc32cOf(bytes: Buffer): number {
+  let crc = 0xff_ff_ff_ff;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = step(crc);
+  }
+  return (crc ^ 0xff_ff_ff_ff) >>> 0;
+}
+
+function step(crc: number): number {
+  return (crc >>> 1) ^ ((crc & 1) === 1 ? polynomial : 0);
+}
+
+/** The bit whose turning changes the sum by `syndrome`, counted from the first byte's lowest; null: no single one. */
+function turnedBit(syndrome: number, bits: number): number | null {
+  let effect = 1;
+  for (let fromEnd = 1; fromEnd <= bits; fromEnd += 1) {
+    effect = step(effect);
+    if (effect >>> 0 === syndrome) return bits - fromEnd;
+  }
+  return null;
+}

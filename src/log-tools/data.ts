@@ -1,0 +1,63 @@
+// A data directory as the log tools see it: its log and its checkpoint, read-only, and the groups that know what a record
+// means. Opens beside a live service and disturbs nothing.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { partitionOf } from '../bus/bus.ts';
+import { DEFAULT_POLICY } from '../domain/default-policy.ts';
+import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
+import type { LogReader } from '../../wal/log-reader.ts';
+import { openViewsIfAny, withReader } from '../../wal/tools/partitions.ts';
+import type { ViewStore } from '../../wal/views.ts';
+
+/** Applying records asks no policy: any will do. */
+export const groups: readonly HostedGroup[] = groupsWithLog({
+  accounts: DEFAULT_POLICY,
+  webhooks: { retryMs: [], retentionMs: Infinity },
+});
+
+export interface Data {
+  readonly log: LogReader;
+  /** Null: the directory has no checkpoint; a restored one has none before its first start. */
+  readonly views: ViewStore | null;
+  /** Partitions of accounts, and of webhooks. */
+  readonly partitions: number;
+}
+
+export async function withData<T>(directory: string, use: (data: Data) => Promise<T>): Promise<T> {
+  return withReader(directory, async (log) => {
+    const views = openViewsIfAny(directory);
+    try {
+      return await use({ log, views, partitions: partitionCount(directory, log) });
+    } finally {
+      await views?.close();
+    }
+  });
+}
+
+/** As the service has noted it; in a directory that holds a log and nothing else, from the log: a service opens an epoch
+ *  in every partition it has. */
+function partitionCount(directory: string, log: LogReader): number {
+  const identity = join(directory, 'daftari.json');
+  if (existsSync(identity)) {
+    return (JSON.parse(readFileSync(identity, 'utf8')) as { partitions: number }).partitions;
+  }
+  const numbers = log.partitionNames().filter(({ group }) => group === 'accounts');
+  return Math.max(0, ...numbers.map(({ partition }) => partition)) + 1;
+}
+
+export function partitionOfAccount(data: Data, accountId: string): number {
+  return partitionOf(accountId, data.partitions);
+}
+
+export function groupOf(name: string): HostedGroup {
+  const group = groups.find((each) => each.name === name);
+  if (group === undefined) throw new Error(`this program knows no group "${name}"`);
+  return group;
+}
+
+/** Every record of every group has its time. */
+export interface Timed {
+  /** Milliseconds since 1970, never less than in the record before. */
+  readonly at: number;
+}

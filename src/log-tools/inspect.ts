@@ -1,0 +1,125 @@
+// `inspect` with the domain in it: a transaction's whole story, an account as it is now, and batches with their records
+// decoded. What the log knows without the domain (ranges, raw records) is wal's own inspect.
+
+import { LIMITS } from '../limits.ts';
+import { isId } from '../domain/id.ts';
+import { maskMsisdn } from '../domain/msisdn.ts';
+import { accountLines, reportAccount } from './account-report.ts';
+import { type Data, groupOf, groups, partitionOfAccount, withData } from './data.ts';
+import { storyOf } from './story.ts';
+import { storyLines } from './story-text.ts';
+import { inspect as inspectLog } from '../../wal/tools/inspect.ts';
+import { chosen, timeText } from '../../wal/tools/partitions.ts';
+import { numberOf, type Tool, type ToolInput, type ToolResult, UsageError } from '../../wal/tools/tool.ts';
+
+export const inspect: Tool = {
+  name: 'inspect',
+  summary: 'Show what is in the log: a transaction’s whole story, an account, a batch, or the ranges.',
+  help: `
+Without more, one line for each partition: batches, sequences, epoch, times, and how far its checkpoint has got. Only the
+ends are read: use verify for the whole. Works on a live directory. Full phone numbers are shown with --raw only.
+
+  inspect --transaction chg_…                                every record of it: events, journals, provider, webhooks
+  inspect --account acc_…                                    as it is now, and its newest transactions
+  inspect --group accounts --partition 3 --batch 17          a batch, its header and its records
+  inspect --group accounts --partition 3 --sequence 4211     a record`,
+  options: {
+    transaction: { type: 'string', value: 'id', help: 'tell its whole story' },
+    account: { type: 'string', value: 'id', help: 'show this account' },
+    limit: { type: 'string', value: 'number', help: 'transactions of the account to show (default: 20)' },
+    ...inspectLog.options,
+    raw: { type: 'boolean', help: 'show records of a batch as they are stored' },
+  },
+  run: (input) => {
+    const { transaction, account, batch, sequence, raw } = input.values;
+    if (typeof transaction === 'string') {
+      return withData(input.directory, (data) => story(data, transaction, input));
+    }
+    if (typeof account === 'string') {
+      return withData(input.directory, (data) => showAccount(data, account, input));
+    }
+    if (raw === true || (batch === undefined && sequence === undefined)) return inspectLog.run(input);
+    return withData(input.directory, (data) => showRecords(data, input));
+  },
+};
+
+async function story(data: Data, id: string, input: ToolInput): Promise<ToolResult> {
+  const kinds = ['charge', 'payout', 'withdrawal', 'deposit'] as const;
+  if (!kinds.some((kind) => isId(kind, id))) throw new UsageError(`${id} is not the id of a transaction`);
+  const told = await storyOf(data, id, input.progress);
+  if (told === null) {
+    const lines = [
+      `No record of ${id} is in this log. Trimmed batches are in their archive: restore it to look there.`,
+    ];
+    return { sound: false, report: { transactionId: id, found: false }, lines };
+  }
+  const chapters = told.chapters.map((chapter) => ({ ...chapter, at: timeText(chapter.at) }));
+  return { sound: true, report: { found: true, ...told, chapters }, lines: storyLines(told) };
+}
+
+async function showAccount(data: Data, accountId: string, input: ToolInput): Promise<ToolResult> {
+  if (data.views === null) throw new UsageError('there is no checkpoint: use replay --account');
+  const partition = partitionOfAccount(data, accountId);
+  const limit = numberOf(input.values, 'limit') ?? LIMITS.logToolTransactionsShown;
+  const report = reportAccount(data.views, data.log, { partition, accountId }, limit);
+  if (report === null) {
+    const lines = [`${accountId} is not in this data directory`];
+    return { sound: false, report: { accountId, found: false }, lines };
+  }
+  const place = `accounts/${partition}, last changed by sequence ${report.sequence}`;
+  return {
+    sound: true,
+    report: { found: true, partition, ...report },
+    lines: [...accountLines(report), '', place],
+  };
+}
+
+async function showRecords(data: Data, input: ToolInput): Promise<ToolResult> {
+  const { values } = input;
+  const [name, ...others] = chosen(data.log.partitionNames(), values);
+  if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
+  const { group, partition } = name;
+  const sequence = numberOf(values, 'sequence');
+  const number = numberOf(values, 'batch') ?? batchWith(data, group, partition, sequence ?? 0);
+  if (data.log.bytesOf(group, partition, number) === undefined) {
+    throw new UsageError(`${group}/${partition} has no batch ${number}`);
+  }
+  const { epoch, firstSequence, records, timeMs, hash, bytes } = data.log.batch(group, partition, number);
+  const decoded = records
+    .map((line, index) => ({ sequence: firstSequence + index, record: recordOf(group, line) }))
+    .filter((one) => sequence === undefined || one.sequence === sequence);
+  const header = {
+    group,
+    partition,
+    batch: number,
+    epoch,
+    firstSequence,
+    count: records.length,
+    time: timeText(timeMs),
+    bytes: bytes.length,
+    hash: hash.toString('hex'),
+  };
+  return {
+    sound: true,
+    report: { ...header, records: decoded },
+    lines: [
+      ...Object.entries(header).map(([field, value]) => `${field.padEnd(13)} ${value}`),
+      '',
+      ...decoded.map((one) => `${one.sequence}  ${JSON.stringify(one.record, null, 2)}`),
+    ],
+  };
+}
+
+function batchWith({ log }: Data, group: string, partition: number, sequence: number): number {
+  for (const { batch } of log.read(group, partition, { fromSequence: sequence })) return batch;
+  throw new UsageError(`${group}/${partition} has no sequence ${sequence}`);
+}
+
+/** As its group reads it; full phone numbers masked. */
+function recordOf(group: string, line: string): unknown {
+  if (!groups.some(({ name }) => name === group)) return line;
+  const json = JSON.stringify(groupOf(group).decode(line), (name, value: unknown) =>
+    name === 'msisdn' && typeof value === 'string' ? maskMsisdn(value) : value,
+  );
+  return JSON.parse(json) as unknown;
+}

@@ -1,0 +1,148 @@
+// The money of one partition, added up a second time from the journals of every transaction, and held against the balances
+// that its accounts state. Shares no code with what booked them.
+
+import { decodeAccount } from '../../actors/accounts/rows.ts';
+import type { LedgerBalances } from '../domain/account.ts';
+import type { Currency } from '../domain/country.ts';
+import { emptyBalances, type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
+import { LIMITS } from '../limits.ts';
+import type { Transaction } from '../domain/transaction.ts';
+import type { Row } from '../../wal/types.ts';
+
+export interface LedgerFault {
+  readonly accountId: string;
+  readonly transactionId: string | null;
+  readonly problem: string;
+}
+
+export type Totals = ReadonlyMap<Currency, Readonly<Record<LedgerAccount, number>>>;
+
+export interface LedgerAudit {
+  readonly accounts: number;
+  readonly transactions: number;
+  readonly journals: number;
+  readonly totals: Totals;
+  /** All of them, also those not told. */
+  readonly faultCount: number;
+  readonly faults: readonly LedgerFault[];
+}
+
+interface Sums {
+  readonly stated: LedgerBalances | null;
+  readonly posted: Record<LedgerAccount, number>;
+  /** Amount and fee of what is on its way out. */
+  openHolds: number;
+  reversed: boolean;
+}
+
+/** `rows`: the views of an accounts partition, in the order of their keys (accounts come before transactions). */
+export function auditLedger(rows: Iterable<Row>): LedgerAudit {
+  const sums = new Map<string, Sums>();
+  const faults: LedgerFault[] = [];
+  let faultCount = 0;
+  const tell = (accountId: string, transactionId: string | null, problem: string): void => {
+    faultCount += 1;
+    if (faults.length < LIMITS.logToolDifferencesShownMax) faults.push({ accountId, transactionId, problem });
+  };
+  let accounts = 0;
+  let transactions = 0;
+  let journals = 0;
+  for (const { table, value } of rows) {
+    if (value === null) continue;
+    if (table === 'account') {
+      accounts += 1;
+      const account = decodeAccount(value);
+      for (const [currency, stated] of account.balances) {
+        sums.set(`${account.id} ${currency}`, newSums(stated));
+      }
+    } else if (table === 'transaction') {
+      const transaction = JSON.parse(value) as Transaction;
+      transactions += 1;
+      journals += transaction.journals.length;
+      addTransaction(sums, transaction, tell);
+    }
+  }
+  const totals = new Map<Currency, Record<LedgerAccount, number>>();
+  for (const [key, each] of sums) {
+    const [accountId, currency] = key.split(' ') as [string, Currency];
+    checkAccount(accountId, currency, each, tell);
+    addTotals(totals, currency, each);
+  }
+  return { accounts, transactions, journals, totals, faultCount, faults };
+}
+
+type Tell = (accountId: string, transactionId: string | null, problem: string) => void;
+
+function newSums(stated: LedgerBalances | null): Sums {
+  return { stated, posted: { ...emptyBalances() }, openHolds: 0, reversed: false };
+}
+
+function addTransaction(sums: Map<string, Sums>, transaction: Transaction, tell: Tell): void {
+  const { id, accountId, currency, type, status, amount, fee } = transaction;
+  const key = `${accountId} ${currency}`;
+  const of = sums.get(key) ?? newSums(null);
+  sums.set(key, of);
+  for (const journal of transaction.journals) {
+    const difference = post(of.posted, journal);
+    if (difference !== 0) {
+      tell(accountId, id, `${journal.reason}: debits exceed credits by ${difference} ${currency}`);
+    }
+    if (journal.currency !== currency) tell(accountId, id, `${journal.reason} is in ${journal.currency}`);
+  }
+  if (status === 'REVERSED') of.reversed = true;
+  const isOpen = status !== 'SUCCESSFUL' && status !== 'FAILED';
+  if ((type === 'PAYOUT' || type === 'WITHDRAWAL') && isOpen) of.openHolds += amount + fee;
+}
+
+/** Returns debits minus credits, which must be zero. */
+function post(balances: Record<LedgerAccount, number>, { entries }: Journal): number {
+  let difference = 0;
+  for (const { account, side, amount } of entries) {
+    const debit = side === 'DEBIT' ? amount : -amount;
+    difference += debit;
+    balances[account] += account === 'PROVIDER_FLOAT' ? debit : -debit;
+  }
+  return difference;
+}
+
+function checkAccount(accountId: string, currency: Currency, of: Sums, tell: Tell): void {
+  const { stated, posted, openHolds, reversed } = of;
+  if (stated === null) return tell(accountId, null, `transactions in ${currency}, but no balance in it`);
+  for (const name of LEDGER_ACCOUNTS) {
+    if (stated[name] === posted[name]) continue;
+    tell(
+      accountId,
+      null,
+      `${name} is stated as ${stated[name]} ${currency}, its journals add up to ${posted[name]}`,
+    );
+  }
+  const sum = zeroSum(stated);
+  if (sum !== 0) tell(accountId, null, `the ledger accounts in ${currency} sum to ${sum}, not to zero`);
+  if (stated.MERCHANT_AVAILABLE < 0 && !reversed) {
+    tell(accountId, null, `available is ${stated.MERCHANT_AVAILABLE} ${currency}, and nothing was reversed`);
+  }
+  if (stated.SETTLEMENT_CLEARING !== openHolds) {
+    tell(
+      accountId,
+      null,
+      `SETTLEMENT_CLEARING is ${stated.SETTLEMENT_CLEARING} ${currency}, open holds are ${openHolds}`,
+    );
+  }
+}
+
+/** Debits minus credits over all ledger accounts. */
+export function zeroSum(balances: Readonly<Record<LedgerAccount, number>>): number {
+  const { PROVIDER_FLOAT, MERCHANT_PENDING, MERCHANT_AVAILABLE, FEES_REVENUE, SETTLEMENT_CLEARING } =
+    balances;
+  return PROVIDER_FLOAT - MERCHANT_PENDING - MERCHANT_AVAILABLE - FEES_REVENUE - SETTLEMENT_CLEARING;
+}
+
+function addTotals(
+  totals: Map<Currency, Record<LedgerAccount, number>>,
+  currency: Currency,
+  { stated, posted }: Sums,
+): void {
+  const total = totals.get(currency) ?? { ...emptyBalances() };
+  totals.set(currency, total);
+  for (const name of LEDGER_ACCOUNTS) total[name] += stated?.[name] ?? posted[name];
+}

@@ -1,0 +1,58 @@
+// Finding places in a partition's log by time. The times of records never fall within a partition, so a place is found by
+// bisection: a handful of batches are read, however long the log is.
+
+import type { LogReader } from '../../wal/log-reader.ts';
+import { groupOf, type Timed } from './data.ts';
+
+export interface PartitionName {
+  readonly group: string;
+  readonly partition: number;
+}
+
+/** The last sequence whose record is not later than `atMs`; what the log starts after when there is none. */
+export function lastSequenceAt(log: LogReader, name: PartitionName, atMs: number): number {
+  const { group, partition } = name;
+  const start = log.startOf(group, partition);
+  const number = firstBatchAfter(log, name, atMs);
+  // The record looked for is in the last batch that begins in time.
+  for (let batch = number - 1; batch > start.batch; batch -= 1) {
+    const { records, firstSequence } = log.batch(group, partition, batch);
+    if (records.length === 0) continue;
+    const inTime = records.findLastIndex((line) => timeOf(group, line) <= atMs);
+    return firstSequence + inTime;
+  }
+  return start.sequence;
+}
+
+/** A batch to read from so as to miss no record at or after `atMs`; one more than the last when there is none. */
+export function batchToReadFrom(log: LogReader, name: PartitionName, atMs: number): number {
+  const { group, partition } = name;
+  const first = log.startOf(group, partition).batch + 1;
+  return Math.max(first, firstBatchAfter(log, name, atMs - 1) - 1);
+}
+
+/** The first batch whose first record is later than `atMs`. */
+function firstBatchAfter(log: LogReader, { group, partition }: PartitionName, atMs: number): number {
+  let low = log.startOf(group, partition).batch + 1;
+  let high = log.lastBatchNumber(group, partition) + 1;
+  const end = high;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (firstTimeFrom(log, group, partition, middle, end) > atMs) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** Time of the first record at or after a batch: some batches only open an epoch. */
+function firstTimeFrom(log: LogReader, group: string, partition: number, batch: number, end: number): number {
+  for (let number = batch; number < end; number += 1) {
+    const [line] = log.batch(group, partition, number).records;
+    if (line !== undefined) return timeOf(group, line);
+  }
+  return Infinity;
+}
+
+function timeOf(group: string, line: string): number {
+  return (groupOf(group).decode(line) as Timed).at;
+}

@@ -1,0 +1,106 @@
+// State rebuilt from the log alone: the same followers, the same `evolve` and the same rows as the service's checkpoint
+// thread, into views of its own in a temporary directory. What it says owes nothing to the checkpoint it is compared with.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
+import type { GroupName } from '../bus/bus.ts';
+import { groups } from './data.ts';
+import type { PartitionName } from './places.ts';
+import { LogCorruption } from '../../wal/batch.ts';
+import type { LogReader } from '../../wal/log-reader.ts';
+import type { Progress } from '../../wal/tools/progress.ts';
+import type { Batch } from '../../wal/types.ts';
+import { ViewStore } from '../../wal/views.ts';
+
+/** Why a partition cannot be rebuilt any further. */
+export interface RebuildFault extends PartitionName {
+  readonly batch: number;
+  readonly sequence: number;
+  readonly problem: string;
+}
+
+export class Rebuild {
+  readonly views: ViewStore;
+  readonly #log: LogReader;
+  readonly #progress: Progress;
+  readonly #directory: string;
+  readonly #checkpointer: Checkpointer;
+  /** Where the partition that is being rebuilt ends. */
+  #upTo = 0;
+  /** The batch being applied, and how many of its records were decoded. */
+  #applying: { readonly batch: Batch; decoded: number } | null = null;
+  #records = 0;
+  #bytes = 0;
+
+  /** `scratch`: where its views may grow to the size of the real ones; null: the system's temporary directory. */
+  constructor(log: LogReader, scratch: string | null, progress: Progress) {
+    this.#log = log;
+    this.#progress = progress;
+    this.#directory = mkdtempSync(join(scratch ?? tmpdir(), 'daftari-replay-'));
+    this.views = ViewStore.open({ directory: this.#directory });
+    const watched = groups.map((group) => ({
+      ...group,
+      decode: (line: string) => {
+        if (this.#applying !== null) this.#applying.decoded += 1;
+        this.#records += 1;
+        return group.decode(line);
+      },
+    }));
+    const read = (group: string, partition: number, after: number): Iterable<Batch> =>
+      this.#read(group, partition, after);
+    this.#checkpointer = new Checkpointer(watched, { read }, this.views);
+  }
+
+  /** Records applied so far. */
+  get records(): number {
+    return this.#records;
+  }
+
+  /** Of the batches read so far. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Brings the partition to `upTo`, which its log holds; nothing when it is there. */
+  async advance({ group, partition }: PartitionName, upTo: number): Promise<RebuildFault | null> {
+    if (upTo === 0) return null;
+    this.#upTo = upTo;
+    this.#applying = null;
+    try {
+      await this.#checkpointer.advance(group as GroupName, partition, upTo, () => this.views.refresh());
+      return null;
+    } catch (error) {
+      return this.#faultFrom(error, { group, partition });
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.views.close();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  *#read(group: string, partition: number, after: number): Generator<Batch, void, undefined> {
+    for (const batch of this.#log.read(group, partition, { fromSequence: after + 1 })) {
+      if (batch.firstSequence > this.#upTo) return;
+      this.#applying = { batch, decoded: Math.max(0, after + 1 - batch.firstSequence) };
+      this.#progress.add(1, batch.bytes.length);
+      this.#bytes += batch.bytes.length;
+      yield { ...batch, records: batch.records.slice(0, this.#upTo + 1 - batch.firstSequence) };
+    }
+  }
+
+  /** An error of the disk is thrown on: it says nothing about the log. */
+  #faultFrom(error: unknown, name: PartitionName): RebuildFault {
+    if (error instanceof LogCorruption) {
+      return { ...name, batch: error.batch, sequence: error.sequence, problem: error.problem };
+    }
+    const applying = this.#applying;
+    const known =
+      error instanceof Error && (error.name === 'AssertionFailure' || error.name === 'RecordUnreadable');
+    if (!known || applying === null) throw error;
+    const sequence = applying.batch.firstSequence + Math.max(0, applying.decoded - 1);
+    return { ...name, batch: applying.batch.batch, sequence, problem: error.message };
+  }
+}

@@ -1,0 +1,388 @@
+// `replay`: what the log alone says, to the end or to any moment; and whether the checkpoint says the same.
+
+import { decodeAccount } from '../../actors/accounts/rows.ts';
+import { CURRENCIES } from '../domain/country.ts';
+import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
+import { LIMITS } from '../limits.ts';
+import { accountLines, type AccountReport, reportAccount } from './account-report.ts';
+import { compareRows, type Comparison, type Difference } from './compare.ts';
+import { type Data, groupOf, partitionOfAccount, withData } from './data.ts';
+import { auditLedger, type LedgerAudit, zeroSum } from './ledger-audit.ts';
+import { lastSequenceAt, type PartitionName } from './places.ts';
+import { Rebuild, type RebuildFault } from './rebuild.ts';
+import { breathe, chosen, nameOf, partitionOptions, table } from '../../wal/tools/partitions.ts';
+import {
+  numberOf,
+  stringOf,
+  timeOf,
+  type Tool,
+  type ToolInput,
+  type ToolResult,
+  UsageError,
+} from '../../wal/tools/tool.ts';
+
+export const replay: Tool = {
+  name: 'replay',
+  summary: 'Rebuild state from the log alone: to the end, to any moment, or to prove the checkpoint.',
+  help: `
+Applies every record, oldest first, as the service does, into views of its own in a temporary directory; what is there at
+the end owes nothing to the checkpoint. Every posting is checked as it is applied, and in the end the money is added up a
+second time from the journals. Works on a live directory. A trimmed log has no beginning: restore its archive first.
+
+  replay                                                balances, all accounts
+  replay --account acc_…                                one account, and its newest transactions
+  replay --account acc_… --until 2026-11-20T23:59:59Z   as they were then
+  replay --account acc_… --until 4211                   as they were after that record of the account's partition
+  replay --verify                                       compare with the checkpoint, row by row; differences are shown`,
+  options: {
+    ...partitionOptions,
+    until: { type: 'string', value: 'time or sequence', help: 'stop there' },
+    account: { type: 'string', value: 'id', help: 'show this account with its transactions' },
+    limit: { type: 'string', value: 'number', help: 'transactions to show (default: 20)' },
+    verify: { type: 'boolean', help: 'compare with the checkpoint' },
+    scratch: {
+      type: 'string',
+      value: 'directory',
+      help: 'where to build; takes as much room as the views (default: TMPDIR)',
+    },
+  },
+  run: (input) => withData(input.directory, (data) => run(data, input)),
+};
+
+interface Work extends PartitionName {
+  readonly upTo: number;
+}
+
+interface VerifiedPartition extends Comparison, PartitionName {
+  /** The sequence that the checkpoint reaches; 0: it has nothing of this partition yet. */
+  readonly sequence: number;
+}
+
+interface Replayed {
+  readonly work: readonly Work[];
+  readonly faults: readonly RebuildFault[];
+  readonly audits: readonly (LedgerAudit & PartitionName)[];
+  readonly verified: readonly VerifiedPartition[];
+  readonly records: number;
+  readonly bytes: number;
+  readonly durationMs: number;
+}
+
+async function run(data: Data, input: ToolInput): Promise<ToolResult> {
+  const { values } = input;
+  const verify = values['verify'] === true;
+  const accountId = stringOf(values, 'account');
+  if (verify && (values['until'] !== undefined || accountId !== undefined)) {
+    throw new UsageError('--verify goes with neither --until nor --account');
+  }
+  if (verify && data.views === null) {
+    throw new UsageError(`${input.directory} has no checkpoint to compare with`);
+  }
+  const work = planWork(data, values, accountId, verify);
+  const rebuild = new Rebuild(data.log, stringOf(values, 'scratch') ?? null, input.progress);
+  try {
+    const replayed = await replayAll(data, input, rebuild, work, verify);
+    if (accountId === undefined) return allResult(rebuild, replayed, verify);
+    const limit = numberOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
+    const partition = partitionOfAccount(data, accountId);
+    const report = reportAccount(rebuild.views, null, { partition, accountId }, limit);
+    return accountResult(accountId, report, replayed);
+  } finally {
+    await rebuild.close();
+  }
+}
+
+function planWork(
+  data: Data,
+  values: ToolInput['values'],
+  accountId: string | undefined,
+  verify: boolean,
+): Work[] {
+  let names: PartitionName[] = chosen(data.log.partitionNames(), values);
+  if (accountId !== undefined) {
+    const partition = partitionOfAccount(data, accountId);
+    names = names.filter((name) => name.group === 'accounts' && name.partition === partition);
+  } else if (!verify && values['group'] === undefined) {
+    names = names.filter(({ group }) => group === 'accounts');
+  }
+  for (const { group, partition } of names) {
+    const start = data.log.startOf(group, partition);
+    if (start.batch === 0) continue;
+    throw new UsageError(
+      `${group}/${partition} was trimmed up to sequence ${start.sequence}: ` +
+        `restore its archive and a backup into another directory, and replay that`,
+    );
+  }
+  const upTo = untilOf(data, values, names);
+  return names.map((name) => ({ ...name, upTo: upTo(name) }));
+}
+
+function untilOf(
+  data: Data,
+  values: ToolInput['values'],
+  names: readonly PartitionName[],
+): (name: PartitionName) => number {
+  const until = stringOf(values, 'until');
+  const lastOf = ({ group, partition }: PartitionName): number => data.log.tip(group, partition).sequence;
+  if (until === undefined) return lastOf;
+  if (!/^\d{1,9}$/.test(until)) {
+    const atMs = timeOf(values, 'until') ?? 0;
+    return (name) => lastSequenceAt(data.log, name, atMs);
+  }
+  if (names.length !== 1) {
+    throw new UsageError(
+      'a sequence is one of a partition: give --account, or --group and --partition, with it',
+    );
+  }
+  return (name) => {
+    const last = lastOf(name);
+    if (Number(until) <= last) return Number(until);
+    throw new UsageError(`${nameOf(name)} ends at sequence ${last}`);
+  };
+}
+
+async function replayAll(
+  data: Data,
+  input: ToolInput,
+  rebuild: Rebuild,
+  work: readonly Work[],
+  verify: boolean,
+): Promise<Replayed> {
+  const startedMs = performance.now();
+  const batches = work.map(({ group, partition }) => data.log.lastBatchNumber(group, partition));
+  input.progress.start(
+    'replay',
+    batches.reduce((sum, count) => sum + count, 0),
+  );
+  const faults: RebuildFault[] = [];
+  const audits: (LedgerAudit & PartitionName)[] = [];
+  const verified: VerifiedPartition[] = [];
+  for (const one of work) {
+    const { group, partition } = one;
+    const compared = verify ? await verifyPartition(data, rebuild, one) : null;
+    if (compared !== null && 'problem' in compared) {
+      faults.push(compared);
+      continue;
+    }
+    if (compared !== null) verified.push(compared);
+    const fault = await rebuild.advance(one, one.upTo);
+    if (fault !== null) {
+      faults.push(fault);
+      continue;
+    }
+    rebuild.views.refresh();
+    if (group === 'accounts') {
+      audits.push({ group, partition, ...auditLedger(rebuild.views.rows(group, partition)) });
+    }
+    await breathe();
+  }
+  const durationMs = performance.now() - startedMs;
+  return { work, faults, audits, verified, records: rebuild.records, bytes: rebuild.bytes, durationMs };
+}
+
+/** The service goes on writing its checkpoint: it is read as of one moment, and the rebuilt views are brought there. */
+async function verifyPartition(
+  { log, views }: Data,
+  rebuild: Rebuild,
+  name: PartitionName,
+): Promise<VerifiedPartition | RebuildFault> {
+  if (views === null) throw new Error('there is no checkpoint');
+  const { group, partition } = name;
+  const place = { group, partition };
+  // Most of the way first, so that the moment is not held for long.
+  const before = views.position(group, partition);
+  const early = before === null ? null : await rebuild.advance(place, before.sequence);
+  if (early !== null) return early;
+  views.refresh();
+  const position = views.position(group, partition);
+  if (position === null) {
+    return { ...place, sequence: 0, tables: [], differenceCount: 0, differences: [] };
+  }
+  const rows = views.rows(group, partition)[Symbol.iterator]();
+  const first = rows.next();
+  try {
+    log.refresh();
+    if (!log.holds(group, partition, position)) {
+      const problem = 'the checkpoint was made from another log, or from one that went on further';
+      return { ...place, batch: position.batch, sequence: position.sequence, problem };
+    }
+    const fault = await rebuild.advance(place, position.sequence);
+    if (fault !== null) return fault;
+    rebuild.views.refresh();
+    const theirs = first.done === true ? [] : chained(first.value, rows);
+    const compared = compareRows(
+      rebuild.views.rows(group, partition),
+      theirs,
+      groupOf(group).retention ?? [],
+      Date.now(),
+    );
+    return { ...place, sequence: position.sequence, ...compared };
+  } finally {
+    rows.return?.(undefined);
+  }
+}
+
+/** Goes on with a generator of which the first was taken. */
+function* chained<T>(first: T, rest: Iterator<T>): Generator<T, void, undefined> {
+  yield first;
+  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
+}
+
+// --- What is told --------------------------------------------------------------------------------------------------------
+
+function accountResult(accountId: string, report: AccountReport | null, replayed: Replayed): ToolResult {
+  const { faults, audits } = replayed;
+  const [work] = replayed.work;
+  const ledger = audits.flatMap((audit) => audit.faults);
+  const sound = faults.length === 0 && ledger.length === 0;
+  const until = work === undefined ? 'nothing' : `${nameOf(work)} up to sequence ${work.upTo}`;
+  const lines =
+    report === null ? [`${accountId} is not there yet, or has another data directory`] : accountLines(report);
+  return {
+    sound: sound && report !== null,
+    report: { sound, upTo: work?.upTo ?? 0, partition: work?.partition ?? null, faults, ledger, ...report },
+    lines: [
+      ...faultLines(faults),
+      ...ledgerLines(audits),
+      ...lines,
+      '',
+      `As of ${until}. ${speedOf(replayed)}`,
+    ],
+  };
+}
+
+function allResult(rebuild: Rebuild, replayed: Replayed, verify: boolean): ToolResult {
+  const { work, faults, audits, verified } = replayed;
+  const differences = verified.reduce((sum, one) => sum + one.differenceCount, 0);
+  const ledgerFaults = audits.reduce((sum, one) => sum + one.faultCount, 0);
+  const sound = faults.length === 0 && differences === 0 && ledgerFaults === 0;
+  const accounts = verify ? [] : balancesOf(rebuild, audits);
+  return {
+    sound,
+    report: {
+      sound,
+      records: replayed.records,
+      bytes: replayed.bytes,
+      durationMs: Math.round(replayed.durationMs),
+      partitions: work.map(({ group, partition, upTo }) => ({ group, partition, upTo })),
+      faults,
+      ledger: audits.map(({ totals, ...audit }) => ({ ...audit, totals: Object.fromEntries(totals) })),
+      ...(verify ? { verified } : { accounts }),
+    },
+    lines: [
+      ...faultLines(faults),
+      ...ledgerLines(audits),
+      ...verified.flatMap(differenceLines),
+      ...(verify ? verifiedLines(verified) : accountTable(accounts)),
+      '',
+      ...totalsTable(audits),
+      '',
+      `${sound ? 'sound' : 'NOT SOUND'}: ${summaryOf(replayed, differences, ledgerFaults)}`,
+      speedOf(replayed),
+    ],
+  };
+}
+
+interface BalanceRow {
+  readonly id: string;
+  readonly currency: string;
+  readonly balances: Readonly<Record<string, number>>;
+}
+
+function balancesOf(rebuild: Rebuild, audits: readonly PartitionName[]): BalanceRow[] {
+  const rows: BalanceRow[] = [];
+  for (const { group, partition } of audits) {
+    for (const { table: name, value } of rebuild.views.rows(group, partition)) {
+      if (name > 'account' || rows.length >= LIMITS.logToolAccountsShownMax) break;
+      const { id, balances } = decodeAccount(value ?? '');
+      for (const [currency, amounts] of balances) rows.push({ id, currency, balances: amounts });
+    }
+  }
+  return rows;
+}
+
+function accountTable(accounts: readonly BalanceRow[]): string[] {
+  const rows = accounts.map(({ id, currency, balances }) => [
+    id,
+    currency,
+    balances['MERCHANT_AVAILABLE'] ?? 0,
+    balances['MERCHANT_PENDING'] ?? 0,
+    balances['SETTLEMENT_CLEARING'] ?? 0,
+  ]);
+  const more =
+    accounts.length < LIMITS.logToolAccountsShownMax ? [] : ['… and more: --account <id> shows any of them'];
+  return [...table([['account', 'currency', 'available', 'pending', 'on its way out'], ...rows]), ...more];
+}
+
+function totalsTable(audits: readonly LedgerAudit[]): string[] {
+  const rows = CURRENCIES.flatMap((currency) => {
+    const each = audits.flatMap(({ totals }) => totals.get(currency) ?? []);
+    if (each.length === 0) return [];
+    const sums = LEDGER_ACCOUNTS.map((name) => each.reduce((sum, totals) => sum + totals[name], 0));
+    return [[currency, ...sums, each.reduce((sum, totals) => sum + zeroSum(totals), 0)]];
+  });
+  return table([['all accounts', ...LEDGER_ACCOUNTS, 'sum'], ...rows]);
+}
+
+function verifiedLines(verified: readonly VerifiedPartition[]): string[] {
+  const rows = verified.map(({ group, partition, sequence, tables, differenceCount }) => {
+    const rowsOf = (name: string): number => tables.find((each) => each.table === name)?.rows ?? 0;
+    const all = tables.reduce((sum, each) => sum + each.rows, 0);
+    const place = nameOf({ group, partition });
+    return [place, sequence, rowsOf('account'), rowsOf('transaction'), all, differenceCount];
+  });
+  return table([['partition', 'sequence', 'accounts', 'transactions', 'rows', 'differences'], ...rows]);
+}
+
+function differenceLines(one: VerifiedPartition): string[] {
+  const { differences, differenceCount } = one;
+  const hidden = differenceCount - differences.length;
+  return [
+    ...differences.flatMap((difference) => [
+      `${nameOf(one)} ${whatOf(difference)}:`,
+      ...difference.fields.map(
+        ({ path, log, checkpoint }) =>
+          `  ${path === '' ? 'the row' : path}: the log says ${text(log)}, the checkpoint ${text(checkpoint)}`,
+      ),
+    ]),
+    ...(hidden > 0 ? [`${nameOf(one)}: ${hidden} more differences`] : []),
+  ];
+}
+
+function whatOf({ table: name, key }: Difference): string {
+  return `${name} ${key.replaceAll('\u0001', ' ')}`;
+}
+
+function text(value: unknown): string {
+  return value === undefined ? 'nothing' : JSON.stringify(value);
+}
+
+function faultLines(faults: readonly RebuildFault[]): string[] {
+  return faults.map(
+    (fault) => `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`,
+  );
+}
+
+function ledgerLines(audits: readonly (LedgerAudit & PartitionName)[]): string[] {
+  return audits.flatMap((audit) =>
+    audit.faults.map(
+      ({ accountId, transactionId, problem }) =>
+        `${nameOf(audit)} ${accountId}${transactionId === null ? '' : ` ${transactionId}`}: ${problem}`,
+    ),
+  );
+}
+
+function summaryOf({ audits, verified }: Replayed, differences: number, ledgerFaults: number): string {
+  const sum = (of: (audit: LedgerAudit) => number): number =>
+    audits.reduce((total, one) => total + of(one), 0);
+  const ledger =
+    `${sum((one) => one.accounts)} accounts, ${sum((one) => one.transactions)} transactions, ` +
+    `${sum((one) => one.journals)} journals, ${ledgerFaults} faults in the ledger`;
+  return verified.length === 0 ? ledger : `${ledger}, ${differences} differences from the checkpoint`;
+}
+
+function speedOf({ records, bytes, durationMs }: Replayed): string {
+  const seconds = durationMs / 1000;
+  const rate = Math.round(records / seconds);
+  return `${records} records, ${(bytes / 1e6).toFixed(1)} MB in ${seconds.toFixed(1)} s (${rate} records/s)`;
+}

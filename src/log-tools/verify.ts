@@ -1,0 +1,84 @@
+// `verify` with the domain in it: what wal's own verify finds wrong with the log, with the transactions at fault; and the
+// money, added up a second time from what the checkpoint has.
+
+import { LIMITS } from '../limits.ts';
+import { damageOf } from './damage.ts';
+import { type Data, withData } from './data.ts';
+import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
+import type { PartitionName } from './places.ts';
+import { breathe, chosen, nameOf } from '../../wal/tools/partitions.ts';
+import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
+import { type Fault, verify as verifyLog } from '../../wal/tools/verify.ts';
+
+export const verify: Tool = {
+  name: 'verify',
+  summary: 'Prove the log: every CRC, the hash chain, the sequences, the checkpoints, and the ledger.',
+  help: `
+Reads every batch. Finds any changed bit, a batch that is missing, moved or from elsewhere, and an end that is lost: a
+checkpoint reaches further than the log, or was made from another one. Then adds up the money of the checkpoint from its
+journals: debits equal credits, balances are their sums, all accounts of a currency sum to zero, open holds are
+SETTLEMENT_CLEARING, nothing is below zero but by a reversal. Works on a live directory.
+
+Each fault names partition, batch, sequence and, where it can still be read, the transactions. Restore from a backup what it
+names; nothing is repaired here. Whether the checkpoint is what the log says: replay --verify.`,
+  options: verifyLog.options,
+  run: async (input) => {
+    const log = await verifyLog.run(input);
+    return withData(input.directory, (data) => withDomain(data, input, log));
+  },
+};
+
+async function withDomain(data: Data, input: ToolInput, log: ToolResult): Promise<ToolResult> {
+  const { faults } = log.report as { readonly faults: readonly Fault[] };
+  const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
+  const audits = await auditAll(data, input);
+  const ledger = audits.flatMap((audit) =>
+    audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
+  );
+  const sound = log.sound && ledger.length === 0;
+  const counts = `${sum(audits, 'accounts')} accounts, ${sum(audits, 'transactions')} transactions, ${sum(audits, 'journals')} journals`;
+  return {
+    sound,
+    report: { ...log.report, sound, faults: explained, ledger },
+    lines: [
+      ...explained.flatMap(faultLines),
+      ...ledger.map(
+        ({ accountId, transactionId, problem, ...place }) =>
+          `${nameOf(place)} ${accountId}${transactionId === null ? '' : ` ${transactionId}`}: ${problem}`,
+      ),
+      // The verdict on the log alone comes last of its lines.
+      ...log.lines.slice(faults.length),
+      ...(data.views === null
+        ? ['there is no checkpoint: the ledger was not looked at']
+        : [`${ledger.length === 0 ? 'sound' : 'NOT SOUND'}: the ledger of the checkpoint, ${counts}`]),
+    ],
+  };
+}
+
+async function auditAll(data: Data, input: ToolInput): Promise<(LedgerAudit & PartitionName)[]> {
+  if (data.views === null) return [];
+  const audits: (LedgerAudit & PartitionName)[] = [];
+  for (const { group, partition } of chosen(data.log.partitionNames(), input.values)) {
+    if (group !== 'accounts') continue;
+    data.views.refresh();
+    audits.push({ group, partition, ...auditLedger(data.views.rows(group, partition)) });
+    await breathe();
+  }
+  return audits;
+}
+
+function faultLines(fault: Fault & ReturnType<typeof damageOf>): string[] {
+  const { explanation, transactions } = fault;
+  const named = transactions.slice(0, LIMITS.logToolTransactionsNamedMax);
+  const hidden = transactions.length - named.length;
+  return [
+    `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`,
+    ...(explanation === '' ? [] : [`    ${explanation}`]),
+    ...named.map((id) => `    ${id}`),
+    ...(hidden > 0 ? [`    and ${hidden} more`] : []),
+  ];
+}
+
+function sum(audits: readonly LedgerAudit[], field: 'accounts' | 'transactions' | 'journals'): number {
+  return audits.reduce((total, audit) => total + audit[field], 0);
+}
