@@ -4,13 +4,13 @@
 // Invariants: what was taken from a partition ends in a RecordAttempt or CancelDelivery, or the process ends first and the
 // log still has it due; at most one attempt of a delivery is in flight here; nothing here is needed to recover.
 
-import { request } from '../../src/bus/bus.ts';
-import type { Bus } from '../../src/bus/bus.ts';
+import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { AttemptEnd, DispatchItem } from './dispatcher.ts';
 import { FeedReader } from './feed-reader.ts';
+import type { Send } from './feed-reader.ts';
 import type { DueAttempt, WebhooksLogic } from './group.ts';
 import type { WebhookCommand } from './message.ts';
 import type { WebhookGauges, WebhookMetrics } from './metrics.ts';
@@ -32,7 +32,7 @@ export interface ExecutorOptions {
 }
 
 interface Hosted {
-  readonly partition: number;
+  readonly send: Send;
   readonly logic: WebhooksLogic;
   readonly reader: FeedReader;
   /** Deliveries queued or in flight; true: it fell due again meanwhile. */
@@ -59,19 +59,24 @@ export class WebhookExecutor {
     this.#timer = setInterval(() => this.tick(), LIMITS.timerTickMs);
   }
 
-  /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered. */
-  host(partition: number, logic: WebhooksLogic): void {
+  /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered; `send` leads
+   *  straight to that Partition, so that a node that has lost it speaks to nobody else's. Undefined: by the bus, where
+   *  that is the same. */
+  host(partition: number, logic: WebhooksLogic, send?: Send): void {
     const { bus, feed, clock } = this.#options;
+    const toPartition: Send =
+      send ?? ((message, onReply) => bus.send('webhooks', partition, message, onReply));
     const reader = new FeedReader({
       bus,
       feed,
       partition,
-      cursor: logic.cursor,
+      send: toPartition,
+      cursor: () => logic.cursor,
       clock,
       onTaken: () => this.#pump(hosted),
       room: () => this.#room(),
     });
-    const hosted: Hosted = { partition, logic, reader, active: new Map(), released: false };
+    const hosted: Hosted = { send: toPartition, logic, reader, active: new Map(), released: false };
     this.#hosted.set(partition, hosted);
     this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
   }
@@ -225,7 +230,9 @@ export class WebhookExecutor {
   async #tell(hosted: Hosted, command: (deadline: number) => WebhookCommand): Promise<string | null> {
     for (let tries = 0; !hosted.released; tries++) {
       const deadline = this.#options.clock() + LIMITS.commandDeadlineMs;
-      const reply = await request(this.#options.bus, 'webhooks', hosted.partition, command(deadline));
+      const reply = await new Promise<Reply>((resolve) => {
+        hosted.send(command(deadline), resolve);
+      });
       if (reply.type === 'done') return reply.body;
       await new Promise((resolve) => setTimeout(resolve, Math.min(20 * 2 ** tries, TELL_MS_LONGEST)));
     }

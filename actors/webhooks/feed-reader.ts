@@ -8,18 +8,23 @@
 
 import { assert } from '../../src/domain/assert.ts';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
-import { partitionOf, request } from '../../src/bus/bus.ts';
-import type { Bus, Message } from '../../src/bus/bus.ts';
+import { partitionOf } from '../../src/bus/bus.ts';
+import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EndpointChange, OfferedEvent, TakeEvents } from './message.ts';
+
+/** How a message reaches a partition. */
+export type Send = (message: Message, onReply: OnReply) => void;
 
 export interface FeedReaderOptions {
   readonly bus: Bus;
   readonly feed: Feed;
   readonly partition: number;
-  /** Where the log's cursor stands. */
-  readonly cursor: number;
+  /** To the webhooks partition. */
+  readonly send: Send;
+  /** Where the log's cursor stands now. */
+  readonly cursor: () => number;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
   /** Called when deliveries have been taken. */
@@ -65,11 +70,11 @@ export class FeedReader {
 
   constructor(options: FeedReaderOptions) {
     this.#options = options;
-    this.#logged = options.cursor;
+    this.#logged = options.cursor();
     this.#subscription = options.feed.subscribe<AccountRecord>(
       'accounts',
       options.partition,
-      options.cursor,
+      this.#logged,
       (batch) => this.#read(batch),
     );
   }
@@ -122,7 +127,9 @@ export class FeedReader {
     status,
   }: Finding['finals'][number]): Promise<OfferedEvent | null> {
     const partition = partitionOf(accountId, this.#options.bus.partitions('accounts'));
-    const body = await this.#ask('accounts', partition, () => ({
+    const toAccounts: Send = (message, onReply) =>
+      this.#options.bus.send('accounts', partition, message, onReply);
+    const body = await this.#ask(toAccounts, () => ({
       type: 'GetWebhookObject',
       accountId,
       transactionId,
@@ -148,7 +155,7 @@ export class FeedReader {
     endpoints: readonly EndpointChange[],
     events: readonly OfferedEvent[],
   ): Promise<void> {
-    const body = await this.#ask('webhooks', this.#options.partition, (): TakeEvents => ({
+    const body = await this.#ask(this.#options.send, (): TakeEvents => ({
       type: 'TakeEvents',
       afterSequence: this.#logged,
       upstreamSequence,
@@ -158,24 +165,28 @@ export class FeedReader {
     }));
     if (body === null) return;
     const { cursor } = JSON.parse(body) as { readonly cursor: number };
-    // An earlier sending of this very command may have been decided although its answer was lost.
-    assert(cursor === upstreamSequence, 'one reader hands over the feed of a partition');
-    this.#logged = cursor;
-    if (events.length > 0) this.#options.onTaken();
+    // An earlier sending of this very command may have been decided although its answer was lost: then the cursor is
+    // where it should be all the same.
+    if (cursor === upstreamSequence) {
+      this.#logged = cursor;
+      if (events.length > 0) this.#options.onTaken();
+      return;
+    }
+    // The partition has moved, and its new owner reads on: nothing is left to do here.
+    assert(cursor !== this.#options.cursor(), 'one reader hands over the feed of a partition');
+    this.#closed = true;
   }
 
   /** The body of the answer; null: closed meanwhile. Tries until it is answered. */
-  async #ask(
-    group: 'accounts' | 'webhooks',
-    partition: number,
-    message: () => Message,
-  ): Promise<string | null> {
+  async #ask(send: Send, message: () => Message): Promise<string | null> {
     for (let tries = 0; !this.#closed; tries++) {
-      const reply = await request(this.#options.bus, group, partition, message());
+      const reply = await new Promise<Reply>((resolve) => {
+        send(message(), resolve);
+      });
       if (reply.type === 'done') return reply.body;
       // Too late is as good as unavailable; any other refusal would mean that the feed speaks of what is not there.
       const isPassing = reply.type !== 'rejected' || reply.rejection.code === 'service_unavailable';
-      assert(isPassing, `${group} knows what its own feed speaks of`);
+      assert(isPassing, 'a partition knows what its own feed speaks of');
       await new Promise((resolve) => setTimeout(resolve, Math.min(50 * 2 ** tries, RETRY_MS_LONGEST)));
     }
     return null;

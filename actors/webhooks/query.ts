@@ -33,8 +33,20 @@ function listDeliveries(state: WebhookState, query: ListDeliveries): Reply {
     return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
   }
   const { found, next } = newest(state, query, query.limit);
-  const data = found.map((delivery) => viewOf(state, delivery));
-  return done({ object: 'list', data, has_more: next !== null, next_cursor: next });
+  const views = found.map((delivery) => viewOf(state, delivery));
+  const data = firstThatFit(views);
+  const cursor = data.length < views.length ? (data.at(-1)?.id ?? null) : next;
+  return done({ object: 'list', data, has_more: cursor !== null, next_cursor: cursor });
+}
+
+/** As many as one answer carries over the bus, at least one. */
+function firstThatFit(views: readonly DeliveryView[]): readonly DeliveryView[] {
+  let characters = 0;
+  const end = views.findIndex((view, index) => {
+    characters += JSON.stringify(view).length;
+    return index > 0 && characters > LIMITS.webhookPageCharactersMax;
+  });
+  return end === -1 ? views : views.slice(0, end);
 }
 
 interface Wanted {

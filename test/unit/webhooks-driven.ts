@@ -21,6 +21,7 @@ export const appId = (n: number): string => makeId('app', body(n));
 export interface Ending {
   readonly statusCode: number | null;
   readonly error: string | null;
+  readonly excerpt?: string;
 }
 export const failed: Ending = { statusCode: 500, error: 'http_status' };
 export const delivered: Ending = { statusCode: 200, error: null };
@@ -119,14 +120,14 @@ export class DrivenWebhooks {
     return this.logic.takeAttempts(this.now, 100_000);
   }
 
-  record(delivery: Delivery, { statusCode, error }: Ending, random: number): Reply {
+  record(delivery: Delivery, { statusCode, error, excerpt = 'ok' }: Ending, random: number): Reply {
     const attempt = {
       at: this.now,
       url: 'https://example.com/hook',
       statusCode,
       error,
       durationMs: 5,
-      excerpt: 'ok',
+      excerpt,
     };
     const { id: deliveryId, round, made } = delivery;
     return this.send({ type: 'RecordAttempt', deadline: Infinity, deliveryId, round, made, attempt, random });

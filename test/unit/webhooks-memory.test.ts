@@ -1,0 +1,45 @@
+// A million retries that wait for their time: what they cost in memory, at start and while none is due.
+
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import t from 'tap';
+import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
+import { DEFAULT_RETRY_MS } from '../../actors/webhooks/schedule.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
+import type { Views } from '../../wal/types.ts';
+
+const MILLION = 1_000_000;
+
+/** A checkpoint with a million rows in `due`, made as they are read. */
+const views: Views = {
+  get: () => undefined,
+  *range(table) {
+    if (table !== 'due') return;
+    for (let i = 0; i < MILLION; i++) {
+      const key = Buffer.from(makeId('delivery', `${encodeTime(i)}${'0'.repeat(16)}`)).toString('latin1');
+      yield { key, value: String(2_000_000_000_000 + ((i * 7_919) % 50_000_000)) };
+    }
+  },
+};
+
+void t.test('1,000,000 scheduled retries use under 500 MiB and cost nothing until due', (t) => {
+  setFlagsFromString('--expose-gc');
+  const gc = runInNewContext('gc') as () => void;
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  const policy = { retryMs: DEFAULT_RETRY_MS, retentionMs: 30 * 86_400_000 };
+  const logic = createWebhooksGroup(policy).open(0, views, { timers: true, sequence: 0 });
+  gc();
+  const mebibytes = (process.memoryUsage().heapUsed - before) / 2 ** 20;
+  t.comment(`${mebibytes.toFixed(0)} MiB`);
+  t.same(logic.scheduled, { firsts: 0, retries: MILLION });
+  t.ok(mebibytes < 500);
+  const started = performance.now();
+  for (let i = 0; i < 10_000; i++) {
+    if (logic.takeAttempts(1_900_000_000_000 + i, 1_000).length > 0) t.fail('none is due');
+  }
+  const microseconds = (performance.now() - started) / 10;
+  t.comment(`${microseconds.toFixed(2)} µs a tick`);
+  t.ok(microseconds < 1_000);
+  t.end();
+});
