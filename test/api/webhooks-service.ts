@@ -44,7 +44,7 @@ export interface ServiceOptions {
   readonly onStep?: (step: string) => void;
 }
 
-export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
+const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
 export const SIGNING_SECRET = 'whsec_test_of_the_whole_way';
 
 interface Opened {

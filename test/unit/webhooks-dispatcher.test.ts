@@ -1,0 +1,173 @@
+// Whose turn it is: room for first attempts and retries, one attempt to a failing endpoint, pauses that hold up nobody
+// else, under a driven clock.
+
+import t from 'tap';
+import { Dispatcher } from '../../actors/webhooks/dispatcher.ts';
+import type { AttemptEnd, DispatchItem } from '../../actors/webhooks/dispatcher.ts';
+import { LIMITS } from '../../src/limits.ts';
+
+interface Started extends DispatchItem {
+  readonly n: number;
+}
+
+/** A dispatcher whose attempts end when the test says so. */
+class Driven {
+  now = 1_000_000;
+  readonly running = new Map<Started, (end: AttemptEnd) => void>();
+  readonly started: Started[] = [];
+  readonly dispatcher = new Dispatcher<Started>(
+    (item) => {
+      this.started.push(item);
+      return new Promise((resolve) => {
+        this.running.set(item, resolve);
+      });
+    },
+    () => this.now,
+  );
+  #n = 0;
+
+  offer(endpointId: string, isFirst = true, count = 1): void {
+    for (let i = 0; i < count; i++) {
+      this.dispatcher.offer({ endpointId, isFirst, dueAt: this.now, n: this.#n++ });
+    }
+  }
+
+  /** Ends every attempt in flight to the endpoint; resolves when that has been taken in. */
+  async end(endpointId: string, end: AttemptEnd): Promise<void> {
+    for (const [item, resolve] of this.running) {
+      if (item.endpointId !== endpointId) continue;
+      this.running.delete(item);
+      resolve(end);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  inFlight(endpointId: string): number {
+    return Array.from(this.running.keys()).filter((item) => item.endpointId === endpointId).length;
+  }
+
+  wait(ms: number): void {
+    this.now += ms;
+    this.dispatcher.tick();
+  }
+}
+
+void t.test(
+  'eight attempts at once to a healthy endpoint, one while it fails, eight again after a success',
+  async (t) => {
+    const driven = new Driven();
+    driven.offer('a', true, 30);
+    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightMax);
+    await driven.end('a', 'failed');
+    t.equal(driven.inFlight('a'), 1);
+    t.equal(driven.dispatcher.endpointsFailing, 1);
+    await driven.end('a', 'delivered');
+    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightMax);
+    t.equal(driven.dispatcher.endpointsFailing, 0);
+  },
+);
+
+void t.test(
+  'an endpoint that hangs gets nothing more until it answers, others are not held up',
+  async (t) => {
+    const driven = new Driven();
+    driven.offer('hangs', true, 3);
+    driven.wait(LIMITS.webhookSlowMs);
+    driven.offer('hangs', true, 10);
+    t.equal(driven.inFlight('hangs'), 3);
+    t.same(
+      driven.dispatcher.inFlight,
+      { firsts: 0, retries: 0, slow: 3 },
+      'and left the room of first attempts',
+    );
+    driven.offer('b');
+    t.equal(driven.inFlight('b'), 1);
+    await driven.end('hangs', 'delivered');
+    t.equal(driven.inFlight('hangs'), LIMITS.webhookEndpointInFlightMax);
+  },
+);
+
+void t.test(
+  'retries fill their own room only: a first attempt to a healthy endpoint starts at once',
+  async (t) => {
+    const driven = new Driven();
+    const room = LIMITS.webhookRetryInFlightMax;
+    for (let i = 0; i <= room; i++) driven.offer(`r${i}`, false);
+    t.equal(driven.started.length, room);
+    driven.offer('healthy');
+    t.equal(driven.started.at(-1)?.endpointId, 'healthy');
+    await driven.end('r0', 'failed');
+    t.equal(driven.started.at(-1)?.endpointId, `r${room}`, 'the one that waited is next');
+  },
+);
+
+void t.test('first attempts to failing endpoints take the room of retries', async (t) => {
+  const driven = new Driven();
+  driven.offer('failing', true, 2);
+  await driven.end('failing', 'failed');
+  driven.offer('failing');
+  t.same(driven.dispatcher.inFlight, { firsts: 0, retries: 1, slow: 0 });
+});
+
+void t.test('who waits for room is served in turn, one attempt each', async (t) => {
+  const driven = new Driven();
+  const room = LIMITS.webhookFirstInFlightMax / LIMITS.webhookEndpointInFlightMax;
+  for (let i = 0; i < room; i++) driven.offer(`full${i}`, true, LIMITS.webhookEndpointInFlightMax);
+  driven.offer('long', true, 100);
+  driven.offer('short', true, 1);
+  t.equal(driven.inFlight('long') + driven.inFlight('short'), 0);
+  await driven.end('full0', 'delivered');
+  t.equal(driven.inFlight('short'), 1, 'the long queue of another is not in the way');
+  t.equal(driven.inFlight('long'), LIMITS.webhookEndpointInFlightMax - 1);
+});
+
+void t.test(
+  'a pause delays retries of the failing endpoint, not its first attempts, and takes no attempt',
+  async (t) => {
+    const driven = new Driven();
+    for (let i = 0; i < 20; i++) {
+      driven.offer('a', true);
+      await driven.end('a', 'failed');
+    }
+    driven.offer('a', false);
+    t.equal(driven.inFlight('a'), 0, 'paused');
+    driven.offer('a', true);
+    t.equal(driven.inFlight('a'), 1, 'a first attempt goes out');
+    t.equal(driven.started.at(-1)?.isFirst, true);
+    await driven.end('a', 'failed');
+    driven.wait(LIMITS.webhookPauseMsMax - 1);
+    t.equal(driven.inFlight('a'), 0);
+    driven.wait(1);
+    t.equal(driven.inFlight('a'), 1, 'the retry goes out when the pause is over');
+    t.equal(driven.started.at(-1)?.isFirst, false);
+  },
+);
+
+void t.test('a failing endpoint alternates between first attempts and retries', async (t) => {
+  const driven = new Driven();
+  driven.offer('a', true);
+  await driven.end('a', 'failed');
+  driven.offer('a', true, 3);
+  driven.offer('a', false, 3);
+  for (let i = 0; i < 5; i++) await driven.end('a', i % 2 === 0 ? 'failed' : 'none');
+  t.same(
+    driven.started.slice(1, 6).map(({ isFirst }) => isFirst),
+    [true, false, true, false, true],
+  );
+});
+
+void t.test('an attempt that sent nothing says nothing of the endpoint', async (t) => {
+  const driven = new Driven();
+  driven.offer('a', true, 9);
+  await driven.end('a', 'none');
+  t.equal(driven.dispatcher.endpointsFailing, 0);
+});
+
+void t.test('after stop nothing more starts', async (t) => {
+  const driven = new Driven();
+  driven.offer('a', true, 9);
+  driven.dispatcher.stop();
+  await driven.end('a', 'delivered');
+  driven.offer('b');
+  t.equal(driven.started.length, 8);
+});
