@@ -1,0 +1,274 @@
+// The operator's tools for rails: `npm run rails -- check | reconcile | seal`. Puts files, network and terminal together;
+// what a statement means is in statement.ts, what a route is in routes-file.ts.
+
+import { readFileSync } from 'node:fs';
+import { parseMasterKey } from '../config/master-key.ts';
+import { decodeRecord } from '../domain/event-codec.ts';
+import { createSecrets } from '../secrets.ts';
+import { withReader } from '../../wal/tools/partitions.ts';
+import {
+  requiredString,
+  runTools,
+  stringOf,
+  timeOf,
+  type Tool,
+  type ToolInput,
+  type ToolResult,
+  UsageError,
+} from '../../wal/tools/tool.ts';
+import type { CheckResult } from './provider-rail.ts';
+import { makeRail } from './routes.ts';
+import { readRoutesFile, type Route } from './routes-file.ts';
+import {
+  type Columns,
+  compare,
+  DEFAULT_COLUMNS,
+  type Finding,
+  FloatMovements,
+  type Period,
+  periodOf,
+  readStatement,
+} from './statement.ts';
+import { systemClock } from './system-clock.ts';
+
+const FILE_OPTION = { type: 'string', value: 'file', help: 'file of routes (also without --file)' } as const;
+
+const check: Tool = {
+  name: 'check',
+  summary: 'Tries every route of a file: token, balance, and the look-up of a number',
+  help: `
+Reads the file as the service does, then asks each provider for a token, for the balance, and, with --msisdn, whether the
+number has a wallet. Nothing is moved. Sound when every route answers.
+
+  npm run rails -- check rails.json --msisdn 256772000001`,
+  options: {
+    file: FILE_OPTION,
+    msisdn: { type: 'string', value: 'digits', help: 'a number to look up, international, without +' },
+    route: { type: 'string', value: 'id', help: 'this route alone' },
+  },
+  run: runCheck,
+};
+
+const reconcile: Tool = {
+  name: 'reconcile',
+  summary: "Compares a provider's statement with PROVIDER_FLOAT",
+  help: `
+Reads the statement (CSV) and the log in the data directory, which may be in use, and lists what is missing in the
+statement, extra in it, or different. The period is that of the statement unless --from and --to are given; what lies
+within the slack around it may match and is not reported. Sound when there is no difference.
+
+  npm run rails -- reconcile --route mtn_ug --statement july.csv --data ./data
+
+The headings are reference, amount, currency, time and type (one with "reversal" or "refund" in it is one). Where the
+provider has others, name them: --columns "reference=External ID,amount=Amount,time=Date". A reference is the one that was
+sent to the provider: MTN's externalId, Airtel's transaction id.`,
+  options: {
+    route: { type: 'string', value: 'id', help: 'rail id, such as mtn_ug' },
+    statement: { type: 'string', value: 'file', help: "the provider's statement, CSV" },
+    from: { type: 'string', value: 'time', help: 'start of the period, ISO 8601, inclusive' },
+    to: { type: 'string', value: 'time', help: 'end of the period, exclusive' },
+    slack: { type: 'string', value: 'minutes', help: 'how far apart the two clocks may be (60)' },
+    columns: {
+      type: 'string',
+      value: 'names',
+      help: 'headings of the statement, as field=heading, by comma',
+    },
+  },
+  run: runReconcile,
+};
+
+const seal: Tool = {
+  name: 'seal',
+  summary: 'Seals a secret with MASTER_KEY, for {"sealed": …} in a file of routes',
+  help: `
+Reads the secret from standard input and prints what to write into the file.
+
+  printf %s "$SUBSCRIPTION_KEY" | MASTER_KEY=… npm run --silent rails -- seal`,
+  options: {},
+  run: runSeal,
+};
+
+// --- check ---------------------------------------------------------------------------------------------------------------
+
+interface Checked extends CheckResult {
+  readonly route: string;
+}
+
+async function runCheck({ values, progress }: ToolInput): Promise<ToolResult> {
+  const msisdn = stringOf(values, 'msisdn') ?? null;
+  if (msisdn !== null && !/^[1-9]\d{9,14}$/.test(msisdn)) {
+    throw new UsageError('--msisdn takes an international number without +, such as 256772000001');
+  }
+  const { routes: all } = readRoutesFile(requiredString(values, 'file'), secretSource());
+  const only = stringOf(values, 'route');
+  const routes = only === undefined ? all : all.filter(({ id }) => id === only);
+  if (routes.length === 0) throw new UsageError(`the file has no route ${only}`);
+
+  const checked: Checked[] = [];
+  progress.start('routes checked', routes.length);
+  for (const route of routes) {
+    checked.push(...(await checkRoute(route, msisdn)));
+    progress.add(1, 0);
+  }
+  const failed = checked.filter(({ ok }) => !ok).length;
+  const verdict = failed === 0 ? 'Every route works.' : `${failed} of ${checked.length} checks failed.`;
+  return {
+    sound: failed === 0,
+    report: { checks: checked },
+    lines: [
+      ...table(
+        ['route', 'what', '', 'found'],
+        checked.map(({ route, what, ok, detail }) => [route, what, ok ? 'ok' : 'FAILED', detail]),
+      ),
+      '',
+      verdict,
+    ],
+  };
+}
+
+async function checkRoute(route: Route, msisdn: string | null): Promise<Checked[]> {
+  const rail = makeRail(route, { clock: systemClock, callbackUrl: () => null, forgetful: false });
+  const checked: Checked[] = [];
+  try {
+    for await (const result of rail.check(msisdn)) checked.push({ route: route.id, ...result });
+  } finally {
+    await rail.close();
+  }
+  return checked;
+}
+
+function secretSource() {
+  const key = masterKey();
+  const secrets = key === null ? null : createSecrets(key);
+  const openSealed =
+    secrets === null ? null : (sealed: string): string => secrets.open('rail-credential', sealed);
+  return { environment: process.env, openSealed };
+}
+
+function masterKey(): Buffer | null {
+  const text = process.env['MASTER_KEY'] ?? '';
+  if (text === '') return null;
+  const key = parseMasterKey(text);
+  if (key === undefined) throw new UsageError('MASTER_KEY: takes 32 bytes in hex or base64');
+  return key;
+}
+
+// --- reconcile -----------------------------------------------------------------------------------------------------------
+
+const MINUTE_MS = 60_000;
+const SLACK_MINUTES = '60';
+
+async function runReconcile({ directory, values, progress }: ToolInput): Promise<ToolResult> {
+  const railId = requiredString(values, 'route');
+  const path = requiredString(values, 'statement');
+  const slack = stringOf(values, 'slack') ?? SLACK_MINUTES;
+  if (!/^\d{1,5}$/.test(slack)) throw new UsageError('--slack takes a number of minutes');
+  const lines = readStatement(readFileSync(path, 'utf8'), columnsOf(stringOf(values, 'columns')));
+
+  const own = periodOf(lines);
+  const from = timeOf(values, 'from') ?? own?.from;
+  const to = timeOf(values, 'to') ?? own?.to;
+  if (from === undefined || to === undefined) {
+    throw new UsageError('the statement has no times: --from and --to are needed');
+  }
+  const period: Period = { from, to, slackMs: Number(slack) * MINUTE_MS };
+  const ledger = new FloatMovements(railId, period);
+  await withReader(directory, async (reader) => {
+    const places = reader.partitionNames().filter(({ group }) => group === 'accounts');
+    const batches = places.map(({ partition }) => reader.lastBatchNumber('accounts', partition));
+    progress.start(
+      'batches of the log read',
+      batches.reduce((sum, count) => sum + count, 0),
+    );
+    for (const { partition } of places) {
+      const start = reader.startOf('accounts', partition);
+      if (start.batch > 0) {
+        throw new Error(
+          `partition ${partition} was trimmed: its log begins after sequence ${start.sequence}`,
+        );
+      }
+      for (const batch of reader.read('accounts', partition, { afterBatch: 0 })) {
+        for (const record of batch.records) ledger.add(decodeRecord(record));
+        progress.add(1, batch.bytes.length);
+      }
+    }
+    return Promise.resolve();
+  });
+
+  const { matched, findings } = compare(ledger.movements, lines, period);
+  const span = `${new Date(from).toISOString()} to ${new Date(to).toISOString()}`;
+  return {
+    sound: findings.length === 0,
+    report: { route: railId, from: new Date(from), to: new Date(to), matched, findings },
+    lines: [...describe(findings), `${railId}, ${span}: ${matched} agree, ${findings.length} do not.`],
+  };
+}
+
+function columnsOf(text: string | undefined): Columns {
+  const columns: Record<string, string> = { ...DEFAULT_COLUMNS };
+  for (const pair of text?.split(',') ?? []) {
+    const [field = '', heading] = pair.split('=').map((part) => part.trim());
+    if (heading === undefined || !(field in DEFAULT_COLUMNS)) {
+      const known = Object.keys(DEFAULT_COLUMNS).join(', ');
+      throw new UsageError(`--columns: "${pair}" is not field=heading, with a field of ${known}`);
+    }
+    columns[field] = heading;
+  }
+  return columns as unknown as Columns;
+}
+
+function describe(findings: readonly Finding[]): string[] {
+  if (findings.length === 0) return [];
+  const rows = findings.map(({ kind, transactionId, reference, line, ledger, statement, time }) => [
+    kind,
+    transactionId ?? reference ?? '',
+    time ?? '',
+    ledger ?? '-',
+    statement ?? '-',
+    line === null ? '' : `line ${line}`,
+  ]);
+  return [...table(['', 'transaction', 'time', 'ledger', 'statement', ''], rows), ''];
+}
+
+// --- seal ----------------------------------------------------------------------------------------------------------------
+
+function runSeal(): Promise<ToolResult> {
+  const key = masterKey();
+  if (key === null) throw new UsageError('MASTER_KEY is needed');
+  const secret = readFileSync(0, 'utf8').replace(/\n$/, '');
+  if (secret === '') throw new UsageError('nothing came from standard input');
+  const report = { sealed: createSecrets(key).seal('rail-credential', secret) };
+  return Promise.resolve({ sound: true, report, lines: [JSON.stringify(report)] });
+}
+
+// --- Terminal ------------------------------------------------------------------------------------------------------------
+
+function table(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const all = [headings, ...rows];
+  const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  return all.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** `check rails.json` is `check --file rails.json`. */
+function withFile([name = '--help', second, ...rest]: readonly string[]): string[] {
+  if (second === undefined) return [name];
+  if (name === 'check' && !second.startsWith('-')) return [name, '--file', second, ...rest];
+  return [name, second, ...rest];
+}
+
+process.exitCode = await runTools(
+  'npm run rails --',
+  [check, reconcile, seal],
+  withFile(process.argv.slice(2)),
+  {
+    out: (text) => process.stdout.write(text),
+    err: (text) => process.stderr.write(text),
+    errIsTty: process.stderr.isTTY,
+    env: process.env,
+  },
+);

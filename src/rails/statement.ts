@@ -1,0 +1,255 @@
+// A provider's statement against our ledger: what PROVIDER_FLOAT moved in a period, line by line, and what is missing,
+// extra or different. Pure: text and records in, findings out.
+//
+// Invariants: a movement is known by its reference and by whether it is a reversal; each matches at most one line. Clocks
+// and midnights differ, so what lies just outside the period (the slack) may match but is never reported.
+
+import type { AccountRecord } from '../domain/account-event.ts';
+import type { Currency } from '../domain/country.ts';
+import { fromMajorUnits, toMajorUnits } from '../domain/money.ts';
+import type { Money } from '../domain/money.ts';
+import { LIMITS } from '../limits.ts';
+import { parseReference } from './reference.ts';
+import { type CsvRow, readCsv } from './statement-csv.ts';
+
+export interface Movement {
+  readonly transactionId: string;
+  readonly reversal: boolean;
+  /** Minor units; more than zero. */
+  readonly amount: number;
+  readonly currency: Currency;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+export interface StatementLine {
+  /** Of the file, from 1. */
+  readonly line: number;
+  readonly reference: string;
+  readonly transactionId: string | null;
+  readonly reversal: boolean;
+  /** As written, without its sign. */
+  readonly amountText: string;
+  readonly currency: string | null;
+  /** Null: the statement has no times. */
+  readonly at: number | null;
+}
+
+/** Headings of the statement's columns. */
+export interface Columns {
+  readonly reference: string;
+  readonly amount: string;
+  readonly currency: string;
+  readonly time: string;
+  readonly type: string;
+}
+
+export const DEFAULT_COLUMNS: Columns = {
+  reference: 'reference',
+  amount: 'amount',
+  currency: 'currency',
+  time: 'time',
+  type: 'type',
+};
+
+export interface Finding {
+  /** missing: in our ledger and not in the statement. extra: the other way round. different: in both, not alike. */
+  readonly kind: 'missing' | 'extra' | 'different';
+  readonly transactionId: string | null;
+  readonly reference: string | null;
+  readonly line: number | null;
+  readonly ledger: string | null;
+  readonly statement: string | null;
+  readonly time: string | null;
+}
+
+export interface Period {
+  /** Inclusive. */
+  readonly from: number;
+  /** Exclusive. */
+  readonly to: number;
+  readonly slackMs: number;
+}
+
+export interface Comparison {
+  readonly matched: number;
+  readonly findings: readonly Finding[];
+}
+
+/** Throws with the line at fault. */
+export function readStatement(text: string, columns: Columns): StatementLine[] {
+  const rows = readCsv(text);
+  if (rows.length > LIMITS.reconcileLinesMax) {
+    throw new Error(`the statement has over ${LIMITS.reconcileLinesMax} lines; give a shorter period`);
+  }
+  return rows.map((row) => lineOf(row, columns));
+}
+
+function lineOf(row: CsvRow, columns: Columns): StatementLine {
+  const { line } = row;
+  const reference = fieldOf(row, columns.reference);
+  const amount = fieldOf(row, columns.amount);
+  if (reference === null) throw new Error(`line ${line}: no column "${columns.reference}"`);
+  if (amount === null) throw new Error(`line ${line}: no column "${columns.amount}"`);
+  const time = fieldOf(row, columns.time);
+  const at = time === null || time === '' ? null : Date.parse(time);
+  if (Number.isNaN(at)) throw new Error(`line ${line}: "${time}" is no time`);
+  return {
+    line,
+    reference,
+    transactionId: parseReference(reference)?.transactionId ?? null,
+    reversal: /revers|refund|clawback/i.test(fieldOf(row, columns.type) ?? ''),
+    amountText: amount.replaceAll(',', '').replace(/^[+-]/, ''),
+    currency: fieldOf(row, columns.currency),
+    at,
+  };
+}
+
+/** Headings are compared without regard to case. */
+function fieldOf({ fields }: CsvRow, heading: string): string | null {
+  return fields.get(heading.toLowerCase())?.trim() ?? null;
+}
+
+/** From the records of the accounts group, in the order of each partition's log, the movements of one rail's float. */
+export class FloatMovements {
+  readonly #railId: string;
+  readonly #period: Period;
+  /** Of the rail, until they end; charges stay, for they may be reversed at any time. */
+  readonly #created = new Map<string, { amount: Money; currency: Currency; isCharge: boolean }>();
+  readonly movements: Movement[] = [];
+
+  constructor(railId: string, period: Period) {
+    this.#railId = railId;
+    this.#period = period;
+  }
+
+  add({ at, events }: AccountRecord): void {
+    for (const event of events) {
+      switch (event.type) {
+        case 'ChargeCreated':
+        case 'DepositCreated':
+        case 'PayoutCreated':
+        case 'WithdrawalCreated': {
+          const { id, amount, currency, provider } = event;
+          const isCharge = event.type === 'ChargeCreated';
+          if (provider === this.#railId) this.#created.set(id, { amount, currency, isCharge });
+          break;
+        }
+        case 'TransactionSucceeded':
+          this.#moved(event.id, false, at);
+          break;
+        case 'ChargeReversed':
+          this.#moved(event.id, true, at);
+          break;
+        case 'TransactionFailed':
+        case 'WithdrawalRejected':
+          this.#created.delete(event.id);
+          break;
+        // These move no money at a provider.
+        case 'WithdrawalApproved':
+        case 'SubmissionAccepted':
+        case 'AnswerFixed':
+        case 'ChargeReleased':
+        case 'ReconciliationRaised':
+        case 'ReconciliationResolved':
+        case 'AccountOpened':
+        case 'AccountSettingsChanged':
+        case 'UserAdded':
+        case 'AppConnected':
+        case 'AppWebhookChanged':
+        case 'AppRemoved':
+        case 'WalletAdded':
+        case 'WalletApproved':
+        case 'WalletActivated':
+        case 'WalletRevoked':
+          break;
+      }
+    }
+    if (this.#created.size + this.movements.length > LIMITS.reconcileLinesMax) {
+      throw new Error(`over ${LIMITS.reconcileLinesMax} transactions; give a shorter period`);
+    }
+  }
+
+  #moved(transactionId: string, reversal: boolean, at: number): void {
+    const created = this.#created.get(transactionId);
+    if (created === undefined) return;
+    const { amount, currency, isCharge } = created;
+    if (!isCharge || reversal) this.#created.delete(transactionId);
+    const { from, to, slackMs } = this.#period;
+    if (at < from - slackMs || at >= to + slackMs) return;
+    this.movements.push({ transactionId, reversal, amount, currency, at });
+  }
+}
+
+/** The first and the last time in the statement; null when it has none. */
+export function periodOf(lines: readonly StatementLine[]): { from: number; to: number } | null {
+  let from = Infinity;
+  let to = -Infinity;
+  for (const { at } of lines) {
+    if (at === null) continue;
+    from = Math.min(from, at);
+    to = Math.max(to, at + 1);
+  }
+  return from === Infinity ? null : { from, to };
+}
+
+export function compare(
+  movements: readonly Movement[],
+  lines: readonly StatementLine[],
+  { from, to }: Period,
+): Comparison {
+  const inPeriod = (at: number | null): boolean => at === null || (at >= from && at < to);
+  const open = new Map<string, Movement>();
+  for (const movement of movements) open.set(keyOf(movement), movement);
+
+  const findings: Finding[] = [];
+  let matched = 0;
+  for (const line of lines) {
+    const key = line.transactionId === null ? null : keyOf({ ...line, transactionId: line.transactionId });
+    const movement = key === null ? undefined : open.get(key);
+    if (key === null || movement === undefined) {
+      if (inPeriod(line.at)) findings.push(findingOf('extra', null, line));
+      continue;
+    }
+    open.delete(key);
+    if (isAlike(movement, line)) matched++;
+    else findings.push(findingOf('different', movement, line));
+  }
+  for (const movement of open.values()) {
+    if (inPeriod(movement.at)) findings.push(findingOf('missing', movement, null));
+  }
+  return { matched, findings };
+}
+
+function keyOf({ transactionId, reversal }: { transactionId: string; reversal: boolean }): string {
+  return reversal ? `${transactionId} reversal` : transactionId;
+}
+
+function isAlike({ amount, currency }: Movement, line: StatementLine): boolean {
+  if (line.currency !== null && line.currency !== currency) return false;
+  return fromMajorUnits(line.amountText, currency) === amount;
+}
+
+function findingOf(kind: Finding['kind'], movement: Movement | null, line: StatementLine | null): Finding {
+  const at = movement?.at ?? line?.at ?? null;
+  return {
+    kind,
+    transactionId: movement?.transactionId ?? line?.transactionId ?? null,
+    reference: line?.reference ?? null,
+    line: line?.line ?? null,
+    ledger:
+      movement === null
+        ? null
+        : described(
+            toMajorUnits(movement.amount as Money, movement.currency),
+            movement.currency,
+            movement.reversal,
+          ),
+    statement: line === null ? null : described(line.amountText, line.currency, line.reversal),
+    time: at === null ? null : new Date(at).toISOString(),
+  };
+}
+
+function described(amount: string, currency: string | null, reversal: boolean): string {
+  return `${amount}${currency === null ? '' : ` ${currency}`}${reversal ? ' reversed' : ''}`;
+}

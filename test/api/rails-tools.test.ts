@@ -1,0 +1,157 @@
+// `npm run rails`, as an operator runs it: check against a provider that works and one that does not; reconcile a
+// statement of the provider with the log of a service that runs; seal a secret.
+import { spawn } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { startExternal } from './rails-external.ts';
+import { startService } from './start.ts';
+
+const directory = t.testdir();
+const external = await startExternal(directory);
+t.teardown(() => external.simulator.close());
+
+interface Ran {
+  readonly status: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+function rails(args: readonly string[], input = '', environment: Record<string, string> = {}): Promise<Ran> {
+  const child = spawn(process.execPath, ['src/rails/cli.ts', ...args], {
+    env: { PATH: process.env['PATH'], ...environment },
+  });
+  let out = '';
+  let err = '';
+  child.stdout.on('data', (text: Buffer) => {
+    out += text.toString();
+  });
+  child.stderr.on('data', (text: Buffer) => {
+    err += text.toString();
+  });
+  child.stdin.end(input);
+  return new Promise((resolve) => {
+    child.on('close', (status) => resolve({ status, out, err }));
+  });
+}
+
+t.test('check: a table of what works, and what does not', async (t) => {
+  const good = await rails(['check', external.railsFile, '--msisdn', '256772000001', '--progress']);
+  t.equal(good.status, 0, good.err);
+  t.match(good.out, /mtn_ug +collection token +ok +granted/);
+  t.match(good.out, /mtn_ug +collection balance +ok +10000000000 UGX/);
+  t.match(good.out, /mtn_ug +disbursement wallet holder +ok +active/);
+  t.match(good.out, /airtel_gh +balance +ok/);
+  t.match(good.out, /airtel_ug +wallet holder +ok +registered/);
+  t.match(good.out, /Every route works/);
+
+  const unknown = await rails([
+    'check',
+    external.railsFile,
+    '--msisdn',
+    '256772000055',
+    '--route',
+    'airtel_ug',
+  ]);
+  t.equal(unknown.status, 1);
+  t.match(unknown.out, /airtel_ug +wallet holder +FAILED +DP02200000002/);
+
+  await external.control('POST', '/simulator/answers', {
+    provider: 'mtn',
+    on: 'token',
+    status: 401,
+    times: 99,
+  });
+  const bad = await rails(['check', external.railsFile, '--json']);
+  await external.control('DELETE', '/simulator/forced');
+  t.equal(bad.status, 1);
+  const { checks } = JSON.parse(bad.out) as { checks: { route: string; ok: boolean; detail: string }[] };
+  t.match(
+    checks.find(({ route }) => route === 'mtn_ke'),
+    { ok: false, detail: /401/ },
+  );
+  t.match(
+    checks.find(({ route }) => route === 'airtel_ke'),
+    { ok: true },
+  );
+});
+
+t.test('check: a wrong file says where it is wrong', async (t) => {
+  const path = join(directory, 'wrong.json');
+  writeFileSync(path, readFileSync(external.railsFile, 'utf8').replace('"UG"', '"UGANDA"'));
+  const { status, err } = await rails(['check', path]);
+  t.equal(status, 1);
+  t.match(err, /wrong\.json:5: routes\[0\]\.country: takes "UG" or "KE" or "GH"/);
+  t.equal((await rails(['check'])).status, 2, 'wrongly asked');
+  t.equal((await rails(['chek', path])).status, 2);
+});
+
+t.test("reconcile: the provider's statement against the running service's log", async (t) => {
+  const service = await startService({ RAILS: external.railsFile, CASH_OUT_PER_MINUTE: '1000' });
+  t.teardown(() => service.stop());
+  await external.callBackTo(service.demo.base_url);
+  const create = async (what: string, msisdn: string, amount: string, status: string): Promise<void> => {
+    const body = { amount, currency: 'UGX', msisdn, reference: 'r' };
+    const { body: made } = await service.merchant('POST', `/v1/${what}`, { body });
+    await service.until(
+      () => service.merchant('GET', `/v1/${what}/${made.id}`),
+      ({ body: now }) => now.status === status,
+    );
+  };
+  await create('deposits', '256772000001', '1000000', 'SUCCESSFUL');
+  for (let i = 2; i < 6; i++) {
+    await create('charges', `25677200000${i}`, `${i}000`, 'SUCCESSFUL');
+    await create('payouts', `25677200000${i}`, `${i}500`, 'SUCCESSFUL');
+  }
+  await create('charges', '256772000070', '7000', 'REVERSED');
+  await create('charges', '256772000064', '7000', 'FAILED');
+  await create('charges', '256702000001', '7000', 'SUCCESSFUL');
+
+  const statement = await (await fetch(`${external.simulator.url}/statement.csv?rail=mtn_ug`)).text();
+  const path = join(directory, 'statement.csv');
+  const run = (...more: string[]): Promise<Ran> =>
+    rails(['reconcile', '--route', 'mtn_ug', '--statement', path, '--data', service.dataDir, ...more]);
+
+  writeFileSync(path, statement);
+  const same = await run('--progress');
+  t.equal(same.status, 0, same.out + same.err);
+  t.match(same.out, /11 agree, 0 do not/);
+
+  const lines = statement.trim().split('\n');
+  const extra = lines[3]!.replace(/CHG|PYT/, 'WDL');
+  writeFileSync(
+    path,
+    [lines[0], ...lines.slice(2), extra].join('\n').replace(',2000,UGX', ',2001,UGX').replaceAll(',', ';'),
+  );
+  const [first] = lines.slice(1).map((line) => line.split(',')[0]!);
+  const differs = await run('--from', first!, '--json');
+  t.equal(differs.status, 1);
+  const { matched, findings } = JSON.parse(differs.out) as { matched: number; findings: { kind: string }[] };
+  t.strictSame(findings.map(({ kind }) => kind).toSorted(), ['different', 'extra', 'missing']);
+  t.equal(matched, 9);
+  t.match((await run('--from', first!)).out, /different +chg_.+2000 UGX +2001 UGX +line \d+/);
+
+  writeFileSync(path, statement.replace('reference', 'External ID').replace('time', 'Date'));
+  t.match((await run()).err, /no column "reference"/);
+  t.equal((await run('--columns', 'reference=External ID,time=date')).status, 0);
+});
+
+t.test('seal: what is sealed opens in a file of routes', async (t) => {
+  const environment = { MASTER_KEY: 'ab'.repeat(32) };
+  const first = readFileSync(join(directory, 'secrets', '1'), 'utf8');
+  const sealed = await rails(['seal'], first, environment);
+  t.equal(sealed.status, 0, sealed.err);
+  t.notMatch(sealed.out, first.trim());
+
+  const path = join(directory, 'sealed.json');
+  const text = readFileSync(external.railsFile, 'utf8');
+  writeFileSync(path, text.replace(/\{\s*"file": "secrets\/1"\s*\}/, sealed.out.trim()));
+  t.equal((await rails(['check', path, '--route', 'mtn_ug'], '', environment)).status, 0);
+  const other = { MASTER_KEY: 'cd'.repeat(32) };
+  t.match(
+    (await rails(['check', path], '', other)).err,
+    /sealed\.json:\d+: .*subscription_key: cannot be opened/,
+  );
+  t.match((await rails(['check', path])).err, /there is no MASTER_KEY/);
+  t.equal((await rails(['seal'], 'a secret')).status, 2, 'no master key');
+});

@@ -1,0 +1,146 @@
+// The file of routes: what it takes, and that everything wrong with it is named with its line, at once.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { JsonSyntaxError, parseJsonWithLines } from '../../src/rails/routes-json.ts';
+import { parseRoutesFile, RoutesFileError, type RoutesFile } from '../../src/rails/routes-file.ts';
+
+const environment = { KEY: 'k1', API_KEY: 'k2', SECRET: 's', PIN: '1234', PORTAL: 'a-portal-secret-1' };
+
+const MTN = {
+  id: 'mtn_ug',
+  country: 'UG',
+  network: 'MTN',
+  adapter: 'mtn',
+  base_url: 'https://proxy.momoapi.mtn.com',
+  target_environment: 'mtnuganda',
+  collection: { subscription_key: { env: 'KEY' }, api_user: 'user', api_key: { env: 'API_KEY' } },
+};
+const AIRTEL = {
+  id: 'airtel_ke',
+  country: 'KE',
+  network: 'AIRTEL',
+  adapter: 'airtel',
+  base_url: 'https://openapi.airtel.africa',
+  client_id: 'client',
+  client_secret: { env: 'SECRET' },
+  collection_api: 'v1',
+  disbursement: { pin: { env: 'PIN' }, pin_padding: 'oaep-sha256' },
+  callback: { secret: { env: 'PORTAL' } },
+};
+
+function read(text: string, path = 'rails.json'): RoutesFile {
+  return parseRoutesFile(text, path, { environment, openSealed: (sealed) => `opened ${sealed}` });
+}
+
+function problemsOf(routes: unknown, path?: string): readonly string[] {
+  const text = typeof routes === 'string' ? routes : JSON.stringify({ routes }, null, 1);
+  try {
+    read(text, path);
+    return [];
+  } catch (error) {
+    if (error instanceof RoutesFileError) return error.problems;
+    throw error;
+  }
+}
+
+t.test('a good file, with defaults', async (t) => {
+  const { routes, callbackBaseUrl } = read(
+    JSON.stringify({ callback_base_url: 'https://pay.example.com/', routes: [MTN, AIRTEL] }),
+  );
+  t.equal(callbackBaseUrl, 'https://pay.example.com', 'without a slash at its end');
+  t.match(routes[0], {
+    id: 'mtn_ug',
+    currency: 'UGX',
+    notFoundGraceMs: 120_000,
+    collection: { subscriptionKey: 'k1', apiUser: 'user', apiKey: 'k2' },
+    disbursement: null,
+    callbacks: true,
+  });
+  t.match(routes[1], {
+    currency: 'KES',
+    disbursement: { pin: '1234', padding: 'oaep-sha256', publicKey: null },
+    callback: { secret: 'a-portal-secret-1', hashKey: null, hashOver: 'transaction' },
+  });
+});
+
+t.test('secrets from the environment, from files beside it, or sealed', async (t) => {
+  const directory = t.testdir({ secret: 'from a file\n' });
+  const path = join(directory, 'rails.json');
+  writeFileSync(path, '{}');
+  const collection = { ...MTN.collection, subscription_key: { file: 'secret' }, api_key: { sealed: 'v1.x' } };
+  const { routes } = read(JSON.stringify({ routes: [{ ...MTN, collection }] }), path);
+  t.match(routes[0], { collection: { subscriptionKey: 'from a file', apiKey: 'opened v1.x' } });
+});
+
+t.test('what is wrong is named, with its line', async (t) => {
+  const change = (route: object, changes: object): object[] => [{ ...route, ...changes }];
+  const withKey = (subscription_key: unknown) =>
+    change(MTN, { collection: { ...MTN.collection, subscription_key } });
+  const { target_environment: _, ...withoutTarget } = MTN;
+  const { collection: __, ...withoutProducts } = MTN;
+  const CASES: readonly (readonly [unknown, RegExp])[] = [
+    [change(MTN, { country: 'UGANDA' }), /^rails\.json:5: routes\[0\]\.country: takes "UG" or "KE" or "GH"$/],
+    [change(MTN, { id: 'MTN UG' }), /:4: routes\[0\]\.id: takes a text like "mtn_ug"/],
+    [change(MTN, { adapter: 'mpesa' }), /:7: routes\[0\]\.adapter: takes "mtn" or "airtel"/],
+    [change(MTN, { base_url: 'http://proxy.momoapi.mtn.com' }), /:8: routes\[0\]\.base_url: takes https/],
+    [change(MTN, { base_url: 'proxy' }), /base_url: takes an address/],
+    [change(MTN, { base_url: 'https://user:word@host' }), /without credentials/],
+    [change(MTN, { currency: 'KES' }), /currency: takes "UGX" or "EUR"/],
+    [change(MTN, { max_concurrency: 0 }), /max_concurrency: takes a whole number from 1 to/],
+    [change(MTN, { collcetion: {} }), /:19: routes\[0\]\.collcetion: is not a field here/],
+    [[withoutTarget], /:3: routes\[0\]\.target_environment: is missing/],
+    [[withoutProducts], /collection, disbursement or both are needed/],
+    [withKey('plain'), /:11: routes\[0\]\.collection\.subscription_key: is a secret in plain text/],
+    [withKey({ env: 'NOT_SET' }), /the environment has no NOT_SET/],
+    [withKey({ file: '/nowhere' }), /\/nowhere cannot be read: ENOENT/],
+    [withKey({ env: 'KEY', file: 'x' }), /takes \{"env"/],
+    [change(AIRTEL, { collection_api: 'v3' }), /collection_api: takes "v1" or "v2"/],
+    [change(AIRTEL, { callback: { secret: { env: 'PIN' } } }), /secret: takes 16 to 128/],
+    [
+      change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, public_key: 'x' } }),
+      /public_key: takes an RSA/,
+    ],
+    [[MTN, { ...MTN, id: 'other' }], /UG MTN has a route at line 3 already/],
+    [[MTN, { ...AIRTEL, id: 'mtn_ug' }], /id mtn_ug has a route at line 3 already/],
+    [[], /at least one/],
+    ['[]', /:1: the file: is not an object/],
+    ['{"routes": 1}', /:1: routes: is not a list/],
+    ['{\n"routes": [\n{"id": "a",}]}', /:3: a comma before \}/],
+    ['{\n"a": 1,\n"a": 2}', /:3: a is given twice/],
+    ['{\n"a": tru}', /:2: not JSON: tru/],
+    ['', /:1: it ends where a value belongs/],
+    ['{} x', /something follows the end/],
+  ];
+  for (const [routes, expected] of CASES) {
+    const problems = problemsOf(routes);
+    t.equal(problems.length, 1, `${JSON.stringify(routes).slice(0, 60)}: ${problems.join(' | ')}`);
+    t.match(problems[0], expected);
+    t.notMatch(problems.join(), /\bplain\b(?! text)/, 'no secret in a message');
+  }
+  const several = problemsOf([
+    { ...MTN, country: 'X' },
+    { ...AIRTEL, network: 'Y' },
+  ]);
+  t.equal(several.length, 2, 'all of them at once');
+});
+
+t.test('JSON with lines reads what JSON reads', async (t) => {
+  const plain = ({ value }: ReturnType<typeof parseJsonWithLines>): unknown => {
+    if (value instanceof Map) {
+      return Object.fromEntries([...value].map(([name, node]) => [name, plain(node)]));
+    }
+    return Array.isArray(value) ? value.map(plain) : value;
+  };
+  for (const text of [
+    '{}',
+    '[]',
+    '[1, -2.5e3, "a\\n\\u00e9\\"", true, null, [[]], {"a": {"b": []}}]',
+    '"x"',
+  ]) {
+    t.strictSame(plain(parseJsonWithLines(text)), JSON.parse(text));
+  }
+  for (const text of ['[1,]', '{"a" 1}', '{a: 1}', '[1 2]', '"a\nb"', '01', '{', '['.repeat(40)]) {
+    t.throws(() => parseJsonWithLines(text), JsonSyntaxError, text);
+  }
+});
