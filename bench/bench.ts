@@ -1,0 +1,126 @@
+// What every scenario works with: the options, a directory for its data, servers that are stopped whatever happens, and a
+// way to say how far it is.
+
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { HistoryJob } from './history/job.ts';
+import { writeHistory, type Written } from './history/write-history.ts';
+import { drive, type Driven, type DriveOptions } from './load/drive.ts';
+import type { RunOptions } from './options.ts';
+import type { Repeat } from './result.ts';
+import type { Server } from './servers/server.ts';
+import { startService, type Service } from './servers/start-service.ts';
+
+export interface Scenario {
+  readonly name: string;
+  readonly summary: string;
+  /** What it needs that npm does not install; it is left out of a run that names no scenarios. */
+  readonly needs: string | null;
+  /** `repeat` counts from 0. */
+  run(bench: Bench, repeat: number): Promise<Repeat>;
+}
+
+/** A data directory with accounts, and perhaps a history, that a service can be started on. */
+export interface Prepared extends Written {
+  readonly dataDir: string;
+  readonly keysFile: string;
+  readonly idsFile: string;
+}
+
+type HistoryWishes = Partial<Omit<HistoryJob, 'dataDir' | 'partitions' | 'keysFile' | 'idsFile'>>;
+
+export class Bench {
+  readonly options: RunOptions;
+  readonly #root: string;
+  readonly #onProgress: (text: string) => void;
+  readonly #running: Server[] = [];
+  #directories: string[] = [];
+  #prefixes = 0;
+
+  /** `root`: on the disk that is to be measured. */
+  constructor(options: RunOptions, root: string, onProgress: (text: string) => void) {
+    this.options = options;
+    this.#root = root;
+    this.#onProgress = onProgress;
+    mkdirSync(root, { recursive: true });
+  }
+
+  progress(text: string): void {
+    this.#onProgress(text);
+  }
+
+  /** Another for each load, so that no idempotency key is used twice. All of one length. */
+  nextPrefix(): string {
+    return `bench-${String(++this.#prefixes).padStart(4, '0')}`;
+  }
+
+  directory(): string {
+    const path = mkdtempSync(join(this.#root, 'data-'));
+    this.#directories.push(path);
+    return path;
+  }
+
+  /** A new data directory, or with `at` one that is continued. */
+  async prepare(wishes: HistoryWishes = {}, at: string | null = null): Promise<Prepared> {
+    const directory = at ?? this.directory();
+    const files = {
+      dataDir: join(directory, 'data'),
+      keysFile: join(directory, 'keys'),
+      idsFile: join(directory, 'ids'),
+    };
+    const job: HistoryJob = {
+      ...files,
+      partitions: this.options.partitions,
+      accounts: this.options.accounts,
+      deposits: 0,
+      transactions: 0,
+      historyAccounts: 1,
+      shape: 'charges',
+      firstNumber: 0,
+      idsKept: 100_000,
+      webhookUrl: null,
+      ...wishes,
+    };
+    const written = await writeHistory(job, (text) => this.progress(text));
+    return { ...files, ...written };
+  }
+
+  async service(prepared: Prepared, env: Readonly<Record<string, string>> = {}): Promise<Service> {
+    const { partitions, profile } = this.options;
+    const nodeArgs = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
+    return this.keep(await startService({ dataDir: prepared.dataDir, partitions, env, nodeArgs }));
+  }
+
+  /** To be stopped when the repeat ends. */
+  keep<Kept extends Server>(server: Kept): Kept {
+    this.#running.push(server);
+    return server;
+  }
+
+  /** Before the repeat ends. */
+  async stop(server: Server): Promise<void> {
+    const place = this.#running.indexOf(server);
+    if (place >= 0) this.#running.splice(place, 1);
+    await server.stop();
+  }
+
+  drive(options: Pick<DriveOptions, 'label' | 'server' | 'work'> & Partial<DriveOptions>): Promise<Driven> {
+    const { connections, seconds, warmUpSeconds, wrk } = this.options;
+    return drive({
+      connections,
+      seconds,
+      warmUpSeconds,
+      wrk,
+      ratePerSecond: null,
+      onProgress: (text) => this.progress(text),
+      ...options,
+    });
+  }
+
+  /** After each repeat: nothing runs on, nothing stays. */
+  async clear(): Promise<void> {
+    while (this.#running.length > 0) await this.#running.pop()!.stop();
+    for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
+    this.#directories = [];
+  }
+}

@@ -1,0 +1,110 @@
+// What must be true after a load: what was acknowledged exists, what was sent again is answered as before, and all money
+// adds up. Checks say what they saw; they never throw because of it.
+
+import type { Check, Load } from './result.ts';
+import { parseApiKey } from '../src/http/api-key.ts';
+import { sendOnce } from './load/send-once.ts';
+import { linesOf, RequestMaker, targetsOf, type Work } from './load/work.ts';
+import type { Server } from './servers/server.ts';
+import type { Service } from './servers/start-service.ts';
+
+const AT_ONCE = 32;
+const ACCOUNTS_BALANCED = 200;
+
+/** Every so many-th of the acknowledged ids can be read. */
+export async function checkAcknowledged(
+  server: Server,
+  work: Work,
+  acknowledgedFile: string,
+  countMax: number,
+): Promise<Check> {
+  const all = targetsOf(acknowledgedFile, linesOf(work.keysFile));
+  const chosen = spread(all, countMax);
+  const missing: string[] = [];
+  await eachOf(chosen, async ({ key, id }) => {
+    const path = id.startsWith('pyt_') ? 'payouts' : 'charges';
+    const response = await fetch(`http://${server.host}:${server.port}/v1/${path}/${id}`, {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    const found = (await response.json()) as { id?: string };
+    if (found.id !== id) missing.push(id);
+  });
+  return {
+    what: 'acknowledged ids exist',
+    passed: missing.length === 0,
+    detail: `${chosen.length - missing.length} of ${chosen.length} found, of ${all.length} acknowledged${first(missing)}`,
+  };
+}
+
+/** Creates among the first `answered` requests of a work, sent once more, are answered as replays. For drivers that keep no ids. */
+export async function checkReplays(
+  server: Server,
+  work: Work,
+  answered: number,
+  countMax: number,
+): Promise<Check> {
+  const maker = new RequestMaker(work, `${server.host}:${server.port}`);
+  const counters = Array.from({ length: Math.max(0, answered) }, (_, counter) => counter);
+  const creates = counters.filter((counter) => ['charge', 'payout'].includes(maker.kindOf(counter)));
+  const chosen = spread(creates, countMax);
+  const wrong: string[] = [];
+  await eachOf(chosen, async (counter) => {
+    const { status, replayed } = await sendOnce(server, maker, counter);
+    if (status !== 201 || !replayed) wrong.push(`request ${counter}: ${status}`);
+  });
+  return {
+    what: 'creates sent again are replays',
+    passed: wrong.length === 0,
+    detail: `${chosen.length - wrong.length} of ${chosen.length} replayed, of ${creates.length} sent${first(wrong)}`,
+  };
+}
+
+export async function checkTrialBalances(service: Service, keysFile: string): Promise<Check> {
+  const keys = spread(linesOf(keysFile), ACCOUNTS_BALANCED);
+  const wrong: string[] = [];
+  await eachOf(keys, async (key) => {
+    const { accountId } = parseApiKey(key)!;
+    const path = `/accounts/${accountId}/trial_balance`;
+    const { data } = (await service.operator('GET', path)) as { data: { currency: string; sum: string }[] };
+    for (const { currency, sum } of data) if (sum !== '0') wrong.push(`${accountId}: ${sum} ${currency}`);
+  });
+  return {
+    what: 'trial balances are zero',
+    passed: wrong.length === 0,
+    detail: `${keys.length} accounts${first(wrong)}`,
+  };
+}
+
+/** Nothing was refused and every request had its answer. */
+export function checkAnswers({ label, statuses, errors }: Load): Check {
+  const refused = Object.entries(statuses).filter(([status]) => !status.startsWith('2'));
+  const failed = Object.entries(errors);
+  return {
+    what: `${label}: every answer is a 2xx`,
+    passed: refused.length === 0 && failed.length === 0,
+    detail:
+      [...refused, ...failed].map(([what, count]) => `${what}: ${count}`).join(', ') ||
+      'none refused, no error',
+  };
+}
+
+/** At most `countMax`, evenly spread, the last among them. */
+export function spread<Item>(items: readonly Item[], countMax: number): Item[] {
+  if (items.length <= countMax) return [...items];
+  return Array.from(
+    { length: countMax },
+    (_, n) => items[Math.floor(((n + 1) * items.length) / countMax) - 1]!,
+  );
+}
+
+async function eachOf<Item>(items: readonly Item[], look: (item: Item) => Promise<void>): Promise<void> {
+  let next = 0;
+  const one = async (): Promise<void> => {
+    while (next < items.length) await look(items[next++]!);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, one));
+}
+
+function first(problems: readonly string[]): string {
+  return problems.length === 0 ? '' : `; first: ${problems[0]}`;
+}

@@ -1,0 +1,86 @@
+// The benchmarks, at a terminal: npm run bench. Results go to stdout; progress, one line that is written over, to stderr.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { HELP, parseCommand, UsageError, type RunOptions } from './options.ts';
+import { compareText } from './report/compare.ts';
+import { htmlOf } from './report/html.ts';
+import { conditionsText, scenarioText } from './report/table.ts';
+import { profileText } from './report/profile.ts';
+import type { Report } from './result.ts';
+import { run } from './run.ts';
+import { SCENARIOS } from './scenarios/all.ts';
+
+const FAILED = 1;
+const WRONG_USAGE = 2;
+const PLAIN_PROGRESS_EVERY_MS = 5_000;
+
+try {
+  process.exitCode = await obey(process.argv.slice(2));
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  console.error(`${error.message}\nnpm run bench -- --help says more.`);
+  process.exitCode = WRONG_USAGE;
+}
+
+async function obey(args: readonly string[]): Promise<number> {
+  const command = parseCommand(args);
+  switch (command.type) {
+    case 'help':
+      console.log(HELP);
+      return 0;
+    case 'list':
+      for (const { name, summary, needs } of SCENARIOS) {
+        console.log(`${name.padEnd(12)}${summary}${needs === null ? '' : ` (needs ${needs})`}`);
+      }
+      return 0;
+    case 'compare':
+      console.log(compareText(readReport(command.before), readReport(command.after)));
+      return 0;
+    case 'profile':
+      console.log(profileText(readFileSync(command.file, 'utf8')));
+      return 0;
+    case 'run':
+      return runAndTell(command.options, args);
+  }
+}
+
+async function runAndTell(options: RunOptions, args: readonly string[]): Promise<number> {
+  const progress = progressLine();
+  const { report, failures } = await run(options, `npm run bench -- ${args.join(' ')}`, {
+    progress: (text) => progress.show(text),
+    finished: (scenario, repeat) =>
+      progress.show(`${scenario}: repeat ${repeat + 1} of ${options.repeats} done`),
+    failed: (scenario, error) => {
+      progress.clear();
+      console.error(`${scenario} could not be measured:`, error);
+    },
+  });
+  progress.clear();
+  console.log([conditionsText(report.conditions), ...report.scenarios.map(scenarioText)].join('\n\n'));
+  if (options.json !== null) writeFileSync(options.json, `${JSON.stringify(report, null, 1)}\n`);
+  if (options.html !== null) writeFileSync(options.html, htmlOf(report));
+  const checks = report.scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));
+  return failures > 0 || checks.some(({ passed }) => !passed) ? FAILED : 0;
+}
+
+function readReport(path: string): Report {
+  const report = JSON.parse(readFileSync(path, 'utf8')) as Report;
+  if (report.format !== 1) throw new UsageError(`${path} is no report of a format that is known here`);
+  return report;
+}
+
+/** On a terminal one line, written over; elsewhere a line every few seconds. */
+function progressLine(): { show(text: string): void; clear(): void } {
+  const { stderr } = process;
+  let shownAt = -Infinity;
+  if (!stderr.isTTY) {
+    const show = (text: string): void => {
+      if (performance.now() - shownAt < PLAIN_PROGRESS_EVERY_MS) return;
+      shownAt = performance.now();
+      stderr.write(`${text}\n`);
+    };
+    return { show, clear: () => {} };
+  }
+  const clear = (): void => void stderr.write('\r\u001b[K');
+  return { show: (text) => void stderr.write(`\r\u001b[K${text.slice(0, stderr.columns - 1)}`), clear };
+}

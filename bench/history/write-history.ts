@@ -1,0 +1,33 @@
+// Starts the history writer as a process of its own, so that its memory is gone when the measuring begins.
+
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { HistoryJob, HistoryLine } from './job.ts';
+
+const PROGRAM = fileURLToPath(new URL('main.ts', import.meta.url));
+
+export interface Written {
+  readonly seconds: number;
+  /** Records of the accounts group in the log, those before included. */
+  readonly records: number;
+}
+
+export function writeHistory(job: HistoryJob, onProgress: (text: string) => void): Promise<Written> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [PROGRAM, JSON.stringify(job)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    let written: Written | null = null;
+    createInterface({ input: child.stdout }).on('line', (text) => {
+      const line = JSON.parse(text) as HistoryLine;
+      if (line.type === 'done') written = line;
+      else onProgress(`writing a history: ${line.what} ${line.done} of ${line.of}`);
+    });
+    child.once('error', reject);
+    child.once('close', (status) => {
+      if (written === null) reject(new Error(`the history writer ended with ${status}`));
+      else resolve(written);
+    });
+  });
+}

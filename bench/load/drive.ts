@@ -1,0 +1,168 @@
+// Puts a load on a server: starts the driver, watches the processes meanwhile, reads the server's log counters around it,
+// and puts everything into one Load.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { logUseBetween } from '../measure/log-counters.ts';
+import { ProcessWatch } from '../measure/process-use.ts';
+import type { Load } from '../result.ts';
+import type { Server } from '../servers/server.ts';
+import type { DriverJob, DriverLine, DriverResult } from './job.ts';
+import { hasWrk, runWrk } from './wrk.ts';
+import type { Work } from './work.ts';
+
+export interface DriveOptions {
+  readonly label: string;
+  readonly server: Server;
+  readonly work: Work;
+  readonly connections: number;
+  /** Null: a closed loop, for peak throughput. */
+  readonly ratePerSecond: number | null;
+  readonly warmUpSeconds: number;
+  readonly seconds: number;
+  readonly acknowledgedFile?: string;
+  /** For closed loops, where it is installed. */
+  readonly wrk: boolean;
+  readonly onProgress: (text: string) => void;
+}
+
+export interface Driven {
+  readonly load: Load;
+  /** Requests 0 … sent - 1 of the work were sent. The last `connections` of them may have no answer. */
+  readonly sent: number;
+}
+
+const DRIVER = fileURLToPath(new URL('driver.ts', import.meta.url));
+
+/** wrk for closed loops, where it is installed; the node driver otherwise, and when ids must be kept. */
+export async function drive(options: DriveOptions): Promise<Driven> {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-drive-'));
+  try {
+    const byWrk =
+      options.wrk && options.ratePerSecond === null && options.acknowledgedFile === undefined && hasWrk();
+    return await (byWrk ? driveWithWrk(options, directory) : driveWithNode(options, directory));
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+async function driveWithWrk(options: DriveOptions, directory: string): Promise<Driven> {
+  const { server, label, warmUpSeconds, seconds, connections, work } = options;
+  const run = { host: server.host, port: server.port, connections, work, directory };
+  options.onProgress(`${label}: warming up`);
+  const warm = await runWrk({ ...run, seconds: warmUpSeconds, firstCounter: 0, onStart: () => {} });
+  options.onProgress(`${label}: ${Math.round(warm.completed / warm.seconds)}/s, closed loop`);
+
+  const logBefore = (await server.readLog?.()) ?? null;
+  let watch: ProcessWatch | null = null;
+  const result = await runWrk({
+    ...run,
+    seconds,
+    firstCounter: warm.nextCounter,
+    onStart: (pid) => {
+      watch = new ProcessWatch([...server.processes, { name: 'wrk', pid }]);
+    },
+  });
+  const processes = (watch as ProcessWatch | null)?.end() ?? [];
+  const logAfter = (await server.readLog?.()) ?? null;
+  const done = result.completed - result.refused;
+  const load: Load = {
+    ...loadOf(options, 'wrk', processes),
+    seconds: result.seconds,
+    statuses: { '2xx': done, ...(result.refused === 0 ? {} : { 'not 2xx': result.refused }) },
+    errors: withoutZeros(result.errors),
+    unsent: 0,
+    perSecond: done / result.seconds,
+    latency: result.latency,
+    driverLateMsP99: null,
+    series: [],
+    log: logBefore === null || logAfter === null ? null : logUseBetween(logBefore, logAfter),
+  };
+  return { load, sent: result.nextCounter };
+}
+
+async function driveWithNode(options: DriveOptions, directory: string): Promise<Driven> {
+  const { server, label, warmUpSeconds, seconds, connections, work, ratePerSecond } = options;
+  const job: DriverJob = {
+    host: server.host,
+    port: server.port,
+    connections,
+    ratePerSecond,
+    warmUpSeconds,
+    seconds,
+    work,
+    acknowledgedFile: options.acknowledgedFile ?? null,
+  };
+  const jobFile = join(directory, 'job.json');
+  writeFileSync(jobFile, JSON.stringify(job));
+  options.onProgress(`${label}: warming up`);
+
+  let watch: ProcessWatch | null = null;
+  let processes: Load['processes'] = [];
+  let logBefore = (await server.readLog?.()) ?? null;
+  let logAfter = logBefore;
+  const readings: Promise<void>[] = [];
+  const readLog = async (keep: (log: typeof logBefore) => void): Promise<void> =>
+    keep((await server.readLog?.()) ?? null);
+  const result = await runDriver(jobFile, (line, pid) => {
+    if (line.type === 'begin') {
+      watch = new ProcessWatch([...server.processes, { name: 'driver', pid }]);
+      readings.push(readLog((log) => (logBefore = log)));
+    } else if (line.type === 'end') {
+      processes = watch?.end() ?? [];
+      readings.push(readLog((log) => (logAfter = log)));
+    } else if (line.type === 'second') {
+      const offered = ratePerSecond === null ? 'closed loop' : `of ${Math.round(ratePerSecond)}/s offered`;
+      options.onProgress(`${label}: second ${line.second + 1} of ${seconds}, ${line.perSecond}/s ${offered}`);
+    }
+  });
+  await Promise.all(readings);
+  const done = Object.entries(result.statuses).reduce(
+    (sum, [status, n]) => sum + (status.startsWith('2') ? n : 0),
+    0,
+  );
+  const load: Load = {
+    ...loadOf(options, 'node', processes),
+    seconds,
+    statuses: result.statuses,
+    errors: result.errors,
+    unsent: result.unsent,
+    perSecond: done / seconds,
+    latency: result.latency,
+    driverLateMsP99: result.driverLateMsP99,
+    series: result.series,
+    log: logBefore === null || logAfter === null ? null : logUseBetween(logBefore, logAfter),
+  };
+  return { load, sent: result.sent };
+}
+
+function loadOf(options: DriveOptions, driver: Load['driver'], processes: Load['processes']) {
+  const { label, connections, ratePerSecond, warmUpSeconds } = options;
+  const loop: Load['loop'] = ratePerSecond === null ? 'closed' : 'open';
+  return { label, driver, loop, connections, offeredPerSecond: ratePerSecond, warmUpSeconds, processes };
+}
+
+function runDriver(jobFile: string, onLine: (line: DriverLine, pid: number) => void): Promise<DriverResult> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [DRIVER, jobFile], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let result: DriverResult | null = null;
+    createInterface({ input: child.stdout }).on('line', (text) => {
+      const line = JSON.parse(text) as DriverLine;
+      if (line.type === 'result') result = line.result;
+      else onLine(line, child.pid!);
+    });
+    child.once('error', reject);
+    child.once('close', (status) => {
+      if (result === null) reject(new Error(`the driver ended with ${status} and no result`));
+      else resolve(result);
+    });
+  });
+}
+
+function withoutZeros(counts: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+}

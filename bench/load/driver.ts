@@ -1,0 +1,290 @@
+// The node driver: a process of its own that sends requests over keep-alive connections, one at a time on each, and keeps
+// HDR histograms. Started by drive.ts with a file of JSON (job.ts).
+//
+// In an open loop the n-th request is intended at n / rate, whatever the server does. When no connection is free it waits,
+// and its wait counts: latency is from the intended send time, so a stall of the server is felt by every request
+// that should have been sent meanwhile (no coordinated omission).
+//
+// Nothing may be computed here per request that the other driver does not need too: it shares the cores with the server.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { build, type Histogram } from 'hdr-histogram-js';
+import { PERCENTILES, type Latency } from '../result.ts';
+import type { DriverJob, DriverLine } from './job.ts';
+import { RequestMaker } from './work.ts';
+
+/** Without a whole answer for this long a request is given up and its connection replaced. */
+const ANSWER_MS = 10_000;
+const TICK_MS = 1;
+const US_PER_MS = 1_000;
+const MS_PER_SECOND = 1_000;
+const HEAD_END = '\r\n\r\n';
+const HEAD_END_LENGTH = HEAD_END.length;
+const ID_START = '{"id":"';
+
+interface Connection {
+  socket: Socket;
+  /** What has come of the answer. */
+  received: string;
+  /** Number of the request under way; -1: none. */
+  counter: number;
+  intendedAt: number;
+  sentAt: number;
+}
+
+class Driver {
+  readonly #job: DriverJob;
+  readonly #maker: RequestMaker;
+  readonly #latencies: Histogram = histogram();
+  readonly #lateness: Histogram = histogram();
+  readonly #statuses: Record<string, number> = {};
+  readonly #errors: Record<string, number> = {};
+  readonly #series: number[] = [];
+  readonly #acknowledged: string[] = [];
+  readonly #idle: Connection[] = [];
+  readonly #all: Connection[] = [];
+  #startAt = 0;
+  #sent = 0;
+  #open = 0;
+  #sending = true;
+
+  constructor(job: DriverJob) {
+    this.#job = job;
+    this.#maker = new RequestMaker(job.work, `${job.host}:${job.port}`);
+  }
+
+  async run(): Promise<void> {
+    const { connections, warmUpSeconds, seconds } = this.#job;
+    await Promise.all(Array.from({ length: connections }, () => this.#connect()));
+    this.#startAt = performance.now();
+    const ticking = setInterval(() => this.#tick(), TICK_MS);
+    this.#pump();
+    await delay(warmUpSeconds * MS_PER_SECOND);
+    tell({ type: 'begin' });
+    const telling = setInterval(() => this.#tellSecond(), MS_PER_SECOND);
+    await delay(seconds * MS_PER_SECOND);
+    this.#sending = false;
+    tell({ type: 'end' });
+    clearInterval(telling);
+    const unsent = this.#countUnsent();
+    await this.#untilAnswered();
+    clearInterval(ticking);
+    for (const { socket } of this.#all) socket.destroy();
+    this.#finish(unsent);
+  }
+
+  #finish(unsent: number): void {
+    const { acknowledgedFile, ratePerSecond, seconds } = this.#job;
+    if (acknowledgedFile !== null) writeFileSync(acknowledgedFile, this.#acknowledged.join('\n'));
+    tell({
+      type: 'result',
+      result: {
+        statuses: this.#statuses,
+        errors: this.#errors,
+        unsent,
+        latency: latencyOf(this.#latencies),
+        driverLateMsP99: ratePerSecond === null ? null : this.#lateness.getValueAtPercentile(99) / US_PER_MS,
+        series: Array.from({ length: Math.max(1, Math.round(seconds)) }, (_, at) => this.#series[at] ?? 0),
+        sent: this.#sent,
+      },
+    });
+  }
+
+  // ---- Sending
+
+  #tick(): void {
+    this.#pump();
+    const now = performance.now();
+    for (const connection of this.#all) {
+      if (connection.counter >= 0 && now - connection.sentAt > ANSWER_MS) this.#lose(connection, 'timeout');
+    }
+  }
+
+  /** Sends what is due, as far as connections are free. */
+  #pump(): void {
+    if (!this.#sending) return;
+    const { ratePerSecond } = this.#job;
+    const now = performance.now();
+    const due =
+      ratePerSecond === null
+        ? Infinity
+        : Math.floor(((now - this.#startAt) / MS_PER_SECOND) * ratePerSecond) + 1;
+    while (this.#sent < due) {
+      const connection = this.#idle.pop();
+      if (connection === undefined) return;
+      this.#send(connection, ratePerSecond, now);
+    }
+  }
+
+  #send(connection: Connection, ratePerSecond: number | null, now: number): void {
+    const counter = this.#sent++;
+    connection.counter = counter;
+    connection.sentAt = now;
+    connection.intendedAt = ratePerSecond === null ? now : this.#intendedAt(counter, ratePerSecond);
+    connection.received = '';
+    this.#open++;
+    connection.socket.write(this.#maker.request(counter), 'latin1');
+    // When a connection was free, all of the wait was the driver's own doing.
+    if (ratePerSecond !== null && this.#idle.length > 0) {
+      this.#lateness.recordValue(microseconds(now - connection.intendedAt));
+    }
+  }
+
+  #intendedAt(counter: number, ratePerSecond: number): number {
+    return this.#startAt + (counter / ratePerSecond) * MS_PER_SECOND;
+  }
+
+  /** Those that should have been sent by now: as if they were answered at this moment. */
+  #countUnsent(): number {
+    const { ratePerSecond, warmUpSeconds, seconds } = this.#job;
+    if (ratePerSecond === null) return 0;
+    const intended = Math.floor((warmUpSeconds + seconds) * ratePerSecond);
+    const now = performance.now();
+    for (let counter = this.#sent; counter < intended; counter++) {
+      const intendedAt = this.#intendedAt(counter, ratePerSecond);
+      if (this.#isMeasured(intendedAt)) this.#latencies.recordValue(microseconds(now - intendedAt));
+    }
+    return Math.max(0, intended - this.#sent);
+  }
+
+  // ---- Answers
+
+  #hear(connection: Connection, chunk: Buffer): void {
+    connection.received += chunk.toString('latin1');
+    const { received } = connection;
+    const headEnd = received.indexOf(HEAD_END);
+    if (headEnd < 0) return;
+    const length = contentLengthOf(received.slice(0, headEnd));
+    if (received.length < headEnd + HEAD_END_LENGTH + length) return;
+    const status = received.slice(9, 12);
+    this.#answered(connection, status, headEnd + HEAD_END_LENGTH);
+    connection.counter = -1;
+    this.#open--;
+    this.#idle.push(connection);
+    this.#pump();
+  }
+
+  #answered(connection: Connection, status: string, bodyAt: number): void {
+    const now = performance.now();
+    const { counter, received, intendedAt } = connection;
+    const isDone = status.startsWith('2');
+    if (status === '201' && this.#job.acknowledgedFile !== null && received.startsWith(ID_START, bodyAt)) {
+      const idAt = bodyAt + ID_START.length;
+      this.#acknowledged.push(
+        `${this.#maker.keyNumberOf(counter)} ${received.slice(idAt, received.indexOf('"', idAt))}`,
+      );
+    }
+    if (this.#isMeasured(intendedAt)) this.#latencies.recordValue(microseconds(now - intendedAt));
+    const second = this.#secondOf(now);
+    if (second < 0 || second >= this.#job.seconds) return;
+    this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
+    if (isDone) this.#series[Math.floor(second)] = (this.#series[Math.floor(second)] ?? 0) + 1;
+  }
+
+  /** Of the measured time; negative during the warm-up. */
+  #secondOf(at: number): number {
+    return (at - this.#startAt) / MS_PER_SECOND - this.#job.warmUpSeconds;
+  }
+
+  #isMeasured(intendedAt: number): boolean {
+    return this.#secondOf(intendedAt) >= 0;
+  }
+
+  #tellSecond(): void {
+    const second = Math.floor(this.#secondOf(performance.now())) - 1;
+    tell({ type: 'second', second, perSecond: this.#series[second] ?? 0 });
+  }
+
+  // ---- Connections
+
+  #connect(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const { host, port } = this.#job;
+      const socket = connect({ host, port, noDelay: true });
+      const connection: Connection = { socket, received: '', counter: -1, intendedAt: 0, sentAt: 0 };
+      socket.once('error', reject);
+      socket.once('connect', () => {
+        socket.off('error', reject);
+        this.#all.push(connection);
+        this.#attach(connection);
+        resolve();
+      });
+    });
+  }
+
+  #attach(connection: Connection): void {
+    const { socket } = connection;
+    socket.on('data', (chunk) => this.#hear(connection, chunk));
+    socket.on('error', () => this.#lose(connection, 'reset'));
+    socket.on('close', () => this.#lose(connection, 'closed'));
+    this.#idle.push(connection);
+  }
+
+  /** The connection is gone; what was under way on it has no answer. */
+  #lose(connection: Connection, reason: string): void {
+    const place = this.#all.indexOf(connection);
+    if (place < 0) return;
+    this.#all.splice(place, 1);
+    const free = this.#idle.indexOf(connection);
+    if (free >= 0) this.#idle.splice(free, 1);
+    if (connection.counter >= 0) {
+      this.#open--;
+      this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
+      if (this.#isMeasured(connection.intendedAt)) {
+        this.#latencies.recordValue(microseconds(performance.now() - connection.intendedAt));
+      }
+    }
+    connection.socket.destroy();
+    if (!this.#sending) return;
+    this.#connect().then(
+      () => this.#pump(),
+      () => this.#countRefused(),
+    );
+  }
+
+  #countRefused(): void {
+    this.#errors['refused'] = (this.#errors['refused'] ?? 0) + 1;
+    if (this.#all.length === 0) this.#sending = false;
+  }
+
+  async #untilAnswered(): Promise<void> {
+    while (this.#open > 0) await delay(TICK_MS);
+  }
+}
+
+function contentLengthOf(head: string): number {
+  const found = /content-length: *(\d+)/i.exec(head);
+  return found === null ? 0 : Number(found[1]);
+}
+
+function histogram(): Histogram {
+  return build({
+    lowestDiscernibleValue: 1,
+    highestTrackableValue: 3_600_000_000,
+    numberOfSignificantValueDigits: 3,
+    bitBucketSize: 32,
+  });
+}
+
+function microseconds(ms: number): number {
+  return Math.max(1, Math.round(ms * US_PER_MS));
+}
+
+function latencyOf(latencies: Histogram): Latency {
+  return {
+    meanMs: latencies.mean / US_PER_MS,
+    maxMs: latencies.maxValue / US_PER_MS,
+    percentiles: PERCENTILES.map((percent) => [percent, latencies.getValueAtPercentile(percent) / US_PER_MS]),
+  };
+}
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function tell(line: DriverLine): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
+
+await new Driver(JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as DriverJob).run();

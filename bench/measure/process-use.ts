@@ -1,0 +1,121 @@
+// CPU time and memory of processes and their threads, from /proc. Elsewhere than on Linux it says nothing.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import type { ProcessUse } from '../result.ts';
+
+export interface Watched {
+  readonly name: string;
+  readonly pid: number;
+}
+
+interface ThreadTime {
+  readonly name: string;
+  readonly ticks: number;
+}
+
+interface Sample {
+  readonly atMs: number;
+  /** By thread id. */
+  readonly threads: ReadonlyMap<string, ThreadTime>;
+  readonly rssMiB: number;
+}
+
+/** Kernel ticks; 100 a second on every Linux that Node runs on. */
+const TICKS_PER_SECOND = 100;
+const KIB_PER_MIB = 1_024;
+const MS_PER_SECOND = 1_000;
+const SAMPLE_MS = 200;
+const THREADS_TOLD = 6;
+const CPU_TOLD = 0.005;
+
+/** Watches from its making to `end`, so that processes that end before are seen to their last sample. */
+export class ProcessWatch {
+  readonly #watched: readonly Watched[];
+  readonly #first = new Map<number, Sample>();
+  readonly #last = new Map<number, Sample>();
+  readonly #sampling: NodeJS.Timeout;
+
+  constructor(watched: readonly Watched[]) {
+    this.#watched = watched;
+    this.#sample();
+    this.#sampling = setInterval(() => this.#sample(), SAMPLE_MS);
+  }
+
+  end(): ProcessUse[] {
+    clearInterval(this.#sampling);
+    this.#sample();
+    const uses = this.#watched.flatMap(({ name, pid }) => {
+      const first = this.#first.get(pid);
+      const last = this.#last.get(pid);
+      return first === undefined || last === undefined ? [] : [useBetween(name, first, last)];
+    });
+    return [...Map.groupBy(uses, ({ name }) => name).values()].map(together);
+  }
+
+  #sample(): void {
+    for (const { pid } of this.#watched) {
+      const sample = readSample(pid);
+      if (sample === null) continue;
+      if (!this.#first.has(pid)) this.#first.set(pid, sample);
+      this.#last.set(pid, sample);
+    }
+  }
+}
+
+function useBetween(name: string, first: Sample, last: Sample): ProcessUse {
+  const seconds = Math.max(1, last.atMs - first.atMs) / MS_PER_SECOND;
+  const cores = (ticks: number): number => ticks / TICKS_PER_SECOND / seconds;
+  const threads = Array.from(last.threads, ([id, { name: thread, ticks }]) => ({
+    name: thread,
+    cpu: cores(ticks - (first.threads.get(id)?.ticks ?? 0)),
+  }));
+  return {
+    name,
+    cpu: threads.reduce((sum, { cpu }) => sum + cpu, 0),
+    rssMiB: last.rssMiB,
+    threads: threads
+      .filter(({ cpu }) => cpu >= CPU_TOLD)
+      .toSorted((a, b) => b.cpu - a.cpu)
+      .slice(0, THREADS_TOLD),
+  };
+}
+
+/** Processes of one name: the backends of a database. Memory they share is counted for each. */
+function together(uses: readonly ProcessUse[]): ProcessUse {
+  const [first] = uses;
+  if (uses.length === 1) return first!;
+  const sum = (of: (use: ProcessUse) => number): number => uses.reduce((total, use) => total + of(use), 0);
+  return {
+    name: `${first!.name} (${uses.length})`,
+    cpu: sum(({ cpu }) => cpu),
+    rssMiB: sum(({ rssMiB }) => rssMiB),
+    threads: [],
+  };
+}
+
+/** Null: the process has ended, or there is no /proc. */
+function readSample(pid: number): Sample | null {
+  try {
+    const threads = new Map<string, ThreadTime>();
+    for (const id of readdirSync(`/proc/${pid}/task`)) {
+      const time = threadTimeOf(readFileSync(`/proc/${pid}/task/${id}/stat`, 'latin1'));
+      threads.set(id, id === String(pid) ? { ...time, name: `${time.name} (main)` } : time);
+    }
+    const rssKiB = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0);
+    return { atMs: performance.now(), threads, rssMiB: rssKiB / KIB_PER_MIB };
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ESRCH') return null;
+    throw error;
+  }
+}
+
+/** The name is in parentheses and may hold anything; utime and stime are the 12th and 13th field after it. */
+export function threadTimeOf(stat: string): ThreadTime {
+  const nameEnd = stat.lastIndexOf(')');
+  const fields = stat.slice(nameEnd + 2).split(' ');
+  return {
+    name: stat.slice(stat.indexOf('(') + 1, nameEnd),
+    ticks: Number(fields[11]) + Number(fields[12]),
+  };
+}

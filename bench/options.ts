@@ -1,0 +1,257 @@
+// What a run is asked to do: the command line, and the three forms with their durations and sizes.
+
+import { parseArgs } from 'node:util';
+
+export const FORMS = ['smoke', 'quick', 'standard', 'full'] as const;
+export type Form = (typeof FORMS)[number];
+
+/** Durations and sizes that a form sets and options override. */
+export interface Sizes {
+  /** Of one measured load. */
+  readonly seconds: number;
+  readonly warmUpSeconds: number;
+  readonly connections: number;
+  readonly repeats: number;
+  /** Merchants whose keys the load uses in turn. */
+  readonly accounts: number;
+  /** Merchants of the spread half of `hot`. */
+  readonly spreadAccounts: number;
+  /** Histories of `lists`, ascending. */
+  readonly listTransactions: readonly number[];
+  readonly recoveryTransactions: number;
+  readonly recoveryAccounts: number;
+  readonly backlogDeliveries: number;
+  readonly lifecyclePerSecond: number;
+  /** Trials of a search for the highest rate; 0: no search. */
+  readonly searchTrials: number;
+  /** Offered rates of latency against rate, as parts of the peak. */
+  readonly rateParts: readonly number[];
+  readonly fsyncSeconds: number;
+  /** Acknowledged ids that are looked up after a load. */
+  readonly idsChecked: number;
+  /** A closed loop by wrk where there is one; otherwise by the node driver. */
+  readonly wrk: boolean;
+}
+
+export interface RunOptions extends Sizes {
+  readonly form: Form;
+  readonly scenarios: readonly string[];
+  readonly peer: 'postgres' | null;
+  readonly partitions: number;
+  /** Null: a temporary one, removed afterwards. */
+  readonly directory: string | null;
+  readonly json: string | null;
+  readonly html: string | null;
+  /** Folder for CPU profiles of the service; null: none. */
+  readonly profile: string | null;
+}
+
+export type Command =
+  | { readonly type: 'help' }
+  | { readonly type: 'list' }
+  | { readonly type: 'run'; readonly options: RunOptions }
+  | { readonly type: 'compare'; readonly before: string; readonly after: string }
+  | { readonly type: 'profile'; readonly file: string };
+
+/** Of the person at the terminal: shown without a stack. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+const STANDARD: Sizes = {
+  seconds: 10,
+  warmUpSeconds: 3,
+  connections: 256,
+  repeats: 3,
+  accounts: 100,
+  spreadAccounts: 10_000,
+  listTransactions: [10_000, 1_000_000],
+  recoveryTransactions: 1_000_000,
+  recoveryAccounts: 100_000,
+  backlogDeliveries: 50_000,
+  lifecyclePerSecond: 1_500,
+  searchTrials: 0,
+  rateParts: [0.5],
+  fsyncSeconds: 2,
+  idsChecked: 2_000,
+  wrk: true,
+};
+
+const SIZES: Readonly<Record<Form, Sizes>> = {
+  smoke: {
+    ...STANDARD,
+    seconds: 0.4,
+    warmUpSeconds: 0.1,
+    connections: 16,
+    repeats: 1,
+    accounts: 4,
+    spreadAccounts: 20,
+    listTransactions: [200, 400],
+    recoveryTransactions: 500,
+    recoveryAccounts: 20,
+    backlogDeliveries: 100,
+    lifecyclePerSecond: 50,
+    fsyncSeconds: 0.05,
+    idsChecked: 50,
+    wrk: false,
+  },
+  quick: {
+    ...STANDARD,
+    seconds: 3,
+    warmUpSeconds: 1,
+    repeats: 1,
+    spreadAccounts: 1_000,
+    listTransactions: [1_000, 10_000],
+    recoveryTransactions: 50_000,
+    recoveryAccounts: 1_000,
+    backlogDeliveries: 10_000,
+    lifecyclePerSecond: 500,
+    fsyncSeconds: 1,
+    idsChecked: 500,
+  },
+  standard: STANDARD,
+  full: {
+    ...STANDARD,
+    seconds: 30,
+    warmUpSeconds: 10,
+    repeats: 5,
+    listTransactions: [10_000, 1_000_000, 10_000_000],
+    recoveryAccounts: 1_000_000,
+    backlogDeliveries: 200_000,
+    searchTrials: 10,
+    rateParts: [0.1, 0.25, 0.5, 0.75, 0.9],
+    fsyncSeconds: 5,
+    idsChecked: 10_000,
+  },
+};
+
+const ARGUMENTS = {
+  help: { type: 'boolean', short: 'h' },
+  list: { type: 'boolean' },
+  form: { type: 'string' },
+  peer: { type: 'string' },
+  partitions: { type: 'string' },
+  directory: { type: 'string' },
+  json: { type: 'string' },
+  html: { type: 'string' },
+  profile: { type: 'string' },
+  repeats: { type: 'string' },
+  seconds: { type: 'string' },
+  'warm-up': { type: 'string' },
+  connections: { type: 'string' },
+  accounts: { type: 'string' },
+  'list-transactions': { type: 'string' },
+  'recovery-transactions': { type: 'string' },
+  'recovery-accounts': { type: 'string' },
+  rate: { type: 'string' },
+  search: { type: 'string' },
+} as const;
+
+export const HELP = `npm run bench -- [scenario …] [option …]
+npm run bench -- compare before.json after.json
+npm run bench -- profile file.cpuprofile
+
+Measures the service against a bare uWebSockets.js handler in the same run, and says under which conditions.
+Without scenarios: all that need nothing installed. --list names them.
+
+  --form smoke|quick|standard|full   how long and how large; default quick. Seconds, a minute, some minutes, an hour
+                                     for each scenario
+  --repeats n                        of every scenario; differences need at least 3
+  --seconds n  --warm-up n           of each load
+  --connections n                    keep-alive; default 256
+  --accounts n                       merchants whose keys are used in turn; default 100
+  --partitions n                     of the service; default 16
+  --list-transactions 10000,1000000  histories of \`lists\`
+  --recovery-transactions n          history of \`recovery\`
+  --recovery-accounts n              accounts of its start from a checkpoint
+  --rate n                           events a second of \`lifecycle\`
+  --search n                         search the highest rate with p99 under 10 ms, in at most n trials
+  --peer postgres                    also the same work on Fastify and PostgreSQL, started from Debian's package
+  --directory path                   where data goes; default a temporary folder. Its disk is what is measured
+  --profile folder                   CPU profiles of the service, read with \`profile\`; they cost some per cent
+  --json file  --html file           the report
+
+Status 0: all was measured and every check passed; 1: a check failed, or a scenario did; 2: wrong usage.
+`;
+
+export function parseCommand(args: readonly string[]): Command {
+  const { values, positionals } = parse(args);
+  if (values.help === true) return { type: 'help' };
+  if (values.list === true) return { type: 'list' };
+  if (positionals[0] === 'compare') return { type: 'compare', ...pairOf(positionals.slice(1)) };
+  if (positionals[0] === 'profile') return { type: 'profile', file: oneOf(positionals.slice(1)) };
+  const form = choice('form', values.form ?? 'quick', FORMS);
+  const sizes = SIZES[form];
+  const seconds = number('seconds', values.seconds, sizes.seconds);
+  return {
+    type: 'run',
+    options: {
+      ...sizes,
+      form,
+      scenarios: positionals,
+      peer: values.peer === undefined ? null : choice('peer', values.peer, ['postgres'] as const),
+      partitions: number('partitions', values.partitions, 16),
+      directory: values.directory ?? null,
+      json: values.json ?? null,
+      html: values.html ?? null,
+      profile: values.profile ?? null,
+      repeats: number('repeats', values.repeats, sizes.repeats),
+      seconds,
+      warmUpSeconds: number('warm-up', values['warm-up'], sizes.warmUpSeconds),
+      connections: number('connections', values.connections, sizes.connections),
+      accounts: number('accounts', values.accounts, sizes.accounts),
+      listTransactions: numbers('list-transactions', values['list-transactions'], sizes.listTransactions),
+      recoveryTransactions: number(
+        'recovery-transactions',
+        values['recovery-transactions'],
+        sizes.recoveryTransactions,
+      ),
+      recoveryAccounts: number('recovery-accounts', values['recovery-accounts'], sizes.recoveryAccounts),
+      lifecyclePerSecond: number('rate', values.rate, sizes.lifecyclePerSecond),
+      searchTrials: number('search', values.search, sizes.searchTrials),
+    },
+  };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: ARGUMENTS, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function pairOf(positionals: readonly string[]): { before: string; after: string } {
+  const [before, after, ...more] = positionals;
+  if (before === undefined || after === undefined || more.length > 0) {
+    throw new UsageError('compare takes two JSON reports');
+  }
+  return { before, after };
+}
+
+function oneOf(positionals: readonly string[]): string {
+  const [file, ...more] = positionals;
+  if (file === undefined || more.length > 0) throw new UsageError('profile takes one .cpuprofile file');
+  return file;
+}
+
+function choice<const Choices extends readonly string[]>(
+  name: string,
+  value: string,
+  choices: Choices,
+): Choices[number] {
+  if (!choices.includes(value)) throw new UsageError(`--${name} takes ${choices.join(', ')}`);
+  return value;
+}
+
+function number(name: string, text: string | undefined, fallback: number): number {
+  if (text === undefined) return fallback;
+  const value = Number(text);
+  if (!Number.isFinite(value) || value <= 0) throw new UsageError(`--${name} takes a positive number`);
+  return value;
+}
+
+function numbers(name: string, text: string | undefined, fallback: readonly number[]): readonly number[] {
+  if (text === undefined) return fallback;
+  return text.split(',').map((each) => number(name, each, 0));
+}

@@ -1,0 +1,108 @@
+// Reports as text for a terminal.
+
+import { summarize } from '../statistics.ts';
+import type { Conditions, Figure, Load, Repeat, Report, ScenarioResult } from '../result.ts';
+import { latencyAt } from '../result.ts';
+
+export function conditionsText(conditions: Conditions): string {
+  const { cores, cpu, memoryMiB, node, kernel, fsync, fileSystem, closedLoopDriver, loadAverage, commit } =
+    conditions;
+  return [
+    `${cores} cores (${cpu}), ${memoryMiB} MiB, Node ${node}, ${kernel}, commit ${commit ?? 'unknown'}`,
+    `disk ${fileSystem ?? 'unknown'}: ${fixed(fsync.perSecond)} fsyncs of 4 KiB a second, p50 ${fixed(fsync.p50Ms)} ms, p99 ${fixed(fsync.p99Ms)} ms`,
+    `load average ${fixed(loadAverage)} at the start; closed loops by ${closedLoopDriver}; the driver shares the cores`,
+  ].join('\n');
+}
+
+/** Median of the repeats, their spread, and whether the target is met. */
+export function scenarioText({ name, repeats }: ScenarioResult): string {
+  const rows = figuresOf(repeats).map(({ figure, values }) => {
+    const { median, spread } = summarize(values);
+    return [
+      figure.name,
+      `${fixed(median)}${figure.unit === '' ? '' : ` ${figure.unit}`}`,
+      values.length > 1 ? `± ${fixed(spread * 100)} %` : '',
+      targetText(figure, median),
+    ];
+  });
+  const failed = repeats.flatMap(({ checks }) => checks.filter(({ passed }) => !passed));
+  const passed = repeats.flatMap(({ checks }) => checks).length - failed.length;
+  const notes = [...new Set(repeats.flatMap((repeat) => repeat.notes))];
+  return [
+    `${name}   (${repeats.length} ${repeats.length === 1 ? 'repeat' : 'repeats'})`,
+    aligned(rows),
+    ...loadsText(repeats.at(-1)?.loads ?? []),
+    `  checks: ${passed} passed, ${failed.length} failed`,
+    ...failed.map(({ what, detail }) => `  FAILED ${what}: ${detail}`),
+    ...notes.map((note) => `  ${note}`),
+  ].join('\n');
+}
+
+export function reportText(report: Report): string {
+  return [conditionsText(report.conditions), ...report.scenarios.map(scenarioText)].join('\n\n');
+}
+
+export interface FigureValues {
+  readonly figure: Figure;
+  /** One for each repeat that has it. */
+  readonly values: readonly number[];
+}
+
+export function figuresOf(repeats: readonly Repeat[]): FigureValues[] {
+  const byName = new Map<string, { figure: Figure; values: number[] }>();
+  for (const figure of repeats.flatMap(({ figures }) => figures)) {
+    const known = byName.get(figure.name);
+    if (known === undefined) byName.set(figure.name, { figure, values: [figure.value] });
+    else known.values.push(figure.value);
+  }
+  return [...byName.values()];
+}
+
+export function isMet({ better, target }: Figure, value: number): boolean {
+  if (target === undefined) return true;
+  return better === 'more' ? value >= target : value <= target;
+}
+
+function targetText(figure: Figure, median: number): string {
+  if (figure.target === undefined) return '';
+  const sign = figure.better === 'more' ? '≥' : '≤';
+  return `target ${sign} ${fixed(figure.target)}: ${isMet(figure, median) ? 'met' : 'MISSED'}`;
+}
+
+/** The loads of one repeat, each with its own conditions. */
+function loadsText(loads: readonly Load[]): string[] {
+  const rows = loads.map((load) => [
+    load.label,
+    load.offeredPerSecond === null ? 'closed loop' : `${fixed(load.offeredPerSecond)}/s offered`,
+    `${load.connections} conn, ${load.driver}`,
+    `${fixed(load.perSecond)}/s`,
+    `p50 ${fixed(latencyAt(load.latency, 50))}, p99 ${fixed(latencyAt(load.latency, 99))} ms`,
+    load.processes
+      .map(({ name, cpu, rssMiB }) => `${name} ${fixed(cpu)} cores ${fixed(rssMiB)} MiB`)
+      .join(', '),
+    load.log === null
+      ? ''
+      : `${fixed(load.log.recordsPerFlush)} records a flush, ${fixed(load.log.flushesPerSecond)} flushes/s of ${fixed(load.log.flushMeanMs)} ms`,
+  ]);
+  return rows.length === 0 ? [] : ['  loads of the last repeat:', aligned(rows)];
+}
+
+function aligned(rows: readonly (readonly string[])[]): string {
+  const widths: number[] = [];
+  for (const row of rows) {
+    row.forEach((cell, column) => (widths[column] = Math.max(widths[column] ?? 0, cell.length)));
+  }
+  return rows
+    .map((row) => `  ${row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ')}`.trimEnd())
+    .join('\n');
+}
+
+/** Three digits that matter: nobody's measurement has more. */
+export function fixed(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  if (size >= 100) return Math.round(value).toLocaleString('en');
+  if (size === 0) return '0';
+  if (size >= 10) return value.toFixed(1);
+  return value.toFixed(size >= 1 ? 2 : 3);
+}

@@ -1,0 +1,122 @@
+// What a run of the bench says: the shape of its JSON, which the table, the page and `compare` all read. It is a format:
+// add fields, never change what one means; `format` says which.
+
+export interface Report {
+  readonly format: 1;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  readonly seconds: number;
+  readonly command: string;
+  readonly conditions: Conditions;
+  readonly scenarios: readonly ScenarioResult[];
+}
+
+/** Where it was measured. Whatever can differ between two machines or two days. */
+export interface Conditions {
+  readonly cores: number;
+  readonly cpu: string;
+  readonly memoryMiB: number;
+  readonly node: string;
+  readonly kernel: string;
+  readonly commit: string | null;
+  readonly dataDirectory: string;
+  readonly fileSystem: string | null;
+  /** 4 KiB appended and fdatasync'd, one after another, at the start. */
+  readonly fsync: { readonly perSecond: number; readonly p50Ms: number; readonly p99Ms: number };
+  /** One-minute load average before the bench did anything: others who use the machine. */
+  readonly loadAverage: number;
+  readonly closedLoopDriver: 'wrk' | 'node';
+}
+
+export interface ScenarioResult {
+  readonly name: string;
+  readonly repeats: readonly Repeat[];
+}
+
+/** One repeat of one scenario. */
+export interface Repeat {
+  readonly figures: readonly Figure[];
+  readonly loads: readonly Load[];
+  readonly checks: readonly Check[];
+  /** What else a reader must know to believe the figures. */
+  readonly notes: readonly string[];
+}
+
+export interface Figure {
+  readonly name: string;
+  /** '' for ratios. */
+  readonly unit: string;
+  readonly value: number;
+  readonly better: 'more' | 'less';
+  /** What it is hoped to be; absent: it is only told. */
+  readonly target?: number;
+}
+
+export interface Check {
+  readonly what: string;
+  readonly passed: boolean;
+  readonly detail: string;
+}
+
+/** One load put on one server. */
+export interface Load {
+  readonly label: string;
+  readonly driver: 'wrk' | 'node';
+  /** 'closed': each connection sends when it has its answer; latency then says little. 'open': at a given rate,
+   *  whatever the server does; latency is from the intended send time. */
+  readonly loop: 'closed' | 'open';
+  readonly connections: number;
+  /** Null in a closed loop. */
+  readonly offeredPerSecond: number | null;
+  readonly warmUpSeconds: number;
+  readonly seconds: number;
+  /** Answers in the measured time, by HTTP status. */
+  readonly statuses: Readonly<Record<string, number>>;
+  /** Requests that got no whole answer, by reason. */
+  readonly errors: Readonly<Record<string, number>>;
+  /** Intended and never sent, because every connection was still waiting. They count in the latencies, as if
+   *  answered when the run ended. */
+  readonly unsent: number;
+  /** 2xx answers a second. */
+  readonly perSecond: number;
+  readonly latency: Latency;
+  /** How late the driver itself was to send, ms, p99: its own share of the latencies. Null in a closed loop. */
+  readonly driverLateMsP99: number | null;
+  /** 2xx answers in each second of the measured time. */
+  readonly series: readonly number[];
+  readonly processes: readonly ProcessUse[];
+  /** What the service's log did meanwhile; null for servers without one. */
+  readonly log: LogUse | null;
+}
+
+export interface Latency {
+  readonly meanMs: number;
+  readonly maxMs: number;
+  /** [percent, ms], ascending. */
+  readonly percentiles: readonly (readonly [number, number])[];
+}
+
+export interface ProcessUse {
+  readonly name: string;
+  /** CPU seconds a second: 1 is one core. */
+  readonly cpu: number;
+  readonly rssMiB: number;
+  readonly threads: readonly { readonly name: string; readonly cpu: number }[];
+}
+
+export interface LogUse {
+  readonly flushesPerSecond: number;
+  readonly recordsPerFlush: number;
+  readonly flushMeanMs: number;
+  readonly bytesPerRecord: number;
+  readonly recordsPerSecond: number;
+}
+
+export function latencyAt({ percentiles }: Latency, percent: number): number {
+  const found = percentiles.find(([at]) => at === percent);
+  if (found === undefined) throw new Error(`p${percent} was not measured`);
+  return found[1];
+}
+
+/** The percentiles every driver tells. */
+export const PERCENTILES = [1, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.99, 100];

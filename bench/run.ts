@@ -1,0 +1,96 @@
+// A run: conditions first, then every scenario as often as was asked for, repeats interleaved, and what came of it.
+//
+// Repeats go round the scenarios (a b c, a b c), not (a a, b b): a machine that changes with time then shows as spread within
+// each scenario, not as a difference between them.
+
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Bench, type Scenario } from './bench.ts';
+import { findConditions } from './measure/conditions.ts';
+import { UsageError, type RunOptions } from './options.ts';
+import type { Repeat, Report } from './result.ts';
+import { SCENARIOS } from './scenarios/all.ts';
+
+export interface RunListener {
+  progress(text: string): void;
+  finished(scenario: string, repeat: number, result: Repeat): void;
+  failed(scenario: string, error: unknown): void;
+}
+
+export interface Ran {
+  readonly report: Report;
+  /** Scenarios that could not be measured. */
+  readonly failures: number;
+}
+
+export async function run(options: RunOptions, command: string, listener: RunListener): Promise<Ran> {
+  const scenarios = chosen(options.scenarios);
+  const startedAt = new Date();
+  const root = rootOf(options.directory);
+  try {
+    listener.progress('measuring the disk');
+    const conditions = findConditions(root, options.fsyncSeconds, options.wrk);
+    const bench = new Bench(options, root, (text) => listener.progress(text));
+    const repeats = new Map<string, Repeat[]>(scenarios.map(({ name }) => [name, []]));
+    let failures = 0;
+    for (let repeat = 0; repeat < options.repeats; repeat++) {
+      for (const scenario of scenarios) {
+        const result = await runOnce(bench, scenario, repeat, listener);
+        if (result === null) failures++;
+        else repeats.get(scenario.name)!.push(result);
+      }
+    }
+    const report: Report = {
+      format: 1,
+      startedAt: startedAt.toISOString(),
+      seconds: (Date.now() - startedAt.getTime()) / 1_000,
+      command,
+      conditions,
+      scenarios: Array.from(repeats, ([name, of]) => ({ name, repeats: of })).filter(
+        (each) => each.repeats.length > 0,
+      ),
+    };
+    return { report, failures };
+  } finally {
+    if (options.directory === null) rmSync(root, { recursive: true, force: true });
+  }
+}
+
+/** Null when it failed. */
+async function runOnce(
+  bench: Bench,
+  scenario: Scenario,
+  repeat: number,
+  listener: RunListener,
+): Promise<Repeat | null> {
+  try {
+    const result = await scenario.run(bench, repeat);
+    listener.finished(scenario.name, repeat, result);
+    return result;
+  } catch (error) {
+    listener.failed(scenario.name, error);
+    return null;
+  } finally {
+    await bench.clear();
+  }
+}
+
+function chosen(names: readonly string[]): readonly Scenario[] {
+  if (names.length === 0) return SCENARIOS.filter(({ needs }) => needs === null);
+  return names.map((name) => {
+    const scenario = SCENARIOS.find((each) => each.name === name);
+    if (scenario === undefined) {
+      throw new UsageError(
+        `no scenario "${name}"; there are ${SCENARIOS.map((each) => each.name).join(', ')}`,
+      );
+    }
+    return scenario;
+  });
+}
+
+function rootOf(directory: string | null): string {
+  if (directory === null) return mkdtempSync(join(tmpdir(), 'daftari-bench-'));
+  mkdirSync(directory, { recursive: true });
+  return directory;
+}

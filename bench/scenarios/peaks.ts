@@ -1,0 +1,236 @@
+// The shape that most scenarios share: the bare handler and the service (and the peer) take the same work in turn, in
+// one run; then the service alone takes a part of its peak in an open loop.
+//
+// The bare handler is measured before and after, half of the time each, so that a machine that grows slower or faster
+// meanwhile does so to both sides of the ratio.
+
+import { join } from 'node:path';
+import type { Bench, Prepared } from '../bench.ts';
+import { checkAcknowledged, checkAnswers, checkReplays, checkTrialBalances } from '../check.ts';
+import { sendOnce } from '../load/send-once.ts';
+import { RequestMaker, type Kind, type Work } from '../load/work.ts';
+import { searchHighestRate } from '../rate-search.ts';
+import { latencyAt, type Check, type Figure, type Load } from '../result.ts';
+import type { Server } from '../servers/server.ts';
+import { startBare, TYPICAL_BODY } from '../servers/start-bare.ts';
+import type { Service } from '../servers/start-service.ts';
+
+/** Numbers for which loopback accepts and never settles: what is measured is the create, not its outcome. */
+export const SILENT = '+256772000065';
+/** Loopback settles them in its answer. */
+export const INSTANT = '+256772000068';
+
+const P99_MS_MAX = 10;
+const HALF = 0.5;
+const FIRST_ERROR = 400;
+const SEARCH_PRECISION = 0.05;
+const SEARCH_LOW = 0.1;
+const LOG_BYTES_MAX = 400;
+
+export interface PeaksOptions {
+  readonly bench: Bench;
+  readonly prepared: Prepared;
+  readonly service: Service;
+  readonly kinds: readonly Kind[];
+  /** Null: there is no such target. */
+  readonly bareTarget: number | null;
+  /** Null: no peer was asked for, or it cannot do this work. `target`: times the peer. */
+  readonly peer: { readonly server: Server; readonly target: number } | null;
+  readonly msisdn?: string;
+}
+
+export interface Peaks {
+  readonly figures: Figure[];
+  readonly loads: Load[];
+  readonly checks: Check[];
+  /** Of the service, 2xx a second. */
+  readonly peakPerSecond: number;
+}
+
+export function workOf(
+  bench: Bench,
+  prepared: Prepared,
+  kinds: readonly Kind[],
+  more: Partial<Work> = {},
+): Work {
+  return {
+    kinds,
+    keysFile: prepared.keysFile,
+    idsFile: kinds.includes('read') ? prepared.idsFile : null,
+    lists: [],
+    msisdn: SILENT,
+    prefix: bench.nextPrefix(),
+    ...more,
+  };
+}
+
+export async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
+  const { bench, prepared, service, kinds, peer, msisdn = SILENT } = options;
+  const { seconds, connections, idsChecked } = bench.options;
+  const newWork = (): Work => workOf(bench, prepared, kinds, { msisdn });
+  const bare = bench.keep(await startBare(await answersOf(service, newWork())));
+  const half = { seconds: seconds / 2, warmUpSeconds: Math.min(1, bench.options.warmUpSeconds) };
+
+  const before = await bench.drive({ label: 'bare, before', server: bare, work: newWork(), ...half });
+  const work = newWork();
+  const driven = await bench.drive({ label: 'service, peak', server: service, work });
+  const peerDriven =
+    peer === null ? null : await bench.drive({ label: 'peer, peak', server: peer.server, work: newWork() });
+  const after = await bench.drive({ label: 'bare, after', server: bare, work: newWork(), ...half });
+  await bench.stop(bare);
+
+  const barePerSecond = (before.load.perSecond + after.load.perSecond) / 2;
+  const peakPerSecond = driven.load.perSecond;
+  const peerPerSecond = peerDriven === null ? null : peerDriven.load.perSecond;
+  const figures: Figure[] = [
+    { name: 'bare, peak', unit: '/s', value: barePerSecond, better: 'more' },
+    { name: 'service, peak', unit: '/s', value: peakPerSecond, better: 'more' },
+    withTarget(
+      { name: 'service / bare', unit: '×', value: peakPerSecond / barePerSecond, better: 'more' },
+      options.bareTarget,
+    ),
+    ...cpuFigures(driven.load, before.load),
+    ...logFigures(driven.load),
+  ];
+  if (peerPerSecond !== null) {
+    figures.push(
+      { name: 'peer, peak', unit: '/s', value: peerPerSecond, better: 'more' },
+      withTarget(
+        { name: 'service / peer', unit: '×', value: peakPerSecond / peerPerSecond, better: 'more' },
+        peer!.target,
+      ),
+    );
+  }
+  const loads = [before.load, driven.load, ...(peerDriven === null ? [] : [peerDriven.load]), after.load];
+  const answered = driven.sent - 2 * connections;
+  const checks = [
+    checkAnswers(driven.load),
+    ...(kinds.some(isCreate) ? [await checkReplays(service, work, answered, idsChecked)] : []),
+  ];
+  return { figures, loads, checks, peakPerSecond };
+}
+
+/** Latency at parts of the peak, in an open loop; and where it was asked for, the highest rate that holds the bound. */
+export async function measureLatencies(
+  options: PeaksOptions,
+  peakPerSecond: number,
+): Promise<Omit<Peaks, 'peakPerSecond'>> {
+  const { bench, prepared, service, kinds, msisdn = SILENT } = options;
+  const { rateParts, searchTrials, idsChecked } = bench.options;
+  const figures: Figure[] = [];
+  const loads: Load[] = [];
+  const checks: Check[] = [];
+  const attempt = async (ratePerSecond: number, label: string): Promise<Load> => {
+    const work = workOf(bench, prepared, kinds, { msisdn });
+    const acknowledgedFile = join(prepared.dataDir, '..', `acknowledged-${work.prefix}`);
+    const { load } = await bench.drive({ label, server: service, work, ratePerSecond, acknowledgedFile });
+    loads.push(load);
+    if (kinds.some(isCreate)) {
+      checks.push(await checkAcknowledged(service, work, acknowledgedFile, idsChecked));
+    }
+    return load;
+  };
+
+  for (const part of rateParts) {
+    const percent = Math.round(part * 100);
+    const load = await attempt(peakPerSecond * part, `service, ${percent} % of peak`);
+    checks.push(checkAnswers(load));
+    const at = (p: number): number => latencyAt(load.latency, p);
+    figures.push(
+      { name: `p50 at ${percent} % of peak`, unit: 'ms', value: at(50), better: 'less' },
+      withTarget(
+        { name: `p99 at ${percent} % of peak`, unit: 'ms', value: at(99), better: 'less' },
+        part === HALF ? P99_MS_MAX : null,
+      ),
+      { name: `p99.9 at ${percent} % of peak`, unit: 'ms', value: at(99.9), better: 'less' },
+    );
+  }
+  if (searchTrials > 0) {
+    const { highestPerSecond } = await searchHighestRate({
+      lowPerSecond: peakPerSecond * SEARCH_LOW,
+      highPerSecond: peakPerSecond,
+      precision: SEARCH_PRECISION,
+      trialsMax: searchTrials,
+      attempt: (rate) => attempt(rate, `search, ${Math.round(rate)}/s`),
+      holds: (load) => load.unsent === 0 && latencyAt(load.latency, 99) <= P99_MS_MAX,
+    });
+    figures.push({
+      name: `highest rate with p99 ≤ ${P99_MS_MAX} ms`,
+      unit: '/s',
+      value: highestPerSecond,
+      better: 'more',
+    });
+  }
+  return { figures, loads, checks };
+}
+
+/** Peaks, latencies and the balance of the books: all of a scenario. */
+export async function measureAll(options: PeaksOptions): Promise<Omit<Peaks, 'peakPerSecond'>> {
+  const peaks = await measurePeaks(options);
+  const latencies = await measureLatencies(options, peaks.peakPerSecond);
+  const balanced = await checkTrialBalances(options.service, options.prepared.keysFile);
+  return {
+    figures: [...peaks.figures, ...latencies.figures],
+    loads: [...peaks.loads, ...latencies.loads],
+    checks: [...peaks.checks, ...latencies.checks, balanced],
+  };
+}
+
+export function withTarget(figure: Figure, target: number | null): Figure {
+  return target === null ? figure : { ...figure, target };
+}
+
+function isCreate(kind: Kind): boolean {
+  return kind === 'charge' || kind === 'payout';
+}
+
+/** What one request costs the server's main thread: where the cores are shared with the driver, this compares better than
+ *  throughput. */
+function cpuFigures(service: Load, bare: Load): Figure[] {
+  const cost = ({ processes, perSecond }: Load): number | null => {
+    const [server] = processes;
+    const main = server?.threads.find(({ name }) => name.endsWith('(main)'));
+    return main === undefined || perSecond === 0 ? null : (main.cpu / perSecond) * 1e6;
+  };
+  const whole = service.processes[0]?.cpu;
+  const figures: [string, number | null][] = [
+    ['service, CPU of the main thread a request', cost(service)],
+    ['service, CPU of all threads a request', whole === undefined ? null : (whole / service.perSecond) * 1e6],
+    ['bare, CPU a request', cost(bare)],
+  ];
+  return figures.flatMap(([name, value]) =>
+    value === null ? [] : [{ name, unit: 'µs', value, better: 'less' as const }],
+  );
+}
+
+function logFigures({ log, processes }: Load): Figure[] {
+  const rss = processes[0]?.rssMiB;
+  const memory: Figure[] =
+    rss === undefined ? [] : [{ name: 'service, memory', unit: 'MiB', value: rss, better: 'less' }];
+  if (log === null) return memory;
+  return [
+    ...memory,
+    { name: 'log, records a flush', unit: '', value: log.recordsPerFlush, better: 'more' },
+    { name: 'log, flushes', unit: '/s', value: log.flushesPerSecond, better: 'less' },
+    {
+      name: 'log, bytes a record',
+      unit: 'B',
+      value: log.bytesPerRecord,
+      better: 'less',
+      target: LOG_BYTES_MAX,
+    },
+  ];
+}
+
+/** Bodies of the service's own answers to this work, for the bare handler to be as long as. */
+async function answersOf(service: Service, work: Work): Promise<{ postBody: string; getBody: string }> {
+  const maker = new RequestMaker(work, `${service.host}:${service.port}`);
+  const bodies = { postBody: TYPICAL_BODY, getBody: TYPICAL_BODY };
+  for (const counter of work.kinds.keys()) {
+    const { method, path, status, text } = await sendOnce(service, maker, counter);
+    if (status >= FIRST_ERROR) throw new Error(`${method} ${path}: ${status} ${text}`);
+    if (method === 'POST') bodies.postBody = text;
+    else bodies.getBody = text;
+  }
+  return bodies;
+}

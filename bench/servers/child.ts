@@ -1,0 +1,84 @@
+// A program of the bench or of the product as a child process: started, known to be ready by a line it prints, stopped.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+export interface Child {
+  readonly pid: number;
+  /** The line by which it said that it is ready. */
+  readonly readyLine: string;
+  /** Milliseconds from its start to that line. */
+  readonly readyMs: number;
+  /** Resolves when it has ended; a second call waits for the same end. */
+  end(signal?: NodeJS.Signals): Promise<void>;
+}
+
+export interface ChildOptions {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly isReady: (line: string) => boolean;
+  readonly readyMs: number;
+  /** As whom it runs; absent: as us. */
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+const LINES_KEPT = 200;
+const END_MS = 60_000;
+
+/** Rejects with what it printed when it ends, or says nothing for `readyMs`, before it is ready. */
+export async function startChild(options: ChildOptions): Promise<Child> {
+  const startedAt = performance.now();
+  const child = spawn(options.command, options.args, {
+    cwd: options.cwd,
+    env: { ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(options.uid === undefined ? {} : { uid: options.uid }),
+    ...(options.gid === undefined ? {} : { gid: options.gid }),
+  });
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  const readyLine = await untilReady(child, options);
+  return {
+    pid: child.pid!,
+    readyLine,
+    readyMs: performance.now() - startedAt,
+    async end(signal = 'SIGTERM') {
+      child.kill(signal);
+      const giveUp = setTimeout(() => child.kill('SIGKILL'), END_MS);
+      await exited;
+      clearTimeout(giveUp);
+    },
+  };
+}
+
+function untilReady(child: ChildProcess, { isReady, readyMs, command }: ChildOptions): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const printed: string[] = [];
+    let settled = false;
+    const fail = (why: string): void => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(giveUp);
+      reject(new Error(`${command} ${why}:\n${printed.join('\n')}`));
+    };
+    const giveUp = setTimeout(() => {
+      child.kill('SIGKILL');
+      fail(`was not ready after ${readyMs} ms`);
+    }, readyMs);
+    for (const stream of [child.stdout!, child.stderr!]) {
+      createInterface({ input: stream }).on('line', (line) => {
+        if (settled) return;
+        printed.push(line);
+        if (printed.length > LINES_KEPT) printed.shift();
+        if (!isReady(line)) return;
+        settled = true;
+        clearTimeout(giveUp);
+        resolve(line);
+      });
+    }
+    child.once('error', (error) => fail(error.message));
+    child.once('exit', () => fail('ended before it was ready'));
+  });
+}

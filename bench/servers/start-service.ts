@@ -1,0 +1,77 @@
+// Starts the service as production starts it, `node src/main.ts`, over a data directory of the bench.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { readLogCounters } from '../measure/log-counters.ts';
+import { parseMetrics, type Metric } from '../measure/metrics.ts';
+import { startChild } from './child.ts';
+import type { Server } from './server.ts';
+
+export interface ServiceOptions {
+  readonly dataDir: string;
+  readonly partitions: number;
+  readonly env?: Readonly<Record<string, string>>;
+  /** For Node itself: --cpu-prof. */
+  readonly nodeArgs?: readonly string[];
+}
+
+export interface Service extends Server {
+  readonly baseUrl: string;
+  /** From its start to its being ready to serve. */
+  readonly readyMs: number;
+  metrics(): Promise<Metric[]>;
+  operator(method: string, path: string, body?: object): Promise<unknown>;
+}
+
+const ROOT = join(import.meta.dirname, '../..');
+const READY_MS = 1_800_000;
+
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { dataDir, partitions, env = {}, nodeArgs = [] } = options;
+  const child = await startChild({
+    command: process.execPath,
+    args: [...nodeArgs, join(ROOT, 'src/main.ts')],
+    cwd: ROOT,
+    env: {
+      PATH: process.env['PATH'],
+      PORT: '0',
+      OPERATOR_PORT: '0',
+      SIMULATOR_PORT: '0',
+      RAILS: 'loopback',
+      DEMO: 'false',
+      PARTITIONS: String(partitions),
+      CASH_OUT_PER_MINUTE: '100000',
+      DATA_DIR: dataDir,
+      ...env,
+    },
+    isReady: (line) => line.includes('"message":"ready"'),
+    readyMs: READY_MS,
+  });
+  const ready = JSON.parse(child.readyLine) as { baseUrl: string; operatorUrl: string };
+  const { hostname, port } = new URL(ready.baseUrl);
+  const token = readFileSync(join(dataDir, 'operator.token'), 'utf8').trim();
+  const metrics = async (): Promise<Metric[]> =>
+    parseMetrics(await (await fetch(`${ready.operatorUrl}/metrics`)).text());
+
+  return {
+    name: 'service',
+    host: hostname,
+    port: Number(port),
+    baseUrl: ready.baseUrl,
+    readyMs: child.readyMs,
+    processes: [{ name: 'service', pid: child.pid }],
+    metrics,
+    readLog: async () => readLogCounters(await metrics()),
+    async operator(method, path, body) {
+      const response = await fetch(`${ready.operatorUrl}/operator/v1${path}`, {
+        method,
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+      return JSON.parse(text) as unknown;
+    },
+    stop: () => child.end(),
+  };
+}

@@ -1,0 +1,100 @@
+// The bench's own arithmetic: what repeats say together, and when two measurements differ. Pure.
+//
+// Figures are compared as ratios, so differences are judged on logarithms, by Welch's t-test at 95 %: it asks for no equal
+// spread and no equal number of repeats. With fewer than two repeats on either side nobody can tell noise from change.
+
+export interface Summary {
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+  /** Half of the way from min to max, as a part of the median: "± 3 %". */
+  readonly spread: number;
+}
+
+export function median(values: readonly number[]): number {
+  if (values.length === 0) throw new Error('the median of nothing');
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+}
+
+export function summarize(values: readonly number[]): Summary {
+  const middle = median(values);
+  const min = Math.min(...values);
+  const max = Math.max(...values);
+  return { median: middle, min, max, spread: middle === 0 ? 0 : (max - min) / 2 / Math.abs(middle) };
+}
+
+/** The value below which `percent` of the values lie, by nearest rank. */
+export function percentile(values: readonly number[], percent: number): number {
+  if (values.length === 0) throw new Error('a percentile of nothing');
+  const sorted = values.toSorted((a, b) => a - b);
+  const rank = Math.ceil((percent / 100) * sorted.length);
+  return sorted[Math.max(0, rank - 1)]!;
+}
+
+export interface Comparison {
+  /** Median of the second over median of the first. */
+  readonly ratio: number;
+  /** 'unknown': too few repeats to tell. */
+  readonly verdict: 'within noise' | 'differs' | 'unknown';
+  /** The smallest relative change these repeats could have shown: 0.05 is 5 %. Null when unknown. */
+  readonly resolution: number | null;
+}
+
+export function compareRepeats(before: readonly number[], after: readonly number[]): Comparison {
+  const ratio = ratioOf(median(after), median(before));
+  const isPositive = [...before, ...after].every((value) => value > 0);
+  if (before.length < 2 || after.length < 2 || !isPositive) {
+    return { ratio, verdict: 'unknown', resolution: null };
+  }
+  const a = meanAndVariance(before.map(Math.log));
+  const b = meanAndVariance(after.map(Math.log));
+  const shareA = a.variance / before.length;
+  const shareB = b.variance / after.length;
+  const error = Math.sqrt(shareA + shareB);
+  if (error === 0) return { ratio, verdict: ratio === 1 ? 'within noise' : 'differs', resolution: 0 };
+  const freedom =
+    (shareA + shareB) ** 2 / (shareA ** 2 / (before.length - 1) + shareB ** 2 / (after.length - 1));
+  const needed = criticalT(freedom) * error;
+  const differs = Math.abs(b.mean - a.mean) > needed;
+  return { ratio, verdict: differs ? 'differs' : 'within noise', resolution: Math.expm1(needed) };
+}
+
+/** 0 / 0 is 1: nothing changed. */
+export function ratioOf(value: number, base: number): number {
+  if (base !== 0) return value / base;
+  return value === 0 ? 1 : Infinity;
+}
+
+function meanAndVariance(values: readonly number[]): { mean: number; variance: number } {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean, variance: squares / (values.length - 1) };
+}
+
+/** Two-sided 95 %, by degrees of freedom 1 … 10, 15, 20, 30; beyond that the normal distribution's. */
+const CRITICAL_T: readonly (readonly [number, number])[] = [
+  [1, 12.706],
+  [2, 4.303],
+  [3, 3.182],
+  [4, 2.776],
+  [5, 2.571],
+  [6, 2.447],
+  [7, 2.365],
+  [8, 2.306],
+  [9, 2.262],
+  [10, 2.228],
+  [15, 2.131],
+  [20, 2.086],
+  [30, 2.042],
+];
+const CRITICAL_NORMAL = 1.96;
+
+/** Rounds down to a row of the table: never more certain than the repeats allow. */
+function criticalT(freedom: number): number {
+  const first = CRITICAL_T[0]![1];
+  const last = CRITICAL_T.at(-1)![0];
+  if (freedom > 2 * last) return CRITICAL_NORMAL;
+  return CRITICAL_T.reduce((found, [row, value]) => (freedom >= row ? value : found), first);
+}
