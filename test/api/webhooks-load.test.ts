@@ -1,7 +1,9 @@
 // Isolation and throughput, receivers included, on this machine: with a fifth of a thousand endpoints hanging until their
 // time-out, the others get their first attempt in time; and a backlog to healthy endpoints drains fast.
 //
-// The figures that must hold are in the titles; what was measured is in the comments of the run.
+// LOAD=full asks for what is promised and wants the machine for itself; without it a fifth of that, beside other tests,
+// and the rate is only reported. Tap follows every asynchronous step, which halves the rate: actors/webhooks/README.md has
+// the figure of the product alone.
 
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -12,8 +14,11 @@ import type { LoadReport } from './webhooks-receiver-process.ts';
 import { makeCertificate } from './webhooks-receiver.ts';
 import { accountIdOf, WebhookService } from './webhooks-service.ts';
 
-const SECONDS = Number(process.env['LOAD_SECONDS'] ?? 12);
-const BACKLOG = Number(process.env['LOAD_BACKLOG'] ?? 6_000);
+const isFull = process.env['LOAD'] === 'full';
+const SECONDS = 12;
+const ENDPOINTS = isFull ? 1_000 : 200;
+const EVENTS_PER_SECOND = isFull ? 500 : 100;
+const BACKLOG = isFull ? 6_000 : 2_000;
 const certificate = await makeCertificate();
 
 async function receivers(t: Test): Promise<{ process: ChildProcess; port: number }> {
@@ -33,43 +38,50 @@ async function reportOf(child: ChildProcess): Promise<LoadReport> {
 const percentile = (sorted: readonly number[], part: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Infinity;
 
-void t.test('200 of 1,000 endpoints hang, 500 events/s: healthy ones hear within 2 s at p99', async (t) => {
-  const { process: child, port } = await receivers(t);
-  const service = await WebhookService.start({ directory: t.testdir(), ca: certificate.cert, partitions: 4 });
-  t.teardown(() => service.stop());
-  const accounts = Array.from({ length: 1_000 }, (_, i) => accountIdOf(i + 1));
-  const isHanging = (i: number): boolean => i % 5 === 0;
-  await Promise.all(
-    accounts.map((account, i) =>
-      service.merchant(account, 'sk', `https://localhost:${port}/${isHanging(i) ? 'hang' : 'ok'}/${i}`),
-    ),
-  );
-  const started = performance.now();
-  const charges: Promise<unknown>[] = [];
-  let sent = 0;
-  while (performance.now() - started < SECONDS * 1_000) {
-    const wanted = Math.floor(((performance.now() - started) / 1_000) * 500);
-    for (; sent < wanted; sent++) {
-      charges.push(service.charge(accounts[sent % 1_000]!, 'sk', `order-${sent}-0000`, 'SUCCESSFUL'));
+void t.test(
+  `a fifth of ${ENDPOINTS} endpoints hang, ${EVENTS_PER_SECOND} events/s: healthy ones hear within 2 s at p99`,
+  async (t) => {
+    const { process: child, port } = await receivers(t);
+    const service = await WebhookService.start({
+      directory: t.testdir(),
+      ca: certificate.cert,
+      partitions: 4,
+    });
+    t.teardown(() => service.stop());
+    const accounts = Array.from({ length: ENDPOINTS }, (_, i) => accountIdOf(i + 1));
+    const isHanging = (i: number): boolean => i % 5 === 0;
+    await Promise.all(
+      accounts.map((account, i) =>
+        service.merchant(account, 'sk', `https://localhost:${port}/${isHanging(i) ? 'hang' : 'ok'}/${i}`),
+      ),
+    );
+    const started = performance.now();
+    const charges: Promise<unknown>[] = [];
+    let sent = 0;
+    while (performance.now() - started < SECONDS * 1_000) {
+      const wanted = Math.floor(((performance.now() - started) / 1_000) * EVENTS_PER_SECOND);
+      for (; sent < wanted; sent++) {
+        charges.push(service.charge(accounts[sent % ENDPOINTS]!, 'sk', `order-${sent}-0000`, 'SUCCESSFUL'));
+      }
+      await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  await Promise.all(charges);
-  const healthy = charges.filter((_, i) => !isHanging(i % 1_000)).length;
-  let report = await reportOf(child);
-  let lagsMs = [...report.lagsMs];
-  while (lagsMs.length < healthy) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    report = await reportOf(child);
-    lagsMs = [...lagsMs, ...report.lagsMs];
-  }
-  lagsMs.sort((a, b) => a - b);
-  const [p50, p99, worst] = [percentile(lagsMs, 0.5), percentile(lagsMs, 0.99), lagsMs.at(-1)];
-  t.comment(`${healthy} events to healthy endpoints: p50 ${p50} ms, p99 ${p99} ms, max ${worst} ms`);
-  t.comment(`hanging: ${report.hanging}; ${JSON.stringify(service.executor.gauges())}`);
-  t.ok(p99 <= 2_000);
-  t.ok(report.hanging >= Math.min(200, sent / 5), 'the hanging ones were tried');
-});
+    await Promise.all(charges);
+    const healthy = charges.filter((_, i) => !isHanging(i % ENDPOINTS)).length;
+    let report = await reportOf(child);
+    let lagsMs = [...report.lagsMs];
+    while (lagsMs.length < healthy) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      report = await reportOf(child);
+      lagsMs = [...lagsMs, ...report.lagsMs];
+    }
+    lagsMs.sort((a, b) => a - b);
+    const [p50, p99, worst] = [percentile(lagsMs, 0.5), percentile(lagsMs, 0.99), lagsMs.at(-1)];
+    t.comment(`${healthy} events to healthy endpoints: p50 ${p50} ms, p99 ${p99} ms, max ${worst} ms`);
+    t.comment(`hanging: ${report.hanging}; ${JSON.stringify(service.executor.gauges())}`);
+    t.ok(p99 <= 2_000);
+    t.ok(report.hanging >= ENDPOINTS / 5, 'the hanging ones were tried');
+  },
+);
 
 void t.test('a backlog to healthy endpoints drains, each event once', async (t) => {
   const { process: child, port } = await receivers(t);
@@ -96,7 +108,5 @@ void t.test('a backlog to healthy endpoints drains, each event once', async (t) 
   const perSecond = Math.round((BACKLOG / (performance.now() - started)) * 1_000);
   t.comment(`${BACKLOG} deliveries over HTTPS and through the log: ${perSecond} a second`);
   t.equal(received, BACKLOG, `each once (${received})`);
-  // Tap follows every asynchronous step, which halves the rate, and other tests run beside this one: the figure proper is
-  // in actors/webhooks/README.md.
-  t.ok(perSecond >= 500);
+  if (isFull) t.ok(perSecond >= 1_000);
 });
