@@ -193,6 +193,8 @@ export class Partition<Command extends { type: string; deadline: number }, Query
       const waiter = this.#waiters.get(key);
       if (waiter === undefined) {
         this.#waiters.set(key, { since: this.#clock.now(), callers: [{ replayed, onReply }] });
+        // Nobody is to wait for a rail: what the caller is told is fixed now, not at the next tick.
+        if (this.#group.answerWaitMs === 0) this.#command(this.logic.settleAnswer(key), ignoreReply);
       } else {
         waiter.callers.push({ replayed, onReply });
       }
