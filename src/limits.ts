@@ -44,10 +44,16 @@ export const LIMITS = {
   checkpointLagMax: 400_000,
   /** Records applied between two commits of the views: bounds memory and the length of a transaction. */
   checkpointRecordsPerCommitMax: 20_000,
+  /** Young generation of the checkpoint thread, MiB. */
+  checkpointYoungGenerationMb: 96,
   /** View rows removed in one transaction when their time is over. */
   retentionRowsPerCommitMax: 5_000,
   /** How long an idempotency key is kept, ms: 30 days. design.md §11. */
   idempotencyRetentionMs: 30 * 86_400_000,
+
+  // Reads
+  /** Rows that one page of a list may look at and skip. */
+  listRowsScannedMax: 5_000,
 
   // Feed
   /** Decoded batches kept in memory for a subscriber that keeps up; a slower one reads the log. */

@@ -42,11 +42,14 @@ const QUERY_TYPES = {
   ListReconciliation: true,
 } as const satisfies Record<AccountQuery['type'], true>;
 
+const VIEWS_FORMAT = 1;
+
 export function accountsGroup(policy: Policy): AccountsGroup {
   return {
     name: 'accounts',
     answerWaitMs: policy.providerAnswerWaitMs,
     open: (_partition, views, options) => new AccountsPartition(policy, views, options),
+    viewsFormat: VIEWS_FORMAT,
     retention: [{ table: 'idempotency', isOver: isIdempotencyOver }],
     isQuery: (message) => message.type in QUERY_TYPES,
     encode: encodeRecord,

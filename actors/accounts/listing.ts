@@ -1,23 +1,41 @@
-// Lists of transactions, newest first, with any combination of filters: a merge of the index ranges of the buckets that
-// match, and of what is in memory and not yet in the views. The cost of a page does not grow with the history.
+// Lists of transactions, newest first, with any combination of filters. Three kinds of source, each newest first, are
+// merged: what is in memory and not yet in the views; what is in flight; and, of what is at rest, the index ranges of the
+// buckets that match. A filter by reference reads the rows of that reference alone.
+//
+// A page looks at LIMITS.listRowsScannedMax rows at most. A list that had to skip so many ends its page there, with a cursor to
+// go on from: a page may be short, or empty, although there is more.
 
 import { bucketMatches, matches } from '../../src/domain/account-queries.ts';
 import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { bodyOf, encodeTime } from '../../src/domain/id.ts';
 import { type Transaction, TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import type { Memory } from './memory.ts';
-import { compareNewestFirst, indexPrefix, SEPARATOR, transactionIdOf } from './rows.ts';
+import { decodeOpen, indexPrefix, referencePrefix, SEPARATOR, transactionIdOf } from './rows.ts';
 
 export interface Page {
   readonly transactions: readonly Transaction[];
-  readonly hasMore: boolean;
+  /** Null: there is no more. */
+  readonly nextCursor: string | null;
   /** Highest sequence that the page could depend on. */
   readonly sequence: number;
 }
 
 /** Sorts above every character of an id and of a bucket. */
 const AFTER_ALL = '~';
+
+interface Candidate {
+  readonly body: string;
+  readonly id: string;
+  /** Not a candidate: its source has looked at all it may, and goes no further than here. */
+  readonly isEnd: boolean;
+}
+
+/** How many more rows a page may look at. */
+interface Budget {
+  left: number;
+}
 
 /** `startingAfter`: id of the last transaction of the page before, null for the first page. */
 export function listPage(
@@ -29,34 +47,23 @@ export function listPage(
   limit: number,
 ): Page {
   const before = upperBound(filter, startingAfter);
-  const fresh: Transaction[] = [];
-  let sequence = 0;
-  for (const transaction of memory.dirtyTransactions()) {
-    if (transaction.accountId !== accountId) continue;
-    if (transaction.sequence > sequence) sequence = transaction.sequence;
-    if (bodyOf(transaction.id) < before && matches(transaction, filter)) fresh.push(transaction);
-  }
-  fresh.sort(compareNewestFirst);
-
-  const stored = new Merge(rangesOf(views, accountId, filter, before), memory);
+  const { fresh, sequence } = freshOnes(memory, accountId, filter, before);
+  const merge = new Merge([fresh.values(), ...storedSources(views, memory, accountId, filter, before)]);
   const transactions: Transaction[] = [];
-  let nextFresh = 0;
-  while (transactions.length <= limit) {
-    const candidate = fresh[nextFresh];
-    const row = stored.head();
-    if (candidate === undefined && row === null) break;
-    if (row === null || (candidate !== undefined && bodyOf(candidate.id) > row.body)) {
-      transactions.push(candidate!);
-      nextFresh++;
-    } else {
-      transactions.push(memory.transaction(row.id)!);
-      stored.take();
+  let nextCursor: string | null = null;
+  for (let next = merge.take(); next !== null; next = merge.take()) {
+    if (next.isEnd) {
+      nextCursor = next.id;
+      break;
     }
+    if (transactions.length === limit) {
+      nextCursor = transactions[limit - 1]!.id;
+      break;
+    }
+    transactions.push(memory.transaction(next.id)!);
   }
-  stored.close();
-  const hasMore = transactions.length > limit;
-  if (hasMore) transactions.pop();
-  return { transactions, hasMore, sequence };
+  merge.close();
+  return { transactions, nextCursor, sequence };
 }
 
 /** Ids at or above this body are not on the page. */
@@ -66,87 +73,128 @@ function upperBound(filter: TransactionFilter, startingAfter: string | null): st
   return byTime < byCursor ? byTime : byCursor;
 }
 
-interface IndexRow {
-  readonly body: string;
-  readonly id: string;
-}
-
-function rangesOf(
-  views: Views,
+/** What is in memory alone is bounded by how far the checkpoint lags. */
+function freshOnes(
+  memory: Memory,
   accountId: string,
   filter: TransactionFilter,
   before: string,
-): Iterator<IndexRow>[] {
-  const from = filter.createdAfter === undefined ? '' : encodeTime(Math.max(0, filter.createdAfter));
-  const prefix = accountId + SEPARATOR;
-  const ranges: Iterator<IndexRow>[] = [];
-  for (const { key } of views.range('bucket', { start: prefix, end: prefix + AFTER_ALL })) {
-    const bucket = key.slice(prefix.length);
-    if (bucketMatches(bucket, filter)) {
-      ranges.push(
-        newestFirst(views, indexPrefix(accountId, filter.reference ?? '', bucket), bucket, from, before),
-      );
-    }
+): { fresh: Candidate[]; sequence: number } {
+  const fresh: Candidate[] = [];
+  let sequence = 0;
+  for (const transaction of memory.dirtyTransactions()) {
+    if (transaction.accountId !== accountId) continue;
+    if (transaction.sequence > sequence) sequence = transaction.sequence;
+    const body = bodyOf(transaction.id);
+    if (body < before && matches(transaction, filter)) fresh.push({ body, id: transaction.id, isEnd: false });
   }
-  return ranges;
+  fresh.sort((a, b) => (a.body < b.body ? 1 : -1));
+  return { fresh, sequence };
 }
 
-function* newestFirst(
+function storedSources(
   views: Views,
-  prefix: string,
-  bucket: string,
-  from: string,
+  memory: Memory,
+  accountId: string,
+  filter: TransactionFilter,
   before: string,
-): Generator<IndexRow, undefined> {
+): Iterator<Candidate>[] {
+  const from = filter.createdAfter === undefined ? '' : encodeTime(Math.max(0, filter.createdAfter));
+  const budget = { left: LIMITS.listRowsScannedMax };
+  const range = { views, memory, accountId, filter, from, before, budget };
+  if (filter.reference !== undefined) return [ofReference(range, filter.reference)];
+  const sources: Iterator<Candidate>[] = [inFlight(range)];
+  const prefix = accountId + SEPARATOR;
+  for (const { key } of views.range('bucket', { start: prefix, end: prefix + AFTER_ALL })) {
+    const bucket = key.slice(prefix.length);
+    if (bucketMatches(bucket, filter)) sources.push(atRest(range, bucket));
+  }
+  return sources;
+}
+
+interface Range {
+  readonly views: Views;
+  readonly memory: Memory;
+  readonly accountId: string;
+  readonly filter: TransactionFilter;
+  readonly from: string;
+  readonly before: string;
+  readonly budget: Budget;
+}
+
+/** Every row of a bucket matches, so nothing is skipped but what memory knows better. */
+function* atRest(
+  { views, memory, accountId, from, before }: Range,
+  bucket: string,
+): Generator<Candidate, undefined> {
+  const prefix = indexPrefix(accountId, bucket);
   const type = TRANSACTION_TYPES[Number(bucket.charAt(0))]!;
   for (const { key } of views.range('index', { start: prefix + from, end: prefix + before, reverse: true })) {
     const body = key.slice(prefix.length);
-    yield { body, id: transactionIdOf(type, body) };
+    const id = transactionIdOf(type, body);
+    if (!memory.isDirty(id)) yield { body, id, isEnd: false };
   }
 }
 
-/** Merges ranges that each run from newest to oldest; leaves out what memory knows better. */
+function* inFlight(range: Range): Generator<Candidate, undefined> {
+  const { views, memory, accountId, filter, from, before, budget } = range;
+  const prefix = accountId + SEPARATOR;
+  for (const { key, value } of views.range('open', {
+    start: prefix + from,
+    end: prefix + before,
+    reverse: true,
+  })) {
+    const { id, kind, bucket } = decodeOpen(key, value);
+    const body = bodyOf(id);
+    const counts = (kind === 'provider' || kind === 'approval') && bucketMatches(bucket, filter);
+    if (counts && !memory.isDirty(id)) yield { body, id, isEnd: false };
+    else if (budget.left-- <= 0 && kind !== 'cooling') yield { body, id, isEnd: true };
+  }
+}
+
+function* ofReference(range: Range, reference: string): Generator<Candidate, undefined> {
+  const { views, memory, accountId, filter, from, before, budget } = range;
+  const prefix = referencePrefix(accountId, reference);
+  const bounds = { start: prefix + from, end: prefix + before, reverse: true };
+  for (const { key, value } of views.range('reference', bounds)) {
+    const body = key.slice(prefix.length);
+    const id = value + body;
+    if (!memory.isDirty(id) && matches(memory.transaction(id)!, filter)) yield { body, id, isEnd: false };
+    else if (budget.left-- <= 0) yield { body, id, isEnd: true };
+  }
+}
+
+/** Merges sources that each run from newest to oldest. */
 class Merge {
-  readonly #ranges: Iterator<IndexRow>[];
-  readonly #heads: (IndexRow | null)[];
-  readonly #memory: Memory;
+  readonly #sources: Iterator<Candidate>[];
+  readonly #heads: (Candidate | null)[];
 
-  constructor(ranges: Iterator<IndexRow>[], memory: Memory) {
-    this.#ranges = ranges;
-    this.#memory = memory;
-    this.#heads = ranges.map((range) => this.#advance(range));
+  constructor(sources: Iterator<Candidate>[]) {
+    this.#sources = sources;
+    this.#heads = sources.map(advance);
   }
 
-  head(): IndexRow | null {
-    const at = this.#newest();
-    return at === -1 ? null : this.#heads[at]!;
-  }
-
-  take(): void {
-    const at = this.#newest();
-    this.#heads[at] = this.#advance(this.#ranges[at]!);
-  }
-
-  /** Lets go of the read transaction that unfinished ranges hold. */
-  close(): void {
-    for (const range of this.#ranges) range.return?.();
-  }
-
-  #newest(): number {
+  /** The newest of all; null when there is none left. */
+  take(): Candidate | null {
     let best = -1;
     for (let i = 0; i < this.#heads.length; i++) {
       const head = this.#heads[i];
       if (head === null || head === undefined) continue;
       if (best === -1 || head.body > this.#heads[best]!.body) best = i;
     }
-    return best;
+    if (best === -1) return null;
+    const newest = this.#heads[best]!;
+    this.#heads[best] = advance(this.#sources[best]!);
+    return newest;
   }
 
-  #advance(range: Iterator<IndexRow>): IndexRow | null {
-    for (;;) {
-      const next = range.next();
-      if (next.done === true) return null;
-      if (!this.#memory.isDirty(next.value.id)) return next.value;
-    }
+  /** Lets go of the read transaction that unfinished ranges hold. */
+  close(): void {
+    for (const source of this.#sources) source.return?.();
   }
+}
+
+function advance(source: Iterator<Candidate>): Candidate | null {
+  const next = source.next();
+  return next.done === true ? null : next.value;
 }

@@ -6,29 +6,43 @@
 
 import type { Account } from '../../src/domain/account.ts';
 import { bucketOf } from '../../src/domain/account-queries.ts';
+import { bodyOf } from '../../src/domain/id.ts';
 import type { IdempotencyEntry, LedgerState, ReconciliationItem } from '../../src/domain/state.ts';
-import type { Transaction } from '../../src/domain/transaction.ts';
+import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
 import type { Row, Views } from '../../wal/types.ts';
 import {
   decodeAccount,
   decodeIdempotency,
   decodeReconciliation,
-  decodeTransaction,
   encodeAccount,
   encodeIdempotency,
   encodeOpen,
   encodeReconciliation,
-  encodeTransaction,
   idempotencyKey,
-  indexKeys,
+  idPrefixOf,
+  indexPrefix,
+  openKey,
   openOf,
   openOfWallet,
+  referencePrefix,
   SEPARATOR,
 } from './rows.ts';
+import { decodeTransaction, encodeTransaction } from './transaction-row.ts';
 
 interface FreshKey {
   readonly key: string;
   readonly sequence: number;
+}
+
+interface StoredAs {
+  readonly isOpen: boolean;
+  /** Of its index row; null: it has none yet. */
+  readonly bucket: string | null;
+}
+
+function storedAs(transaction: Transaction): StoredAs {
+  const bucket = isFinal(transaction.status) ? bucketOf(transaction) : null;
+  return { isOpen: openOf(transaction) !== null, bucket };
 }
 
 export class Memory implements LedgerState {
@@ -43,8 +57,8 @@ export class Memory implements LedgerState {
   readonly #dirtyReconciliation = new Map<ReconciliationItem, number>();
   /** Idempotency keys not yet in the views, oldest first. */
   #freshKeys: FreshKey[] = [];
-  /** For the follower that writes rows: the bucket under which a transaction's index rows lie now. */
-  readonly #indexedUnder = new Map<Transaction, string>();
+  /** For the follower that writes rows: what the views have of a transaction that was read from its row. */
+  readonly #rowOf = new Map<Transaction, StoredAs>();
   readonly #knownBuckets = new Set<string>();
   /** The transaction last read from its row: `decide` and `evolve` of one command ask for the same one. */
   #lastRead: Transaction | undefined;
@@ -132,7 +146,7 @@ export class Memory implements LedgerState {
     if (!this.#transactions.has(transaction.id)) {
       // It came from its row: from here on memory is newer.
       this.#transactions.set(transaction.id, transaction);
-      if (this.#writesRows) this.#indexedUnder.set(transaction, bucketOf(transaction));
+      if (this.#writesRows) this.#rowOf.set(transaction, storedAs(transaction));
     }
     this.#dirtyTransactions.add(transaction);
   }
@@ -162,7 +176,8 @@ export class Memory implements LedgerState {
       rows.push({ table: 'account', key: account.id, value: encodeAccount(account) });
       for (const wallet of account.wallets.values()) {
         const open = openOfWallet(account.id, wallet);
-        rows.push({ table: 'open', key: wallet.id, value: open === null ? null : encodeOpen(open) });
+        const key = openKey(account.id, wallet.id);
+        rows.push({ table: 'open', key, value: open === null ? null : encodeOpen(open) });
       }
     }
     for (const transaction of this.#dirtyTransactions) this.#transactionRows(transaction, rows);
@@ -176,18 +191,30 @@ export class Memory implements LedgerState {
   }
 
   #transactionRows(transaction: Transaction, rows: Row[]): void {
-    rows.push({ table: 'transaction', key: transaction.id, value: encodeTransaction(transaction) });
+    const { id, accountId } = transaction;
+    const stored = this.#rowOf.get(transaction);
+    rows.push({ table: 'transaction', key: id, value: encodeTransaction(transaction) });
     const open = openOf(transaction);
-    const indexedUnder = this.#indexedUnder.get(transaction);
-    if (open !== null) rows.push({ table: 'open', key: transaction.id, value: encodeOpen(open) });
-    else if (indexedUnder !== undefined) rows.push({ table: 'open', key: transaction.id, value: null });
-    const bucket = bucketOf(transaction);
-    if (indexedUnder === bucket) return;
-    if (indexedUnder !== undefined) {
-      for (const key of indexKeys(transaction, indexedUnder)) rows.push({ table: 'index', key, value: null });
+    if (open !== null) rows.push({ table: 'open', key: openKey(accountId, id), value: encodeOpen(open) });
+    else if (stored?.isOpen === true) rows.push({ table: 'open', key: openKey(accountId, id), value: null });
+    if (stored === undefined) {
+      const key = referencePrefix(accountId, transaction.reference) + bodyOf(id);
+      rows.push({ table: 'reference', key, value: idPrefixOf(transaction) });
     }
-    for (const key of indexKeys(transaction, bucket)) rows.push({ table: 'index', key, value: '' });
-    const known = transaction.accountId + SEPARATOR + bucket;
+    if (isFinal(transaction.status)) this.#indexRows(transaction, stored?.bucket ?? null, rows);
+  }
+
+  /** `stored`: the bucket it is indexed under already, null when it is not. */
+  #indexRows(transaction: Transaction, stored: string | null, rows: Row[]): void {
+    const { accountId } = transaction;
+    const bucket = bucketOf(transaction);
+    if (stored === bucket) return;
+    const body = bodyOf(transaction.id);
+    if (stored !== null) {
+      rows.push({ table: 'index', key: indexPrefix(accountId, stored) + body, value: null });
+    }
+    rows.push({ table: 'index', key: indexPrefix(accountId, bucket) + body, value: '' });
+    const known = accountId + SEPARATOR + bucket;
     if (this.#knownBuckets.has(known)) return;
     this.#knownBuckets.add(known);
     rows.push({ table: 'bucket', key: known, value: '' });
@@ -202,7 +229,7 @@ export class Memory implements LedgerState {
       if (transaction.sequence > sequence) continue;
       this.#dirtyTransactions.delete(transaction);
       this.#transactions.delete(transaction.id);
-      this.#indexedUnder.delete(transaction);
+      this.#rowOf.delete(transaction);
     }
     for (const [item, changedAt] of this.#dirtyReconciliation) {
       if (changedAt > sequence) continue;

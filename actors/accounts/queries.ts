@@ -15,6 +15,7 @@ import type {
   PendingTransaction,
 } from '../../src/domain/account-command.ts';
 import type { Account } from '../../src/domain/account.ts';
+import { assert } from '../../src/domain/assert.ts';
 import { type ErrorCode, rejection } from '../../src/domain/error-code.ts';
 import { deriveId, isId } from '../../src/domain/id.ts';
 import {
@@ -39,7 +40,7 @@ import type { Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
 import { listPage } from './listing.ts';
 import type { Memory } from './memory.ts';
-import { decodeOpen, decodeReconciliation } from './rows.ts';
+import { decodeOpen, decodeReconciliation, openKey } from './rows.ts';
 
 export function answerQuery(memory: Memory, views: Views, query: AccountQuery, now: number): Answered {
   switch (query.type) {
@@ -130,8 +131,7 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
   }
   const page = listPage(memory, views, account.id, query.filter, query.startingAfter, query.limit);
   const rows = page.transactions.map(query.view === 'object' ? renderCurrent : renderTransaction);
-  const nextCursor = page.hasMore ? page.transactions[page.transactions.length - 1]!.id : null;
-  return done(renderPage(rows, nextCursor), page.sequence);
+  return done(renderPage(rows, page.nextCursor), page.sequence);
 }
 
 function isCursor(memory: Memory, account: Account, id: string): boolean {
@@ -203,27 +203,35 @@ function pendingOf(transaction: Transaction): PendingTransaction {
   };
 }
 
-/** In id order. What is in memory is merged in: it may be newer than its row, or have none. */
+/** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. */
 function listPending(memory: Memory, views: Views, query: ListPending): Answered {
-  const after = query.afterId ?? '';
+  const after = query.afterId === null ? '' : pendingKey(memory, query.afterId);
   const found = new Map<string, Transaction>();
   let sequence = 0;
   for (const transaction of memory.dirtyTransactions()) {
     if (transaction.sequence > sequence) sequence = transaction.sequence;
-    if (transaction.id > after && isPending(transaction)) found.set(transaction.id, transaction);
+    const key = openKey(transaction.accountId, transaction.id);
+    if (key > after && isPending(transaction)) found.set(key, transaction);
   }
   let stored = 0;
-  for (const { key, value } of views.range('open', { start: after === '' ? '' : after + '\x01', end: '~' })) {
-    if (decodeOpen(value).kind !== 'provider' || memory.isDirty(key)) continue;
-    const transaction = memory.transaction(key);
+  for (const { key, value } of views.range('open', { start: after === '' ? '' : `${after}\x01`, end: '~' })) {
+    const { kind, id } = decodeOpen(key, value);
+    if (kind !== 'provider' || memory.isDirty(id)) continue;
+    const transaction = memory.transaction(id);
     if (transaction !== undefined && isPending(transaction)) found.set(key, transaction);
     if (++stored >= query.limit) break;
   }
-  const data = [...found.values()]
-    .sort((a, b) => (a.id < b.id ? -1 : 1))
+  const data = [...found]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
     .slice(0, query.limit)
-    .map(pendingOf);
+    .map(([, transaction]) => pendingOf(transaction));
   return done(JSON.stringify({ sequence: memory.sequence, data }), sequence);
+}
+
+function pendingKey(memory: Memory, id: string): string {
+  const transaction = memory.transaction(id);
+  assert(transaction !== undefined, 'a page of pending transactions goes on after one of ours');
+  return openKey(transaction.accountId, id);
 }
 
 function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {

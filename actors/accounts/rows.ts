@@ -1,24 +1,26 @@
 // How accounts, transactions and what leads to them lie in the views. Keys sort by UTF-8 bytes; "\x01" separates their parts
-// and occurs in none of them.
+// and occurs in none of them. A transaction's body is its id without the prefix: bodies sort by creation.
 //
-//   table            key                                             value
-//   account          account id                                      the account, JSON
-//   transaction      transaction id                                  the transaction, JSON
-//   index            account · reference · bucket · id body          ""       reference "" for the list of all
-//   bucket           account · bucket                                ""       buckets the account ever had
-//   idempotency      account · key                                   request hash · transaction id
-//   open             transaction or wallet id                        account id · kind · due
-//   reconciliation   item id                                         the item, JSON
+//   table            key                                   value
+//   account          account id                            the account, JSON
+//   transaction      transaction id                        the transaction (transaction-row.ts)
+//   open             account · body                        id prefix, kind, bucket, due     what is not at rest
+//   index            account · bucket · body               ""                               what is at rest
+//   bucket           account · bucket                      ""                               buckets in `index`
+//   reference        account · reference · body            id prefix
+//   idempotency      account · key                         request hash · transaction id
+//   reconciliation   item id                               the item, JSON
 //
-// A list with any combination of filters is a merge of the index ranges of the buckets that match: its cost does not
-// grow with the history.
+// A transaction is found in `open` until it is final and in `index` afterwards, so that it is indexed once, where it
+// stays. A list with any combination of filters merges the open rows and the ranges of the buckets that match: its cost does
+// not grow with the history.
 
 import type { Account, PayoutWallet } from '../../src/domain/account.ts';
 import { bodyOf, ID_PREFIXES, timeOf } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { balanced } from '../../src/domain/ledger.ts';
+import { bucketOf } from '../../src/domain/account-queries.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
-import { createdAt, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
+import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 
 export const SEPARATOR = '\x01';
 
@@ -45,17 +47,6 @@ export function decodeAccount(value: string): Account {
     balances: new Map(row.balances),
     usage: new Map(row.usage),
   } as Account;
-}
-
-export function encodeTransaction(transaction: Transaction): string {
-  return JSON.stringify(transaction);
-}
-
-/** Asserts that every journal still balances. */
-export function decodeTransaction(value: string): Transaction {
-  const transaction = JSON.parse(value) as Transaction;
-  for (const journal of transaction.journals) balanced(journal);
-  return transaction;
 }
 
 export function encodeIdempotency(entry: IdempotencyEntry): string {
@@ -85,62 +76,88 @@ export function decodeReconciliation(value: string): ReconciliationItem {
 }
 
 /** Why a transaction or wallet is not at rest. `provider`: a poller looks after it. `approval`: a person does. */
-export type OpenKind = 'provider' | 'approval' | 'release' | 'cooling';
+const OPEN_KINDS = { provider: 'p', approval: 'a', release: 'r', cooling: 'c' } as const;
+export type OpenKind = keyof typeof OPEN_KINDS;
+const KIND_OF_LETTER = new Map(
+  Object.entries(OPEN_KINDS).map(([kind, letter]) => [letter, kind as OpenKind]),
+);
 
 export interface OpenRow {
   readonly accountId: string;
+  /** Of the transaction or wallet. */
+  readonly id: string;
   readonly kind: OpenKind;
+  /** The transaction's; '------' for a wallet. */
+  readonly bucket: string;
   /** When its timer falls due, ms since 1970; null: it has none. */
   readonly dueAt: number | null;
 }
 
-export function encodeOpen(open: OpenRow): string {
-  return open.accountId + SEPARATOR + open.kind + SEPARATOR + (open.dueAt ?? '');
+const NO_BUCKET = '------';
+const PREFIX_LENGTH = 4;
+const BUCKET_AT = PREFIX_LENGTH + 1;
+const DUE_AT = BUCKET_AT + NO_BUCKET.length;
+
+export function openKey(accountId: string, id: string): string {
+  return accountId + SEPARATOR + bodyOf(id);
 }
 
-export function decodeOpen(value: string): OpenRow {
-  const [accountId, kind, dueAt] = value.split(SEPARATOR) as [string, OpenKind, string];
-  return { accountId, kind, dueAt: dueAt === '' ? null : Number(dueAt) };
+export function encodeOpen({ id, kind, bucket, dueAt }: OpenRow): string {
+  return id.slice(0, PREFIX_LENGTH) + OPEN_KINDS[kind] + bucket + (dueAt ?? '');
+}
+
+export function decodeOpen(key: string, value: string): OpenRow {
+  const at = key.indexOf(SEPARATOR);
+  const due = value.slice(DUE_AT);
+  return {
+    accountId: key.slice(0, at),
+    id: value.slice(0, PREFIX_LENGTH) + key.slice(at + 1),
+    kind: KIND_OF_LETTER.get(value.charAt(PREFIX_LENGTH) as 'p')!,
+    bucket: value.slice(BUCKET_AT, DUE_AT),
+    dueAt: due === '' ? null : Number(due),
+  };
 }
 
 /** What keeps a transaction open, null when it is at rest. */
 export function openOf(transaction: Transaction): OpenRow | null {
-  const accountId = transaction.accountId;
   switch (transaction.status) {
     case 'INITIATED':
-      return {
-        accountId,
-        kind: transaction.approvalStatus === 'PENDING' ? 'approval' : 'provider',
-        dueAt: null,
-      };
+      return openAs(transaction, transaction.approvalStatus === 'PENDING' ? 'approval' : 'provider', null);
     case 'PENDING_PROVIDER':
     case 'AWAITING_CUSTOMER':
-      return { accountId, kind: 'provider', dueAt: transaction.expiresAt };
+      return openAs(transaction, 'provider', transaction.expiresAt);
     case 'SUCCESSFUL':
       if (transaction.releaseAt === null || transaction.released) return null;
-      return { accountId, kind: 'release', dueAt: transaction.releaseAt };
+      return openAs(transaction, 'release', transaction.releaseAt);
     case 'FAILED':
     case 'REVERSED':
       return null;
   }
 }
 
+function openAs(transaction: Transaction, kind: OpenKind, dueAt: number | null): OpenRow {
+  const { accountId, id } = transaction;
+  return { accountId, id, kind, bucket: bucketOf(transaction), dueAt };
+}
+
 /** A wallet that cools off has a timer. */
-export function openOfWallet(accountId: string, wallet: PayoutWallet): OpenRow | null {
-  return wallet.status === 'COOLING_OFF' ? { accountId, kind: 'cooling', dueAt: wallet.activeAt } : null;
+export function openOfWallet(accountId: string, { id, status, activeAt }: PayoutWallet): OpenRow | null {
+  return status === 'COOLING_OFF'
+    ? { accountId, id, kind: 'cooling', bucket: NO_BUCKET, dueAt: activeAt }
+    : null;
 }
 
-/** Prefix of the index rows of one bucket. `reference` "": the list of all. */
-export function indexPrefix(accountId: string, reference: string, bucket: string): string {
-  return accountId + SEPARATOR + reference + SEPARATOR + bucket + SEPARATOR;
+/** Prefix of the index rows of one bucket. */
+export function indexPrefix(accountId: string, bucket: string): string {
+  return accountId + SEPARATOR + bucket + SEPARATOR;
 }
 
-export function indexKeys(transaction: Transaction, bucket: string): [string, string] {
-  const body = bodyOf(transaction.id);
-  return [
-    indexPrefix(transaction.accountId, '', bucket) + body,
-    indexPrefix(transaction.accountId, transaction.reference, bucket) + body,
-  ];
+export function referencePrefix(accountId: string, reference: string): string {
+  return accountId + SEPARATOR + reference + SEPARATOR;
+}
+
+export function idPrefixOf(transaction: Transaction): string {
+  return transaction.id.slice(0, PREFIX_LENGTH);
 }
 
 const PREFIX_OF_TYPE = {
@@ -153,11 +170,4 @@ const PREFIX_OF_TYPE = {
 
 export function transactionIdOf(type: TransactionType, body: string): string {
   return PREFIX_OF_TYPE[type] + body;
-}
-
-/** Newest first; ids of one partition sort by creation. */
-export function compareNewestFirst(a: Transaction, b: Transaction): number {
-  const left = createdAt(a) - createdAt(b);
-  if (left !== 0) return -left;
-  return bodyOf(a.id) < bodyOf(b.id) ? 1 : -1;
 }

@@ -27,8 +27,8 @@ export class Timers {
 
   loadFrom(views: Views): void {
     for (const { key, value } of views.range('open', { start: '', end: '~' })) {
-      const open = decodeOpen(value);
-      if (open.dueAt !== null) this.#add(open.kind, open.accountId, key, open.dueAt);
+      const { kind, accountId, id, dueAt } = decodeOpen(key, value);
+      if (dueAt !== null) this.#add(kind, accountId, id, dueAt);
     }
   }
 

@@ -22,6 +22,7 @@ const QUERY_TYPES = [
 export const platformGroup: Group<PlatformCommand, PlatformQuery, PlatformRecord> = {
   name: 'platform',
   answerWaitMs: 0,
+  viewsFormat: 1,
   open(partition, views, { timers }): PlatformLogic {
     assert(partition === 0, 'the platform has one partition');
     return openLogic(new PlatformState(views, !timers));

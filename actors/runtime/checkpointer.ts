@@ -14,6 +14,7 @@ import type { Group, PartitionLogic } from './group.ts';
 export interface CheckpointStore {
   position(group: string, partition: number): ViewPosition | null;
   reader(group: string, partition: number): Views;
+  drop(group: string, partition: number): Promise<void>;
   /** Resolves when durable. */
   commit(group: string, partition: number, position: ViewPosition, rows: Row[]): Promise<void>;
 }
@@ -26,7 +27,15 @@ export interface LogReader {
 /** Sorts above every key. */
 const AFTER_ALL = '\uffff';
 
+/** Of the batch before the first. */
+const NO_HASH = Buffer.alloc(32);
+
 type AnyGroup = Group<never, never, unknown>;
+
+/** False also where there are no views yet. */
+export function isOfFormat(views: Views, group: { readonly viewsFormat: number }): boolean {
+  return views.get('format', '') === String(group.viewsFormat);
+}
 
 interface Follower {
   readonly group: AnyGroup;
@@ -55,7 +64,7 @@ export class Checkpointer {
     upTo: number,
     onReached: (sequence: number) => void,
   ): Promise<void> {
-    const follower = this.#follower(group, partition);
+    const follower = await this.#follower(group, partition);
     while (follower.sequence < upTo) {
       const position = this.#apply(follower, upTo);
       await this.#store.commit(group, partition, position, follower.logic.takeRows());
@@ -96,17 +105,26 @@ export class Checkpointer {
     this.#followers.delete(`${group}/${partition}`);
   }
 
-  #follower(name: string, partition: number): Follower {
+  async #follower(name: string, partition: number): Promise<Follower> {
     const key = `${name}/${partition}`;
     const existing = this.#followers.get(key);
     if (existing !== undefined) return existing;
     const group = this.#groups.get(name);
     if (group === undefined) throw new Error(`no group "${name}" to checkpoint`);
+    const views = this.#store.reader(name, partition);
+    if (!isOfFormat(views, group)) await this.#rebuild(name, partition, group);
     const sequence = this.#store.position(name, partition)?.sequence ?? 0;
-    const logic = group.open(partition, this.#store.reader(name, partition), { sequence, timers: false });
+    const logic = group.open(partition, views, { sequence, timers: false });
     const follower = { group, partition, logic, sequence };
     this.#followers.set(key, follower);
     return follower;
+  }
+
+  /** Empty views of today's format. */
+  async #rebuild(name: string, partition: number, group: AnyGroup): Promise<void> {
+    await this.#store.drop(name, partition);
+    const row = { table: 'format', key: '', value: String(group.viewsFormat) };
+    await this.#store.commit(name, partition, { sequence: 0, batch: 0, hash: NO_HASH }, [row]);
   }
 
   #apply(follower: Follower, upTo: number): ViewPosition {

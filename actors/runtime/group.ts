@@ -73,6 +73,8 @@ export interface Group<Command, Query, Record> {
   /** How long a caller may wait for `answer` before `settleAnswer` is sent. */
   readonly answerWaitMs: number;
   open(partition: number, views: Views, options: OpenOptions): PartitionLogic<Command, Query, Record>;
+  /** Goes up when rows change their form: views of another format are dropped and rebuilt from the log. */
+  readonly viewsFormat: number;
   /** Looked after once a day. */
   readonly retention?: readonly Retention[];
   isQuery(message: { readonly type: string }): boolean;

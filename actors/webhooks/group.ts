@@ -31,6 +31,7 @@ export function createWebhooksGroup(policy: WebhookPolicy): WebhooksGroup {
   return {
     name: 'webhooks',
     answerWaitMs: 0,
+    viewsFormat: 1,
     open: (_partition, views, options) => new WebhooksLogic(views, policy, options),
     isQuery: ({ type }) => (QUERY_TYPES as readonly string[]).includes(type),
     encode: encodeWebhookRecord,

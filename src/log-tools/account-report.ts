@@ -70,7 +70,7 @@ export function reportAccount(
     transactions: page.transactions.map(
       (transaction) => JSON.parse(renderTransaction(transaction)) as TransactionJson,
     ),
-    hasMore: page.hasMore,
+    hasMore: page.nextCursor !== null,
     sequence: account.sequence,
   };
 }

@@ -2,6 +2,7 @@
 
 import { Worker } from 'node:worker_threads';
 import type { GroupName } from '../bus/bus.ts';
+import { LIMITS } from '../limits.ts';
 import type {
   CheckpointThreadData,
   FromCheckpointThread,
@@ -32,7 +33,11 @@ export class Checkpoints {
   /** `onFailure`: the thread died; memory would grow for ever, so the process must stop. */
   constructor(directory: string, policies: GroupPolicies, onFailure: (error: Error) => void) {
     const workerData: CheckpointThreadData = { directory, policies };
-    this.#worker = new Worker(new URL('checkpoint-thread.ts', import.meta.url), { workerData });
+    this.#worker = new Worker(new URL('checkpoint-thread.ts', import.meta.url), {
+      workerData,
+      // Rows live for a whole commit: a small young generation would copy each of them twice.
+      resourceLimits: { maxYoungGenerationSizeMb: LIMITS.checkpointYoungGenerationMb },
+    });
     this.#worker.on('message', (message: FromCheckpointThread) => this.#hear(message));
     const fail = (error: Error): void => {
       for (const waiting of [...this.#waiting.values()].flat()) waiting.reject(error);

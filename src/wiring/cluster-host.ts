@@ -187,8 +187,11 @@ export class ClusterHost implements PartitionHost {
       inbox: storage.inbox(group, partition),
       holds: () => this.#options.holds(group, partition),
     });
-    if (group === 'webhooks') {
-      this.webhooks?.host(partition, opened?.partition.logic as unknown as WebhooksLogic);
+    if (group === 'webhooks' && opened !== undefined) {
+      // Straight to its partition: over the bus a node that lost it would speak to the new owner.
+      this.webhooks?.host(partition, opened.partition.logic as unknown as WebhooksLogic, (message, onReply) =>
+        opened.partition.send(message as never, onReply),
+      );
     }
   }
 

@@ -2,6 +2,7 @@
 // partition is recovery: the checkpoint thread follows its log to the end, then the partition serves from the views.
 
 import { Partition, type PartitionObserver } from '../../actors/runtime/partition.ts';
+import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { LocalFeed } from '../../actors/runtime/local-feed.ts';
 import type { FlushReport } from '../../wal/group-commit.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
@@ -90,10 +91,7 @@ export class Storage {
     const group = groupNamed(this.#groups, name);
     const tip = this.log.tip(name, number);
     this.#checkViewsFollowLog(name, number, tip);
-    if (tip.sequence > (this.views.position(name, number)?.sequence ?? 0)) {
-      await this.#checkpoints.advance(name, number, tip.sequence);
-    }
-    this.views.refresh();
+    await this.#follow(group, number, tip.sequence);
     const logic = group.open(number, this.views.reader(name, number), {
       sequence: tip.sequence,
       timers: true,
@@ -171,11 +169,17 @@ export class Storage {
 
   /** Brings the views of a partition that nobody has open here to the end of its local log. */
   async catchUpViews(name: GroupName, number: number): Promise<void> {
-    const { sequence } = this.log.tip(name, number);
+    await this.#follow(groupNamed(this.#groups, name), number, this.log.tip(name, number).sequence);
+  }
+
+  async #follow(group: HostedGroup, number: number, sequence: number): Promise<void> {
     this.views.refresh();
-    if (sequence > (this.views.position(name, number)?.sequence ?? 0)) {
-      await this.#checkpoints.advance(name, number, sequence);
+    const reached = this.views.position(group.name, number)?.sequence ?? 0;
+    const isCurrent = isOfFormat(this.views.reader(group.name, number), group);
+    if (sequence > 0 && (sequence > reached || !isCurrent)) {
+      await this.#checkpoints.advance(group.name, number, sequence);
     }
+    this.views.refresh();
   }
 
   inbox(name: GroupName, number: number): (message: Message, onReply: OnReply) => void {

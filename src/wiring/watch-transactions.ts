@@ -1,6 +1,7 @@
 // Transactions by state and money on hold for /metrics: what the views say was in flight, then every committed record.
 
-import { decodeOpen, decodeTransaction } from '../../actors/accounts/rows.ts';
+import { decodeOpen } from '../../actors/accounts/rows.ts';
+import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import type { AccountRecord } from '../domain/account-event.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { TransactionCounts } from '../observability/transaction-counts.ts';
@@ -21,12 +22,12 @@ export function watchTransactions(metrics: Metrics, storage: Storage, partitions
 function seed(counts: TransactionCounts, storage: Storage, partition: number): void {
   const views = storage.views.reader('accounts', partition);
   for (const { key, value } of views.range('open', { start: '', end: '~' })) {
-    const { kind } = decodeOpen(value);
-    const row = kind === 'provider' || kind === 'approval' ? views.get('transaction', key) : undefined;
+    const { kind, id } = decodeOpen(key, value);
+    const row = kind === 'provider' || kind === 'approval' ? views.get('transaction', id) : undefined;
     if (row === undefined) continue;
     const { status, currency, type, amount, fee } = decodeTransaction(row);
     if (status !== 'INITIATED' && status !== 'PENDING_PROVIDER' && status !== 'AWAITING_CUSTOMER') continue;
     const held = type === 'PAYOUT' || type === 'WITHDRAWAL' ? amount + fee : 0;
-    counts.seed(key, { status, currency, held });
+    counts.seed(id, { status, currency, held });
   }
 }

@@ -194,6 +194,7 @@ function bodyOf(body: string): Reply {
 const group: Group<Command, Command, string> = {
   name: 'accounts',
   answerWaitMs: 1_000,
+  viewsFormat: 1,
   open: () => new Counter(),
   isQuery: ({ type }) => type === 'Read',
   encode: (record) => record,
