@@ -72,7 +72,7 @@ export async function startExternal(
 }
 
 /** As an operator would write it: secrets in files of their own. Its path. */
-export function writeRailsFile(directory: string, routes: readonly Route[]): string {
+function writeRailsFile(directory: string, routes: readonly Route[]): string {
   mkdirSync(join(directory, 'secrets'), { recursive: true });
   let secrets = 0;
   const secret = (value: string): { file: string } => {

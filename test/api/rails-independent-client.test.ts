@@ -1,34 +1,13 @@
 // A client of MTN's API that we did not write (mtn-momo, from npm) against the simulator: provisioning, a collection, a
 // transfer, a refusal and a balance. It proves that the simulator speaks MTN's protocol and not merely ours.
-import { createRequire } from 'node:module';
+import { create, PayerType } from 'mtn-momo';
 import t from 'tap';
 import { startSimulator } from '../../src/rails/simulator/server.ts';
 import { until } from './rails-setup.ts';
 
-// Its types need a package that it does not bring: only what is used here is said.
-interface Momo {
-  Users(config: object): {
-    create(host: string): Promise<string>;
-    login(id: string): Promise<{ apiKey: string }>;
-  };
-  Collections(config: object): {
-    requestToPay(request: object): Promise<string>;
-    getTransaction(
-      reference: string,
-    ): Promise<{ status: string; amount: string; financialTransactionId: string }>;
-    getBalance(): Promise<{ availableBalance: string; currency: string }>;
-    isPayerActive(id: string): Promise<unknown>;
-  };
-  Disbursements(config: object): {
-    transfer(request: object): Promise<string>;
-    getTransaction(reference: string): Promise<{ status: string }>;
-  };
-}
-const library = createRequire(import.meta.url)('mtn-momo') as { create(config: object): Momo };
-
 const simulator = await startSimulator({ port: 0, host: '127.0.0.1', approveAfterMs: 10, speed: 100 });
 t.teardown(() => simulator.close());
-const momo = library.create({ callbackHost: '127.0.0.1', baseUrl: simulator.url });
+const momo = create({ callbackHost: '127.0.0.1', baseUrl: simulator.url });
 
 async function subscribe(
   product: string,
@@ -63,7 +42,7 @@ const PAYMENT = {
 
 t.test('a collection', async (t) => {
   const collections = momo.Collections(await subscribe('collection'));
-  const payer = { partyIdType: 'MSISDN', partyId: '256774290781' };
+  const payer = { partyIdType: PayerType.MSISDN, partyId: '256774290781' };
   const reference = await collections.requestToPay({ ...PAYMENT, payer });
   const paid = await until(
     () => collections.getTransaction(reference),
@@ -73,7 +52,7 @@ t.test('a collection', async (t) => {
   t.strictSame(await collections.getBalance(), { availableBalance: '1050', currency: 'EUR' });
   t.strictSame(await collections.isPayerActive('256774290781'), { result: true });
 
-  const poor = { partyIdType: 'MSISDN', partyId: '46733123464' };
+  const poor = { partyIdType: PayerType.MSISDN, partyId: '46733123464' };
   const refused = await collections.requestToPay({ ...PAYMENT, payer: poor });
   await t.rejects(
     until(
@@ -87,7 +66,7 @@ t.test('a collection', async (t) => {
 
 t.test('a transfer', async (t) => {
   const disbursements = momo.Disbursements(await subscribe('disbursement'));
-  const payee = { partyIdType: 'MSISDN', partyId: '256774290781' };
+  const payee = { partyIdType: PayerType.MSISDN, partyId: '256774290781' };
   const reference = await disbursements.transfer({ ...PAYMENT, payee });
   const sent = await until(
     () => disbursements.getTransaction(reference),

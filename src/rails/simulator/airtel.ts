@@ -37,6 +37,8 @@ export interface AirtelOptions {
 }
 
 const ID = /^[A-Za-z0-9]{4,64}$/;
+const SIGNING_BITS = 2048;
+const PIN_BITS: Readonly<Record<Padding, number>> = { pkcs1: 1024, 'oaep-sha256': 2048 };
 const COLLECTED = 'DP00800001001';
 const SENT = 'DP00900001001';
 
@@ -46,11 +48,9 @@ export class AirtelProtocol {
   readonly #callbacks: CallbackSender;
   readonly #apps = new Map<string, AirtelApp>();
   readonly #byTill = new Map<Till, AirtelApp>();
-  #signingKey = makeKeyPair(2048);
-  readonly #pinKeys: Readonly<Record<Padding, KeyPair>> = {
-    pkcs1: makeKeyPair(1024),
-    'oaep-sha256': makeKeyPair(2048),
-  };
+  /** Made when first needed: it takes a quarter of a second. */
+  #signing: KeyPair | null = null;
+  readonly #pinKeys = new Map<Padding, KeyPair>();
 
   constructor({ network, callbacks, tokenSeconds }: AirtelOptions) {
     this.tokens = new Tokens(tokenSeconds);
@@ -75,7 +75,7 @@ export class AirtelProtocol {
     const made = { ...app, clientId, clientSecret: randomBytes(18).toString('base64url') };
     this.#apps.set(clientId, made);
     this.#byTill.set(made.till, made);
-    return { ...made, pinPublicKey: this.#pinKeys[app.pinPadding].publicKey };
+    return { ...made, pinPublicKey: this.#pinKey(app.pinPadding).publicKey };
   }
 
   /** False: there is no such application. */
@@ -87,7 +87,7 @@ export class AirtelProtocol {
   }
 
   rotateKeys(): void {
-    this.#signingKey = makeKeyPair(2048);
+    this.#signing = makeKeyPair(SIGNING_BITS);
   }
 
   handle(call: Call, respond: Respond): void {
@@ -153,8 +153,21 @@ export class AirtelProtocol {
     return json(200, { token_type: 'bearer', access_token: this.tokens.mint(app), expires_in: expiresIn });
   }
 
+  #signingKey(): KeyPair {
+    this.#signing ??= makeKeyPair(SIGNING_BITS);
+    return this.#signing;
+  }
+
+  #pinKey(padding: Padding): KeyPair {
+    const known = this.#pinKeys.get(padding);
+    if (known !== undefined) return known;
+    const made = makeKeyPair(PIN_BITS[padding]);
+    this.#pinKeys.set(padding, made);
+    return made;
+  }
+
   #encryptionKey(): Answer {
-    const { id, publicKey } = this.#signingKey;
+    const { id, publicKey } = this.#signingKey();
     const data = { key_id: id, key: publicKey, valid_upto: new Date(Date.now() + 86_400_000).toISOString() };
     return json(200, { data, status: statusBlock('DP00800001027', 'SUCCESS', true) });
   }
@@ -167,7 +180,7 @@ export class AirtelProtocol {
       const xKey = header(call, 'x-key');
       const xSignature = header(call, 'x-signature');
       const ok = signed && xKey !== undefined && xSignature !== undefined;
-      if (!ok || !signatureIsOf(this.#signingKey, call.body, xKey, xSignature)) {
+      if (!ok || !signatureIsOf(this.#signingKey(), call.body, xKey, xSignature)) {
         respond(refused('DP00800001026', 'Forbidden: x-signature and payload did not match.'));
         return;
       }
@@ -184,7 +197,7 @@ export class AirtelProtocol {
       respond('status' in submission ? submission : notJson());
       return;
     }
-    const pin = decrypt(this.#pinKeys[app.pinPadding], app.pinPadding, textAt(body, 'pin'));
+    const pin = decrypt(this.#pinKey(app.pinPadding), app.pinPadding, textAt(body, 'pin'));
     if (pin === undefined) {
       respond(router('ROUTER116', 'The encrypted value of the pin is incorrect.'));
     } else if (pin !== app.pin) {

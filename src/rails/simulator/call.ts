@@ -21,7 +21,6 @@ export interface Answer {
 /** 'drop': the connection is closed without an answer. 'hang': it is kept open without one. */
 export type Outcome = Answer | 'drop' | 'hang';
 export type Respond = (outcome: Outcome) => void;
-export type Handler = (call: Call, respond: Respond) => void;
 
 export function json(status: number, value: unknown): Answer {
   return { status, contentType: 'application/json', body: JSON.stringify(value) };

@@ -5,7 +5,7 @@ import { type Answer, json } from './call.ts';
 import type { Network } from './network.ts';
 import { majorText, type Payment } from './payment.ts';
 
-export const STATEMENT_COLUMNS = 'time,type,reference,transaction_id,msisdn,amount,currency';
+const STATEMENT_COLUMNS = 'time,type,reference,transaction_id,msisdn,amount,currency';
 
 export function statement(network: Network, query: URLSearchParams): Answer {
   const rail = query.get('rail');
