@@ -2,6 +2,8 @@
 // with both sides, field by field.
 
 import { createHash } from 'node:crypto';
+import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
+import { AssertionFailure } from '../domain/assert.ts';
 import { LIMITS } from '../limits.ts';
 import { maskMsisdn } from '../domain/msisdn.ts';
 import type { Retention } from '../../actors/runtime/group.ts';
@@ -129,13 +131,14 @@ function fieldsThatDiffer(log: Row | null, checkpoint: Row | null): FieldDiffere
   return found;
 }
 
-/** Rows are JSON, or short text of their own kind. */
+/** By name where the row is of a transaction; other rows are JSON, or short text of their own kind. One that cannot be read
+ *  is shown as it is: a damaged row is what this is for. */
 function parsed(row: Row | null): unknown {
   if (row === null || row.value === null) return undefined;
   try {
-    return JSON.parse(row.value);
+    return row.table === 'transaction' ? decodeTransaction(row.value) : (JSON.parse(row.value) as unknown);
   } catch (error) {
-    if (error instanceof SyntaxError) return row.value;
+    if (error instanceof SyntaxError || error instanceof AssertionFailure) return row.value;
     throw error;
   }
 }

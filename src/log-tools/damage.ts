@@ -2,10 +2,10 @@
 //
 // CRC32C finds a single turned bit by itself: each position changes the sum in its own way.
 
+import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import type { AccountRecord } from '../domain/account-event.ts';
 import { isId } from '../domain/id.ts';
-import type { Transaction } from '../domain/transaction.ts';
 import { type Data, groupOf, groups } from './data.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 
@@ -90,7 +90,7 @@ function missing({ log, views }: Data, { group, partition, batch, sequence }: Fa
   if (views !== null && group === 'accounts') {
     for (const { table, value } of views.rows(group, partition)) {
       if (table !== 'transaction' || value === null) continue;
-      const transaction = JSON.parse(value) as Transaction;
+      const transaction = decodeTransaction(value);
       if (transaction.sequence >= sequence && transaction.sequence <= lastSequence) {
         transactions.push(transaction.id);
       }

@@ -2,6 +2,8 @@
 // that its accounts state. Shares no code with what booked them.
 
 import { decodeAccount } from '../../actors/accounts/rows.ts';
+import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
+import { AssertionFailure } from '../domain/assert.ts';
 import type { LedgerBalances } from '../domain/account.ts';
 import type { Currency } from '../domain/country.ts';
 import { emptyBalances, type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
@@ -47,7 +49,7 @@ export function auditLedger(rows: Iterable<Row>): LedgerAudit {
   let accounts = 0;
   let transactions = 0;
   let journals = 0;
-  for (const { table, value } of rows) {
+  for (const { table, key, value } of rows) {
     if (value === null) continue;
     if (table === 'account') {
       accounts += 1;
@@ -56,8 +58,12 @@ export function auditLedger(rows: Iterable<Row>): LedgerAudit {
         sums.set(`${account.id} ${currency}`, newSums(stated));
       }
     } else if (table === 'transaction') {
-      const transaction = JSON.parse(value) as Transaction;
       transactions += 1;
+      const transaction = readable(value);
+      if (typeof transaction === 'string') {
+        tell('', key, transaction);
+        continue;
+      }
       journals += transaction.journals.length;
       addTransaction(sums, transaction, tell);
     }
@@ -69,6 +75,16 @@ export function auditLedger(rows: Iterable<Row>): LedgerAudit {
     addTotals(totals, currency, each);
   }
   return { accounts, transactions, journals, totals, faultCount, faults };
+}
+
+/** Reading a row asserts that its journals balance. A text: what does not hold. */
+function readable(row: string): Transaction | string {
+  try {
+    return decodeTransaction(row);
+  } catch (error) {
+    if (error instanceof AssertionFailure || error instanceof SyntaxError) return error.message;
+    throw error;
+  }
 }
 
 type Tell = (accountId: string, transactionId: string | null, problem: string) => void;

@@ -1,0 +1,108 @@
+// Today's code reads the log of every released version, byte for byte, and makes of it what that version made.
+
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import type { PlatformRecord } from '../../actors/platform/record.ts';
+import type { WebhookRecord } from '../../actors/webhooks/record.ts';
+import { groupOf } from '../../src/log-tools/data.ts';
+import { LogReader } from '../../wal/log-reader.ts';
+import { importTool } from '../../wal/tools/export.ts';
+import { Progress } from '../../wal/tools/progress.ts';
+import { verify } from '../../wal/tools/verify.ts';
+import { stateOf } from './state.ts';
+
+const progress = new Progress({ write: () => {}, shown: false, overwrites: false });
+const versions = readdirSync(import.meta.dirname)
+  .filter((name) => /^v\d+$/.test(name))
+  .sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
+
+function json(version: string, name: string): any {
+  return JSON.parse(readFileSync(join(import.meta.dirname, version, name), 'utf8'));
+}
+
+async function imported(version: string): Promise<string> {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-golden-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  await importTool.run({
+    directory,
+    values: { from: join(import.meta.dirname, version, 'log') },
+    progress,
+  });
+  return directory;
+}
+
+for (const version of versions) {
+  t.test(`the golden log ${version} is whole, and means what it meant`, async (t) => {
+    const directory = await imported(version);
+    t.match(await verify.run({ directory, values: {}, progress }), { sound: true });
+    t.strictSame(JSON.parse(JSON.stringify(await stateOf(directory))), json(version, 'state.json'));
+    const { beforeRetention } = json(version, 'lived.json');
+    const { deliveries } = await stateOf(directory, beforeRetention);
+    t.strictSame(JSON.parse(JSON.stringify(deliveries)), json(version, 'deliveries.json'));
+  });
+}
+
+/** Every kind of record there is: a new one does not compile until it is here. */
+const KINDS = {
+  ChargeCreated: 'accounts',
+  DepositCreated: 'accounts',
+  PayoutCreated: 'accounts',
+  WithdrawalCreated: 'accounts',
+  WithdrawalApproved: 'accounts',
+  WithdrawalRejected: 'accounts',
+  SubmissionAccepted: 'accounts',
+  AnswerFixed: 'accounts',
+  TransactionSucceeded: 'accounts',
+  TransactionFailed: 'accounts',
+  ChargeReleased: 'accounts',
+  ChargeReversed: 'accounts',
+  ReconciliationRaised: 'accounts',
+  ReconciliationResolved: 'accounts',
+  AccountOpened: 'accounts',
+  AccountSettingsChanged: 'accounts',
+  UserAdded: 'accounts',
+  AppConnected: 'accounts',
+  AppWebhookChanged: 'accounts',
+  AppRemoved: 'accounts',
+  WalletAdded: 'accounts',
+  WalletApproved: 'accounts',
+  WalletActivated: 'accounts',
+  WalletRevoked: 'accounts',
+  EventsTaken: 'webhooks',
+  AttemptRecorded: 'webhooks',
+  DeliveriesReplayed: 'webhooks',
+  DeliveryCancelled: 'webhooks',
+  DeliveriesRemoved: 'webhooks',
+  AccountRegistered: 'platform',
+  RegisteredAccountOpened: 'platform',
+  AuditBegun: 'platform',
+  AuditEnded: 'platform',
+} as const satisfies Record<AccountEvent['type'] | WebhookRecord['type'] | PlatformRecord['type'], string>;
+
+t.test('the newest golden log has every kind of record, and they are still written as they are in it', async (t) => {
+  const directory = await imported(versions.at(-1) ?? '');
+  const log = LogReader.openReader({ directory });
+  const found = new Set<string>();
+  for (const { group, partition } of log.partitionNames()) {
+    const { decode, encode } = groupOf(group);
+    for (const { records } of log.read(group, partition, { fromSequence: 1 })) {
+      for (const line of records) {
+        const record = decode(line) as AccountRecord | WebhookRecord | PlatformRecord;
+        for (const { type } of 'events' in record && !('type' in record) ? record.events : [record]) {
+          found.add(`${group} ${(type as string | undefined) ?? ''}`);
+        }
+        if (encode(record) !== line) t.equal(encode(record), line);
+      }
+    }
+  }
+  await log.close();
+  t.strictSame(
+    [...found].sort(),
+    Object.entries(KINDS)
+      .map(([type, group]) => `${group} ${type}`)
+      .sort(),
+  );
+});
