@@ -54,7 +54,7 @@ interface Request {
 
 export interface NatsBusOptions {
   readonly connection: NatsConnection;
-  /** Unique among all callers alive; a token. */
+  /** Unique among all callers alive: its role and its node, "front.front1". */
   readonly caller: string;
   readonly routes: Routes;
   readonly partitions: Record<GroupName, number>;
@@ -81,7 +81,8 @@ export class NatsBus implements Bus {
     this.#connection = options.connection;
     this.#routes = options.routes;
     this.#partitions = options.partitions;
-    this.#replyPrefix = `${replyPrefix(assertToken(options.caller))}.`;
+    options.caller.split('.').forEach(assertToken);
+    this.#replyPrefix = `${replyPrefix(options.caller)}.`;
     this.#lanes = { accounts: [], webhooks: [], pollers: [], platform: [] };
     this.#wheel = new TimerWheel(LIMITS.busTickMs, (id) => this.#due(id));
     this.#subscription = options.connection.subscribe(`${this.#replyPrefix}*`, {

@@ -29,12 +29,14 @@ export async function joinNats(
   log: Log,
   onFailure: (error: Error) => void,
 ): Promise<ClusterNats> {
+  // Permissions name roles (deploy/nats/permissions.conf): what a node listens to for itself begins with its own.
+  const caller = `${[...config.roles].join('_')}.${config.nodeName}`;
   let bus: NatsBus | null = null;
   const link = await connectNats(
     {
       url: (config.natsServers ?? []).join(','),
       name: config.nodeName,
-      inboxPrefix: `_INBOX.${config.nodeName}`,
+      inboxPrefix: `_INBOX.${caller}`,
       caFile: config.natsCaFile ?? undefined,
       certFile: config.natsCertFile ?? undefined,
       keyFile: config.natsKeyFile ?? undefined,
@@ -57,7 +59,7 @@ export async function joinNats(
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
   bus = new NatsBus({
     connection: link.connection,
-    caller: config.nodeName,
+    caller,
     routes: table,
     partitions: counts,
   });

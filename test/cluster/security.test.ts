@@ -1,0 +1,157 @@
+// The example configuration of nats-server: TLS, a user per role, and a front that can write to no stream.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { generate } from 'selfsigned';
+import t from 'tap';
+import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
+import type { NodeProcess } from '../../deploy/cluster-processes.ts';
+import { freePorts, waitFor } from '../../deploy/nats-servers.ts';
+import { connectNats } from '../../src/nats/connection.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
+import { makeAccounts } from './load.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'daftari-security-'));
+const passwords = {
+  FRONT_PASSWORD: 'front-secret',
+  LEDGER_PASSWORD: 'ledger-secret',
+  WEBHOOKS_PASSWORD: 'webhooks-secret',
+  POLLER_PASSWORD: 'poller-secret',
+  OPERATOR_PASSWORD: 'operator-secret',
+};
+const [clientPort, monitorPort] = await freePorts(2);
+const server = await startServer();
+const nodes: NodeProcess[] = [];
+t.teardown(async () => {
+  for (const node of nodes) node.signal('SIGKILL');
+  await Promise.all(nodes.map((node) => node.exited()));
+  server.kill('SIGKILL');
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function startServer(): Promise<ReturnType<typeof spawn>> {
+  const { private: key, cert } = await generate([{ name: 'commonName', value: '127.0.0.1' }], {
+    extensions: [
+      { name: 'basicConstraints', cA: true },
+      {
+        name: 'subjectAltName',
+        altNames: [
+          { type: 2, value: 'localhost' },
+          { type: 7, ip: '127.0.0.1' },
+        ],
+      },
+    ],
+  });
+  writeFileSync(join(directory, 'cert.pem'), cert);
+  writeFileSync(join(directory, 'key.pem'), key, { mode: 0o600 });
+  cpSync(join(import.meta.dirname, '../../deploy/nats'), directory, { recursive: true });
+  // As shipped, but for the port of the monitor, which several servers on one machine cannot share.
+  const file = join(directory, 'nats.conf');
+  writeFileSync(file, readFileSync(file, 'utf8').replace('127.0.0.1:8222', `127.0.0.1:${monitorPort}`));
+  const child = spawn('nats-server', ['-c', file], {
+    stdio: 'ignore',
+    env: {
+      ...passwords,
+      SERVER_NAME: 'n1',
+      CLIENT_PORT: String(clientPort),
+      STORE_DIR: join(directory, 'store'),
+      TLS_CERT: join(directory, 'cert.pem'),
+      TLS_KEY: join(directory, 'key.pem'),
+      TLS_CA: join(directory, 'cert.pem'),
+      PATH: process.env['PATH'],
+    },
+  });
+  await waitFor('nats-server is healthy', 20_000, async () => {
+    if (child.exitCode !== null) throw new Error('nats-server does not take the example configuration');
+    return (await fetch(`http://127.0.0.1:${monitorPort}/healthz`).catch(() => null))?.status === 200;
+  });
+  return child;
+}
+
+function urlFor(role: string): string {
+  return `tls://${role}:${role}-secret@127.0.0.1:${clientPort}`;
+}
+
+async function as(role: string, problems: string[]): Promise<NatsLink> {
+  const link = await connectNats(
+    {
+      url: urlFor(role),
+      name: role,
+      inboxPrefix: `_INBOX.${role}.test`,
+      caFile: join(directory, 'cert.pem'),
+    },
+    { onProblem: (problem) => problems.push(problem) },
+  );
+  t.teardown(() => link.close());
+  return link;
+}
+
+t.test('a front and a ledger with the rights of their roles serve', async (t) => {
+  const settings = {
+    natsUrl: '',
+    directory,
+    operatorToken: 'an-operator-token',
+    masterKey: '5e'.repeat(32),
+    environment: { PARTITIONS: '2', NATS_REPLICAS: '1', NATS_CA_FILE: join(directory, 'cert.pem') },
+  };
+  for (const role of ['ledger', 'front', 'webhooks', 'poller']) {
+    nodes.push(await startNode(settings, `${role}1`, role, { NATS_URL: urlFor(role) }));
+  }
+  await untilReady(nodes);
+  const front = nodes.find(({ roles }) => roles === 'front')!;
+  const accounts = await makeAccounts({ ...front, operatorToken: settings.operatorToken }, 1);
+  const answer = await fetch(`${front.baseUrl}/v1/balances`, {
+    headers: { authorization: `Bearer ${accounts[0]!.secretKey}` },
+  });
+  t.equal(answer.status, 200);
+  for (const { name, logFile } of nodes) {
+    t.notMatch(readFileSync(logFile, 'utf8'), /permission/i, `${name} needed nothing that it may not do`);
+  }
+});
+
+t.test('a front can write to no stream', async (t) => {
+  const problems: string[] = [];
+  const front = await as('front', problems);
+  const operator = await as('operator', []);
+  const before = await operator.manager.streams.info('DAFTARI_accounts_0');
+  for (const subject of [
+    'daftari.log.accounts.0',
+    '$KV.daftari_leases.lease.accounts.0',
+    'daftari.reply.ledger.ledger1.0',
+    '$JS.API.STREAM.DELETE.DAFTARI_accounts_0',
+    '$JS.API.STREAM.PURGE.DAFTARI_accounts_0',
+    '$JS.API.STREAM.MSG.GET.DAFTARI_accounts_0',
+  ]) {
+    const count = problems.length;
+    front.connection.publish(subject, '{}');
+    await front.connection.flush();
+    await waitFor(`${subject} is refused`, 5_000, () => problems.length > count);
+  }
+  const after = await operator.manager.streams.info('DAFTARI_accounts_0');
+  t.equal(after.state.last_seq, before.state.last_seq);
+  t.equal(problems.length, 6);
+});
+
+t.test('nor can a poller write a log, nor webhooks the log of the accounts', async (t) => {
+  for (const role of ['poller', 'webhooks']) {
+    const problems: string[] = [];
+    const link = await as(role, problems);
+    link.connection.publish('daftari.log.accounts.0', '{}');
+    await link.connection.flush();
+    await waitFor(`${role} is refused`, 5_000, () => problems.length > 0);
+    t.match(problems[0], /PERMISSIONS_VIOLATION/);
+  }
+});
+
+t.test('without a password nobody is let in', async (t) => {
+  await t.rejects(
+    connectNats({
+      url: `tls://127.0.0.1:${clientPort}`,
+      name: 'nobody',
+      inboxPrefix: '_INBOX.nobody',
+      caFile: join(directory, 'cert.pem'),
+    }),
+    /Authorization Violation/i,
+  );
+});
