@@ -44,7 +44,7 @@ function indented(line: string): string {
 function eventLines(event: Chapter['events'][number]): string[] {
   if (event.type === 'EventTaken') return takenLines(event as Taken);
   if (event.type === 'AttemptRecorded') return attemptLines(event as AttemptRecorded);
-  const { type, ...fields } = event as { readonly type: string } & Record<string, unknown>;
+  const { type, at: _, ...fields } = event as { readonly type: string } & Record<string, unknown>;
   const said = Object.entries(fields).filter(([name, value]) => name !== 'id' && value !== null);
   const words = said.map(
     ([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
