@@ -22,6 +22,9 @@ export interface Sizes {
   readonly recoveryAccounts: number;
   readonly backlogDeliveries: number;
   readonly lifecyclePerSecond: number;
+  /** Webhook endpoints of `webhooks`; every fifth hangs. */
+  readonly endpoints: number;
+  readonly eventsPerSecond: number;
   /** Trials of a search for the highest rate; 0: no search. */
   readonly searchTrials: number;
   /** Offered rates of latency against rate, as parts of the peak. */
@@ -70,6 +73,8 @@ const STANDARD: Sizes = {
   recoveryAccounts: 100_000,
   backlogDeliveries: 50_000,
   lifecyclePerSecond: 1_500,
+  endpoints: 1_000,
+  eventsPerSecond: 500,
   searchTrials: 0,
   rateParts: [0.5],
   fsyncSeconds: 2,
@@ -91,6 +96,8 @@ const SIZES: Readonly<Record<Form, Sizes>> = {
     recoveryAccounts: 20,
     backlogDeliveries: 100,
     lifecyclePerSecond: 50,
+    endpoints: 5,
+    eventsPerSecond: 50,
     fsyncSeconds: 0.05,
     idsChecked: 50,
     wrk: false,
@@ -106,6 +113,7 @@ const SIZES: Readonly<Record<Form, Sizes>> = {
     recoveryAccounts: 1_000,
     backlogDeliveries: 10_000,
     lifecyclePerSecond: 500,
+    endpoints: 100,
     fsyncSeconds: 1,
     idsChecked: 500,
   },

@@ -101,8 +101,10 @@ function readSample(pid: number): Sample | null {
       const time = threadTimeOf(readFileSync(`/proc/${pid}/task/${id}/stat`, 'latin1'));
       threads.set(id, id === String(pid) ? { ...time, name: `${time.name} (main)` } : time);
     }
-    const rssKiB = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? 0);
-    return { atMs: performance.now(), threads, rssMiB: rssKiB / KIB_PER_MIB };
+    const resident = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
+    // Ended and not yet waited for: its threads' times are gone.
+    if (resident === null) return null;
+    return { atMs: performance.now(), threads, rssMiB: Number(resident[1]) / KIB_PER_MIB };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ESRCH') return null;

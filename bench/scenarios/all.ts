@@ -3,8 +3,24 @@
 import type { Scenario } from '../bench.ts';
 import { bare } from './bare.ts';
 import { charges } from './charges.ts';
+import { hot } from './hot.ts';
+import { lifecycle } from './lifecycle.ts';
+import { lists } from './lists.ts';
 import { mixed } from './mixed.ts';
 import { payouts } from './payouts.ts';
 import { reads } from './reads.ts';
+import { recovery } from './recovery.ts';
+import { webhooks } from './webhooks.ts';
 
-export const SCENARIOS: readonly Scenario[] = [bare, charges, payouts, reads, mixed];
+export const SCENARIOS: readonly Scenario[] = [
+  bare,
+  charges,
+  payouts,
+  reads,
+  mixed,
+  hot,
+  lists,
+  lifecycle,
+  webhooks,
+  recovery,
+];

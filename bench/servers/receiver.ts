@@ -1,0 +1,80 @@
+// Merchants' webhook endpoints, all of them, in a program of its own: POST /hook/<number of the account>. It answers 200 at
+// once, or never where it is told to hang, and remembers how old each event was when it first came.
+//
+//   node receiver.ts '{"hangEvery":5}'   0: none hangs. GET /stats tells, and with ?reset begins anew.
+
+import { App, us_socket_local_port } from 'uWebSockets.js';
+import { build } from 'hdr-histogram-js';
+import { PERCENTILES } from '../result.ts';
+import type { ReceiverStats } from './start-receiver.ts';
+
+const { hangEvery } = JSON.parse(process.argv[2]!) as { hangEvery: number };
+const CREATED_AT = '"created_at":"';
+const TIME_LENGTH = 24;
+const SEEN_MAX = 5_000_000;
+
+const sinceEvent = build({ highestTrackableValue: 3_600_000, numberOfSignificantValueDigits: 3 });
+const sinceCreate = build({ highestTrackableValue: 3_600_000, numberOfSignificantValueDigits: 3 });
+const seen = new Set<string>();
+let deliveries = 0;
+let firstAt = 0;
+let lastAt = 0;
+
+const app = App();
+app.post('/hook/:account', (response, request) => {
+  const hangs = hangEvery > 0 && Number(request.getParameter(0)) % hangEvery === 0;
+  const eventId = request.getHeader('service-event-id');
+  response.onAborted(() => {});
+  let text = '';
+  response.onData((chunk, isLast) => {
+    text += Buffer.from(chunk).toString('latin1');
+    if (!isLast) return;
+    if (hangs) return;
+    receive(eventId, text);
+    response.cork(() => {
+      response.writeStatus('200 OK').end();
+    });
+  });
+});
+
+function receive(eventId: string, text: string): void {
+  const now = Date.now();
+  if (deliveries === 0) firstAt = now;
+  lastAt = now;
+  deliveries++;
+  if (seen.has(eventId) || seen.size >= SEEN_MAX) return;
+  seen.add(eventId);
+  const eventAt = text.indexOf(CREATED_AT);
+  const objectAt = text.indexOf(CREATED_AT, eventAt + 1);
+  sinceEvent.recordValue(Math.max(0, now - timeAt(text, eventAt)));
+  sinceCreate.recordValue(Math.max(0, now - timeAt(text, objectAt)));
+}
+
+function timeAt(text: string, at: number): number {
+  const from = at + CREATED_AT.length;
+  return Date.parse(text.slice(from, from + TIME_LENGTH));
+}
+
+app.get('/stats', (response, request) => {
+  const stats: ReceiverStats = {
+    deliveries,
+    events: seen.size,
+    firstAt,
+    lastAt,
+    sinceEvent: PERCENTILES.map((percent) => [percent, sinceEvent.getValueAtPercentile(percent)]),
+    sinceCreate: PERCENTILES.map((percent) => [percent, sinceCreate.getValueAtPercentile(percent)]),
+  };
+  if (request.getQuery() === 'reset') {
+    deliveries = 0;
+    seen.clear();
+    sinceEvent.reset();
+    sinceCreate.reset();
+  }
+  response.writeHeader('Content-Type', 'application/json').end(JSON.stringify(stats));
+});
+
+app.listen('127.0.0.1', 0, (socket) => {
+  if (socket === false) throw new Error('no free port');
+  process.stdout.write(`listening ${us_socket_local_port(socket as never)}\n`);
+});
+process.once('SIGTERM', () => process.exit(0));
