@@ -183,3 +183,24 @@ t.test('killed at random moments under load', async (t) => {
   );
   await booksAgree(t, service, external);
 });
+
+t.test('the built-in simulator starts anew with the service, and what it forgot is sent again', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  const settings = { ...SETTINGS, RAILS: 'simulator' };
+  let service = await startProcess(directory, settings);
+  t.teardown(async () => {
+    await service.end('SIGKILL');
+    rmSync(directory, { recursive: true });
+  });
+  await topUp(t, service);
+  await service.end('SIGTERM');
+  // Nobody approves before it dies.
+  service = await startProcess(directory, { ...settings, SIMULATOR_APPROVE_AFTER_MS: '60000' });
+  const ids: string[] = [];
+  for (const [, prefix] of NETWORKS) {
+    for (const what of ['charges', 'payouts']) ids.push((await create(service, what, numberWith(prefix)))!);
+  }
+  await service.end('SIGKILL');
+  service = await startProcess(directory, settings);
+  await allSucceed(t, service, ids);
+});
