@@ -1,0 +1,157 @@
+// What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import type { Server, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { untilReady } from '../../deploy/cluster-processes.ts';
+import type { NodeProcess } from '../../deploy/cluster-processes.ts';
+import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { Cluster, SMALL } from './cluster.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+/** A proxy to NATS that can go silent: it takes what comes and passes nothing on, as a cut cable does. */
+class Cable {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #cut = false;
+
+  private constructor(target: URL) {
+    this.#server = createServer((near) => {
+      const far = connect(Number(target.port), target.hostname);
+      for (const [from, to] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        this.#sockets.add(from);
+        from.on('data', (bytes) => {
+          if (!this.#cut) to.write(bytes);
+        });
+        from.on('error', () => {});
+        from.on('close', () => {
+          this.#sockets.delete(from);
+          if (!this.#cut) to.destroy();
+        });
+      }
+    });
+  }
+
+  static async lay(url: string): Promise<{ cable: Cable; url: string }> {
+    const cable = new Cable(new URL(url));
+    await new Promise<void>((resolve) => {
+      cable.#server.listen(0, '127.0.0.1', resolve);
+    });
+    const address = cable.#server.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    return { cable, url: `nats://127.0.0.1:${address.port}` };
+  }
+
+  cut(): void {
+    this.#cut = true;
+  }
+
+  /** Connections of before the cut stay dead. */
+  mend(): void {
+    this.#cut = false;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  remove(): void {
+    this.#server.close();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+async function ownsAll(cluster: Cluster, name: string): Promise<boolean> {
+  const owners = (await cluster.partitions()).filter(({ group }) => group === 'accounts');
+  return owners.every(({ node }) => node === name);
+}
+
+async function ownsSome(cluster: Cluster, name: string): Promise<boolean> {
+  return (await cluster.partitions()).some(({ group, node }) => group === 'accounts' && node === name);
+}
+
+t.test('an owner is cut off from the rest, and comes back', async (t) => {
+  const cluster = await Cluster.start({ ...SMALL, ledgers: 1 });
+  t.teardown(() => cluster.stop());
+  const { cable, url } = await Cable.lay(cluster.nats.urls[0]!);
+  t.teardown(() => cable.remove());
+  const far: NodeProcess = await cluster.add('ledger2', 'ledger', { NATS_URL: url });
+  await untilReady([far]);
+  await waitFor('it owns partitions', 20_000, () => ownsSome(cluster, 'ledger2'));
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+
+  cable.cut();
+  await waitFor('the other ledger has everything', 20_000, () => ownsAll(cluster, 'ledger1'));
+  const before = load.answered;
+  await waitFor('creates are answered without it', 20_000, () => load.answered > before + 300);
+  cable.mend();
+  await waitFor('it owns partitions again', 40_000, () => ownsSome(cluster, 'ledger2'));
+  const report = await load.stop();
+  t.ok(report.journal.every(({ status }) => status === 201));
+  t.strictSame(await cluster.check(report), []);
+});
+
+t.test('a machine is replaced by an empty one', async (t) => {
+  const cluster = await Cluster.start(SMALL);
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  const lost = cluster.node('ledger1');
+  lost.signal('SIGKILL');
+  await lost.exited();
+  rmSync(lost.dataDir, { recursive: true });
+  await untilReady([await cluster.add('ledger1', 'ledger')]);
+  await waitFor('it owns partitions', 30_000, () => ownsSome(cluster, 'ledger1'));
+  const before = load.answered;
+  await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+  const report = await load.stop();
+  t.ok(report.journal.every(({ status }) => status === 201));
+  t.strictSame(await cluster.check(report), []);
+});
+
+const isRoot = process.getuid?.() === 0;
+t.test(
+  'a disk is full: its node ends, the other goes on',
+  { skip: isRoot ? false : 'needs root' },
+  async (t) => {
+    const small = mkdtempSync(join(tmpdir(), 'daftari-small-disk-'));
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', small]);
+    t.teardown(() => {
+      execFileSync('umount', ['-l', small]);
+      rmSync(small, { recursive: true });
+    });
+    const cluster = await Cluster.start({ ...SMALL, ledgers: 1 });
+    t.teardown(() => cluster.stop());
+    mkdirSync(join(small, 'data'));
+    const tight = await cluster.add('ledger2', 'ledger', { DATA_DIR: join(small, 'data') });
+    await untilReady([tight]);
+    await waitFor('it owns partitions', 20_000, () => ownsSome(cluster, 'ledger2'));
+    const load = cluster.load(16, 5);
+    await waitFor('creates are answered', 20_000, () => load.answered > 100);
+    fill(join(small, 'filler'));
+    await waitFor('the node has ended', 40_000, () => tight.exitStatus() !== null);
+    t.equal(tight.exitStatus(), 1, readFileSync(tight.logFile, 'utf8').split('\n').at(-2) ?? '');
+    await waitFor('the other ledger has everything', 20_000, () => ownsAll(cluster, 'ledger1'));
+    const before = load.answered;
+    await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+    const report = await load.stop();
+    t.ok(report.journal.every(({ status }) => status === 201));
+    rmSync(join(small, 'filler'));
+    t.strictSame(await cluster.check(report), []);
+  },
+);
+
+function fill(path: string): void {
+  for (let kilobytes = 16_384; kilobytes > 0;) {
+    try {
+      writeFileSync(path, Buffer.alloc(kilobytes * 1024), { flag: 'a' });
+    } catch {
+      kilobytes = Math.floor(kilobytes / 2);
+    }
+  }
+}

@@ -1,0 +1,43 @@
+// NATS servers go away under load: of three one may go, leader or not; when two go nothing is acknowledged, and nothing is
+// lost when they come back.
+import t from 'tap';
+import { untilReady } from '../../deploy/cluster-processes.ts';
+import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { Cluster, SMALL } from './cluster.ts';
+import { link } from './adapters.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+t.test('the leader of the logs is killed, then a majority, and all come back', async (t) => {
+  const cluster = await Cluster.start({ ...SMALL, natsServers: 3, environment: { PARTITIONS: '2' } });
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(8, 20);
+  await waitFor('creates are answered', 20_000, () => load.answered > 100);
+
+  const observer = await link(cluster.nats.url, 'observer');
+  const { cluster: raft } = await observer.manager.streams.info('DAFTARI_accounts_0');
+  await observer.close();
+  const leader = Number(raft?.leader?.slice(1)) - 1;
+  await cluster.nats.kill(leader, 'SIGKILL');
+  // A request on its way may take an election; new ones are answered after it.
+  const before = load.answered;
+  await waitFor('creates are answered without the leader', 45_000, () => load.answered > before + 100);
+
+  const second = (leader + 1) % 3;
+  await cluster.nats.kill(second, 'SIGKILL');
+  await waitFor('nothing is answered any more', 20_000, async () => {
+    const count = load.answered;
+    await new Promise((resolve) => {
+      setTimeout(resolve, 1_000);
+    });
+    return load.answered === count;
+  });
+  await Promise.all([cluster.nats.restart(leader), cluster.nats.restart(second)]);
+  const then = load.answered;
+  await waitFor('creates are answered again', 60_000, () => load.answered > then + 100);
+  await untilReady(cluster.running);
+  const report = await load.stop();
+  const refused = report.journal.filter(({ status }) => status !== null && status !== 201 && status !== 503);
+  t.strictSame(refused, [], 'nobody is told an error but "not now, nothing was done"');
+  t.strictSame(await cluster.check(report), []);
+});
