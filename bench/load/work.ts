@@ -112,7 +112,7 @@ export function getText(host: string, path: string, key: string): string {
   return `GET ${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 }
 
-export function scatter(counter: number, count: number): number {
+function scatter(counter: number, count: number): number {
   return ((counter * SCATTER) % SCATTER_MODULUS) % count;
 }
 

@@ -30,7 +30,7 @@ export function findConditions(dataDirectory: string, fsyncSeconds: number, wrk:
 }
 
 /** Appends 4 KiB and waits for it, one after another: what one group commit costs at least. */
-export function measureFsync(directory: string, seconds: number): Conditions['fsync'] {
+function measureFsync(directory: string, seconds: number): Conditions['fsync'] {
   const path = join(directory, 'fsync-probe');
   const file = openSync(path, 'w');
   const block = Buffer.alloc(BLOCK_BYTES, 'x');

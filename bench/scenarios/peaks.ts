@@ -16,7 +16,7 @@ import { startBare, TYPICAL_BODY } from '../servers/start-bare.ts';
 import type { Service } from '../servers/start-service.ts';
 
 /** Numbers for which loopback accepts and never settles: what is measured is the create, not its outcome. */
-export const SILENT = '+256772000065';
+const SILENT = '+256772000065';
 /** Loopback settles them in its answer. */
 export const INSTANT = '+256772000068';
 
@@ -64,7 +64,7 @@ export function workOf(
   };
 }
 
-export async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
+async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
   const { bench, prepared, service, kinds, peer, msisdn = SILENT } = options;
   const { seconds, connections, idsChecked } = bench.options;
   const newWork = (): Work => workOf(bench, prepared, kinds, { msisdn });
@@ -111,7 +111,7 @@ export async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
 }
 
 /** Latency at parts of the peak, in an open loop; and where it was asked for, the highest rate that holds the bound. */
-export async function measureLatencies(
+async function measureLatencies(
   options: PeaksOptions,
   peakPerSecond: number,
 ): Promise<Omit<Peaks, 'peakPerSecond'>> {

@@ -1,0 +1,7 @@
+// Every scenario that creates, in its seconds-long form: it runs to its end over the real service and its checks pass.
+// What it measures in so short a time means nothing, and is not looked at.
+
+import t from 'tap';
+import { smokeTest } from './bench-smoke.ts';
+
+for (const name of ['bare', 'charges', 'payouts', 'mixed', 'hot']) smokeTest(t, name);

@@ -1,0 +1,154 @@
+// The bench's own arithmetic: percentiles, ratios, noise, the search for a rate, and what it reads from /proc and /metrics.
+
+import t from 'tap';
+import { logUseBetween, readLogCounters } from '../../bench/measure/log-counters.ts';
+import { parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
+import { threadTimeOf } from '../../bench/measure/process-use.ts';
+import { searchHighestRate } from '../../bench/rate-search.ts';
+import { stagesOf } from '../../bench/report/profile.ts';
+import { compareRepeats, median, percentile, ratioOf, summarize } from '../../bench/statistics.ts';
+
+t.test('medians and percentiles', async (t) => {
+  t.equal(median([3]), 3);
+  t.equal(median([9, 1, 5]), 5);
+  t.equal(median([4, 1, 3, 2]), 2.5);
+  const hundred = Array.from({ length: 100 }, (_, n) => 100 - n);
+  t.equal(percentile(hundred, 50), 50);
+  t.equal(percentile(hundred, 99), 99);
+  t.equal(percentile(hundred, 99.5), 100);
+  t.equal(percentile(hundred, 0), 1);
+  t.equal(percentile([7], 99.9), 7);
+  t.throws(() => median([]), /nothing/);
+  t.throws(() => percentile([], 50), /nothing/);
+});
+
+t.test('repeats are summed up by their median and the half-width of their range', async (t) => {
+  t.strictSame(summarize([90, 100, 120]), { median: 100, min: 90, max: 120, spread: 0.15 });
+  t.strictSame(summarize([0, 0]), { median: 0, min: 0, max: 0, spread: 0 });
+});
+
+t.test('ratios', async (t) => {
+  t.equal(ratioOf(6, 3), 2);
+  t.equal(ratioOf(0, 0), 1);
+  t.equal(ratioOf(1, 0), Infinity);
+});
+
+t.test('a difference within the noise of the repeats is told from one beyond it', async (t) => {
+  const rows: [string, number[], number[], string][] = [
+    ['the same', [100, 101, 99], [100, 101, 99], 'within noise'],
+    ['2 % where repeats differ by 5 %', [95, 100, 105], [97, 102, 107], 'within noise'],
+    ['30 % where repeats differ by 1 %', [100, 101, 99], [130, 131, 129], 'differs'],
+    ['30 % where repeats differ by 30 %', [80, 100, 130], [104, 130, 169], 'within noise'],
+    ['equal repeats that changed at all', [5, 5, 5], [6, 6, 6], 'differs'],
+    ['one repeat', [100], [200], 'unknown'],
+    ['no logarithm of nothing', [0, 0, 0], [1, 1, 1], 'unknown'],
+  ];
+  for (const [what, before, after, verdict] of rows) {
+    t.equal(compareRepeats(before, after).verdict, verdict, what);
+  }
+  t.equal(compareRepeats([100, 100], [150, 150]).ratio, 1.5);
+});
+
+t.test('noise is judged as Welch does', async (t) => {
+  // ln values of 10, 11, 12 against 13, 14, 15: t = 4.13 at 3.66 degrees of freedom, critical 3.182 of the row below.
+  const apart = compareRepeats([10, 11, 12], [13, 14, 15]);
+  t.equal(apart.verdict, 'differs');
+  const near = compareRepeats([10, 11, 12], [12, 13, 14]);
+  t.equal(near.verdict, 'within noise');
+  t.ok(near.resolution! > 0.15 && near.resolution! < 0.35, `it could have shown ${near.resolution}`);
+});
+
+t.test('the search finds the highest rate that holds', async (t) => {
+  const limit = 7_300;
+  const asked: number[] = [];
+  const search = await searchHighestRate({
+    lowPerSecond: 1_000,
+    highPerSecond: 20_000,
+    precision: 0.02,
+    trialsMax: 20,
+    attempt: async (rate) => {
+      asked.push(rate);
+      return rate <= limit ? 5 : 50;
+    },
+    holds: (p99) => p99 <= 10,
+  });
+  t.ok(search.highestPerSecond <= limit && search.highestPerSecond > limit * 0.97);
+  t.ok(asked.includes(search.highestPerSecond), 'a rate that was tried');
+  t.ok(asked.length <= 12, `${asked.length} trials`);
+  t.strictSame(
+    search.trials.map(({ ratePerSecond, held }) => [ratePerSecond, held]),
+    asked.map((rate) => [rate, rate <= limit]),
+  );
+});
+
+t.test('the search at its ends', async (t) => {
+  const trial = (limit: number, trialsMax: number) =>
+    searchHighestRate({
+      lowPerSecond: 100,
+      highPerSecond: 1_000,
+      precision: 0.01,
+      trialsMax,
+      attempt: async (rate) => rate,
+      holds: (rate) => rate <= limit,
+    });
+  t.equal((await trial(50, 10)).highestPerSecond, 0, 'not even the lowest');
+  t.equal((await trial(5_000, 10)).highestPerSecond, 1_000, 'even the highest');
+  const few = await trial(500, 4);
+  t.equal(few.trials.length, 4);
+  t.ok(few.highestPerSecond <= 500, 'never more than was shown to hold');
+});
+
+t.test('CPU time of a thread, whatever its name', async (t) => {
+  const fields = 'S 1 1 1 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 11 0 12345';
+  t.strictSame(threadTimeOf(`42 (node) ${fields}`), { name: 'node', ticks: 200 });
+  t.strictSame(threadTimeOf(`42 (a) b (c) ${fields}`), { name: 'a) b (c', ticks: 200 });
+});
+
+t.test('the log between two scrapes', async (t) => {
+  const text = (flushes: number, records: number, bytes: number) => `
+# HELP daftari_log_flush_seconds From a batch
+daftari_log_flush_seconds_bucket{le="0.001"} 3
+daftari_log_flush_seconds_sum ${flushes * 0.002}
+daftari_log_flush_seconds_count ${flushes}
+daftari_log_flush_records_sum ${records}
+daftari_log_bytes_total ${bytes}
+other_total{route="/v1/\\"x\\"",status="201"} 5
+other_total{route="/v1/y",status="201"} 7
+`;
+  const metrics = parseMetrics(text(1, 2, 3));
+  t.equal(sumOf(metrics, 'other_total'), 12);
+  t.equal(sumOf(metrics, 'other_total', { route: '/v1/y' }), 7);
+  t.equal(sumOf(metrics, 'absent'), 0);
+
+  const before = { ...readLogCounters(parseMetrics(text(10, 100, 10_000))), atMs: 0 };
+  const after = { ...readLogCounters(parseMetrics(text(30, 500, 50_000))), atMs: 2_000 };
+  const use = logUseBetween(before, after)!;
+  t.equal(use.flushesPerSecond, 10);
+  t.equal(use.recordsPerFlush, 20);
+  t.equal(use.recordsPerSecond, 200);
+  t.equal(use.bytesPerRecord, 100);
+  t.ok(Math.abs(use.flushMeanMs - 2) < 1e-9);
+  t.equal(logUseBetween(before, { ...before, atMs: 1_000 }), null, 'nothing was written');
+});
+
+t.test('a profile is grouped by stage, natives with whoever called them', async (t) => {
+  const node = (id: number, functionName: string, url: string, children: number[] = []) => {
+    return { id, callFrame: { functionName, url, lineNumber: 0 }, children };
+  };
+  const profile = {
+    nodes: [
+      node(1, '(root)', '', [2, 3, 5]),
+      node(2, '(idle)', ''),
+      node(3, 'create', 'file:///x/src/http/account-calls.ts', [4]),
+      node(4, 'hash', 'node:internal/crypto/hash'),
+      node(5, 'seal', 'file:///x/wal/batch.ts'),
+    ],
+    samples: [2, 3, 4, 5],
+    timeDeltas: [9_000, 1_000, 2_000, 1_000],
+  };
+  const stages = stagesOf(JSON.stringify(profile));
+  t.strictSame(stages, [
+    { stage: 'http: read, validate, answer', ms: 3, part: 0.75 },
+    { stage: 'log: seal, hash, commit', ms: 1, part: 0.25 },
+  ]);
+});

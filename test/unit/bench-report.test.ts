@@ -1,0 +1,145 @@
+// What the bench prints and draws, and what its command line takes.
+
+import t from 'tap';
+import { parseCommand, UsageError } from '../../bench/options.ts';
+import { compareText } from '../../bench/report/compare.ts';
+import { htmlOf } from '../../bench/report/html.ts';
+import { plot } from '../../bench/report/plot.ts';
+import { fixed, scenarioText } from '../../bench/report/table.ts';
+import { PERCENTILES, type Load, type Repeat, type Report } from '../../bench/result.ts';
+
+const load: Load = {
+  label: 'service, <peak>',
+  driver: 'node',
+  loop: 'open',
+  connections: 256,
+  offeredPerSecond: 5_000,
+  warmUpSeconds: 1,
+  seconds: 3,
+  statuses: { 201: 15_000, 503: 2 },
+  errors: { timeout: 1 },
+  unsent: 4,
+  perSecond: 5_000,
+  latency: { meanMs: 2, maxMs: 30, percentiles: PERCENTILES.map((percent) => [percent, percent / 10]) },
+  driverLateMsP99: 0.5,
+  series: [4_900, 5_000, 5_100],
+  processes: [{ name: 'service', cpu: 0.8, rssMiB: 300, threads: [{ name: 'node (main)', cpu: 0.7 }] }],
+  log: {
+    flushesPerSecond: 400,
+    recordsPerFlush: 25,
+    flushMeanMs: 1.5,
+    bytesPerRecord: 160,
+    recordsPerSecond: 10_000,
+  },
+};
+
+function repeat(peak: number): Repeat {
+  return {
+    figures: [
+      { name: 'service, peak', unit: '/s', value: peak, better: 'more' },
+      { name: 'service / bare', unit: '×', value: peak / 40_000, better: 'more', target: 0.5 },
+    ],
+    loads: [load, { ...load, label: 'more', offeredPerSecond: 10_000 }],
+    checks: [{ what: 'ids exist', passed: peak > 1_000, detail: '9 of 10' }],
+    notes: ['a note'],
+  };
+}
+
+function report(peaks: number[]): Report {
+  return {
+    format: 1,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    seconds: 12,
+    command: 'npm run bench -- charges',
+    conditions: {
+      cores: 2,
+      cpu: 'A processor',
+      memoryMiB: 8_000,
+      node: 'v22.0.0',
+      kernel: 'linux 6',
+      commit: 'abc1234',
+      dataDirectory: '/data',
+      fileSystem: 'ext4',
+      fsync: { perSecond: 5_000, p50Ms: 0.2, p99Ms: 0.4 },
+      loadAverage: 0.1,
+      closedLoopDriver: 'wrk',
+    },
+    scenarios: [{ name: 'charges', repeats: peaks.map(repeat) }],
+  };
+}
+
+t.test('the table tells the median, the spread, the target and the checks', async (t) => {
+  const text = scenarioText(report([20_000, 22_000, 24_000]).scenarios[0]!);
+  t.match(text, /service, peak +22,000 \/s +± 9\.09 %/);
+  t.match(text, /service \/ bare +0\.550 × .*target ≥ 0\.500: met/);
+  t.match(text, /checks: 3 passed, 0 failed/);
+  const bad = scenarioText(report([900]).scenarios[0]!);
+  t.match(bad, /MISSED/);
+  t.match(bad, /FAILED ids exist: 9 of 10/);
+});
+
+t.test('numbers have three digits', async (t) => {
+  t.strictSame([0, 0.01234, 1.234, 12.34, 123.4, 1_234_567].map(fixed), [
+    '0',
+    '0.012',
+    '1.23',
+    '12.3',
+    '123',
+    '1,234,567',
+  ]);
+});
+
+t.test('compare prints ratios, and says what is within the noise', async (t) => {
+  const same = compareText(report([20_000, 21_000, 20_500]), report([20_200, 20_900, 20_700]));
+  t.match(same, /service, peak .*× 1\.010 +within the noise/);
+  const worse = compareText(report([20_000, 20_100, 20_050]), report([15_000, 15_100, 15_050]));
+  t.match(worse, /service, peak .*× 0\.751 +WORSE/);
+  t.match(compareText(report([1_000]), report([2_000])), /too few repeats/);
+  const other = { ...report([1]), conditions: { ...report([1]).conditions, cores: 64 } };
+  t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
+});
+
+t.test('the page stands alone', async (t) => {
+  const page = htmlOf(report([20_000, 21_000, 22_000]));
+  t.match(page, /^<!doctype html>/);
+  t.notMatch(page, /<script|<link|src=|https?:\/\//, 'it fetches nothing');
+  t.match(page, /service, &lt;peak&gt;/, 'texts are escaped');
+  for (const title of ['Latency by percentile', 'Throughput over time', 'Latency against offered rate']) {
+    t.match(page, new RegExp(`<svg[^]*${title}`));
+  }
+  t.notMatch(page, /NaN|undefined/);
+});
+
+t.test('plots leave out what they cannot draw', async (t) => {
+  const options = { title: 'x', xLabel: 'x', yLabel: 'y' };
+  t.equal(plot({ ...options, lines: [] }), '');
+  t.equal(plot({ ...options, yLog: true, lines: [{ label: 'a', points: [[1, 0]] }] }), '');
+  t.notMatch(plot({ ...options, xLog: true, lines: [{ label: 'a', points: [[5, 5]] }] }), /NaN|Infinity/);
+});
+
+t.test('the command line', async (t) => {
+  t.equal(parseCommand(['--help']).type, 'help');
+  t.strictSame(parseCommand(['compare', 'a', 'b']), { type: 'compare', before: 'a', after: 'b' });
+  const command = parseCommand([
+    'charges',
+    '--form',
+    'standard',
+    '--seconds',
+    '2',
+    '--list-transactions',
+    '10,20',
+  ]);
+  t.match(command, {
+    type: 'run',
+    options: { scenarios: ['charges'], seconds: 2, listTransactions: [10, 20] },
+  });
+  for (const wrong of [
+    ['--form', 'huge'],
+    ['--seconds', '-1'],
+    ['--nothing'],
+    ['compare', 'a'],
+    ['--peer', 'mysql'],
+  ]) {
+    t.throws(() => parseCommand(wrong), UsageError, wrong.join(' '));
+  }
+});
