@@ -1,0 +1,114 @@
+// `npm run test:cluster -- --minutes 30 --seed 7`: a cluster under load while one thing after another is taken from it, in an
+// order that the seed decides; then the checker. Exit status 0 only if it finds nothing.
+
+import { parseArgs } from 'node:util';
+import { untilReady } from '../../deploy/cluster-processes.ts';
+import { hasNatsServer, NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts';
+import { Cluster } from './cluster.ts';
+import { percentile } from './load.ts';
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '5' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    callers: { type: 'string', default: '16' },
+    keep: { type: 'boolean', default: false },
+  },
+});
+if (!hasNatsServer()) {
+  console.error(NATS_SERVER_MISSING);
+  process.exit(2);
+}
+console.log(`seed ${values.seed}, ${values.minutes} minutes`);
+process.exitCode = await run(Number(values.minutes), Number(values.seed));
+
+async function run(minutes: number, seed: number): Promise<number> {
+  const random = randomFrom(seed);
+  const cluster = await Cluster.start({ natsServers: 3, fronts: 2, ledgers: 3, webhooks: 1, pollers: 2 });
+  console.log(`cluster in ${cluster.directory}`);
+  let findings: string[];
+  try {
+    const load = cluster.load(Number(values.callers), 5);
+    const faults = faultsOf(cluster, random);
+    const names = Object.keys(faults);
+    const until = performance.now() + minutes * 60_000;
+    while (performance.now() < until) {
+      const name = names[Math.floor(random() * names.length)] ?? '';
+      const answered = load.answered;
+      const startedAt = performance.now();
+      await faults[name]?.();
+      await untilReady(cluster.running, 120_000);
+      const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
+      console.log(`${name.padEnd(22)} ${seconds} s, ${load.answered - answered} creates answered meanwhile`);
+    }
+    const report = await load.stop();
+    const statuses = Map.groupBy(report.journal, ({ status }) => String(status));
+    console.log(
+      `${report.journal.length} creates: ${[...statuses].map(([status, all]) => `${all.length} × ${status}`).join(', ')}; ` +
+        `p50 ${percentile(report.latenciesMs, 0.5).toFixed(1)} ms, longest ${percentile(report.latenciesMs, 1).toFixed(0)} ms`,
+    );
+    findings = await cluster.check(report);
+  } finally {
+    if (!values.keep) await cluster.stop();
+  }
+  for (const finding of findings) console.log(`FOUND ${finding}`);
+  console.log(
+    findings.length === 0 ? 'Sound.' : `Not sound. Again with: --seed ${seed} --minutes ${minutes}`,
+  );
+  return findings.length === 0 ? 0 : 1;
+}
+
+/** Each leaves the cluster whole again, or on its way there. */
+function faultsOf(cluster: Cluster, random: () => number): Record<string, () => Promise<void>> {
+  const one = (role: string): string => {
+    const names = [...new Set(cluster.nodes.filter(({ roles }) => roles === role).map(({ name }) => name))];
+    return names[Math.floor(random() * names.length)] ?? '';
+  };
+  const restart = async (role: string, signal: NodeJS.Signals, pauseMs: number): Promise<void> => {
+    const name = one(role);
+    cluster.node(name).signal(signal);
+    await cluster.node(name).exited();
+    await pause(random() * pauseMs);
+    await cluster.add(name, role);
+  };
+  const freeze = async (role: string): Promise<void> => {
+    const node = cluster.node(one(role));
+    node.signal('SIGSTOP');
+    await pause(1_000 + random() * 5_000);
+    node.signal('SIGCONT');
+  };
+  const natsServer = async (signal: 'SIGKILL' | 'SIGSTOP'): Promise<void> => {
+    const index = Math.floor(random() * 3);
+    await cluster.nats.kill(index, signal);
+    await pause(1_000 + random() * 15_000);
+    if (signal === 'SIGSTOP') await cluster.nats.kill(index, 'SIGCONT');
+    else await cluster.nats.restart(index);
+  };
+  return {
+    'ledger killed': () => restart('ledger', 'SIGKILL', 6_000),
+    'ledger restarted': () => restart('ledger', 'SIGTERM', 1_000),
+    'ledger frozen': () => freeze('ledger'),
+    'front killed': () => restart('front', 'SIGKILL', 2_000),
+    'poller killed': () => restart('poller', 'SIGKILL', 6_000),
+    'webhooks killed': () => restart('webhooks', 'SIGKILL', 6_000),
+    'nats-server killed': () => natsServer('SIGKILL'),
+    'nats-server frozen': () => natsServer('SIGSTOP'),
+  };
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
+
+/** mulberry32 */
+function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}

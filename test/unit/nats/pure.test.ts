@@ -1,0 +1,130 @@
+// What of the cluster needs no server: the wire format, the timer wheel, which messages may be sent twice, who ranks first.
+import fc from 'fast-check';
+import t from 'tap';
+import type { Message } from '../../../src/bus/bus.ts';
+import { LogChain } from '../../../src/nats/log-chain.ts';
+import { isRepeatable } from '../../../src/nats/repeatable.ts';
+import { rankNodes } from '../../../src/nats/rendezvous.ts';
+import { assertToken } from '../../../src/nats/subjects.ts';
+import { TimerWheel } from '../../../src/nats/timer-wheel.ts';
+import { commandLine, readCommands, readReplies, replyLine } from '../../../src/nats/wire.ts';
+import type { WireReply } from '../../../src/nats/wire.ts';
+import { emptyTip, encodeBatch, tipAt } from '../../../wal/batch.ts';
+import type { Batch, Tip } from '../../../wal/types.ts';
+
+t.test('any messages survive the wire, in order, with their numbers', async (t) => {
+  const id = fc.integer({ min: 1, max: 2 ** 40 });
+  const message = fc.record({ type: fc.string({ unit: 'grapheme' }), deadline: fc.nat(), x: fc.jsonValue() });
+  const survives = fc.property(fc.array(fc.tuple(id, fc.integer({ min: 1, max: 99 }), message)), (sent) => {
+    const text = sent.map(([n, attempt, each]) => commandLine(n, attempt, each as Message)).join('');
+    const read: unknown[] = [];
+    readCommands(text, (n, attempt, each) => read.push([n, attempt, each]));
+    return JSON.stringify(read) === JSON.stringify(sent);
+  });
+  t.doesNotThrow(() => fc.assert(survives));
+});
+
+t.test('every reply survives the wire', async (t) => {
+  const replies: WireReply[] = [
+    { type: 'done', body: '{"a":"é 😀"}', replayed: false },
+    { type: 'done', body: '{}', replayed: true },
+    {
+      type: 'rejected',
+      rejection: { code: 'conflict', param: 'x', message: null, retryAfterSeconds: 3 },
+    },
+    { type: 'unavailable' },
+    { type: 'not_owner' },
+    { type: 'unknown' },
+  ];
+  const read: WireReply[] = [];
+  readReplies(replies.map((reply, n) => replyLine(n, 1, reply)).join(''), (_, __, reply) => read.push(reply));
+  t.strictSame(read, replies);
+  t.throws(() => replyLine(1, 1, { type: 'done', body: '{\n}', replayed: false }), /line feed/);
+  t.throws(() => readReplies('1 1 d{}', () => {}), /cut short/);
+  readReplies('1 1 ?later\n', (_, __, reply) =>
+    t.strictSame(reply, { type: 'unknown' }, 'a code of a later version'),
+  );
+});
+
+t.test("people's acts are not sent twice, facts and keyed creates are", async (t) => {
+  const repeatable = (type: string): boolean => isRepeatable({ type, deadline: 0 });
+  for (const type of [
+    'CreateCharge',
+    'CreatePayout',
+    'RecordOutcome',
+    'GetAccount',
+    'ListPending',
+    'EndAudit',
+  ]) {
+    t.ok(repeatable(type), type);
+  }
+  for (const type of [
+    'CreateDashboardDeposit',
+    'ApproveWithdrawal',
+    'AddUser',
+    'ReplayDelivery',
+    'SomethingNew',
+  ]) {
+    t.notOk(repeatable(type), type);
+  }
+});
+
+t.test('what is put into the wheel comes out once, not before its time', async (t) => {
+  const due = new Map<number, number[]>();
+  const wheel = new TimerWheel(5, (id) => due.set(id, [...(due.get(id) ?? []), performance.now()]));
+  const start = performance.now();
+  const waits = [0, 1, 12, 40, 80];
+  for (const [id, wait] of waits.entries()) wheel.add(id, start + wait);
+  await new Promise((resolve) => {
+    setTimeout(resolve, 250);
+  });
+  wheel.stop();
+  for (const [id, wait] of waits.entries()) {
+    t.equal(due.get(id)?.length, 1, `${wait} ms`);
+    t.ok((due.get(id)?.[0] ?? 0) - start >= wait - 1);
+  }
+});
+
+t.test('shares are even, and the same for everybody', async (t) => {
+  const nodes = ['ledger1', 'ledger2', 'ledger3'];
+  const counts = new Map<string, number>();
+  for (let partition = 0; partition < 300; partition++) {
+    const [first] = rankNodes(nodes, 'accounts', partition);
+    t.same(rankNodes(nodes.toReversed(), 'accounts', partition)[0], first);
+    counts.set(first ?? '', (counts.get(first ?? '') ?? 0) + 1);
+  }
+  for (const node of nodes) t.ok((counts.get(node) ?? 0) > 70, `${node}: ${counts.get(node)} of 300`);
+});
+
+t.test('a name that is no token of a subject is refused', async (t) => {
+  for (const name of ['', 'a.b', 'a b', '*', '>', 'x'.repeat(65)]) t.throws(() => assertToken(name));
+  t.equal(assertToken('ledger-1_a'), 'ledger-1_a');
+});
+
+t.test('of a stream only what continues the chain is the log', async (t) => {
+  const next = (tip: Tip, epoch: number, record: string): Batch =>
+    encodeBatch({
+      group: 'accounts',
+      partition: 0,
+      batch: tip.batch + 1,
+      epoch,
+      firstSequence: tip.sequence + 1,
+      records: [record],
+      recordsBytes: Buffer.byteLength(record),
+      timeMs: 1,
+      previousHash: tip.hash,
+    });
+  const a1 = next(emptyTip, 1, 'a1');
+  const a2 = next(tipAt(a1), 1, 'a2');
+  const b2 = next(tipAt(a1), 2, 'b2');
+  const b3 = next(tipAt(b2), 2, 'b3');
+  const a3 = next(tipAt(b2), 1, 'stale, on top of the new epoch');
+  const taken = (...batches: Batch[]): string[] => {
+    const chain = new LogChain(emptyTip);
+    return batches.flatMap((batch) => chain.take(batch.bytes)?.records ?? []);
+  };
+  t.strictSame(taken(a1, b2, a2, b3), ['a1', 'b2', 'b3'], 'the first at a place wins');
+  t.strictSame(taken(a1, a2, b2, b3), ['a1', 'a2'], 'whoever it is: the other must begin again from there');
+  t.strictSame(taken(a1, b2, a3, b3), ['a1', 'b2', 'b3'], 'an older epoch never follows a newer one');
+  t.strictSame(taken(a1, a1, b2, b2), ['a1', 'b2'], 'twice is once');
+});
