@@ -20,10 +20,12 @@ import type {
   PartitionLogic,
   Tick,
 } from '../runtime/group.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
+import { Census } from './census.ts';
 import { CashOutWindow } from './cash-out-window.ts';
 import { Memory } from './memory.ts';
 import { answerQuery } from './queries.ts';
-import { isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
+import { decodeOpen, isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
 import { Timers } from './timers.ts';
 
 export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
@@ -57,20 +59,34 @@ export function accountsGroup(policy: Policy): AccountsGroup {
   };
 }
 
-class AccountsPartition implements PartitionLogic<AccountCommand, AccountQuery, AccountRecord> {
+export class AccountsPartition implements PartitionLogic<AccountCommand, AccountQuery, AccountRecord> {
   readonly #policy: Policy;
   readonly #views: Views;
   readonly #memory: Memory;
   readonly #cashOuts = new CashOutWindow();
-  /** Null where the log is only followed. */
+  /** Null where the log is only followed; so is the census. */
   readonly #timers: Timers | null;
+  readonly census: Census | null;
+  readonly #lookup = (id: string): Transaction | undefined => this.#memory.transaction(id);
 
   constructor(policy: Policy, views: Views, options: OpenOptions) {
     this.#policy = policy;
     this.#views = views;
     this.#memory = new Memory(views, { sequence: options.sequence, writesRows: !options.timers });
     this.#timers = options.timers ? new Timers() : null;
-    this.#timers?.loadFrom(views);
+    this.census = options.timers ? new Census() : null;
+    if (options.timers) this.#loadOpen(views);
+  }
+
+  /** What is not at rest: its timers, and its place in the census. */
+  #loadOpen(views: Views): void {
+    for (const { key, value } of views.range('open', { start: '', end: '~' })) {
+      const open = decodeOpen(key, value);
+      this.#timers?.load(open);
+      if (open.kind === 'provider' || open.kind === 'approval') {
+        this.census?.seed(open.bucket, open.id, this.#lookup);
+      }
+    }
   }
 
   decide(command: AccountCommand, tick: Tick): Decision<AccountRecord> {
@@ -96,6 +112,7 @@ class AccountsPartition implements PartitionLogic<AccountCommand, AccountQuery, 
     this.#memory.beginRecord(sequence);
     evolve(this.#memory, record, sequence);
     this.#timers?.follow(record);
+    this.census?.follow(record, this.#lookup);
   }
 
   query(query: AccountQuery, now: number): Answered {

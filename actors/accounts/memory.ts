@@ -48,11 +48,14 @@ function storedAs(transaction: Transaction): StoredAs {
 export class Memory implements LedgerState {
   readonly #views: Views;
   readonly #accounts = new Map<string, Account>();
+  /** Those not yet in the views as they are now. */
   readonly #transactions = new Map<string, Transaction>();
+  /** Each change of a transaction, oldest first: the queue in which they leave memory. */
+  #touched: Transaction[] = [];
+  #touchedAt: number[] = [];
   readonly #idempotency = new Map<string, IdempotencyEntry>();
   readonly #reconciliation = new Map<string, ReconciliationItem>();
   readonly #dirtyAccounts = new Set<Account>();
-  readonly #dirtyTransactions = new Set<Transaction>();
   /** With the sequence of the last change. */
   readonly #dirtyReconciliation = new Map<ReconciliationItem, number>();
   /** Idempotency keys not yet in the views, oldest first. */
@@ -124,7 +127,7 @@ export class Memory implements LedgerState {
 
   putTransaction(transaction: Transaction): void {
     this.#transactions.set(transaction.id, transaction);
-    this.#dirtyTransactions.add(transaction);
+    this.#touch(transaction);
   }
 
   putIdempotency(accountId: string, key: string, entry: IdempotencyEntry): void {
@@ -148,7 +151,12 @@ export class Memory implements LedgerState {
       this.#transactions.set(transaction.id, transaction);
       if (this.#writesRows) this.#rowOf.set(transaction, storedAs(transaction));
     }
-    this.#dirtyTransactions.add(transaction);
+    this.#touch(transaction);
+  }
+
+  #touch(transaction: Transaction): void {
+    this.#touched.push(transaction);
+    this.#touchedAt.push(this.#sequence);
   }
 
   touchReconciliation(item: ReconciliationItem): void {
@@ -158,7 +166,7 @@ export class Memory implements LedgerState {
 
   /** Transactions not yet in the views as they are now. */
   dirtyTransactions(): Iterable<Transaction> {
-    return this.#dirtyTransactions;
+    return this.#transactions.values();
   }
 
   dirtyReconciliation(): Iterable<ReconciliationItem> {
@@ -180,7 +188,7 @@ export class Memory implements LedgerState {
         rows.push({ table: 'open', key, value: open === null ? null : encodeOpen(open) });
       }
     }
-    for (const transaction of this.#dirtyTransactions) this.#transactionRows(transaction, rows);
+    for (const transaction of this.#transactions.values()) this.#transactionRows(transaction, rows);
     for (const item of this.#dirtyReconciliation.keys()) {
       rows.push({ table: 'reconciliation', key: item.id, value: encodeReconciliation(item) });
     }
@@ -225,12 +233,7 @@ export class Memory implements LedgerState {
     for (const account of this.#dirtyAccounts) {
       if (account.sequence <= sequence) this.#dirtyAccounts.delete(account);
     }
-    for (const transaction of this.#dirtyTransactions) {
-      if (transaction.sequence > sequence) continue;
-      this.#dirtyTransactions.delete(transaction);
-      this.#transactions.delete(transaction.id);
-      this.#rowOf.delete(transaction);
-    }
+    this.#evictTransactions(sequence);
     for (const [item, changedAt] of this.#dirtyReconciliation) {
       if (changedAt > sequence) continue;
       this.#dirtyReconciliation.delete(item);
@@ -242,5 +245,19 @@ export class Memory implements LedgerState {
     }
     if (keys > 0) this.#freshKeys = this.#freshKeys.slice(keys);
     this.#lastRead = undefined;
+  }
+
+  #evictTransactions(sequence: number): void {
+    const touched = this.#touched;
+    let head = 0;
+    for (; head < touched.length && this.#touchedAt[head]! <= sequence; head++) {
+      const transaction = touched[head]!;
+      if (transaction.sequence > sequence) continue;
+      this.#transactions.delete(transaction.id);
+      this.#rowOf.delete(transaction);
+    }
+    if (head === 0) return;
+    this.#touched = touched.slice(head);
+    this.#touchedAt = this.#touchedAt.slice(head);
   }
 }

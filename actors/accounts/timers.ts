@@ -4,9 +4,8 @@
 
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
-import type { Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
-import { decodeOpen, type OpenKind } from './rows.ts';
+import type { OpenKind, OpenRow } from './rows.ts';
 
 interface Timer {
   readonly kind: OpenKind;
@@ -25,11 +24,8 @@ const COMMAND_DEADLINE_MS = 60_000;
 export class Timers {
   readonly #heap = new DueHeap<Timer>();
 
-  loadFrom(views: Views): void {
-    for (const { key, value } of views.range('open', { start: '', end: '~' })) {
-      const { kind, accountId, id, dueAt } = decodeOpen(key, value);
-      if (dueAt !== null) this.#add(kind, accountId, id, dueAt);
-    }
+  load({ kind, accountId, id, dueAt }: OpenRow): void {
+    if (dueAt !== null) this.#add(kind, accountId, id, dueAt);
   }
 
   follow(record: AccountRecord): void {

@@ -12,8 +12,7 @@ import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from './scrub.ts';
 import { Storage } from './storage.ts';
-import { watchTransactions } from './watch-transactions.ts';
-import { watchStorage } from './watch.ts';
+import { watchStorage, watchTransactions } from './watch.ts';
 
 export interface LedgerOptions {
   readonly config: Config;
@@ -64,7 +63,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     metrics.recovered(group, performance.now() - from);
   }
   watchStorage(metrics, storage);
-  watchTransactions(metrics, storage, config.partitions);
+  watchTransactions(metrics, storage);
   const help = 'Partitions that are not served because their log is damaged.';
   metrics.gauge('daftari_partitions_damaged', help, () => damaged.size);
 

@@ -1,8 +1,12 @@
 // Gauges: what the parts of a process can tell when somebody scrapes /metrics.
 
+import type { Census } from '../../actors/accounts/census.ts';
+import { AccountsPartition } from '../../actors/accounts/group.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
+import { CURRENCIES } from '../domain/country.ts';
+import { isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { Storage } from './storage.ts';
 
@@ -48,6 +52,37 @@ export function watchStorage(metrics: Metrics, storage: Storage): void {
     'group',
     perGroup(() => 1, sum),
   );
+}
+
+/** Transactions by state, and money on hold, of the partitions that this process writes. */
+export function watchTransactions(metrics: Metrics, storage: Storage): void {
+  const censuses = (): Census[] =>
+    [...storage.hosted()].flatMap(({ partition: { logic } }) => {
+      const census = logic instanceof AccountsPartition ? logic.census : null;
+      return census === null ? [] : [census];
+    });
+  const sum = (read: (census: Census) => number): number =>
+    censuses().reduce((total, census) => total + read(census), 0);
+  const open = STATUSES.filter((status) => !isFinal(status));
+  metrics.gaugeBy('daftari_transactions_open', 'Transactions that are not final.', 'status', () =>
+    open.map((status) => [status, sum((census) => census.open(status))] as const),
+  );
+  metrics.gaugeBy('daftari_open_holds', 'Payouts and withdrawals in flight.', 'currency', () =>
+    CURRENCIES.map((currency) => [currency, sum((census) => census.holds(currency).count)] as const),
+  );
+  metrics.gaugeBy('daftari_open_holds_amount', 'Money on hold, minor units.', 'currency', () =>
+    CURRENCIES.map((currency) => [currency, sum((census) => census.holds(currency).amount)] as const),
+  );
+  const help =
+    'Transactions that entered a state since the process opened their partition, as "TYPE STATUS".';
+  metrics.gaugeBy('daftari_transactions_entered', help, 'state', () => {
+    const totals = new Map<string, number>();
+    for (const { type, status, count } of censuses().flatMap((census) => [...census.entered()])) {
+      const state = `${type} ${status}`;
+      totals.set(state, (totals.get(state) ?? 0) + count);
+    }
+    return totals;
+  });
 }
 
 export function watchPollers(metrics: Metrics, pollers: PollerGroup): void {

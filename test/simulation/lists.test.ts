@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
+import type { AccountsPartition } from '../../actors/accounts/group.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { TransactionFilter } from '../../src/domain/account-command.ts';
@@ -132,10 +133,13 @@ void t.test('every page of every filter combination is what a full scan would gi
     });
   }
   const model: Known[] = [];
+  const everybody: Known[] = [];
   storage.feed.subscribe<AccountRecord>('accounts', 0, 0, ({ records }) => {
     for (const { accountId, events } of records) {
-      if (accountId !== ACCOUNT) continue;
-      for (const event of events) follow(model, event);
+      for (const event of events) {
+        follow(everybody, event);
+        if (accountId === ACCOUNT) follow(model, event);
+      }
     }
   });
 
@@ -208,6 +212,11 @@ void t.test('every page of every filter combination is what a full scan would gi
       t.same(listed, expected, JSON.stringify(filter));
       compared += expected.length;
     }
+  }
+  const { census } = storage.partition('accounts', 0)!.logic as unknown as AccountsPartition;
+  for (const status of ['INITIATED', 'PENDING_PROVIDER', 'AWAITING_CUSTOMER'] as const) {
+    const open = everybody.filter((known) => known.status === status).length;
+    t.equal(census!.open(status), open, `the census knows the ${status}`);
   }
   t.ok(compared > 500, `${compared} rows compared`);
 });
