@@ -29,7 +29,7 @@ export function startSimulatorThread(
     worker.on('message', (message: ThreadMessage) => {
       if (message.type === 'failed') {
         closing = true;
-        reject(new Error(message.reason));
+        reject(new Error(`the simulator cannot start: ${message.reason}; SIMULATOR_PORT chooses its port`));
       }
       if (message.type !== 'listening') return;
       resolve({

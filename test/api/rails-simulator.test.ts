@@ -1,0 +1,203 @@
+// The simulator as a person and a stranger meet it: its page, its strictness about headers and bodies, its thread, and
+// `npm run simulator`.
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { startSimulatorThread } from '../../src/rails/simulator/thread.ts';
+import { startSimulator } from '../../src/rails/simulator/server.ts';
+
+const simulator = await startSimulator({ port: 0, host: '127.0.0.1', approveAfterMs: 10 });
+t.teardown(() => simulator.close());
+
+async function call(
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body?: object | string,
+): Promise<{ status: number; text: string; body: Record<string, unknown> }> {
+  const response = await fetch(simulator.url + path, {
+    method,
+    headers: { 'content-type': 'application/json', ...headers },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const isJson = text.startsWith('{');
+  return { status: response.status, text, body: isJson ? (JSON.parse(text) as Record<string, unknown>) : {} };
+}
+
+t.test('MTN: what its gateway and its product refuse', async (t) => {
+  const subscribed = await call(
+    'POST',
+    '/portal/mtn/subscriptions',
+    {},
+    {
+      product: 'collection',
+      target_environment: 'mtnuganda',
+      country: 'UG',
+      currency: 'UGX',
+    },
+  );
+  const key = { 'Ocp-Apim-Subscription-Key': String(subscribed.body['subscription_key']) };
+  const user = randomUUID();
+  const create = { ...key, 'X-Reference-Id': user };
+  const host = { providerCallbackHost: 'pay.example.com' };
+  t.equal((await call('POST', '/v1_0/apiuser', { 'X-Reference-Id': user }, host)).status, 401, 'no key');
+  t.equal((await call('POST', '/v1_0/apiuser', { ...key, 'X-Reference-Id': '1' }, host)).status, 400);
+  t.equal((await call('POST', '/v1_0/apiuser', create, host)).status, 201);
+  t.equal((await call('POST', '/v1_0/apiuser', create, host)).status, 409);
+  const { body: made } = await call('POST', `/v1_0/apiuser/${user}/apikey`, key);
+  const basic = (text: string) => ({
+    ...key,
+    Authorization: `Basic ${Buffer.from(text).toString('base64')}`,
+  });
+  t.equal((await call('POST', '/collection/token/', basic(`${user}:wrong`))).status, 401);
+  t.equal(
+    (await call('POST', '/disbursement/token/', basic(`${user}:${String(made['apiKey'])}`))).status,
+    401,
+  );
+  const token = await call('POST', '/collection/token/', basic(`${user}:${String(made['apiKey'])}`));
+  t.match(token.body, { token_type: 'access_token', expires_in: 3600 });
+
+  const headers = {
+    ...key,
+    Authorization: `Bearer ${String(token.body['access_token'])}`,
+    'X-Target-Environment': 'mtnuganda',
+    'X-Reference-Id': randomUUID(),
+  };
+  const good = {
+    amount: '500',
+    currency: 'UGX',
+    externalId: 'x1',
+    payer: { partyIdType: 'MSISDN', partyId: '256772000001' },
+    payerMessage: 'a',
+    payeeNote: 'b',
+  };
+  const path = '/collection/v1_0/requesttopay';
+  const CASES: readonly (readonly [string, object, object | string, number, RegExp])[] = [
+    ['no token', { Authorization: 'Bearer x' }, good, 401, /invalid_token/],
+    [
+      'another environment',
+      { 'X-Target-Environment': 'sandbox' },
+      good,
+      500,
+      /NOT_ALLOWED_TARGET_ENVIRONMENT/,
+    ],
+    ['a reference that is no UUID', { 'X-Reference-Id': 'CHG1' }, good, 400, /X-Reference-Id/],
+    [
+      'a UUID of version 1',
+      { 'X-Reference-Id': '9a1c2d3e-1111-1222-8333-000000000000' },
+      good,
+      400,
+      /version 4/,
+    ],
+    ['no JSON', {}, '{', 400, /VALIDATION_ERROR/],
+    ['an amount that is a number', {}, { ...good, amount: 500 }, 400, /amount/],
+    ['no amount', {}, { ...good, amount: '0' }, 400, /amount/],
+    ['decimals in Uganda', {}, { ...good, amount: '500.50' }, 400, /no decimals/],
+    ['another currency', {}, { ...good, currency: 'EUR' }, 500, /INVALID_CURRENCY/],
+    ['a note that is null', {}, { ...good, payeeNote: null }, 400, /payeeNote/],
+    ['a note that is too long', {}, { ...good, payerMessage: 'x'.repeat(129) }, 400, /longer/],
+    ['a number with +', {}, { ...good, payer: { ...good.payer, partyId: '+256772000001' } }, 400, /partyId/],
+    [
+      'a foreign callback',
+      { 'X-Callback-Url': 'https://evil.example/x' },
+      good,
+      500,
+      /INVALID_CALLBACK_URL_HOST/,
+    ],
+    ['a body that is too long', {}, { ...good, more: 'x'.repeat(70_000) }, 413, /Too large/],
+  ];
+  for (const [what, changed, body, status, says] of CASES) {
+    const answer = await call('POST', path, { ...headers, ...changed }, body);
+    t.equal(answer.status, status, what);
+    t.match(answer.text, says, what);
+  }
+  t.match(await call('POST', path, headers, good), { status: 202, text: '' });
+  t.equal((await call('POST', path, headers, good)).status, 409, 'twice');
+  t.equal((await call('GET', `${path}/${randomUUID()}`, headers)).status, 404);
+});
+
+t.test('Airtel: what it refuses', async (t) => {
+  const { body: app } = await call('POST', '/portal/airtel/apps', {}, { country: 'KE', currency: 'KES' });
+  const credentials = { client_id: app['client_id'], client_secret: app['client_secret'] };
+  t.equal((await call('POST', '/auth/oauth2/token', {}, credentials)).status, 401, 'no grant_type');
+  const grant = { ...credentials, grant_type: 'client_credentials' };
+  const { body: token } = await call('POST', '/auth/oauth2/token', {}, grant);
+  t.match(token, { token_type: 'bearer', expires_in: /^180$/ });
+  const headers = {
+    Authorization: `Bearer ${String(token['access_token'])}`,
+    'X-Country': 'KE',
+    'X-Currency': 'KES',
+  };
+  const good = {
+    reference: 'order1',
+    subscriber: { country: 'KE', currency: 'KES', msisdn: '733000001' },
+    transaction: { amount: 10.5, country: 'KE', currency: 'KES', id: 'CHG1' },
+  };
+  const path = '/merchant/v1/payments/';
+  const change = (part: 'subscriber' | 'transaction', changes: object) => ({
+    ...good,
+    [part]: { ...good[part], ...changes },
+  });
+  const CASES: readonly (readonly [string, object, object | string, RegExp])[] = [
+    ['no token', { Authorization: 'x' }, good, /invalid_token/],
+    ['another country', { 'X-Country': 'UG' }, good, /ROUTER007/],
+    ['another currency', { 'X-Currency': 'UGX' }, good, /ROUTER112/],
+    ['an international number', {}, change('subscriber', { msisdn: '254733000001' }), /ESB000033/],
+    ['a country code that differs', {}, change('subscriber', { country: 'UG' }), /ROUTER006/],
+    ['an id with hyphens', {}, change('transaction', { id: 'CHG-1' }), /ROUTER003/],
+    ['a reference that is too short', {}, { ...good, reference: 'abc' }, /ROUTER003/],
+    ['an amount that is text', {}, change('transaction', { amount: '10.5' }), /DP00800001004/],
+    ['no JSON', {}, '[', /ROUTER003/],
+  ];
+  for (const [what, changed, body, says] of CASES) {
+    t.match((await call('POST', path, { ...headers, ...changed }, body)).text, says, what);
+  }
+  t.match((await call('POST', path, headers, good)).body, {
+    status: { response_code: 'DP00800001006', success: true },
+  });
+  t.match((await call('POST', path, headers, good)).text, /ESB000041/, 'twice');
+  t.match((await call('GET', '/standard/v1/payments/NONE', headers)).text, /DP00800001025/);
+});
+
+t.test('the page', async (t) => {
+  const { status, text } = await call('GET', '/');
+  t.equal(status, 200);
+  t.match(text, /MTN UG/);
+  t.match(text, /<td>73<\/td><td>503<\/td>/, 'the numbers that misbehave');
+  t.equal((await call('GET', '/nowhere')).status, 404);
+  t.equal((await call('POST', '/transactions/999999/approve')).status, 404);
+});
+
+t.test('in a thread, on a port that is taken', async (t) => {
+  const taken = createServer();
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+  const { port } = taken.address() as AddressInfo;
+  const options = { port, host: '127.0.0.1', approveAfterMs: 1 };
+  await t.rejects(
+    startSimulatorThread(options, () => t.fail('not a death')),
+    /EADDRINUSE.*SIMULATOR_PORT/,
+  );
+  taken.close();
+});
+
+t.test('npm run simulator: listens, says where, and stops', async (t) => {
+  const child = spawn(process.execPath, ['src/rails/simulator/main.ts'], {
+    env: { PATH: process.env['PATH'], SIMULATOR_PORT: '0' },
+  });
+  const said = await new Promise<string>((resolve) => {
+    child.stdout.once('data', (text: Buffer) => resolve(text.toString()));
+  });
+  const url = /http:\/\/\S+/.exec(said)?.[0];
+  t.ok(url, said);
+  t.equal((await fetch(url!)).status, 200);
+  child.kill('SIGTERM');
+  t.equal(await new Promise((resolve) => child.once('exit', resolve)), 0);
+
+  const wrong = spawn(process.execPath, ['src/rails/simulator/main.ts'], {
+    env: { PATH: process.env['PATH'], SIMULATOR_PORT: 'x' },
+  });
+  t.equal(await new Promise((resolve) => wrong.once('exit', resolve)), 1);
+});
