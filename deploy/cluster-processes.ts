@@ -94,7 +94,7 @@ export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_0
   });
 }
 
-export async function isReady({ operatorUrl }: NodeProcess): Promise<boolean> {
+async function isReady({ operatorUrl }: NodeProcess): Promise<boolean> {
   const answer = await fetch(`${operatorUrl}/readyz`, { signal: AbortSignal.timeout(1_000) }).catch(
     () => null,
   );

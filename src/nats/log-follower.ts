@@ -16,7 +16,7 @@ import type { StreamMessage } from './stream-reader.ts';
 import { logStream } from './subjects.ts';
 
 /** The local log and the stream do not belong together, or the stream no longer holds what is missing here. */
-export class LogDiverged extends Error {
+class LogDiverged extends Error {
   constructor(what: string) {
     super(what);
     this.name = 'LogDiverged';

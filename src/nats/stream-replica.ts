@@ -26,7 +26,7 @@ export class Fenced extends Error {
 }
 
 /** JetStream could not be reached for streamPublishMs; whether the batch is stored is not known. */
-export class ReplicaUnavailable extends Error {
+class ReplicaUnavailable extends Error {
   constructor(what: string) {
     super(`the replica cannot be reached: ${what}`);
     this.name = 'ReplicaUnavailable';

@@ -10,7 +10,11 @@ export interface Account {
   readonly secretKey: string;
 }
 
-export async function makeAccounts(service: Service, count: number): Promise<Account[]> {
+export async function makeAccounts(
+  service: Service,
+  count: number,
+  webhookUrl: string | null = null,
+): Promise<Account[]> {
   const accounts: Account[] = [];
   for (let i = 0; i < count; i++) {
     const settings = { name: `Shop ${i}`, country: 'UG', live: true, payouts_enabled: true };
@@ -18,6 +22,7 @@ export async function makeAccounts(service: Service, count: number): Promise<Acc
     const app = await operator(service, 'POST', `/operator/v1/accounts/${String(account['id'])}/apps`, {
       name: 'App',
       domain: 'shop.test',
+      ...(webhookUrl === null ? {} : { webhook_url: webhookUrl }),
     });
     accounts.push({ id: String(account['id']), secretKey: String(app['secret_key']) });
   }
