@@ -159,9 +159,11 @@ function readRoute(fields: Fields): ReadRoute | null {
   const currency = fields.optional('currency', (field) =>
     field.oneOf<Currency | 'EUR'>([ownCurrency ?? 'UGX', 'EUR']),
   );
+  // Without it nobody knows which other fields belong here.
+  if (adapter === null) return null;
   const specific = adapter === 'airtel' ? readAirtel(fields) : readMtn(fields);
   fields.nothingElse();
-  if (adapter === null || id === null || country === null || network === null || baseUrl === null) {
+  if (id === null || country === null || network === null || baseUrl === null) {
     return null;
   }
   if (specific === null || ownCurrency === null) return null;
