@@ -12,7 +12,7 @@ import { startStandalone } from '../../src/wiring/standalone.ts';
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed JSON. */
+  /** Parsed JSON; null when it is something else. */
   readonly body: any;
   readonly text: string;
 }
@@ -100,7 +100,7 @@ async function call(
   return {
     status: response.status,
     headers: response.headers,
-    body: text === '' ? null : JSON.parse(text),
+    body: response.headers.get('content-type')?.includes('json') === true ? JSON.parse(text) : null,
     text,
   };
 }

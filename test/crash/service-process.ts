@@ -9,6 +9,10 @@ import type { Demo } from '../../src/operator/demo.ts';
 export interface ServiceProcess {
   readonly demo: Demo;
   readonly pid: number;
+  /** True when it has ended. */
+  readonly gone: boolean;
+  /** Its exit status, when it ends by itself or otherwise; null when a signal ended it. */
+  readonly ended: Promise<number | null>;
   /** Ends it with the signal; resolves with its exit status, null when a signal ended it. */
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<number | null>;
 }
@@ -40,6 +44,10 @@ export async function startProcess(
   return {
     demo: JSON.parse(readFileSync(join(dataDir, 'demo.json'), 'utf8')) as Demo,
     pid: child.pid!,
+    get gone() {
+      return child.exitCode !== null || child.signalCode !== null;
+    },
+    ended: exited,
     end: (signal) => {
       child.kill(signal);
       return exited;

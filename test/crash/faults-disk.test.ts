@@ -1,0 +1,153 @@
+// What a disk does to a service that runs: it fills up, or a sync fails. Writes stop, nobody is told that something was done
+// which was not, the process ends with a failure; started again with a disk that works, nothing acknowledged is missing.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { type ServiceProcess, startProcess } from './service-process.ts';
+
+const CONNECTIONS = 16;
+const root = mkdtempSync(join(tmpdir(), 'daftari-disk-'));
+const small = join(root, 'small');
+mkdirSync(small);
+const canMount = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', small]).status === 0;
+const tracer = 'strace';
+const canTrace = spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
+t.teardown(() => {
+  if (canMount) spawnSync('umount', [small]);
+  rmSync(root, { recursive: true, force: true });
+});
+
+interface Sent {
+  readonly key: string;
+  readonly body: string;
+  readonly answer: string;
+}
+
+interface Load {
+  /** Answered with 201. */
+  readonly acknowledged: readonly Sent[];
+  /** How often each other status came. */
+  readonly refused: ReadonlyMap<number, number>;
+  /** Sent, and the connection closed without an answer. */
+  readonly unanswered: number;
+}
+
+const wallet = { currency: 'UGX', country: 'UG', msisdn: '256772000001', amount: '5000' };
+/** Makes a record as large as they come, so that a small disk is soon full. */
+const metadata = Object.fromEntries(
+  Array.from({ length: 20 }, (_, index) => [`field-${index}`, 'x'.repeat(200)]),
+);
+
+/** Creates until the process is gone. */
+async function loadUntilGone(service: ServiceProcess, name: string): Promise<Load> {
+  const acknowledged: Sent[] = [];
+  const refused = new Map<number, number>();
+  let unanswered = 0;
+  const one = async (connection: number): Promise<void> => {
+    for (let n = 0; ; n += 1) {
+      const key = `${name}-${connection}-${n}`;
+      const body = JSON.stringify({ ...wallet, reference: key, metadata });
+      try {
+        const response = await create(service, key, body);
+        const answer = await response.text();
+        if (response.status === 201) acknowledged.push({ key, body, answer });
+        else refused.set(response.status, (refused.get(response.status) ?? 0) + 1);
+      } catch {
+        // Closed without a status, or nobody listens any more: the process is going, or gone.
+        unanswered += 1;
+        if (service.gone) return;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, (_, connection) => one(connection)));
+  return { acknowledged, refused, unanswered };
+}
+
+function create({ demo }: ServiceProcess, key: string, body: string): Promise<Response> {
+  return fetch(`${demo.base_url}/v1/charges`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${demo.secret_key}`,
+      'content-type': 'application/json',
+      'idempotency-key': key,
+    },
+    body,
+  });
+}
+
+/** Sending each again gives, byte for byte, what was answered. */
+async function checkKept(t: Test, service: ServiceProcess, { acknowledged }: Load): Promise<void> {
+  let kept = 0;
+  for (const { key, body, answer } of acknowledged) {
+    const response = await create(service, key, body);
+    const text = await response.text();
+    if (response.status === 201 && response.headers.get('idempotent-replayed') === 'true' && text === answer)
+      kept += 1;
+  }
+  t.equal(kept, acknowledged.length);
+  const trial = `${service.demo.operator_url}/operator/v1/accounts/${service.demo.account_id}/trial_balance`;
+  const response = await fetch(trial, {
+    headers: { authorization: `Bearer ${service.demo.operator_token}` },
+  });
+  t.match(await response.json(), { balanced: true });
+}
+
+function checkLoad(t: Test, { acknowledged, refused, unanswered }: Load): void {
+  t.ok(acknowledged.length > 0, `${acknowledged.length} were acknowledged`);
+  t.ok(unanswered > 0, `${unanswered} were not answered`);
+  t.strictSame(
+    [...refused.keys()].filter((status) => status !== 503),
+    [],
+    'no other refusal than 503',
+  );
+}
+
+t.test(
+  'a full disk stops writes; with room again nothing acknowledged is missing',
+  { skip: canMount ? false : 'mounting a small file system needs root' },
+  async (t) => {
+    const dataDir = join(small, 'data');
+    const service = await startProcess(dataDir);
+    // Leaves a few megabytes: the rest of the disk is somebody else's.
+    const { bavail, bsize } = statfsSync(small);
+    const ballast = join(small, 'ballast');
+    writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 6 * 1024 * 1024)));
+    const load = await loadUntilGone(service, 'full');
+    checkLoad(t, load);
+    t.equal(await service.ended, 1, 'it ends with a failure');
+
+    rmSync(ballast);
+    const again = await startProcess(dataDir);
+    await checkKept(t, again, load);
+    t.equal(await again.end('SIGTERM'), 0);
+  },
+);
+
+t.test(
+  'a sync that fails stops writes; the next start has all that was acknowledged',
+  { skip: canTrace ? false : 'strace is not here, or may not trace' },
+  async (t) => {
+    const dataDir = join(root, 'fsync');
+    const service = await startProcess(dataDir);
+    const inject = 'inject=fdatasync:error=EIO:when=200+';
+    const faults = spawn(
+      tracer,
+      ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(service.pid)],
+      {
+        stdio: 'ignore',
+      },
+    );
+    const load = await loadUntilGone(service, 'fsync');
+    checkLoad(t, load);
+    t.equal(await service.ended, 1, 'it ends with a failure');
+    faults.kill();
+
+    const again = await startProcess(dataDir);
+    await checkKept(t, again, load);
+    t.equal(await again.end('SIGTERM'), 0);
+  },
+);
