@@ -7,6 +7,7 @@
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
+import { RoutesFileError } from './rails/routes-file.ts';
 import { DataDirectoryError } from './wiring/data-directory.ts';
 import { startClusterNode } from './wiring/cluster.ts';
 import { startStandalone, type Service, type ServiceOptions } from './wiring/standalone.ts';
@@ -26,7 +27,8 @@ async function run(): Promise<void> {
   try {
     await serve(readConfig(process.env));
   } catch (error) {
-    const known = error instanceof ConfigError || error instanceof DataDirectoryError;
+    const known =
+      error instanceof ConfigError || error instanceof DataDirectoryError || error instanceof RoutesFileError;
     process.stderr.write(`${known ? error.message : ((error as Error).stack ?? String(error))}\n`);
     process.exit(known ? WRONGLY_CONFIGURED : FAILED);
   }

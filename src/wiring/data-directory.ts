@@ -18,6 +18,8 @@ export interface DataDirectory {
 const FORMAT = 1;
 const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
+/** Of sun_path on every system we run on, without its NUL; a longer one is cut off silently. */
+const SOCKET_PATH_BYTES_MAX = 103;
 
 /** Makes it when absent; throws DataDirectoryError when it is in use, or was made with another number of partitions. */
 export async function openDataDirectory(path: string, partitions: number): Promise<DataDirectory> {
@@ -59,10 +61,15 @@ function checkIdentity(path: string, partitions: number): void {
  * a killed process refuses connections and may be removed.
  */
 async function takeLock(path: string): Promise<Server> {
-  // The system allows about 100 characters in a socket's path: the shorter of the two ways to write it.
+  // The system bounds a socket's path: take the shorter of the two ways to write it.
   const absolute = join(path, LOCK_FILE);
   const fromHere = relative(process.cwd(), absolute);
   const socket = fromHere.length < absolute.length ? fromHere : absolute;
+  if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX) {
+    throw new DataDirectoryError(
+      `the path of the data directory is too long by ${Buffer.byteLength(socket) - SOCKET_PATH_BYTES_MAX} bytes: ${path}`,
+    );
+  }
   for (let tries = 0; tries < 2; tries++) {
     const server = await listen(socket);
     if (server !== null) return server;

@@ -46,8 +46,9 @@ async function trialBalanceIsZero(t: Test, service: Running): Promise<void> {
     'GET',
     `/operator/v1/accounts/${service.demo.account_id}/trial_balance`,
   );
-  for (const row of body.data)
+  for (const row of body.data) {
     t.equal(row.sum, '0', `trial balance of ${row.currency}`);
+  }
 }
 
 void t.test('a charge: prompt, success, fee, pending, release a day later', async (t) => {
@@ -186,7 +187,9 @@ void t.test('two payouts never spend the same money', async (t) => {
     const refused = attempts.filter(({ status }) => status === 400);
     t.equal(accepted.length + refused.length, 30);
     t.equal(accepted.length, 4, 'four times amount and fee is in the balance, not five');
-    for (const { body } of refused) t.equal(body.error.code, 'insufficient_balance');
+    for (const { body } of refused) {
+      t.equal(body.error.code, 'insufficient_balance');
+    }
     t.ok(Number(await available(service)) >= 0);
     await trialBalanceIsZero(t, service);
   });
@@ -252,7 +255,7 @@ void t.test(
       const again = await withdraw('5000001');
       await service.operator('POST', `${account}/withdrawals/${again.body.id}/approve`, { by: second });
       t.equal(again.status, 201, again.text);
-    const approved = await finished(service, `/v1/withdrawals/${again.body.id}`);
+      const approved = await finished(service, `/v1/withdrawals/${again.body.id}`);
       t.match(approved, { status: 'SUCCESSFUL', approval_status: 'APPROVED' });
       await trialBalanceIsZero(t, service);
     });

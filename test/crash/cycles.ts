@@ -53,9 +53,7 @@ export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
       // Every other time the service is killed while it recovers pending work, too.
       await again.end(random() < 0.5 ? 'SIGKILL' : 'SIGTERM');
       const answered = all.filter(({ acknowledged }) => acknowledged).length;
-      options.onProgress(
-        `cycle ${cycle}/${options.cycles}: ${all.length} sent, ${answered} acknowledged`,
-      );
+      options.onProgress(`cycle ${cycle}/${options.cycles}: ${all.length} sent, ${answered} acknowledged`);
     }
     const last = await startProcess(dataDir);
     await checkEach(last, all, faults);
@@ -138,7 +136,8 @@ function wallet(ending: string): { currency: string; msisdn: string } {
 function requestOf(random: () => number, name: string): Sent {
   const ending = ENDINGS[Math.floor(random() * ENDINGS.length)]!;
   const kind = random();
-  const path = kind < 0.6 ? '/v1/charges' : kind < 0.8 ? '/v1/payouts' : '/v1/deposits';
+  let path = '/v1/charges';
+  if (kind >= 0.6) path = kind < 0.8 ? '/v1/payouts' : '/v1/deposits';
   const amount = String(500 + Math.floor(random() * 1_000));
   return {
     key: `crash-${name}`,
@@ -201,8 +200,9 @@ async function checkMoney(service: ServiceProcess, sent: number, faults: string[
     if (sum !== '0') faults.push(`the trial balance of ${currency} is ${sum}`);
   }
   const funding = 4;
-  if (listed.length !== sent + funding)
+  if (listed.length !== sent + funding) {
     faults.push(`${listed.length} transactions for ${sent + funding} requests`);
+  }
 }
 
 async function settled(service: ServiceProcess): Promise<any[]> {

@@ -162,7 +162,8 @@ void t.test('every page of every filter combination is what a full scan would gi
       return;
     }
     const { id, status } = open[pick(open.length)]!;
-    const outcome = status === 'SUCCESSFUL' ? 'REVERSED' : pick(2) === 0 ? 'SUCCESSFUL' : 'FAILED';
+    const first = pick(2) === 0 ? 'SUCCESSFUL' : 'FAILED';
+    const outcome = status === 'SUCCESSFUL' ? 'REVERSED' : first;
     if (choice < 8 && status === 'PENDING_PROVIDER') {
       await ask(ACCOUNT, { type: 'RecordSubmission', transactionId: id, providerStatus: null });
     } else {
