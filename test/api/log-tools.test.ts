@@ -26,6 +26,13 @@ interface Moment {
   readonly balances: unknown;
   readonly transactions: unknown;
 }
+interface ChapterJson {
+  readonly group: string;
+  readonly events: readonly { readonly type: string; readonly eventType?: string }[];
+  readonly statuses: readonly { readonly status: string }[];
+  readonly journals: readonly { readonly reason: string }[];
+}
+
 const moments: Moment[] = [];
 const ids: string[] = [];
 
@@ -291,21 +298,29 @@ t.test(
     const { default: lived } = await import(join(golden, 'lived.json'), { with: { type: 'json' } });
     const reversed = await toolJson('inspect', '--transaction', lived.reversedId, '--data', copy);
     t.equal(reversed.status, 0);
-    const said = reversed.report.chapters.flatMap(({ group, events, statuses, journals }: any) => [
+    const said = reversed.report.chapters.flatMap(({ group, events, statuses, journals }: ChapterJson) => [
       ...events.map(
-        ({ type, eventType }: any) => `${group} ${type}${eventType === undefined ? '' : ` ${eventType}`}`,
+        ({ type, eventType }) => `${group} ${type}${eventType === undefined ? '' : ` ${eventType}`}`,
       ),
-      ...statuses.map(({ status }: any) => status),
-      ...journals.map(({ reason }: any) => reason),
+      ...statuses.map(({ status }) => status),
+      ...journals.map(({ reason }) => reason),
     ]);
     t.strictSame(
       said.filter((word: string) => !word.startsWith('webhooks')),
       [
-        ...['accounts ChargeCreated', 'INITIATED', 'PENDING_PROVIDER'],
-        ...['accounts SubmissionAccepted', 'AWAITING_CUSTOMER'],
-        ...['accounts TransactionSucceeded', 'SUCCESSFUL', 'CHARGE_SETTLED'],
-        ...['accounts ChargeReleased', 'CHARGE_RELEASED'],
-        ...['accounts ChargeReversed', 'REVERSED', 'CHARGE_REVERSED'],
+        'accounts ChargeCreated',
+        'INITIATED',
+        'PENDING_PROVIDER',
+        'accounts SubmissionAccepted',
+        'AWAITING_CUSTOMER',
+        'accounts TransactionSucceeded',
+        'SUCCESSFUL',
+        'CHARGE_SETTLED',
+        'accounts ChargeReleased',
+        'CHARGE_RELEASED',
+        'accounts ChargeReversed',
+        'REVERSED',
+        'CHARGE_REVERSED',
       ],
     );
     t.ok(said.includes('webhooks EventTaken charge.reversed'));

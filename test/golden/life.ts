@@ -51,14 +51,26 @@ async function inUsualTimes(dataDir: string, webhookUrl: string): Promise<Omit<L
   await service.operator('PATCH', `${at}/apps/${service.demo.app_id}`, { webhook_url: webhookUrl });
 
   await deposit(service, at, owner);
-  const chargeId = await create(service, '/v1/charges', { ...WALLET, msisdn: '256772000001', amount: '50000' });
+  const chargeId = await create(service, '/v1/charges', {
+    ...WALLET,
+    msisdn: '256772000001',
+    amount: '50000',
+  });
   await reaches(service, '/v1/charges', chargeId, 'SUCCESSFUL');
   const failedId = await create(service, '/v1/charges', { ...WALLET, msisdn: '256772000076', amount: '700' });
   await reaches(service, '/v1/charges', failedId, 'FAILED');
-  const reversedId = await create(service, '/v1/charges', { ...WALLET, msisdn: '256752000070', amount: '9000' });
+  const reversedId = await create(service, '/v1/charges', {
+    ...WALLET,
+    msisdn: '256752000070',
+    amount: '9000',
+  });
   // The rail does not answer in time: the answer is fixed without it.
   await create(service, '/v1/charges', { ...WALLET, msisdn: '256772000069', amount: '800' });
-  const payoutId = await create(service, '/v1/payouts', { ...WALLET, msisdn: '256752000002', amount: '5000' });
+  const payoutId = await create(service, '/v1/payouts', {
+    ...WALLET,
+    msisdn: '256752000002',
+    amount: '5000',
+  });
   await reaches(service, '/v1/payouts', payoutId, 'SUCCESSFUL');
   await create(service, '/v1/payouts', { ...WALLET, msisdn: '256772000065', amount: '600' });
   const withdrawalId = await withdrawals(service, at, owner);
@@ -133,7 +145,11 @@ async function withLateCustomers(dataDir: string): Promise<string> {
     },
     dataDir,
   );
-  const expiredId = await create(service, '/v1/charges', { ...WALLET, msisdn: '256772000003', amount: '4000' });
+  const expiredId = await create(service, '/v1/charges', {
+    ...WALLET,
+    msisdn: '256772000003',
+    amount: '4000',
+  });
   await reaches(service, '/v1/charges', expiredId, 'FAILED');
   const items = () => service.operator('GET', '/operator/v1/reconciliation?open=true');
   const { body } = await service.until(items, (answer) => answer.body.data.length > 0);

@@ -25,7 +25,10 @@ export interface State {
 }
 
 /** `ends`: the last sequence to apply, by "group/partition"; to the end when not named. */
-export async function stateOf(directory: string, ends: Readonly<Record<string, number>> = {}): Promise<State> {
+export async function stateOf(
+  directory: string,
+  ends: Readonly<Record<string, number>> = {},
+): Promise<State> {
   const log = LogReader.openReader({ directory });
   const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
   const rebuild = new Rebuild(log, null, quiet);
@@ -34,7 +37,7 @@ export async function stateOf(directory: string, ends: Readonly<Record<string, n
     for (const { group, partition } of log.partitionNames()) {
       const end = ends[`${group}/${partition}`] ?? log.tip(group, partition).sequence;
       const fault = await rebuild.advance({ group, partition }, end);
-      if (fault !== null) throw new Error(`${group}/${partition} sequence ${fault.sequence}: ${fault.problem}`);
+      if (fault !== null) throw new Error(`${group}/${partition} ${fault.sequence}: ${fault.problem}`);
     }
     rebuild.views.refresh();
     for (const { group, partition } of log.partitionNames()) add(state, rebuild, group, partition);
@@ -66,7 +69,13 @@ function add(state: State, rebuild: Rebuild, group: string, partition: number): 
     if (table === 'transaction') addTransaction(state, value ?? '');
     if (table === 'endpoint') {
       const { accountId } = JSON.parse(value ?? '') as { accountId: string };
-      state.deliveries[accountId] = ask({ type: 'ListDeliveries', accountId, appId: null, status: null, ...page });
+      state.deliveries[accountId] = ask({
+        type: 'ListDeliveries',
+        accountId,
+        appId: null,
+        status: null,
+        ...page,
+      });
     }
   }
   if (group === 'accounts') {
