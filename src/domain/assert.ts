@@ -9,8 +9,3 @@ export class AssertionFailure extends Error {
 export function assert(condition: boolean, what: string): asserts condition {
   if (!condition) throw new AssertionFailure(what);
 }
-
-/** For the end of an exhaustive switch reached through data from outside the type system. */
-export function unreachable(value: never, what: string): never {
-  throw new AssertionFailure(`${what}: ${JSON.stringify(value)}`);
-}
