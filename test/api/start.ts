@@ -8,6 +8,7 @@ import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/observability/log.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import { startStandalone } from '../../src/wiring/standalone.ts';
+import { assertMatchesOpenApi } from './openapi-check.ts';
 
 export interface Answer {
   readonly status: number;
@@ -20,7 +21,7 @@ export interface Answer {
 export interface Running {
   readonly demo: Demo;
   readonly dataDir: string;
-  /** As the demo merchant, or with another key. */
+  /** As the demo merchant, or with another key. Throws when the answer is not what the OpenAPI document says. */
   merchant(method: string, path: string, options?: CallOptions): Promise<Answer>;
   operator(method: string, path: string, body?: object): Promise<Answer>;
   /** Asks until `isSo`, or fails after 20 s. */
@@ -67,13 +68,15 @@ export async function startService(
   return {
     demo,
     dataDir: directory,
-    merchant: (method, path, options = {}) => {
+    merchant: async (method, path, options = {}) => {
       const key = options.key === undefined ? demo.secret_key : options.key;
-      return call(service.baseUrl + path, method, options.body, {
+      const answer = await call(service.baseUrl + path, method, options.body, {
         ...(key === null ? {} : { authorization: `Bearer ${key}` }),
         ...(method === 'POST' ? { 'idempotency-key': options.idempotencyKey ?? `test-key-${++keys}` } : {}),
         ...options.headers,
       });
+      assertPromised(method, path, answer);
+      return answer;
     },
     operator: (method, path, body) =>
       call(service.operatorUrl + path, method, body, { authorization: `Bearer ${service.operatorToken}` }),
@@ -83,6 +86,17 @@ export async function startService(
       if (dataDir === null) rmSync(directory, { recursive: true });
     },
   };
+}
+
+/** What holds for every reply of `/v1`. */
+function assertPromised(method: string, path: string, { status, headers, body }: Answer): void {
+  const requestId = headers.get('request-id');
+  if (requestId === null) throw new Error(`${method} ${path}: no Request-Id`);
+  if (!path.startsWith('/v1/')) return;
+  assertMatchesOpenApi(method, path, status, body);
+  if (status >= 400 && body.error.request_id !== requestId) {
+    throw new Error(`${method} ${path}: ${body.error.request_id} is not the request's id ${requestId}`);
+  }
 }
 
 async function call(
