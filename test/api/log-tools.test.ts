@@ -165,15 +165,18 @@ t.test('replay --until says of then what the service answered then', async (t) =
 });
 
 t.test('replay --verify finds the checkpoint of a live service to be what its log says', async (t) => {
+  const log = LogReader.openReader({ directory: data });
+  const views = ViewStore.open({ directory: data, readOnly: true });
+  const { sequence } = log.tip('accounts', accountPartition());
   await service.until(
     async () => {
-      const views = ViewStore.open({ directory: data, readOnly: true });
-      const position = views.position('accounts', accountPartition());
-      await views.close();
-      return position?.sequence ?? 0;
+      views.refresh();
+      return views.position('accounts', accountPartition())?.sequence;
     },
-    (sequence) => sequence > 5,
+    (reached) => reached === sequence,
   );
+  await views.close();
+  await log.close();
   const { status, report, err } = await toolJson('replay', '--verify', '--data', data);
   t.equal(status, 0, err);
   t.match(report, { sound: true, faults: [] });
