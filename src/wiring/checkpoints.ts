@@ -59,8 +59,13 @@ export class Checkpoints {
   }
 
   release(group: GroupName, partition: number): void {
-    this.#followers.delete(`${group}/${partition}`);
+    const key = `${group}/${partition}`;
+    this.#followers.delete(key);
     this.#tell({ type: 'release', group, partition });
+    // The thread forgets what was asked of it.
+    const waiting = this.#waiting.get(key) ?? [];
+    this.#waiting.delete(key);
+    for (const { reject } of waiting) reject(new Error(`${key} was let go before its views were there`));
   }
 
   request(group: GroupName, partition: number, upTo: number): void {

@@ -57,6 +57,7 @@ export class ClusterHost implements PartitionHost {
   readonly #streams = new Set<string>();
   /** Batch that the newest snapshot reaches. */
   readonly #snapshotted = new Map<string, number>();
+  #keepingUp = false;
   pollers: PollerGroup | null = null;
   webhooks: WebhookExecutor | null = null;
 
@@ -117,6 +118,20 @@ export class ClusterHost implements PartitionHost {
     if (group === 'pollers') await this.pollers?.lose(partition);
     else await this.#storage().losePartition(group, partition);
     this.#options.log.warn({ group, partition }, 'lost');
+  }
+
+  /** The views of followed logs, so that a take-over has little to apply. */
+  async keepViewsUp(): Promise<void> {
+    if (this.#keepingUp) return;
+    this.#keepingUp = true;
+    try {
+      for (const key of this.#followers.keys()) {
+        const [group, partition] = key.split('/') as [GroupName, string];
+        await this.#storage().catchUpViews(group, Number(partition));
+      }
+    } finally {
+      this.#keepingUp = false;
+    }
   }
 
   /** Snapshots of what has grown enough since the last one. */

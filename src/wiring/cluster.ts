@@ -197,7 +197,10 @@ function startJobs({ log }: ServiceOptions, storage: Storage | null, host: Clust
   if (storage === null) return async () => {};
   const jobs = new Jobs();
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
-  jobs.everySecond(() => storage.checkpoint());
+  jobs.everySecond(() => {
+    storage.checkpoint();
+    host.keepViewsUp().catch((error: unknown) => log.warn({ err: error }, 'views of followed logs lag'));
+  });
   jobs.everyMinute(() =>
     host.snapshot().catch((error: unknown) => log.warn({ err: error }, 'no snapshot was saved')),
   );
