@@ -3,6 +3,8 @@
 import type { Scenario } from '../bench.ts';
 import { bare } from './bare.ts';
 import { charges } from './charges.ts';
+import { cluster } from './cluster.ts';
+import { failover } from './failover.ts';
 import { hot } from './hot.ts';
 import { lifecycle } from './lifecycle.ts';
 import { lists } from './lists.ts';
@@ -23,4 +25,6 @@ export const SCENARIOS: readonly Scenario[] = [
   lifecycle,
   webhooks,
   recovery,
+  cluster,
+  failover,
 ];

@@ -26,6 +26,9 @@ const FIRST_ERROR = 400;
 const SEARCH_PRECISION = 0.05;
 const SEARCH_LOW = 0.1;
 const LOG_BYTES_MAX = 400;
+const US_PER_SECOND = 1e6;
+/** Names of the drivers’ processes. */
+const DRIVERS: readonly string[] = ['wrk', 'driver'];
 
 export interface PeaksOptions {
   readonly bench: Bench;
@@ -190,12 +193,16 @@ function cpuFigures(service: Load, bare: Load): Figure[] {
   const cost = ({ processes, perSecond }: Load): number | null => {
     const [server] = processes;
     const main = server?.threads.find(({ name }) => name.endsWith('(main)'));
-    return main === undefined || perSecond === 0 ? null : (main.cpu / perSecond) * 1e6;
+    return main === undefined || perSecond === 0 ? null : (main.cpu / perSecond) * US_PER_SECOND;
   };
-  const whole = service.processes[0]?.cpu;
+  const servers = service.processes.filter(({ name }) => !DRIVERS.includes(name));
+  const whole = servers.reduce((sum, { cpu }) => sum + cpu, 0);
   const figures: [string, number | null][] = [
-    ['service, CPU of the main thread a request', cost(service)],
-    ['service, CPU of all threads a request', whole === undefined ? null : (whole / service.perSecond) * 1e6],
+    ['service, CPU of the front’s main thread a request', cost(service)],
+    [
+      'service, CPU of all its threads a request',
+      servers.length === 0 ? null : (whole / service.perSecond) * US_PER_SECOND,
+    ],
     ['bare, CPU a request', cost(bare)],
   ];
   return figures.flatMap(([name, value]) =>

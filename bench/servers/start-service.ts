@@ -3,8 +3,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readLogCounters } from '../measure/log-counters.ts';
-import { parseMetrics, type Metric } from '../measure/metrics.ts';
 import { startChild } from './child.ts';
+import { operatorApi, type OperatorApi } from './operator-api.ts';
 import type { Server } from './server.ts';
 
 export interface ServiceOptions {
@@ -15,12 +15,10 @@ export interface ServiceOptions {
   readonly nodeArgs?: readonly string[];
 }
 
-export interface Service extends Server {
+export interface Service extends Server, OperatorApi {
   readonly baseUrl: string;
   /** From its start to its being ready to serve. */
   readonly readyMs: number;
-  metrics(): Promise<Metric[]>;
-  operator(method: string, path: string, body?: object): Promise<unknown>;
 }
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -50,9 +48,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const ready = JSON.parse(child.readyLine) as { baseUrl: string; operatorUrl: string };
   const { hostname, port } = new URL(ready.baseUrl);
   const token = readFileSync(join(dataDir, 'operator.token'), 'utf8').trim();
-  const metrics = async (): Promise<Metric[]> =>
-    parseMetrics(await (await fetch(`${ready.operatorUrl}/metrics`)).text());
-
+  const api = operatorApi(ready.operatorUrl, token);
   return {
     name: 'service',
     host: hostname,
@@ -60,18 +56,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     baseUrl: ready.baseUrl,
     readyMs: child.readyMs,
     processes: [{ name: 'service', pid: child.pid }],
-    metrics,
-    readLog: async () => readLogCounters(await metrics()),
-    async operator(method, path, body) {
-      const response = await fetch(`${ready.operatorUrl}/operator/v1${path}`, {
-        method,
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      });
-      const text = await response.text();
-      if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-      return JSON.parse(text) as unknown;
-    },
+    ...api,
+    readLog: async () => readLogCounters(await api.metrics()),
     stop: () => child.end(),
   };
 }

@@ -1,0 +1,54 @@
+// Durable charges through a cluster on this one machine, everything on its cores: a front, a ledger node and one
+// nats-server, then three replicas.
+
+import { join } from 'node:path';
+import type { Bench, Scenario } from '../bench.ts';
+import type { Check, Figure, Load } from '../result.ts';
+import { startCluster } from '../servers/start-cluster.ts';
+import { measureAll } from './peaks.ts';
+
+const BARE_TARGETS = { 1: 0.3, 3: 0.15 } as const;
+
+export const cluster: Scenario = {
+  name: 'cluster',
+  summary: 'POST /v1/charges through NATS, with one replica and with three',
+  needs: 'nats-server',
+  async run(bench) {
+    const one = await measureReplicas(bench, 1);
+    await bench.clear();
+    const three = await measureReplicas(bench, 3);
+    return {
+      figures: [...one.figures, ...three.figures],
+      loads: [...one.loads, ...three.loads],
+      checks: [...one.checks, ...three.checks],
+      notes: ['front, ledger, nats-servers and driver share the cores'],
+    };
+  },
+};
+
+async function measureReplicas(
+  bench: Bench,
+  replicas: 1 | 3,
+): Promise<{ figures: Figure[]; loads: Load[]; checks: Check[] }> {
+  const { partitions, accounts } = bench.options;
+  const directory = bench.directory();
+  bench.progress(`starting a cluster with ${replicas} nats-servers`);
+  const service = bench.keep(
+    await startCluster({ directory, natsServers: replicas, ledgers: 1, partitions, accounts }),
+  );
+  const prepared = {
+    dataDir: join(directory, 'data'),
+    keysFile: service.keysFile,
+    idsFile: join(directory, 'ids'),
+    seconds: 0,
+    records: 0,
+  };
+  const bareTarget = BARE_TARGETS[replicas];
+  const measured = await measureAll({ bench, prepared, service, kinds: ['charge'], bareTarget, peer: null });
+  const named = (name: string): string => `${replicas === 1 ? 'one replica' : 'three replicas'}: ${name}`;
+  return {
+    figures: measured.figures.map((figure) => ({ ...figure, name: named(figure.name) })),
+    loads: measured.loads.map((load) => ({ ...load, label: named(load.label) })),
+    checks: measured.checks.map((check) => ({ ...check, what: named(check.what) })),
+  };
+}
