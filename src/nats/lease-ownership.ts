@@ -237,26 +237,46 @@ export class LeaseOwnership implements Ownership {
     const { node } = this.#options;
     const lease = this.#table.lease(place.group, place.partition);
     const [first, second] = rankNodes(this.#candidates(place.group), place.group, place.partition);
-    if (place.stage === 'held') {
-      if (lease === undefined || lease.value.session !== this.#session || lease.value.epoch !== place.epoch) {
-        // Somebody has claimed it: our session must have been ended, and the next renewal will say so.
-        void this.#lose(place);
-      } else if (first !== undefined && first !== node && this.#isWantedBy(place, first)) {
-        void this.#handOver(place);
-      }
-      return;
+    if (place.stage === 'held') this.#lookAtHeld(place, lease, first);
+    else if (first === node && this.#state === 'live') this.#lookAtDue(place, lease);
+    else this.#lookAtOthers(place, lease, second === node && this.#state === 'live');
+  }
+
+  #lookAtHeld(place: Place, lease: Seen<LeaseEntry> | undefined, first: string | undefined): void {
+    if (lease === undefined || !this.#isOurs(lease) || lease.value.epoch !== place.epoch) {
+      // Somebody has claimed it: our session must have been ended, and the next renewal will say so.
+      void this.#lose(place);
+    } else if (first !== undefined && first !== this.#options.node && this.#isWantedBy(place, first)) {
+      void this.#handOver(place);
     }
-    if (first !== node || this.#state !== 'live') {
-      if (place.stage === 'wanted') place.stage = 'free';
-      this.#keepWarm(place, second === node && this.#state === 'live');
-      return;
-    }
-    const isFree = lease === undefined || !this.#table.isHeld(lease.value);
+  }
+
+  /** This node should have it. */
+  #lookAtDue(place: Place, lease: Seen<LeaseEntry> | undefined): void {
+    const isFree = lease === undefined || this.#isOurs(lease) || !this.#table.isHeld(lease.value);
     if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
       if (this.#underWay('claiming') < LIMITS.takeOversMax) void this.#claim(place, lease);
     } else if (!isFree && place.stage === 'free' && this.#membersSettled()) {
       if (this.#underWay('preparing') < LIMITS.takeOversMax) void this.#want(place);
     }
+  }
+
+  /** Another node should have it. */
+  #lookAtOthers(place: Place, lease: Seen<LeaseEntry> | undefined, isNext: boolean): void {
+    if (place.stage === 'wanted') place.stage = 'free';
+    if (place.stage === 'free' && lease !== undefined && this.#isOurs(lease)) {
+      place.stage = 'releasing';
+      void this.#giveBack(place).finally(() => {
+        place.stage = 'free';
+      });
+    } else {
+      this.#keepWarm(place, isNext);
+    }
+  }
+
+  /** The lease stands on this session. If the place is not held, its claim or its return had no answer. */
+  #isOurs(lease: Seen<LeaseEntry>): boolean {
+    return lease.value.session === this.#session;
   }
 
   #keepWarm(place: Place, wanted: boolean): void {

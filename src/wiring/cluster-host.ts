@@ -46,6 +46,8 @@ export interface ClusterHostOptions {
 interface Writer {
   /** False from the moment that the partition is lost: its batches on the way are not tried again. */
   mayWrite: boolean;
+  /** Resolves when the log has refused it. */
+  readonly refused: Promise<'refused'>;
 }
 
 export class ClusterHost implements PartitionHost {
@@ -99,7 +101,7 @@ export class ClusterHost implements PartitionHost {
     if (group === 'webhooks') await this.webhooks?.release(partition);
     served?.close();
     if (group === 'pollers') await this.pollers?.release(partition);
-    else await this.#storage().closePartition(group, partition);
+    else await this.#closeLog(group, partition);
     this.#writers.delete(key);
     this.#options.server.flush();
     // Callers who have not heard of the next owner are told for a while to ask again.
@@ -163,6 +165,15 @@ export class ClusterHost implements PartitionHost {
     return storage;
   }
 
+  /** What cannot be finished, because the log has refused it meanwhile, is dropped. */
+  async #closeLog(group: GroupName, partition: number): Promise<void> {
+    const storage = this.#storage();
+    const refused = this.#writers.get(`${group}/${partition}`)?.refused;
+    const closed = storage.closePartition(group, partition);
+    if (refused === undefined) return closed;
+    if ((await Promise.race([closed, refused])) === 'refused') await storage.losePartition(group, partition);
+  }
+
   #startPollers(partition: number, served: ServedPartition): void {
     const { pollers } = this;
     if (pollers === null) throw new Error('this process has no pollers');
@@ -181,11 +192,13 @@ export class ClusterHost implements PartitionHost {
     const { offset } = await follower.reachEnd();
     await this.forget(group, partition);
 
-    const writer: Writer = { mayWrite: true };
+    const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
+    const writer: Writer = { mayWrite: true, refused };
     this.#writers.set(key, writer);
     let refusal: Error | null = null;
     const onFenced = (error: Error): void => {
       refusal = error;
+      refuse('refused');
       this.#options.log.warn({ group, partition, epoch, err: error }, 'the stream refused this writer');
       // Before it is served the take-over itself fails.
       if (this.#writers.get(key) === writer && writer.mayWrite) this.#options.onFenced(group, partition);

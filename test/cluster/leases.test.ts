@@ -169,6 +169,18 @@ t.test('what a node gives up is opened under a new epoch', async (t) => {
   t.equal(a.serving.get('accounts/3'), 2);
 });
 
+t.test('a lease of its own that a node serves nothing under is claimed again, not waited for', async (t) => {
+  const { nodes } = await cluster(t, ['a']);
+  const [a] = nodes as [Node];
+  await waitFor('it holds everything', 10_000, () => a.held.length === partitionCount);
+  // As if a claim had been written and its answer lost.
+  const { session } = a.table.nodes.get('a')!.value;
+  const { revision } = a.table.lease('accounts', 5)!;
+  t.equal(await a.table.write('lease.accounts.5', { node: 'a', session, epoch: 9 }, revision), true);
+  await waitFor('it is served again', 10_000, () => a.ownership.epoch('accounts', 5) === 10);
+  t.equal(a.serving.get('accounts/5'), 10);
+});
+
 t.test('while NATS is away nobody holds anything, and afterwards everybody what they had', async (t) => {
   const { servers, nodes } = await cluster(t, ['a', 'b']);
   await waitFor('two share', 20_000, () => isSpread(nodes));
