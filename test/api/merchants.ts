@@ -97,8 +97,8 @@ export async function openMerchant(service: Running, terms: Terms = {}): Promise
     },
     wallet: async (country = 'UG') => {
       const msisdn = `${NUMBERS[country][NETWORK_OF[country]]}01`;
-      const { id } = await must(`${path}/wallets`, { label: country, msisdn, by: owner });
-      await must(`${path}/wallets/${id}/approve`, { by: owner });
+      const { id, status } = await must(`${path}/wallets`, { label: country, msisdn, by: owner });
+      if (status === 'PENDING_APPROVAL') await must(`${path}/wallets/${id}/approve`, { by: owner });
       await service.until(
         () => get('/v1/payout_destinations'),
         ({ body }) => body.data.some((wallet: any) => wallet.id === id && wallet.status === 'ACTIVE'),
