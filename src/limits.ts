@@ -42,8 +42,10 @@ export const LIMITS = {
   logWritesOutstandingMax: 100_000,
   /** Records the views may lag behind the log before commands are refused: bounds memory. */
   checkpointLagMax: 400_000,
-  /** Records applied between two commits of the views: bounds memory and the length of a transaction. */
-  checkpointRecordsPerCommitMax: 20_000,
+  /** Records applied between two commits of the views: few enough that their objects die young. */
+  checkpointRecordsPerCommitMax: 3_000,
+  /** How often views are brought up to the log, ms: what is not in them is in memory. */
+  checkpointEveryMs: 250,
   /** Young generation of the checkpoint thread, MiB. */
   checkpointYoungGenerationMb: 96,
   /** View rows removed in one transaction when their time is over. */

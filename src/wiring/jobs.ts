@@ -1,4 +1,4 @@
-// The coarse jobs of a process, by the clock: checkpoints every second, and what a profile adds. What falls due at a
+// The coarse jobs of a process, by the clock: what is done once a minute or once a day. What falls due at a
 // precise time (expiry, release, retries) is not a job but a timer of its partition.
 
 import { schedule, type ScheduledTask } from 'node-cron';

@@ -72,8 +72,8 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     refuse(group, partition, error);
   });
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
+  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   const jobs = new Jobs();
-  jobs.everySecond(() => storage.checkpoint());
   jobs.everyDay(() => storage.sweep());
   jobs.everyDay(() => scrub.run());
 
@@ -85,6 +85,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
     async close() {
       clearInterval(ticking);
+      clearInterval(checkpointing);
       await jobs.stop();
       await scrub.stop();
       await storage.close();
