@@ -87,7 +87,8 @@ export class Bench {
 
   async service(prepared: Prepared, env: Readonly<Record<string, string>> = {}): Promise<Service> {
     const { partitions, profile } = this.options;
-    const nodeArgs = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
+    const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
+    const nodeArgs = [...this.options.nodeArgs, ...profiling];
     return this.keep(await startService({ dataDir: prepared.dataDir, partitions, env, nodeArgs }));
   }
 

@@ -32,6 +32,9 @@ export interface Sizes {
   readonly fsyncSeconds: number;
   /** Acknowledged ids that are looked up after a load. */
   readonly idsChecked: number;
+  readonly partitions: number;
+  /** How long `failover` is under load at least: the death, the take-over and some time after. */
+  readonly failoverSeconds: number;
   /** A closed loop by wrk where there is one; otherwise by the node driver. */
   readonly wrk: boolean;
 }
@@ -40,11 +43,12 @@ export interface RunOptions extends Sizes {
   readonly form: Form;
   readonly scenarios: readonly string[];
   readonly peer: 'postgres' | null;
-  readonly partitions: number;
   /** Null: a temporary one, removed afterwards. */
   readonly directory: string | null;
   readonly json: string | null;
   readonly html: string | null;
+  /** Given to the service's Node before its program: V8 options to try. */
+  readonly nodeArgs: readonly string[];
   /** Folder for CPU profiles of the service; null: none. */
   readonly profile: string | null;
 }
@@ -79,6 +83,8 @@ const STANDARD: Sizes = {
   rateParts: [0.5],
   fsyncSeconds: 2,
   idsChecked: 2_000,
+  partitions: 16,
+  failoverSeconds: 10,
   wrk: true,
 };
 
@@ -100,6 +106,8 @@ const SIZES: Readonly<Record<Form, Sizes>> = {
     eventsPerSecond: 50,
     fsyncSeconds: 0.05,
     idsChecked: 50,
+    partitions: 4,
+    failoverSeconds: 6,
     wrk: false,
   },
   quick: {
@@ -143,6 +151,7 @@ const ARGUMENTS = {
   json: { type: 'string' },
   html: { type: 'string' },
   profile: { type: 'string' },
+  'node-args': { type: 'string' },
   repeats: { type: 'string' },
   seconds: { type: 'string' },
   'warm-up': { type: 'string' },
@@ -177,6 +186,7 @@ Without scenarios: all that need nothing installed. --list names them.
   --peer postgres                    also the same work on Fastify and PostgreSQL, started from Debian's package
   --directory path                   where data goes; default a temporary folder. Its disk is what is measured
   --profile folder                   CPU profiles of the service, read with \`profile\`; they cost some per cent
+  --node-args '…'                    options of Node for the service, to try what they do
   --json file  --html file           the report
 
 Status 0: all was measured and every check passed; 1: a check failed, or a scenario did; 2: wrong usage.
@@ -198,11 +208,12 @@ export function parseCommand(args: readonly string[]): Command {
       form,
       scenarios: positionals,
       peer: values.peer === undefined ? null : choice('peer', values.peer, ['postgres'] as const),
-      partitions: number('partitions', values.partitions, 16),
+      partitions: number('partitions', values.partitions, sizes.partitions),
       directory: values.directory ?? null,
       json: values.json ?? null,
       html: values.html ?? null,
       profile: values.profile ?? null,
+      nodeArgs: values['node-args']?.split(' ') ?? [],
       repeats: number('repeats', values.repeats, sizes.repeats),
       seconds,
       warmUpSeconds: number('warm-up', values['warm-up'], sizes.warmUpSeconds),

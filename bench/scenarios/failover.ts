@@ -11,8 +11,6 @@ import { workOf } from './peaks.ts';
 const REPLICAS = 3;
 const LEDGERS = 3;
 const PER_SECOND = 200;
-/** The death, the take-over and some time after. */
-const SECONDS_MIN = 10;
 const KILL_AFTER_PART = 0.3;
 const AWAY_SECONDS_TARGET = 3;
 const MS_PER_SECOND = 1_000;
@@ -24,7 +22,7 @@ export const failover: Scenario = {
   async run(bench) {
     const { partitions, accounts, idsChecked, warmUpSeconds } = bench.options;
     const directory = bench.directory();
-    const seconds = Math.max(SECONDS_MIN, bench.options.seconds);
+    const seconds = Math.max(bench.options.failoverSeconds, bench.options.seconds);
     bench.progress('starting a cluster');
     const server = bench.keep(
       await startCluster({ directory, natsServers: REPLICAS, ledgers: LEDGERS, partitions, accounts }),

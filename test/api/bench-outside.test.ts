@@ -1,0 +1,19 @@
+// The parts of the bench that need what npm does not install: PostgreSQL as a peer, and nats-server for the cluster.
+// Left out, saying so, where it is not there.
+
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import t from 'tap';
+import { hasNatsServer } from '../../deploy/nats-servers.ts';
+import { smokeTest } from './bench-smoke.ts';
+
+const hasPostgres =
+  existsSync('/usr/lib/postgresql') ||
+  (process.env['PATH'] ?? '').split(delimiter).some((place) => existsSync(join(place, 'initdb')));
+
+if (hasPostgres) smokeTest(t, 'payouts', ['--peer', 'postgres']);
+else t.comment('PostgreSQL is not installed: its comparison is not tested');
+
+const clustered = hasNatsServer() ? ['cluster', 'failover'] : [];
+if (clustered.length === 0) t.comment('nats-server is not installed: cluster and failover are not tested');
+for (const name of clustered) smokeTest(t, name);
