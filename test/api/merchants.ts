@@ -35,7 +35,7 @@ export interface Merchant {
   fund(amount: string, currency?: Currency): Promise<void>;
   balance(currency?: Currency): Promise<{ available: string; pending: string }>;
   /** Id of a payout wallet, ACTIVE once this resolves. */
-  wallet(country?: Country): Promise<string>;
+  wallet(country?: Country, lastDigits?: string): Promise<string>;
 }
 
 export function numberOf(currency: Currency, lastDigits = '01'): string {
@@ -95,8 +95,8 @@ export async function openMerchant(service: Running, terms: Terms = {}): Promise
         body.data.find((row: any) => row.currency === currency) ?? { currency, available: '0', pending: '0' }
       );
     },
-    wallet: async (country = 'UG') => {
-      const msisdn = `${NUMBERS[country][NETWORK_OF[country]]}01`;
+    wallet: async (country = 'UG', lastDigits = '01') => {
+      const msisdn = `${NUMBERS[country][NETWORK_OF[country]]}${lastDigits}`;
       const { id, status } = await must(`${path}/wallets`, { label: country, msisdn, by: owner });
       if (status === 'PENDING_APPROVAL') await must(`${path}/wallets/${id}/approve`, { by: owner });
       await service.until(
