@@ -40,8 +40,8 @@ export const LIMITS = {
   batchBytesMax: 900 * 1024,
   /** Writes handed to LMDB and not yet flushed, all partitions: lmdb-js blocks the thread beyond 300,000. */
   logWritesOutstandingMax: 100_000,
-  /** Records the views may lag behind the log before commands are refused: bounds memory. */
-  checkpointLagMax: 400_000,
+  /** Records the views of one process may lag behind its log before commands are refused: 1 KiB each, bounds memory. */
+  checkpointLagMax: 300_000,
   /** Records applied between two commits of the views: few enough that their objects die young. */
   checkpointRecordsPerCommitMax: 3_000,
   /** How often views are brought up to the log, ms: what is not in them is in memory. */

@@ -39,6 +39,8 @@ export interface PartitionOptions<Command, Query, Record> {
   /** Time of the last record in the log, 0 when empty. */
   readonly lastRecordAt: number;
   readonly observer: PartitionObserver;
+  /** True while the views of this process lag so far behind that memory would not hold more. */
+  readonly isBehind: () => boolean;
   /** Durable records, in order. */
   readonly publish: (firstSequence: number, records: readonly Record[]) => void;
 }
@@ -73,6 +75,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   #pendingHead = 0;
   /** By key, oldest first. */
   readonly #waiters = new Map<string, Waiter>();
+  readonly #isBehind: () => boolean;
   #checkpointed: number;
   #accepting = true;
   #drained: (() => void) | null = null;
@@ -85,6 +88,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#clock = new PartitionClock(options.clock, options.lastRecordAt);
     this.#observer = options.observer;
     this.#publish = options.publish;
+    this.#isBehind = options.isBehind;
     this.#checkpointed = options.log.appended;
   }
 
@@ -129,7 +133,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
       !this.#accepting ||
       this.depth >= LIMITS.mailboxMax ||
       this.#waiters.size >= LIMITS.waitersMax ||
-      this.checkpointLag >= LIMITS.checkpointLagMax
+      this.#isBehind()
     );
   }
 

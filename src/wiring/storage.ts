@@ -13,6 +13,7 @@ import { ViewStore } from '../../wal/views.ts';
 import type { GroupName, Message, OnReply } from '../bus/bus.ts';
 import type { FeedBatch } from '../bus/feed.ts';
 import { assert } from '../domain/assert.ts';
+import { LIMITS } from '../limits.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
 
@@ -54,6 +55,8 @@ export class Storage {
   readonly #groups: readonly HostedGroup[];
   readonly #checkpoints: Checkpoints;
   readonly #hosted = new Map<string, Hosted>();
+  /** As of the last tick. */
+  #isBehind = false;
 
   constructor(options: StorageOptions) {
     this.#options = options;
@@ -110,6 +113,7 @@ export class Storage {
       clock: this.#options.clock,
       lastRecordAt: tip.timeMs,
       observer: this.#options.observer,
+      isBehind: () => this.#isBehind,
       publish: (firstSequence, records) => this.feed.publish(name, number, { firstSequence, records }),
     });
     this.#hosted.set(`${name}/${number}`, { group, number, log, partition, requested: tip.sequence });
@@ -190,7 +194,12 @@ export class Storage {
 
   /** Due timers of every partition. */
   tick(): void {
-    for (const { partition } of this.#hosted.values()) partition.tick();
+    let lag = 0;
+    for (const { partition } of this.#hosted.values()) {
+      lag += partition.checkpointLag;
+      partition.tick();
+    }
+    this.#isBehind = lag >= LIMITS.checkpointLagMax;
   }
 
   /** Asks for a checkpoint of every partition that has moved on. */

@@ -175,6 +175,7 @@ export class WebhookService {
       clock: this.#options.clock,
       lastRecordAt: tip.timeMs,
       observer: { decided: () => {} },
+      isBehind: () => false,
       publish: (firstSequence, records) => this.#feed.publish(name, number, { firstSequence, records }),
     });
     this.bus.attach(name, number, (message, onReply) => partition.send(message as never, onReply));

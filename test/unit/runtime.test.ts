@@ -204,7 +204,7 @@ const group: Group<Command, Command, string> = {
 /** A partition over a log whose flush the test holds back. */
 function heldBack(options: { answerWaitMs?: number } = {}) {
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  const state = { now: 1_000 };
+  const state = { now: 1_000, isBehind: false };
   const published: string[] = [];
   const partition = new Partition<Command, Command, string>({
     group: { ...group, ...options },
@@ -214,6 +214,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     clock: () => state.now,
     lastRecordAt: 0,
     observer: { decided: () => {} },
+    isBehind: () => state.isBehind,
     publish: (_first, records) => published.push(...records),
   });
   const replies: string[] = [];
@@ -303,6 +304,19 @@ void t.test('a full mailbox and a passed deadline answer unavailable, undecided'
   t.equal(log.appended, before);
   t.same(replies.slice(1), ['Add:unavailable', 'Read:unavailable']);
   t.equal(partition.depth, LIMITS.mailboxMax);
+  t.end();
+});
+
+void t.test('while the views lag too far behind, commands are refused and reads are not', (t) => {
+  const { log, state, replies, send } = heldBack();
+  state.isBehind = true;
+  send('Add');
+  send('Read');
+  t.same(replies, ['Add:unavailable', 'Read:0']);
+  t.equal(log.appended, 0);
+  state.isBehind = false;
+  send('Refuse');
+  t.same(replies.slice(2), ['Refuse:rejected']);
   t.end();
 });
 
