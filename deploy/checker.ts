@@ -103,8 +103,9 @@ function compareLog(
     for (const { batch, hash } of log.read(group, partition, { afterBatch })) {
       const own = { hash: hash.toString('hex'), directory };
       const other = seen.get(batch) ?? own;
-      if (other.hash !== own.hash)
-        {return `batch ${batch} differs between ${other.directory} and ${directory}`;}
+      if (other.hash !== own.hash) {
+        return `batch ${batch} differs between ${other.directory} and ${directory}`;
+      }
       seen.set(batch, other);
     }
     return null;

@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePorts, waitFor } from './nats-servers.ts';
+import { freePorts } from './nats-servers.ts';
 
 export interface ClusterSettings {
   readonly natsUrl: string;
@@ -82,23 +82,33 @@ export async function startNode(
   };
 }
 
-/** Resolves when every node says that it can serve. Rejects when one has ended. */
+/** Resolves when every node says that it can serve. Rejects when one has ended, or says why it cannot for too long. */
 export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_000): Promise<void> {
-  await waitFor(`${nodes.map(({ name }) => name).join(', ')} are ready`, timeoutMs, async () => {
+  const until = performance.now() + timeoutMs;
+  for (;;) {
     for (const node of nodes) {
       const status = node.exitStatus();
       if (status !== null) throw new Error(`${node.name} has ended with ${status}: see ${node.logFile}`);
     }
-    const answers = await Promise.all(nodes.map(isReady));
-    return answers.every(Boolean);
-  });
+    const reasons = await Promise.all(nodes.map(whyNotReady));
+    const waiting = nodes.flatMap(({ name }, index) =>
+      reasons[index] === null ? [] : `${name}: ${reasons[index]}`,
+    );
+    if (waiting.length === 0) return;
+    if (performance.now() > until) throw new Error(`not ready within ${timeoutMs} ms: ${waiting.join('; ')}`);
+    await new Promise((resolve) => {
+      setTimeout(resolve, 20);
+    });
+  }
 }
 
-async function isReady({ operatorUrl }: NodeProcess): Promise<boolean> {
-  const answer = await fetch(`${operatorUrl}/readyz`, { signal: AbortSignal.timeout(1_000) }).catch(
-    () => null,
-  );
-  return answer?.status === 200;
+async function whyNotReady({ operatorUrl }: NodeProcess): Promise<string | null> {
+  try {
+    const answer = await fetch(`${operatorUrl}/readyz`, { signal: AbortSignal.timeout(1_000) });
+    return answer.status === 200 ? null : await answer.text();
+  } catch (error) {
+    return String(error);
+  }
 }
 
 function exitOf(child: ChildProcess): Promise<number | string> {

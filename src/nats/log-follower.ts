@@ -82,6 +82,11 @@ export class LogFollower {
     return this.#tip;
   }
 
+  /** Why it has stopped; null: it goes on. */
+  get failure(): Error | null {
+    return this.#error;
+  }
+
   /** Reads to where the stream ends now. The local log is then exactly the stream's. */
   async reachEnd(): Promise<EndOfLog> {
     const { manager } = this.#options.link;
@@ -103,8 +108,10 @@ export class LogFollower {
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
 
+  /** Whoever waits for the end is told that it will not come. */
   async close(): Promise<void> {
     await this.#reader.close();
+    this.#fail(this.#error ?? new Error(`${this.#name} is followed no more`));
   }
 
   #onMessage(message: StreamMessage): void | Promise<void> {

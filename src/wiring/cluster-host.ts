@@ -189,8 +189,7 @@ export class ClusterHost implements PartitionHost {
     const storage = this.#storage();
     const key = `${group}/${partition}`;
     const follower = await this.#follow(group, partition);
-    const { offset } = await follower.reachEnd();
-    await this.forget(group, partition);
+    const { offset } = await follower.reachEnd().finally(() => this.forget(group, partition));
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused };
@@ -241,7 +240,11 @@ export class ClusterHost implements PartitionHost {
   async #follow(group: GroupName, partition: number): Promise<LogFollower> {
     const key = `${group}/${partition}`;
     const existing = this.#followers.get(key);
-    if (existing !== undefined) return existing;
+    if (existing !== undefined && existing.failure === null) return existing;
+    if (existing !== undefined) {
+      this.#options.log.warn({ group, partition, err: existing.failure }, 'following the log begins anew');
+      await this.forget(group, partition);
+    }
     const { link, replicas } = this.#options;
     const { log } = this.#storage();
     if (!this.#streams.has(key)) {

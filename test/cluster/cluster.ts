@@ -137,7 +137,7 @@ export class Cluster {
     return [...findings, ...(await checkReplicas([...directories]))];
   }
 
-  async stop(): Promise<void> {
+  async stop(keepDirectory = false): Promise<void> {
     for (const load of this.#loads) load.abandon();
     for (const node of this.running) {
       node.signal('SIGCONT');
@@ -145,6 +145,6 @@ export class Cluster {
     }
     await Promise.all(this.nodes.map((node) => node.exited()));
     await this.nats.stop();
-    rmSync(this.directory, { recursive: true, force: true });
+    if (!keepDirectory) rmSync(this.directory, { recursive: true, force: true });
   }
 }

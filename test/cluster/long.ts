@@ -12,7 +12,6 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '5' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     callers: { type: 'string', default: '16' },
-    keep: { type: 'boolean', default: false },
   },
 });
 if (!hasNatsServer()) {
@@ -26,7 +25,7 @@ async function run(minutes: number, seed: number): Promise<number> {
   const random = randomFrom(seed);
   const cluster = await Cluster.start({ natsServers: 3, fronts: 2, ledgers: 3, webhooks: 1, pollers: 2 });
   console.log(`cluster in ${cluster.directory}`);
-  let findings: string[];
+  let findings: string[] = ['it did not come to its end'];
   try {
     const load = cluster.load(Number(values.callers), 5);
     const faults = faultsOf(cluster, random);
@@ -35,11 +34,12 @@ async function run(minutes: number, seed: number): Promise<number> {
     while (performance.now() < until) {
       const name = names[Math.floor(random() * names.length)] ?? '';
       const answered = load.answered;
+      process.stdout.write(name.padEnd(22));
       const startedAt = performance.now();
       await faults[name]?.();
       await untilReady(cluster.running, 120_000);
       const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
-      console.log(`${name.padEnd(22)} ${seconds} s, ${load.answered - answered} creates answered meanwhile`);
+      console.log(` ${seconds} s, ${load.answered - answered} creates answered meanwhile`);
     }
     const report = await load.stop();
     const statuses = Map.groupBy(report.journal, ({ status }) => String(status));
@@ -49,7 +49,8 @@ async function run(minutes: number, seed: number): Promise<number> {
     );
     findings = await cluster.check(report);
   } finally {
-    if (!values.keep) await cluster.stop();
+    // What was found is looked for in the logs.
+    await cluster.stop(findings.length > 0);
   }
   for (const finding of findings) console.log(`FOUND ${finding}`);
   console.log(
