@@ -5,10 +5,13 @@ import type { Check, Load } from './result.ts';
 import { parseApiKey } from '../src/http/api-key.ts';
 import { sendOnce } from './load/send-once.ts';
 import { linesOf, RequestMaker, targetsOf, type Work } from './load/work.ts';
+import type { Driven } from './load/drive.ts';
 import type { Server } from './servers/server.ts';
 import type { Service } from './servers/start-service.ts';
 
 const AT_ONCE = 32;
+/** A request may be overtaken by so many turns of the other connections before it is taken as answered. */
+const UNSURE_TURNS = 8;
 const ACCOUNTS_BALANCED = 200;
 
 /** Every so many-th of the acknowledged ids can be read. */
@@ -36,15 +39,18 @@ export async function checkAcknowledged(
   };
 }
 
-/** Creates among the first `answered` requests of a work, sent once more, are answered as replays. For drivers that keep no ids. */
+/** Creates that a driver sent, sent once more, are answered as replays. For drivers that keep no ids. */
 export async function checkReplays(
   server: Server,
   work: Work,
-  answered: number,
+  { sent, brokeOffAt, load }: Driven,
   countMax: number,
 ): Promise<Check> {
+  const margin = UNSURE_TURNS * load.connections;
+  const isSure = (counter: number): boolean =>
+    brokeOffAt.every((end) => counter >= end || counter < end - margin);
   const maker = new RequestMaker(work, `${server.host}:${server.port}`);
-  const counters = Array.from({ length: Math.max(0, answered) }, (_, counter) => counter);
+  const counters = Array.from({ length: sent }, (_, counter) => counter).filter(isSure);
   const creates = counters.filter((counter) => ['charge', 'payout'].includes(maker.kindOf(counter)));
   const chosen = spread(creates, countMax);
   const wrong: string[] = [];

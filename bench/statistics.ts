@@ -61,6 +61,15 @@ export function compareRepeats(before: readonly number[], after: readonly number
   return { ratio, verdict: differs ? 'differs' : 'within noise', resolution: Math.expm1(needed) };
 }
 
+/** Requests a second that CPU time allows, when nobody else uses the cores: no thread has more than one core, all of them
+ *  together no more than there are. Seconds a request. */
+export function capacityOf(
+  use: { readonly busiestThread: number; readonly allThreads: number },
+  cores: number,
+): number {
+  return Math.min(1 / use.busiestThread, cores / use.allThreads);
+}
+
 /** 0 / 0 is 1: nothing changed. */
 export function ratioOf(value: number, base: number): number {
   if (base !== 0) return value / base;

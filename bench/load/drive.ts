@@ -32,8 +32,10 @@ export interface DriveOptions {
 
 export interface Driven {
   readonly load: Load;
-  /** Requests 0 … sent - 1 of the work were sent. The last `connections` of them may have no answer. */
+  /** Requests 0 … sent - 1 of the work were begun. */
   readonly sent: number;
+  /** Numbers before which a driver broke off: of those shortly before, nobody knows the answer, or if they left at all. */
+  readonly brokeOffAt: readonly number[];
 }
 
 const DRIVER = fileURLToPath(new URL('driver.ts', import.meta.url));
@@ -82,7 +84,7 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<D
     series: [],
     log: logBefore === null || logAfter === null ? null : logUseBetween(logBefore, logAfter),
   };
-  return { load, sent: result.nextCounter };
+  return { load, sent: result.nextCounter, brokeOffAt: [warm.nextCounter, result.nextCounter] };
 }
 
 async function driveWithNode(options: DriveOptions, directory: string): Promise<Driven> {
@@ -137,7 +139,7 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
     series: result.series,
     log: logBefore === null || logAfter === null ? null : logUseBetween(logBefore, logAfter),
   };
-  return { load, sent: result.sent };
+  return { load, sent: result.sent, brokeOffAt: [result.sent] };
 }
 
 function loadOf(options: DriveOptions, driver: Load['driver'], processes: Load['processes']) {

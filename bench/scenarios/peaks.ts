@@ -4,6 +4,7 @@
 // The bare handler is measured before and after, half of the time each, so that a machine that grows slower or faster
 // meanwhile does so to both sides of the ratio.
 
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Bench, Prepared } from '../bench.ts';
 import { checkAcknowledged, checkAnswers, checkReplays, checkTrialBalances } from '../check.ts';
@@ -11,6 +12,7 @@ import { sendOnce } from '../load/send-once.ts';
 import { RequestMaker, type Kind, type Work } from '../load/work.ts';
 import { searchHighestRate } from '../rate-search.ts';
 import { latencyAt, type Check, type Figure, type Load } from '../result.ts';
+import { capacityOf } from '../statistics.ts';
 import type { Server } from '../servers/server.ts';
 import { startBare, TYPICAL_BODY } from '../servers/start-bare.ts';
 import type { Service } from '../servers/start-service.ts';
@@ -69,7 +71,7 @@ export function workOf(
 
 async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
   const { bench, prepared, service, kinds, peer, msisdn = SILENT } = options;
-  const { seconds, connections, idsChecked } = bench.options;
+  const { seconds, idsChecked } = bench.options;
   const newWork = (): Work => workOf(bench, prepared, kinds, { msisdn });
   const bare = bench.keep(await startBare(await answersOf(service, newWork())));
   const half = { seconds: seconds / 2, warmUpSeconds: Math.min(1, bench.options.warmUpSeconds) };
@@ -93,6 +95,7 @@ async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
       options.bareTarget,
     ),
     ...cpuFigures(driven.load, before.load),
+    ...capacityFigures(driven.load, before.load),
     ...logFigures(driven.load),
   ];
   if (peerPerSecond !== null) {
@@ -105,10 +108,9 @@ async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
     );
   }
   const loads = [before.load, driven.load, ...(peerDriven === null ? [] : [peerDriven.load]), after.load];
-  const answered = driven.sent - 2 * connections;
   const checks = [
     checkAnswers(driven.load),
-    ...(kinds.some(isCreate) ? [await checkReplays(service, work, answered, idsChecked)] : []),
+    ...(kinds.some(isCreate) ? [await checkReplays(service, work, driven, idsChecked)] : []),
   ];
   return { figures, loads, checks, peakPerSecond };
 }
@@ -208,6 +210,20 @@ function cpuFigures(service: Load, bare: Load): Figure[] {
   return figures.flatMap(([name, value]) =>
     value === null ? [] : [{ name, unit: 'µs', value, better: 'less' as const }],
   );
+}
+
+/** What the ratio would be on cores of one's own, if CPU were all that bounds: it holds still while others use the cores. */
+function capacityFigures(service: Load, bare: Load): Figure[] {
+  const capacity = ({ processes, perSecond }: Load): number => {
+    const threads = processes.flatMap((use) => use.threads.map(({ cpu }) => cpu));
+    const all = processes.reduce((sum, { cpu }) => sum + cpu, 0);
+    const use = { busiestThread: Math.max(...threads) / perSecond, allThreads: all / perSecond };
+    return capacityOf(use, availableParallelism());
+  };
+  if (service.processes.every(({ threads }) => threads.length === 0)) return [];
+  const value = capacity(service) / capacity(bare);
+  if (!Number.isFinite(value)) return [];
+  return [{ name: 'service / bare, by CPU time alone', unit: '×', value, better: 'more' }];
 }
 
 function logFigures({ log, processes }: Load): Figure[] {

@@ -6,7 +6,14 @@ import { parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
 import { threadTimeOf } from '../../bench/measure/process-use.ts';
 import { searchHighestRate } from '../../bench/rate-search.ts';
 import { stagesOf } from '../../bench/report/profile.ts';
-import { compareRepeats, median, percentile, ratioOf, summarize } from '../../bench/statistics.ts';
+import {
+  capacityOf,
+  compareRepeats,
+  median,
+  percentile,
+  ratioOf,
+  summarize,
+} from '../../bench/statistics.ts';
 
 t.test('medians and percentiles', async (t) => {
   t.equal(median([3]), 3);
@@ -31,6 +38,11 @@ t.test('ratios', async (t) => {
   t.equal(ratioOf(6, 3), 2);
   t.equal(ratioOf(0, 0), 1);
   t.equal(ratioOf(1, 0), Infinity);
+});
+
+t.test('what CPU time allows: one core a thread, and no more than there are', async (t) => {
+  t.equal(capacityOf({ busiestThread: 1 / 100, allThreads: 1 / 80 }, 2), 100, 'one thread is full first');
+  t.equal(capacityOf({ busiestThread: 1 / 100, allThreads: 1 / 20 }, 2), 40, 'the cores are full first');
 });
 
 t.test('a difference within the noise of the repeats is told from one beyond it', async (t) => {
