@@ -186,7 +186,7 @@ Without scenarios: all that need nothing installed. --list names them.
   --peer postgres                    also the same work on Fastify and PostgreSQL, started from Debian's package
   --directory path                   where data goes; default a temporary folder. Its disk is what is measured
   --profile folder                   CPU profiles of the service, read with \`profile\`; they cost some per cent
-  --node-args '…'                    options of Node for the service, to try what they do
+  --node-args='--flag …'             options of Node for the service, to try what they do
   --json file  --html file           the report
 
 Status 0: all was measured and every check passed; 1: a check failed, or a scenario did; 2: wrong usage.
