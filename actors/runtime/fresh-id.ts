@@ -26,6 +26,7 @@ function randomWord(): number {
 export class PartitionClock {
   #clock: () => number;
   #now: number;
+  #ahead = 0;
   #counter = 0;
   #prefix = '';
   #prefixTime = -1;
@@ -49,7 +50,14 @@ export class PartitionClock {
       this.#now = time;
       this.#counter = 0;
     }
+    this.#ahead = this.#now - time;
     return this.#now;
+  }
+
+  /** By how much `now` was ahead of the machine's clock when it was last asked for, ms: more than 0 after that was set
+   *  back. */
+  get ahead(): number {
+    return this.#ahead;
   }
 
   /** 26 characters, greater than every body made before; its time is that of `#now` afterwards. */

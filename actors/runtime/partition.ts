@@ -113,19 +113,31 @@ export class Partition<Command extends { type: string; deadline: number }, Query
 
   #query(query: Query, onReply: OnReply): void {
     if (!this.#accepting || this.depth >= LIMITS.mailboxMax) return onReply(UNAVAILABLE);
-    const answered = this.logic.query(query, this.#clock.now());
+    const now = this.#clock.now();
+    const answered = this.logic.query(this.#onOurClock(query), now);
     if (answered.sequence <= this.#log.durable) return onReply(answered.reply);
     this.#pend(answered.sequence, { type: 'reply', reply: answered.reply }, null, onReply);
   }
 
-  #command(command: Command, onReply: OnReply): void {
-    if (this.#isFull() || command.deadline < this.#clock.now()) {
+  #command(message: Command, onReply: OnReply): void {
+    const now = this.#clock.now();
+    const command = this.#onOurClock(message);
+    if (this.#isFull() || command.deadline < now) {
       this.#observer.decided(this.#group.name, command.type, 'unavailable');
       return onReply(UNAVAILABLE);
     }
     const decision = this.logic.decide(command, this.#clock.tick());
     this.#observer.decided(this.#group.name, command.type, outcomeName(decision.outcome));
     this.#apply(decision, onReply);
+  }
+
+  /** A deadline is on the machine's clock. Where that was set back, ours stands still ahead of it, and the deadline is moved
+   *  along: otherwise everything would be too late until the clock has caught up. */
+  #onOurClock<Message>(message: Message): Message {
+    const { ahead } = this.#clock;
+    if (ahead === 0) return message;
+    const { deadline } = message as { readonly deadline: number };
+    return { ...message, deadline: deadline + ahead };
   }
 
   #isFull(): boolean {

@@ -111,7 +111,7 @@ export class Storage {
       logic,
       log,
       clock: this.#options.clock,
-      lastRecordAt: tip.timeMs,
+      lastRecordAt: Math.max(tip.timeMs, this.#lastRecordAt(group, number)),
       observer: this.#options.observer,
       isBehind: () => this.#isBehind,
       publish: (firstSequence, records) => this.feed.publish(name, number, { firstSequence, records }),
@@ -147,6 +147,16 @@ export class Storage {
     if (!hash.equals(position.hash)) {
       throw new LogCorruption(place, 'its hash is not the one that the views were made from');
     }
+  }
+
+  /** A batch has the time of the machine's clock; a record in it may be later, when that was set back. 0: no record. */
+  #lastRecordAt(group: HostedGroup, number: number): number {
+    const start = this.log.startOf(group.name, number).batch;
+    for (let batch = this.log.lastBatchNumber(group.name, number); batch > start; batch--) {
+      const line = this.log.batch(group.name, number, batch).records.at(-1);
+      if (line !== undefined) return (group.decode(line) as { readonly at: number }).at;
+    }
+    return 0;
   }
 
   /** Finishes and flushes what was accepted, then lets another process write the partition. */
