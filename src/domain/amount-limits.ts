@@ -12,6 +12,10 @@ import { dayOf, monthOf } from './time.ts';
 /** A limit that is off. It still refuses what would take the count out of the safe integers. */
 export const NO_LIMIT = Number.MAX_SAFE_INTEGER as Money;
 
+/** Holds also where the maximum is off: above what any network moves, and thousands of them, with their fees, add up to a
+ *  safe integer. */
+const AMOUNT_MAX = 1_000_000_000_000;
+
 /** Null when the amount is within every limit. */
 export function checkLimits(
   account: Account,
@@ -30,10 +34,11 @@ export function checkLimits(
     );
   }
   const limits = limitsOf(type, currency, account.settings, policy);
-  if (amount > limits.maximum) {
+  const maximum = Math.min(limits.maximum, AMOUNT_MAX);
+  if (amount > maximum) {
     return rejection(
       'amount_above_maximum',
-      `The maximum is ${limits.maximum} ${currency} in minor units.`,
+      `The maximum is ${maximum} ${currency} in minor units.`,
       'amount',
     );
   }
