@@ -189,7 +189,12 @@ export class ClusterHost implements PartitionHost {
     const storage = this.#storage();
     const key = `${group}/${partition}`;
     const follower = await this.#follow(group, partition);
-    const { offset } = await follower.reachEnd().finally(() => this.forget(group, partition));
+    let offset: number;
+    try {
+      ({ offset } = await follower.reachEnd());
+    } finally {
+      await this.forget(group, partition);
+    }
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused };
