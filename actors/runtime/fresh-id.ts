@@ -27,6 +27,9 @@ export class PartitionClock {
   #clock: () => number;
   #now: number;
   #ahead = 0;
+  /** What the machine's clock said last. */
+  #machine: number;
+  #elapsedMs = 0;
   #counter = 0;
   #prefix = '';
   #prefixTime = -1;
@@ -35,6 +38,7 @@ export class PartitionClock {
   constructor(clock: () => number, notBefore: number) {
     this.#clock = clock;
     this.#now = notBefore;
+    this.#machine = clock();
   }
 
   /** The time and id of one command. */
@@ -46,6 +50,8 @@ export class PartitionClock {
 
   now(): number {
     const time = this.#clock();
+    if (time > this.#machine) this.#elapsedMs += time - this.#machine;
+    this.#machine = time;
     if (time > this.#now) {
       this.#now = time;
       this.#counter = 0;
@@ -58,6 +64,12 @@ export class PartitionClock {
    *  back. */
   get ahead(): number {
     return this.#ahead;
+  }
+
+  /** For how long somebody has waited: it goes on while `now` stands still. */
+  elapsedMs(): number {
+    this.now();
+    return this.#elapsedMs;
   }
 
   /** 26 characters, greater than every body made before; its time is that of `#now` afterwards. */

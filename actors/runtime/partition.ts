@@ -7,7 +7,8 @@
 //   - Replies leave in log order and never before the log is durable up to what they tell, rejections and reads included:
 //     a caller is never told of a state that a crash could take back.
 //   - What is decided and not yet durable is bounded (LIMITS.mailboxMax): beyond it callers get `unavailable`, before
-//     anything is decided.
+//     anything is decided. So is who waits for an answer (LIMITS.waitersMax); what ends a wait is not refused for that.
+//   - A timer that was taken is decided: none is taken while it would be refused.
 //   - State in memory is never rolled back: when the log fails, the process ends and recovery decides.
 
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
@@ -54,6 +55,7 @@ interface Pending {
 }
 
 interface Waiter {
+  /** By `elapsedMs` of the clock. */
   readonly since: number;
   readonly callers: { readonly replayed: boolean; readonly onReply: OnReply }[];
 }
@@ -122,11 +124,12 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   #command(message: Command, onReply: OnReply): void {
     const now = this.#clock.now();
     const command = this.#onOurClock(message);
-    if (this.#isFull() || command.deadline < now) {
-      this.#observer.decided(this.#group.name, command.type, 'unavailable');
-      return onReply(UNAVAILABLE);
-    }
+    if (this.#room() === 0 || command.deadline < now) return this.#refuse(command, onReply);
     const decision = this.logic.decide(command, this.#clock.tick());
+    // What is not logged is as good as undecided.
+    if (decision.outcome.type === 'wait' && this.#waiters.size >= LIMITS.waitersMax) {
+      return this.#refuse(command, onReply);
+    }
     this.#observer.decided(this.#group.name, command.type, outcomeName(decision.outcome));
     this.#apply(decision, onReply);
   }
@@ -140,13 +143,14 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     return { ...message, deadline: deadline + ahead };
   }
 
-  #isFull(): boolean {
-    return (
-      !this.#accepting ||
-      this.depth >= LIMITS.mailboxMax ||
-      this.#waiters.size >= LIMITS.waitersMax ||
-      this.#isBehind()
-    );
+  #refuse(command: Command, onReply: OnReply): void {
+    this.#observer.decided(this.#group.name, command.type, 'unavailable');
+    onReply(UNAVAILABLE);
+  }
+
+  /** How many commands may be decided now. */
+  #room(): number {
+    return !this.#accepting || this.#isBehind() ? 0 : Math.max(0, LIMITS.mailboxMax - this.depth);
   }
 
   #apply(decision: Decision<Record>, onReply: OnReply): void {
@@ -208,7 +212,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     if (answered === null) {
       const waiter = this.#waiters.get(key);
       if (waiter === undefined) {
-        this.#waiters.set(key, { since: this.#clock.now(), callers: [{ replayed, onReply }] });
+        this.#waiters.set(key, { since: this.#clock.elapsedMs(), callers: [{ replayed, onReply }] });
         // Nobody is to wait for a rail: what the caller is told is fixed now, not at the next tick.
         if (this.#group.answerWaitMs === 0) this.#command(this.logic.settleAnswer(key), ignoreReply);
       } else {
@@ -232,19 +236,19 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   tick(): void {
     if (!this.#accepting) return;
     const now = this.#clock.now();
-    if (this.logic.nextDue() <= now) {
-      for (const command of this.logic.takeDue(now, LIMITS.timersPerTickMax)) {
-        this.#command(command, ignoreReply);
-      }
+    const room = Math.min(LIMITS.timersPerTickMax, this.#room());
+    if (room > 0 && this.logic.nextDue() <= now) {
+      for (const command of this.logic.takeDue(now, room)) this.#command(command, ignoreReply);
     }
+    const elapsedMs = this.#clock.elapsedMs();
     for (const [key, waiter] of this.#waiters) {
       // Who went to the back of the line in this tick is not asked for again, also when nobody is to wait at all.
-      if (waiter.since + Math.max(1, this.#group.answerWaitMs) > now) break;
+      if (waiter.since + Math.max(1, this.#group.answerWaitMs) > elapsedMs) break;
       this.#command(this.logic.settleAnswer(key), ignoreReply);
       if (this.#waiters.get(key) === waiter) {
         // Goes to the back of the line, so that an answer still in the log's hands is not asked for at every tick.
         this.#waiters.delete(key);
-        this.#waiters.set(key, { since: now, callers: waiter.callers });
+        this.#waiters.set(key, { since: elapsedMs, callers: waiter.callers });
       }
     }
   }
@@ -275,6 +279,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#pendingHead = 0;
     for (const { onReply } of pending) onReply({ type: 'unknown' });
     this.#dismissWaiters();
+    this.#drained?.();
   }
 
   #dismissWaiters(): void {

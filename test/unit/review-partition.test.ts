@@ -1,0 +1,149 @@
+// The accounts group in its partition at its bounds: what is full must empty again, no timer is lost, and a clock that is
+// set back stops nobody.
+
+import t from 'tap';
+import { accountsGroup } from '../../actors/accounts/group.ts';
+import { Partition } from '../../actors/runtime/partition.ts';
+import type { Reply } from '../../src/bus/bus.ts';
+import type { AccountCommand, AccountQuery } from '../../src/domain/account-command.ts';
+import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { Views } from '../../wal/types.ts';
+import {
+  appConnected,
+  byOperator,
+  charge,
+  DAY,
+  FOR_EVER,
+  MINUTE,
+  outcome,
+  START,
+} from './domain/scenario.ts';
+
+const ANSWER_WAIT_MS = 5_000;
+const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
+
+/** One partition with one live account, over a log that is durable when the test says so. */
+function opened() {
+  const policy = { ...DEFAULT_POLICY, providerAnswerWaitMs: ANSWER_WAIT_MS, routes: { 'UG:MTN': 'mtn_ug' } };
+  const group = accountsGroup(policy);
+  const log = { appended: 0, durable: 0, append: () => ++log.appended };
+  const state = { now: START, isBehind: false };
+  const records: AccountRecord[] = [];
+  const partition = new Partition<AccountCommand, AccountQuery, AccountRecord>({
+    group,
+    partition: 0,
+    logic: group.open(0, NO_VIEWS, { sequence: 0, timers: true }),
+    log,
+    clock: () => state.now,
+    lastRecordAt: 0,
+    observer: { decided: () => {} },
+    isBehind: () => state.isBehind,
+    publish: (_first, published) => records.push(...published),
+  });
+  const flush = (): void => {
+    const first = log.durable + 1;
+    const count = log.appended - log.durable;
+    log.durable = log.appended;
+    partition.committed(first, count);
+  };
+  const send = (message: AccountCommand | AccountQuery): Reply[] => {
+    const replies: Reply[] = [];
+    partition.send(message, (reply) => replies.push(reply));
+    return replies;
+  };
+  const settings = {
+    name: 'Shop',
+    country: 'UG',
+    live: true,
+    payoutsEnabled: true,
+    withdrawalsEnabled: true,
+  };
+  send({ ...byOperator, type: 'OpenAccount', ...settings } as AccountCommand);
+  const {
+    id: _,
+    type: __,
+    by: ___,
+    ...app
+  } = appConnected as Extract<AccountEvent, { type: 'AppConnected' }>;
+  send({ ...byOperator, type: 'ConnectApp', ...app });
+  flush();
+  const createdIds = (): string[] => ofType('ChargeCreated').map(({ id }) => id);
+  const ofType = <T extends AccountEvent['type']>(type: T): Extract<AccountEvent, { type: T }>[] =>
+    records.flatMap(({ events }) => events).filter((event) => event.type === type) as never;
+  let keys = 0;
+  const create = (deadline = FOR_EVER): Reply[] =>
+    send(charge({}, { deadline, idempotencyKey: `review-${++keys}` }));
+  const succeed = (transactionId: string): Reply[] => send(outcome(transactionId, 'SUCCESSFUL'));
+  return { partition, state, send, create, succeed, flush, createdIds, ofType };
+}
+
+void t.test('callers who wait may be as many as they may, and then their waiting ends', (t) => {
+  const { partition, state, create, succeed, flush, createdIds } = opened();
+  const replies: Reply[][] = [];
+  while (partition.waiting < LIMITS.waitersMax) {
+    replies.push(create());
+    if (partition.depth >= LIMITS.mailboxMax || replies.length >= LIMITS.waitersMax) flush();
+  }
+  t.equal(replies.length, LIMITS.waitersMax);
+  t.same(create(), [{ type: 'unavailable' }], 'one more would have no place');
+  t.equal(createdIds().length, LIMITS.waitersMax, 'and nothing was created for it');
+  succeed(createdIds()[0]!);
+  flush();
+  t.equal(replies[0]!.length, 1, 'an outcome is taken all the same, and ends a wait');
+  state.now += ANSWER_WAIT_MS;
+  for (let i = 0; i < 4 && partition.waiting > 0; i++) {
+    state.now += ANSWER_WAIT_MS;
+    partition.tick();
+    flush();
+  }
+  t.equal(partition.waiting, 0, 'and so does time');
+  t.ok(replies.every(([reply]) => reply?.type === 'done'));
+  t.end();
+});
+
+void t.test('a timer that falls due while nothing is taken is not lost', (t) => {
+  const { partition, state, create, succeed, flush, createdIds, ofType } = opened();
+  create();
+  flush();
+  succeed(createdIds()[0]!);
+  flush();
+  state.now += DAY;
+  state.isBehind = true;
+  partition.tick();
+  flush();
+  t.equal(ofType('ChargeReleased').length, 0, 'the views lag: nothing is decided');
+  state.isBehind = false;
+  partition.tick();
+  flush();
+  t.equal(ofType('ChargeReleased').length, 1, 'they have caught up: the money is released');
+  t.end();
+});
+
+void t.test('when the clock is set back callers are served, and do not wait longer', (t) => {
+  const { partition, state, create, flush } = opened();
+  state.now += 60 * MINUTE;
+  const before = create(state.now + LIMITS.commandDeadlineMs);
+  flush();
+  state.now -= 60 * MINUTE;
+  const after = create(state.now + LIMITS.commandDeadlineMs);
+  flush();
+  t.same([before, after], [[], []], 'both were taken and wait for their rail');
+  t.same(create(state.now - 1), [{ type: 'unavailable' }], 'a deadline that has passed has passed');
+  partition.tick();
+  state.now += ANSWER_WAIT_MS;
+  partition.tick();
+  flush();
+  t.same([before[0]?.type, after[0]?.type], ['done', 'done']);
+  t.end();
+});
+
+void t.test('a drain ends when the log is lost meanwhile', async (t) => {
+  const { partition, create } = opened();
+  const replies = create();
+  const drained = partition.drain();
+  partition.abandon();
+  await drained;
+  t.same(replies, [{ type: 'unknown' }]);
+});
