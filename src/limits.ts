@@ -30,6 +30,12 @@ export const LIMITS = {
   waitersMax: 16_384,
   /** Timer commands one partition may raise in one tick, so that a backlog cannot starve callers. */
   timersPerTickMax: 512,
+  /** Timers that fall due within this are kept in memory, ms; the others in their rows. */
+  timerHorizonMs: 3_600_000,
+  /** Rows looked at in one tick of a scan for timers: about a millisecond. */
+  timerRowsPerTickMax: 1_000,
+  /** Rest between two scans, ms: several within a horizon. */
+  timerScanEveryMs: 600_000,
   /** How often due timers are looked at. */
   timerTickMs: 50,
 
@@ -52,6 +58,10 @@ export const LIMITS = {
   retentionRowsPerCommitMax: 5_000,
   /** How long an idempotency key is kept, ms: 30 days. design.md §11. */
   idempotencyRetentionMs: 30 * 86_400_000,
+
+  // Data directory
+  /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
+  socketPathBytesMax: 103,
 
   // Reads
   /** Rows that one page of a list may look at and skip. */
@@ -287,6 +297,7 @@ export function assertLimits(): void {
   );
   holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
+  holds(LIMITS.timerScanEveryMs * 4 < LIMITS.timerHorizonMs, 'a scan for timers ends within its horizon');
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');

@@ -73,19 +73,15 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     this.#policy = policy;
     this.#views = views;
     this.#memory = new Memory(views, { sequence: options.sequence, writesRows: !options.timers });
-    this.#timers = options.timers ? new Timers() : null;
+    this.#timers = options.timers ? new Timers(views) : null;
     this.census = options.timers ? new Census() : null;
-    if (options.timers) this.#loadOpen(views);
+    if (options.timers) this.#countOpen(views);
   }
 
-  /** What is not at rest: its timers, and its place in the census. */
-  #loadOpen(views: Views): void {
+  #countOpen(views: Views): void {
     for (const { key, value } of views.range('open', { start: '', end: '~' })) {
-      const open = decodeOpen(key, value);
-      this.#timers?.load(open);
-      if (open.kind === 'provider' || open.kind === 'approval') {
-        this.census?.seed(open.bucket, open.id, this.#lookup);
-      }
+      const { kind, bucket, id } = decodeOpen(key, value);
+      if (kind === 'provider' || kind === 'approval') this.census?.seed(bucket, id, this.#lookup);
     }
   }
 

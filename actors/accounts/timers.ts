@@ -1,11 +1,16 @@
-// Due times of one accounts partition: expiry, release, end of cooling-off. Rebuilt from the open rows and from events;
-// an entry that no longer applies is dropped when it falls due, and the command it raises changes nothing when it
-// comes late or twice.
+// Due times of one accounts partition: expiry, release, end of cooling-off. Each is written down in an open row of the views;
+// in memory are only those that fall due soon, so that a million charges waiting for their release cost nothing.
+//
+// Soon: an event's own timer is kept at once when it falls due within two horizons; a scan of the open rows, a few at every
+// tick, brings in the rest in windows of one horizon. What a scan meets is older than a horizon, so its row is there. An entry that
+// no longer applies is dropped when it falls due, and the command it raises changes nothing when it comes late or twice.
 
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
-import type { OpenKind, OpenRow } from './rows.ts';
+import { decodeOpen, type OpenKind } from './rows.ts';
 
 interface Timer {
   readonly kind: OpenKind;
@@ -24,24 +29,34 @@ const COMMAND_DEADLINE_MS = 60_000;
 export class Timers {
   readonly #heap = new DueHeap<Timer>();
 
-  load({ kind, accountId, id, dueAt }: OpenRow): void {
-    if (dueAt !== null) this.#add(kind, accountId, id, dueAt);
+  readonly #views: Views;
+  /** What falls due up to here is in the heap, or has been. */
+  #loadedUpTo = -Infinity;
+  /** The window of the scan under way ends here. */
+  #loadingUpTo = 0;
+  /** Key of the next row to look at; '': no scan is under way. */
+  #cursor = '';
+  #scanAt = -Infinity;
+
+  constructor(views: Views) {
+    this.#views = views;
   }
 
   follow(record: AccountRecord): void {
+    const { accountId, at } = record;
     for (const event of record.events) {
       if (event.type === 'ChargeCreated' || event.type === 'DepositCreated') {
-        this.#add('provider', record.accountId, event.id, event.expiresAt);
+        this.#addSoon('provider', accountId, event.id, event.expiresAt, at);
       } else if (event.type === 'TransactionSucceeded') {
-        if (event.releaseAt !== null) this.#add('release', record.accountId, event.id, event.releaseAt);
+        if (event.releaseAt !== null) this.#addSoon('release', accountId, event.id, event.releaseAt, at);
       } else if (event.type === 'WalletApproved') {
-        this.#add('cooling', record.accountId, event.id, event.activeAt);
+        this.#addSoon('cooling', accountId, event.id, event.activeAt, at);
       }
     }
   }
 
   nextDue(): number {
-    return this.#heap.nextDue();
+    return Math.min(this.#heap.nextDue(), this.#scanAt);
   }
 
   /** Commands of what is due at `now` and still `applies`, at most `limit`. */
@@ -50,6 +65,7 @@ export class Timers {
     limit: number,
     applies: (kind: OpenKind, accountId: string, id: string) => boolean,
   ): AccountCommand[] {
+    if (now >= this.#scanAt) this.#scan(now);
     const commands: AccountCommand[] = [];
     for (let looked = 0; looked < limit; looked++) {
       const timer = this.#heap.takeDue(now);
@@ -57,6 +73,28 @@ export class Timers {
       if (applies(timer.kind, timer.accountId, timer.id)) commands.push(commandOf(timer, now));
     }
     return commands;
+  }
+
+  /** Looks at a few rows; at the end of the table rests. */
+  #scan(now: number): void {
+    if (this.#cursor === '') this.#loadingUpTo = now + LIMITS.timerHorizonMs;
+    const limit = LIMITS.timerRowsPerTickMax;
+    let looked = 0;
+    for (const { key, value } of this.#views.range('open', { start: this.#cursor, end: '~', limit })) {
+      looked++;
+      this.#cursor = `${key}\x01`;
+      const { kind, accountId, id, dueAt } = decodeOpen(key, value);
+      const isInWindow = dueAt !== null && dueAt > this.#loadedUpTo && dueAt <= this.#loadingUpTo;
+      if (isInWindow) this.#add(kind, accountId, id, dueAt);
+    }
+    if (looked === limit) return;
+    this.#cursor = '';
+    this.#loadedUpTo = this.#loadingUpTo;
+    this.#scanAt = now + LIMITS.timerScanEveryMs;
+  }
+
+  #addSoon(kind: OpenKind, accountId: string, id: string, dueAt: number, now: number): void {
+    if (dueAt <= now + 2 * LIMITS.timerHorizonMs) this.#add(kind, accountId, id, dueAt);
   }
 
   #add(kind: OpenKind, accountId: string, id: string, dueAt: number): void {

@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
+import { LIMITS } from '../limits.ts';
 
 /** What can be wrong with a data directory, for the person who starts the service. */
 export class DataDirectoryError extends Error {
@@ -18,8 +19,6 @@ export interface DataDirectory {
 const FORMAT = 1;
 const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
-/** Of sun_path on every system we run on, without its NUL; a longer one is cut off silently. */
-const SOCKET_PATH_BYTES_MAX = 103;
 
 /** Makes it when absent; throws DataDirectoryError when it is in use, or was made with another number of partitions. */
 export async function openDataDirectory(path: string, partitions: number): Promise<DataDirectory> {
@@ -65,9 +64,9 @@ async function takeLock(path: string): Promise<Server> {
   const absolute = join(path, LOCK_FILE);
   const fromHere = relative(process.cwd(), absolute);
   const socket = fromHere.length < absolute.length ? fromHere : absolute;
-  if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX) {
+  if (Buffer.byteLength(socket) > LIMITS.socketPathBytesMax) {
     throw new DataDirectoryError(
-      `the path of the data directory is too long by ${Buffer.byteLength(socket) - SOCKET_PATH_BYTES_MAX} bytes: ${path}`,
+      `the path of the data directory is too long by ${Buffer.byteLength(socket) - LIMITS.socketPathBytesMax} bytes: ${path}`,
     );
   }
   for (let tries = 0; tries < 2; tries++) {

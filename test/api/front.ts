@@ -53,7 +53,7 @@ export interface Answer {
   readonly headers: Readonly<Record<string, string>>;
   readonly text: string;
   /** The text as JSON. */
-  readonly body: any; // oxlint-disable-line typescript/no-explicit-any -- what comes back is what the tests look at
+  readonly body: any;
 }
 
 export interface Front {

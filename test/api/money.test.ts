@@ -1,6 +1,9 @@
 // Money, as a merchant sees it: charges, deposits, payouts and withdrawals through the whole service, with the balances,
 // timelines and ledger entries that the specification promises for each.
 
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type Running, startService } from './start.ts';
 
@@ -282,4 +285,29 @@ void t.test('a charge that nobody answers expires, and one that is taken back is
     t.equal((await service.merchant('GET', '/v1/balances')).body.data[0].pending, '0');
     await trialBalanceIsZero(t, service);
   });
+});
+
+void t.test('what falls due after a restart still happens', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-due-'));
+  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const environment = { CHARGE_RELEASE_SECONDS: '3', CHARGE_EXPIRY_SECONDS: '3' };
+  const before = await startService(environment, dataDir);
+  const create = (msisdn: string) =>
+    before.merchant('POST', '/v1/charges', {
+      body: { ...FROM_UGANDA, msisdn, amount: '5000', reference: 'due' },
+    });
+  const paid = await create('+256772000001');
+  const silent = await create('+256772000065');
+  await finished(before, `/v1/charges/${paid.body.id}`);
+  await before.stop();
+
+  const after = await startService(environment, dataDir);
+  const balances = await after.until(
+    () => after.merchant('GET', '/v1/balances'),
+    ({ body }) => body.data[0].pending === '0',
+  );
+  t.ok(Number(balances.body.data[0].available) > 0, 'the charge was released');
+  const expired = await finished(after, `/v1/charges/${silent.body.id}`);
+  t.match(expired, { status: 'FAILED', failure_code: 'expired' });
+  await after.stop();
 });

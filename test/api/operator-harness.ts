@@ -22,7 +22,7 @@ export interface Reply {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
   /** The text as JSON; undefined when it is none. */
-  readonly body: any; // oxlint-disable-line typescript/no-explicit-any -- what comes back is what the tests look at
+  readonly body: any;
 }
 
 export interface Operator {
