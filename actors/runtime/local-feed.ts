@@ -2,14 +2,20 @@
 // that starts late or falls behind reads the log by cursor until it has caught up.
 //
 // Invariants: each subscriber sees every record once per subscription, in sequence order; memory per subscriber is
-// bounded by LIMITS.feedTailBatchesMax batches, since beyond it the log is read instead.
+// bounded by LIMITS.feedTailBatchesMax batches, since beyond it the log is read instead. Where the log cannot be read a
+// subscription ends: what comes behind is not delivered without what is missing.
 
 import type { GroupName } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 
-/** Decoded records of the log with sequences above `after`, at least one batch when there is one, durable only. */
-export type ReadLog = (group: GroupName, partition: number, after: number) => FeedBatch<unknown> | null;
+/** Decoded records of the log with sequences above `after`, at least one batch when there is one, durable only.
+ *  `damaged`: they cannot be read, and whoever reads the log has said so where it matters. */
+export type ReadLog = (
+  group: GroupName,
+  partition: number,
+  after: number,
+) => FeedBatch<unknown> | 'damaged' | null;
 
 type Handler = (batch: FeedBatch<unknown>) => void | Promise<void>;
 
@@ -17,7 +23,7 @@ class LocalSubscription implements Subscription {
   /** Sequence of the last record handed to the handler. */
   #cursor: number;
   readonly #handler: Handler;
-  readonly #readNext: (after: number) => FeedBatch<unknown> | null;
+  readonly #readNext: (after: number) => ReturnType<ReadLog>;
   readonly #remove: () => void;
   #tail: FeedBatch<unknown>[] = [];
   /** The tail does not connect to the cursor: read the log. */
@@ -29,7 +35,7 @@ class LocalSubscription implements Subscription {
   constructor(
     after: number,
     handler: Handler,
-    readNext: (after: number) => FeedBatch<unknown> | null,
+    readNext: (after: number) => ReturnType<ReadLog>,
     remove: () => void,
   ) {
     this.#cursor = after;
@@ -77,6 +83,10 @@ class LocalSubscription implements Subscription {
   #next(): FeedBatch<unknown> | null {
     if (this.#behind) {
       const batch = this.#readNext(this.#cursor);
+      if (batch === 'damaged') {
+        this.#closed = true;
+        return null;
+      }
       if (batch !== null) return batch;
       this.#behind = false;
     }

@@ -165,6 +165,8 @@ export class Storage {
     const hosted = this.#hosted.get(key);
     if (hosted === undefined) return;
     await hosted.partition.drain();
+    // Lost while it drained: what was its own has been let go, and another may have its place.
+    if (this.#hosted.get(key) !== hosted) return;
     await this.log.closePartition(hosted.log);
     this.#checkpoints.release(name, number);
     this.#hosted.delete(key);
@@ -250,9 +252,20 @@ export class Storage {
     await this.views.close();
   }
 
-  #readLog(name: GroupName, number: number, after: number): FeedBatch<unknown> | null {
+  #readLog(name: GroupName, number: number, after: number): FeedBatch<unknown> | 'damaged' | null {
     const hosted = this.#hosted.get(`${name}/${number}`);
     if (hosted === undefined || hosted.log.durable <= after) return null;
+    try {
+      return this.#readDurable(name, number, after, hosted);
+    } catch (error) {
+      if (!(error instanceof LogCorruption)) throw error;
+      hosted.partition.abandon();
+      this.#options.onDamage(name, number, error);
+      return 'damaged';
+    }
+  }
+
+  #readDurable(name: GroupName, number: number, after: number, hosted: Hosted): FeedBatch<unknown> {
     this.log.refresh();
     for (const batch of this.log.read(name, number, { fromSequence: after + 1 })) {
       const last = Math.min(batch.firstSequence + batch.records.length - 1, hosted.log.durable);
