@@ -18,8 +18,8 @@ t.test('a public linter finds nothing', async (t) => {
   const file = join(t.testdir(), 'openapi.json');
   writeFileSync(file, JSON.stringify(openApi, null, 1));
   const { stderr } = await promisify(execFile)(
-    join(ROOT, 'node_modules/.bin/redocly'),
-    ['lint', '--max-problems', '1000', file],
+    process.execPath,
+    [join(ROOT, 'node_modules/.bin/redocly'), 'lint', '--max-problems', '1000', file],
     {
       cwd: ROOT,
       env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', CI: 'true' },

@@ -375,7 +375,7 @@ t.test('the OpenAPI document is there, and a public linter finds no error in it'
   const file = join(dir, 'operator.json');
   writeFileSync(file, JSON.stringify(body));
   const redocly = join(import.meta.dirname, '../../node_modules/.bin/redocly');
-  const linted = spawnSync(redocly, ['lint', '--format=json', file], {
+  const linted = spawnSync(process.execPath, [redocly, 'lint', '--format=json', file], {
     encoding: 'utf8',
     env: { ...process.env, REDOCLY_TELEMETRY: 'off' },
   });
