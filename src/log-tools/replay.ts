@@ -10,6 +10,7 @@ import { type Data, groupOf, partitionOfAccount, withData } from './data.ts';
 import { auditLedger, type LedgerAudit, zeroSum } from './ledger-audit.ts';
 import { lastSequenceAt, type PartitionName } from './places.ts';
 import { Rebuild, type RebuildFault } from './rebuild.ts';
+import type { ViewPosition } from '../../wal/types.ts';
 import { breathe, chosen, nameOf, partitionOptions, table } from '../../wal/tools/partitions.ts';
 import {
   numberOf,
@@ -86,7 +87,7 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
     const limit = numberOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
     const partition = partitionOfAccount(data, accountId);
     const report = reportAccount(rebuild.views, null, { partition, accountId }, limit);
-    return accountResult(accountId, report, replayed);
+    return accountResult(accountId, report, replayed, rebuild.views.position('accounts', partition));
   } finally {
     await rebuild.close();
   }
@@ -230,23 +231,38 @@ function* chained<T>(first: T, rest: Iterator<T>): Generator<T, void, undefined>
 
 // --- What is told --------------------------------------------------------------------------------------------------------
 
-function accountResult(accountId: string, report: AccountReport | null, replayed: Replayed): ToolResult {
+/** `reached`: the batch that holds the last record applied. Its hash seals all that was replayed. */
+function accountResult(
+  accountId: string,
+  report: AccountReport | null,
+  replayed: Replayed,
+  reached: ViewPosition | null,
+): ToolResult {
   const { faults, audits } = replayed;
   const [work] = replayed.work;
   const ledger = audits.flatMap((audit) => audit.faults);
   const sound = faults.length === 0 && ledger.length === 0;
+  const seal = reached === null ? null : { batch: reached.batch, hash: reached.hash.toString('hex') };
   const until = work === undefined ? 'nothing' : `${nameOf(work)} up to sequence ${work.upTo}`;
   const lines =
     report === null ? [`${accountId} is not there yet, or has another data directory`] : accountLines(report);
   return {
     sound: sound && report !== null,
-    report: { sound, upTo: work?.upTo ?? 0, partition: work?.partition ?? null, faults, ledger, ...report },
+    report: {
+      sound,
+      upTo: work?.upTo ?? 0,
+      partition: work?.partition ?? null,
+      seal,
+      faults,
+      ledger,
+      ...report,
+    },
     lines: [
       ...faultLines(faults),
       ...ledgerLines(audits),
       ...lines,
       '',
-      `As of ${until}. ${speedOf(replayed)}`,
+      `As of ${until}${seal === null ? '' : `, batch ${seal.batch}, whose hash is ${seal.hash}`}. ${speedOf(replayed)}`,
     ],
   };
 }
