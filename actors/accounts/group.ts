@@ -44,7 +44,7 @@ const QUERY_TYPES = {
   ListReconciliation: true,
 } as const satisfies Record<AccountQuery['type'], true>;
 
-const VIEWS_FORMAT = 1;
+const VIEWS_FORMAT = 2;
 
 export function accountsGroup(policy: Policy): AccountsGroup {
   return {
@@ -80,8 +80,8 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
 
   #countOpen(views: Views): void {
     for (const { key, value } of views.range('open', { start: '', end: '~' })) {
-      const { kind, bucket, id } = decodeOpen(key, value);
-      if (kind === 'provider' || kind === 'approval') this.census?.seed(bucket, id, this.#lookup);
+      const { bucket, id } = decodeOpen(key, value);
+      this.census?.seed(bucket, id, this.#lookup);
     }
   }
 

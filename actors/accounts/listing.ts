@@ -144,11 +144,10 @@ function* inFlight(range: Range): Generator<Candidate, undefined> {
     end: prefix + before,
     reverse: true,
   })) {
-    const { id, kind, bucket } = decodeOpen(key, value);
+    const { id, bucket } = decodeOpen(key, value);
     const body = bodyOf(id);
-    const counts = (kind === 'provider' || kind === 'approval') && bucketMatches(bucket, filter);
-    if (counts && !memory.isDirty(id)) yield { body, id, isEnd: false };
-    else if (budget.left-- <= 0 && kind !== 'cooling') yield { body, id, isEnd: true };
+    if (bucketMatches(bucket, filter) && !memory.isDirty(id)) yield { body, id, isEnd: false };
+    else if (budget.left-- <= 0) yield { body, id, isEnd: true };
   }
 }
 

@@ -26,6 +26,7 @@ import {
   openOfWallet,
   referencePrefix,
   SEPARATOR,
+  tableOf,
 } from './rows.ts';
 import { decodeTransaction, encodeTransaction } from './transaction-row.ts';
 
@@ -35,14 +36,16 @@ interface FreshKey {
 }
 
 interface StoredAs {
-  readonly isOpen: boolean;
+  /** Where its open row lies; null: it has none. */
+  readonly table: 'open' | 'timer' | null;
   /** Of its index row; null: it has none yet. */
   readonly bucket: string | null;
 }
 
 function storedAs(transaction: Transaction): StoredAs {
   const bucket = isFinal(transaction.status) ? bucketOf(transaction) : null;
-  return { isOpen: openOf(transaction) !== null, bucket };
+  const open = openOf(transaction);
+  return { table: open === null ? null : tableOf(open.kind), bucket };
 }
 
 export class Memory implements LedgerState {
@@ -185,7 +188,7 @@ export class Memory implements LedgerState {
       for (const wallet of account.wallets.values()) {
         const open = openOfWallet(account.id, wallet);
         const key = openKey(account.id, wallet.id);
-        rows.push({ table: 'open', key, value: open === null ? null : encodeOpen(open) });
+        rows.push({ table: 'timer', key, value: open === null ? null : encodeOpen(open) });
       }
     }
     for (const transaction of this.#transactions.values()) this.#transactionRows(transaction, rows);
@@ -203,11 +206,15 @@ export class Memory implements LedgerState {
     const stored = this.#rowOf.get(transaction);
     rows.push({ table: 'transaction', key: id, value: encodeTransaction(transaction) });
     const open = openOf(transaction);
-    if (open !== null) rows.push({ table: 'open', key: openKey(accountId, id), value: encodeOpen(open) });
-    else if (stored?.isOpen === true) rows.push({ table: 'open', key: openKey(accountId, id), value: null });
+    const table = open === null ? null : tableOf(open.kind);
+    const key = openKey(accountId, id);
+    if (stored !== undefined && stored.table !== null && stored.table !== table) {
+      rows.push({ table: stored.table, key, value: null });
+    }
+    if (open !== null && table !== null) rows.push({ table, key, value: encodeOpen(open) });
     if (stored === undefined) {
-      const key = referencePrefix(accountId, transaction.reference) + bodyOf(id);
-      rows.push({ table: 'reference', key, value: idPrefixOf(transaction) });
+      const byReference = referencePrefix(accountId, transaction.reference) + bodyOf(id);
+      rows.push({ table: 'reference', key: byReference, value: idPrefixOf(transaction) });
     }
     if (isFinal(transaction.status)) this.#indexRows(transaction, stored?.bucket ?? null, rows);
   }

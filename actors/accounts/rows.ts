@@ -4,7 +4,8 @@
 //   table            key                                   value
 //   account          account id                            the account, JSON
 //   transaction      transaction id                        the transaction (transaction-row.ts)
-//   open             account · body                        id prefix, kind, bucket, due     what is not at rest
+//   open             account · body                        id prefix, kind, bucket, due     what is not final
+//   timer            account · body                        the same                         what is final and waits for a time
 //   index            account · bucket · body               ""                               what is at rest
 //   bucket           account · bucket                      ""                               buckets in `index`
 //   reference        account · reference · body            id prefix
@@ -12,7 +13,7 @@
 //   reconciliation   item id                               the item, JSON
 //
 // A transaction is found in `open` until it is final and in `index` afterwards, so that it is indexed once, where it
-// stays. A list with any combination of filters merges the open rows and the ranges of the buckets that match: its cost does
+// stays; charges that wait for their release are apart, so that no list walks over them. A list with any combination of filters merges the open rows and the ranges of the buckets that match: its cost does
 // not grow with the history.
 
 import type { Account, PayoutWallet } from '../../src/domain/account.ts';
@@ -91,6 +92,11 @@ export interface OpenRow {
   readonly bucket: string;
   /** When its timer falls due, ms since 1970; null: it has none. */
   readonly dueAt: number | null;
+}
+
+/** Where the row of such a kind lies. */
+export function tableOf(kind: OpenKind): 'open' | 'timer' {
+  return kind === 'provider' || kind === 'approval' ? 'open' : 'timer';
 }
 
 const NO_BUCKET = '------';

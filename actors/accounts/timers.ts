@@ -34,7 +34,9 @@ export class Timers {
   #loadedUpTo = -Infinity;
   /** The window of the scan under way ends here. */
   #loadingUpTo = 0;
-  /** Key of the next row to look at; '': no scan is under way. */
+  /** Tables still to be looked through; none: no scan is under way. */
+  #tables: ('open' | 'timer')[] = [];
+  /** Key of the next row to look at in the first of them. */
   #cursor = '';
   #scanAt = -Infinity;
 
@@ -75,12 +77,16 @@ export class Timers {
     return commands;
   }
 
-  /** Looks at a few rows; at the end of the table rests. */
+  /** Looks at a few rows; at the end of the tables rests. */
   #scan(now: number): void {
-    if (this.#cursor === '') this.#loadingUpTo = now + LIMITS.timerHorizonMs;
+    if (this.#tables.length === 0) {
+      this.#tables = ['open', 'timer'];
+      this.#loadingUpTo = now + LIMITS.timerHorizonMs;
+    }
     const limit = LIMITS.timerRowsPerTickMax;
+    const rows = this.#views.range(this.#tables[0]!, { start: this.#cursor, end: '~', limit });
     let looked = 0;
-    for (const { key, value } of this.#views.range('open', { start: this.#cursor, end: '~', limit })) {
+    for (const { key, value } of rows) {
       looked++;
       this.#cursor = `${key}\x01`;
       const { kind, accountId, id, dueAt } = decodeOpen(key, value);
@@ -89,6 +95,8 @@ export class Timers {
     }
     if (looked === limit) return;
     this.#cursor = '';
+    this.#tables.shift();
+    if (this.#tables.length > 0) return;
     this.#loadedUpTo = this.#loadingUpTo;
     this.#scanAt = now + LIMITS.timerScanEveryMs;
   }
