@@ -39,10 +39,12 @@ export interface CallOptions {
 
 let keys = 0;
 
-/** `environment` adds to RAILS=loopback on free ports. `dataDir`: one that stays; absent: one that goes with `stop`. */
+/** `environment` adds to RAILS=loopback on free ports. `dataDir`: one that stays; absent: one that goes with `stop`.
+ *  `onLogLine`: gets what would go to stdout. */
 export async function startService(
   environment: Record<string, string> = {},
   dataDir: string | null = null,
+  onLogLine: ((line: string) => void) | null = null,
 ): Promise<Running> {
   const directory = dataDir ?? mkdtempSync(join(tmpdir(), 'daftari-'));
   const config = readConfig({
@@ -58,7 +60,11 @@ export async function startService(
   });
   const service = await startStandalone({
     config,
-    log: createLog({ level: config.logLevel, node: config.nodeName }),
+    log: createLog({
+      level: config.logLevel,
+      node: config.nodeName,
+      ...(onLogLine === null ? {} : { stream: { write: onLogLine } }),
+    }),
     onFailure: (error) => {
       throw error;
     },
