@@ -122,10 +122,12 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   }
 
   #command(message: Command, onReply: OnReply): void {
-    const now = this.#clock.now();
+    if (this.#room() === 0) return this.#refuse(message, onReply);
+    // One time for both, or logic could reject as too late what was not late here: a refusal is said one way.
+    const tick = this.#clock.tick();
     const command = this.#onOurClock(message);
-    if (this.#room() === 0 || command.deadline < now) return this.#refuse(command, onReply);
-    const decision = this.logic.decide(command, this.#clock.tick());
+    if (command.deadline < tick.now) return this.#refuse(command, onReply);
+    const decision = this.logic.decide(command, tick);
     // What is not logged is as good as undecided.
     if (decision.outcome.type === 'wait' && this.#waiters.size >= LIMITS.waitersMax) {
       return this.#refuse(command, onReply);

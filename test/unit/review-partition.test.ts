@@ -10,23 +10,21 @@ import type { AccountEvent, AccountRecord } from '../../src/domain/account-event
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
-import {
-  appConnected,
-  byOperator,
-  charge,
-  DAY,
-  FOR_EVER,
-  MINUTE,
-  outcome,
-  START,
-} from './domain/scenario.ts';
+import { appConnected, byOperator, charge, FOR_EVER, MINUTE, outcome, START } from './domain/scenario.ts';
 
 const ANSWER_WAIT_MS = 5_000;
+/** Soon enough to be kept in memory. */
+const RELEASE_MS = LIMITS.timerHorizonMs;
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 /** One partition with one live account, over a log that is durable when the test says so. */
 function opened() {
-  const policy = { ...DEFAULT_POLICY, providerAnswerWaitMs: ANSWER_WAIT_MS, routes: { 'UG:MTN': 'mtn_ug' } };
+  const policy = {
+    ...DEFAULT_POLICY,
+    providerAnswerWaitMs: ANSWER_WAIT_MS,
+    chargeReleaseMs: RELEASE_MS,
+    routes: { 'UG:MTN': 'mtn_ug' },
+  };
   const group = accountsGroup(policy);
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
   const state = { now: START, isBehind: false };
@@ -109,7 +107,7 @@ void t.test('a timer that falls due while nothing is taken is not lost', (t) => 
   flush();
   succeed(createdIds()[0]!);
   flush();
-  state.now += DAY;
+  state.now += RELEASE_MS;
   state.isBehind = true;
   partition.tick();
   flush();
@@ -138,6 +136,25 @@ void t.test('when the clock is set back callers are served, and do not wait long
   t.same([before[0]?.type, after[0]?.type], ['done', 'done']);
   t.end();
 });
+
+void t.test(
+  'what is too late is unavailable, never rejected: pollers would let go of what they tell',
+  (t) => {
+    const { state, send, create, flush, createdIds } = opened();
+    create();
+    flush();
+    const id = createdIds()[0]!;
+    const deadline = state.now;
+    // A millisecond passes between any two looks at the clock.
+    let looks = 0;
+    Object.defineProperty(state, 'now', { get: () => START + looks++ });
+    const inTime = send(outcome(id, 'SUCCESSFUL', { deadline }));
+    flush();
+    t.equal(inTime[0]?.type, 'done');
+    t.same(send(outcome(id, 'SUCCESSFUL', { deadline })), [{ type: 'unavailable' }]);
+    t.end();
+  },
+);
 
 void t.test('a drain ends when the log is lost meanwhile', async (t) => {
   const { partition, create } = opened();
