@@ -139,7 +139,7 @@ export class WebhookExecutor {
   #pump(hosted: Hosted): void {
     if (hosted.released || !this.#mayQueue()) return;
     const now = this.#options.clock();
-    if (hosted.logic.nextAttemptAt() > now) return;
+    if (hosted.logic.nextAttemptAt() > hosted.logic.timeAt(now)) return;
     for (const delivery of hosted.logic.takeAttempts(now, LIMITS.webhookTakenPerTickMax)) {
       if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
       else this.#offer(hosted, delivery);
@@ -170,7 +170,8 @@ export class WebhookExecutor {
   #offerAgain(hosted: Hosted, deliveryId: string): void {
     const due = hosted.logic.attemptOf(deliveryId);
     if (typeof due === 'string') return;
-    const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= this.#options.clock();
+    const time = hosted.logic.timeAt(this.#options.clock());
+    const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= time;
     if (isDue) this.#offer(hosted, due.delivery);
   }
 

@@ -54,6 +54,8 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   readonly #firsts = new DueHeap<string>();
   readonly #retries = new DueHeap<string>();
   #retentionDueAt = 0;
+  /** Of the newest record, ms since 1970. */
+  #latestAt = 0;
   /** Retries that may still be handed out, and when that was last worked out. */
   #retryAllowance: number = LIMITS.webhookRetriesPerSecondMax;
   #allowedAt = 0;
@@ -78,6 +80,7 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
         this.#schedule(delivery.id, delivery.nextAt, isFirstAttempt(delivery));
       }
     });
+    this.#latestAt = record.at;
     // There may be more to remove.
     if (record.type === 'DeliveriesRemoved') this.#retentionDueAt = 0;
   }
@@ -132,6 +135,12 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
     return { firsts: this.#firsts.size, retries: this.#retries.size };
   }
 
+  /** The partition's time at `now` of the machine's clock. It is ahead after that was set back, and a first attempt, due at
+   *  the time of its record, must not wait until the clock has caught up. */
+  timeAt(now: number): number {
+    return Math.max(now, this.#latestAt);
+  }
+
   /** When the next attempt is due, ms since 1970; Infinity: none is. */
   nextAttemptAt(): number {
     return Math.min(this.#firsts.nextDue(), this.#retries.nextDue());
@@ -141,13 +150,14 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
    *  one must see it through to a RecordAttempt or CancelDelivery: it is not handed out again before a restart. */
   takeAttempts(now: number, limit: number): Delivery[] {
     const taken: Delivery[] = [];
-    this.#takeFrom(this.#firsts, now, limit, taken);
+    const time = this.timeAt(now);
+    this.#takeFrom(this.#firsts, time, limit, taken);
     const elapsedMs = Math.max(0, now - this.#allowedAt);
     this.#allowedAt = now;
     const perSecond = LIMITS.webhookRetriesPerSecondMax;
     this.#retryAllowance = Math.min(perSecond, this.#retryAllowance + (elapsedMs * perSecond) / 1000);
     const before = taken.length;
-    this.#takeFrom(this.#retries, now, Math.min(limit, before + Math.floor(this.#retryAllowance)), taken);
+    this.#takeFrom(this.#retries, time, Math.min(limit, before + Math.floor(this.#retryAllowance)), taken);
     this.#retryAllowance -= taken.length - before;
     return taken;
   }
