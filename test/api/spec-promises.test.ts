@@ -105,8 +105,7 @@ t.test(
       async () => created.size,
       (size) => size > 200,
     );
-    const { stop } = service;
-    await stop();
+    await service.stop();
     stopped = true;
     await Promise.all(workers);
 
@@ -124,6 +123,8 @@ t.test(
       found.size <= created.size + cutOff,
       `${found.size} found, ${created.size} created, ${cutOff} cut off`,
     );
+    const references = new Set(found.values());
+    for (const reference of refused) t.notOk(references.has(reference), 'refused is not created');
     t.equal(references.size, found.size, 'each once');
   },
 );
