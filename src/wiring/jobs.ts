@@ -3,11 +3,15 @@
 
 import { schedule, type ScheduledTask } from 'node-cron';
 
+const SECOND_MS = 1_000;
+
 export class Jobs {
   readonly #tasks: ScheduledTask[] = [];
+  readonly #intervals: NodeJS.Timeout[] = [];
 
+  /** Not by the clock: while it is set back checkpoints must go on, or memory would fill. */
   everySecond(run: () => void): void {
-    this.#tasks.push(schedule('* * * * * *', run));
+    this.#intervals.push(setInterval(run, SECOND_MS));
   }
 
   /** Not again while the last run goes on. */
@@ -21,6 +25,7 @@ export class Jobs {
   }
 
   async stop(): Promise<void> {
+    for (const interval of this.#intervals) clearInterval(interval);
     for (const task of this.#tasks) await task.destroy();
   }
 }
