@@ -92,11 +92,13 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       now: tick.now,
       freshBody: tick.freshBody,
       policy: this.#policy,
-      cashOutsInWindow: isCashOut ? this.#cashOuts.count(accountId, tick.now) : 0,
-      cashOutWindowFreesAt: isCashOut ? this.#cashOuts.freesAt(accountId, tick.now) : 0,
+      cashOutsInWindow: isCashOut ? this.#cashOuts.count(accountId, tick.elapsedMs) : 0,
+      cashOutWindowFreesAt: isCashOut
+        ? tick.now + this.#cashOuts.freesAt(accountId, tick.elapsedMs) - tick.elapsedMs
+        : 0,
     };
     const decision = decide(this.#memory, command, context);
-    if (decision.countsAsCashOut) this.#cashOuts.add(accountId, tick.now);
+    if (decision.countsAsCashOut) this.#cashOuts.add(accountId, tick.elapsedMs);
     return {
       record: decision.record,
       outcome: outcomeOf(decision.outcome),

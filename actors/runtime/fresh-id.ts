@@ -45,7 +45,7 @@ export class PartitionClock {
   tick(): Tick {
     this.now();
     const freshBody = this.#freshBody();
-    return { now: this.#now, freshBody };
+    return { now: this.#now, freshBody, elapsedMs: this.#elapsedMs };
   }
 
   now(): number {

@@ -10,7 +10,17 @@ import type { AccountEvent, AccountRecord } from '../../src/domain/account-event
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
-import { appConnected, byOperator, charge, FOR_EVER, MINUTE, outcome, START } from './domain/scenario.ts';
+import {
+  appConnected,
+  byOperator,
+  charge,
+  deposit,
+  payout,
+  FOR_EVER,
+  MINUTE,
+  outcome,
+  START,
+} from './domain/scenario.ts';
 
 const ANSWER_WAIT_MS = 5_000;
 /** Soon enough to be kept in memory. */
@@ -155,6 +165,29 @@ void t.test(
     t.end();
   },
 );
+
+void t.test('when the clock is set back a minute of cash-outs ends after a minute', (t) => {
+  const { state, send, succeed, flush, ofType } = opened();
+  send(deposit({ amount: '5000000' }, { idempotencyKey: 'deposit-1' }));
+  flush();
+  succeed(ofType('DepositCreated')[0]!.id);
+  flush();
+  let keys = 0;
+  const pay = (): Reply[] => {
+    const replies = send(payout({ amount: '1000' }, { idempotencyKey: `payout-${++keys}` }));
+    flush();
+    return replies;
+  };
+  state.now += 60 * MINUTE;
+  t.equal(pay()[0]?.type, 'done');
+  state.now -= 60 * MINUTE;
+  while (keys < DEFAULT_POLICY.cashOutPerMinute) pay();
+  const [refused] = pay();
+  t.match(refused, { type: 'rejected', rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: 60 } });
+  state.now += MINUTE;
+  t.equal(pay()[0]?.type, 'done');
+  t.end();
+});
 
 void t.test('a drain ends when the log is lost meanwhile', async (t) => {
   const { partition, create } = opened();
