@@ -125,6 +125,21 @@ t.test('a key used with another body or endpoint: 422', async (t) => {
   isReplayOf(t, await merchant.post('/v1/charges', bodyOf(), options), first);
 });
 
+t.test('two bodies under one key at once: one of them is created, the other refused', async (t) => {
+  const merchant = await openMerchant(service);
+  const options = { idempotencyKey: 'two-at-once' };
+  const bodies = [bodyOf({ reference: 'one' }), bodyOf({ reference: 'other' })];
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => merchant.post('/v1/charges', bodies[i % 2], options)),
+  );
+  const created = answers.filter(({ status }) => status === 201);
+  t.equal(created.length, 10);
+  t.equal(new Set(created.map(({ text }) => text)).size, 1);
+  const others = answers.filter(({ status }) => status !== 201);
+  t.ok(others.every(({ status, body }) => status === 422 && body.error.code === 'idempotency_key_reused'));
+  t.equal((await merchant.get('/v1/charges')).body.data.length, 1);
+});
+
 t.test('keys belong to the account: another may use the same, another app of it may not', async (t) => {
   const merchant = await openMerchant(service);
   const stranger = await openMerchant(service);

@@ -269,6 +269,19 @@ t.test('a withdrawal that fails is returned', async (t) => {
   const failed = await merchant.finished(path(created.body.id));
   t.hasStrict(failed, { status: 'FAILED', failure_code: 'wallet_not_found', fee: '500' });
   t.equal((await merchant.balance()).available, '10500');
+  t.strictSame(await ledgerOf(merchant, created.body.id), [
+    'WITHDRAWAL_HELD MERCHANT_AVAILABLE DEBIT 10500',
+    'WITHDRAWAL_HELD SETTLEMENT_CLEARING CREDIT 10500',
+    'WITHDRAWAL_RETURNED SETTLEMENT_CLEARING DEBIT 10500',
+    'WITHDRAWAL_RETURNED MERCHANT_AVAILABLE CREDIT 10500',
+  ]);
+  const paid = await merchant.post('/v1/withdrawals', { ...body, destination: await merchant.wallet() });
+  await merchant.finished(path(paid.body.id));
+  t.strictSame((await ledgerOf(merchant, paid.body.id)).slice(2), [
+    'WITHDRAWAL_SETTLED SETTLEMENT_CLEARING DEBIT 10500',
+    'WITHDRAWAL_SETTLED PROVIDER_FLOAT CREDIT 10000',
+    'WITHDRAWAL_SETTLED FEES_REVENUE CREDIT 500',
+  ]);
 });
 
 // --- What takes its time ---------------------------------------------------------------------------------------------
