@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { type External, startExternal } from './rails-external.ts';
 import { type Running, startService } from './start.ts';
 
-const external = await startExternal(t.testdir());
+const external = await startExternal(t.testdir(), { speed: 20 });
 t.teardown(() => external.simulator.close());
 const service = await startService({
   RAILS: external.railsFile,

@@ -140,7 +140,11 @@ t.test(
     const before = load.answered;
     await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
     const report = await load.stop();
-    t.ok(report.journal.every(({ status }) => status === 201));
+    // 503 is what a node says whose log has just failed: nothing was decided.
+    const refused = report.journal.filter(
+      ({ status }) => status !== 201 && status !== 503 && status !== null,
+    );
+    t.strictSame(refused, []);
     rmSync(join(small, 'filler'));
     t.strictSame(await cluster.check(report), []);
   },
