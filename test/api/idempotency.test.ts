@@ -10,7 +10,12 @@ import { bodyOf, numberOf, openMerchant } from './merchants.ts';
 import { assertMatchesOpenApi } from './openapi-check.ts';
 import { type Answer, startService } from './start.ts';
 
-const service = await startService({ CASH_OUT_PER_MINUTE: '1000', WALLET_COOLING_OFF_SECONDS: '1' });
+// One partition: other accounts are in the same memory.
+const service = await startService({
+  PARTITIONS: '1',
+  CASH_OUT_PER_MINUTE: '1000',
+  WALLET_COOLING_OFF_SECONDS: '1',
+});
 t.teardown(() => service.stop());
 
 const isReplay = ({ headers }: Answer): boolean => headers.get('idempotent-replayed') === 'true';

@@ -5,7 +5,8 @@ import t, { type Test } from 'tap';
 import { bodyOf, type Merchant, numberOf, openMerchant } from './merchants.ts';
 import { type Answer, type CallOptions, startService } from './start.ts';
 
-const service = await startService({ WALLET_COOLING_OFF_SECONDS: '1' });
+// One partition: other accounts are in the same memory.
+const service = await startService({ PARTITIONS: '1', WALLET_COOLING_OFF_SECONDS: '1' });
 t.teardown(() => service.stop());
 
 const UNKNOWN = '01KAJ3W8Q07M4R2N9X5T6V1B00';

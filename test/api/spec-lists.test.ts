@@ -8,7 +8,8 @@ import t, { type Test } from 'tap';
 import { bodyOf, type Currency, type Merchant, numberOf, NUMBERS, openMerchant } from './merchants.ts';
 import { startService } from './start.ts';
 
-const ENVIRONMENT = { CASH_OUT_PER_MINUTE: '1000', WALLET_COOLING_OFF_SECONDS: '1' };
+// One partition: what is of another account is in the same memory and the same tables.
+const ENVIRONMENT = { PARTITIONS: '1', CASH_OUT_PER_MINUTE: '1000', WALLET_COOLING_OFF_SECONDS: '1' };
 const dataDir = mkdtempSync(join(tmpdir(), 'daftari-'));
 let service = await startService(ENVIRONMENT, dataDir);
 t.teardown(async () => {
@@ -195,6 +196,24 @@ t.test('created_after and created_before are inclusive, to the millisecond', asy
       `&created_after=${oldest}&status=FAILED&country=UG&reference=none`,
     );
     t.strictSame(filtered, []);
+  }
+});
+
+t.test('what was created this very moment is in every list that names its moment', async (t) => {
+  const fresh = await openMerchant(service);
+  for (const digits of ['65', '68', '57']) {
+    const { body } = await fresh.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', digits) }));
+    const { id, status, created_at: at } = body;
+    for (const query of [
+      `created_after=${at}`,
+      `created_before=${at}`,
+      `status=${status}&created_before=${at}`,
+    ]) {
+      t.equal((await fresh.get(`/v1/charges?limit=1&${query}`)).body.data[0]?.id, id, query);
+    }
+    const earlier = new Date(Date.parse(at) - 1).toISOString();
+    const { data } = (await fresh.get(`/v1/charges?created_before=${earlier}`)).body;
+    t.notOk(ids(data).includes(id), 'and in none that ends before it');
   }
 });
 
