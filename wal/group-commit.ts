@@ -167,10 +167,9 @@ export class GroupCommit {
 
   /** These batches are durable everywhere. */
   #finish(passages: readonly Passage[]): void {
-    for (const { partition } of passages) {
-      partition.release();
-      this.#enqueue(partition);
-    }
+    for (const { partition } of passages) partition.release();
+    for (const { partition, batch } of passages) if (this.#open.has(partition)) partition.settle(batch);
+    for (const { partition } of passages) this.#enqueue(partition);
     // The disk works on the next batch while the callers of this one are answered.
     this.#flush();
     for (const { partition, batch } of passages) {

@@ -10,6 +10,9 @@ export interface PartitionLogOptions {
   readonly epoch: number;
   /** null: LMDB is the only home of the batches. */
   readonly replica: Replica | null;
+  /** Called for each batch, in order, when it is durable and before the next flush begins: what it appends goes with
+   *  that flush. Nobody outside may be told of anything here. */
+  onCommitted?(batch: Batch): void;
   /** Called for each batch, in order, when it is durable; an epoch-opening batch has no records. */
   onDurable(batch: Batch): void;
   /** The replica refused: this partition alone has stopped. Without it the whole log stops. */
@@ -136,9 +139,14 @@ export class PartitionLog {
     this.#busy = false;
   }
 
-  /** After `release`, when the next flush is on its way. */
-  acknowledge(batch: Batch): void {
+  /** After `release`, before the next flush is on its way. */
+  settle(batch: Batch): void {
     this.#durable = batch.firstSequence + batch.records.length - 1;
+    this.options.onCommitted?.(batch);
+  }
+
+  /** After `settle`, when the next flush is on its way. */
+  acknowledge(batch: Batch): void {
     this.options.onDurable(batch);
     if (!this.#busy && this.#records.length === 0) this.#resolveDrained();
   }

@@ -122,7 +122,9 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     assert(transaction !== undefined, 'a transaction that is waited for exists');
     if (transaction.answeredAt === null) return null;
     const body = renderObject(transaction, transaction.answeredAt);
-    return { reply: { type: 'done', body, replayed }, sequence: transaction.sequence };
+    // A cash-out's answer is the state it was created in, which whoever waits for it has waited for.
+    const isOfCreation = transaction.type === 'PAYOUT' || transaction.type === 'WITHDRAWAL';
+    return { reply: { type: 'done', body, replayed }, sequence: isOfCreation ? 0 : transaction.sequence };
   }
 
   settleAnswer(transactionId: string): AccountCommand {

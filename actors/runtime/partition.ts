@@ -1,7 +1,7 @@
 // One partition of a group with a log: the single writer. A command is decided, its record applied in memory and
 // appended; when the record is durable its caller is answered and the feed gets it.
 //
-//   send ─▶ decide ─▶ evolve ─▶ append ─▶ (group commit) ─▶ committed ─▶ reply, waiters, feed
+//   send ─▶ decide ─▶ evolve ─▶ append ─▶ (group commit) ─▶ feed ─▶ (next commit begins) ─▶ replies, waiters
 //
 // Invariants:
 //   - Replies leave in log order and never before the log is durable up to what they tell, rejections and reads included:
@@ -173,15 +173,18 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#pending.push({ sequence, outcome, answers, onReply });
   }
 
-  /** The log is durable up to the end of this batch. Called in batch order; `log.durable` already says so. */
+  /** The log is durable up to the end of this batch; `log.durable` already says so. Called in batch order and before
+   *  the next flush begins: what subscribers answer at once goes with it. */
   committed(firstSequence: number, count: number): void {
-    // Callers first: a subscriber that answers at once would make them wait for its records too.
+    if (count === 0) return;
+    const records = this.#undurable.length === count ? this.#undurable : this.#undurable.slice(0, count);
+    this.#undurable = records === this.#undurable ? [] : this.#undurable.slice(count);
+    this.#publish(firstSequence, records);
+  }
+
+  /** Answers whom a batch has made answerable, while the disk works on the next one. */
+  answer(): void {
     this.#answerPending();
-    if (count > 0) {
-      const records = this.#undurable.length === count ? this.#undurable : this.#undurable.slice(0, count);
-      this.#undurable = records === this.#undurable ? [] : this.#undurable.slice(count);
-      this.#publish(firstSequence, records);
-    }
   }
 
   #answerPending(): void {

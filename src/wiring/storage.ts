@@ -102,7 +102,8 @@ export class Storage {
     const log = this.log.openPartition(name, number, {
       epoch: options.epoch,
       replica: options.replica,
-      onDurable: (batch) => partition.committed(batch.firstSequence, batch.records.length),
+      onCommitted: (batch) => partition.committed(batch.firstSequence, batch.records.length),
+      onDurable: () => partition.answer(),
       ...(options.onFenced === null ? {} : { onFailure: options.onFenced }),
     });
     const partition: HostedPartition = new Partition({

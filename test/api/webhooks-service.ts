@@ -165,7 +165,8 @@ export class WebhookService {
     const log = this.#log.openPartition(name, number, {
       epoch: 1,
       replica: null,
-      onDurable: (batch) => partition.committed(batch.firstSequence, batch.records.length),
+      onCommitted: (batch) => partition.committed(batch.firstSequence, batch.records.length),
+      onDurable: () => partition.answer(),
     });
     const partition: AnyPartition = new Partition({
       group,

@@ -55,6 +55,7 @@ function opened() {
     const count = log.appended - log.durable;
     log.durable = log.appended;
     partition.committed(first, count);
+    partition.answer();
   };
   const send = (message: AccountCommand | AccountQuery): Reply[] => {
     const replies: Reply[] = [];

@@ -228,6 +228,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     const count = to - log.durable;
     log.durable = to;
     partition.committed(first, count);
+    partition.answer();
   };
   return { partition, log, state, published, replies, send, flush };
 }
