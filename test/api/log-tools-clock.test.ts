@@ -52,7 +52,11 @@ t.test('a clock set back while the service runs, and while it is stopped, refuse
     const times = [...log.read(group, partition, { fromSequence: 1 })].flatMap(({ records }) =>
       records.map((line) => (groupOf(group).decode(line) as AccountRecord).at),
     );
-    t.strictSame(times, times.toSorted((a, b) => a - b), `accounts/${partition}`);
+    t.strictSame(
+      times,
+      times.toSorted((a, b) => a - b),
+      `accounts/${partition}`,
+    );
   }
   await log.close();
 });
