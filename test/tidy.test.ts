@@ -8,7 +8,7 @@ import type { SourceFile } from './tidy.ts';
 const root = join(import.meta.dirname, '..');
 const folders = ['src', 'actors', 'wal', 'bench', 'test', 'deploy'];
 // Grows to be all of them as they are written.
-const foldersWithReadme = ['test'];
+const foldersWithReadme = ['src', 'actors', 'wal', 'bench', 'test', 'deploy'];
 
 t.test('this tree keeps the rules', async (t) => {
   const files = folders.filter((folder) => existsSync(join(root, folder))).flatMap(sourceFilesIn);
