@@ -11,7 +11,7 @@ import {
 import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
-import { excerpt, failed, moved, movedOf } from './terminal.ts';
+import { excerpt, failed, moved, movedOf, submitWithoutAnswer } from './terminal.ts';
 import type { TokenFailure } from './token-cache.ts';
 
 /** The parts of an answer, wherever this version of the API puts them. */
@@ -45,17 +45,7 @@ export function readSubmit(
   currency: string,
   result: HttpResult | TokenFailure,
 ): SubmitResult {
-  switch (result.type) {
-    case 'refused':
-      return failed('provider_rejected', '401', result.reason);
-    case 'unavailable':
-    case 'not_sent':
-      return { type: 'not_accepted', reason: result.reason };
-    case 'lost':
-      return { type: 'unknown', reason: result.reason };
-    case 'answer':
-      break;
-  }
+  if (result.type !== 'answer') return submitWithoutAnswer(result);
   const { status } = result;
   if (status === 429 || status === 503) return { type: 'not_accepted', reason: describe(result) };
   const body = parseObject(result.text);

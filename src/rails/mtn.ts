@@ -20,7 +20,7 @@ import {
 import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import { referenceOf, uuidReference } from './reference.ts';
-import { directionOf, excerpt, failed, moved, movedOf } from './terminal.ts';
+import { directionOf, excerpt, failed, moved, movedOf, submitWithoutAnswer } from './terminal.ts';
 import { lifeMsOf, type Minted, sendWithToken, TokenCache, type TokenFailure } from './token-cache.ts';
 
 export interface MtnCredentials {
@@ -198,17 +198,7 @@ export class MtnRail implements ProviderRail {
     direction: Direction,
     result: HttpResult | TokenFailure,
   ): SubmitResult {
-    switch (result.type) {
-      case 'refused':
-        return failed('provider_rejected', '401', result.reason);
-      case 'unavailable':
-      case 'not_sent':
-        return { type: 'not_accepted', reason: result.reason };
-      case 'lost':
-        return { type: 'unknown', reason: result.reason };
-      case 'answer':
-        break;
-    }
+    if (result.type !== 'answer') return submitWithoutAnswer(result);
     const { status, text } = result;
     const body = parseObject(text);
     if (status >= 200 && status < 300) {

@@ -5,7 +5,9 @@ import { CURRENCIES, type Currency } from '../domain/country.ts';
 import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import type { Direction } from './failure-codes.ts';
-import type { Terminal } from './rail.ts';
+import type { HttpAnswer, HttpResult } from './http-client.ts';
+import type { SubmitResult, Terminal } from './rail.ts';
+import type { TokenFailure } from './token-cache.ts';
 
 export function directionOf({ type }: PendingTransaction): Direction {
   return type === 'PAYOUT' || type === 'WITHDRAWAL' || type === 'REFUND' ? 'send' : 'collect';
@@ -26,6 +28,19 @@ export function failed(
     currency: null,
     ourFault: failureCode === 'provider_rejected',
   };
+}
+
+/** What a submit without an answer means, the same for every provider. */
+export function submitWithoutAnswer(result: Exclude<HttpResult | TokenFailure, HttpAnswer>): SubmitResult {
+  switch (result.type) {
+    case 'refused':
+      return failed('provider_rejected', '401', result.reason);
+    case 'unavailable':
+    case 'not_sent':
+      return { type: 'not_accepted', reason: result.reason };
+    case 'lost':
+      return { type: 'unknown', reason: result.reason };
+  }
 }
 
 export function moved(

@@ -29,6 +29,7 @@ import { openDataDirectory } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
+import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './standalone.ts';
 import { Storage } from './storage.ts';
@@ -263,8 +264,4 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
       };
     }),
   );
-}
-
-function urlOf(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

@@ -28,6 +28,7 @@ import { openDataDirectory } from './data-directory.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { openRails } from './rails.ts';
+import { urlOf } from './url.ts';
 
 export interface Service {
   readonly baseUrl: string;
@@ -162,8 +163,4 @@ function partitionMap({ nodeName }: Config, { storage }: Ledger): object[] {
 
 function damageIn({ damaged }: Ledger): string | null {
   return damaged.size === 0 ? null : `damaged, not served: ${[...damaged.values()].join('; ')}`;
-}
-
-function urlOf(host: string, port: number): string {
-  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }
