@@ -111,11 +111,8 @@ export function decidePayout(state: LedgerState, command: CreatePayout, context:
   if (isRejection(target)) return refuseCashOut(target);
   const { amount, country, network, msisdn, provider } = target;
   const { currency } = input;
-  const limit = checkLimits(account, 'PAYOUT', amount, currency, policy, now);
-  if (limit !== null) return refuseCashOut(limit);
-  const fee = quoteFee('PAYOUT', amount, currency, account.settings, policy);
-  const short = checkBalance(account, amount, fee, currency);
-  if (short !== null) return refuseCashOut(short);
+  const fee = feeOfCashOut(account, 'PAYOUT', amount, currency, context);
+  if (typeof fee !== 'number') return refuseCashOut(fee);
 
   const id = makeId('payout', freshBody);
   const event: AccountEvent = {
@@ -160,11 +157,8 @@ export function decideWithdrawal(state: LedgerState, command: CreateWithdrawal, 
   if (isRejection(target)) return refuseCashOut(target);
   const { amount, country, network, msisdn, provider } = target;
   const { currency } = input;
-  const limit = checkLimits(account, 'WITHDRAWAL', amount, currency, policy, now);
-  if (limit !== null) return refuseCashOut(limit);
-  const fee = quoteFee('WITHDRAWAL', amount, currency, account.settings, policy);
-  const short = checkBalance(account, amount, fee, currency);
-  if (short !== null) return refuseCashOut(short);
+  const fee = feeOfCashOut(account, 'WITHDRAWAL', amount, currency, context);
+  if (typeof fee !== 'number') return refuseCashOut(fee);
 
   const threshold = account.settings.approvalThresholds[currency] ?? policy.approvalThresholds[currency];
   const id = makeId('withdrawal', freshBody);
@@ -224,6 +218,20 @@ function checkRate(account: Account, context: Context): Rejection | null {
   const waitMs = context.cashOutWindowFreesAt - context.now;
   const message = `At most ${limit} payouts and withdrawals a minute.`;
   return rejection('rate_limit_exceeded', message, null, Math.max(1, Math.ceil(waitMs / 1_000)));
+}
+
+/** The fee of a cash-out that is within its limits and that the balance covers, fee included. */
+function feeOfCashOut(
+  account: Account,
+  type: 'PAYOUT' | 'WITHDRAWAL',
+  amount: Money,
+  currency: Currency,
+  { policy, now }: Context,
+): Money | Rejection {
+  const limit = checkLimits(account, type, amount, currency, policy, now);
+  if (limit !== null) return limit;
+  const fee = quoteFee(type, amount, currency, account.settings, policy);
+  return checkBalance(account, amount, fee, currency) ?? fee;
 }
 
 /** Where money comes from or goes to, once the field rules are satisfied. */
