@@ -19,8 +19,6 @@ export interface GroupCommitOptions extends SealBounds {
   write(batches: readonly Batch[]): Promise<void>;
   /** Wall clock, milliseconds since 1970. */
   now(): number;
-  /** A flush that takes longer has failed. */
-  readonly flushMsMax: number;
   /** Called once. The process must stop: what is in memory may be ahead of the disk for ever. */
   onFailure(error: Error): void;
   onFlush?(report: FlushReport): void;
@@ -38,7 +36,6 @@ interface Passage {
 
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
-  readonly #watchdog: NodeJS.Timeout;
   #queue: PartitionLog[] = [];
   #open = new Set<PartitionLog>();
   #scheduled = false;
@@ -50,7 +47,6 @@ export class GroupCommit {
 
   constructor(options: GroupCommitOptions) {
     this.#options = options;
-    this.#watchdog = setInterval(() => this.#watch(), options.flushMsMax / 10).unref();
   }
 
   get failure(): Error | null {
@@ -90,7 +86,6 @@ export class GroupCommit {
   }
 
   stop(): void {
-    clearInterval(this.#watchdog);
     for (const partition of this.#open) this.remove(partition);
   }
 
@@ -205,13 +200,6 @@ export class GroupCommit {
       bytes += batch.bytes.length;
     }
     this.#options.onFlush({ batches: passages.length, records, bytes, durationMs });
-  }
-
-  /** lmdb-js says nothing when it cannot even begin its transaction. */
-  #watch(): void {
-    if (this.#flushingSinceMs === 0) return;
-    const ms = Math.round(performance.now() - this.#flushingSinceMs);
-    if (ms > this.#options.flushMsMax) this.#fail(new Error(`the flush has not ended in ${ms} ms`));
   }
 }
 

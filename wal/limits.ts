@@ -14,8 +14,8 @@ export const WAL_LIMITS = {
   groupCharactersMax: 16,
   /** Partition numbers, exclusive: they have two bytes in the header. */
   partitionsMax: 65_536,
-  /** A flush that takes longer is taken for failed: the disk is gone, or LMDB has lost the write. */
-  flushMsMax: 60_000,
+  /** A commit that takes longer is taken for failed: the disk is gone, or LMDB has lost the write. */
+  commitMsMax: 60_000,
   /** Address space that LMDB reserves for the log; not disk. It grows beyond by itself. */
   logMapBytes: 256 * 1024 ** 3,
   /** The same for the views. */

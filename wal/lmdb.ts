@@ -96,23 +96,38 @@ export interface Write<K, V> {
   readonly value: V | null;
 }
 
-/** Writes all in one transaction; resolves when they are on disk, rejects with the reason when they are not. The keys are
- *  known to be good: an error halfway would leave the first half to be committed. */
+/** Writes all in one transaction; resolves when they are on disk, rejects with the reason when they are not, or when it is
+ *  not known after `msMax`. The keys are known to be good: an error halfway would leave the first half to be committed. */
 export async function commitDurably<K extends LogKey | string, V extends Buffer | string>(
   database: RootDatabase<V, K>,
   writes: readonly Write<K, V>[],
+  msMax: number = WAL_LIMITS.commitMsMax,
 ): Promise<void> {
+  // lmdb-js says nothing when it cannot even begin its transaction.
+  let watchdog: NodeJS.Timeout | undefined;
+  const overdue = new Promise<never>((_, reject) => {
+    watchdog = setTimeout(() => reject(new Error(`the commit has not ended in ${msMax} ms`)), msMax);
+  });
   try {
-    await database.batch(() => {
-      for (const { key, value } of writes) {
-        void (value === null ? database.remove(key) : database.put(key, value));
-      }
-    });
-    // The same moment with overlappingSync off; it keeps the promise if a later lmdb-js changes what a commit means.
-    await database.flushed;
+    await Promise.race([overdue, commit(database, writes)]);
   } catch (error) {
     throw await reasonOf(error);
+  } finally {
+    clearTimeout(watchdog);
   }
+}
+
+async function commit<K extends LogKey | string, V extends Buffer | string>(
+  database: RootDatabase<V, K>,
+  writes: readonly Write<K, V>[],
+): Promise<void> {
+  await database.batch(() => {
+    for (const { key, value } of writes) {
+      void (value === null ? database.remove(key) : database.put(key, value));
+    }
+  });
+  // The same moment with overlappingSync off; it keeps the promise if a later lmdb-js changes what a commit means.
+  await database.flushed;
 }
 
 /** lmdb-js rejects first, and tells why in a promise beside it a moment later. */

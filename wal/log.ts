@@ -23,7 +23,7 @@ export interface LogOptions {
   readonly batchRecordsMax?: number;
   readonly batchBytesMax?: number;
   /** A flush that takes longer has failed. */
-  readonly flushMsMax?: number;
+  readonly commitMsMax?: number;
   onFlush?(report: FlushReport): void;
   /** Address space to reserve at first; it grows by itself. */
   readonly mapBytes?: number;
@@ -36,15 +36,16 @@ export class WriteAheadLog extends LogReader {
 
   readonly #directory: string;
   readonly #lock: WriterLock;
+  readonly #commitMsMax: number | undefined;
 
   private constructor(database: LogDatabase, lock: WriterLock, options: LogOptions) {
     super(database);
     this.#directory = options.directory;
     this.#lock = lock;
+    this.#commitMsMax = options.commitMsMax;
     this.#commit = new GroupCommit({
       batchRecordsMax: options.batchRecordsMax ?? WAL_LIMITS.batchRecordsMax,
       batchBytesMax: options.batchBytesMax ?? WAL_LIMITS.batchBytesMax,
-      flushMsMax: options.flushMsMax ?? WAL_LIMITS.flushMsMax,
       write: (batches) => this.#write(batches),
       now: () => options.now(),
       onFailure: (error) => options.onFailure(error),
@@ -164,7 +165,7 @@ export class WriteAheadLog extends LogReader {
     const writes = batches.map(({ group, partition, batch, bytes }): LogWrite => {
       return { key: [group, partition, batch], value: bytes };
     });
-    await commitDurably(this.database, writes);
+    await commitDurably(this.database, writes, this.#commitMsMax);
   }
 
   #assertNotOpen(group: string, partition: number): void {

@@ -1,6 +1,7 @@
 // What the main thread and the checkpoint thread say to each other.
 
 import type { GroupName } from '../bus/bus.ts';
+import type { Damage } from './damage.ts';
 import type { GroupPolicies } from './groups.ts';
 
 export interface CheckpointThreadData {
@@ -25,5 +26,7 @@ export type FromCheckpointThread =
       readonly sequence: number;
     }
   | { readonly type: 'swept'; readonly group: GroupName; readonly partition: number }
-  /** The partition's log cannot be followed: it is damaged. The thread goes on with the others. */
+  /** The partition's log cannot be followed. The thread goes on with the others. */
+  | ({ readonly type: 'damaged' } & Damage)
+  /** The views could not be written. */
   | { readonly type: 'failed'; readonly group: GroupName; readonly partition: number; readonly error: Error };

@@ -10,6 +10,7 @@ import type {
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
+import { damageOf } from './damage.ts';
 import { groupsWithLog } from './groups.ts';
 
 type Sweep = Extract<ToCheckpointThread, { type: 'sweep' }>;
@@ -77,7 +78,9 @@ async function advance({ group, partition, upTo }: Advance): Promise<void> {
     });
   } catch (error) {
     checkpointer.release(group, partition);
-    tell({ type: 'failed', group, partition, error: error as Error });
+    const damage = damageOf(error);
+    if (damage !== null) tell({ type: 'damaged', ...damage });
+    else tell({ type: 'failed', group, partition, error: error as Error });
   }
 }
 

@@ -1,6 +1,7 @@
 // The main thread's end of the checkpoint thread: asks for sequences, and tells who waits that they are reached.
 
 import { Worker } from 'node:worker_threads';
+import type { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import type {
@@ -8,6 +9,7 @@ import type {
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
+import { corruptionOf } from './damage.ts';
 import type { GroupPolicies } from './groups.ts';
 
 interface Waiting {
@@ -19,7 +21,7 @@ interface Waiting {
 export interface Follower {
   reached(sequence: number): void;
   /** The partition's log cannot be followed any further. */
-  failed(error: Error): void;
+  damaged(error: LogCorruption): void;
 }
 
 export class Checkpoints {
@@ -28,10 +30,12 @@ export class Checkpoints {
   readonly #followers = new Map<string, Follower>();
   readonly #sweeping = new Map<string, () => void>();
   readonly #waiting = new Map<string, Waiting[]>();
+  readonly #onFailure: (error: Error) => void;
   #stopping = false;
 
-  /** `onFailure`: the thread died; memory would grow for ever, so the process must stop. */
+  /** `onFailure`: the thread died, or cannot write; memory would grow for ever, so the process must stop. */
   constructor(directory: string, policies: GroupPolicies, onFailure: (error: Error) => void) {
+    this.#onFailure = onFailure;
     const workerData: CheckpointThreadData = { directory, policies };
     this.#worker = new Worker(new URL('checkpoint-thread.ts', import.meta.url), {
       workerData,
@@ -39,15 +43,12 @@ export class Checkpoints {
       resourceLimits: { maxYoungGenerationSizeMb: LIMITS.checkpointYoungGenerationMb },
     });
     this.#worker.on('message', (message: FromCheckpointThread) => this.#hear(message));
-    const fail = (error: Error): void => {
-      for (const waiting of [...this.#waiting.values()].flat()) waiting.reject(error);
-      this.#waiting.clear();
-      if (!this.#stopping) onFailure(error);
-    };
-    this.#worker.on('error', (error) => fail(error instanceof Error ? error : new Error(String(error))));
+    this.#worker.on('error', (error) => {
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
+    });
     this.#exited = new Promise((resolve) => {
       this.#worker.on('exit', () => {
-        fail(new Error('the checkpoint thread has ended'));
+        this.#fail(new Error('the checkpoint thread has ended'));
         resolve();
       });
     });
@@ -107,14 +108,23 @@ export class Checkpoints {
     if (message.type === 'swept') {
       this.#sweeping.get(key)?.();
       this.#sweeping.delete(key);
-    } else if (message.type === 'failed') {
-      for (const each of this.#waiting.get(key) ?? []) each.reject(message.error);
+    } else if (message.type === 'damaged') {
+      const error = corruptionOf(message);
+      for (const each of this.#waiting.get(key) ?? []) each.reject(error);
       this.#waiting.delete(key);
-      this.#followers.get(key)?.failed(message.error);
+      this.#followers.get(key)?.damaged(error);
+    } else if (message.type === 'failed') {
+      this.#fail(message.error);
     } else {
       this.#followers.get(key)?.reached(message.sequence);
       this.#resolve(key, message.sequence);
     }
+  }
+
+  #fail(error: Error): void {
+    for (const waiting of [...this.#waiting.values()].flat()) waiting.reject(error);
+    this.#waiting.clear();
+    if (!this.#stopping) this.#onFailure(error);
   }
 
   #resolve(key: string, sequence: number): void {

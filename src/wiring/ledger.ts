@@ -8,6 +8,7 @@ import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
+import { corruptionOf } from './damage.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from './scrub.ts';
@@ -67,9 +68,10 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const help = 'Partitions that are not served because their log is damaged.';
   metrics.gauge('daftari_partitions_damaged', help, () => damaged.size);
 
-  const scrub = new Scrub(config.dataDir, ({ group, partition, error }) => {
+  const scrub = new Scrub(config.dataDir, (damage) => {
+    const { group, partition } = damage;
     storage.partition(group, partition)?.abandon();
-    refuse(group, partition, error);
+    refuse(group, partition, corruptionOf(damage));
   });
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
   const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
@@ -107,12 +109,7 @@ async function recover(
     await storage.openPartition(group, number, { epoch, replica: null, onFenced: null });
     bus.attach(group, number, storage.inbox(group, number));
   } catch (error) {
-    if (!isCorruption(error)) throw error;
+    if (!(error instanceof LogCorruption)) throw error;
     refuse(group, number, error);
   }
-}
-
-/** By name too: an error of the checkpoint thread has lost its class on the way. */
-function isCorruption(error: unknown): error is Error {
-  return error instanceof LogCorruption || (error instanceof Error && error.name === 'LogCorruption');
 }

@@ -3,16 +3,10 @@
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { LogReader } from '../../wal/log-reader.ts';
-import type { GroupName } from '../bus/bus.ts';
+import { damageOf } from './damage.ts';
 
 export interface ScrubThreadData {
   readonly directory: string;
-}
-
-export interface FromScrubThread {
-  readonly group: GroupName;
-  readonly partition: number;
-  readonly error: Error;
 }
 
 /** Checked between two rests. */
@@ -28,8 +22,9 @@ for (const { group, partition } of log.partitionNames()) {
   try {
     await scrub(group, partition);
   } catch (error) {
-    const damage = { group: group as GroupName, partition, error: error as Error };
-    port.postMessage(damage satisfies FromScrubThread);
+    const damage = damageOf(error);
+    if (damage === null) throw error;
+    port.postMessage(damage);
   }
 }
 await log.close();

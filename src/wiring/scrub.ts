@@ -1,14 +1,15 @@
 // The main thread's end of the scrub thread.
 
 import { Worker } from 'node:worker_threads';
-import type { FromScrubThread, ScrubThreadData } from './scrub-thread.ts';
+import type { Damage } from './damage.ts';
+import type { ScrubThreadData } from './scrub-thread.ts';
 
 export class Scrub {
   readonly #directory: string;
-  readonly #onDamage: (damage: FromScrubThread) => void;
+  readonly #onDamage: (damage: Damage) => void;
   #worker: Worker | null = null;
 
-  constructor(directory: string, onDamage: (damage: FromScrubThread) => void) {
+  constructor(directory: string, onDamage: (damage: Damage) => void) {
     this.#directory = directory;
     this.#onDamage = onDamage;
   }
@@ -19,7 +20,7 @@ export class Scrub {
     const workerData: ScrubThreadData = { directory: this.#directory };
     const worker = new Worker(new URL('scrub-thread.ts', import.meta.url), { workerData });
     this.#worker = worker;
-    worker.on('message', (damage: FromScrubThread) => this.#onDamage(damage));
+    worker.on('message', (damage: Damage) => this.#onDamage(damage));
     return new Promise((resolve, reject) => {
       worker.once('error', reject);
       worker.once('exit', () => {

@@ -123,7 +123,7 @@ export class Storage {
         this.views.refresh();
         partition.checkpointed(sequence);
       },
-      failed: (error) => this.#options.onDamage(name, number, error),
+      damaged: (error) => this.#options.onDamage(name, number, error),
     });
     return partition;
   }

@@ -128,6 +128,14 @@ const olderLog: Damage = async (directory, place) => {
   return now.batch;
 };
 
+/** The start reads the whole log again, and meets the damage on its way. */
+const withoutViews =
+  (damage: Damage): Damage =>
+  (directory, place) => {
+    rmSync(join(directory, 'views'), { recursive: true });
+    return damage(directory, place);
+  };
+
 const table: [string, Damage][] = [
   ['a bit of the oldest batch turned over', flip('oldest')],
   ['a bit of a batch in the middle turned over', flip('middle')],
@@ -138,6 +146,7 @@ const table: [string, Damage][] = [
   ['two batches are swapped', swap],
   ['a batch of another partition is in its place', fromElsewhere],
   ['an older log was put under newer views', olderLog],
+  ['the views are gone, and a bit in the middle turned over', withoutViews(flip('middle'))],
 ];
 
 for (const [name, damage] of table) {

@@ -1,7 +1,7 @@
 // A child process for the tests of the log: appends records that say what they are, and prints each acknowledgement to
 // standard output before it does anything else. It is killed, starved of disk, or given a disk that lies and fails.
 //
-// node wal-writer.ts <directory> <partitions> <epoch> <records on their way> <records in all> <flush ms max>
+// node wal-writer.ts <directory> <partitions> <epoch> <records on their way> <records in all> <commit ms max>
 // Prints `ready <group>/<partition> <sequence>`, `acked <partition> <sequence>`, `failed <message>`, `late` when something
 // is acknowledged after a failure, and `done`.
 import { writeSync } from 'node:fs';
@@ -10,7 +10,7 @@ import type { PartitionLog } from '../../wal/partition-log.ts';
 import { recordAt } from './wal-record.ts';
 
 const [directory = '', ...numbers] = process.argv.slice(2);
-const [partitions = 1, epoch = 0, outstanding = 1, total = Infinity, flushMsMax = 60_000] =
+const [partitions = 1, epoch = 0, outstanding = 1, total = Infinity, commitMsMax = 60_000] =
   numbers.map(Number);
 
 let failed = false;
@@ -20,7 +20,7 @@ const log = WriteAheadLog.open({
   directory,
   now: Date.now,
   onFailure: fail,
-  flushMsMax,
+  commitMsMax,
   mapBytes: 1024 * 1024,
 });
 

@@ -11,7 +11,6 @@ function heldDisk(failures: string[] = []) {
   const commit = new GroupCommit({
     batchRecordsMax: 100,
     batchBytesMax: 10_000,
-    flushMsMax: 60_000,
     now: () => 1,
     onFailure: (error) => failures.push(error.message),
     write: (batches) => new Promise((end, fail) => flushes.push({ batches, end, fail })),
