@@ -166,7 +166,7 @@ t.test('a disk that hangs is given up', traced, async (t) => {
     [tracer, '-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync', '-e', delay],
     [1, 1, 8, 100_000, 500],
   );
-  t.match(result.lines.at(-1), /^failed the flush has not ended in \d+ ms/);
+  t.match(result.lines.at(-1), /^failed LMDB did not commit: the commit has not ended in \d+ ms/);
 });
 
 t.test('a file that cannot grow stops the log, and nothing acknowledged is lost', async (t) => {
