@@ -30,12 +30,13 @@ export const LIMITS = {
   waitersMax: 16_384,
   /** Timer commands one partition may raise in one tick, so that a backlog cannot starve callers. */
   timersPerTickMax: 512,
-  /** Timers that fall due within this are kept in memory, ms; the others in their rows. */
-  timerHorizonMs: 3_600_000,
+  /** Timers that fall due within this are kept in memory, ms; the others in their rows, by table. Most of what is in flight
+   *  is final long before it expires; what waits for its release is much, and always falls due. */
+  timerHorizonMs: { open: 300_000, timer: 3_600_000 },
   /** Rows looked at in one tick of a scan for timers: about a millisecond. */
   timerRowsPerTickMax: 1_000,
   /** Rest between two scans, ms: several within a horizon. */
-  timerScanEveryMs: 600_000,
+  timerScanEveryMs: { open: 60_000, timer: 600_000 },
   /** How often due timers are looked at. */
   timerTickMs: 50,
 
@@ -267,7 +268,7 @@ export const LIMITS = {
   /** Payments that are not final. About 0.7 KiB each. */
   simulatorPendingMax: 200_000,
   /** Final payments it remembers, oldest forgotten first: more than a minute of the highest load. */
-  simulatorFinishedMax: 120_000,
+  simulatorFinishedMax: 60_000,
   simulatorBodyBytesMax: 64 * 1024,
   simulatorTokensMax: 10_000,
   /** Subscriptions, API users and applications. */
@@ -297,7 +298,10 @@ export function assertLimits(): void {
   );
   holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
-  holds(LIMITS.timerScanEveryMs * 4 < LIMITS.timerHorizonMs, 'a scan for timers ends within its horizon');
+  for (const table of ['open', 'timer'] as const) {
+    const { [table]: horizonMs } = LIMITS.timerHorizonMs;
+    holds(LIMITS.timerScanEveryMs[table] * 4 < horizonMs, 'a scan for timers ends within its horizon');
+  }
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');

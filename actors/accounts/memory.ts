@@ -27,6 +27,7 @@ import {
   referencePrefix,
   SEPARATOR,
   tableOf,
+  type OpenTable,
 } from './rows.ts';
 import { decodeTransaction, encodeTransaction } from './transaction-row.ts';
 
@@ -37,7 +38,7 @@ interface FreshKey {
 
 interface StoredAs {
   /** Where its open row lies; null: it has none. */
-  readonly table: 'open' | 'timer' | null;
+  readonly table: OpenTable | null;
   /** Of its index row; null: it has none yet. */
   readonly bucket: string | null;
 }

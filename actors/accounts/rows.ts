@@ -94,8 +94,11 @@ export interface OpenRow {
   readonly dueAt: number | null;
 }
 
+/** In flight, and at rest but for a timer. */
+export type OpenTable = 'open' | 'timer';
+
 /** Where the row of such a kind lies. */
-export function tableOf(kind: OpenKind): 'open' | 'timer' {
+export function tableOf(kind: OpenKind): OpenTable {
   return kind === 'provider' || kind === 'approval' ? 'open' : 'timer';
 }
 

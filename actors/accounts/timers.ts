@@ -1,5 +1,6 @@
 // Due times of one accounts partition: expiry, release, end of cooling-off. Each is written down in an open row of the views;
-// in memory are only those that fall due soon, so that a million charges waiting for their release cost nothing.
+// in memory are only those that fall due soon, so that a million charges waiting for their release cost nothing, nor a
+// million that were paid long before they would have expired.
 //
 // Soon: an event's own timer is kept at once when it falls due within two horizons; a scan of the open rows, a few at every
 // tick, brings in the rest in windows of one horizon. What a scan meets is older than a horizon, so its row is there. An entry that
@@ -10,7 +11,7 @@ import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
-import { decodeOpen, type OpenKind } from './rows.ts';
+import { decodeOpen, tableOf, type OpenKind, type OpenRow, type OpenTable } from './rows.ts';
 
 interface Timer {
   readonly kind: OpenKind;
@@ -28,20 +29,10 @@ const COMMAND_DEADLINE_MS = 60_000;
 
 export class Timers {
   readonly #heap = new DueHeap<Timer>();
-
-  readonly #views: Views;
-  /** What falls due up to here is in the heap, or has been. */
-  #loadedUpTo = -Infinity;
-  /** The window of the scan under way ends here. */
-  #loadingUpTo = 0;
-  /** Tables still to be looked through; none: no scan is under way. */
-  #tables: ('open' | 'timer')[] = [];
-  /** Key of the next row to look at in the first of them. */
-  #cursor = '';
-  #scanAt = -Infinity;
+  readonly #scans: Readonly<Record<OpenTable, TimerScan>>;
 
   constructor(views: Views) {
-    this.#views = views;
+    this.#scans = { open: new TimerScan(views, 'open'), timer: new TimerScan(views, 'timer') };
   }
 
   follow(record: AccountRecord): void {
@@ -58,7 +49,8 @@ export class Timers {
   }
 
   nextDue(): number {
-    return Math.min(this.#heap.nextDue(), this.#scanAt);
+    const { open, timer } = this.#scans;
+    return Math.min(this.#heap.nextDue(), open.nextAt, timer.nextAt);
   }
 
   /** Commands of what is due at `now` and still `applies`, at most `limit`. */
@@ -67,7 +59,10 @@ export class Timers {
     limit: number,
     applies: (kind: OpenKind, accountId: string, id: string) => boolean,
   ): AccountCommand[] {
-    if (now >= this.#scanAt) this.#scan(now);
+    for (const scan of [this.#scans.open, this.#scans.timer]) {
+      if (now < scan.nextAt) continue;
+      for (const { kind, accountId, id, dueAt } of scan.look(now)) this.#add(kind, accountId, id, dueAt);
+    }
     const commands: AccountCommand[] = [];
     for (let looked = 0; looked < limit; looked++) {
       const timer = this.#heap.takeDue(now);
@@ -77,37 +72,62 @@ export class Timers {
     return commands;
   }
 
-  /** Looks at a few rows; at the end of the tables rests. */
-  #scan(now: number): void {
-    if (this.#tables.length === 0) {
-      this.#tables = ['open', 'timer'];
-      this.#loadingUpTo = now + LIMITS.timerHorizonMs;
-    }
-    const limit = LIMITS.timerRowsPerTickMax;
-    const rows = this.#views.range(this.#tables[0]!, { start: this.#cursor, end: '~', limit });
-    let looked = 0;
-    for (const { key, value } of rows) {
-      looked++;
-      this.#cursor = `${key}\x01`;
-      const { kind, accountId, id, dueAt } = decodeOpen(key, value);
-      const isInWindow = dueAt !== null && dueAt > this.#loadedUpTo && dueAt <= this.#loadingUpTo;
-      if (isInWindow) this.#add(kind, accountId, id, dueAt);
-    }
-    if (looked === limit) return;
-    this.#cursor = '';
-    this.#tables.shift();
-    if (this.#tables.length > 0) return;
-    this.#loadedUpTo = this.#loadingUpTo;
-    this.#scanAt = now + LIMITS.timerScanEveryMs;
-  }
-
   #addSoon(kind: OpenKind, accountId: string, id: string, dueAt: number, now: number): void {
-    if (dueAt <= now + 2 * LIMITS.timerHorizonMs) this.#add(kind, accountId, id, dueAt);
+    const isSoon = dueAt <= now + 2 * LIMITS.timerHorizonMs[tableOf(kind)];
+    if (isSoon) this.#add(kind, accountId, id, dueAt);
   }
 
   #add(kind: OpenKind, accountId: string, id: string, dueAt: number): void {
     this.#heap.push(kind === 'provider' ? dueAt + EXPIRY_GRACE_MS : dueAt, { kind, accountId, id });
   }
+}
+
+/** Goes through the rows of one table, a few at a time, and rests at its end. */
+class TimerScan {
+  readonly #views: Views;
+  readonly #table: OpenTable;
+  /** What falls due up to here was found, or was soon from the beginning. */
+  #foundUpTo = -Infinity;
+  /** The window of the scan under way ends here; null: it rests. */
+  #findingUpTo: number | null = null;
+  /** Key of the next row to look at. */
+  #cursor = '';
+  /** Milliseconds since 1970. */
+  nextAt = -Infinity;
+
+  constructor(views: Views, table: OpenTable) {
+    this.#views = views;
+    this.#table = table;
+  }
+
+  /** Looks at the next few rows; returns those whose time is in the window. */
+  look(now: number): DueRow[] {
+    const upTo = (this.#findingUpTo ??= now + LIMITS.timerHorizonMs[this.#table]);
+    const limit = LIMITS.timerRowsPerTickMax;
+    const found: DueRow[] = [];
+    let looked = 0;
+    for (const { key, value } of this.#views.range(this.#table, { start: this.#cursor, end: '~', limit })) {
+      looked++;
+      this.#cursor = `${key}\x01`;
+      const row = decodeOpen(key, value);
+      if (isDueWithin(row, this.#foundUpTo, upTo)) found.push(row);
+    }
+    if (looked < limit) this.#rest(upTo, now);
+    return found;
+  }
+
+  #rest(upTo: number, now: number): void {
+    this.#cursor = '';
+    this.#foundUpTo = upTo;
+    this.#findingUpTo = null;
+    this.nextAt = now + LIMITS.timerScanEveryMs[this.#table];
+  }
+}
+
+type DueRow = OpenRow & { readonly dueAt: number };
+
+function isDueWithin(row: OpenRow, after: number, upTo: number): row is DueRow {
+  return row.dueAt !== null && row.dueAt > after && row.dueAt <= upTo;
 }
 
 function commandOf(timer: Timer, now: number): AccountCommand {

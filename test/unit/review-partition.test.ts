@@ -24,7 +24,7 @@ import {
 
 const ANSWER_WAIT_MS = 5_000;
 /** Soon enough to be kept in memory. */
-const RELEASE_MS = LIMITS.timerHorizonMs;
+const RELEASE_MS = LIMITS.timerHorizonMs.timer;
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 /** One partition with one live account, over a log that is durable when the test says so. */

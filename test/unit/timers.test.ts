@@ -1,0 +1,105 @@
+// Timers of an accounts partition: what falls due soon is in memory, the rest in its row, and nothing is missed between.
+
+import t from 'tap';
+import { encodeOpen, openKey, type OpenRow } from '../../actors/accounts/rows.ts';
+import { Timers } from '../../actors/accounts/timers.ts';
+import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { RangeOptions, Views } from '../../wal/types.ts';
+
+const START = Date.UTC(2026, 10, 21);
+const MINUTE = 60_000;
+const TICK = 10_000;
+const ACCOUNT = 'acc_0000000000000000000000000A';
+const always = (): boolean => true;
+
+class Rows implements Views {
+  readonly #tables = { open: new Map<string, string>(), timer: new Map<string, string>() };
+
+  put(table: 'open' | 'timer', row: OpenRow): void {
+    this.#tables[table].set(openKey(row.accountId, row.id), encodeOpen(row));
+  }
+
+  delete(table: 'open' | 'timer', id: string): void {
+    this.#tables[table].delete(openKey(ACCOUNT, id));
+  }
+
+  get(): undefined {
+    return undefined;
+  }
+
+  *range(table: string, { start, end, limit = Infinity }: RangeOptions) {
+    const rows = [...this.#tables[table as 'open']].sort(([a], [b]) => (a < b ? -1 : 1));
+    const found = rows.filter(([key]) => key >= start && key < end).slice(0, limit);
+    for (const [key, value] of found) yield { key, value };
+  }
+}
+
+function idAt(n: number): string {
+  return `chg_${String(n).padStart(26, '0')}`;
+}
+
+function created(n: number, at: number, expiresAt: number): AccountRecord {
+  const event = { type: 'ChargeCreated', id: idAt(n), expiresAt } as AccountEvent;
+  return { accountId: ACCOUNT, at, events: [event] } as unknown as AccountRecord;
+}
+
+function inFlight(n: number, dueAt: number): OpenRow {
+  return { accountId: ACCOUNT, id: idAt(n), kind: 'provider', bucket: '01----', dueAt };
+}
+
+/** Ticks up to `until`; says when each id was raised. */
+function run(timers: Timers, from: number, until: number, raised = new Map<string, number>()) {
+  for (let now = from; now <= until; now += TICK) {
+    for (const command of timers.takeDue(now, 1_000, always)) {
+      if ('transactionId' in command) raised.set(command.transactionId, now);
+    }
+  }
+  return raised;
+}
+
+t.test('what expires late is kept in its row alone: when the row is gone, nothing is left', async (t) => {
+  const rows = new Rows();
+  const timers = new Timers(rows);
+  run(timers, START, START + MINUTE);
+  const due = START + 30 * MINUTE;
+  for (let n = 0; n < 1_000; n++) timers.follow(created(n, START + MINUTE, due));
+  t.ok(timers.nextDue() < due, 'it has nothing to wait for but the next scan');
+  t.equal(run(timers, START + MINUTE, due + 10 * MINUTE).size, 0);
+});
+
+t.test('what is still there is raised in time, wherever its creation falls between scans', async (t) => {
+  const rows = new Rows();
+  const timers = new Timers(rows);
+  const raised = new Map<string, number>();
+  const dues: number[] = [];
+  let n = 0;
+  const lifeMs = [1, 4, 6, 9, 10, 11, 14, 30, 60].map((minutes) => minutes * MINUTE);
+  for (let now = START; now < START + 40 * MINUTE; now += 70_000) {
+    for (const life of lifeMs) {
+      dues[n] = now + life;
+      timers.follow(created(n, now, now + life));
+      n += 1;
+    }
+    run(timers, now, now + 60_000, raised);
+    // The checkpoint comes a while after.
+    for (let i = n - lifeMs.length; i < n; i++) rows.put('open', inFlight(i, dues[i]!));
+  }
+  run(timers, START + 40 * MINUTE, START + 120 * MINUTE, raised);
+  t.equal(raised.size, n);
+  const late = dues.filter((due, i) => {
+    const at = raised.get(idAt(i)) ?? Infinity;
+    return at < due || at > due + 3 * MINUTE;
+  });
+  t.strictSame(late, [], 'none before its time, none long after');
+});
+
+t.test('more rows than one tick looks at are all found', async (t) => {
+  const rows = new Rows();
+  const count = 2 * LIMITS.timerRowsPerTickMax + 1;
+  for (let n = 0; n < count; n++) rows.put('open', inFlight(n, START + MINUTE));
+  const timers = new Timers(rows);
+  const raised = new Map<string, number>();
+  for (let now = START; now < START + 5 * MINUTE; now += TICK) run(timers, now, now, raised);
+  t.equal(raised.size, count);
+});
