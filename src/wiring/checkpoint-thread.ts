@@ -1,5 +1,6 @@
 // Entry of the checkpoint thread: follows the log of this process and writes the views (actors/runtime/checkpointer.ts).
-// One commit at a time; a partition asked for again meanwhile goes to the newest sequence asked for.
+// While the commit of one partition is on its way to the disk, another one is applied; a partition asked for again meanwhile goes
+// to the newest sequence asked for.
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
@@ -10,6 +11,7 @@ import type {
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
+import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { groupsWithLog } from './groups.ts';
 
@@ -31,13 +33,16 @@ const checkpointer = new Checkpointer(
 /** Newest wish of each partition, oldest partition first. */
 const wishes = new Map<string, Advance>();
 const sweeps: Sweep[] = [];
-let running = false;
+/** Partitions being advanced. */
+const advancing = new Set<string>();
+let sweeping = false;
 let stopping = false;
 
 port.on('message', (message: ToCheckpointThread) => {
   if (message.type === 'stop') {
     stopping = true;
     wishes.clear();
+    sweeps.length = 0;
   } else if (message.type === 'release') {
     wishes.delete(`${message.group}/${message.partition}`);
     checkpointer.release(message.group, message.partition);
@@ -46,29 +51,43 @@ port.on('message', (message: ToCheckpointThread) => {
   } else {
     wishes.set(`${message.group}/${message.partition}`, message);
   }
-  if (!running) void run();
+  startNext();
 });
 
-async function run(): Promise<void> {
-  running = true;
+function startNext(): void {
+  if (sweeping) return;
   for (const [key, wish] of wishes) {
-    wishes.delete(key);
-    log.refresh();
-    await advance(wish);
+    if (advancing.size >= LIMITS.checkpointsAtOnce) return;
+    if (!advancing.has(key)) start(key, wish);
   }
+  if (advancing.size > 0 || wishes.size > 0) return;
+  if (stopping) void close();
   // One at a time, and only when nobody waits for a checkpoint.
-  const sweep = stopping ? undefined : sweeps.shift();
-  if (sweep !== undefined) {
-    await checkpointer.sweep(sweep.group, sweep.partition, sweep.now);
-    tell({ type: 'swept', group: sweep.group, partition: sweep.partition });
-    return run();
-  }
-  running = false;
-  if (stopping) {
-    await views.close();
-    await log.close();
-    port.close();
-  }
+  else if (sweeps.length > 0) void sweep(sweeps.shift()!);
+}
+
+function start(key: string, wish: Advance): void {
+  wishes.delete(key);
+  advancing.add(key);
+  log.refresh();
+  void advance(wish).then(() => {
+    advancing.delete(key);
+    startNext();
+  });
+}
+
+async function sweep({ group, partition, now }: Sweep): Promise<void> {
+  sweeping = true;
+  await checkpointer.sweep(group, partition, now);
+  tell({ type: 'swept', group, partition });
+  sweeping = false;
+  startNext();
+}
+
+async function close(): Promise<void> {
+  await views.close();
+  await log.close();
+  port.close();
 }
 
 async function advance({ group, partition, upTo }: Advance): Promise<void> {

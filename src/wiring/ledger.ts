@@ -58,9 +58,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   });
   for (const group of ['platform', 'accounts', 'webhooks'] as const) {
     const from = performance.now();
-    for (let number = 0; number < bus.partitions(group); number++) {
-      await recover(storage, bus, group, number, refuse);
-    }
+    // All at once: the checkpoint thread bounds what is in hand.
+    const numbers = Array.from({ length: bus.partitions(group) }, (_, number) => number);
+    await Promise.all(numbers.map((number) => recover(storage, bus, group, number, refuse)));
     metrics.recovered(group, performance.now() - from);
   }
   watchStorage(metrics, storage);

@@ -52,7 +52,7 @@ function inFlight(n: number, dueAt: number): OpenRow {
 function run(timers: Timers, from: number, until: number, raised = new Map<string, number>()) {
   for (let now = from; now <= until; now += TICK) {
     for (const command of timers.takeDue(now, 1_000, always)) {
-      if ('transactionId' in command) raised.set(command.transactionId, now);
+      if (command.type === 'ExpireTransaction') raised.set(command.transactionId, now);
     }
   }
   return raised;
