@@ -100,7 +100,12 @@ export interface ProcessUse {
   readonly name: string;
   /** CPU seconds a second: 1 is one core. */
   readonly cpu: number;
+  /** Mapped files included: of the service, pages of its log and views, which the kernel takes back when it needs them. */
   readonly rssMiB: number;
+  /** Its own: without mapped files. */
+  readonly anonMiB: number;
+  /** The most of its own in the last quarter of the time, over the most in the quarter before; null: not known. */
+  readonly anonGrowth: number | null;
   readonly threads: readonly { readonly name: string; readonly cpu: number }[];
 }
 

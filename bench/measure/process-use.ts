@@ -18,6 +18,7 @@ interface Sample {
   /** By thread id. */
   readonly threads: ReadonlyMap<string, ThreadTime>;
   readonly rssMiB: number;
+  readonly anonMiB: number;
 }
 
 /** Kernel ticks; 100 a second on every Linux that Node runs on. */
@@ -33,6 +34,7 @@ export class ProcessWatch {
   readonly #watched: readonly Watched[];
   readonly #first = new Map<number, Sample>();
   readonly #last = new Map<number, Sample>();
+  readonly #anonMiB = new Map<number, number[]>();
   readonly #sampling: NodeJS.Timeout;
 
   constructor(watched: readonly Watched[]) {
@@ -47,7 +49,8 @@ export class ProcessWatch {
     const uses = this.#watched.flatMap(({ name, pid }) => {
       const first = this.#first.get(pid);
       const last = this.#last.get(pid);
-      return first === undefined || last === undefined ? [] : [useBetween(name, first, last)];
+      if (first === undefined || last === undefined) return [];
+      return [useBetween(name, first, last, growthOf(this.#anonMiB.get(pid) ?? []))];
     });
     return [...Map.groupBy(uses, ({ name }) => name).values()].map(together);
   }
@@ -58,11 +61,21 @@ export class ProcessWatch {
       if (sample === null) continue;
       if (!this.#first.has(pid)) this.#first.set(pid, sample);
       this.#last.set(pid, sample);
+      const anonMiB = this.#anonMiB.get(pid) ?? [];
+      anonMiB.push(sample.anonMiB);
+      this.#anonMiB.set(pid, anonMiB);
     }
   }
 }
 
-function useBetween(name: string, first: Sample, last: Sample): ProcessUse {
+/** The most of the last quarter over the most of the quarter before; null of too few to tell. */
+export function growthOf(samples: readonly number[]): number | null {
+  const quarter = Math.floor(samples.length / 4);
+  if (quarter === 0) return null;
+  return Math.max(...samples.slice(-quarter)) / Math.max(...samples.slice(-2 * quarter, -quarter));
+}
+
+function useBetween(name: string, first: Sample, last: Sample, anonGrowth: number | null): ProcessUse {
   const seconds = Math.max(1, last.atMs - first.atMs) / MS_PER_SECOND;
   const cores = (ticks: number): number => ticks / TICKS_PER_SECOND / seconds;
   const threads = Array.from(last.threads, ([id, { name: thread, ticks }]) => ({
@@ -73,6 +86,8 @@ function useBetween(name: string, first: Sample, last: Sample): ProcessUse {
     name,
     cpu: threads.reduce((sum, { cpu }) => sum + cpu, 0),
     rssMiB: last.rssMiB,
+    anonMiB: last.anonMiB,
+    anonGrowth,
     threads: threads
       .filter(({ cpu }) => cpu >= CPU_TOLD)
       .toSorted((a, b) => b.cpu - a.cpu)
@@ -89,6 +104,8 @@ function together(uses: readonly ProcessUse[]): ProcessUse {
     name: `${first!.name} (${uses.length})`,
     cpu: sum(({ cpu }) => cpu),
     rssMiB: sum(({ rssMiB }) => rssMiB),
+    anonMiB: sum(({ anonMiB }) => anonMiB),
+    anonGrowth: null,
     threads: [],
   };
 }
@@ -101,15 +118,21 @@ function readSample(pid: number): Sample | null {
       const time = threadTimeOf(readFileSync(`/proc/${pid}/task/${id}/stat`, 'latin1'));
       threads.set(id, id === String(pid) ? { ...time, name: `${time.name} (main)` } : time);
     }
-    const resident = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
+    const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+    const rssMiB = mebibytesOf(status, 'VmRSS');
     // Ended and not yet waited for: its threads' times are gone.
-    if (resident === null) return null;
-    return { atMs: performance.now(), threads, rssMiB: Number(resident[1]) / KIB_PER_MIB };
+    if (rssMiB === null) return null;
+    return { atMs: performance.now(), threads, rssMiB, anonMiB: mebibytesOf(status, 'RssAnon') ?? rssMiB };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ESRCH') return null;
     throw error;
   }
+}
+
+function mebibytesOf(status: string, field: string): number | null {
+  const found = new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(status);
+  return found === null ? null : Number(found[1]) / KIB_PER_MIB;
 }
 
 /** The name is in parentheses and may hold anything; utime and stime are the 12th and 13th field after it. */

@@ -166,9 +166,9 @@ function loadsHtml({ repeats }: ScenarioResult): string {
   return `<table><tr>${heads.map((head) => `<th>${head}</th>`).join('')}</tr>${rows.join('')}</table>`;
 }
 
-function processText({ name, cpu, rssMiB, threads }: Load['processes'][number]): string {
+function processText({ name, cpu, anonMiB, threads }: Load['processes'][number]): string {
   const parts = threads.map((thread) => `${escape(thread.name)} ${fixed(thread.cpu)}`).join(', ');
-  return `${escape(name)} ${fixed(cpu)}, ${fixed(rssMiB)} MiB (${parts})`;
+  return `${escape(name)} ${fixed(cpu)}, ${fixed(anonMiB)} MiB (${parts})`;
 }
 
 function countsText(counts: Readonly<Record<string, number>>): string {

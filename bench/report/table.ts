@@ -78,7 +78,7 @@ function loadsText(loads: readonly Load[]): string[] {
     `${fixed(load.perSecond)}/s`,
     `p50 ${fixed(latencyAt(load.latency, 50))}, p99 ${fixed(latencyAt(load.latency, 99))} ms`,
     load.processes
-      .map(({ name, cpu, rssMiB }) => `${name} ${fixed(cpu)} cores ${fixed(rssMiB)} MiB`)
+      .map(({ name, cpu, anonMiB }) => `${name} ${fixed(cpu)} cores ${fixed(anonMiB)} MiB`)
       .join(', '),
     load.log === null
       ? ''

@@ -4,7 +4,7 @@
 import type { Scenario } from '../bench.ts';
 import { checkAnswers, checkTrialBalances } from '../check.ts';
 import { sumOf, type Metric } from '../measure/metrics.ts';
-import { latencyAt, type Figure } from '../result.ts';
+import { latencyAt, type Figure, type ProcessUse } from '../result.ts';
 import { sinceAt, startReceiver } from '../servers/start-receiver.ts';
 import { untilDelivered } from './webhooks.ts';
 import { workOf } from './peaks.ts';
@@ -14,6 +14,9 @@ const APPROVE_AFTER_MS = 100;
 const APPROVES = '+256772000001';
 const PER_SECOND_TARGET = 1_500;
 const LOOP_DELAY_MS_TARGET = 50;
+/** Approval, callback, two commits, and the bursts between. */
+const IN_FLIGHT_SECONDS_TARGET = 2;
+const GROWTH_TARGET = 1.1;
 const MS_PER_SECOND = 1_000;
 const DELIVERED_PART = 0.999;
 
@@ -76,6 +79,14 @@ export const lifecycle: Scenario = {
         better: 'less',
         target: LOOP_DELAY_MS_TARGET,
       },
+      {
+        name: 'in flight when the load ends',
+        unit: 'charges',
+        value: sumOf(atEnd, 'daftari_transactions_open'),
+        better: 'less',
+        target: ratePerSecond * IN_FLIGHT_SECONDS_TARGET,
+      },
+      ...memoryFigures(driven.load.processes[0]),
     ];
     const delivered = {
       what: 'every charge ended and its webhook was delivered',
@@ -93,6 +104,16 @@ export const lifecycle: Scenario = {
     };
   },
 };
+
+/** Caches and the simulator fill up first, so growth says something only of a load of minutes. */
+function memoryFigures(service: ProcessUse | undefined): Figure[] {
+  if (service === undefined) return [];
+  const { anonMiB, anonGrowth } = service;
+  const own: Figure = { name: 'service, own memory', unit: 'MiB', value: anonMiB, better: 'less' };
+  if (anonGrowth === null) return [own];
+  const name = 'own memory, last quarter / the one before';
+  return [own, { name, unit: '×', value: anonGrowth, better: 'less', target: GROWTH_TARGET }];
+}
 
 function loopDelayMs(metrics: readonly Metric[]): number {
   return sumOf(metrics, 'nodejs_eventloop_lag_p99_seconds') * MS_PER_SECOND;

@@ -227,9 +227,9 @@ function capacityFigures(service: Load, bare: Load): Figure[] {
 }
 
 function logFigures({ log, processes }: Load): Figure[] {
-  const rss = processes[0]?.rssMiB;
+  const own = processes[0]?.anonMiB;
   const memory: Figure[] =
-    rss === undefined ? [] : [{ name: 'service, memory', unit: 'MiB', value: rss, better: 'less' }];
+    own === undefined ? [] : [{ name: 'service, own memory', unit: 'MiB', value: own, better: 'less' }];
   if (log === null) return memory;
   return [
     ...memory,

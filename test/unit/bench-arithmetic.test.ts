@@ -3,7 +3,7 @@
 import t from 'tap';
 import { logUseBetween, readLogCounters } from '../../bench/measure/log-counters.ts';
 import { parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
-import { threadTimeOf } from '../../bench/measure/process-use.ts';
+import { growthOf, threadTimeOf } from '../../bench/measure/process-use.ts';
 import { searchHighestRate } from '../../bench/rate-search.ts';
 import { stagesOf } from '../../bench/report/profile.ts';
 import {
@@ -14,6 +14,12 @@ import {
   ratioOf,
   summarize,
 } from '../../bench/statistics.ts';
+
+t.test('growth compares the peaks of the last two quarters', async (t) => {
+  t.equal(growthOf([100, 100, 50, 300, 60, 200, 100, 50]), 0.5);
+  t.equal(growthOf([1, 2, 3, 4, 5, 6, 7, 8]), 8 / 6);
+  t.equal(growthOf([1, 2, 3]), null);
+});
 
 t.test('medians and percentiles', async (t) => {
   t.equal(median([3]), 3);
