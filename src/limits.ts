@@ -53,6 +53,8 @@ export const LIMITS = {
   checkpointRecordsPerCommitMax: 3_000,
   /** How often views are brought up to the log, ms: what is not in them is in memory. */
   checkpointEveryMs: 250,
+  /** How often some of the partitions are, ms. */
+  checkpointTickMs: 10,
   /** Partitions whose views are written at the same time: one is applied while the other waits for the disk. */
   checkpointsAtOnce: 2,
   /** Young generation of the checkpoint thread, MiB. */

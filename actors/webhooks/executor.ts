@@ -115,7 +115,9 @@ export class WebhookExecutor {
     const scheduled = { firsts: 0, retries: 0 };
     const now = this.#options.clock();
     let oldestDueAt = this.#dispatcher.oldestDueAt();
-    for (const { logic } of this.#hosted.values()) {
+    let feedPosition = 0;
+    for (const { logic, reader } of this.#hosted.values()) {
+      feedPosition += reader.position;
       scheduled.firsts += logic.scheduled.firsts;
       scheduled.retries += logic.scheduled.retries;
       oldestDueAt = Math.min(oldestDueAt, logic.nextAttemptAt());
@@ -126,6 +128,7 @@ export class WebhookExecutor {
       inFlight: this.#dispatcher.inFlight,
       oldestDueMs: Math.max(0, now - oldestDueAt),
       endpointsFailing: this.#dispatcher.endpointsFailing,
+      feedPosition,
     };
   }
 

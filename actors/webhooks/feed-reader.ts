@@ -66,17 +66,24 @@ export class FeedReader {
   readonly #subscription: Subscription;
   /** Cursor in the log. */
   #logged: number;
+  #position: number;
   #closed = false;
 
   constructor(options: FeedReaderOptions) {
     this.#options = options;
     this.#logged = options.cursor();
+    this.#position = this.#logged;
     this.#subscription = options.feed.subscribe<AccountRecord>(
       'accounts',
       options.partition,
       this.#logged,
       (batch) => this.#read(batch),
     );
+  }
+
+  /** Sequence of the accounts partition up to which every record was looked at, and handed over if there was reason to. */
+  get position(): number {
+    return this.#position;
   }
 
   async close(): Promise<void> {
@@ -92,10 +99,12 @@ export class FeedReader {
     }
     const last = firstSequence + records.length - 1;
     if (findings.length > 0) return this.#take(findings, last);
+    this.#position = last;
     // Nothing to deliver: reading it again after a crash costs little, logging each time would not.
     if (last - this.#logged >= LIMITS.webhookCursorLagMax) return this.#handOver(last, [], []);
   }
 
+  /** `last`: sequence up to which the findings were looked for. */
   async #take(findings: readonly Finding[], last: number): Promise<void> {
     await this.#options.room();
     let at = 0;
@@ -112,6 +121,7 @@ export class FeedReader {
           chunk.flatMap(({ endpoints }) => endpoints),
           chunk.flatMap(({ events }) => events),
         );
+        this.#position = upTo;
       }
     }
   }

@@ -20,6 +20,8 @@ export interface WebhookGauges {
   /** How long the oldest due attempt has been waiting, ms; 0: none waits. */
   readonly oldestDueMs: number;
   readonly endpointsFailing: number;
+  /** Records of accounts that were looked at, all partitions of this process: `daftari_log_sequence` when none is left. */
+  readonly feedPosition: number;
 }
 
 export const noMetrics: WebhookMetrics = {

@@ -194,4 +194,9 @@ export function watchWebhooks(metrics: Metrics, executor: WebhookExecutor): void
     'Endpoints whose last attempts failed.',
     () => executor.gauges().endpointsFailing,
   );
+  metrics.gauge(
+    'daftari_webhook_feed_sequence',
+    'Records of accounts looked at for events; daftari_log_sequence{group="accounts"} when none is left.',
+    () => executor.gauges().feedPosition,
+  );
 }
