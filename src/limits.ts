@@ -32,13 +32,20 @@ export const LIMITS = {
   timersPerTickMax: 512,
   /** Timers that fall due within this are kept in memory, ms; the others in their rows, by table. Most of what is in flight
    *  is final long before it expires; what waits for its release is much, and always falls due. */
-  timerHorizonMs: { open: 300_000, timer: 3_600_000 },
+  timerHorizonMs: { open: 600_000, timer: 3_600_000 },
   /** Rows looked at in one tick of a scan for timers: about a millisecond. */
   timerRowsPerTickMax: 1_000,
   /** Rest between two scans, ms: several within a horizon. */
   timerScanEveryMs: { open: 60_000, timer: 600_000 },
   /** How often due timers are looked at. */
   timerTickMs: 50,
+  /** How fast the process's time follows a wall clock that is ahead: an hour in 20 minutes. A clock set forward by mistake
+   *  and set right soon has then done little, and a row is in the views long before time has moved by a horizon. */
+  clockPaceMax: 4,
+  /** How slowly time goes while the wall clock is behind: an hour is made good in 20, and a wait is 5 % longer. */
+  clockPaceMin: 0.95,
+  /** The most that time moves between two readings, ms, however long the process did not run. */
+  clockStepMsMax: 60_000,
 
   // Log
   /** Records of one batch. */
@@ -304,7 +311,12 @@ export function assertLimits(): void {
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
   for (const table of ['open', 'timer'] as const) {
     const { [table]: horizonMs } = LIMITS.timerHorizonMs;
-    holds(LIMITS.timerScanEveryMs[table] * 4 < horizonMs, 'a scan for timers ends within its horizon');
+    const { [table]: scanEveryMs } = LIMITS.timerScanEveryMs;
+    holds(scanEveryMs * 4 < horizonMs, 'a scan for timers ends within its horizon');
+    holds(
+      LIMITS.clockStepMsMax + LIMITS.clockPaceMax * 60_000 < horizonMs - scanEveryMs,
+      'the views may lag by a minute when the clock makes good what it is behind',
+    );
   }
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');

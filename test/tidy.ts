@@ -50,6 +50,7 @@ const importRules: readonly ImportRule[] = [
   { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts'] },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
   { from: 'src/config/**', to: ['src/domain/**', 'src/limits.ts', 'src/config/**', 'src/config.ts'] },
+  { from: 'src/process-clock.ts', to: ['src/domain/assert.ts', 'src/limits.ts'] },
   { from: 'src/secrets.ts', to: ['src/config/**', 'src/limits.ts'] },
   {
     // Adapters between the bus's interfaces and the log's batches.

@@ -1,6 +1,6 @@
 // Cash-out requests of each account within the last minute, for the rate limit. Soft state: it counts requests, refused
 // ones included, moves no money and starts empty after a restart. Its times are spans since the partition was opened: a
-// minute ends also while the partition's time stands still.
+// minute ends also while the partition's time is ahead of the clock.
 
 const WINDOW_MS = 60_000;
 

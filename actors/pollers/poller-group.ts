@@ -44,15 +44,17 @@ export class PollerGroup {
     this.#stopTicking = clock.every(LIMITS.pollerTickMs, () => this.#tick());
   }
 
-  /** Serves a partition from now on; resolves when everything in flight in it is known. */
-  start(partition: number): Promise<void> {
+  /** Serves a partition from now on; resolves when everything in flight in it is known. `now`: the time of the accounts
+   *  partition, which says what has expired; absent: as the clock says. */
+  start(partition: number, now: () => number = () => this.#options.clock.now()): Promise<void> {
     const { bus, feed, clock, random, onNotice } = this.#options;
     const poller = new PollerPartition({
       partition,
       bus,
       feed,
       lanes: this.#lanes,
-      now: () => clock.now(),
+      now,
+      deadlineClock: () => clock.now(),
       random,
       timings: this.#timings,
       onNotice,

@@ -26,6 +26,8 @@ export interface PartitionOptions extends PursuitOptions {
   readonly feed: Feed;
   /** By rail id, the `provider` of a transaction. */
   readonly lanes: ReadonlyMap<string, RailLane>;
+  /** By which senders set deadlines; `now` may be ahead of it. */
+  readonly deadlineClock: () => number;
 }
 
 const DONE: Reply = { type: 'done', body: '{}', replayed: false };
@@ -86,7 +88,7 @@ export class PollerPartition implements Keeper {
   send(message: PollerMessage, onReply: OnReply): void {
     if (this.#stopping) return onReply(UNAVAILABLE);
     // Too late to matter: polling has been there, or will be.
-    if (message.deadline < this.#options.now()) return onReply(DONE);
+    if (message.deadline < this.#options.deadlineClock()) return onReply(DONE);
     const { accountId, transactionId } = message;
     onReply(this.lookInto(accountId, transactionId) ? DONE : UNAVAILABLE);
   }

@@ -1,8 +1,10 @@
 // Fresh id bodies and the partition's clock. Time never goes backwards within a partition, also across restarts and
-// when the machine's clock is set back: it stands still until the clock has caught up. Layout: src/domain/id.ts.
+// when the clock it is given is set back: from the last record it runs on by what elapses, a little slowly, until the clock
+// has caught up, so that what is due falls due. Layout: src/domain/id.ts.
 
 import { randomFillSync } from 'node:crypto';
 import { ALPHABET, encodeTime } from '../../src/domain/id.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Tick } from './group.ts';
 
 const PAIRS: string[] = [];
@@ -25,10 +27,12 @@ function randomWord(): number {
 
 export class PartitionClock {
   #clock: () => number;
+  /** Whole milliseconds. */
   #now: number;
-  #ahead = 0;
-  /** What the machine's clock said last. */
-  #machine: number;
+  /** Of a millisecond: what has elapsed beyond `#now` while it was ahead. */
+  #fraction = 0;
+  /** What the clock said last. */
+  #read: number;
   #elapsedMs = 0;
   #counter = 0;
   #prefix = '';
@@ -38,7 +42,7 @@ export class PartitionClock {
   constructor(clock: () => number, notBefore: number) {
     this.#clock = clock;
     this.#now = notBefore;
-    this.#machine = clock();
+    this.#read = clock();
   }
 
   /** The time and id of one command. */
@@ -50,23 +54,27 @@ export class PartitionClock {
 
   now(): number {
     const time = this.#clock();
-    if (time > this.#machine) this.#elapsedMs += time - this.#machine;
-    this.#machine = time;
-    if (time > this.#now) {
-      this.#now = time;
+    const elapsedMs = Math.max(0, time - this.#read);
+    this.#elapsedMs += elapsedMs;
+    this.#read = time;
+    const ranOn = this.#fraction + elapsedMs * LIMITS.clockPaceMin;
+    const wholeMs = Math.floor(ranOn);
+    const isAhead = this.#now + wholeMs > time;
+    this.#fraction = isAhead ? ranOn - wholeMs : 0;
+    const now = isAhead ? this.#now + wholeMs : Math.max(time, this.#now);
+    if (now > this.#now) {
+      this.#now = now;
       this.#counter = 0;
     }
-    this.#ahead = this.#now - time;
-    return this.#now;
+    return now;
   }
 
-  /** By how much `now` was ahead of the machine's clock when it was last asked for, ms: more than 0 after that was set
-   *  back. */
-  get ahead(): number {
-    return this.#ahead;
+  /** By how much `now` was ahead of the clock when it was last asked for, ms. */
+  get aheadMs(): number {
+    return Math.max(0, this.#now - this.#read);
   }
 
-  /** For how long somebody has waited: it goes on while `now` stands still. */
+  /** For how long somebody has waited: by the clock, also while `now` is ahead of it. */
   elapsedMs(): number {
     this.now();
     return this.#elapsedMs;

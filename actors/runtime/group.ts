@@ -12,7 +12,7 @@ export interface Tick {
   readonly now: number;
   /** A fresh id body (26 characters, suffix "00"). */
   readonly freshBody: string;
-  /** For spans: milliseconds since the partition was opened, also while `now` stands still. */
+  /** For spans: milliseconds since the partition was opened. */
   readonly elapsedMs: number;
 }
 

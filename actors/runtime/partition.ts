@@ -37,6 +37,8 @@ export interface PartitionOptions<Command, Query, Record> {
   readonly log: AppendLog;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
+  /** By which callers set deadlines, where that is another: the machine's wall clock. */
+  readonly deadlineClock?: () => number;
   /** Time of the last record in the log, 0 when empty. */
   readonly lastRecordAt: number;
   readonly observer: PartitionObserver;
@@ -69,6 +71,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   readonly #group: Group<Command, Query, Record>;
   readonly #log: AppendLog;
   readonly #clock: PartitionClock;
+  readonly #deadlineClock: () => number;
   readonly #observer: PartitionObserver;
   readonly #publish: (firstSequence: number, records: readonly Record[]) => void;
   /** Records appended and not yet durable, in order. */
@@ -88,6 +91,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#group = options.group;
     this.#log = options.log;
     this.#clock = new PartitionClock(options.clock, options.lastRecordAt);
+    this.#deadlineClock = options.deadlineClock ?? options.clock;
     this.#observer = options.observer;
     this.#publish = options.publish;
     this.#isBehind = options.isBehind;
@@ -97,6 +101,11 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   /** Decided and not yet answered, in commands. */
   get depth(): number {
     return this.#pending.length - this.#pendingHead;
+  }
+
+  /** Its time, milliseconds since 1970: never behind a record of its log. */
+  now(): number {
+    return this.#clock.now();
   }
 
   get waiting(): number {
@@ -116,7 +125,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   #query(query: Query, onReply: OnReply): void {
     if (!this.#accepting || this.depth >= LIMITS.mailboxMax) return onReply(UNAVAILABLE);
     const now = this.#clock.now();
-    const answered = this.logic.query(this.#onOurClock(query), now);
+    const answered = this.logic.query(this.#onOurClock(query, now), now);
     if (answered.sequence <= this.#log.durable) return onReply(answered.reply);
     this.#pend(answered.sequence, { type: 'reply', reply: answered.reply }, null, onReply);
   }
@@ -125,7 +134,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     if (this.#room() === 0) return this.#refuse(message, onReply);
     // One time for both, or logic could reject as too late what was not late here: a refusal is said one way.
     const tick = this.#clock.tick();
-    const command = this.#onOurClock(message);
+    const command = this.#onOurClock(message, tick.now);
     if (command.deadline < tick.now) return this.#refuse(command, onReply);
     const decision = this.logic.decide(command, tick);
     // What is not logged is as good as undecided.
@@ -136,13 +145,13 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#apply(decision, onReply);
   }
 
-  /** A deadline is on the machine's clock. Where that was set back, ours stands still ahead of it, and the deadline is moved
-   *  along: otherwise everything would be too late until the clock has caught up. */
-  #onOurClock<Message>(message: Message): Message {
-    const { ahead } = this.#clock;
-    if (ahead === 0) return message;
+  /** A deadline is on its caller's clock. Where ours is ahead of that, the deadline is moved along: otherwise everything
+   *  would be too late until the other has caught up. */
+  #onOurClock<Message>(message: Message, now: number): Message {
     const { deadline } = message as { readonly deadline: number };
-    return { ...message, deadline: deadline + ahead };
+    if (deadline >= now) return message;
+    const aheadMs = Math.max(this.#clock.aheadMs, now - this.#deadlineClock());
+    return aheadMs === 0 ? message : { ...message, deadline: deadline + aheadMs };
   }
 
   #refuse(command: Command, onReply: OnReply): void {

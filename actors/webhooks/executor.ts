@@ -35,6 +35,8 @@ interface Hosted {
   readonly send: Send;
   readonly logic: WebhooksLogic;
   readonly reader: FeedReader;
+  /** Milliseconds since 1970. */
+  readonly clock: () => number;
   /** Deliveries queued or in flight; true: it fell due again meanwhile. */
   readonly active: Map<string, boolean>;
   released: boolean;
@@ -61,9 +63,9 @@ export class WebhookExecutor {
 
   /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered; `send` leads
    *  straight to that Partition, so that a node that has lost it speaks to nobody else's. Undefined: by the bus, where
-   *  that is the same. */
-  host(partition: number, logic: WebhooksLogic, send?: Send): void {
-    const { bus, feed, clock } = this.#options;
+   *  that is the same. `clock`: that Partition's time, which says what is due. Undefined: as that of the process says. */
+  host(partition: number, logic: WebhooksLogic, send?: Send, clock = this.#options.clock): void {
+    const { bus, feed } = this.#options;
     const toPartition: Send =
       send ?? ((message, onReply) => bus.send('webhooks', partition, message, onReply));
     const reader = new FeedReader({
@@ -76,7 +78,7 @@ export class WebhookExecutor {
       onTaken: () => this.#pump(hosted),
       room: () => this.#room(),
     });
-    const hosted: Hosted = { send: toPartition, logic, reader, active: new Map(), released: false };
+    const hosted: Hosted = { send: toPartition, logic, reader, clock, active: new Map(), released: false };
     this.#hosted.set(partition, hosted);
     this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
   }
@@ -141,7 +143,7 @@ export class WebhookExecutor {
 
   #pump(hosted: Hosted): void {
     if (hosted.released || !this.#mayQueue()) return;
-    const now = this.#options.clock();
+    const now = hosted.clock();
     if (hosted.logic.nextAttemptAt() > hosted.logic.timeAt(now)) return;
     for (const delivery of hosted.logic.takeAttempts(now, LIMITS.webhookTakenPerTickMax)) {
       if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
@@ -173,7 +175,7 @@ export class WebhookExecutor {
   #offerAgain(hosted: Hosted, deliveryId: string): void {
     const due = hosted.logic.attemptOf(deliveryId);
     if (typeof due === 'string') return;
-    const time = hosted.logic.timeAt(this.#options.clock());
+    const time = hosted.logic.timeAt(hosted.clock());
     const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= time;
     if (isDue) this.#offer(hosted, due.delivery);
   }
@@ -186,7 +188,7 @@ export class WebhookExecutor {
       await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
       return 'none';
     }
-    const at = this.#options.clock();
+    const at = hosted.clock();
     const lagMs = Math.max(0, at - due.delivery.eventAt);
     if (isFirstAttempt(due.delivery)) this.#options.metrics.firstAttempt(lagMs);
     const result = await this.#send(due);
@@ -233,7 +235,7 @@ export class WebhookExecutor {
    *  place of the attempt: that is the back-pressure. */
   async #tell(hosted: Hosted, command: (deadline: number) => WebhookCommand): Promise<string | null> {
     for (let tries = 0; !hosted.released; tries++) {
-      const deadline = this.#options.clock() + LIMITS.commandDeadlineMs;
+      const deadline = hosted.clock() + LIMITS.commandDeadlineMs;
       const reply = await new Promise<Reply>((resolve) => {
         hosted.send(command(deadline), resolve);
       });

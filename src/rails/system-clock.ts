@@ -1,11 +1,16 @@
-// The machine's time as rails and pollers see it. Its intervals never keep a process alive: stopping is the owner's.
+// Time as rails and pollers see it, by the machine's clock or another. Its intervals never keep a process alive: stopping
+// is the owner's.
 
 import type { Clock } from './rail.ts';
 
-export const systemClock: Clock = {
-  now: () => Date.now(),
-  every(intervalMs, run) {
-    const interval = setInterval(run, intervalMs).unref();
-    return () => clearInterval(interval);
-  },
-};
+export function clockBy(now: () => number): Clock {
+  return {
+    now,
+    every(intervalMs, run) {
+      const interval = setInterval(run, intervalMs).unref();
+      return () => clearInterval(interval);
+    },
+  };
+}
+
+export const systemClock = clockBy(() => Date.now());

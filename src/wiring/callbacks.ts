@@ -7,14 +7,24 @@ import type { OutcomeHint } from '../rails/rail.ts';
 import type { LoadedRails } from '../rails/routes.ts';
 import type { Log } from '../observability/log.ts';
 
-/** A hint that was lost costs nothing but time: polling finds the outcome without it. */
-export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint): void {
-  const deadline = Date.now() + LIMITS.commandDeadlineMs;
+/** A hint that was lost costs nothing but time: polling finds the outcome without it. `clock`: by which the pollers see
+ *  that it is too late. */
+export function sendHint(
+  bus: Bus,
+  { accountId, transactionId }: OutcomeHint,
+  clock: () => number = Date.now,
+): void {
+  const deadline = clock() + LIMITS.commandDeadlineMs;
   const hint = { type: 'Hint', accountId, transactionId, deadline } as const;
   bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, () => {});
 }
 
-export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log): OnCallback {
+export function callbackHandler(
+  bus: Bus,
+  rails: LoadedRails,
+  log: Log,
+  clock: () => number = Date.now,
+): OnCallback {
   return ({ method, path, body, requestId }) => {
     const text = body.toString('utf8');
     const callback = rails.callbacks.read(method, path, text);
@@ -35,7 +45,7 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log): OnCallb
           );
           return 'accepted';
         }
-        sendHint(bus, callback.hint);
+        sendHint(bus, callback.hint, clock);
         return 'accepted';
     }
   };

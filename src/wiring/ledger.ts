@@ -21,6 +21,8 @@ export interface LedgerOptions {
   readonly bus: LocalBus;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Of the process. */
+  readonly clock: () => number;
   /** Nothing may be acknowledged any more: the process must end. */
   readonly onFailure: (error: Error) => void;
 }
@@ -36,7 +38,7 @@ export interface Ledger {
 }
 
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
-  const { config, policies, bus, log, metrics } = options;
+  const { config, policies, bus, log, metrics, clock } = options;
   const damaged = new Map<string, string>();
   const refuse = (group: GroupName, number: number, error: Error): void => {
     if (damaged.has(`${group}/${number}`)) return;
@@ -48,7 +50,8 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     directory: config.dataDir,
     policies,
     observer: metrics,
-    clock: Date.now,
+    clock,
+    deadlineClock: () => Date.now(),
     onFlush: (flush) => metrics.flushed(flush),
     onDamage: refuse,
     onFailure: (error) => {

@@ -10,7 +10,7 @@ import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import { systemClock } from '../rails/system-clock.ts';
+import { clockBy } from '../rails/system-clock.ts';
 import type { Secrets } from '../secrets.ts';
 import type { GroupPolicies } from './groups.ts';
 import type { Rails } from './rails.ts';
@@ -21,6 +21,8 @@ export interface Outbound {
   readonly feed: Feed;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Of the process; absent: the machine's. */
+  readonly clock?: () => number;
 }
 
 export function policiesOf(config: Config, rails: Rails): GroupPolicies {
@@ -31,12 +33,13 @@ export function policiesOf(config: Config, rails: Rails): GroupPolicies {
 }
 
 /** Serves no partition until told to. */
-export function createPollers({ bus, feed, log, metrics }: Outbound, rails: Rails): PollerGroup {
+export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
+  const { bus, feed, log, metrics, clock = Date.now } = outbound;
   const pollers = new PollerGroup({
     bus,
     feed,
     rails: [...rails.rails.values()],
-    clock: systemClock,
+    clock: clockBy(clock),
     random: Math.random,
     onNotice: (notice) => log.warn({ ...notice }, 'poller notice'),
     onFault: (error) => log.error({ err: error }, 'a rail threw'),
@@ -52,7 +55,7 @@ export function guardOf(config: Config): GuardOptions {
 
 /** Delivers for no partition until told to. */
 export function createWebhooks(
-  { bus, feed, log, metrics }: Outbound,
+  { bus, feed, log, metrics, clock = Date.now }: Outbound,
   guard: GuardOptions,
   secrets: Secrets,
 ): WebhookExecutor {
@@ -62,9 +65,10 @@ export function createWebhooks(
   const executor = new WebhookExecutor({
     bus,
     feed,
+    // Its time is in the signature, which receivers compare with their own clocks.
     sender: new Sender({ guard, clock: Date.now }),
     openSecret: (sealed) => secrets.open('signing-secret', sealed),
-    clock: Date.now,
+    clock,
     random: Math.random,
     metrics: webhookMetrics(metrics),
   });

@@ -5,7 +5,7 @@ import type { Log } from '../observability/log.ts';
 import type { OnHint } from '../rails/rail.ts';
 import { loadRails, type LoadedRails, type RailsConfig } from '../rails/routes.ts';
 import { startSimulatorThread } from '../rails/simulator/thread.ts';
-import { systemClock } from '../rails/system-clock.ts';
+import { clockBy } from '../rails/system-clock.ts';
 import type { Secrets } from '../secrets.ts';
 
 export interface Rails extends LoadedRails {
@@ -17,11 +17,14 @@ export interface RailsOptions {
   readonly config: Config;
   readonly log: Log;
   readonly secrets: Secrets;
+  /** Of the process; absent: the machine's. */
+  readonly clock?: () => number;
   /** News of a transaction that did not come over HTTP. */
   readonly onHint: OnHint;
 }
 
-export async function openRails({ config, log, secrets, onHint }: RailsOptions): Promise<Rails> {
+export async function openRails(options: RailsOptions): Promise<Rails> {
+  const { config, log, secrets, onHint, clock = Date.now } = options;
   const isSimulated = config.rails.type === 'simulator';
   const simulator = isSimulated && config.simulatorUrl === null ? await startSimulator(config, log) : null;
   const simulatorUrl = simulator?.url ?? config.simulatorUrl;
@@ -36,7 +39,7 @@ export async function openRails({ config, log, secrets, onHint }: RailsOptions):
     callbackHost: config.host,
     approveAfterMs: config.simulatorApproveAfterMs,
     onHint,
-    clock: systemClock,
+    clock: clockBy(clock),
   });
   return {
     ...loaded,

@@ -22,6 +22,7 @@ import { openRegisteredAccounts } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
 import { type Demo, ensureDemo } from '../operator/demo.ts';
 import { operatorSurface } from '../operator/surface.ts';
+import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { openDataDirectory } from './data-directory.ts';
@@ -51,6 +52,7 @@ export interface ServiceOptions {
 export async function startStandalone({ config, log, onFailure }: ServiceOptions): Promise<Service> {
   assertLimits();
   const startedAt = performance.now();
+  const clock = createProcessClock();
 
   // 1. The data directory, and what standalone makes for itself.
   const directory = await openDataDirectory(config.dataDir, config.partitions);
@@ -63,7 +65,13 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const bus = new LocalBus({ accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 });
 
   // 3. The rails: their routes are part of what the accounts decide by.
-  const rails = await openRails({ config, log, secrets, onHint: (hint) => sendHint(bus, hint) });
+  const rails = await openRails({
+    config,
+    log,
+    secrets,
+    clock,
+    onHint: (hint) => sendHint(bus, hint, clock),
+  });
 
   // 4. The log, and the partitions that write it, recovered.
   let state: 'starting' | 'ready' | 'stopping' | 'failed' = 'starting';
@@ -73,6 +81,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     bus,
     log,
     metrics,
+    clock,
     onFailure: (error) => {
       state = 'failed';
       onFailure(error);
@@ -81,14 +90,14 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const { storage, damaged } = ledger;
 
   // 5. Committed transactions go to the rails, final states to the merchants' endpoints.
-  const outbound = { bus, feed: storage.feed, log, metrics };
+  const outbound = { bus, feed: storage.feed, log, metrics, clock };
   const pollers = createPollers(outbound, rails);
   const guard = guardOf(config);
   const executor = createWebhooks(outbound, guard, secrets);
 
   // 6. The edge: merchants and providers on one port, operators on another.
   const observer = createHttpObserver(metrics, log);
-  const callbacks = callbackRoutes(callbackHandler(bus, rails, log));
+  const callbacks = callbackRoutes(callbackHandler(bus, rails, log, clock));
   const front = createServer({ surface: merchantSurface(callbacks), bus, observer });
   const operators: OperatorContext = {
     bus,
@@ -144,13 +153,16 @@ async function serveOutbound(
 ): Promise<void> {
   const starting: Promise<void>[] = [];
   for (let number = 0; number < partitions; number++) {
-    if (storage.partition('accounts', number) === undefined) continue;
+    const accounts = storage.partition('accounts', number);
+    if (accounts === undefined) continue;
     bus.attach('pollers', number, (message, onReply) =>
       pollers.send(number, message as PollerMessage, onReply),
     );
-    starting.push(pollers.start(number));
+    starting.push(pollers.start(number, () => accounts.now()));
     const webhooks = storage.partition('webhooks', number);
-    if (webhooks !== undefined) executor.host(number, webhooks.logic as unknown as WebhooksLogic);
+    if (webhooks === undefined) continue;
+    const logic = webhooks.logic as unknown as WebhooksLogic;
+    executor.host(number, logic, undefined, () => webhooks.now());
   }
   await Promise.all(starting);
 }

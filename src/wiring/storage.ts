@@ -24,6 +24,8 @@ export interface StorageOptions {
   readonly policies: GroupPolicies;
   readonly observer: PartitionObserver;
   readonly clock: () => number;
+  /** By which callers set deadlines; absent: `clock`. */
+  readonly deadlineClock?: () => number;
   /** The log or the checkpoints have failed: nothing may be acknowledged any more, and the process must stop. */
   readonly onFailure: (error: Error) => void;
   readonly onFlush: (report: FlushReport) => void;
@@ -113,6 +115,7 @@ export class Storage {
       logic,
       log,
       clock: this.#options.clock,
+      deadlineClock: this.#options.deadlineClock ?? this.#options.clock,
       lastRecordAt: Math.max(tip.timeMs, this.#lastRecordAt(group, number)),
       observer: this.#options.observer,
       isBehind: () => this.#isBehind,
@@ -151,7 +154,7 @@ export class Storage {
     }
   }
 
-  /** A batch has the time of the machine's clock; a record in it may be later, when that was set back. 0: no record. */
+  /** A batch has the time of the process's clock; a record in it may be later, when the machine's was set back. 0: no record. */
   #lastRecordAt(group: HostedGroup, number: number): number {
     const start = this.log.startOf(group.name, number).batch;
     for (let batch = this.log.lastBatchNumber(group.name, number); batch > start; batch--) {

@@ -1,5 +1,5 @@
 // A machine's clock that is set back, by hand or by a start that put it forward for a while, stops nobody: requests are
-// taken, and the times in the log never fall.
+// taken, what is due falls due, and the times in the log never fall. Set forward, it takes nobody's time away.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,12 +10,15 @@ import { groupOf } from '../../src/log-tools/data.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { type Running, startService } from './start.ts';
 
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const realNow = Date.now;
 const root = mkdtempSync(join(tmpdir(), 'daftari-clock-'));
+const dueRoot = mkdtempSync(join(tmpdir(), 'daftari-clock-due-'));
 t.teardown(() => {
   Date.now = realNow;
   rmSync(root, { recursive: true });
+  rmSync(dueRoot, { recursive: true });
 });
 
 let aheadMs = 0;
@@ -39,7 +42,7 @@ t.test('a clock set back while the service runs, and while it is stopped, refuse
   const ahead = await pay(first);
   aheadMs = 0;
   const back = await pay(first);
-  t.ok(back >= ahead, 'time stands still, it does not fall');
+  t.ok(back >= ahead, 'time goes on, it does not fall');
   await first.stop();
 
   const second = await startService({}, root);
@@ -59,4 +62,89 @@ t.test('a clock set back while the service runs, and while it is stopped, refuse
     );
   }
   await log.close();
+});
+
+const HASTY = {
+  CHARGE_EXPIRY_SECONDS: '2',
+  CHARGE_RELEASE_SECONDS: '2',
+  WEBHOOK_RETRY_SECONDS: '1,1',
+  WEBHOOK_ALLOW_PRIVATE: 'true',
+};
+/** The provider never answers. */
+const SILENT = '256772000065';
+
+interface Begun {
+  readonly paid: string;
+  readonly silent: string;
+}
+
+/** A charge whose money waits for its release and whose webhook nobody takes, and one that waits for its expiry. */
+async function begin(service: Running): Promise<Begun> {
+  const app = `/operator/v1/accounts/${service.demo.account_id}/apps/${service.demo.app_id}`;
+  const webhook_url = 'http://127.0.0.1:9/nobody';
+  t.equal((await service.operator('PATCH', app, { webhook_url })).status, 200);
+  const charge = { currency: 'UGX', amount: '5000', reference: 'clock' };
+  const [paid, silent] = await Promise.all(
+    ['256772000001', SILENT].map((msisdn) =>
+      service.merchant('POST', '/v1/charges', { body: { ...charge, msisdn } }),
+    ),
+  );
+  t.match([paid, silent], [{ status: 201 }, { status: 201 }]);
+  const path = `/v1/charges/${paid!.body.id}`;
+  await service.until(
+    () => service.merchant('GET', path),
+    (answer) => answer.body.status === 'SUCCESSFUL',
+  );
+  return { paid: paid!.body.id, silent: silent!.body.id };
+}
+
+/** Within the 20 s that `until` waits. */
+async function assertEnds(service: Running, { paid, silent }: Begun): Promise<void> {
+  await service.until(
+    () => service.merchant('GET', `/v1/transactions/${paid}`),
+    ({ body }) => body.ledger.some(({ reason }: any) => reason === 'CHARGE_RELEASED'),
+  );
+  await service.until(
+    () => service.merchant('GET', `/v1/charges/${silent}`),
+    ({ body }) => body.failure_code === 'expired',
+  );
+  const deliveries = `/operator/v1/accounts/${service.demo.account_id}/deliveries?limit=100`;
+  await service.until(
+    () => service.operator('GET', deliveries),
+    ({ body }) =>
+      body.data.some(
+        ({ transaction_id, status }: any) => transaction_id === paid && status === 'DEAD_LETTERED',
+      ),
+  );
+}
+
+t.test('what was begun before and after a clock is set back falls due on time', async (t) => {
+  aheadMs = HOUR_MS;
+  const first = await startService(HASTY, dueRoot);
+  const before = await begin(first);
+  aheadMs = 0;
+  const after = await begin(first);
+  await assertEnds(first, before);
+  await assertEnds(first, after);
+
+  const waiting = await begin(first);
+  await first.stop();
+  const second = await startService(HASTY, dueRoot);
+  const started = await begin(second);
+  await assertEnds(second, waiting);
+  await assertEnds(second, started);
+  await second.stop();
+  t.pass('an hour is not waited for');
+});
+
+t.test('a clock set forward a day releases and expires nothing early', async (t) => {
+  aheadMs = 0;
+  const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true' });
+  const { paid, silent } = await begin(service);
+  aheadMs = DAY_MS;
+  await pay(service);
+  const { body } = await service.merchant('GET', `/v1/transactions/${paid}`);
+  t.notOk(body.ledger.some(({ reason }: any) => reason === 'CHARGE_RELEASED'));
+  t.notMatch((await service.merchant('GET', `/v1/charges/${silent}`)).body, { status: 'FAILED' });
+  await service.stop();
 });

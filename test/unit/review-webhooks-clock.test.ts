@@ -1,4 +1,4 @@
-// The machine's clock is set back while a webhooks partition runs: its time stands still ahead of the clock, and what is due
+// The machine's clock is set back while a webhooks partition runs: its time is ahead of the clock, and what is due
 // by it goes out.
 
 import t from 'tap';
