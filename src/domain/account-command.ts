@@ -206,11 +206,20 @@ export interface RejectWithdrawal extends ByOperator {
   readonly transactionId: string;
   readonly by: string;
 }
-/** Money moved from the dashboard: no app, no idempotency key. */
+/** A request that may be sent again: under the same key with the same hash it is the same. */
+export interface Repeatable {
+  /** 8 to 255 characters. */
+  readonly idempotencyKey: string;
+  /** As of a create call. */
+  readonly requestHash: string;
+}
+/** Money moved from the dashboard: no app. */
 export interface CreateDashboardDeposit extends ByOperator {
   readonly type: 'CreateDashboardDeposit';
   readonly input: CollectInput;
   readonly by: string;
+  /** Absent: each command is a deposit. */
+  readonly repeatable?: Repeatable | null;
 }
 export interface ResolveReconciliation extends ByOperator {
   readonly type: 'ResolveReconciliation';

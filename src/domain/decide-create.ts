@@ -10,6 +10,7 @@ import type {
   CreatePayout,
   CreateWithdrawal,
   PayoutInput,
+  Repeatable,
   WithdrawalInput,
 } from './account-command.ts';
 import type { AccountEvent } from './account-event.ts';
@@ -41,7 +42,7 @@ export function decideCollection(
   const { problem, input } = command;
   if (problem !== null) return refuse(problem);
   assert(input !== null, 'a command without a problem has an input');
-  return collect(access.account, input, type, { app: access.app, user: null, command }, context);
+  return collect(access.account, input, type, { app: access.app, user: null, request: command }, context);
 }
 
 /** Who asked, and under which idempotency key: an app's key, or a member in the dashboard. */
@@ -49,7 +50,10 @@ interface Origin {
   readonly app: App | null;
   /** User id. */
   readonly user: string | null;
-  readonly command: CreateCommand | null;
+  readonly request: {
+    readonly idempotencyKey: string | null;
+    readonly requestHash: string;
+  } | null;
 }
 
 /** From the field rules on; the dashboard's deposits start here. */
@@ -57,7 +61,7 @@ export function collect(
   account: Account,
   input: CollectInput,
   type: 'CHARGE' | 'DEPOSIT',
-  { app, user, command }: Origin,
+  { app, user, request }: Origin,
   { policy, now, freshBody }: Context,
 ): Decision {
   const target = readTarget(account, input, policy);
@@ -82,8 +86,8 @@ export function collect(
     metadata: input.metadata ?? null,
     provider,
     fee: quoteFee(type, amount, currency, account.settings, policy),
-    idempotencyKey: command === null ? null : command.idempotencyKey,
-    requestHash: command === null ? null : command.requestHash,
+    idempotencyKey: request === null ? null : request.idempotencyKey,
+    requestHash: request === null ? null : request.requestHash,
     description: input.description ?? null,
     expiresAt: now + policy.chargeExpiryMs,
   };
@@ -192,9 +196,24 @@ function checkIdempotency(state: LedgerState, command: CreateCommand, type: Crea
   const { idempotencyKey: key, problem } = command;
   if (problem !== null && isKeyProblem(problem)) return refuse(problem);
   if (key === null) return refuse(rejection('idempotency_key_required'));
-  const entry = state.idempotency(command.accountId, key);
+  return repeatedUnder(
+    state,
+    command.accountId,
+    { idempotencyKey: key, requestHash: command.requestHash },
+    type,
+  );
+}
+
+/** Null: nothing was created under this key. */
+export function repeatedUnder(
+  state: LedgerState,
+  accountId: string,
+  { idempotencyKey, requestHash }: Repeatable,
+  type: CreatableType,
+): Decision | null {
+  const entry = state.idempotency(accountId, idempotencyKey);
   if (entry === undefined) return null;
-  if (entry.requestHash !== command.requestHash || !entry.transactionId.startsWith(PREFIX_OF[type])) {
+  if (entry.requestHash !== requestHash || !entry.transactionId.startsWith(PREFIX_OF[type])) {
     return refuse(rejection('idempotency_key_reused'));
   }
   const { transactionId } = entry;

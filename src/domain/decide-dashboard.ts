@@ -16,7 +16,7 @@ import type {
   RevokeWallet,
 } from './account-command.ts';
 import type { WalletAdded } from './account-event.ts';
-import { collect } from './decide-create.ts';
+import { collect, repeatedUnder } from './decide-create.ts';
 import { changed, NO_ACCOUNT } from './decide-operator.ts';
 import { type Decision, done, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
@@ -188,5 +188,14 @@ export function decideDashboardDeposit(
   if (member.type === 'refused') return refuse(member.rejection);
   const { account } = member;
   if (!account.settings.live) return refuse(rejection('live_mode_not_enabled'));
-  return collect(account, command.input, 'DEPOSIT', { app: null, user: command.by, command: null }, context);
+  const { accountId, input, by, repeatable = null } = command;
+  // No app's key has such a sign: those of the dashboard are apart.
+  const request =
+    repeatable === null
+      ? null
+      : { ...repeatable, idempotencyKey: `${DASHBOARD_KEY_PREFIX}${repeatable.idempotencyKey}` };
+  const repeated = request === null ? null : repeatedUnder(state, accountId, request, 'DEPOSIT');
+  return repeated ?? collect(account, input, 'DEPOSIT', { app: null, user: by, request }, context);
 }
+
+const DASHBOARD_KEY_PREFIX = 'dashboard→';

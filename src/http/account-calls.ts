@@ -68,6 +68,10 @@ function idempotencyProblem(key: string): Rejection | null {
   return IDEMPOTENCY_KEY.test(key) ? null : IDEMPOTENCY_KEY_INVALID;
 }
 
+export function requestHashOf(body: string | NodeJS.ArrayBufferView): string {
+  return hash('sha256', body, 'base64url').slice(0, REQUEST_HASH_LENGTH);
+}
+
 export interface CreateCallFacts {
   readonly route: CreateRoute;
   readonly validate: ValidateBody;
@@ -100,7 +104,7 @@ export function create(
       keyHash: caller.keyHash,
       problem,
       idempotencyKey: idempotencyKey === '' ? null : idempotencyKey,
-      requestHash: hash('sha256', body, 'base64url').slice(0, REQUEST_HASH_LENGTH),
+      requestHash: requestHashOf(body),
       input: problem === null ? parsed : null,
     };
     // The schema of `creates` has passed `input` (schemas.ts proves that the types agree).

@@ -3,6 +3,7 @@
 
 import type { Reply } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
+import { requestHashOf } from '../http/account-calls.ts';
 import type { PlainRoute } from '../http/route.ts';
 import { LIMITS } from '../limits.ts';
 import { done, partOfAccount } from './account-routes.ts';
@@ -111,11 +112,22 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
         'invalid_msisdn',
         'network_required',
         'currency_mismatch',
+        'idempotency_key_reused',
       ],
       handle: ({ body, operator }, accountId) => {
-        const { by, ...input } = body;
-        const type = 'CreateDashboardDeposit';
-        return askAccount(context, { type, accountId, input, by, operator: operatorOf({ operator }) });
+        const { by, idempotency_key: idempotencyKey, ...input } = body;
+        const repeatable =
+          idempotencyKey === undefined
+            ? null
+            : { idempotencyKey, requestHash: requestHashOf(JSON.stringify(body)) };
+        return askAccount(context, {
+          type: 'CreateDashboardDeposit',
+          accountId,
+          input,
+          by,
+          repeatable,
+          operator: operatorOf({ operator }),
+        });
       },
     }),
     operatorRoute(context, {

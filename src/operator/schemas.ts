@@ -6,7 +6,7 @@ import { ROLES } from '../domain/account.ts';
 import { COUNTRIES, NETWORKS } from '../domain/country.ts';
 import { DELIVERY_STATUSES } from '../domain/webhook-message.ts';
 import type { PathParameter } from '../http/route.ts';
-import { CreateDepositBody, idSchema } from '../http/schemas.ts';
+import { CreateDepositBody, idSchema, IdempotencyKey } from '../http/schemas.ts';
 import { LIMITS } from '../limits.ts';
 
 function oneOf<const Values extends readonly string[]>(values: Values, description: string) {
@@ -77,7 +77,17 @@ export const AddWalletBody = body({
   by,
 });
 export const ByBody = body({ by });
-export const DepositBody = body({ ...CreateDepositBody.properties, by });
+export const DepositBody = body({
+  ...CreateDepositBody.properties,
+  by,
+  idempotency_key: Type.Optional(
+    Type.String({
+      ...IdempotencyKey,
+      pattern: '^[ -~]*$',
+      'x-rule': 'must be 8 to 255 printable ASCII characters',
+    }),
+  ),
+});
 export const ReplayFailedBody = body({
   since: Type.String({
     format: 'date-time',

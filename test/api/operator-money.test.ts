@@ -54,6 +54,27 @@ t.test('finance deposits from the dashboard, a member may not', async (t) => {
   t.match(detail.body.events[0], { source: 'DASHBOARD' });
 });
 
+t.test('a deposit that an operator sends again under its key is made once', async (t) => {
+  const by = await userWith('ADMIN');
+  const deposit = { ...WALLET, amount: '4000', reference: 'float-2', by, idempotency_key: 'float-2/2026-11' };
+  const send = (over: object = {}): Promise<Answer> =>
+    service.operator('POST', `${account}/deposits`, { ...deposit, ...over });
+  const [first, atOnce] = await Promise.all([send(), send()]);
+  t.equal(first!.status, 201);
+  t.strictSame(atOnce!.body, first!.body);
+  await finished(`/v1/deposits/${first!.body.id}`);
+  t.strictSame((await send()).body, first!.body, 'the answer of then, also when it is final');
+  t.match(await send({ amount: '4001' }), {
+    status: 422,
+    body: { error: { code: 'idempotency_key_reused' } },
+  });
+  for (const idempotency_key of ['short', 'ключ-ключ', 'x'.repeat(256)]) {
+    t.match(await send({ idempotency_key }), { status: 400, body: { error: { param: 'idempotency_key' } } });
+  }
+  const { body } = await service.merchant('GET', '/v1/transactions?limit=100');
+  t.equal(body.data.filter(({ reference }: any) => reference === 'float-2').length, 1);
+});
+
 t.test('a withdrawal above the threshold waits for a person, who approves or rejects it', async (t) => {
   const [first, second] = (await service.operator('GET', `${account}/users`)).body.data;
   const wallet = { label: 'Till', msisdn: '+256772000002', by: first.id };

@@ -13,6 +13,7 @@ import {
   byOperator,
   charge,
   DAY,
+  deposit,
   FINANCE,
   fundedMerchant,
   MEMBER,
@@ -56,9 +57,9 @@ function verdict(
   return { ...byOperator, type, transactionId, by };
 }
 
-function dashboardDeposit(by: string): CreateDashboardDeposit {
+function dashboardDeposit(by: string, over: Partial<CreateDashboardDeposit> = {}): CreateDashboardDeposit {
   const input = { amount: '7000', currency: 'UGX', msisdn: '0772000111', reference: 'top-up' } as const;
-  return { ...byOperator, type: 'CreateDashboardDeposit', input, by };
+  return { ...byOperator, type: 'CreateDashboardDeposit', input, by, ...over };
 }
 
 t.test('who may do what', async (t) => {
@@ -231,15 +232,33 @@ t.test('a withdrawal that waits', async (t) => {
   });
 });
 
-t.test('a deposit from the dashboard has no app and no idempotency key', async (t) => {
+t.test(
+  'a deposit from the dashboard has no app, and no idempotency key unless it is given one',
+  async (t) => {
+    const scenario = merchant();
+    const transaction = scenario.create(dashboardDeposit(FINANCE));
+    t.match(transaction, { type: 'DEPOSIT', appId: null, requestedBy: FINANCE, answeredAt: null });
+    scenario.when(submission(transaction.id));
+    t.strictSame(
+      transaction.events.map(({ source }) => source),
+      ['DASHBOARD', 'DASHBOARD', 'DASHBOARD'],
+    );
+    t.equal(scenario.state.idempotencyEntries.size, 0);
+    thenRefused(merchant({ live: false }).decide(dashboardDeposit(FINANCE)), 'live_mode_not_enabled');
+  },
+);
+
+t.test('a deposit from the dashboard that is sent again under its key is the same deposit', async (t) => {
   const scenario = merchant();
-  const transaction = scenario.create(dashboardDeposit(FINANCE));
-  t.match(transaction, { type: 'DEPOSIT', appId: null, requestedBy: FINANCE, answeredAt: null });
-  scenario.when(submission(transaction.id));
-  t.strictSame(
-    transaction.events.map(({ source }) => source),
-    ['DASHBOARD', 'DASHBOARD', 'DASHBOARD'],
-  );
-  t.equal(scenario.state.idempotencyEntries.size, 0);
-  thenRefused(merchant({ live: false }).decide(dashboardDeposit(FINANCE)), 'live_mode_not_enabled');
+  const repeatable = { idempotencyKey: 'top-up-0001', requestHash: 'hash-1' };
+  const { id } = scenario.create(dashboardDeposit(FINANCE, { repeatable }));
+  const again = scenario.decide(dashboardDeposit(FINANCE, { repeatable }));
+  t.match(again, { record: null, outcome: { type: 'answer', transactionId: id, replayed: true } });
+
+  const changed = { ...repeatable, requestHash: 'hash-2' };
+  thenRefused(scenario.decide(dashboardDeposit(FINANCE, { repeatable: changed })), 'idempotency_key_reused');
+  thenRefused(scenario.decide(dashboardDeposit(MEMBER, { repeatable })), 'not_permitted', 'by');
+  const other = { ...repeatable, idempotencyKey: 'top-up-0002' };
+  t.not(scenario.create(dashboardDeposit(FINANCE, { repeatable: other })).id, id);
+  t.not(scenario.create(deposit({}, repeatable)).id, id, 'an app’s key of the same name is another');
 });
