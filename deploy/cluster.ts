@@ -4,6 +4,7 @@
 //   npm run cluster -- drain <node>    has a node of the running cluster hand over what it has, and stops it
 //   npm run cluster -- start <node>    starts it again
 //   npm run cluster -- map             prints the map again
+//   npm run cluster -- upgrade         has it write the newest format that all nodes read (NATS_URL: that cluster's)
 //
 // Data is in ./data/cluster (CLUSTER_DIR); a second start goes on where the first ended.
 
@@ -16,6 +17,7 @@ import { startNode, untilReady } from './cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from './cluster-processes.ts';
 import { freePorts, hasNatsServer, NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
 import type { NatsServers } from './nats-servers.ts';
+import { natsOf, upgrade } from './upgrade.ts';
 
 /** What other invocations need to know of the running one. */
 interface ClusterFile {
@@ -64,8 +66,11 @@ switch (command) {
   case 'start':
     process.exitCode = await withRunning((cluster) => startAgain(cluster, node));
     break;
+  case 'upgrade':
+    process.exitCode = await upgradeCluster();
+    break;
   default:
-    console.error(`npm run cluster [-- map | drain <node> | start <node>]`);
+    console.error(`npm run cluster [-- map | drain <node> | start <node> | upgrade]`);
     process.exitCode = 2;
 }
 
@@ -186,6 +191,18 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
   });
   console.log(`${target.name} runs again.`);
   return 0;
+}
+
+/** Of the cluster that NATS_URL names, otherwise of the one on this machine. */
+async function upgradeCluster(): Promise<number> {
+  const nats = natsOf(process.env);
+  if (nats !== null) return report(await upgrade(nats));
+  return withRunning(async ({ natsUrls }) => report(await upgrade({ url: natsUrls.join(',') })));
+}
+
+function report({ done, said }: { done: boolean; said: string }): number {
+  console.log(said);
+  return done ? 0 : 1;
 }
 
 async function printMap(cluster: ClusterFile): Promise<number> {

@@ -2,9 +2,11 @@
 // SIGINT. The stages themselves are in src/wiring: standalone.ts, or with
 // NATS_URL cluster.ts.
 //
-// Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is wrong.
+// Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
+// wrong, or the cluster is of another version.
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
+import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
@@ -14,6 +16,8 @@ import { startStandalone, type Service, type ServiceOptions } from './wiring/sta
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;
+/** What says itself how to mend it. */
+const OPERATORS_ERRORS = [ConfigError, DataDirectoryError, RoutesFileError, WriteFormatUnknown];
 
 if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
   process.stdout.write(
@@ -27,9 +31,9 @@ async function run(): Promise<void> {
   try {
     await serve(readConfig(process.env));
   } catch (error) {
-    const known =
-      error instanceof ConfigError || error instanceof DataDirectoryError || error instanceof RoutesFileError;
-    process.stderr.write(`${known ? error.message : ((error as Error).stack ?? String(error))}\n`);
+    const known = OPERATORS_ERRORS.some((each) => error instanceof each);
+    const { message, stack = message } = error as Error;
+    process.stderr.write(`${known ? message : stack}\n`);
     process.exit(known ? WRONGLY_CONFIGURED : FAILED);
   }
 }

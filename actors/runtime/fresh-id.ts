@@ -45,11 +45,11 @@ export class PartitionClock {
     this.#read = clock();
   }
 
-  /** The time and id of one command. */
-  tick(): Tick {
+  /** The time and id of one command; `writeFormat` goes with them. */
+  tick(writeFormat: number): Tick {
     this.now();
     const freshBody = this.#freshBody();
-    return { now: this.#now, freshBody, elapsedMs: this.#elapsedMs };
+    return { now: this.#now, freshBody, elapsedMs: this.#elapsedMs, writeFormat };
   }
 
   now(): number {

@@ -14,6 +14,8 @@ export interface Tick {
   readonly freshBody: string;
   /** For spans: milliseconds since the partition was opened. */
   readonly elapsedMs: number;
+  /** Newest format of records that may be made (src/domain/record-format.ts): every node of the cluster reads it. */
+  readonly writeFormat: number;
 }
 
 export type Outcome =

@@ -42,6 +42,8 @@ export interface PartitionOptions<Command, Query, Record> {
   /** Time of the last record in the log, 0 when empty. */
   readonly lastRecordAt: number;
   readonly observer: PartitionObserver;
+  /** Newest format of records that may be made now; it only goes up. */
+  readonly writeFormat: () => number;
   /** True while the views of this process lag so far behind that memory would not hold more. */
   readonly isBehind: () => boolean;
   /** Durable records, in order. */
@@ -80,6 +82,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   #pendingHead = 0;
   /** By key, oldest first. */
   readonly #waiters = new Map<string, Waiter>();
+  readonly #writeFormat: () => number;
   readonly #isBehind: () => boolean;
   #checkpointed: number;
   #accepting = true;
@@ -94,6 +97,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#deadlineClock = options.deadlineClock ?? options.clock;
     this.#observer = options.observer;
     this.#publish = options.publish;
+    this.#writeFormat = options.writeFormat;
     this.#isBehind = options.isBehind;
     this.#checkpointed = options.log.appended;
   }
@@ -133,7 +137,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   #command(message: Command, onReply: OnReply): void {
     if (this.#room() === 0) return this.#refuse(message, onReply);
     // One time for both, or logic could reject as too late what was not late here: a refusal is said one way.
-    const tick = this.#clock.tick();
+    const tick = this.#clock.tick(this.#writeFormat());
     const command = this.#onOurClock(message, tick.now);
     if (command.deadline < tick.now) return this.#refuse(command, onReply);
     const decision = this.logic.decide(command, tick);

@@ -1,27 +1,31 @@
-// What is fixed when a cluster is created: the number of partitions. The first node writes it; every other one must agree.
+// What is fixed when a cluster is created: the number of partitions, and the format of records it began with. The first
+// node writes it; every other one must agree.
 
 import type { KV } from 'nats';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
-import { CLUSTER_BUCKET } from './subjects.ts';
+import { CLUSTER_BUCKET, CLUSTER_STREAM } from './subjects.ts';
 
 interface Identity {
   readonly format: number;
   readonly partitions: number;
+  /** Of records; absent in clusters made before it could differ: 1. */
+  readonly firstFormat?: number;
 }
 
 const FORMAT = 1;
 const KEY = 'identity';
 
 /** Throws when the cluster was created with another number of partitions. `replicas` null: this node may not create it, and
- *  waits until another has. */
+ *  waits until another has. A cluster begins with the newest format of the node that creates it: nobody reads an older one. */
 export async function joinCluster(
   link: NatsLink,
   partitions: number,
   replicas: number | null,
+  firstFormat: number,
 ): Promise<void> {
   const bucket = replicas === null ? null : await openBucket(link, replicas);
-  if (bucket !== null) await createIdentity(bucket, { format: FORMAT, partitions });
+  if (bucket !== null) await createIdentity(bucket, { format: FORMAT, partitions, firstFormat });
   const theirs = await readIdentity(link);
   if (theirs.format !== FORMAT) {
     throw new Error(`the cluster has format ${theirs.format}; this version reads format ${FORMAT}`);
@@ -49,9 +53,14 @@ async function createIdentity(bucket: KV, identity: Identity): Promise<void> {
   });
 }
 
+/** Of records, while nobody has raised it. */
+export async function firstFormatOf(link: NatsLink): Promise<number> {
+  return (await readIdentity(link)).firstFormat ?? 1;
+}
+
 async function readIdentity({ manager }: NatsLink): Promise<Identity> {
   return persist(async () => {
-    const stored = await manager.streams.getMessage(`KV_${CLUSTER_BUCKET}`, {
+    const stored = await manager.streams.getMessage(CLUSTER_STREAM, {
       last_by_subj: `$KV.${CLUSTER_BUCKET}.${KEY}`,
     });
     return JSON.parse(Buffer.from(stored.data).toString()) as Identity;
@@ -59,7 +68,7 @@ async function readIdentity({ manager }: NatsLink): Promise<Identity> {
 }
 
 /** Until it works, for as long as servers may take to elect a leader. */
-async function persist<Result>(act: () => Promise<Result>): Promise<Result> {
+export async function persist<Result>(act: () => Promise<Result>): Promise<Result> {
   const until = performance.now() + LIMITS.clusterJoinMs;
   for (;;) {
     try {

@@ -38,6 +38,8 @@ export interface LeaseOwnershipOptions {
   readonly host: PartitionHost;
   readonly node: string;
   readonly version: string;
+  /** Of records that this node reads. */
+  readonly newestFormat: number;
   readonly operatorUrl: string | null;
   /** Partitions of the groups that this node can own. */
   readonly partitions: Partial<Record<GroupName, number>>;
@@ -184,9 +186,9 @@ export class LeaseOwnership implements Ownership {
   }
 
   #ownEntry(): NodeEntry {
-    const { partitions, version, operatorUrl } = this.#options;
+    const { partitions, version, newestFormat, operatorUrl } = this.#options;
     const groups = Object.keys(partitions) as GroupName[];
-    return { session: this.#session, groups, state: this.#state, version, operatorUrl };
+    return { session: this.#session, groups, state: this.#state, version, newestFormat, operatorUrl };
   }
 
   /** Ends the sessions of nodes that were silent for too long. */

@@ -21,6 +21,8 @@ export interface NodeEntry {
   readonly state: 'live' | 'draining' | 'dead';
   /** Of the program, for rolling upgrades. */
   readonly version: string;
+  /** Newest format of records that it reads; absent: a version from before there were two. */
+  readonly newestFormat?: number;
   /** Where its operator API listens; null: nowhere. */
   readonly operatorUrl: string | null;
 }

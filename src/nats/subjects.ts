@@ -26,8 +26,10 @@ export function logSubject(group: GroupName, partition: number): string {
 export const LEASE_BUCKET = 'daftari_leases';
 export const LEASE_STREAM = `KV_${LEASE_BUCKET}`;
 export const LEASE_SUBJECT_PREFIX = `$KV.${LEASE_BUCKET}.`;
-/** KV bucket of what is fixed when the cluster is created. */
+/** KV bucket of what holds for the whole cluster: what is fixed when it is created, and the format it writes. */
 export const CLUSTER_BUCKET = 'daftari_cluster';
+export const CLUSTER_STREAM = `KV_${CLUSTER_BUCKET}`;
+export const WRITE_FORMAT_SUBJECT = `$KV.${CLUSTER_BUCKET}.write_format`;
 /** Object store of snapshots. */
 export const SNAPSHOT_BUCKET = 'daftari_snapshots';
 

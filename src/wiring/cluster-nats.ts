@@ -2,6 +2,7 @@
 
 import type { GroupName } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
+import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { joinCluster } from '../nats/cluster-identity.ts';
 import { connectNats } from '../nats/connection.ts';
 import type { NatsLink } from '../nats/connection.ts';
@@ -10,11 +11,14 @@ import { NatsBusServer } from '../nats/nats-bus-server.ts';
 import { NatsBus } from '../nats/nats-bus.ts';
 import { StreamPublisher } from '../nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../nats/streams.ts';
+import { WriteFormat } from '../nats/write-format.ts';
 import type { Log } from '../observability/log.ts';
 
 export interface ClusterNats {
   readonly link: NatsLink;
   readonly publisher: StreamPublisher;
+  /** Null: a front, which neither writes records nor reads them. */
+  readonly writeFormat: WriteFormat | null;
   readonly table: LeaseTable;
   readonly bus: NatsBus;
   readonly server: NatsBusServer;
@@ -49,7 +53,9 @@ export async function joinNats(
   );
   // A front may not make anything: it waits for a node that may.
   const mayMake = [...config.roles].some((role) => role !== 'front');
-  await joinCluster(link, config.partitions, mayMake ? config.natsReplicas : null);
+  const { newest } = RECORD_FORMATS;
+  await joinCluster(link, config.partitions, mayMake ? config.natsReplicas : null, newest);
+  const writeFormat = mayMake ? await followFormat(link, log, onFailure) : null;
   await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
 
   const publisher = new StreamPublisher(link);
@@ -67,11 +73,13 @@ export async function joinNats(
   return {
     link,
     publisher,
+    writeFormat,
     table,
     bus,
     server,
     counts,
     async close() {
+      await writeFormat?.close();
       await table.close();
       server.flush();
       bus?.close();
@@ -79,4 +87,13 @@ export async function joinNats(
       await link.connection.drain();
     },
   };
+}
+
+function followFormat(link: NatsLink, log: Log, onFailure: (error: Error) => void): Promise<WriteFormat> {
+  return WriteFormat.follow({
+    link,
+    formats: RECORD_FORMATS,
+    onRaised: (format) => log.info({ format }, 'records are written in a newer format'),
+    onError: onFailure,
+  });
 }

@@ -9,6 +9,7 @@ import { accountsGroup } from '../../actors/accounts/group.ts';
 import { checkWebhookUrl } from '../../actors/webhooks/url-guard.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { Config, Role } from '../config.ts';
+import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { callbackRoutes } from '../http/callbacks.ts';
 import { merchantSurface } from '../http/routes.ts';
 import { createServer } from '../http/server.ts';
@@ -70,7 +71,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const policies = policiesOf(config, rails);
 
   // 3. The log of what this node may write, and who decides what that is.
-  const disk = await openDisk(options, policies, metrics);
+  const disk = await openDisk(options, policies, metrics, nats);
   const host: ClusterHost = new ClusterHost({
     ...nats,
     storage: disk?.storage ?? null,
@@ -88,6 +89,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     host,
     node: config.nodeName,
     version: VERSION,
+    newestFormat: RECORD_FORMATS.newest,
     operatorUrl: null,
     partitions: ownable(config, nats),
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
@@ -167,14 +169,16 @@ async function openDisk(
   { config, onFailure }: ServiceOptions,
   policies: GroupPolicies,
   metrics: Metrics,
+  { writeFormat }: ClusterNats,
 ): Promise<Disk | null> {
-  if (!config.roles.has('ledger') && !config.roles.has('webhooks')) return null;
+  if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
   const directory = await openDataDirectory(config.dataDir, config.partitions);
   const storage = new Storage({
     directory: config.dataDir,
     policies,
     observer: metrics,
     clock: Date.now,
+    writeFormat: () => writeFormat.current,
     onFlush: (flush) => metrics.flushed(flush),
     // Another node has a copy that is whole: this one must not stay the owner.
     onDamage: (_group, _partition, error) => onFailure(error),

@@ -13,6 +13,7 @@ import { ViewStore } from '../../wal/views.ts';
 import type { GroupName, Message, OnReply } from '../bus/bus.ts';
 import type { FeedBatch } from '../bus/feed.ts';
 import { assert } from '../domain/assert.ts';
+import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
@@ -26,6 +27,8 @@ export interface StorageOptions {
   readonly clock: () => number;
   /** By which callers set deadlines; absent: `clock`. */
   readonly deadlineClock?: () => number;
+  /** Newest format of records that may be written now. Absent: this version's; nobody else reads this log. */
+  readonly writeFormat?: () => number;
   /** The log or the checkpoints have failed: nothing may be acknowledged any more, and the process must stop. */
   readonly onFailure: (error: Error) => void;
   readonly onFlush: (report: FlushReport) => void;
@@ -118,6 +121,7 @@ export class Storage {
       deadlineClock: this.#options.deadlineClock ?? this.#options.clock,
       lastRecordAt: Math.max(tip.timeMs, this.#lastRecordAt(group, number)),
       observer: this.#options.observer,
+      writeFormat: this.#options.writeFormat ?? (() => RECORD_FORMATS.newest),
       isBehind: () => this.#isBehind,
       publish: (firstSequence, records) => this.feed.publish(name, number, { firstSequence, records }),
     });

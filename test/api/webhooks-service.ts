@@ -176,6 +176,7 @@ export class WebhookService {
       clock: this.#options.clock,
       lastRecordAt: tip.timeMs,
       observer: { decided: () => {} },
+      writeFormat: () => 1,
       isBehind: () => false,
       publish: (firstSequence, records) => this.#feed.publish(name, number, { firstSequence, records }),
     });

@@ -37,6 +37,7 @@ class Node implements PartitionHost {
       host: this,
       node: name,
       version: '1',
+      newestFormat: 1,
       operatorUrl: null,
       partitions: { accounts: partitionCount },
       onProblem: () => {},

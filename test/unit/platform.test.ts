@@ -59,7 +59,12 @@ class Driven {
   readonly follower = platformGroup.open(0, this.#views(), { timers: false, sequence: 0 });
 
   send(command: PlatformCommand, now = 1) {
-    const { record, outcome } = this.logic.decide(command, { now, freshBody: '', elapsedMs: 0 });
+    const { record, outcome } = this.logic.decide(command, {
+      now,
+      freshBody: '',
+      elapsedMs: 0,
+      writeFormat: 1,
+    });
     if (record !== null) this.apply(platformGroup.encode(record));
     return outcome.type === 'reply' ? outcome.reply : outcome;
   }

@@ -140,13 +140,13 @@ function lostOf({ jumpMs, jumpAt, releases }: Life, isProcessClock: boolean): st
   const toCreate = releases.toSorted((a, b) => b.createdAt - a.createdAt);
   const stepMs = 5_000;
   let latestDue = 0;
-  while (toCreate.length > 0 || partition.now() <= latestDue + 2 * LIMITS.timerScanEveryMs) {
+  while (toCreate.length > 0 || partition.now() <= latestDue + 2 * LIMITS.timerScanEveryMs.timer) {
     state.wall += stepMs;
     state.monotonic += stepMs;
     if (state.monotonic - stepMs < jumpAt && state.monotonic >= jumpAt) state.wall += jumpMs;
     while (toCreate.length > 0 && toCreate.at(-1)!.createdAt <= state.monotonic) {
       const { afterMs } = toCreate.pop()!;
-      const { now, freshBody } = partition.tick();
+      const { now, freshBody } = partition.tick(1);
       const id = `chg_${freshBody}`;
       const dueAt = now + afterMs;
       latestDue = Math.max(latestDue, dueAt);
@@ -234,7 +234,7 @@ void t.test('it runs on by parts of a millisecond, too: however often it is read
   const partition = new PartitionClock(() => wall, START + HOUR);
   for (let i = 0; i < 10_000; i++) {
     wall++;
-    partition.tick();
+    partition.tick(1);
   }
   const ranMs = partition.now() - START - HOUR;
   t.ok(Math.abs(ranMs - 10_000 * clockPaceMin) <= 1, `${ranMs} ms`);

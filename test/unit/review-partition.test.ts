@@ -47,6 +47,7 @@ function opened() {
     clock: () => state.now,
     lastRecordAt: 0,
     observer: { decided: () => {} },
+    writeFormat: () => 1,
     isBehind: () => state.isBehind,
     publish: (_first, published) => records.push(...published),
   });

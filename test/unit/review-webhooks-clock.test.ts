@@ -41,7 +41,12 @@ void t.test('first attempts do not wait for the clock to catch up', (t) => {
       },
     ],
   };
-  const { record } = logic.decide(command, { now: NOW, freshBody: '0'.repeat(26), elapsedMs: 0 });
+  const { record } = logic.decide(command, {
+    now: NOW,
+    freshBody: '0'.repeat(26),
+    elapsedMs: 0,
+    writeFormat: 1,
+  });
   logic.evolve(record!, 1);
   const taken = logic.takeAttempts(NOW - HOUR, 10);
   t.equal(taken.length, 1);

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { DueHeap } from '../../actors/runtime/due-heap.ts';
 import { PartitionClock } from '../../actors/runtime/fresh-id.ts';
-import type { Answered, Decision, Group, PartitionLogic } from '../../actors/runtime/group.ts';
+import type { Answered, Decision, Group, PartitionLogic, Tick } from '../../actors/runtime/group.ts';
 import { LocalFeed } from '../../actors/runtime/local-feed.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import type { Reply } from '../../src/bus/bus.ts';
@@ -44,7 +44,7 @@ void t.test('ids of a partition grow strictly and carry its time, which never go
       let last = { now: 0, freshBody: '' };
       return times.every((time) => {
         clock = time;
-        const tick = partition.tick();
+        const tick = partition.tick(1);
         const ok =
           tick.now >= last.now &&
           tick.now >= 1_700_000_000_050 &&
@@ -63,7 +63,7 @@ void t.test('more ids than a millisecond has room for go to the next one', (t) =
   const partition = new PartitionClock(() => 1_700_000_000_000, 0);
   let last = '';
   for (let i = 0; i < 100_000; i++) {
-    const { freshBody, now } = partition.tick();
+    const { freshBody, now } = partition.tick(1);
     if (freshBody <= last || timeOf(`chg_${freshBody}`) !== now) t.fail(`id ${i} is out of order`);
     last = freshBody;
   }
@@ -137,13 +137,13 @@ interface Command {
   readonly deadline: number;
 }
 
-/** Counts. `Open` starts something whose answer comes with the next `Answer`. */
+/** Counts. `Open` starts something whose answer comes with the next `Answer`. An `Add` has another record in format 2. */
 class Counter implements PartitionLogic<Command, Command, string> {
   count = 0;
   answered = false;
   sequence = 0;
 
-  decide(command: Command): Decision<string> {
+  decide(command: Command, { writeFormat }: Tick): Decision<string> {
     switch (command.type) {
       case 'Refuse':
         return { record: null, outcome: { type: 'reply', reply: REFUSED }, answers: null };
@@ -153,7 +153,11 @@ class Counter implements PartitionLogic<Command, Command, string> {
         return { record: 'answered', outcome: { type: 'reply', reply: bodyOf('ok') }, answers: 'k' };
       case 'Add':
       case 'Read':
-        return { record: 'added', outcome: { type: 'reply', reply: bodyOf('ok') }, answers: null };
+        return {
+          record: writeFormat < 2 ? 'added' : 'added in format 2',
+          outcome: { type: 'reply', reply: bodyOf('ok') },
+          answers: null,
+        };
     }
   }
   evolve(record: string, sequence: number): void {
@@ -204,7 +208,7 @@ const group: Group<Command, Command, string> = {
 /** A partition over a log whose flush the test holds back. */
 function heldBack(options: { answerWaitMs?: number } = {}) {
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  const state = { now: 1_000, isBehind: false };
+  const state = { now: 1_000, isBehind: false, writeFormat: 1 };
   const published: string[] = [];
   const partition = new Partition<Command, Command, string>({
     group: { ...group, ...options },
@@ -214,6 +218,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     clock: () => state.now,
     lastRecordAt: 0,
     observer: { decided: () => {} },
+    writeFormat: () => state.writeFormat,
     isBehind: () => state.isBehind,
     publish: (_first, records) => published.push(...records),
   });
@@ -264,6 +269,16 @@ void t.test('a caller who waits for an answer gets it when the record that gives
   t.same(replies.length, 2, 'a repetition waits for what it added to the log');
   flush();
   t.same(replies.slice(2), ['Open:answer']);
+  t.end();
+});
+
+void t.test('a record of the next format is made only when that may be written', (t) => {
+  const { published, state, send, flush } = heldBack();
+  send('Add');
+  state.writeFormat = 2;
+  send('Add');
+  flush();
+  t.same(published, ['added', 'added in format 2']);
   t.end();
 });
 

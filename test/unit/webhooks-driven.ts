@@ -58,7 +58,7 @@ export class DrivenWebhooks {
   }
 
   send(command: WebhookCommand): Reply {
-    const { record, outcome } = this.logic.decide(command, this.#clock.tick());
+    const { record, outcome } = this.logic.decide(command, this.#clock.tick(1));
     if (record !== null) {
       const line = this.#group.encode(record);
       deepStrictEqual(this.#group.decode(line), JSON.parse(JSON.stringify(record)));

@@ -1,0 +1,58 @@
+// `npm run cluster -- upgrade`: once every node runs the new version, has the cluster write records in its format. Until
+// then a node of the new version writes what the old one reads (src/nats/write-format.ts).
+
+import { connectNats } from '../src/nats/connection.ts';
+import type { NatsOptions } from '../src/nats/connection.ts';
+import { LeaseTable } from '../src/nats/lease-table.ts';
+import { StreamPublisher } from '../src/nats/stream-publisher.ts';
+import { raiseWriteFormat } from '../src/nats/write-format.ts';
+import type { RaisedFormat } from '../src/nats/write-format.ts';
+
+type Nats = Pick<NatsOptions, 'url'> & Partial<NatsOptions>;
+
+/** `done`: the cluster writes the newest format that its nodes read. */
+export async function upgrade(nats: Nats): Promise<{ readonly done: boolean; readonly said: string }> {
+  const link = await connectNats({ name: 'upgrade', inboxPrefix: '_INBOX.operator', ...nats });
+  const publisher = new StreamPublisher(link);
+  const table = new LeaseTable(link, publisher, (error) => {
+    throw error;
+  });
+  try {
+    await table.ready();
+    const raised = await raiseWriteFormat(link, publisher, table);
+    return { done: raised.type === 'raised' || raised.type === 'newest', said: told(raised) };
+  } finally {
+    await table.close();
+    publisher.close();
+    await link.close();
+  }
+}
+
+function told(raised: RaisedFormat): string {
+  switch (raised.type) {
+    case 'raised':
+      return `The cluster writes records in format ${raised.format} now; it was ${raised.from}. Older versions cannot join any more.`;
+    case 'newest':
+      return `The cluster writes records in format ${raised.format} already, the newest that its nodes read.`;
+    case 'held_back': {
+      const { format, wanted, by } = raised;
+      const nodes = by.map(({ node, newestFormat }) => `${node} (reads up to ${newestFormat})`).join(', ');
+      return `The cluster stays at format ${format}. Not every node reads format ${wanted}: ${nodes}. Restart them with the new version, then ask again.`;
+    }
+    case 'no_nodes':
+      return 'No node of the cluster lives: start the nodes first.';
+  }
+}
+
+/** The NATS of the environment, with the names that nodes read it by; null: none is named. */
+export function natsOf(environment: NodeJS.ProcessEnv): Nats | null {
+  const url = environment['NATS_URL'];
+  if (url === undefined || url === '') return null;
+  return {
+    url,
+    caFile: environment['NATS_CA_FILE'],
+    certFile: environment['NATS_CERT_FILE'],
+    keyFile: environment['NATS_KEY_FILE'],
+    credentialsFile: environment['NATS_CREDENTIALS_FILE'],
+  };
+}

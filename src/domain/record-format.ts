@@ -1,0 +1,16 @@
+// The format of what nodes write into the log, as one number for the records of all groups. A record of any format from 1
+// to `newest` is read, for ever (test/golden). In the cluster nodes of two versions read each other's records while
+// one replaces the other, so nobody writes a format before the cluster has been told to (src/nats/write-format.ts).
+//
+// A change that older versions cannot read (a new event, field or layout) raises `newest` by one; `decide` makes what is
+// new only when the tick's `writeFormat` is that high, and what older formats have until then.
+
+export interface RecordFormats {
+  /** Written still, for a cluster that has not been told to go further. */
+  readonly oldestWritten: number;
+  /** Read and written. */
+  readonly newest: number;
+}
+
+/** Of this version. */
+export const RECORD_FORMATS: RecordFormats = { oldestWritten: 1, newest: 1 };

@@ -1,0 +1,145 @@
+// The format in which the cluster writes records, in KV, raised by an operator once every node reads the next one. So a node
+// of a new version, started beside old ones, writes what they read; and one that could not read the log does not start.
+//
+//   version 2 starts beside version 1     writes format 1, says in its session that it reads 2
+//   the last node of version 1 has gone   `npm run cluster -- upgrade`: format 2, at once everywhere
+//   version 1 is started again            refused: there may be records that it cannot read
+//
+// Invariants: the format is never lowered. A node has read it before it reads a record, and is told of each change; one that
+// came while it was raised, and cannot read it, stops.
+
+import type { RecordFormats } from '../domain/record-format.ts';
+import { firstFormatOf, persist } from './cluster-identity.ts';
+import type { NatsLink } from './connection.ts';
+import type { LeaseTable } from './lease-table.ts';
+import type { StreamPublisher } from './stream-publisher.ts';
+import { StreamReader } from './stream-reader.ts';
+import { CLUSTER_STREAM, WRITE_FORMAT_SUBJECT } from './subjects.ts';
+
+/** This version cannot work in this cluster; the message says what to do. */
+export class WriteFormatUnknown extends Error {
+  override readonly name = 'WriteFormatUnknown';
+}
+
+export interface WriteFormatOptions {
+  readonly link: NatsLink;
+  /** Of this version. */
+  readonly formats: RecordFormats;
+  readonly onRaised: (format: number) => void;
+  /** It was raised to what this version cannot read, or cannot be followed: the process must stop. */
+  readonly onError: (error: Error) => void;
+}
+
+export class WriteFormat {
+  readonly #options: WriteFormatOptions;
+  readonly #reader: StreamReader;
+  #current: number;
+
+  private constructor(options: WriteFormatOptions, current: number) {
+    this.#options = options;
+    this.#current = current;
+    this.#reader = new StreamReader({
+      link: options.link,
+      stream: CLUSTER_STREAM,
+      from: 1,
+      newestPerSubject: WRITE_FORMAT_SUBJECT,
+      onMessage: ({ subject, data }) => {
+        if (subject === WRITE_FORMAT_SUBJECT) this.#raise(formatIn(data));
+      },
+      onError: options.onError,
+    });
+  }
+
+  /** Throws WriteFormatUnknown when this version cannot work in this cluster. */
+  static async follow(options: WriteFormatOptions): Promise<WriteFormat> {
+    const { format } = await readFormat(options.link);
+    checkFormat(format, options.formats);
+    return new WriteFormat(options, format);
+  }
+
+  /** Records are written in this format. */
+  get current(): number {
+    return this.#current;
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.close();
+  }
+
+  #raise(format: number): void {
+    if (format <= this.#current) return;
+    checkFormat(format, this.#options.formats);
+    this.#current = format;
+    this.#options.onRaised(format);
+  }
+}
+
+function checkFormat(format: number, { oldestWritten, newest }: RecordFormats): void {
+  if (format > newest) {
+    throw new WriteFormatUnknown(
+      `the cluster writes records in format ${format}, and this version reads only up to format ${newest}: it cannot read ` +
+        'what is in the log. Start the version that the other nodes run, or a newer one; the format is never lowered.',
+    );
+  }
+  if (format < oldestWritten) {
+    throw new WriteFormatUnknown(
+      `the cluster writes records in format ${format}, and this version writes none before format ${oldestWritten}. Start ` +
+        'the version before this one on every node, run "npm run cluster -- upgrade", and then start this one.',
+    );
+  }
+}
+
+export type RaisedFormat =
+  | { readonly type: 'raised'; readonly format: number; readonly from: number }
+  /** No node reads a newer one. */
+  | { readonly type: 'newest'; readonly format: number }
+  /** Nodes that live and read no further than `newestFormat`. */
+  | {
+      readonly type: 'held_back';
+      readonly format: number;
+      readonly wanted: number;
+      readonly by: readonly { readonly node: string; readonly newestFormat: number }[];
+    }
+  /** Nobody lives whom one could ask. */
+  | { readonly type: 'no_nodes' };
+
+/** Raises the cluster's format to the newest that a live node reads, if all others read it too. */
+export async function raiseWriteFormat(
+  link: NatsLink,
+  publisher: StreamPublisher,
+  table: LeaseTable,
+): Promise<RaisedFormat> {
+  const nodes = [...table.nodes]
+    .filter(([, { value }]) => value.state !== 'dead')
+    .map(([node, { value }]) => ({ node, newestFormat: value.newestFormat ?? 1 }));
+  if (nodes.length === 0) return { type: 'no_nodes' };
+  const { format, revision } = await readFormat(link);
+  const wanted = Math.max(...nodes.map(({ newestFormat }) => newestFormat));
+  if (wanted <= format) return { type: 'newest', format };
+  const by = nodes.filter(({ newestFormat }) => newestFormat < wanted);
+  if (by.length > 0) return { type: 'held_back', format, wanted, by };
+  const data = Buffer.from(JSON.stringify({ format: wanted }));
+  const result = await publisher.publish(WRITE_FORMAT_SUBJECT, data, { lastSubjectSequence: revision });
+  if (result.type !== 'stored') {
+    throw new Error(`the format may not have been raised; ask again (${result.description})`);
+  }
+  return { type: 'raised', format: wanted, from: format };
+}
+
+/** `revision` 0: nobody has raised it yet. */
+async function readFormat(link: NatsLink): Promise<{ format: number; revision: number }> {
+  const stored = await persist(async () => {
+    try {
+      return await link.manager.streams.getMessage(CLUSTER_STREAM, { last_by_subj: WRITE_FORMAT_SUBJECT });
+    } catch (error) {
+      if (/no message found/i.test(String(error))) return null;
+      throw error;
+    }
+  });
+  if (stored === null) return { format: await firstFormatOf(link), revision: 0 };
+  return { format: formatIn(stored.data), revision: stored.seq };
+}
+
+function formatIn(data: Uint8Array): number {
+  return (JSON.parse(Buffer.from(data).toString()) as { readonly format: number }).format;
+}

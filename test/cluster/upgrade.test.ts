@@ -1,0 +1,156 @@
+// Rolling upgrade: nobody writes records that another node cannot read, and nobody reads a log that it would not understand.
+// This version has one format of records; the versions around it are real readers of the cluster's format with another range.
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { hasNatsServer, startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
+import type { RecordFormats } from '../../src/domain/record-format.ts';
+import { joinCluster } from '../../src/nats/cluster-identity.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
+import { LeaseTable } from '../../src/nats/lease-table.ts';
+import type { NodeEntry } from '../../src/nats/lease-table.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { WRITE_FORMAT_SUBJECT } from '../../src/nats/subjects.ts';
+import { raiseWriteFormat, WriteFormat, WriteFormatUnknown } from '../../src/nats/write-format.ts';
+import { link } from './adapters.ts';
+import { Cluster, SMALL } from './cluster.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+const OLD: RecordFormats = { oldestWritten: 1, newest: 1 };
+const NEW: RecordFormats = { oldestWritten: 1, newest: 2 };
+const LATER: RecordFormats = { oldestWritten: 3, newest: 3 };
+
+interface Tables {
+  readonly nats: NatsLink;
+  readonly publisher: StreamPublisher;
+  readonly table: LeaseTable;
+}
+
+async function tablesOf(t: Test, url: string): Promise<Tables> {
+  const nats = await link(url, 'test');
+  await ensureLeaseBucket(nats.manager, 1);
+  const publisher = new StreamPublisher(nats);
+  const table = new LeaseTable(nats, publisher, (error) => {
+    throw error;
+  });
+  await table.ready();
+  t.teardown(async () => {
+    await table.close();
+    await nats.close();
+  });
+  return { nats, publisher, table };
+}
+
+/** The session of a node of another version. */
+async function says(
+  { table }: Tables,
+  name: string,
+  entry: Pick<NodeEntry, 'state' | 'newestFormat'>,
+): Promise<void> {
+  const common = { session: name, groups: [], version: '1', operatorUrl: null };
+  const revision = table.nodes.get(name)?.revision ?? 0;
+  if ((await table.write(`node.${name}`, { ...common, ...entry }, revision)) !== true) {
+    throw new Error(`the session of ${name} was not written`);
+  }
+}
+
+t.test('the format is raised when every live node reads the next one, and not before', async (t) => {
+  const servers = await startNatsServers();
+  t.teardown(() => servers.stop());
+  const tables = await tablesOf(t, servers.url);
+  const { nats, publisher, table } = tables;
+  await joinCluster(nats, 4, 1, OLD.newest);
+  await joinCluster(nats, 4, 1, NEW.newest);
+  const errors: Error[] = [];
+  const follow = async (formats: RecordFormats): Promise<WriteFormat> => {
+    const onError = (error: Error): void => void errors.push(error);
+    const followed = await WriteFormat.follow({ link: nats, formats, onRaised: () => {}, onError });
+    t.teardown(() => followed.close());
+    return followed;
+  };
+  t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'no_nodes' });
+
+  const oldNode = await follow(OLD);
+  const newNode = await follow(NEW);
+  await says(tables, 'old', { state: 'live' });
+  await says(tables, 'leaving', { state: 'draining', newestFormat: 1 });
+  await says(tables, 'new', { state: 'live', newestFormat: 2 });
+  t.equal(newNode.current, 1, 'the new node writes what the old one reads');
+  t.strictSame(await raiseWriteFormat(nats, publisher, table), {
+    type: 'held_back',
+    format: 1,
+    wanted: 2,
+    by: [
+      { node: 'old', newestFormat: 1 },
+      { node: 'leaving', newestFormat: 1 },
+    ],
+  });
+  t.equal((await follow(OLD)).current, 1, 'so the old version can still join');
+
+  for (const name of ['old', 'leaving']) await says(tables, name, { state: 'dead' });
+  t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'raised', format: 2, from: 1 });
+  await waitFor('the new node writes the new format', 10_000, () => newNode.current === 2);
+  // It had not said yet that it lives.
+  await waitFor('an old node that was not seen stops', 10_000, () => errors.length === 2);
+  t.ok(errors.every((error) => error instanceof WriteFormatUnknown));
+  t.equal(oldNode.current, 1);
+  t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'newest', format: 2 });
+
+  await t.rejects(follow(OLD), { name: 'WriteFormatUnknown', message: /reads only up to format 1.*Start/ });
+  await t.rejects(follow(LATER), { name: 'WriteFormatUnknown', message: /none before format 3.*upgrade/ });
+  t.equal((await follow(NEW)).current, 2);
+});
+
+t.test('a cluster begins with the newest format of the node that makes it', async (t) => {
+  const servers = await startNatsServers();
+  t.teardown(() => servers.stop());
+  const { nats } = await tablesOf(t, servers.url);
+  await joinCluster(nats, 4, 1, NEW.newest);
+  const options = { link: nats, onRaised: () => {}, onError: () => {} };
+  const followed = await WriteFormat.follow({ ...options, formats: NEW });
+  t.equal(followed.current, 2);
+  await followed.close();
+  await t.rejects(WriteFormat.follow({ ...options, formats: OLD }), WriteFormatUnknown);
+});
+
+function upgrade(url: string): Promise<{ status: number; said: string }> {
+  const program = join(import.meta.dirname, '../../deploy/cluster.ts');
+  const env = { PATH: process.env['PATH'], NATS_URL: url };
+  return new Promise((resolve) => {
+    execFile(process.execPath, [program, 'upgrade'], { env }, (error, stdout, stderr) => {
+      resolve({ status: error === null ? 0 : Number(error.code), said: stdout + stderr });
+    });
+  });
+}
+
+t.test('nodes say what they read, and do not run in a cluster that writes more', async (t) => {
+  const cluster = await Cluster.start({ ...SMALL, ledgers: 1 });
+  t.teardown(() => cluster.stop());
+  const tables = await tablesOf(t, cluster.nats.url);
+  const { newest } = RECORD_FORMATS;
+  const done = await upgrade(cluster.nats.url);
+  t.equal(done.status, 0, done.said);
+  t.match(done.said, `writes records in format ${newest} already`);
+
+  await says(tables, 'newer', { state: 'live', newestFormat: newest + 1 });
+  const refused = await upgrade(cluster.nats.url);
+  t.equal(refused.status, 1, refused.said);
+  t.match(refused.said, new RegExp(`ledger1 \\(reads up to ${newest}\\)`));
+  t.match(refused.said, new RegExp(`poller1 \\(reads up to ${newest}\\)`));
+
+  const data = Buffer.from(JSON.stringify({ format: newest + 1 }));
+  const raised = await tables.publisher.publish(WRITE_FORMAT_SUBJECT, data, { lastSubjectSequence: 0 });
+  t.equal(raised.type, 'stored');
+  const running = cluster.node('ledger1');
+  t.equal(await running.exited(), 1);
+  t.match(readFileSync(running.logFile, 'utf8'), /reads only up to format/);
+  const late = await cluster.add('ledger2', 'ledger');
+  t.equal(await late.exited(), 2);
+  t.match(readFileSync(late.logFile, 'utf8'), /^the cluster writes records in format .* Start the version/m);
+  t.equal(cluster.node('front1').exitStatus(), null, 'a front reads no records');
+});
