@@ -202,8 +202,8 @@ function startJobs({ log }: ServiceOptions, storage: Storage | null, host: Clust
   if (storage === null) return async () => {};
   const jobs = new Jobs();
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
+  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   jobs.everySecond(() => {
-    storage.checkpoint();
     host.keepViewsUp().catch((error: unknown) => log.warn({ err: error }, 'views of followed logs lag'));
   });
   jobs.everyMinute(() =>
@@ -212,6 +212,7 @@ function startJobs({ log }: ServiceOptions, storage: Storage | null, host: Clust
   jobs.everyDay(() => storage.sweep());
   return async () => {
     clearInterval(ticking);
+    clearInterval(checkpointing);
     await jobs.stop();
   };
 }

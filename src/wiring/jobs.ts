@@ -9,7 +9,7 @@ export class Jobs {
   readonly #tasks: ScheduledTask[] = [];
   readonly #intervals: NodeJS.Timeout[] = [];
 
-  /** Not by the clock: while it is set back checkpoints must go on, or memory would fill. */
+  /** Not by the clock: while it is set back views must be kept up, or a take-over would be long. */
   everySecond(run: () => void): void {
     this.#intervals.push(setInterval(run, SECOND_MS));
   }
