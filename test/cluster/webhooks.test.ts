@@ -1,32 +1,68 @@
-// Webhooks in the cluster: an event reaches the merchant although the node that delivers, or the one that polls, is killed.
+// Webhooks in the cluster: each event reaches the merchant, although the node that delivers, or the one that polls, is killed
+// or leaves while events arrive. A delivery may be repeated, as the same event; one that failed is tried again by whoever
+// has its partition then.
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import t from 'tap';
+import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster } from './cluster.ts';
 import { makeAccounts } from './load.ts';
+import type { Load } from './load.ts';
 
 if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
 
-t.test('each charge is told once it is final, whoever dies', async (t) => {
-  const told = new Map<string, Set<string>>();
-  const receiver = createServer((request, response) => {
+/** A merchant's endpoint that refuses every tenth event the first time. */
+class Receiver {
+  /** Events taken, by transaction. */
+  readonly told = new Map<string, Set<string>>();
+  readonly #refused = new Set<string>();
+  readonly #seen = new Set<string>();
+  readonly #server = createServer((request, response) => {
     let text = '';
     request.setEncoding('utf8');
     request.on('data', (chunk: string) => (text += chunk));
     request.on('end', () => {
-      const event = JSON.parse(text) as { id: string; type: string; data: { object: { id: string } } };
-      const ids = told.get(event.data.object.id) ?? new Set();
-      told.set(event.data.object.id, ids.add(`${event.type} ${event.id}`));
+      response.statusCode = this.#take(JSON.parse(text)) ? 200 : 500;
       response.end();
     });
-  }).listen(0, '127.0.0.1');
-  await once(receiver, 'listening');
-  const address = receiver.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  t.teardown(() => receiver.close());
+  });
 
+  static async listen(t: Test): Promise<Receiver> {
+    const receiver = new Receiver();
+    receiver.#server.listen(0, '127.0.0.1');
+    await once(receiver.#server, 'listening');
+    t.teardown(() => receiver.#server.close());
+    return receiver;
+  }
+
+  get url(): string {
+    const address = this.#server.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    return `http://127.0.0.1:${address.port}/hook`;
+  }
+
+  /** Events refused once and not taken since. */
+  get owed(): number {
+    return this.#refused.size;
+  }
+
+  #take({ id, type, data }: { id: string; type: string; data: { object: { id: string } } }): boolean {
+    const isNew = !this.#seen.has(id);
+    this.#seen.add(id);
+    if (isNew && this.#seen.size % 10 === 0) {
+      this.#refused.add(id);
+      return false;
+    }
+    this.#refused.delete(id);
+    const events = this.told.get(data.object.id) ?? new Set();
+    this.told.set(data.object.id, events.add(`${type} ${id}`));
+    return true;
+  }
+}
+
+async function startCluster(t: Test, receiver: Receiver): Promise<{ cluster: Cluster; load: Load }> {
   const cluster = await Cluster.start({
     natsServers: 1,
     fronts: 1,
@@ -36,20 +72,69 @@ t.test('each charge is told once it is final, whoever dies', async (t) => {
     environment: { WEBHOOK_ALLOW_PRIVATE: 'true', WEBHOOK_RETRY_SECONDS: '1,1,1' },
   });
   t.teardown(() => cluster.stop());
-  cluster.accounts = await makeAccounts(cluster.service, 6, `http://127.0.0.1:${address.port}/hook`);
+  cluster.accounts = await makeAccounts(cluster.service, 6, receiver.url);
   const load = cluster.load(4, 20);
-  await waitFor('events arrive', 30_000, () => told.size > 20);
-  cluster.node('webhooks1').signal('SIGKILL');
-  cluster.node('poller1').signal('SIGKILL');
+  await waitFor('events arrive', 30_000, () => receiver.told.size > 20);
+  return { cluster, load };
+}
+
+async function moreArrive({ told }: Receiver): Promise<void> {
   const before = told.size;
-  await waitFor('events arrive without them', 30_000, () => told.size > before + 50);
-  await untilReady(cluster.running);
+  await waitFor('more events arrive', 30_000, () => told.size > before + 50);
+}
+
+async function has(cluster: Cluster, group: string, node: string): Promise<boolean> {
+  return (await cluster.partitions()).some((each) => each.group === group && each.node === node);
+}
+
+/** Each charge that was acknowledged has been told, as one event; what was refused once has come again. */
+async function checkTold(t: Test, cluster: Cluster, load: Load, receiver: Receiver): Promise<void> {
   const report = await load.stop();
-  const created = report.journal.filter(({ status }) => status === 201).map(({ reply }) => reply?.id ?? '');
+  t.ok(report.journal.every(({ status }) => status === 201));
+  const created = report.journal.map(({ reply }) => reply?.id ?? '');
+  const { told } = receiver;
   await waitFor('every charge has been told', 60_000, () => created.every((id) => told.has(id)));
+  t.equal(receiver.owed, 0, 'what failed was tried again');
   for (const [id, events] of told) {
     if (events.size !== 1) t.fail(`${id} was told as ${[...events].join(', ')}`);
   }
   t.ok(created.length > 70);
   t.strictSame(await cluster.check(report), []);
+}
+
+t.test('each charge is told once it is final, whoever dies', async (t) => {
+  const receiver = await Receiver.listen(t);
+  const { cluster, load } = await startCluster(t, receiver);
+  t.ok(await has(cluster, 'pollers', 'poller2'));
+  cluster.node('poller2').signal('SIGKILL');
+  for (const name of ['webhooks1', 'webhooks2']) {
+    await waitFor(`${name} delivers`, 30_000, () => has(cluster, 'webhooks', name));
+    const killed = cluster.node(name);
+    killed.signal('SIGKILL');
+    await killed.exited();
+    await moreArrive(receiver);
+    await untilReady([await cluster.add(name, 'webhooks')]);
+  }
+  await untilReady(cluster.running);
+  await checkTold(t, cluster, load, receiver);
+});
+
+t.test('each charge is told while webhooks and pollers leave and come back', async (t) => {
+  const receiver = await Receiver.listen(t);
+  const { cluster, load } = await startCluster(t, receiver);
+  for (const [name, role, group] of [
+    ['webhooks1', 'webhooks', 'webhooks'],
+    ['poller2', 'poller', 'pollers'],
+  ] as const) {
+    t.ok(await has(cluster, group, name));
+    const leaving = cluster.node(name);
+    leaving.signal('SIGTERM');
+    t.equal(await leaving.exited(), 0, `${name} ends gracefully`);
+    t.notOk(await has(cluster, group, name), 'and has nothing any more');
+    await moreArrive(receiver);
+    await untilReady([await cluster.add(name, role)]);
+    await waitFor(`${name} has its share again`, 30_000, () => has(cluster, group, name));
+    await moreArrive(receiver);
+  }
+  await checkTold(t, cluster, load, receiver);
 });
