@@ -47,6 +47,10 @@ export const LIMITS = {
   /** The most that time moves between two readings, ms, however long the process did not run. */
   clockStepMsMax: 60_000,
 
+  /** Apps an account has connected at once: each event is a delivery to each of them, and the ids of one event's deliveries
+   *  end at 1,023. */
+  appsPerAccountMax: 100,
+
   // Log
   /** Records of one batch. */
   batchRecordsMax: 8_192,
@@ -334,6 +338,10 @@ export function assertLimits(): void {
     LIMITS.webhookPageCharactersMax <= LIMITS.busMessageCharactersMax &&
       LIMITS.webhookAttemptsKeptMax * LIMITS.webhookExcerptLengthMax < LIMITS.webhookPageCharactersMax,
     'a page of deliveries fits the bus',
+  );
+  holds(
+    LIMITS.appsPerAccountMax <= LIMITS.webhookDeliveriesPerRecordMax,
+    'an event for every app of its account fits a record',
   );
   holds(LIMITS.webhookRecordBytesMax * 2 < LIMITS.batchBytesMax, 'a record of deliveries fits a batch');
   holds(LIMITS.bodyBytesMax < LIMITS.webhookRecordBytesMax, 'a delivery fits a record');

@@ -21,6 +21,7 @@ import type {
   Tick,
 } from '../runtime/group.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { Census } from './census.ts';
 import { CashOutWindow } from './cash-out-window.ts';
 import { Memory } from './memory.ts';
@@ -96,6 +97,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       cashOutWindowFreesAt: isCashOut
         ? tick.now + this.#cashOuts.freesAt(accountId, tick.elapsedMs) - tick.elapsedMs
         : 0,
+      appsMax: LIMITS.appsPerAccountMax,
     };
     const decision = decide(this.#memory, command, context);
     if (decision.countsAsCashOut) this.#cashOuts.add(accountId, tick.elapsedMs);

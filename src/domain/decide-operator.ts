@@ -105,14 +105,21 @@ export function decideAddUser(state: LedgerState, command: AddUser, { now, fresh
 export function decideConnectApp(
   state: LedgerState,
   command: ConnectApp,
-  { now, freshBody }: Context,
+  { now, freshBody, appsMax }: Context,
 ): Decision {
   const account = state.account(command.accountId);
   if (account === undefined) return refuse(NO_ACCOUNT);
   // Specification, part 5: until live payments are on, API keys cannot be created.
   if (!account.settings.live) return refuse(rejection('live_mode_not_enabled'));
+  let connected = 0;
   for (const app of account.apps.values()) {
     if (app.publishableKey === command.publishableKey) return done(null, renderApp(app));
+    if (app.removedAt === null) connected++;
+  }
+  if (connected >= appsMax) {
+    return refuse(
+      rejection('conflict', `The account has ${connected} apps, the most it may have: remove one.`),
+    );
   }
   const {
     name,

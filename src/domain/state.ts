@@ -52,4 +52,6 @@ export interface Context {
    *  the oldest of them leaves the window (ms since 1970). */
   readonly cashOutsInWindow: number;
   readonly cashOutWindowFreesAt: number;
+  /** Apps that one account may have connected at once. */
+  readonly appsMax: number;
 }

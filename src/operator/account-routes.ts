@@ -107,7 +107,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       summary: 'Connect an app; its secret key is shown this once',
       body: schemas.ConnectAppBody,
       status: 201,
-      errors: ['live_mode_not_enabled'],
+      errors: ['live_mode_not_enabled', 'conflict'],
       handle: async ({ body, operator }, accountId) => {
         const webhookUrl = body.webhook_url ?? null;
         const problem = webhookProblem(context, webhookUrl);

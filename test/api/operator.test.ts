@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { partitionOf, request } from '../../src/bus/bus.ts';
 import { hashApiKey } from '../../src/http/api-key.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { openRegisteredAccounts } from '../../src/operator/account-actions.ts';
 import { askPlatform, freshId } from '../../src/operator/context.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
@@ -169,6 +170,19 @@ t.test('users have a role, and one e-mail address one user', async (t) => {
     object: 'list',
     data: [user.body],
   });
+});
+
+t.test('an account has no more apps than its events have deliveries for', async (t) => {
+  const id = await newAccount();
+  const app = { name: 'Shop', domain: 'shop.test' };
+  const connect = () => operator.call('POST', `/accounts/${id}/apps`, app);
+  const { body: first } = await connect();
+  for (let count = 1; count < LIMITS.appsPerAccountMax; count++) t.equal((await connect()).status, 201);
+  const one = await connect();
+  refused(t, one, 409, 'conflict');
+  t.match(one.body.error.message, /has 100 apps, the most it may have: remove one/);
+  t.equal((await operator.call('DELETE', `/accounts/${id}/apps/${first.id}`)).status, 200);
+  t.equal((await connect()).status, 201);
 });
 
 t.test('an app shows its secret key once; only its hash is kept', async (t) => {

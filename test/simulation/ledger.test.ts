@@ -163,6 +163,7 @@ class Ledger {
       policy: POLICY,
       cashOutsInWindow: 0,
       cashOutWindowFreesAt: 0,
+      appsMax: 100,
     };
     const before = this.#snapshot();
     const decision = decide(this.state, command, context);

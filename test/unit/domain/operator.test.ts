@@ -163,6 +163,17 @@ t.test('an app', async (t) => {
     thenRecorded(scenario.decide(charge({}, { keyHash: 'h'.repeat(43) })), 'ChargeCreated');
   });
 
+  t.test('is one of a bounded number: those that were removed do not count', async () => {
+    const scenario = merchant();
+    scenario.appsMax = 2;
+    thenRecorded(scenario.when(connect), 'AppConnected');
+    const third = { ...connect, publishableKey: 'pk_live_3' };
+    thenRefused(scenario.decide(third), 'conflict');
+    thenRecorded(scenario.when(connect));
+    thenRecorded(scenario.when(removeApp), 'AppRemoved');
+    thenRecorded(scenario.when(third), 'AppConnected');
+  });
+
   t.test('changes its webhook', async (t) => {
     const scenario = merchant();
     const decision = scenario.when(webhook);

@@ -80,6 +80,7 @@ export class Scenario {
   policy: Policy = POLICY;
   cashOutsInWindow = 0;
   cashOutWindowFreesAt = 0;
+  appsMax = 100;
   #fresh = 0;
 
   /** Records events of the account at `now`. */
@@ -135,8 +136,15 @@ export class Scenario {
   }
 
   #context(): Context {
-    const { now, policy, cashOutsInWindow, cashOutWindowFreesAt } = this;
-    return { now, freshBody: body(++this.#fresh, now), policy, cashOutsInWindow, cashOutWindowFreesAt };
+    const { now, policy, cashOutsInWindow, cashOutWindowFreesAt, appsMax } = this;
+    return {
+      now,
+      freshBody: body(++this.#fresh, now),
+      policy,
+      cashOutsInWindow,
+      cashOutWindowFreesAt,
+      appsMax,
+    };
   }
 
   #record(accountId: string, events: readonly AccountEvent[]): void {
