@@ -27,10 +27,14 @@ export interface LedgerOptions {
   readonly onFailure: (error: Error) => void;
 }
 
+type OnRefused = (group: GroupName, number: number) => void;
+
 export interface Ledger {
   readonly storage: Storage;
   /** "accounts/3" → what is wrong with its log. */
   readonly damaged: ReadonlyMap<string, string>;
+  /** From now on `listener` is told of each partition that is no longer served. */
+  onRefused(listener: OnRefused): void;
   /** Checks what the start did not need to read, behind the callers' backs. */
   scrub(): void;
   /** Everything accepted is flushed, and the next start is short. */
@@ -40,11 +44,13 @@ export interface Ledger {
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const { config, policies, bus, log, metrics, clock } = options;
   const damaged = new Map<string, string>();
+  let onRefused: OnRefused = () => {};
   const refuse = (group: GroupName, number: number, error: Error): void => {
     if (damaged.has(`${group}/${number}`)) return;
     damaged.set(`${group}/${number}`, error.message);
     bus.attach(group, number, undefined);
     log.fatal({ group, partition: number, err: error }, 'the log is damaged: this partition is not served');
+    onRefused(group, number);
   };
   const storage = new Storage({
     directory: config.dataDir,
@@ -85,6 +91,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   return {
     storage,
     damaged,
+    onRefused(listener) {
+      onRefused = listener;
+    },
     scrub() {
       scrub.run().catch((error: unknown) => log.error({ err: error }, 'the log could not be checked'));
     },

@@ -143,18 +143,23 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   return { ...urls, operatorToken, demo, stop };
 }
 
-/** Pollers and webhooks of every partition that is served. */
+/** Pollers and webhooks of every partition that is served. A partition that is refused meanwhile, as its log is read, is let
+ *  go: its pollers would ask until somebody answers. */
 async function serveOutbound(
   { partitions }: Config,
   bus: LocalBus,
-  { storage }: Ledger,
+  ledger: Ledger,
   pollers: PollerGroup,
   executor: WebhookExecutor,
 ): Promise<void> {
+  const { storage, damaged } = ledger;
+  ledger.onRefused((group, number) => {
+    if (group === 'accounts') void pollers.lose(number);
+  });
   const starting: Promise<void>[] = [];
   for (let number = 0; number < partitions; number++) {
     const accounts = storage.partition('accounts', number);
-    if (accounts === undefined) continue;
+    if (accounts === undefined || damaged.has(`accounts/${number}`)) continue;
     bus.attach('pollers', number, (message, onReply) =>
       pollers.send(number, message as PollerMessage, onReply),
     );

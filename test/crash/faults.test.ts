@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { partitionOf } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import type { LogDatabase } from '../../wal/lmdb.ts';
@@ -195,6 +196,43 @@ t.test('damage to the log of webhooks stops the webhooks of that partition, and 
   t.match(readiness.text, new RegExp(`webhooks/${victim.partition}`));
   await payAll(service, 1);
 });
+
+t.test(
+  'a partition that is refused while its pollers look for what is in flight holds up no start',
+  async (t) => {
+    const victim = merchants[1]!;
+    const directory = copyOf(sound);
+    const before = await startService({}, directory);
+    // More than two pages, and nothing in it for webhooks: they read it all again, and meet the damage between two pages.
+    const silent = { ...WALLET, msisdn: '256772000065', amount: '5000' };
+    const count = 2 * LIMITS.pollerScanPageMax + 1;
+    for (let n = 0; n < count; n += 50) {
+      const created = await Promise.all(
+        Array.from({ length: Math.min(50, count - n) }, (_, i) => {
+          const body = { ...silent, reference: `silent-${n + i}` };
+          return before.merchant('POST', '/v1/charges', { body, key: victim.key });
+        }),
+      );
+      t.ok(created.every(({ status }) => status === 201));
+    }
+    await before.stop();
+    await flip('middle')(directory, { group: 'accounts', partition: victim.partition });
+
+    const lines: string[] = [];
+    const service = await Promise.race([
+      startService({ LOG_LEVEL: 'fatal' }, directory, (line) => void lines.push(line)),
+      new Promise<null>((resolve) => setTimeout(() => resolve(null), 20_000).unref()),
+    ]);
+    if (service === null) throw new Error('the service does not listen');
+    t.teardown(() => service.stop());
+    t.match(lines.join(''), /this partition is not served/, 'it was refused before the service listened');
+    for (const { key, accountId } of merchants) {
+      const expected = accountId === victim.accountId ? 503 : 200;
+      t.equal((await service.merchant('GET', '/v1/balances', { key })).status, expected);
+    }
+    t.match((await service.operator('GET', '/readyz')).text, new RegExp(`accounts/${victim.partition}`));
+  },
+);
 
 t.test('a file that was cut off is refused as a whole, by name', async (t) => {
   const directory = copyOf(sound);
