@@ -121,6 +121,28 @@ export class WriteAheadLog extends LogReader {
     await commitDurably(this.database, [startWrite(group, partition, start)]);
   }
 
+  /** Writes batches from before the partition's start, each checked to follow the one before; the first follows `after`.
+   *  They count from the moment that the last one is the start's own: then the log begins with batch 1. Resolves with the
+   *  tip reached. Throws LogCorruption. */
+  async prepend(group: string, partition: number, after: Tip, batches: readonly Buffer[]): Promise<Tip> {
+    this.#assertNotOpen(group, partition);
+    const start = this.startOf(group, partition);
+    let tip = after;
+    const writes = batches.map((bytes): LogWrite => {
+      const batch = decodeBatch(bytes, { group, partition, batch: tip.batch + 1 });
+      checkFollows(batch, tip);
+      tip = tipAt(batch);
+      return { key: [group, partition, batch.batch], value: bytes };
+    });
+    const meets = tip.batch === start.batch;
+    if (tip.batch > start.batch || (meets && !tip.hash.equals(start.hash))) {
+      throw new Error(`${group}/${partition}: these batches do not end where its log begins`);
+    }
+    if (meets) writes.push({ key: [group, partition, 0], value: null });
+    await commitDurably(this.database, writes, this.#commitMsMax);
+    return tip;
+  }
+
   /** Removes the batches below `batch`, which must exist. The hash of the last one removed is kept: the rest of the chain
    *  is still proven. The writer may go on meanwhile. */
   async trimBefore(group: string, partition: number, batch: number): Promise<void> {

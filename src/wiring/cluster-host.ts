@@ -1,6 +1,6 @@
 // Serves the partitions that ownership gives this process, and keeps warm copies of those it may be given next.
 //
-//   prepare: snapshot if empty ─▶ follow the stream ─▶ views
+//   prepare: snapshot if empty ─▶ history if the views must be made anew ─▶ follow the stream ─▶ views
 //   acquire: subscribe (messages wait) ─▶ read the stream to its end ─▶ open under the epoch ─▶ opening batch durable ─▶
 //            answer what waited
 //   release: turn messages away ─▶ finish, flush ─▶ the next owner acquires
@@ -19,6 +19,7 @@ import type { Replication } from '../config.ts';
 import type { PollerMessage } from '../domain/poller-message.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
+import { readHistory } from '../nats/log-history.ts';
 import { LogFollower } from '../nats/log-follower.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
@@ -257,6 +258,7 @@ export class ClusterHost implements PartitionHost {
       this.#streams.add(key);
     }
     if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
+    if (this.#storage().lacksHistory(group, partition)) await this.#readHistory(group, partition);
     const follower = new LogFollower({ link, log, group, partition });
     this.#followers.set(key, follower);
     try {
@@ -274,5 +276,16 @@ export class ClusterHost implements PartitionHost {
     if (tip === null) return;
     const ms = Math.round(performance.now() - startedAt);
     this.#options.log.info({ group, partition, batch: tip.batch, ms }, 'restored from a snapshot');
+  }
+
+  /** Everything that the views are made of, once more: they are gone, or this version has another form of them. */
+  async #readHistory(group: GroupName, partition: number): Promise<void> {
+    const startedAt = performance.now();
+    const { log } = this.#storage();
+    const { batch } = log.startOf(group, partition);
+    await readHistory(this.#options.link, log, group, partition);
+    log.refresh();
+    const ms = Math.round(performance.now() - startedAt);
+    this.#options.log.info({ group, partition, batch, ms }, 'read what was before the snapshot');
   }
 }

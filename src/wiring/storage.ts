@@ -192,6 +192,17 @@ export class Storage {
     await this.log.closePartition(hosted.log);
   }
 
+  /** The views cannot be made from the log of this machine: it begins after a snapshot, and they are not the snapshot's any
+   *  more, or of another version's form. */
+  lacksHistory(name: GroupName, number: number): boolean {
+    const start = this.log.startOf(name, number).batch;
+    if (start === 0) return false;
+    this.views.refresh();
+    const position = this.views.position(name, number);
+    if (position === null || position.batch < start) return true;
+    return !isOfFormat(this.views.reader(name, number), groupNamed(this.#groups, name));
+  }
+
   /** Brings the views of a partition that nobody has open here to the end of its local log. */
   async catchUpViews(name: GroupName, number: number): Promise<void> {
     await this.#follow(groupNamed(this.#groups, name), number, this.log.tip(name, number).sequence);

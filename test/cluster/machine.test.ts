@@ -188,6 +188,21 @@ t.test('an empty machine reads a snapshot and the tail, and serves all of it', a
     saved.map(() => 0),
     'those of the other node at the beginning',
   );
+
+  await t.test('also without its views, which a log that begins later cannot make', async (t) => {
+    empty.signal('SIGTERM');
+    t.equal(await empty.exited(), 0);
+    rmSync(join(empty.dataDir, 'views'), { recursive: true });
+    const back = await cluster.add('ledger1', 'ledger');
+    await untilReady([back]);
+    await waitFor('it has everything again', 20_000, () => ownsAll(cluster, 'ledger1'));
+    t.strictSame(await cluster.check(report), []);
+    t.strictSame(
+      await startsOf(back),
+      saved.map(() => 0),
+      'it has read what its logs lacked from the streams',
+    );
+  });
 });
 
 const isRoot = process.getuid?.() === 0;

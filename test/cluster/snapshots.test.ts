@@ -1,12 +1,13 @@
 // Snapshots: an empty machine gets a partition's views and goes on from there; a damaged one restores nothing.
 import t from 'tap';
+import { readHistory } from '../../src/nats/log-history.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
-import type { Row } from '../../wal/types.ts';
+import type { Batch, Row } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 
@@ -63,6 +64,24 @@ t.test('an empty machine starts from a snapshot and the tail', async (t) => {
   t.strictSame(end.tip.hash, partition.tip.hash, 'the tail continues the chain');
   t.equal(end.offset, 0);
   await t.rejects(at(empty).restore('accounts', 0), /not empty/);
+
+  await t.test('what was before the snapshot can be had from the stream', async (t) => {
+    t.equal(empty.log.startOf('accounts', 0).batch, tip.batch);
+    await readHistory(nats, empty.log, 'accounts', 0);
+    t.equal(empty.log.startOf('accounts', 0).batch, 0);
+    const read = (machine: typeof full): Batch[] => [...machine.log.read('accounts', 0, { afterBatch: 0 })];
+    t.strictSame(read(empty), read(full));
+  });
+});
+
+t.test('a stream that lacks the history says so', async (t) => {
+  const other = temporaryLog();
+  t.teardown(() => other.remove());
+  const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await ensureLogStream(nats.manager, 'accounts', 7, 1);
+  for (const partition of [0, 7]) await other.log.startAt('accounts', partition, tip);
+  await t.rejects(readHistory(nats, other.log, 'accounts', 0), /has no batch 4/);
+  await t.rejects(readHistory(nats, other.log, 'accounts', 7), /does not begin with its first batch/);
 });
 
 t.test('without a snapshot there is nothing to restore', async (t) => {

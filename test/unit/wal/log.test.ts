@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
+import { emptyTip } from '../../../wal/batch.ts';
 import type { FlushReport } from '../../../wal/group-commit.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import type { LogOptions } from '../../../wal/log.ts';
@@ -223,6 +224,36 @@ t.test('a trimmed log keeps its proof', async (t) => {
   await partition.drained();
   t.match(log.tip('accounts', 0), { batch: 10, sequence: 10 });
   await t.rejects(log.trimBefore('accounts', 0, 99), /missing/);
+});
+
+t.test('what was trimmed is put back, and counts once it meets the rest', async (t) => {
+  const log = openLog(t, { batchRecordsMax: 1 });
+  const { durable, onDurable } = collect();
+  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable });
+  for (let n = 1; n <= 9; n += 1) partition.append(`${n}`);
+  await partition.drained();
+  await log.trimBefore('accounts', 0, 6);
+  const bytes = durable.map((batch) => batch.bytes);
+  await t.rejects(log.prepend('accounts', 0, emptyTip, bytes.slice(0, 2)), /open for writing/);
+  await log.closePartition(partition);
+
+  const reached = await log.prepend('accounts', 0, emptyTip, bytes.slice(0, 3));
+  t.match(reached, { batch: 3, sequence: 3 });
+  t.match(log.startOf('accounts', 0), { batch: 5 });
+  t.strictSame([...log.read('accounts', 0, { afterBatch: 5 })], durable.slice(5));
+  await t.rejects(log.prepend('accounts', 0, reached, bytes.slice(4, 5)), /batch/, 'a gap');
+  await t.rejects(log.prepend('accounts', 0, reached, bytes.slice(3, 6)), /do not end where/);
+  const other = openLog(t, { batchRecordsMax: 1 });
+  const forged = other.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable: () => {} });
+  for (let n = 1; n <= 5; n += 1) forged.append('forged');
+  await forged.drained();
+  const history = [...other.read('accounts', 0, { afterBatch: 0 })].map((batch) => batch.bytes);
+  await t.rejects(log.prepend('accounts', 0, emptyTip, history), /do not end where/, 'another history');
+
+  t.match(await log.prepend('accounts', 0, reached, bytes.slice(3, 5)), { batch: 5 });
+  t.strictSame(log.startOf('accounts', 0), emptyTip);
+  t.strictSame([...log.read('accounts', 0, { afterBatch: 0 })], durable);
+  t.match(log.tip('accounts', 0), { batch: 9, sequence: 9 });
 });
 
 t.test('closing flushes what was taken, and it is found again', async (t) => {
