@@ -131,9 +131,11 @@ export class LeaseOwnership implements Ownership {
     this.#state = 'draining';
     await this.#renew();
     const until = performance.now() + LIMITS.drainMs;
-    // Others warm up and say that they want; what nobody wants by then is let go.
-    while (this.#places.some(({ stage }) => stage !== 'free') && performance.now() < until && !this.#closed) {
-      if (this.#candidates().length === 0) break;
+    // Others warm up and say that they want; what nobody wants by then, or could have, is let go.
+    const isWaitedFor = ({ group, stage }: Place): boolean => {
+      return stage !== 'free' && this.#candidates(group).length > 0;
+    };
+    while (this.#places.some(isWaitedFor) && performance.now() < until && !this.#closed) {
       this.#look();
       await pause(LIMITS.busRetryMs);
     }

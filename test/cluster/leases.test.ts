@@ -161,6 +161,23 @@ t.test('a node that leaves hands everything over first', async (t) => {
   t.ok(performance.now() - startedAt < 4_000, `${Math.round(performance.now() - startedAt)} ms`);
 });
 
+t.test('a node leaves at once when nobody that lives could have what it has', async (t) => {
+  const { nodes } = await cluster(t, ['a']);
+  const [a] = nodes as [Node];
+  await waitFor('it holds everything', 10_000, () => a.held.length === partitionCount);
+  const poller = {
+    session: 's',
+    groups: ['pollers'],
+    state: 'live',
+    version: '1',
+    operatorUrl: null,
+  } as const;
+  t.equal(await a.table.write('node.poller', poller, 0), true);
+  const startedAt = performance.now();
+  await a.leave();
+  t.ok(performance.now() - startedAt < 4_000, `${Math.round(performance.now() - startedAt)} ms`);
+});
+
 t.test('what a node gives up is opened under a new epoch', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [a] = nodes as [Node];
