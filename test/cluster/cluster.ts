@@ -128,6 +128,12 @@ export class Cluster {
     ).data;
   }
 
+  /** A ledger has every partition of the accounts. */
+  async ownsAll(name: string): Promise<boolean> {
+    const owners = (await this.partitions()).filter(({ group }) => group === 'accounts');
+    return owners.every(({ node }) => node === name);
+  }
+
   /** Findings of the checker: callers' journal against the service, then the logs of all nodes against each other. */
   async check(report: LoadReport): Promise<string[]> {
     const findings = await checkJournal(report.journal, this.service);

@@ -1,0 +1,105 @@
+// An empty machine joins: it reads a snapshot and the tail of the stream, not the whole history, and serves all of it. What it
+// lacks to make its views anew it reads when it must.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { untilReady } from '../../deploy/cluster-processes.ts';
+import type { NodeProcess } from '../../deploy/cluster-processes.ts';
+import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { Snapshots } from '../../src/nats/snapshots.ts';
+import { LogReader } from '../../wal/log-reader.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { ViewStore } from '../../wal/views.ts';
+import { link } from './adapters.ts';
+import { Cluster, SMALL } from './cluster.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+/** As Cluster sets it. */
+const PARTITIONS = [0, 1, 2, 3, 4, 5];
+
+/** Snapshots of what a node that has ended left on its disk, saved as an owner does; the batch that each reaches, 0: none. */
+async function saveSnapshots(cluster: Cluster, { dataDir: directory }: NodeProcess): Promise<number[]> {
+  const nats = await link(cluster.nats.url, 'snapshots');
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: fail });
+  const views = ViewStore.open({ directory });
+  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
+  const batches = PARTITIONS.map(() => 0);
+  for (const { partition } of log.partitionNames().filter(({ group }) => group === 'accounts')) {
+    batches[partition] = await snapshots.save('accounts', partition);
+  }
+  await Promise.all([views.close(), log.close(), nats.close()]);
+  return batches;
+}
+
+function fail(error: Error): never {
+  throw error;
+}
+
+/** Batches of the accounts' logs that a node began after, because a snapshot had what was before. */
+async function startsOf({ dataDir: directory }: NodeProcess): Promise<number[]> {
+  const log = LogReader.openReader({ directory });
+  const starts = PARTITIONS.map(() => 0);
+  for (const { group, partition } of log.partitionNames()) {
+    if (group === 'accounts') starts[partition] = log.startOf(group, partition).batch;
+  }
+  await log.close();
+  return starts;
+}
+
+t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
+  const cluster = await Cluster.start(SMALL);
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  const leaving = cluster.node('ledger2');
+  leaving.signal('SIGTERM');
+  t.equal(await leaving.exited(), 0);
+  const saved = await saveSnapshots(cluster, leaving);
+  t.ok(
+    saved.some((batch) => batch > 0),
+    `snapshots reach batches ${saved.join(', ')}`,
+  );
+  await untilReady([await cluster.add('ledger2', 'ledger')]);
+  const before = load.answered;
+  await waitFor('there is a tail', 20_000, () => load.answered > before + 300);
+
+  const lost = cluster.node('ledger1');
+  lost.signal('SIGKILL');
+  await lost.exited();
+  rmSync(lost.dataDir, { recursive: true });
+  const empty = await cluster.add('ledger1', 'ledger');
+  await untilReady([empty]);
+  // Nobody else is left to ask: what it says of the past is from the snapshot.
+  const other = cluster.node('ledger2');
+  other.signal('SIGTERM');
+  t.equal(await other.exited(), 0);
+  await waitFor('the new machine has everything', 20_000, () => cluster.ownsAll('ledger1'));
+  const then = load.answered;
+  await waitFor('creates are answered', 20_000, () => load.answered > then + 100);
+  const report = await load.stop();
+  t.ok(report.journal.every(({ status }) => status === 201));
+  t.strictSame(await cluster.check(report), []);
+
+  t.strictSame(await startsOf(empty), saved, 'its logs begin where the snapshots end');
+  t.strictSame(
+    await startsOf(other),
+    PARTITIONS.map(() => 0),
+    'those of the other node at the beginning',
+  );
+
+  await t.test('it goes on without its views, which a log that begins later cannot make', async (t) => {
+    empty.signal('SIGTERM');
+    t.equal(await empty.exited(), 0);
+    rmSync(join(empty.dataDir, 'views'), { recursive: true });
+    const back = await cluster.add('ledger1', 'ledger');
+    await untilReady([back]);
+    await waitFor('it has everything again', 20_000, () => cluster.ownsAll('ledger1'));
+    t.strictSame(await cluster.check(report), []);
+    t.strictSame(
+      await startsOf(back),
+      PARTITIONS.map(() => 0),
+      'it has read what its logs lacked from the streams',
+    );
+  });
+});
