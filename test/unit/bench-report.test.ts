@@ -23,7 +23,16 @@ const load: Load = {
   latency: { meanMs: 2, maxMs: 30, percentiles: PERCENTILES.map((percent) => [percent, percent / 10]) },
   driverLateMsP99: 0.5,
   series: [4_900, 5_000, 5_100],
-  processes: [{ name: 'service', cpu: 0.8, rssMiB: 400, anonMiB: 300, anonGrowth: 1, threads: [{ name: 'node (main)', cpu: 0.7 }] }],
+  processes: [
+    {
+      name: 'service',
+      cpu: 0.8,
+      rssMiB: 400,
+      anonMiB: 300,
+      anonGrowth: 1,
+      threads: [{ name: 'node (main)', cpu: 0.7 }],
+    },
+  ],
   log: {
     flushesPerSecond: 400,
     recordsPerFlush: 25,
