@@ -64,8 +64,6 @@ export const LIMITS = {
   checkpointRecordsPerCommitMax: 3_000,
   /** How often views are brought up to the log, ms: what is not in them is in memory. */
   checkpointEveryMs: 250,
-  /** How often some of the partitions are, ms. */
-  checkpointTickMs: 10,
   /** Partitions whose views are written at the same time: one is applied while the other waits for the disk. */
   checkpointsAtOnce: 2,
   /** Young generation of the checkpoint thread, MiB. */
@@ -244,8 +242,8 @@ export const LIMITS = {
   /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
   pollerRecentMax: 1_000,
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */
-  pollerDuePerTickMax: 1_000,
-  pollerTickMs: 50,
+  pollerDuePerTickMax: 200,
+  pollerTickMs: 10,
   /** Transactions in one page of recovery. */
   pollerScanPageMax: 500,
   /** How long a poller's command to an account may take. */

@@ -202,7 +202,7 @@ function startJobs({ log }: ServiceOptions, storage: Storage | null, host: Clust
   if (storage === null) return async () => {};
   const jobs = new Jobs();
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
-  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointTickMs);
+  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   jobs.everySecond(() => {
     host.keepViewsUp().catch((error: unknown) => log.warn({ err: error }, 'views of followed logs lag'));
   });

@@ -83,7 +83,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     refuse(group, partition, corruptionOf(damage));
   });
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
-  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointTickMs);
+  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   const jobs = new Jobs();
   jobs.everyDay(() => storage.sweep());
   jobs.everyDay(() => scrub.run());

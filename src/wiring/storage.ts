@@ -62,7 +62,6 @@ export class Storage {
   readonly #hosted = new Map<string, Hosted>();
   /** As of the last tick. */
   #isBehind = false;
-  #checkpointTurn = 0;
 
   constructor(options: StorageOptions) {
     this.#options = options;
@@ -234,17 +233,13 @@ export class Storage {
     this.#isBehind = lag >= LIMITS.checkpointLagMax;
   }
 
-  /** Asks for a checkpoint of the next few partitions that have moved on. Called every LIMITS.checkpointTickMs it comes round
-   *  to each in LIMITS.checkpointEveryMs: all at once they would take a core from the callers for a while. */
+  /** Asks for a checkpoint of every partition that has moved on. */
   checkpoint(): void {
-    const hosted = [...this.#hosted.values()];
-    const count = Math.ceil((hosted.length * LIMITS.checkpointTickMs) / LIMITS.checkpointEveryMs);
-    for (let n = 0; n < count; n++) {
-      const next = hosted[this.#checkpointTurn++ % hosted.length]!;
-      const { durable } = next.log;
-      if (durable <= next.requested) continue;
-      next.requested = durable;
-      this.#checkpoints.request(next.group.name, next.number, durable);
+    for (const hosted of this.#hosted.values()) {
+      const { durable } = hosted.log;
+      if (durable <= hosted.requested) continue;
+      hosted.requested = durable;
+      this.#checkpoints.request(hosted.group.name, hosted.number, durable);
     }
   }
 
