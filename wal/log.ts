@@ -103,13 +103,7 @@ export class WriteAheadLog extends LogReader {
    *  All or none; resolves with the new tip when they are durable. Throws LogCorruption. */
   async appendForeign(group: string, partition: number, batches: readonly Buffer[]): Promise<Tip> {
     this.#assertNotOpen(group, partition);
-    let tip = this.tip(group, partition);
-    const checked = batches.map((bytes) => {
-      const batch = decodeBatch(bytes, { group, partition, batch: tip.batch + 1 });
-      checkFollows(batch, tip);
-      tip = tipAt(batch);
-      return batch;
-    });
+    const { checked, tip } = checkChain(group, partition, this.tip(group, partition), batches);
     await this.#write(checked);
     return tip;
   }
@@ -127,17 +121,12 @@ export class WriteAheadLog extends LogReader {
   async prepend(group: string, partition: number, after: Tip, batches: readonly Buffer[]): Promise<Tip> {
     this.#assertNotOpen(group, partition);
     const start = this.startOf(group, partition);
-    let tip = after;
-    const writes = batches.map((bytes): LogWrite => {
-      const batch = decodeBatch(bytes, { group, partition, batch: tip.batch + 1 });
-      checkFollows(batch, tip);
-      tip = tipAt(batch);
-      return { key: [group, partition, batch.batch], value: bytes };
-    });
+    const { checked, tip } = checkChain(group, partition, after, batches);
     const meets = tip.batch === start.batch;
     if (tip.batch > start.batch || (meets && !tip.hash.equals(start.hash))) {
       throw new Error(`${group}/${partition}: these batches do not end where its log begins`);
     }
+    const writes = checked.map(batchWrite);
     if (meets) writes.push({ key: [group, partition, 0], value: null });
     await commitDurably(this.database, writes, this.#commitMsMax);
     return tip;
@@ -184,10 +173,7 @@ export class WriteAheadLog extends LogReader {
   }
 
   async #write(batches: readonly Batch[]): Promise<void> {
-    const writes = batches.map(({ group, partition, batch, bytes }): LogWrite => {
-      return { key: [group, partition, batch], value: bytes };
-    });
-    await commitDurably(this.database, writes, this.#commitMsMax);
+    await commitDurably(this.database, batches.map(batchWrite), this.#commitMsMax);
   }
 
   #assertNotOpen(group: string, partition: number): void {
@@ -197,7 +183,29 @@ export class WriteAheadLog extends LogReader {
   }
 }
 
+/** Batches that another writer encoded, each checked to follow the one before, the first `after`; and the tip they reach.
+ *  Throws LogCorruption. */
+function checkChain(
+  group: string,
+  partition: number,
+  after: Tip,
+  batches: readonly Buffer[],
+): { readonly checked: readonly Batch[]; readonly tip: Tip } {
+  let tip = after;
+  const checked = batches.map((bytes) => {
+    const batch = decodeBatch(bytes, { group, partition, batch: tip.batch + 1 });
+    checkFollows(batch, tip);
+    tip = tipAt(batch);
+    return batch;
+  });
+  return { checked, tip };
+}
+
 type LogWrite = Write<LogKey, Buffer>;
+
+function batchWrite({ group, partition, batch, bytes }: Batch): LogWrite {
+  return { key: [group, partition, batch], value: bytes };
+}
 
 function startWrite(group: string, partition: number, start: Tip): LogWrite {
   return { key: [group, partition, 0], value: encodeStart(start) };

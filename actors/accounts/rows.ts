@@ -13,8 +13,8 @@
 //   reconciliation   item id                               the item, JSON
 //
 // A transaction is found in `open` until it is final and in `index` afterwards, so that it is indexed once, where it
-// stays; charges that wait for their release are apart, so that no list walks over them. A list with any combination of filters merges the open rows and the ranges of the buckets that match: its cost does
-// not grow with the history.
+// stays; charges that wait for their release are apart, so that no list walks over them. A list with any combination of
+// filters merges the open rows and the ranges of the buckets that match: its cost does not grow with the history.
 
 import type { Account, PayoutWallet } from '../../src/domain/account.ts';
 import { bodyOf, ID_PREFIXES, timeOf } from '../../src/domain/id.ts';
