@@ -10,9 +10,9 @@ import { logTools } from '../../src/log-tools/commands.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { walTools } from '../../wal/tools/all.ts';
-import { runTools } from '../../wal/tools/tool.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { type Running, startService } from './start.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'daftari-log-tools-'));
 const data = join(root, 'data');
@@ -75,17 +75,8 @@ async function rest(): Promise<void> {
   });
 }
 
-async function tool(name: string, ...args: string[]) {
-  let out = '';
-  let err = '';
-  const terminal = {
-    out: (text: string) => void (out += text),
-    err: (text: string) => void (err += text),
-    errIsTty: false,
-    env: {},
-  };
-  const status = await runTools('wal', [...walTools, ...logTools], [name, ...args], terminal);
-  return { status, out, err };
+function tool(name: string, ...args: string[]) {
+  return runTool([...walTools, ...logTools], name, ...args);
 }
 
 async function toolJson(name: string, ...args: string[]) {

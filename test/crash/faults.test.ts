@@ -12,9 +12,9 @@ import { openLogDatabase } from '../../wal/lmdb.ts';
 import type { LogDatabase } from '../../wal/lmdb.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { walTools } from '../../wal/tools/all.ts';
-import { runTools } from '../../wal/tools/tool.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 import { type Running, startService } from '../api/start.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
 
 const PARTITIONS = 4;
 const root = mkdtempSync(join(tmpdir(), 'daftari-faults-'));
@@ -298,15 +298,7 @@ interface Verified {
 }
 
 async function verify(directory: string): Promise<Verified> {
-  let out = '';
-  let err = '';
-  const terminal = {
-    out: (text: string) => void (out += text),
-    err: (text: string) => void (err += text),
-    errIsTty: false,
-    env: {},
-  };
   const tools = [...walTools, ...logTools];
-  const status = await runTools('wal', tools, ['verify', '--json', '--data', directory], terminal);
+  const { status, out, err } = await runTool(tools, 'verify', '--json', '--data', directory);
   return { status, err, report: out === '' ? { faults: [] } : JSON.parse(out) };
 }

@@ -208,13 +208,19 @@ t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
   t.strictSame([...to.read('webhooks', 0, { afterBatch: 0 })], durable);
 });
 
-t.test('a trimmed log keeps its proof', async (t) => {
+/** Nine batches of a record each, without the first five. */
+async function trimmedLog(t: Test) {
   const log = openLog(t, { batchRecordsMax: 1 });
   const { durable, onDurable } = collect();
   const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable });
   for (let n = 1; n <= 9; n += 1) partition.append(`${n}`);
   await partition.drained();
   await log.trimBefore('accounts', 0, 6);
+  return { log, partition, durable };
+}
+
+t.test('a trimmed log keeps its proof', async (t) => {
+  const { log, partition, durable } = await trimmedLog(t);
   t.match(log.startOf('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
   t.strictSame([...log.read('accounts', 0, { afterBatch: 5 })], durable.slice(5));
   t.strictSame([...log.read('accounts', 0, { fromSequence: 8 })], durable.slice(7));
@@ -227,12 +233,7 @@ t.test('a trimmed log keeps its proof', async (t) => {
 });
 
 t.test('what was trimmed is put back, and counts once it meets the rest', async (t) => {
-  const log = openLog(t, { batchRecordsMax: 1 });
-  const { durable, onDurable } = collect();
-  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable });
-  for (let n = 1; n <= 9; n += 1) partition.append(`${n}`);
-  await partition.drained();
-  await log.trimBefore('accounts', 0, 6);
+  const { log, partition, durable } = await trimmedLog(t);
   const bytes = durable.map((batch) => batch.bytes);
   await t.rejects(log.prepend('accounts', 0, emptyTip, bytes.slice(0, 2)), /open for writing/);
   await log.closePartition(partition);

@@ -18,26 +18,17 @@ import { openLogDatabase } from '../../../wal/lmdb.ts';
 import type { LogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { walTools } from '../../../wal/tools/all.ts';
-import { runTools } from '../../../wal/tools/tool.ts';
 import type { Tool } from '../../../wal/tools/tool.ts';
 import { ViewStore } from '../../../wal/views.ts';
+import { runTool } from './run-tool.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'wal-tools-'));
 t.teardown(() => rmSync(root, { recursive: true }));
 let made = 0;
 const next = (): string => join(root, `${(made += 1)}`);
 
-async function tool(name: string, ...args: string[]) {
-  let out = '';
-  let err = '';
-  const terminal = {
-    out: (text: string) => void (out += text),
-    err: (text: string) => void (err += text),
-    errIsTty: false,
-    env: {},
-  };
-  const status = await runTools('wal', walTools, [name, ...args], terminal);
-  return { status, out, err };
+function tool(name: string, ...args: string[]) {
+  return runTool(walTools, name, ...args);
 }
 
 async function toolJson(name: string, ...args: string[]) {
@@ -160,9 +151,8 @@ t.test('a list of tools is extended by a program that knows more', async (t) => 
       lines: [`story of ${String(values['transaction'])}`],
     }),
   };
-  let out = '';
-  const terminal = { out: (text: string) => void (out += text), err: () => {}, errIsTty: false, env: {} };
-  t.equal(await runTools('wal', [...walTools, replay], ['inspect', '--transaction', 'ch_1'], terminal), 1);
+  const { status, out } = await runTool([...walTools, replay], 'inspect', '--transaction', 'ch_1');
+  t.equal(status, 1);
   t.equal(out, 'story of ch_1\n');
 });
 

@@ -1,0 +1,24 @@
+// Runs a tool of `npm run wal` in this process and keeps what it prints.
+
+import { runTools } from '../../../wal/tools/tool.ts';
+import type { Tool } from '../../../wal/tools/tool.ts';
+
+export interface ToolRun {
+  readonly status: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** `args`: the tool's name, then what a shell would give it. */
+export async function runTool(tools: readonly Tool[], ...args: string[]): Promise<ToolRun> {
+  let out = '';
+  let err = '';
+  const terminal = {
+    out: (text: string) => void (out += text),
+    err: (text: string) => void (err += text),
+    errIsTty: false,
+    env: {},
+  };
+  const status = await runTools('wal', tools, args, terminal);
+  return { status, out, err };
+}
