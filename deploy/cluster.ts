@@ -1,12 +1,5 @@
 // `npm run cluster`: a small real cluster on this machine, for development and for trying what happens when parts of it go.
-//
-//   npm run cluster                    starts it, prints its map, stops it on Ctrl-C
-//   npm run cluster -- drain <node>    has a node of the running cluster hand over what it has, and stops it
-//   npm run cluster -- start <node>    starts it again
-//   npm run cluster -- map             prints the map again
-//   npm run cluster -- upgrade         has it write the newest format that all nodes read (NATS_URL: that cluster's)
-//
-// Data is in ./data/cluster (CLUSTER_DIR); a second start goes on where the first ended.
+// Data is in ./data/cluster; a second start goes on where the first ended.
 
 import { existsSync, mkdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
@@ -34,6 +27,17 @@ interface ClusterFile {
     readonly operatorUrl: string;
   }[];
 }
+
+const USAGE = `npm run cluster                    starts a small real cluster on this machine, prints its map, stops it on Ctrl-C
+npm run cluster -- drain <node>    has a node of the running cluster hand over what it has, and stops it
+npm run cluster -- start <node>    starts it again
+npm run cluster -- map             prints the map again
+npm run cluster -- upgrade         has it write the newest format that all nodes read (NATS_URL: that cluster's)
+
+CLUSTER_DIR   where its data is (data/cluster)
+PARTITIONS    of a new cluster (16)
+
+It needs nats-server on the path. Exit status: 0 done, 1 failed, 2 wrongly asked.`;
 
 const NODES: readonly (readonly [name: string, roles: string])[] = [
   ['front1', 'front'],
@@ -69,8 +73,12 @@ switch (command) {
   case 'upgrade':
     process.exitCode = await upgradeCluster();
     break;
+  case '--help':
+  case '-h':
+    console.log(USAGE);
+    break;
   default:
-    console.error(`npm run cluster [-- map | drain <node> | start <node> | upgrade]`);
+    console.error(`There is no "${command}".\n\n${USAGE}`);
     process.exitCode = 2;
 }
 

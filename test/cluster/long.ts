@@ -1,33 +1,30 @@
 // `npm run test:cluster -- --minutes 30 --seed 7`: a cluster under load while one thing after another is taken from it, in an
 // order that the seed decides; then the checker. Exit status 0 only if it finds nothing.
 
-import { parseArgs } from 'node:util';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts';
+import { readLongOptions } from '../long-options.ts';
 import { Cluster } from './cluster.ts';
 import { percentile } from './load.ts';
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '5' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    callers: { type: 'string', default: '16' },
-  },
-});
+const { minutes, callers, seed } = readLongOptions(
+  'npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--seed S, default random]',
+  { minutes: 5, callers: 16 },
+);
 if (!hasNatsServer()) {
   console.error(NATS_SERVER_MISSING);
   process.exit(2);
 }
-console.log(`seed ${values.seed}, ${values.minutes} minutes`);
-process.exitCode = await run(Number(values.minutes), Number(values.seed));
+console.log(`seed ${seed}, ${minutes} minutes`);
+process.exitCode = await run();
 
-async function run(minutes: number, seed: number): Promise<number> {
+async function run(): Promise<number> {
   const random = randomFrom(seed);
   const cluster = await Cluster.start({ natsServers: 3, fronts: 2, ledgers: 3, webhooks: 1, pollers: 2 });
   console.log(`cluster in ${cluster.directory}`);
   let findings: string[] = ['it did not come to its end'];
   try {
-    const load = cluster.load(Number(values.callers), 5);
+    const load = cluster.load(callers, 5);
     const faults = faultsOf(cluster, random);
     const names = Object.keys(faults);
     const until = performance.now() + minutes * 60_000;
