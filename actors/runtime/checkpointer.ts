@@ -20,15 +20,14 @@ export interface CheckpointStore {
 }
 
 export interface LogReader {
-  /** Batches with records above sequence `after`, checked. */
-  read(group: string, partition: number, after: number): Iterable<Batch>;
+  /** Batches with records above `after`, checked. */
+  read(group: string, partition: number, after: ViewPosition): Iterable<Batch>;
 }
 
 /** Sorts above every key. */
 const AFTER_ALL = '\uffff';
 
-/** Of the batch before the first. */
-const NO_HASH = Buffer.alloc(32);
+const EMPTY: ViewPosition = { sequence: 0, batch: 0, hash: Buffer.alloc(32) };
 
 type AnyGroup = Group<never, never, unknown>;
 
@@ -41,7 +40,7 @@ interface Follower {
   readonly group: AnyGroup;
   readonly partition: number;
   readonly logic: PartitionLogic<never, never, unknown>;
-  sequence: number;
+  position: ViewPosition;
 }
 
 export class Checkpointer {
@@ -65,10 +64,10 @@ export class Checkpointer {
     onReached: (sequence: number) => void,
   ): Promise<void> {
     const follower = await this.#follower(group, partition);
-    while (follower.sequence < upTo) {
+    while (follower.position.sequence < upTo) {
       const position = this.#apply(follower, upTo);
       await this.#store.commit(group, partition, position, follower.logic.takeRows());
-      follower.sequence = position.sequence;
+      follower.position = position;
       follower.logic.evict(position.sequence);
       onReached(position.sequence);
     }
@@ -113,9 +112,9 @@ export class Checkpointer {
     if (group === undefined) throw new Error(`no group "${name}" to checkpoint`);
     const views = this.#store.reader(name, partition);
     if (!isOfFormat(views, group)) await this.#rebuild(name, partition, group);
-    const sequence = this.#store.position(name, partition)?.sequence ?? 0;
-    const logic = group.open(partition, views, { sequence, timers: false });
-    const follower = { group, partition, logic, sequence };
+    const position = this.#store.position(name, partition) ?? EMPTY;
+    const logic = group.open(partition, views, { sequence: position.sequence, timers: false });
+    const follower = { group, partition, logic, position };
     this.#followers.set(key, follower);
     return follower;
   }
@@ -124,22 +123,22 @@ export class Checkpointer {
   async #rebuild(name: string, partition: number, group: AnyGroup): Promise<void> {
     await this.#store.drop(name, partition);
     const row = { table: 'format', key: '', value: String(group.viewsFormat) };
-    await this.#store.commit(name, partition, { sequence: 0, batch: 0, hash: NO_HASH }, [row]);
+    await this.#store.commit(name, partition, EMPTY, [row]);
   }
 
   #apply(follower: Follower, upTo: number): ViewPosition {
-    const { group, partition, logic } = follower;
-    let sequence = follower.sequence;
+    const { group, partition, logic, position } = follower;
+    let { sequence } = position;
     let last: Batch | null = null;
-    for (const batch of this.#log.read(group.name, partition, sequence)) {
+    for (const batch of this.#log.read(group.name, partition, position)) {
       for (let i = Math.max(0, sequence + 1 - batch.firstSequence); i < batch.records.length; i++) {
         sequence = batch.firstSequence + i;
         logic.evolve(group.decode(batch.records[i]!), sequence);
       }
       last = batch;
-      if (sequence >= upTo || sequence - follower.sequence >= LIMITS.checkpointRecordsPerCommitMax) break;
+      if (sequence >= upTo || sequence - position.sequence >= LIMITS.checkpointRecordsPerCommitMax) break;
     }
-    if (last === null || sequence === follower.sequence) {
+    if (last === null || sequence === position.sequence) {
       throw new Error(
         `the log of ${group.name}/${partition} ends at ${sequence}, before its durable end ${upTo}`,
       );

@@ -11,7 +11,7 @@ import type { PartitionName } from './places.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
-import type { Batch } from '../../wal/types.ts';
+import type { Batch, ViewPosition } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 
 /** Why a partition cannot be rebuilt any further. */
@@ -48,7 +48,7 @@ export class Rebuild {
         return group.decode(line);
       },
     }));
-    const read = (group: string, partition: number, after: number): Iterable<Batch> =>
+    const read = (group: string, partition: number, after: ViewPosition): Iterable<Batch> =>
       this.#read(group, partition, after);
     this.#checkpointer = new Checkpointer(watched, { read }, this.views);
   }
@@ -81,7 +81,12 @@ export class Rebuild {
     rmSync(this.#directory, { recursive: true, force: true });
   }
 
-  *#read(group: string, partition: number, after: number): Generator<Batch, void, undefined> {
+  /** By sequence: it may have stopped in the middle of a batch. */
+  *#read(
+    group: string,
+    partition: number,
+    { sequence: after }: ViewPosition,
+  ): Generator<Batch, void, undefined> {
     for (const batch of this.#log.read(group, partition, { fromSequence: after + 1 })) {
       if (batch.firstSequence > this.#upTo) return;
       this.#applying = { batch, decoded: Math.max(0, after + 1 - batch.firstSequence) };

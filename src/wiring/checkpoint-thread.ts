@@ -25,7 +25,7 @@ const views = ViewStore.open({ directory });
 const checkpointer = new Checkpointer(
   groupsWithLog(policies),
   {
-    read: (group, partition, after) => log.read(group, partition, { fromSequence: after + 1 }),
+    read: (group, partition, after) => log.read(group, partition, { afterBatch: after.batch }),
   },
   views,
 );

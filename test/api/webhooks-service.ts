@@ -85,8 +85,8 @@ export class WebhookService {
     ] as unknown as AnyGroup[];
     this.#log = WriteAheadLog.open({ directory, now: clock, onFailure: fail, onFlush: () => {} });
     this.#views = ViewStore.open({ directory });
-    const read = (name: string, number: number, after: number) =>
-      this.#log.read(name, number, { fromSequence: after + 1 });
+    const read = (name: string, number: number, { batch }: { readonly batch: number }) =>
+      this.#log.read(name, number, { afterBatch: batch });
     this.#checkpointer = new Checkpointer(this.#groups, { read }, this.#views as CheckpointStore);
     this.#feed = new LocalFeed((name, number, after) => this.#readLog(name, number, after));
     this.bus = new LocalBus({ accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 });
