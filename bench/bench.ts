@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { HistoryJob } from './history/job.ts';
 import { writeHistory, type Written } from './history/write-history.ts';
 import { drive, type Driven, type DriveOptions } from './load/drive.ts';
+import { sumOf } from './measure/metrics.ts';
 import type { RunOptions } from './options.ts';
 import type { Repeat } from './result.ts';
 import type { Server } from './servers/server.ts';
@@ -28,6 +29,8 @@ export interface Prepared extends Written {
 }
 
 type HistoryWishes = Partial<Omit<HistoryJob, 'dataDir' | 'partitions' | 'keysFile' | 'idsFile'>>;
+
+const LOOK_MS = 200;
 
 export class Bench {
   readonly options: RunOptions;
@@ -90,6 +93,19 @@ export class Bench {
     const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
     const nodeArgs = [...this.options.nodeArgs, ...profiling];
     return this.keep(await startService({ dataDir: prepared.dataDir, partitions, env, nodeArgs }));
+  }
+
+  /** One that does nothing but answer: a written history has no webhooks, and a service just started looks for them. */
+  async serviceAtRest(prepared: Prepared, env: Readonly<Record<string, string>> = {}): Promise<Service> {
+    const service = await this.service(prepared, env);
+    for (;;) {
+      const metrics = await service.metrics();
+      const read = sumOf(metrics, 'daftari_webhook_feed_sequence');
+      const written = sumOf(metrics, 'daftari_log_sequence', { group: 'accounts' });
+      if (read >= written) return service;
+      this.progress(`the history is read for webhooks: ${read} of ${written} records`);
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
   }
 
   /** To be stopped when the repeat ends. */

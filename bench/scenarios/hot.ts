@@ -19,7 +19,7 @@ export const hot: Scenario = {
     const prepared = await bench.prepare({ accounts: spreadAccounts });
     const oneKey = join(prepared.dataDir, '..', 'one-key');
     writeFileSync(oneKey, `${linesOf(prepared.keysFile)[0]}\n`);
-    const server = await bench.service(prepared);
+    const server = await bench.serviceAtRest(prepared);
     const half = { seconds: seconds / 2 };
     const many = () => workOf(bench, prepared, ['charge']);
 

@@ -6,7 +6,6 @@
 import type { Bench, Prepared, Scenario } from '../bench.ts';
 import { checkAnswers } from '../check.ts';
 import { getText, linesOf, targetsOf } from '../load/work.ts';
-import { sumOf } from '../measure/metrics.ts';
 import { timeOf } from '../../src/domain/id.ts';
 import { latencyAt, type Check, type Figure, type Load } from '../result.ts';
 import type { Service } from '../servers/start-service.ts';
@@ -15,7 +14,6 @@ import { workOf } from './peaks.ts';
 const CONNECTIONS = 16;
 const GROWTH_TARGET = 2;
 const REFERENCES = 500;
-const LOOK_MS = 200;
 /** Of a form's load: there are many kinds of page. */
 const SECONDS_PART = 0.3;
 const US_PER_SECOND = 1e6;
@@ -36,8 +34,7 @@ export const lists: Scenario = {
       const wishes = { accounts: 1, deposits: 2, shape: 'mixed', firstNumber: written } as const;
       const prepared = await bench.prepare({ ...wishes, transactions: size - written }, directory);
       written = size;
-      const server = await bench.service(prepared);
-      await untilFeedRead(bench, server);
+      const server = await bench.serviceAtRest(prepared);
       for (const [kind, paths] of await pagesOf(server, prepared, size)) {
         const { load, cost } = await measurePages(bench, server, prepared, `${kind}, ${size}`, paths);
         loads.push(load);
@@ -61,18 +58,6 @@ export const lists: Scenario = {
     return { figures, loads, checks, notes: ['CPU of the service a page; pages of 25'] };
   },
 };
-
-/** A written history has no webhooks: the service looks for them behind the pages' back, and would be measured too. */
-async function untilFeedRead(bench: Bench, server: Service): Promise<void> {
-  for (;;) {
-    const metrics = await server.metrics();
-    const read = sumOf(metrics, 'daftari_webhook_feed_sequence');
-    const written = sumOf(metrics, 'daftari_log_sequence', { group: 'accounts' });
-    if (read >= written) return;
-    bench.progress(`the history is read for webhooks: ${read} of ${written} records`);
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-  }
-}
 
 async function measurePages(
   bench: Bench,

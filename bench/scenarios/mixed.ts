@@ -27,7 +27,7 @@ export const mixed: Scenario = {
     const { accounts } = bench.options;
     const transactions = accounts * HISTORY_PER_ACCOUNT;
     const prepared = await bench.prepare({ deposits: DEPOSITS, transactions, historyAccounts: accounts });
-    const service = await bench.service(prepared);
+    const service = await bench.serviceAtRest(prepared);
     const measured = await measureAll({ bench, prepared, service, kinds: DAY, bareTarget: null, peer: null });
     return { ...measured, notes: [`a history of ${transactions} charges`] };
   },

@@ -14,7 +14,7 @@ export const reads: Scenario = {
     const { accounts } = bench.options;
     const transactions = accounts * HISTORY_PER_ACCOUNT;
     const prepared = await bench.prepare({ transactions, historyAccounts: accounts });
-    const service = await bench.service(prepared);
+    const service = await bench.serviceAtRest(prepared);
     const measured = await measureAll({
       bench,
       prepared,
