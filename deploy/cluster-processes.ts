@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePorts } from './nats-servers.ts';
+import { freePorts } from './free-ports.ts';
 
 export interface ClusterSettings {
   readonly natsUrl: string;

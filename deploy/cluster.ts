@@ -1,16 +1,19 @@
 // `npm run cluster`: a small real cluster on this machine, for development and for trying what happens when parts of it go.
 // Data is in ./data/cluster; a second start goes on where the first ended.
 
-import { existsSync, mkdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import { startNode, untilReady } from './cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from './cluster-processes.ts';
-import { freePorts, hasNatsServer, NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
+import { openDemoMerchant } from './demo-merchant.ts';
+import { freePort } from './free-ports.ts';
+import { hasNatsServer, NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
 import type { NatsServers } from './nats-servers.ts';
 import { natsOf, upgrade } from './upgrade.ts';
+import { demoCurl } from '../src/operator/demo.ts';
 
 /** What other invocations need to know of the running one. */
 interface ClusterFile {
@@ -94,7 +97,7 @@ async function run(): Promise<number> {
   mkdirSync(directory, { recursive: true });
   const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats') });
   const simulator = await startSimulator();
-  const ports = await freePorts(1);
+  const frontPort = await freePort();
   const settings: ClusterSettings = {
     natsUrl: nats.url,
     directory,
@@ -104,15 +107,13 @@ async function run(): Promise<number> {
       PARTITIONS: process.env['PARTITIONS'] ?? '16',
       RAILS: 'simulator',
       SIMULATOR_URL: simulator.url,
-      CALLBACK_BASE_URL: `http://127.0.0.1:${ports[0]}`,
+      CALLBACK_BASE_URL: `http://127.0.0.1:${frontPort}`,
       WEBHOOK_ALLOW_PRIVATE: 'true',
     },
   };
-  const nodes = await Promise.all(
-    NODES.map(([name, roles]) =>
-      startNode(settings, name, roles, name === 'front1' ? { PORT: String(ports[0]) } : {}),
-    ),
-  );
+  const start = (name: string, roles: string): Promise<NodeProcess> =>
+    startNode(settings, name, roles, name === 'front1' ? { PORT: String(frontPort) } : {});
+  const nodes = await Promise.all(NODES.map(([name, roles]) => start(name, roles)));
   const save = (): void => writeCluster(settings, nats, simulator.url, nodes);
   save();
   let stopping = false;
@@ -126,15 +127,31 @@ async function run(): Promise<number> {
   });
   try {
     await Promise.race([untilReady(nodes), stopped]);
-    if (!stopping) await printMap(readCluster() ?? fail());
-    const watcher = watch(directory, () => void startWanted(settings, nodes, save));
+    if (!stopping) await greet(readCluster() ?? fail());
+    const watcher = watch(directory, () => void startWanted(nodes, start, save));
     await stopped;
     watcher.close();
     console.log('Stopping …');
+    return 0;
+  } catch (error) {
+    console.error((error as Error).message);
+    return 1;
   } finally {
     await stopAll(nodes, nats, simulator.child);
   }
-  return 0;
+}
+
+async function greet(cluster: ClusterFile): Promise<void> {
+  await printMap(cluster);
+  const [front] = cluster.nodes;
+  if (front === undefined) return;
+  const merchant = await openDemoMerchant(directory, {
+    base_url: front.baseUrl,
+    operator_url: front.operatorUrl,
+    operator_token: cluster.operatorToken,
+    simulator_url: cluster.simulatorUrl,
+  });
+  console.log(`\nCreate a charge:\n\n  ${demoCurl(merchant)}\n\nCtrl-C stops the cluster.`);
 }
 
 /** Fronts first: what they took is finished before what serves them goes. */
@@ -155,14 +172,18 @@ async function stopAll(
 }
 
 /** Another invocation has written the name of a node to start. */
-async function startWanted(settings: ClusterSettings, nodes: NodeProcess[], save: () => void): Promise<void> {
+async function startWanted(
+  nodes: NodeProcess[],
+  start: (name: string, roles: string) => Promise<NodeProcess>,
+  save: () => void,
+): Promise<void> {
   if (!existsSync(startFile)) return;
   const name = readFileSync(startFile, 'utf8');
   rmSync(startFile, { force: true });
   const index = nodes.findIndex((each) => each.name === name && each.exitStatus() !== null);
   const old = nodes[index];
   if (old === undefined) return;
-  nodes[index] = await startNode(settings, old.name, old.roles);
+  nodes[index] = await start(old.name, old.roles);
   save();
   console.log(`${name} starts again.`);
 }
@@ -190,7 +211,9 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
     console.error(`"${name ?? ''}" is not a node that has ended.`);
     return 2;
   }
-  writeFileSync(startFile, target.name);
+  // Whole or not at all: whoever watches would read an empty name otherwise.
+  writeFileSync(`${startFile}.new`, target.name);
+  renameSync(`${startFile}.new`, startFile);
   await waitFor(`${target.name} runs`, 30_000, () => {
     return (
       readCluster()?.nodes.some(({ name: other, pid }) => other === target.name && pid !== target.pid) ??
@@ -246,7 +269,7 @@ async function printPartitions(operatorUrl: string, token: string): Promise<void
 }
 
 async function startSimulator(): Promise<{ url: string; child: ChildProcess }> {
-  const [port] = await freePorts(1);
+  const port = await freePort();
   const child = spawn(process.execPath, [join(root, 'src/rails/simulator/main.ts')], {
     cwd: root,
     stdio: 'ignore',

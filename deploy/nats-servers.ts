@@ -4,9 +4,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePorts } from './free-ports.ts';
 
 export interface NatsServers {
   /** Comma-separated, as NATS_URL. */
@@ -122,32 +122,6 @@ export async function waitFor(
       setTimeout(resolve, 20);
     });
   }
-}
-
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((resolve, reject) => {
-          const server = createServer();
-          server.on('error', reject);
-          server.listen(0, '127.0.0.1', () => resolve(server));
-        }),
-    ),
-  );
-  return Promise.all(
-    servers.map(
-      (server) =>
-        new Promise<number>((resolve, reject) => {
-          const address = server.address();
-          server.close(() => {
-            if (address === null || typeof address === 'string') reject(new Error('no port'));
-            else resolve(address.port);
-          });
-        }),
-    ),
-  );
 }
 
 function exited(child: ChildProcess): Promise<void> {

@@ -61,7 +61,7 @@ export async function ensureDemo(context: OperatorContext, dataDir: string, urls
 }
 
 /** A command that works when pasted. */
-export function demoCurl(demo: Demo): string {
+export function demoCurl(demo: Pick<Demo, 'base_url' | 'secret_key'>): string {
   const body = {
     amount: '5000',
     currency: 'UGX',

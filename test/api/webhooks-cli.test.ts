@@ -5,23 +5,14 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import net from 'node:net';
 import { join } from 'node:path';
 import { Stripe } from 'stripe';
 import t from 'tap';
 import { TRIGGERS } from '../../actors/webhooks/trigger.ts';
+import { freePorts } from '../../deploy/free-ports.ts';
 import { Receiver } from './webhooks-receiver.ts';
 
 const root = new URL('../../', import.meta.url);
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 function start(
   file: string,
@@ -51,11 +42,12 @@ async function until(
 }
 
 const directory = t.testdir();
+const [port, operatorPort, simulatorPort] = await freePorts(3);
 const env = {
   DATA_DIR: directory,
-  PORT: String(await freePort()),
-  OPERATOR_PORT: String(await freePort()),
-  SIMULATOR_PORT: String(await freePort()),
+  PORT: String(port),
+  OPERATOR_PORT: String(operatorPort),
+  SIMULATOR_PORT: String(simulatorPort),
   SIMULATOR_APPROVE_AFTER_MS: '20',
   WALLET_COOLING_OFF_SECONDS: '0',
   WEBHOOK_ALLOW_PRIVATE: 'true',

@@ -2,11 +2,11 @@
 // changed body, another secret or an old time is refused. A language that is not on the machine is skipped and said so.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
+import { freePort } from '../../deploy/free-ports.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 
 const readme = readFileSync(new URL('../../actors/webhooks/README.md', import.meta.url), 'utf8');
@@ -103,15 +103,6 @@ for (const { name, fence, file, probe, run } of LANGUAGES) {
       proxy.close();
     },
   );
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as net.AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 async function listening(port: number): Promise<void> {

@@ -1,0 +1,59 @@
+// A merchant to try the cluster with, as `npm start` makes one: opened once over the operator API and kept in demo.json,
+// with the addresses of this start. What was not written down is opened anew.
+
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Content of demo.json. */
+export interface DemoMerchant {
+  readonly account_id: string;
+  readonly app_id: string;
+  readonly secret_key: string;
+  readonly publishable_key: string;
+  readonly signing_secret: string;
+  readonly base_url: string;
+  readonly operator_url: string;
+  readonly operator_token: string;
+  readonly simulator_url: string;
+}
+
+type Addresses = Pick<DemoMerchant, 'base_url' | 'operator_url' | 'operator_token' | 'simulator_url'>;
+type Made = Omit<DemoMerchant, keyof Addresses>;
+
+/** `directory`: the cluster's, which is for its owner alone. Rejects with what the operator API refused. */
+export async function openDemoMerchant(directory: string, addresses: Addresses): Promise<DemoMerchant> {
+  const path = join(directory, 'demo.json');
+  const made = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Made) : await make(addresses);
+  const merchant = { ...made, ...addresses };
+  writeFileSync(path, `${JSON.stringify(merchant, null, 2)}\n`, { mode: 0o600, flush: true });
+  return merchant;
+}
+
+async function make(addresses: Addresses): Promise<Made> {
+  const may = { live: true, payouts_enabled: true, withdrawals_enabled: true };
+  const account = await post(addresses, '/accounts', { name: 'Demo', country: 'UG', ...may });
+  const app = await post(addresses, `/accounts/${account['id']}/apps`, {
+    name: 'Demo shop',
+    domain: 'demo.test',
+  });
+  const { id, secret_key, publishable_key, signing_secret } = app as Record<string, string>;
+  if (!account['id'] || !id || !secret_key || !publishable_key || !signing_secret) {
+    throw new Error('the operator API did not say all of the new account and its app');
+  }
+  return { account_id: account['id'], app_id: id, secret_key, publishable_key, signing_secret };
+}
+
+async function post(
+  { operator_url, operator_token }: Addresses,
+  path: string,
+  body: object,
+): Promise<Readonly<Record<string, string>>> {
+  const response = await fetch(`${operator_url}/operator/v1${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${operator_token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`POST ${path}: ${response.status} ${text}`);
+  return JSON.parse(text) as Readonly<Record<string, string>>;
+}

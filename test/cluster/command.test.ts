@@ -1,0 +1,66 @@
+// `npm run cluster`, as a person uses it: the map, a charge with the printed curl, a node drained and started again, Ctrl-C.
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+const PROGRAM = join(import.meta.dirname, '../../deploy/cluster.ts');
+const START_MS = 90_000;
+
+interface ClusterFile {
+  readonly nodes: readonly { readonly name: string; readonly pid: number }[];
+}
+
+// A short title: it is part of the directory's name, and a data directory has a longest one.
+t.test('by its commands', async (t) => {
+  const directory = t.testdir();
+  const env = { PATH: process.env['PATH'], CLUSTER_DIR: directory, PARTITIONS: '4' };
+  const file = (): ClusterFile => JSON.parse(readFileSync(join(directory, 'cluster.json'), 'utf8')) as never;
+  const say = async (...words: string[]): Promise<string> => {
+    const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, ...words], { env });
+    return stdout;
+  };
+
+  const running = spawn(process.execPath, [PROGRAM], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  // Not SIGKILL: its children would run on.
+  t.teardown(async () => {
+    running.kill('SIGINT');
+    await exited;
+  });
+  let printed = '';
+  running.stdout.on('data', (chunk) => (printed += String(chunk)));
+  const exited = new Promise<number | null>((resolve) => running.once('exit', resolve));
+  await waitFor('it says how to stop it', START_MS, () => printed.includes('Ctrl-C stops'));
+  t.match(printed, /^ledger3 +operators http/m);
+  t.match(printed, /^accounts\n  \w+ +\d/m);
+
+  const curl = /^ {2}(curl .*)$/m.exec(printed)?.[1] ?? '';
+  const { stdout: charge } = await promisify(execFile)('bash', ['-c', curl]);
+  t.match(JSON.parse(charge), { object: 'charge', status: 'AWAITING_CUSTOMER' });
+
+  const [drained] = file().nodes.filter(({ name }) => name === 'ledger2');
+  t.match(await say('drain', 'ledger2'), /ledger2 has handed over and ended/);
+  t.match(await say('map'), /^ledger2 .* ended$/m);
+  t.match(await say('start', 'ledger2'), 'ledger2 runs again');
+  t.not(file().nodes.find(({ name }) => name === 'ledger2')?.pid, drained?.pid);
+
+  const pids = file().nodes.map(({ pid }) => pid);
+  running.kill('SIGINT');
+  t.equal(await exited, 0, 'it ends well');
+  t.notOk(existsSync(join(directory, 'cluster.json')));
+  t.notOk(pids.some(isAlive), 'no node runs on');
+  const refused = await say('map').catch((error: { code: number; stderr: string }) => error);
+  t.match(refused, { code: 1, stderr: 'No cluster runs in' });
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
