@@ -122,7 +122,7 @@ t.test('a partition moves only when its node comes or goes', async (t) => {
 
 t.test('partitions spread over the nodes that live, each held once', async (t) => {
   const { servers, nodes } = await cluster(t, ['a']);
-  await waitFor('one node holds everything', 10_000, () => heldBy(nodes).length === partitionCount);
+  await waitFor('one node holds everything', 20_000, () => heldBy(nodes).length === partitionCount);
   const b = await Node.start(servers, 'b');
   t.teardown(() => b.crash());
   nodes.push(b);
@@ -138,7 +138,7 @@ t.test('a silent node is replaced, within its lease and a little more', async (t
   const orphans = a.held;
   const crashedAt = performance.now();
   await a.crash();
-  await waitFor('the others have everything', 10_000, () => heldBy(others).length === partitionCount);
+  await waitFor('the others have everything', 20_000, () => heldBy(others).length === partitionCount);
   t.ok(
     performance.now() - crashedAt < 2_500 + 3_000,
     `after ${Math.round(performance.now() - crashedAt)} ms`,
@@ -157,14 +157,14 @@ t.test('a node that leaves hands everything over first', async (t) => {
   const [a, b] = nodes as [Node, Node];
   const startedAt = performance.now();
   await a.leave();
-  await waitFor('the other has everything', 5_000, () => b.held.length === partitionCount);
+  await waitFor('the other has everything', 20_000, () => b.held.length === partitionCount);
   t.ok(performance.now() - startedAt < 4_000, `${Math.round(performance.now() - startedAt)} ms`);
 });
 
 t.test('a node leaves at once when nobody that lives could have what it has', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [a] = nodes as [Node];
-  await waitFor('it holds everything', 10_000, () => a.held.length === partitionCount);
+  await waitFor('it holds everything', 20_000, () => a.held.length === partitionCount);
   const poller = {
     session: 's',
     groups: ['pollers'],
@@ -181,21 +181,21 @@ t.test('a node leaves at once when nobody that lives could have what it has', as
 t.test('what a node gives up is opened under a new epoch', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [a] = nodes as [Node];
-  await waitFor('it holds everything', 10_000, () => a.held.length === partitionCount);
+  await waitFor('it holds everything', 20_000, () => a.held.length === partitionCount);
   await a.ownership.surrender('accounts', 3);
-  await waitFor('it has it again', 10_000, () => a.ownership.epoch('accounts', 3) === 2);
+  await waitFor('it has it again', 20_000, () => a.ownership.epoch('accounts', 3) === 2);
   t.equal(a.serving.get('accounts/3'), 2);
 });
 
 t.test('a lease of its own that a node serves nothing under is claimed again, not waited for', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [a] = nodes as [Node];
-  await waitFor('it holds everything', 10_000, () => a.held.length === partitionCount);
+  await waitFor('it holds everything', 20_000, () => a.held.length === partitionCount);
   // As if a claim had been written and its answer lost.
   const { session } = a.table.nodes.get('a')!.value;
   const { revision } = a.table.lease('accounts', 5)!;
   t.equal(await a.table.write('lease.accounts.5', { node: 'a', session, epoch: 9 }, revision), true);
-  await waitFor('it is served again', 10_000, () => a.ownership.epoch('accounts', 5) === 10);
+  await waitFor('it is served again', 20_000, () => a.ownership.epoch('accounts', 5) === 10);
   t.equal(a.serving.get('accounts/5'), 10);
 });
 
@@ -204,7 +204,7 @@ t.test('while NATS is away nobody holds anything, and afterwards everybody what 
   await waitFor('two share', 20_000, () => isSpread(nodes));
   const epochs = nodes.map((node) => node.held.map((p) => node.ownership.epoch('accounts', p)));
   await servers.kill(0, 'SIGKILL');
-  await waitFor('nobody holds anything', 10_000, () => heldBy(nodes).length === 0);
+  await waitFor('nobody holds anything', 20_000, () => heldBy(nodes).length === 0);
   await servers.restart(0);
   await waitFor('two share again', 20_000, () => isSpread(nodes));
   t.strictSame(

@@ -127,7 +127,7 @@ t.test('a front can write to no stream', async (t) => {
     const count = problems.length;
     front.connection.publish(subject, '{}');
     await front.connection.flush();
-    await waitFor(`${subject} is refused`, 5_000, () => problems.length > count);
+    await waitFor(`${subject} is refused`, 20_000, () => problems.length > count);
   }
   const after = await operator.manager.streams.info('DAFTARI_accounts_0');
   t.equal(after.state.last_seq, before.state.last_seq);
@@ -140,7 +140,7 @@ t.test('nor can a poller write a log, nor webhooks the log of the accounts', asy
     const link = await as(role, problems);
     link.connection.publish('daftari.log.accounts.0', '{}');
     await link.connection.flush();
-    await waitFor(`${role} is refused`, 5_000, () => problems.length > 0);
+    await waitFor(`${role} is refused`, 20_000, () => problems.length > 0);
     t.match(problems[0], /PERMISSIONS_VIOLATION/);
   }
 });

@@ -94,9 +94,9 @@ t.test('the format is raised when every live node reads the next one, and not be
 
   for (const name of ['old', 'leaving']) await says(tables, name, { state: 'dead' });
   t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'raised', format: 2, from: 1 });
-  await waitFor('the new node writes the new format', 10_000, () => newNode.current === 2);
+  await waitFor('the new node writes the new format', 20_000, () => newNode.current === 2);
   // It had not said yet that it lives.
-  await waitFor('an old node that was not seen stops', 10_000, () => errors.length === 2);
+  await waitFor('an old node that was not seen stops', 20_000, () => errors.length === 2);
   t.ok(errors.every((error) => error instanceof WriteFormatUnknown));
   t.equal(oldNode.current, 1);
   t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'newest', format: 2 });
