@@ -156,7 +156,7 @@ export function transactionOf(wanted: Wanted = {}): PendingTransaction {
 export async function until<T>(
   ask: () => Promise<T> | T,
   isSo: (value: T) => boolean,
-  atMostMs = 15_000,
+  atMostMs = 40_000,
 ): Promise<T> {
   const deadline = performance.now() + atMostMs;
   for (;;) {

@@ -125,7 +125,7 @@ async function call(
   };
 }
 
-const UNTIL_MS = 20_000;
+const UNTIL_MS = 40_000;
 const ASK_EVERY_MS = 10;
 
 async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {

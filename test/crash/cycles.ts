@@ -35,7 +35,7 @@ interface Sent {
 
 const CONNECTIONS = 16;
 const KILL_AFTER_MS_MAX = 600;
-const SETTLE_MS = 30_000;
+const SETTLE_MS = 90_000;
 
 export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
   const random = seeded(options.seed);

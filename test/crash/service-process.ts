@@ -17,7 +17,7 @@ export interface ServiceProcess {
   end(signal: 'SIGKILL' | 'SIGTERM'): Promise<number | null>;
 }
 
-const READY_MS = 30_000;
+const READY_MS = 90_000;
 
 /** Resolves when the process says that it is ready; rejects with what it printed when it ends before. */
 export async function startProcess(
