@@ -129,11 +129,11 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
   );
   const load: Load = {
     ...loadOf(options, 'node', processes),
-    seconds,
+    seconds: result.seconds,
     statuses: result.statuses,
     errors: result.errors,
     unsent: result.unsent,
-    perSecond: done / seconds,
+    perSecond: done / result.seconds,
     latency: result.latency,
     driverLateMsP99: result.driverLateMsP99,
     series: result.series,

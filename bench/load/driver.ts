@@ -48,9 +48,12 @@ class Driver {
   #sent = 0;
   #open = 0;
   #sending = true;
+  /** Measured. */
+  #seconds: number;
 
   constructor(job: DriverJob) {
     this.#job = job;
+    this.#seconds = job.seconds;
     this.#maker = new RequestMaker(job.work, `${job.host}:${job.port}`);
   }
 
@@ -64,6 +67,7 @@ class Driver {
     tell({ type: 'begin' });
     const telling = setInterval(() => this.#tellSecond(), MS_PER_SECOND);
     await delay(seconds * MS_PER_SECOND);
+    await this.#untilOneAnswered();
     this.#sending = false;
     tell({ type: 'end' });
     clearInterval(telling);
@@ -74,8 +78,17 @@ class Driver {
     this.#finish(unsent);
   }
 
+  /** So that a stall longer than a short load is measured, not taken for a service that answers nothing. */
+  async #untilOneAnswered(): Promise<void> {
+    const giveUpAt = performance.now() + ANSWER_MS;
+    while (this.#series.length === 0 && this.#all.length > 0 && performance.now() < giveUpAt) {
+      await delay(TICK_MS);
+      this.#seconds = this.#secondOf(performance.now());
+    }
+  }
+
   #finish(unsent: number): void {
-    const { acknowledgedFile, ratePerSecond, seconds } = this.#job;
+    const { acknowledgedFile, ratePerSecond } = this.#job;
     if (acknowledgedFile !== null) writeFileSync(acknowledgedFile, this.#acknowledged.join('\n'));
     tell({
       type: 'result',
@@ -85,7 +98,11 @@ class Driver {
         unsent,
         latency: latencyOf(this.#latencies),
         driverLateMsP99: ratePerSecond === null ? null : this.#lateness.getValueAtPercentile(99) / US_PER_MS,
-        series: Array.from({ length: Math.max(1, Math.round(seconds)) }, (_, at) => this.#series[at] ?? 0),
+        seconds: this.#seconds,
+        series: Array.from(
+          { length: Math.max(1, Math.round(this.#seconds)) },
+          (_, at) => this.#series[at] ?? 0,
+        ),
         sent: this.#sent,
       },
     });
@@ -137,9 +154,9 @@ class Driver {
 
   /** Those that should have been sent by now: as if they were answered at this moment. */
   #countUnsent(): number {
-    const { ratePerSecond, warmUpSeconds, seconds } = this.#job;
+    const { ratePerSecond, warmUpSeconds } = this.#job;
     if (ratePerSecond === null) return 0;
-    const intended = Math.floor((warmUpSeconds + seconds) * ratePerSecond);
+    const intended = Math.floor((warmUpSeconds + this.#seconds) * ratePerSecond);
     const now = performance.now();
     for (let counter = this.#sent; counter < intended; counter++) {
       const intendedAt = this.#intendedAt(counter, ratePerSecond);
@@ -177,7 +194,7 @@ class Driver {
     }
     if (this.#isMeasured(intendedAt)) this.#latencies.recordValue(microseconds(now - intendedAt));
     const second = this.#secondOf(now);
-    if (second < 0 || second >= this.#job.seconds) return;
+    if (second < 0 || !this.#sending) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (isDone) this.#series[Math.floor(second)] = (this.#series[Math.floor(second)] ?? 0) + 1;
   }

@@ -24,6 +24,8 @@ export type DriverLine =
   | { readonly type: 'result'; readonly result: DriverResult };
 
 export interface DriverResult {
+  /** Measured: those asked for, or until the first answer where that came later. */
+  readonly seconds: number;
   readonly statuses: Record<string, number>;
   readonly errors: Record<string, number>;
   readonly unsent: number;
