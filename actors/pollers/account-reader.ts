@@ -22,6 +22,7 @@ export interface ReaderOptions {
   readonly bus: Bus;
   readonly partition: number;
   readonly now: () => number;
+  readonly deadlineClock: () => number;
   readonly random: Random;
   readonly timings: Timings;
 }
@@ -86,7 +87,7 @@ export class AccountReader {
   }
 
   #deadline(): number {
-    return this.#options.now() + LIMITS.pollerCommandDeadlineMs;
+    return this.#options.deadlineClock() + LIMITS.pollerCommandDeadlineMs;
   }
 
   #sleep(tries: number): Promise<void> {

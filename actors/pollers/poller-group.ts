@@ -18,6 +18,8 @@ export interface PollerGroupOptions {
   readonly feed: Feed;
   readonly rails: readonly Rail[];
   readonly clock: Clock;
+  /** By which deadlines of messages are set, on the bus; absent: `clock`. */
+  readonly deadlineClock?: () => number;
   readonly random: Random;
   readonly timings?: Partial<Timings>;
   readonly onNotice: (notice: Notice) => void;
@@ -45,7 +47,8 @@ export class PollerGroup {
   }
 
   /** Serves a partition from now on; resolves when everything in flight in it is known. `now`: the time of the accounts
-   *  partition, which says what has expired; absent: as the clock says. */
+   *  partition, which says what has expired, where it is known; absent: as the clock says, and never behind what is heard
+   *  of that partition. */
   start(partition: number, now: () => number = () => this.#options.clock.now()): Promise<void> {
     const { bus, feed, clock, random, onNotice } = this.#options;
     const poller = new PollerPartition({
@@ -54,7 +57,7 @@ export class PollerGroup {
       feed,
       lanes: this.#lanes,
       now,
-      deadlineClock: () => clock.now(),
+      deadlineClock: this.#options.deadlineClock ?? (() => clock.now()),
       random,
       timings: this.#timings,
       onNotice,

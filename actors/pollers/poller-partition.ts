@@ -7,6 +7,7 @@
 //   - A transaction is submitted after it is durable: the feed says so, or a scan of the account.
 //   - What was in flight when the partition started may have been sent before: it is enquired about first.
 //   - What the feed says is final is followed no more. A callback after that is looked into; the account decides.
+//   - Its time never falls and is never behind what it has heard of: what the accounts' own time says is due, is.
 //   - No timer objects, and nothing here waits: what is to happen later is in the pursuit's heap.
 
 import { setImmediate } from 'node:timers/promises';
@@ -16,6 +17,7 @@ import type { PendingTransaction } from '../../src/domain/account-command.ts';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
 import { Pursuit, type Keeper, type PursuitOptions } from './pursuit.ts';
@@ -26,8 +28,6 @@ export interface PartitionOptions extends PursuitOptions {
   readonly feed: Feed;
   /** By rail id, the `provider` of a transaction. */
   readonly lanes: ReadonlyMap<string, RailLane>;
-  /** By which senders set deadlines; `now` may be ahead of it. */
-  readonly deadlineClock: () => number;
 }
 
 const DONE: Reply = { type: 'done', body: '{}', replayed: false };
@@ -37,6 +37,7 @@ const ROOM_AGAIN = 0.75;
 
 export class PollerPartition implements Keeper {
   readonly #options: PartitionOptions;
+  readonly #clock: PartitionClock;
   readonly #reader: AccountReader;
   readonly #pursuit: Pursuit;
   readonly #ports = new Map<string, Port>();
@@ -56,9 +57,10 @@ export class PollerPartition implements Keeper {
   #stopping = false;
 
   constructor(options: PartitionOptions) {
-    this.#options = options;
-    this.#reader = new AccountReader(options);
-    this.#pursuit = new Pursuit(options, this);
+    this.#clock = new PartitionClock(options.now, 0);
+    this.#options = { ...options, now: () => this.#clock.now() };
+    this.#reader = new AccountReader(this.#options);
+    this.#pursuit = new Pursuit(this.#options, this);
     for (const [provider, lane] of options.lanes) {
       this.#ports.set(provider, { lane, caller: this.#pursuit, calling: 0 });
     }
@@ -138,6 +140,7 @@ export class PollerPartition implements Keeper {
   #committed(batch: FeedBatch<AccountRecord>): void {
     if (this.#stopping) return;
     for (const record of batch.records) {
+      this.#clock.notBefore(record.at);
       for (const event of record.events) this.#happened(event, record);
     }
   }
@@ -196,6 +199,7 @@ export class PollerPartition implements Keeper {
   /** Whoever served the partition before may have sent it. */
   #recover(transaction: PendingTransaction): void {
     if (this.#finishedSinceAsked?.has(transaction.id)) return;
+    this.#clock.notBefore(transaction.createdAt);
     const watched = this.#follow(transaction);
     if (watched !== null) this.#pursuit.resume(watched);
   }
@@ -291,9 +295,9 @@ export class PollerPartition implements Keeper {
 
   #raiseUnknown(accountId: string, transactionId: string): void {
     this.#hintNotice('unknown_reference', transactionId, null);
-    const { bus, now, partition } = this.#options;
+    const { bus, deadlineClock, partition } = this.#options;
     const detail = 'A callback came for a transaction that the account does not have.';
-    const deadline = now() + LIMITS.pollerCommandDeadlineMs;
+    const deadline = deadlineClock() + LIMITS.pollerCommandDeadlineMs;
     bus.send(
       'accounts',
       partition,

@@ -54,7 +54,10 @@ export interface Keeper {
 export interface PursuitOptions {
   readonly partition: number;
   readonly bus: Bus;
+  /** Milliseconds since 1970. */
   readonly now: () => number;
+  /** By which deadlines of messages are set, ours and those to us; `now` may be ahead of it or behind. */
+  readonly deadlineClock: () => number;
   readonly random: Random;
   readonly timings: Timings;
   readonly onNotice: (notice: Notice) => void;
@@ -337,7 +340,7 @@ export class Pursuit implements Caller {
     const { bus, now, random, timings } = this.#options;
     watched.acceptanceUntold = false;
     this.#telling++;
-    const deadline = now() + LIMITS.pollerCommandDeadlineMs;
+    const deadline = this.#deadline();
     const { accountId, id } = watched;
     bus.send(
       'accounts',
@@ -359,13 +362,13 @@ export class Pursuit implements Caller {
 
   #conclude(watched: Watched, terminal: Terminal, source: Source): void {
     if (terminal.ourFault) this.#notice('our_fault', watched, terminal.providerStatus);
-    const deadline = this.#options.now() + LIMITS.pollerCommandDeadlineMs;
+    const deadline = this.#deadline();
     this.#pass(watched, outcomeCommand(watched, terminal, source, deadline));
   }
 
   #expire(watched: Watched): void {
     const { accountId, id } = watched;
-    const deadline = this.#options.now() + LIMITS.pollerCommandDeadlineMs;
+    const deadline = this.#deadline();
     if (watched.submitted) {
       this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
     } else {
@@ -381,14 +384,13 @@ export class Pursuit implements Caller {
   }
 
   #tell(watched: Watched): void {
-    const { bus, now } = this.#options;
+    const { bus } = this.#options;
     const { verdict } = watched;
     if (verdict === null) return;
     watched.state = 'telling';
     this.#heap.remove(watched);
     this.#telling++;
-    const command =
-      watched.tells === 0 ? verdict : { ...verdict, deadline: now() + LIMITS.pollerCommandDeadlineMs };
+    const command = watched.tells === 0 ? verdict : { ...verdict, deadline: this.#deadline() };
     watched.tells++;
     bus.send('accounts', this.#options.partition, command, (reply) => this.#told(watched, reply));
   }
@@ -437,7 +439,7 @@ export class Pursuit implements Caller {
     const { accountId, id } = watched;
     watched.state = 'telling';
     this.#telling++;
-    const deadline = now() + LIMITS.pollerCommandDeadlineMs;
+    const deadline = this.#deadline();
     bus.send(
       'accounts',
       this.#options.partition,
@@ -460,6 +462,10 @@ export class Pursuit implements Caller {
         this.#rest(watched);
       },
     );
+  }
+
+  #deadline(): number {
+    return this.#options.deadlineClock() + LIMITS.pollerCommandDeadlineMs;
   }
 
   #notice(

@@ -69,6 +69,14 @@ export class PartitionClock {
     return now;
   }
 
+  /** A record with this time is known of. */
+  notBefore(time: number): void {
+    if (time <= this.#now) return;
+    this.#now = time;
+    this.#fraction = 0;
+    this.#counter = 0;
+  }
+
   /** By how much `now` was ahead of the clock when it was last asked for, ms. */
   get aheadMs(): number {
     return Math.max(0, this.#now - this.#read);

@@ -26,6 +26,8 @@ export interface ExecutorOptions {
   readonly openSecret: (sealed: string) => string;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
+  /** By which deadlines of messages are set, on the bus; absent: `clock`. */
+  readonly deadlineClock?: () => number;
   /** At least 0 and below 1. */
   readonly random: () => number;
   readonly metrics: WebhookMetrics;
@@ -35,7 +37,7 @@ interface Hosted {
   readonly send: Send;
   readonly logic: WebhooksLogic;
   readonly reader: FeedReader;
-  /** Milliseconds since 1970. */
+  /** Of its Partition, milliseconds since 1970. */
   readonly clock: () => number;
   /** Deliveries queued or in flight; true: it fell due again meanwhile. */
   readonly active: Map<string, boolean>;
@@ -61,10 +63,10 @@ export class WebhookExecutor {
     this.#timer = setInterval(() => this.tick(), LIMITS.timerTickMs);
   }
 
-  /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered; `send` leads
-   *  straight to that Partition, so that a node that has lost it speaks to nobody else's. Undefined: by the bus, where
-   *  that is the same. `clock`: that Partition's time, which says what is due. Undefined: as that of the process says. */
-  host(partition: number, logic: WebhooksLogic, send?: Send, clock = this.#options.clock): void {
+  /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered; `clock` that
+   *  Partition's time, never behind a record of it, which says what is due. `send` leads straight to that Partition, so
+   *  that a node that has lost it speaks to nobody else's; absent: by the bus, where that is the same. */
+  host(partition: number, logic: WebhooksLogic, clock: () => number, send?: Send): void {
     const { bus, feed } = this.#options;
     const toPartition: Send =
       send ?? ((message, onReply) => bus.send('webhooks', partition, message, onReply));
@@ -74,7 +76,7 @@ export class WebhookExecutor {
       partition,
       send: toPartition,
       cursor: () => logic.cursor,
-      clock,
+      deadlineClock: this.#options.deadlineClock ?? this.#options.clock,
       onTaken: () => this.#pump(hosted),
       room: () => this.#room(),
     });
@@ -144,7 +146,7 @@ export class WebhookExecutor {
   #pump(hosted: Hosted): void {
     if (hosted.released || !this.#mayQueue()) return;
     const now = hosted.clock();
-    if (hosted.logic.nextAttemptAt() > hosted.logic.timeAt(now)) return;
+    if (hosted.logic.nextAttemptAt() > now) return;
     for (const delivery of hosted.logic.takeAttempts(now, LIMITS.webhookTakenPerTickMax)) {
       if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
       else this.#offer(hosted, delivery);
@@ -175,8 +177,7 @@ export class WebhookExecutor {
   #offerAgain(hosted: Hosted, deliveryId: string): void {
     const due = hosted.logic.attemptOf(deliveryId);
     if (typeof due === 'string') return;
-    const time = hosted.logic.timeAt(hosted.clock());
-    const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= time;
+    const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= hosted.clock();
     if (isDue) this.#offer(hosted, due.delivery);
   }
 

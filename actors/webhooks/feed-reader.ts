@@ -25,8 +25,8 @@ export interface FeedReaderOptions {
   readonly send: Send;
   /** Where the log's cursor stands now. */
   readonly cursor: () => number;
-  /** Milliseconds since 1970. */
-  readonly clock: () => number;
+  /** By which deadlines of messages are set, milliseconds since 1970. */
+  readonly deadlineClock: () => number;
   /** Called when deliveries have been taken. */
   readonly onTaken: () => void;
   /** Resolves when there is room for more deliveries. */
@@ -203,7 +203,7 @@ export class FeedReader {
   }
 
   #deadline(): number {
-    return this.#options.clock() + LIMITS.commandDeadlineMs;
+    return this.#options.deadlineClock() + LIMITS.commandDeadlineMs;
   }
 }
 

@@ -54,8 +54,6 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   readonly #firsts = new DueHeap<string>();
   readonly #retries = new DueHeap<string>();
   #retentionDueAt = 0;
-  /** Of the newest record, ms since 1970. */
-  #latestAt = 0;
   /** Retries that may still be handed out, and when that was last worked out. */
   #retryAllowance: number = LIMITS.webhookRetriesPerSecondMax;
   #allowedAt = 0;
@@ -80,7 +78,6 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
         this.#schedule(delivery.id, delivery.nextAt, isFirstAttempt(delivery));
       }
     });
-    this.#latestAt = record.at;
     // There may be more to remove.
     if (record.type === 'DeliveriesRemoved') this.#retentionDueAt = 0;
   }
@@ -135,29 +132,24 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
     return { firsts: this.#firsts.size, retries: this.#retries.size };
   }
 
-  /** The partition's time at `now` of the machine's clock. It is ahead after that was set back, and a first attempt, due at
-   *  the time of its record, must not wait until the clock has caught up. */
-  timeAt(now: number): number {
-    return Math.max(now, this.#latestAt);
-  }
-
   /** When the next attempt is due, ms since 1970; Infinity: none is. */
   nextAttemptAt(): number {
     return Math.min(this.#firsts.nextDue(), this.#retries.nextDue());
   }
 
-  /** Removes and returns what is due at `now`: first attempts, then retries as fast as their rate allows. Whoever takes
-   *  one must see it through to a RecordAttempt or CancelDelivery: it is not handed out again before a restart. */
+  /** Removes and returns what is due at `now` of the partition, whose clock is never behind a record of it: a first
+   *  attempt, due at the time of its record, does not wait. First attempts, then retries as fast as their rate allows.
+   *  Whoever takes one must see it through to a RecordAttempt or CancelDelivery: it is not handed out again before a
+   *  restart. */
   takeAttempts(now: number, limit: number): Delivery[] {
     const taken: Delivery[] = [];
-    const time = this.timeAt(now);
-    this.#takeFrom(this.#firsts, time, limit, taken);
+    this.#takeFrom(this.#firsts, now, limit, taken);
     const elapsedMs = Math.max(0, now - this.#allowedAt);
     this.#allowedAt = now;
     const perSecond = LIMITS.webhookRetriesPerSecondMax;
     this.#retryAllowance = Math.min(perSecond, this.#retryAllowance + (elapsedMs * perSecond) / 1000);
     const before = taken.length;
-    this.#takeFrom(this.#retries, time, Math.min(limit, before + Math.floor(this.#retryAllowance)), taken);
+    this.#takeFrom(this.#retries, now, Math.min(limit, before + Math.floor(this.#retryAllowance)), taken);
     this.#retryAllowance -= taken.length - before;
     return taken;
   }

@@ -251,7 +251,7 @@ export class HistoryWriter {
 
 async function openStorage(config: Config, secrets: Secrets): Promise<Storage> {
   const log = createLog({ level: 'error', node: config.nodeName });
-  const rails = await openRails({ config, log, secrets, onHint: () => {} });
+  const rails = await openRails({ config, log, secrets, clock: Date.now, onHint: () => {} });
   await rails.close();
   const storage = new Storage({
     directory: config.dataDir,

@@ -7,24 +7,14 @@ import type { OutcomeHint } from '../rails/rail.ts';
 import type { LoadedRails } from '../rails/routes.ts';
 import type { Log } from '../observability/log.ts';
 
-/** A hint that was lost costs nothing but time: polling finds the outcome without it. `clock`: by which the pollers see
- *  that it is too late. */
-export function sendHint(
-  bus: Bus,
-  { accountId, transactionId }: OutcomeHint,
-  clock: () => number = Date.now,
-): void {
-  const deadline = clock() + LIMITS.commandDeadlineMs;
+/** A hint that was lost costs nothing but time: polling finds the outcome without it. */
+export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint): void {
+  const deadline = Date.now() + LIMITS.commandDeadlineMs;
   const hint = { type: 'Hint', accountId, transactionId, deadline } as const;
   bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, () => {});
 }
 
-export function callbackHandler(
-  bus: Bus,
-  rails: LoadedRails,
-  log: Log,
-  clock: () => number = Date.now,
-): OnCallback {
+export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log): OnCallback {
   return ({ method, path, body, requestId }) => {
     const text = body.toString('utf8');
     const callback = rails.callbacks.read(method, path, text);
@@ -45,7 +35,7 @@ export function callbackHandler(
           );
           return 'accepted';
         }
-        sendHint(bus, callback.hint, clock);
+        sendHint(bus, callback.hint);
         return 'accepted';
     }
   };

@@ -178,7 +178,8 @@ export class ClusterHost implements PartitionHost {
   #startPollers(partition: number, served: ServedPartition): void {
     const { pollers } = this;
     if (pollers === null) throw new Error('this process has no pollers');
-    // What is in flight is found in the background; hints are taken at once.
+    // What is in flight is found in the background; hints are taken at once. The accounts partition may be elsewhere: its
+    // time is what its log says.
     void pollers.start(partition);
     served.open({
       inbox: (message, onReply) => pollers.send(partition, message as PollerMessage, onReply),
@@ -222,8 +223,13 @@ export class ClusterHost implements PartitionHost {
     });
     if (group === 'webhooks' && opened !== undefined) {
       // Straight to its partition: over the bus a node that lost it would speak to the new owner.
-      this.webhooks?.host(partition, opened.partition.logic as unknown as WebhooksLogic, (message, onReply) =>
-        opened.partition.send(message as never, onReply),
+      const { partition: hosted } = opened;
+      const logic = hosted.logic as unknown as WebhooksLogic;
+      this.webhooks?.host(
+        partition,
+        logic,
+        () => hosted.now(),
+        (message, onReply) => hosted.send(message as never, onReply),
       );
     }
   }

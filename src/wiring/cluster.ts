@@ -22,6 +22,7 @@ import { Metrics } from '../observability/metrics.ts';
 import { openRegisteredAccounts } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
 import { operatorSurface } from '../operator/surface.ts';
+import { createProcessClock } from '../process-clock.ts';
 import { createSecrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { ClusterHost } from './cluster-host.ts';
@@ -61,17 +62,18 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   if (masterKey === null || operatorToken === null) throw new Error('config.ts requires both in a cluster');
   const secrets = createSecrets(masterKey);
   const metrics = new Metrics();
+  const clock = createProcessClock();
 
   // 1. NATS, and over it the bus and the table of who owns what.
   const nats = await joinNats(config, log, onFailure);
   const { bus, table } = nats;
 
   // 2. The rails: their routes are part of what the accounts decide by.
-  const rails = await openRails({ config, log, secrets, onHint: (hint) => sendHint(bus, hint) });
+  const rails = await openRails({ config, log, secrets, clock, onHint: (hint) => sendHint(bus, hint) });
   const policies = policiesOf(config, rails);
 
   // 3. The log of what this node may write, and who decides what that is.
-  const disk = await openDisk(options, policies, metrics, nats);
+  const disk = await openDisk(options, policies, metrics, clock, nats);
   const host: ClusterHost = new ClusterHost({
     ...nats,
     storage: disk?.storage ?? null,
@@ -102,7 +104,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     decode: (_, line) => accounts.decode(line),
     onError: onFailure,
   });
-  const outbound = { bus, feed, log, metrics };
+  const outbound = { bus, feed, log, metrics, clock };
   const guard = guardOf(config);
   host.pollers = roles.has('poller') ? createPollers(outbound, rails) : null;
   host.webhooks = roles.has('webhooks') ? createWebhooks(outbound, guard, secrets) : null;
@@ -169,6 +171,7 @@ async function openDisk(
   { config, onFailure }: ServiceOptions,
   policies: GroupPolicies,
   metrics: Metrics,
+  clock: () => number,
   { writeFormat }: ClusterNats,
 ): Promise<Disk | null> {
   if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
@@ -177,7 +180,9 @@ async function openDisk(
     directory: config.dataDir,
     policies,
     observer: metrics,
-    clock: Date.now,
+    clock,
+    // Callers are on other machines.
+    deadlineClock: () => Date.now(),
     writeFormat: () => writeFormat.current,
     onFlush: (flush) => metrics.flushed(flush),
     // Another node has a copy that is whole: this one must not stay the owner.

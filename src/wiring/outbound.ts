@@ -21,8 +21,8 @@ export interface Outbound {
   readonly feed: Feed;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Of the process; absent: the machine's. */
-  readonly clock?: () => number;
+  /** Of the process. */
+  readonly clock: () => number;
 }
 
 export function policiesOf(config: Config, rails: Rails): GroupPolicies {
@@ -32,14 +32,18 @@ export function policiesOf(config: Config, rails: Rails): GroupPolicies {
   };
 }
 
+/** What is on the bus goes by the machines' own clocks: in the cluster it is read on another. */
+const wallClock = (): number => Date.now();
+
 /** Serves no partition until told to. */
 export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
-  const { bus, feed, log, metrics, clock = Date.now } = outbound;
+  const { bus, feed, log, metrics, clock } = outbound;
   const pollers = new PollerGroup({
     bus,
     feed,
     rails: [...rails.rails.values()],
     clock: clockBy(clock),
+    deadlineClock: wallClock,
     random: Math.random,
     onNotice: (notice) => log.warn({ ...notice }, 'poller notice'),
     onFault: (error) => log.error({ err: error }, 'a rail threw'),
@@ -55,7 +59,7 @@ export function guardOf(config: Config): GuardOptions {
 
 /** Delivers for no partition until told to. */
 export function createWebhooks(
-  { bus, feed, log, metrics, clock = Date.now }: Outbound,
+  { bus, feed, log, metrics, clock }: Outbound,
   guard: GuardOptions,
   secrets: Secrets,
 ): WebhookExecutor {
@@ -69,6 +73,7 @@ export function createWebhooks(
     sender: new Sender({ guard, clock: Date.now }),
     openSecret: (sealed) => secrets.open('signing-secret', sealed),
     clock,
+    deadlineClock: wallClock,
     random: Math.random,
     metrics: webhookMetrics(metrics),
   });

@@ -17,14 +17,14 @@ export interface RailsOptions {
   readonly config: Config;
   readonly log: Log;
   readonly secrets: Secrets;
-  /** Of the process; absent: the machine's. */
-  readonly clock?: () => number;
+  /** Of the process. */
+  readonly clock: () => number;
   /** News of a transaction that did not come over HTTP. */
   readonly onHint: OnHint;
 }
 
 export async function openRails(options: RailsOptions): Promise<Rails> {
-  const { config, log, secrets, onHint, clock = Date.now } = options;
+  const { config, log, secrets, onHint, clock } = options;
   const isSimulated = config.rails.type === 'simulator';
   const simulator = isSimulated && config.simulatorUrl === null ? await startSimulator(config, log) : null;
   const simulatorUrl = simulator?.url ?? config.simulatorUrl;

@@ -70,7 +70,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     log,
     secrets,
     clock,
-    onHint: (hint) => sendHint(bus, hint, clock),
+    onHint: (hint) => sendHint(bus, hint),
   });
 
   // 4. The log, and the partitions that write it, recovered.
@@ -97,7 +97,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
 
   // 6. The edge: merchants and providers on one port, operators on another.
   const observer = createHttpObserver(metrics, log);
-  const callbacks = callbackRoutes(callbackHandler(bus, rails, log, clock));
+  const callbacks = callbackRoutes(callbackHandler(bus, rails, log));
   const front = createServer({ surface: merchantSurface(callbacks), bus, observer });
   const operators: OperatorContext = {
     bus,
@@ -167,7 +167,7 @@ async function serveOutbound(
     const webhooks = storage.partition('webhooks', number);
     if (webhooks === undefined) continue;
     const logic = webhooks.logic as unknown as WebhooksLogic;
-    executor.host(number, logic, undefined, () => webhooks.now());
+    executor.host(number, logic, () => webhooks.now());
   }
   await Promise.all(starting);
 }

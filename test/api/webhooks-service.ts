@@ -146,7 +146,10 @@ export class WebhookService {
   }
 
   deliver(): void {
-    for (const { number, logic } of this.logics()) this.executor.host(number, logic);
+    for (const { name, number, partition } of this.#opened) {
+      if (name !== 'webhooks') continue;
+      this.executor.host(number, partition.logic as unknown as WebhooksLogic, () => partition.now());
+    }
   }
 
   logics(): { readonly number: number; readonly logic: WebhooksLogic }[] {

@@ -61,6 +61,8 @@ export class DrivenClock implements Clock {
 class DrivenAccounts implements Bus, Feed {
   readonly scenario: Scenario = fundedMerchant();
   readonly clock: DrivenClock;
+  /** Its log was written by a clock that was ahead of the one here by this. */
+  aheadMs = 0;
   readonly commands: AccountCommand[] = [];
   /** Says what to answer in the account's place; null: let it answer. */
   intercept: (message: Message) => Reply | null = () => null;
@@ -81,13 +83,15 @@ class DrivenAccounts implements Bus, Feed {
 
   create(command: CreateCommand): Transaction {
     const idempotencyKey = `driven-${++this.#keys}`;
-    const transaction = this.scenario.at(this.clock.now()).create({ ...command, idempotencyKey });
+    const transaction = this.scenario
+      .at(this.clock.now() + this.aheadMs)
+      .create({ ...command, idempotencyKey });
     this.#deliver();
     return transaction;
   }
 
   when(command: AccountCommand): void {
-    this.scenario.at(this.clock.now()).when(command);
+    this.scenario.at(this.clock.now() + this.aheadMs).when(command);
     this.#deliver();
   }
 
@@ -128,7 +132,9 @@ class DrivenAccounts implements Bus, Feed {
 
   #command(command: AccountCommand, onReply: OnReply): void {
     this.commands.push(command);
-    const { outcome } = this.scenario.at(this.clock.now()).when(command);
+    // As a partition does whose time is ahead of that of its callers.
+    const ours = { ...command, deadline: command.deadline + this.aheadMs };
+    const { outcome } = this.scenario.at(this.clock.now() + this.aheadMs).when(ours);
     if (outcome.type === 'rejected') onReply({ type: 'rejected', rejection: outcome.rejection });
     else onReply({ type: 'done', body: '{}', replayed: false });
     this.#deliver();

@@ -2,6 +2,7 @@
 // after a last enquiry, and never ended by a time-out when money goes out.
 import t from 'tap';
 import type { Message } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { SubmitResult } from '../../src/rails/rail.ts';
 import { ACCOUNT, charge, deposit, due, MEMBER, payout, withdrawal } from './domain/scenario.ts';
 import { BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
@@ -150,6 +151,32 @@ t.test('a charge that nobody answers expires after one last enquiry', async (t) 
   t.ok(driven.mtn.enquiriesOf(id).at(-1)! >= expiresAt!, 'it asked once more');
   t.equal(driven.pollers.size, 0);
 });
+
+t.test(
+  'what expires by the time of its account is not waited for until the clock here has caught up',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.accounts.aheadMs = 60 * MINUTE;
+    const before = driven.accounts.create(charge());
+    await driven.crash();
+    const after = driven.accounts.create(charge());
+    const [recovered, told] = [before, after].map(
+      ({ id }) =>
+        () =>
+          driven.accounts.transaction(id),
+    );
+    await driven.clock.advance(29 * MINUTE);
+    t.equal(told!().status, 'AWAITING_CUSTOMER', 'not before its time either');
+    // From what it has heard of, its time runs on a little slowly.
+    await driven.clock.advance(3 * MINUTE);
+    const expired = { status: 'FAILED', failureCode: 'expired' };
+    t.match([recovered!(), told!()], [expired, expired]);
+    const deadlines = driven.accounts.commands.map(({ deadline }) => deadline);
+    t.ok(
+      deadlines.length > 0 && Math.max(...deadlines) <= driven.clock.now() + LIMITS.pollerCommandDeadlineMs,
+    );
+  },
+);
 
 t.test('an approval in the last moment still succeeds', async (t) => {
   const driven = await new Driven().start();

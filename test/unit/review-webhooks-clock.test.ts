@@ -1,55 +1,50 @@
-// The machine's clock is set back while a webhooks partition runs: its time is ahead of the clock, and what is due
-// by it goes out.
+// The machine's clock is set back while a webhooks partition runs, or was ahead when it last did: its own time goes on, and
+// what is due by that goes out.
 
 import t from 'tap';
-import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
-import type { TakeEvents } from '../../actors/webhooks/message.ts';
-import type { Views } from '../../wal/types.ts';
+import { appId, delivered, DrivenWebhooks, failed } from './webhooks-driven.ts';
 
-const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
-const NOW = 1_772_357_400_000;
 const HOUR = 3_600_000;
-const FIRST_RETRY_MS = 30_000;
+const RETRY_MS = 30_000;
 
-void t.test('first attempts do not wait for the clock to catch up', (t) => {
-  const group = createWebhooksGroup({ retryMs: [FIRST_RETRY_MS], retentionMs: 30 * 24 * HOUR });
-  const logic = group.open(0, NO_VIEWS, { sequence: 0, timers: true });
-  const [accountId, appId, eventId] = ['acc', 'app', 'evt'].map((prefix) => `${prefix}_${'0'.repeat(26)}`);
-  const command: TakeEvents = {
-    type: 'TakeEvents',
-    deadline: NOW,
-    afterSequence: 0,
-    upstreamSequence: 1,
-    endpoints: [
-      {
-        type: 'connected',
-        appId: appId!,
-        accountId: accountId!,
-        url: 'https://shop.test',
-        signingSecretSealed: 's',
-      },
-    ],
-    events: [
-      {
-        id: eventId!,
-        accountId: accountId!,
-        transactionId: `chg_${'0'.repeat(26)}`,
-        eventType: 'charge.successful',
-        body: '{}',
-        at: NOW,
-        appIds: [appId!],
-      },
-    ],
-  };
-  const { record } = logic.decide(command, {
-    now: NOW,
-    freshBody: '0'.repeat(26),
-    elapsedMs: 0,
-    writeFormat: 1,
-  });
-  logic.evolve(record!, 1);
-  const taken = logic.takeAttempts(NOW - HOUR, 10);
-  t.equal(taken.length, 1);
-  t.ok(logic.nextAttemptAt() > logic.timeAt(NOW - HOUR), 'and none is due twice');
+function heard(): DrivenWebhooks {
+  const driven = new DrivenWebhooks({ retryMs: [RETRY_MS] });
+  driven.now = 10 * HOUR;
+  driven.connect(appId(1), 'https://shop.test');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  return driven;
+}
+
+void t.test('a first attempt does not wait for the clock to catch up, and none is due twice', (t) => {
+  const driven = heard();
+  driven.now -= HOUR;
+  t.equal(driven.due().length, 1);
+  t.equal(driven.due().length, 0);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  t.equal(driven.due().length, 1, 'nor does one that came after');
+  t.end();
+});
+
+void t.test('so it is for the node that opens the partition from its log or from its views', (t) => {
+  for (const reopen of ['replayed', 'checkpointedAndReopened'] as const) {
+    const driven = heard();
+    driven.now -= HOUR;
+    t.equal(driven[reopen]().due().length, 1, reopen);
+  }
+  t.end();
+});
+
+void t.test('a retry is due when its wait has passed, a little late at most', (t) => {
+  const driven = heard();
+  const [first] = driven.due();
+  driven.now -= HOUR;
+  driven.record(first!, failed, 0.5);
+  driven.now += RETRY_MS * 0.9;
+  t.equal(driven.due().length, 0, 'not before');
+  driven.now += RETRY_MS * 0.2;
+  const [retry] = driven.due();
+  t.ok(retry);
+  driven.record(retry!, delivered, 0.5);
+  t.match(driven.list({}).data, [{ status: 'DELIVERED' }]);
   t.end();
 });

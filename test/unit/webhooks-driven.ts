@@ -33,7 +33,7 @@ interface Page {
 }
 
 export class DrivenWebhooks {
-  now = 1_000_000;
+  now: number;
   readonly log: string[];
   readonly rows: Map<string, string>;
   readonly policy: WebhookPolicy;
@@ -48,12 +48,15 @@ export class DrivenWebhooks {
     log: string[] = [],
     rows = new Map<string, string>(),
     sequence = 0,
+    now = 1_000_000,
   ) {
+    this.now = now;
     this.policy = { retryMs: DEFAULT_RETRY_MS, retentionMs: 30 * 86_400_000, ...policy };
     this.log = log;
     this.rows = rows;
     this.#group = createWebhooksGroup(this.policy);
-    this.#clock = new PartitionClock(() => this.now, 0);
+    const last = log.at(-1);
+    this.#clock = new PartitionClock(() => this.now, last === undefined ? 0 : this.#group.decode(last).at);
     this.logic = this.#group.open(0, viewsOf(rows), { timers: true, sequence });
   }
 
@@ -117,7 +120,7 @@ export class DrivenWebhooks {
   }
 
   due(): Delivery[] {
-    return this.logic.takeAttempts(this.now, 100_000);
+    return this.logic.takeAttempts(this.#clock.now(), 100_000);
   }
 
   record(delivery: Delivery, { statusCode, error, excerpt = 'ok' }: Ending, random: number): Reply {
@@ -160,9 +163,8 @@ export class DrivenWebhooks {
 
   /** The same partition from its log alone. */
   replayed(): DrivenWebhooks {
-    const again = new DrivenWebhooks(this.policy, [...this.log]);
+    const again = new DrivenWebhooks(this.policy, [...this.log], new Map(), 0, this.now);
     this.#log((record, sequence) => again.logic.evolve(record, sequence));
-    again.now = this.now;
     return again;
   }
 
@@ -183,9 +185,7 @@ export class DrivenWebhooks {
 
   checkpointedAndReopened(): DrivenWebhooks {
     this.checkpoint();
-    const again = new DrivenWebhooks(this.policy, [...this.log], new Map(this.rows), this.log.length);
-    again.now = this.now;
-    return again;
+    return new DrivenWebhooks(this.policy, [...this.log], new Map(this.rows), this.log.length, this.now);
   }
 
   #log(
