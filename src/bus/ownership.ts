@@ -26,8 +26,10 @@ export interface PartitionHost {
   prepare(group: GroupName, partition: number): Promise<void>;
   /** Neither owner nor next in line any more: the copy need not be kept up. */
   forget(group: GroupName, partition: number): Promise<void>;
-  /** Reads the log to its end, opens it under `epoch`, and serves. Rejects when another writer got in between. */
+  /** Reads the log to its end and opens it under `epoch`; messages wait. Rejects when another writer got in between. */
   acquire(group: GroupName, partition: number, epoch: number): Promise<void>;
+  /** What was acquired is held: answers what waited, and what comes. */
+  serve(group: GroupName, partition: number): void;
   /** Planned: stops taking, finishes and flushes what it took. Then another may acquire it. */
   release(group: GroupName, partition: number): Promise<void>;
   /** It is no longer ours: stop at once and say nothing more in its name. */

@@ -357,6 +357,7 @@ export class LeaseOwnership implements Ownership {
         return;
       }
       place.stage = 'held';
+      host.serve(group, partition);
       this.#look();
     } catch (error) {
       onProblem(`${group}/${partition} could not be taken over under epoch ${place.epoch}`, error);

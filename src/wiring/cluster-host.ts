@@ -1,8 +1,8 @@
 // Serves the partitions that ownership gives this process, and keeps warm copies of those it may be given next.
 //
 //   prepare: snapshot if empty ─▶ history if the views must be made anew ─▶ follow the stream ─▶ views
-//   acquire: subscribe (messages wait) ─▶ read the stream to its end ─▶ open under the epoch ─▶ opening batch durable ─▶
-//            answer what waited
+//   acquire: subscribe (messages wait) ─▶ read the stream to its end ─▶ open under the epoch ─▶ opening batch durable
+//   serve:   answer what waited, and what comes
 //   release: turn messages away ─▶ finish, flush ─▶ the next owner acquires
 //   lose:    say nothing more, drop what is not durable
 //
@@ -27,7 +27,7 @@ import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, StreamReplica } from '../nats/stream-replica.ts';
 import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
-import type { Storage } from './storage.ts';
+import type { HostedPartition, Storage } from './storage.ts';
 
 export interface ClusterHostOptions {
   readonly link: NatsLink;
@@ -44,6 +44,15 @@ export interface ClusterHostOptions {
   readonly onServing: (group: GroupName, partition: number) => void;
 }
 
+/** Opened under its epoch. */
+interface Acquired {
+  readonly epoch: number;
+  readonly startedAt: number;
+  /** Messages wait in it. */
+  readonly served: ServedPartition;
+  readonly serve: () => void;
+}
+
 interface Writer {
   /** False from the moment that the partition is lost: its batches on the way are not tried again. */
   mayWrite: boolean;
@@ -56,6 +65,8 @@ export class ClusterHost implements PartitionHost {
   readonly #snapshots: Snapshots | null;
   readonly #followers = new Map<string, LogFollower>();
   readonly #served = new Map<string, ServedPartition>();
+  /** Not served yet. */
+  readonly #acquired = new Map<string, Acquired>();
   readonly #writers = new Map<string, Writer>();
   readonly #streams = new Set<string>();
   /** Batch that the newest snapshot reaches. */
@@ -88,11 +99,22 @@ export class ClusterHost implements PartitionHost {
     const startedAt = performance.now();
     const served = this.#options.server.serve(group, partition, epoch);
     this.#served.set(`${group}/${partition}`, served);
-    if (group === 'pollers') this.#startPollers(partition, served);
-    else await this.#open(group, partition, epoch, served);
+    const serve =
+      group === 'pollers'
+        ? () => this.#startPollers(partition, served)
+        : await this.#open(group, partition, epoch, served);
+    this.#acquired.set(`${group}/${partition}`, { epoch, startedAt, served, serve });
+  }
+
+  serve(group: GroupName, partition: number): void {
+    const key = `${group}/${partition}`;
+    const acquired = this.#acquired.get(key);
+    this.#acquired.delete(key);
+    if (acquired === undefined || this.#served.get(key) !== acquired.served) return;
+    acquired.serve();
     this.#options.onServing(group, partition);
-    const ms = Math.round(performance.now() - startedAt);
-    this.#options.log.info({ group, partition, epoch, ms }, 'serving');
+    const ms = Math.round(performance.now() - acquired.startedAt);
+    this.#options.log.info({ group, partition, epoch: acquired.epoch, ms }, 'serving');
   }
 
   async release(group: GroupName, partition: number): Promise<void> {
@@ -114,6 +136,7 @@ export class ClusterHost implements PartitionHost {
     const key = `${group}/${partition}`;
     this.#served.get(key)?.stop();
     this.#served.delete(key);
+    this.#acquired.delete(key);
     const writer = this.#writers.get(key);
     if (writer !== undefined) writer.mayWrite = false;
     this.#writers.delete(key);
@@ -187,7 +210,13 @@ export class ClusterHost implements PartitionHost {
     });
   }
 
-  async #open(group: GroupName, partition: number, epoch: number, served: ServedPartition): Promise<void> {
+  /** Returns how to serve it. */
+  async #open(
+    group: GroupName,
+    partition: number,
+    epoch: number,
+    served: ServedPartition,
+  ): Promise<() => void> {
     const storage = this.#storage();
     const key = `${group}/${partition}`;
     const follower = await this.#follow(group, partition);
@@ -217,21 +246,25 @@ export class ClusterHost implements PartitionHost {
     const opened = [...storage.hosted()].find((each) => each.group === group && each.number === partition);
     await opened?.log.drained();
     if (refusal !== null) throw refusal as Error;
-    served.open({
-      inbox: storage.inbox(group, partition),
-      holds: () => this.#options.holds(group, partition),
-    });
-    if (group === 'webhooks' && opened !== undefined) {
+    return () => {
+      // Refused after all, since.
+      if (refusal !== null) return this.#options.onFenced(group, partition);
+      served.open({
+        inbox: storage.inbox(group, partition),
+        holds: () => this.#options.holds(group, partition),
+      });
+      if (group === 'webhooks' && opened !== undefined) this.#deliver(partition, opened.partition);
+    };
+  }
+
+  #deliver(number: number, partition: HostedPartition): void {
+    this.webhooks?.host(
+      number,
+      partition.logic as unknown as WebhooksLogic,
+      () => partition.now(),
       // Straight to its partition: over the bus a node that lost it would speak to the new owner.
-      const { partition: hosted } = opened;
-      const logic = hosted.logic as unknown as WebhooksLogic;
-      this.webhooks?.host(
-        partition,
-        logic,
-        () => hosted.now(),
-        (message, onReply) => hosted.send(message as never, onReply),
-      );
-    }
+      (message, onReply) => partition.send(message as never, onReply),
+    );
   }
 
   #replica(

@@ -21,6 +21,9 @@ class Node implements PartitionHost {
   readonly table: LeaseTable;
   readonly ownership: LeaseOwnership;
   readonly serving = new Map<string, number>();
+  readonly #acquired = new Map<string, number>();
+  /** Served before it was held: what waited was turned away. */
+  early = 0;
   readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
   #stopped = false;
@@ -56,7 +59,12 @@ class Node implements PartitionHost {
   async prepare(): Promise<void> {}
   async forget(): Promise<void> {}
   async acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
-    this.serving.set(`${group}/${partition}`, epoch);
+    this.#acquired.set(`${group}/${partition}`, epoch);
+  }
+  serve(group: GroupName, partition: number): void {
+    const key = `${group}/${partition}`;
+    if (!this.ownership.holds(group, partition)) this.early++;
+    this.serving.set(key, this.#acquired.get(key) ?? 0);
   }
   async release(group: GroupName, partition: number): Promise<void> {
     this.serving.delete(`${group}/${partition}`);
@@ -128,7 +136,8 @@ t.test('partitions spread over the nodes that live, each held once', async (t) =
   nodes.push(b);
   await waitFor('two share', 15_000, () => isSpread(nodes));
   t.strictSame(heldBy(nodes), everything);
-  for (const p of b.held) t.equal(b.ownership.epoch('accounts', p), 2, 'under a new epoch');
+  for (const p of b.held) t.equal(b.serving.get(`accounts/${p}`), 2, 'under a new epoch');
+  for (const { name, early } of nodes) t.equal(early, 0, `${name} serves what it holds`);
 });
 
 t.test('a silent node is replaced, within its lease and a little more', async (t) => {
