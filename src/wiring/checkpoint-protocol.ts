@@ -10,8 +10,15 @@ export interface CheckpointThreadData {
 }
 
 export type ToCheckpointThread =
-  /** Bring the views up to `upTo`, a durable batch's last sequence. */
-  | { readonly type: 'advance'; readonly group: GroupName; readonly partition: number; readonly upTo: number }
+  /** Bring the views up to `upTo`, a durable batch's last sequence. `toServe`: callers wait for it, so it goes before
+   *  what is only kept up. */
+  | {
+      readonly type: 'advance';
+      readonly group: GroupName;
+      readonly partition: number;
+      readonly upTo: number;
+      readonly toServe: boolean;
+    }
   /** Another node writes this partition now. */
   | { readonly type: 'release'; readonly group: GroupName; readonly partition: number }
   /** Remove the rows whose time is over at `now`. */

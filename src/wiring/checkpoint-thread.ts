@@ -1,6 +1,7 @@
 // Entry of the checkpoint thread: follows the log of this process and writes the views (actors/runtime/checkpointer.ts).
 // While the commit of one partition is on its way to the disk, another one is applied; a partition asked for again meanwhile goes
-// to the newest sequence asked for.
+// to the newest sequence asked for. Partitions that are to be served wait for each other only: behind a long log that is
+// prepared here, callers would wait as long.
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
@@ -33,8 +34,8 @@ const checkpointer = new Checkpointer(
 /** Newest wish of each partition, oldest partition first. */
 const wishes = new Map<string, Advance>();
 const sweeps: Sweep[] = [];
-/** Partitions being advanced. */
-const advancing = new Set<string>();
+/** Partitions being advanced, and whether to serve them. */
+const advancing = new Map<string, boolean>();
 let sweeping = false;
 let stopping = false;
 
@@ -49,16 +50,21 @@ port.on('message', (message: ToCheckpointThread) => {
   } else if (message.type === 'sweep') {
     sweeps.push(message);
   } else {
-    wishes.set(`${message.group}/${message.partition}`, message);
+    const key = `${message.group}/${message.partition}`;
+    const toServe = message.toServe || wishes.get(key)?.toServe === true;
+    wishes.set(key, toServe === message.toServe ? message : { ...message, toServe });
   }
   startNext();
 });
 
 function startNext(): void {
   if (sweeping) return;
-  for (const [key, wish] of wishes) {
-    if (advancing.size >= LIMITS.checkpointsAtOnce) return;
-    if (!advancing.has(key)) start(key, wish);
+  for (const toServe of [true, false]) {
+    for (const [key, wish] of wishes) {
+      const ahead = toServe ? underWay(true) : advancing.size;
+      if (ahead >= LIMITS.checkpointsAtOnce) break;
+      if (wish.toServe === toServe && !advancing.has(key)) start(key, wish);
+    }
   }
   if (advancing.size > 0 || wishes.size > 0) return;
   if (stopping) void close();
@@ -66,9 +72,13 @@ function startNext(): void {
   else if (sweeps.length > 0) void sweep(sweeps.shift()!);
 }
 
+function underWay(toServe: boolean): number {
+  return [...advancing.values()].filter((each) => each === toServe).length;
+}
+
 function start(key: string, wish: Advance): void {
   wishes.delete(key);
-  advancing.add(key);
+  advancing.set(key, wish.toServe);
   log.refresh();
   void advance(wish).then(() => {
     advancing.delete(key);

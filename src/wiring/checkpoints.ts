@@ -70,7 +70,7 @@ export class Checkpoints {
   }
 
   request(group: GroupName, partition: number, upTo: number): void {
-    this.#tell({ type: 'advance', group, partition, upTo });
+    this.#tell({ type: 'advance', group, partition, upTo, toServe: false });
   }
 
   /** Resolves when the rows whose time is over at `now` are gone. */
@@ -81,14 +81,15 @@ export class Checkpoints {
     });
   }
 
-  /** Resolves when the views have reached `upTo`; rejects when the log up to there is damaged. */
-  advance(group: GroupName, partition: number, upTo: number): Promise<void> {
+  /** Resolves when the views have reached `upTo`; rejects when the log up to there is damaged. `toServe`: not after what is
+   *  only kept up. */
+  advance(group: GroupName, partition: number, upTo: number, toServe: boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const key = `${group}/${partition}`;
       const waiting = this.#waiting.get(key) ?? [];
       waiting.push({ upTo, resolve, reject });
       this.#waiting.set(key, waiting);
-      this.request(group, partition, upTo);
+      this.#tell({ type: 'advance', group, partition, upTo, toServe });
     });
   }
 

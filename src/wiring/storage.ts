@@ -99,7 +99,7 @@ export class Storage {
     const group = groupNamed(this.#groups, name);
     const tip = this.log.tip(name, number);
     this.#checkViewsFollowLog(name, number, tip);
-    await this.#follow(group, number, tip.sequence);
+    await this.#follow(group, number, tip.sequence, true);
     const logic = group.open(number, this.views.reader(name, number), {
       sequence: tip.sequence,
       timers: true,
@@ -204,15 +204,15 @@ export class Storage {
 
   /** Brings the views of a partition that nobody has open here to the end of its local log. */
   async catchUpViews(name: GroupName, number: number): Promise<void> {
-    await this.#follow(groupNamed(this.#groups, name), number, this.log.tip(name, number).sequence);
+    await this.#follow(groupNamed(this.#groups, name), number, this.log.tip(name, number).sequence, false);
   }
 
-  async #follow(group: HostedGroup, number: number, sequence: number): Promise<void> {
+  async #follow(group: HostedGroup, number: number, sequence: number, toServe: boolean): Promise<void> {
     this.views.refresh();
     const reached = this.views.position(group.name, number)?.sequence ?? 0;
     const isCurrent = isOfFormat(this.views.reader(group.name, number), group);
     if (sequence > 0 && (sequence > reached || !isCurrent)) {
-      await this.#checkpoints.advance(group.name, number, sequence);
+      await this.#checkpoints.advance(group.name, number, sequence, toServe);
     }
     this.views.refresh();
   }
@@ -265,7 +265,9 @@ export class Storage {
       return log.durable > (this.views.position(group.name, number)?.sequence ?? 0);
     });
     await Promise.all(
-      behind.map(({ group, number, log }) => this.#checkpoints.advance(group.name, number, log.durable)),
+      behind.map(({ group, number, log }) =>
+        this.#checkpoints.advance(group.name, number, log.durable, false),
+      ),
     );
     await this.#checkpoints.close();
     await this.views.close();
