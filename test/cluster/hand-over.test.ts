@@ -29,7 +29,8 @@ t.test('each ledger is restarted in turn', async (t) => {
   );
   t.equal(report.closedConnections, 0, 'no closed connection');
   const longest = Math.round(percentile(report.latenciesMs, 1));
+  t.comment(`the longest of ${report.latenciesMs.length} requests took ${longest} ms`);
   // Half a second on a machine of its own; here other tests and starting processes share two cores.
-  t.ok(longest < 1_500, `the longest request took ${longest} ms`);
+  t.ok(longest < 1_500, 'no request waits for a lease to run out');
   t.strictSame(await cluster.check(report), []);
 });
