@@ -37,7 +37,6 @@ export interface LeaseOwnershipOptions {
   readonly table: LeaseTable;
   readonly host: PartitionHost;
   readonly node: string;
-  readonly version: string;
   /** Of records that this node reads. */
   readonly newestFormat: number;
   readonly operatorUrl: string | null;
@@ -188,9 +187,9 @@ export class LeaseOwnership implements Ownership {
   }
 
   #ownEntry(): NodeEntry {
-    const { partitions, version, newestFormat, operatorUrl } = this.#options;
+    const { partitions, newestFormat, operatorUrl } = this.#options;
     const groups = Object.keys(partitions) as GroupName[];
-    return { session: this.#session, groups, state: this.#state, version, newestFormat, operatorUrl };
+    return { session: this.#session, groups, state: this.#state, newestFormat, operatorUrl };
   }
 
   /** Ends the sessions of nodes that were silent for too long. */

@@ -19,8 +19,6 @@ export interface NodeEntry {
   readonly groups: readonly GroupName[];
   /** dead: another node saw it silent for leaseMs and ended its session. */
   readonly state: 'live' | 'draining' | 'dead';
-  /** Of the program, for rolling upgrades. */
-  readonly version: string;
   /** Newest format of records that it reads; absent: a version from before there were two. */
   readonly newestFormat?: number;
   /** Where its operator API listens; null: nowhere. */

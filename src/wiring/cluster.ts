@@ -37,9 +37,6 @@ import type { ServiceOptions } from './standalone.ts';
 import { Storage } from './storage.ts';
 import { watchStorage } from './watch.ts';
 
-/** Of what nodes say to each other; a node of another version that cannot work with this one does not start. */
-const VERSION = '1';
-
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],
   ledger: ['platform', 'accounts'],
@@ -90,7 +87,6 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     table,
     host,
     node: config.nodeName,
-    version: VERSION,
     newestFormat: RECORD_FORMATS.newest,
     operatorUrl: null,
     partitions: ownable(config, nats),

@@ -39,7 +39,6 @@ class Node implements PartitionHost {
       table: this.table,
       host: this,
       node: name,
-      version: '1',
       newestFormat: 1,
       operatorUrl: null,
       partitions: { accounts: partitionCount },
@@ -178,7 +177,6 @@ t.test('a node leaves at once when nobody that lives could have what it has', as
     session: 's',
     groups: ['pollers'],
     state: 'live',
-    version: '1',
     operatorUrl: null,
   } as const;
   t.equal(await a.table.write('node.poller', poller, 0), true);
