@@ -5,8 +5,7 @@ import { connectNats } from '../src/nats/connection.ts';
 import type { NatsOptions } from '../src/nats/connection.ts';
 import { LeaseTable } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
-import { raiseWriteFormat } from '../src/nats/write-format.ts';
-import type { RaisedFormat } from '../src/nats/write-format.ts';
+import { raiseWriteFormat, tellRaised } from '../src/nats/write-format.ts';
 
 type Nats = Pick<NatsOptions, 'url'> & Partial<NatsOptions>;
 
@@ -20,27 +19,11 @@ export async function upgrade(nats: Nats): Promise<{ readonly done: boolean; rea
   try {
     await table.ready();
     const raised = await raiseWriteFormat(link, publisher, table);
-    return { done: raised.type === 'raised' || raised.type === 'newest', said: told(raised) };
+    return { done: raised.type === 'raised' || raised.type === 'newest', said: tellRaised(raised) };
   } finally {
     await table.close();
     publisher.close();
     await link.close();
-  }
-}
-
-function told(raised: RaisedFormat): string {
-  switch (raised.type) {
-    case 'raised':
-      return `The cluster writes records in format ${raised.format} now; it was ${raised.from}. Older versions cannot join any more.`;
-    case 'newest':
-      return `The cluster writes records in format ${raised.format} already, the newest that its nodes read.`;
-    case 'held_back': {
-      const { format, wanted, by } = raised;
-      const nodes = by.map(({ node, newestFormat }) => `${node} (reads up to ${newestFormat})`).join(', ');
-      return `The cluster stays at format ${format}. Not every node reads format ${wanted}: ${nodes}. Restart them with the new version, then ask again.`;
-    }
-    case 'no_nodes':
-      return 'No node of the cluster lives: start the nodes first.';
   }
 }
 

@@ -2,7 +2,7 @@
 // of a new version, started beside old ones, writes what they read; and one that could not read the log does not start.
 //
 //   version 2 starts beside version 1     writes format 1, says in its session that it reads 2
-//   the last node of version 1 has gone   `npm run cluster -- upgrade`: format 2, at once everywhere
+//   the last node of version 1 has gone   `npm run cluster -- upgrade`, or the operator API: format 2, at once everywhere
 //   version 1 is started again            refused: there may be records that it cannot read
 //
 // Invariants: the format is never lowered. A node has read it before it reads a record, and is told of each change; one that
@@ -124,6 +124,23 @@ export async function raiseWriteFormat(
     throw new Error(`the format may not have been raised; ask again (${result.description})`);
   }
   return { type: 'raised', format: wanted, from: format };
+}
+
+/** For the operator who asked. */
+export function tellRaised(raised: RaisedFormat): string {
+  switch (raised.type) {
+    case 'raised':
+      return `The cluster writes records in format ${raised.format} now; it was ${raised.from}. Older versions cannot join any more.`;
+    case 'newest':
+      return `The cluster writes records in format ${raised.format} already, the newest that its nodes read.`;
+    case 'held_back': {
+      const { format, wanted, by } = raised;
+      const nodes = by.map(({ node, newestFormat }) => `${node} (reads up to ${newestFormat})`).join(', ');
+      return `The cluster stays at format ${format}. Not every node reads format ${wanted}: ${nodes}. Restart them with the new version, then ask again.`;
+    }
+    case 'no_nodes':
+      return 'No node of the cluster lives: start the nodes first.';
+  }
 }
 
 /** `revision` 0: nobody has raised it yet. */

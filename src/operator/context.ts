@@ -25,10 +25,20 @@ export interface OperatorContext {
   readonly rails: () => readonly object[];
   /** For GET /operator/v1/partitions: each partition, its owner and where its log stands. */
   readonly partitions: () => readonly object[];
+  /** For POST /operator/v1/write_format/raise. */
+  readonly raiseWriteFormat: () => Promise<WriteFormatRaise>;
   /** Null: ready; otherwise why not, in words. */
   readonly notReady: () => string | null;
   readonly metrics: { text(): Promise<string>; readonly contentType: string };
 }
+
+/** Of the format of records, raised to the newest that every node reads. */
+export type WriteFormatRaise =
+  | { readonly type: 'done'; readonly format: number; readonly message: string }
+  /** It stays as it is; why, in words. */
+  | { readonly type: 'refused'; readonly reason: string }
+  /** Nobody knows whether it was raised. */
+  | { readonly type: 'unknown' };
 
 /** A command or query without its deadline. */
 type WithoutDeadline<Message> = Message extends unknown ? Omit<Message, 'deadline'> : never;

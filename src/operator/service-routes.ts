@@ -1,7 +1,8 @@
-// The service itself: the audit log, rails and partitions for operators; health, readiness and metrics for machines,
+// The service itself: the audit log, rails, partitions and the format of records for operators; health, readiness and metrics for machines,
 // which need no token.
 
 import { Type } from 'typebox';
+import type { Reply } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
 import { jsonAnswer, plainRoute } from '../http/route.ts';
 import type { Answer, PlainRoute } from '../http/route.ts';
@@ -40,6 +41,16 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       summary: 'Who owns each partition, and where its log stands',
       handle: async () => done({ object: 'list', data: context.partitions().map(shown) }),
     }),
+    operatorRoute(context, {
+      method: 'POST',
+      path: '/write_format/raise',
+      operationId: 'raiseWriteFormat',
+      tag,
+      summary:
+        'Write records in the newest format, once every node reads it; older versions cannot join after that',
+      errors: ['conflict'],
+      handle: () => raiseWriteFormat(context),
+    }),
     machineRoute('/healthz', 'getHealth', 'The process answers', 'application/json', () =>
       jsonAnswer(200, '{"status":"ok"}'),
     ),
@@ -57,6 +68,18 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       },
     ),
   ];
+}
+
+async function raiseWriteFormat(context: OperatorContext): Promise<Reply | Answer> {
+  const raise = await context.raiseWriteFormat();
+  switch (raise.type) {
+    case 'done':
+      return done({ object: 'write_format', format: raise.format, message: raise.message });
+    case 'refused':
+      return { type: 'rejected', rejection: rejection('conflict', raise.reason) };
+    case 'unknown':
+      return raise;
+  }
 }
 
 function readiness(context: OperatorContext): Answer {

@@ -17,10 +17,12 @@ import type { HttpServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
 import { LeaseOwnership } from '../nats/lease-ownership.ts';
 import { StreamFeed } from '../nats/stream-feed.ts';
+import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
+import type { Log } from '../observability/log.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { openRegisteredAccounts } from '../operator/account-actions.ts';
-import type { OperatorContext } from '../operator/context.ts';
+import type { OperatorContext, WriteFormatRaise } from '../operator/context.ts';
 import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets } from '../secrets.ts';
@@ -115,6 +117,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     checkWebhookUrl: (url) => checkWebhookUrl(url, guard),
     rails: () => host.pollers?.railHealth() ?? [],
     partitions: () => partitionMap(nats, disk?.storage ?? null),
+    raiseWriteFormat: () => raiseFormat(nats, log),
     notReady: () => (state === 'started' ? notReady(config, nats, ownership) : `the node is ${state}`),
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
@@ -248,6 +251,26 @@ function notReady(
     if (config.roles.size === 1) return null;
   }
   return ownership.isSettled ? null : 'partitions are being taken over';
+}
+
+async function raiseFormat(
+  { link, publisher, table, writeFormat }: ClusterNats,
+  log: Log,
+): Promise<WriteFormatRaise> {
+  if (writeFormat === null) {
+    return { type: 'refused', reason: 'A front may not change the cluster: ask a node with another role.' };
+  }
+  try {
+    const raised = await raiseWriteFormat(link, publisher, table);
+    const message = tellRaised(raised);
+    if (raised.type === 'raised' || raised.type === 'newest') {
+      return { type: 'done', format: raised.format, message };
+    }
+    return { type: 'refused', reason: message };
+  } catch (error) {
+    log.warn({ err: error }, 'nobody knows whether the format of records was raised');
+    return { type: 'unknown' };
+  }
 }
 
 /** Every partition of the cluster, its owner, and, of those written here, where the log stands. */

@@ -11,6 +11,7 @@ import { checkWebhookUrl } from '../../actors/webhooks/url-guard.ts';
 import { LocalBus } from '../bus/local-bus.ts';
 import type { Config } from '../config.ts';
 import type { PollerMessage } from '../domain/poller-message.ts';
+import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { callbackRoutes } from '../http/callbacks.ts';
 import { merchantSurface } from '../http/routes.ts';
 import { createServer } from '../http/server.ts';
@@ -30,6 +31,13 @@ import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { openRails } from './rails.ts';
 import { urlOf } from './url.ts';
+
+/** Nobody else reads the log. */
+const OWN_FORMAT = {
+  type: 'done',
+  format: RECORD_FORMATS.newest,
+  message: `Records are written in format ${RECORD_FORMATS.newest}, the newest of this version.`,
+} as const;
 
 export interface Service {
   readonly baseUrl: string;
@@ -107,6 +115,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     checkWebhookUrl: (url) => checkWebhookUrl(url, guard),
     rails: () => pollers.railHealth(),
     partitions: () => partitionMap(config, ledger),
+    raiseWriteFormat: async () => OWN_FORMAT,
     notReady: () => (state === 'ready' ? damageIn(ledger) : `the service is ${state}`),
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };

@@ -71,6 +71,7 @@ export async function startOperator(directory: string): Promise<Operator> {
     checkWebhookUrl: (url) => (url.startsWith('https://') ? null : 'must start with https://'),
     rails: () => [{ id: 'loopback', lastFailureAt: 0, ourFaults: 2 }],
     partitions: () => [{ group: 'accounts', partition: 0 }],
+    raiseWriteFormat: async () => ({ type: 'refused', reason: 'Not every node reads format 2.' }),
     notReady: () => null,
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };

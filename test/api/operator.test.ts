@@ -360,6 +360,13 @@ t.test('deliveries and apps that are not there are said to be not there', async 
   refused(t, await operator.call('POST', failed, { since: '2026-01-01T00:00:00.000Z' }), 404, 'not_found');
 });
 
+t.test('the format of records is raised on demand, or the reason why not is given', async (t) => {
+  refused(t, await operator.call('POST', '/write_format/raise'), 409, 'conflict');
+  t.match((await operator.call('GET', '/audit?limit=1')).body.data, [
+    { action: 'POST /operator/v1/write_format/raise', outcome: 'refused', code: 'conflict' },
+  ]);
+});
+
 t.test('rails, partitions, metrics and the request ids of log lines', async (t) => {
   t.match((await operator.call('GET', '/rails')).body, {
     object: 'list',

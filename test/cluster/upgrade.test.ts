@@ -128,6 +128,19 @@ function upgrade(url: string): Promise<{ status: number; said: string }> {
   });
 }
 
+interface Said {
+  readonly status: number;
+  readonly body: any;
+}
+
+async function call(cluster: Cluster, node: string, method: string, path: string): Promise<Said> {
+  const answer = await fetch(`${cluster.node(node).operatorUrl}/operator/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${cluster.settings.operatorToken}` },
+  });
+  return { status: answer.status, body: await answer.json() };
+}
+
 t.test('nodes say what they read, and do not run in a cluster that writes more', async (t) => {
   const cluster = await Cluster.start({ ...SMALL, ledgers: 1 });
   t.teardown(() => cluster.stop());
@@ -137,11 +150,24 @@ t.test('nodes say what they read, and do not run in a cluster that writes more',
   t.equal(done.status, 0, done.said);
   t.match(done.said, `writes records in format ${newest} already`);
 
+  const raise = (node: string): Promise<Said> => call(cluster, node, 'POST', '/write_format/raise');
+  t.match(await raise('poller1'), { status: 200, body: { object: 'write_format', format: newest } });
+
   await says(tables, 'newer', { state: 'live', newestFormat: newest + 1 });
   const refused = await upgrade(cluster.nats.url);
   t.equal(refused.status, 1, refused.said);
   t.match(refused.said, new RegExp(`ledger1 \\(reads up to ${newest}\\)`));
   t.match(refused.said, new RegExp(`poller1 \\(reads up to ${newest}\\)`));
+
+  await waitFor('an operator is told the same', 10_000, async () => (await raise('ledger1')).status === 409);
+  const { error } = (await raise('ledger1')).body;
+  t.equal(error.code, 'conflict');
+  t.match(error.message, new RegExp(`stays at format ${newest}.*poller1 \\(reads up to ${newest}\\)`));
+  t.match((await raise('front1')).body, { error: { code: 'conflict', message: /^A front/ } });
+  const { data: audit } = (await call(cluster, 'front1', 'GET', '/audit?limit=100')).body;
+  const raises = audit.filter(({ action }: any) => action === 'POST /operator/v1/write_format/raise');
+  t.match(raises.at(-1), { outcome: 'done' });
+  t.match(raises[0], { outcome: 'refused', code: 'conflict' });
 
   const data = Buffer.from(JSON.stringify({ format: newest + 1 }));
   const raised = await tables.publisher.publish(WRITE_FORMAT_SUBJECT, data, { lastSubjectSequence: 0 });
