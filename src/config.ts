@@ -75,6 +75,7 @@ export interface Config {
   /** Servers that keep each stream. */
   readonly natsReplicas: NatsReplicas;
   readonly replication: Replication;
+  readonly snapshotEveryBatches: number;
   readonly roles: ReadonlySet<Role>;
   readonly partitions: number;
   readonly nodeName: string;
@@ -129,6 +130,7 @@ export function readConfig(environment: Environment): Config {
     natsCredentialsFile: values.NATS_CREDENTIALS_FILE,
     natsReplicas: values.NATS_REPLICAS,
     replication: values.REPLICATION,
+    snapshotEveryBatches: values.SNAPSHOT_EVERY_BATCHES,
     roles: new Set(values.ROLES ?? ROLES),
     partitions: values.PARTITIONS ?? (cluster ? PARTITIONS_CLUSTER : PARTITIONS_STANDALONE),
     nodeName: values.NODE_NAME,
@@ -234,6 +236,12 @@ const SETTINGS = {
     secret: false,
     parse: (value) => REPLICATIONS.find((each) => each === value),
   } as Setting<Replication>,
+  SNAPSHOT_EVERY_BATCHES: whole(
+    LIMITS.snapshotEveryBatches,
+    1,
+    10_000_000,
+    'In a cluster: a partition of which so many batches are in no snapshot gets a new one, within a minute. An empty machine reads these and the snapshot.',
+  ),
   ROLES: optional<readonly Role[]>({
     takes: '`front`, `ledger`, `webhooks`, `poller`, comma-separated',
     fallbackText: 'all of them',

@@ -159,7 +159,8 @@ export const LIMITS = {
   takeOversMax: 16,
   /** Pause after a take-over that failed. */
   takeOverRetryMs: 500,
-  /** A partition is snapshotted again after so many batches: an empty machine reads at most these and one interval. */
+  /** A partition is snapshotted again after so many batches, unless configured: an empty machine reads at most these and
+   *  one interval. */
   snapshotEveryBatches: 50_000,
   /** Characters of a snapshot handled at once. */
   snapshotChunkCharacters: 64 * 1024,

@@ -37,6 +37,7 @@ export interface ClusterHostOptions {
   readonly storage: Storage | null;
   readonly replicas: number;
   readonly replication: Replication;
+  readonly snapshotEveryBatches: number;
   readonly log: Log;
   readonly holds: (group: GroupName, partition: number) => boolean;
   /** The log refused this writer. */
@@ -163,11 +164,12 @@ export class ClusterHost implements PartitionHost {
   /** Snapshots of what has grown enough since the last one. */
   async snapshot(): Promise<void> {
     if (this.#snapshots === null) return;
+    const { snapshotEveryBatches } = this.#options;
     for (const { group, number, log } of this.#storage().hosted()) {
       const key = `${group}/${number}`;
       const known = this.#snapshotted.get(key) ?? (await this.#snapshots.batchOf(group, number));
       this.#snapshotted.set(key, known);
-      if (log.tip.batch - known < LIMITS.snapshotEveryBatches) continue;
+      if (log.tip.batch - known < snapshotEveryBatches) continue;
       if (!this.#options.holds(group, number)) continue;
       this.#snapshotted.set(key, await this.#snapshots.save(group, number));
       this.#options.log.info(

@@ -78,6 +78,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     storage: disk?.storage ?? null,
     replicas: config.natsReplicas,
     replication: config.replication,
+    snapshotEveryBatches: config.snapshotEveryBatches,
     log,
     holds: (group, partition) => ownership.holds(group, partition),
     onFenced: (group, partition) => void ownership.surrender(group, partition),

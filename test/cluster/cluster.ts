@@ -9,6 +9,7 @@ import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
+import { LogReader } from '../../wal/log-reader.ts';
 import { Load, makeAccounts } from './load.ts';
 import type { Account, LoadReport } from './load.ts';
 
@@ -22,6 +23,9 @@ export interface ClusterShape {
 }
 
 export const SMALL: ClusterShape = { natsServers: 1, fronts: 1, ledgers: 2, webhooks: 0, pollers: 1 };
+
+/** As Cluster sets it, unless the test asks for others. */
+export const PARTITIONS = 6;
 
 export class Cluster {
   readonly directory: string;
@@ -47,7 +51,7 @@ export class Cluster {
       masterKey: '5e'.repeat(32),
       environment: {
         NATS_REPLICAS: String(shape.natsServers),
-        PARTITIONS: '6',
+        PARTITIONS: String(PARTITIONS),
         LOG_LEVEL: 'info',
         PROVIDER_ANSWER_WAIT_MS: '0',
         SIMULATOR_APPROVE_AFTER_MS: '50',
@@ -153,4 +157,15 @@ export class Cluster {
     await this.nats.stop();
     if (!keepDirectory) rmSync(this.directory, { recursive: true, force: true });
   }
+}
+
+/** Batches of the accounts' logs that a node began after, because a snapshot had what was before. */
+export async function startsOf({ dataDir: directory }: NodeProcess): Promise<number[]> {
+  const log = LogReader.openReader({ directory });
+  const starts = Array.from({ length: PARTITIONS }, () => 0);
+  for (const { group, partition } of log.partitionNames()) {
+    if (group === 'accounts') starts[partition] = log.startOf(group, partition).batch;
+  }
+  await log.close();
+  return starts;
 }

@@ -7,16 +7,14 @@ import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
-import { LogReader } from '../../wal/log-reader.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { link } from './adapters.ts';
-import { Cluster, SMALL } from './cluster.ts';
+import { Cluster, PARTITIONS, SMALL, startsOf } from './cluster.ts';
 
 if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
 
-/** As Cluster sets it. */
-const PARTITIONS = [0, 1, 2, 3, 4, 5];
+const NONE = Array.from({ length: PARTITIONS }, () => 0);
 
 /** Snapshots of what a node that has ended left on its disk, saved as an owner does; the batch that each reaches, 0: none. */
 async function saveSnapshots(cluster: Cluster, { dataDir: directory }: NodeProcess): Promise<number[]> {
@@ -24,7 +22,7 @@ async function saveSnapshots(cluster: Cluster, { dataDir: directory }: NodeProce
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: fail });
   const views = ViewStore.open({ directory });
   const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
-  const batches = PARTITIONS.map(() => 0);
+  const batches = [...NONE];
   for (const { partition } of log.partitionNames().filter(({ group }) => group === 'accounts')) {
     batches[partition] = await snapshots.save('accounts', partition);
   }
@@ -34,17 +32,6 @@ async function saveSnapshots(cluster: Cluster, { dataDir: directory }: NodeProce
 
 function fail(error: Error): never {
   throw error;
-}
-
-/** Batches of the accounts' logs that a node began after, because a snapshot had what was before. */
-async function startsOf({ dataDir: directory }: NodeProcess): Promise<number[]> {
-  const log = LogReader.openReader({ directory });
-  const starts = PARTITIONS.map(() => 0);
-  for (const { group, partition } of log.partitionNames()) {
-    if (group === 'accounts') starts[partition] = log.startOf(group, partition).batch;
-  }
-  await log.close();
-  return starts;
 }
 
 t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
@@ -82,11 +69,7 @@ t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
   t.strictSame(await cluster.check(report), []);
 
   t.strictSame(await startsOf(empty), saved, 'its logs begin where the snapshots end');
-  t.strictSame(
-    await startsOf(other),
-    PARTITIONS.map(() => 0),
-    'those of the other node at the beginning',
-  );
+  t.strictSame(await startsOf(other), NONE, 'those of the other node at the beginning');
 
   await t.test('it goes on without its views, which a log that begins later cannot make', async (t) => {
     empty.signal('SIGTERM');
@@ -96,10 +79,6 @@ t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
     await untilReady([back]);
     await waitFor('it has everything again', 20_000, () => cluster.ownsAll('ledger1'));
     t.strictSame(await cluster.check(report), []);
-    t.strictSame(
-      await startsOf(back),
-      PARTITIONS.map(() => 0),
-      'it has read what its logs lacked from the streams',
-    );
+    t.strictSame(await startsOf(back), NONE, 'it has read what its logs lacked from the streams');
   });
 });

@@ -29,6 +29,7 @@ t.test('an empty environment is a standalone service', async (t) => {
     rails: { type: 'simulator' },
     simulatorPort: 8082,
     simulatorApproveAfterMs: 1_500,
+    snapshotEveryBatches: 50_000,
     dataDir: resolve('data'),
     masterKey: null,
     natsServers: null,
@@ -152,6 +153,11 @@ const wrong: [string, string, string][] = [
   ],
   ['NATS_REPLICAS', '2', 'NATS_REPLICAS: "2" is not 1, 3 or 5 (default: 3)'],
   ['REPLICATION', 'none', 'REPLICATION: "none" is not sync or async (default: sync)'],
+  [
+    'SNAPSHOT_EVERY_BATCHES',
+    '0',
+    'SNAPSHOT_EVERY_BATCHES: "0" is not a whole number from 1 to 10000000 (default: 50000)',
+  ],
   ['ROLES', 'front', 'ROLES: without NATS_URL one process has every role (default: all of them)'],
   [
     'ROLES',
