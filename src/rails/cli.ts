@@ -2,10 +2,13 @@
 // what a statement means is in statement.ts, what a route is in routes-file.ts.
 
 import { readFileSync } from 'node:fs';
+import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
+import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { parseMasterKey } from '../config/master-key.ts';
 import { decodeRecord } from '../domain/event-codec.ts';
+import { groupOf, withData } from '../log-tools/data.ts';
 import { createSecrets } from '../secrets.ts';
-import { withReader } from '../../wal/tools/partitions.ts';
+import type { LogReader } from '../../wal/log-reader.ts';
 import {
   requiredString,
   runTools,
@@ -16,6 +19,7 @@ import {
   type ToolResult,
   UsageError,
 } from '../../wal/tools/tool.ts';
+import type { ViewStore } from '../../wal/views.ts';
 import type { CheckResult } from './provider-rail.ts';
 import { makeRail } from './routes.ts';
 import { readRoutesFile, type Route } from './routes-file.ts';
@@ -54,8 +58,9 @@ const reconcile: Tool = {
   summary: "Compares a provider's statement with PROVIDER_FLOAT",
   help: `
 Reads the statement (CSV) and the log in the data directory, which may be in use, and lists what is missing in the
-statement, extra in it, or different. The period is that of the statement unless --from and --to are given; what lies
-within the slack around it may match and is not reported. Sound when there is no difference.
+statement, extra in it, or different. What was trimmed from the log is read from the checkpoint. The period is that of the
+statement unless --from and --to are given; what lies within the slack around it may match and is not reported. Sound when
+there is no difference.
 
   npm run rails -- reconcile --route mtn_ug --statement july.csv --data ./data
 
@@ -173,21 +178,19 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
   }
   const period: Period = { from, to, slackMs: Number(slack) * MINUTE_MS };
   const ledger = new FloatMovements(railId, period);
-  await withReader(directory, async (reader) => {
-    const places = reader.partitionNames().filter(({ group }) => group === 'accounts');
-    const batches = places.map(({ partition }) => reader.lastBatchNumber('accounts', partition));
+  await withData(directory, ({ log, views }) => {
+    const partitions = log.partitionNames().filter(({ group }) => group === 'accounts');
+    const batches = partitions.map(({ partition }) => {
+      return log.lastBatchNumber('accounts', partition) - log.startOf('accounts', partition).batch;
+    });
     progress.start(
       'batches of the log read',
       batches.reduce((sum, count) => sum + count, 0),
     );
-    for (const { partition } of places) {
-      const start = reader.startOf('accounts', partition);
-      if (start.batch > 0) {
-        throw new Error(
-          `partition ${partition} was trimmed: its log begins after sequence ${start.sequence}`,
-        );
-      }
-      for (const batch of reader.read('accounts', partition, { afterBatch: 0 })) {
+    for (const { partition } of partitions) {
+      const afterBatch = log.startOf('accounts', partition).batch;
+      if (afterBatch > 0) addTrimmed(ledger, partition, log, views);
+      for (const batch of log.read('accounts', partition, { afterBatch })) {
         for (const record of batch.records) ledger.add(decodeRecord(record));
         progress.add(1, batch.bytes.length);
       }
@@ -202,6 +205,30 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
     report: { route: railId, from: new Date(from), to: new Date(to), matched, findings },
     lines: [...describe(findings), `${railId}, ${span}: ${matched} agree, ${findings.length} do not.`],
   };
+}
+
+/** What the records before the log's beginning said, from the checkpoint: it must reach the beginning, and be of this log. */
+function addTrimmed(
+  ledger: FloatMovements,
+  partition: number,
+  log: LogReader,
+  views: ViewStore | null,
+): void {
+  // The checkpoint follows the log: looked at first, it is never ahead of what is seen of the log.
+  const position = views?.position('accounts', partition) ?? null;
+  log.refresh();
+  const rows = views?.reader('accounts', partition);
+  const isKnown = position !== null && log.holds('accounts', partition, position);
+  if (rows === undefined || !isKnown || !isOfFormat(rows, groupOf('accounts'))) {
+    const { sequence } = log.startOf('accounts', partition);
+    throw new Error(
+      `accounts/${partition} was trimmed up to sequence ${sequence}, and no checkpoint of this log and version says ` +
+        'what it held: restore its archive and a backup into another directory, and give that with --data',
+    );
+  }
+  for (const { value } of rows.range('transaction', { start: '', end: '~' })) {
+    ledger.addTransaction(decodeTransaction(value));
+  }
 }
 
 function columnsOf(text: string | undefined): Columns {

@@ -8,6 +8,7 @@ import type { AccountRecord } from '../domain/account-event.ts';
 import type { Currency } from '../domain/country.ts';
 import { fromMajorUnits, toMajorUnits } from '../domain/money.ts';
 import type { Money } from '../domain/money.ts';
+import type { Transaction } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
 import { parseReference } from './reference.ts';
 import { type CsvRow, readCsv } from './statement-csv.ts';
@@ -110,17 +111,34 @@ function fieldOf({ fields }: CsvRow, heading: string): string | null {
   return fields.get(heading.toLowerCase())?.trim() ?? null;
 }
 
-/** From the records of the accounts group, in the order of each partition's log, the movements of one rail's float. */
+/** The movements of one rail's float, from the records of the accounts group in the order of each partition's log. Where the
+ *  beginning of a log is gone, the transactions of its views come first: records that they know already change nothing. */
 export class FloatMovements {
   readonly #railId: string;
   readonly #period: Period;
   /** Of the rail, until they end; charges stay, for they may be reversed at any time. */
   readonly #created = new Map<string, { amount: Money; currency: Currency; isCharge: boolean }>();
-  readonly movements: Movement[] = [];
+  readonly #movements = new Map<string, Movement>();
 
   constructor(railId: string, period: Period) {
     this.#railId = railId;
     this.#period = period;
+  }
+
+  get movements(): Iterable<Movement> {
+    return this.#movements.values();
+  }
+
+  addTransaction({ id, type, status, provider, amount, currency, journals }: Transaction): void {
+    if (provider !== this.#railId) return;
+    for (const { reason, entries, at } of journals) {
+      if (entries.every(({ account }) => account !== 'PROVIDER_FLOAT')) continue;
+      this.#keep({ transactionId: id, reversal: reason === 'CHARGE_REVERSED', amount, currency, at });
+    }
+    const isCharge = type === 'CHARGE';
+    const isOver = status === 'FAILED' || status === 'REVERSED' || (status === 'SUCCESSFUL' && !isCharge);
+    if (!isOver) this.#created.set(id, { amount, currency, isCharge });
+    this.#checkCount();
   }
 
   add({ at, events }: AccountRecord): void {
@@ -165,7 +183,11 @@ export class FloatMovements {
           break;
       }
     }
-    if (this.#created.size + this.movements.length > LIMITS.reconcileLinesMax) {
+    this.#checkCount();
+  }
+
+  #checkCount(): void {
+    if (this.#created.size + this.#movements.size > LIMITS.reconcileLinesMax) {
       throw new Error(`over ${LIMITS.reconcileLinesMax} transactions; give a shorter period`);
     }
   }
@@ -175,9 +197,13 @@ export class FloatMovements {
     if (created === undefined) return;
     const { amount, currency, isCharge } = created;
     if (!isCharge || reversal) this.#created.delete(transactionId);
+    this.#keep({ transactionId, reversal, amount, currency, at });
+  }
+
+  #keep(movement: Movement): void {
     const { from, to, slackMs } = this.#period;
-    if (at < from - slackMs || at >= to + slackMs) return;
-    this.movements.push({ transactionId, reversal, amount, currency, at });
+    if (movement.at < from - slackMs || movement.at >= to + slackMs) return;
+    this.#movements.set(keyOf(movement), movement);
   }
 }
 
@@ -194,7 +220,7 @@ export function periodOf(lines: readonly StatementLine[]): { from: number; to: n
 }
 
 export function compare(
-  movements: readonly Movement[],
+  movements: Iterable<Movement>,
   lines: readonly StatementLine[],
   { from, to }: Period,
 ): Comparison {

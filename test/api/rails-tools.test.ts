@@ -4,6 +4,11 @@ import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { logTools } from '../../src/log-tools/commands.ts';
+import { LogReader } from '../../wal/log-reader.ts';
+import { walTools } from '../../wal/tools/all.ts';
+import { ViewStore } from '../../wal/views.ts';
+import { runTool, type ToolRun } from '../unit/wal/run-tool.ts';
 import { startExternal } from './rails-external.ts';
 import { startService } from './start.ts';
 
@@ -87,8 +92,14 @@ t.test('check: a wrong file says where it is wrong', async (t) => {
 });
 
 t.test("reconcile: the provider's statement against the running service's log", async (t) => {
-  const service = await startService({ RAILS: external.railsFile, CASH_OUT_PER_MINUTE: '1000' });
-  t.teardown(() => service.stop());
+  const data = join(directory, 'data');
+  const service = await startService({ RAILS: external.railsFile, CASH_OUT_PER_MINUTE: '1000' }, data);
+  let isRunning = true;
+  const stop = async (): Promise<void> => {
+    if (isRunning) await service.stop();
+    isRunning = false;
+  };
+  t.teardown(stop);
   await external.callBackTo(service.demo.base_url);
   const create = async (what: string, msisdn: string, amount: string, status: string): Promise<void> => {
     const body = { amount, currency: 'UGX', msisdn, reference: 'r' };
@@ -110,7 +121,7 @@ t.test("reconcile: the provider's statement against the running service's log", 
   const statement = await (await fetch(`${external.simulator.url}/statement.csv?rail=mtn_ug`)).text();
   const path = join(directory, 'statement.csv');
   const run = (...more: string[]): Promise<Ran> =>
-    rails(['reconcile', '--route', 'mtn_ug', '--statement', path, '--data', service.dataDir, ...more]);
+    rails(['reconcile', '--route', 'mtn_ug', '--statement', path, '--data', data, ...more]);
 
   writeFileSync(path, statement);
   const same = await run('--progress');
@@ -134,6 +145,33 @@ t.test("reconcile: the provider's statement against the running service's log", 
   writeFileSync(path, statement.replace('reference', 'External ID').replace('time', 'Date'));
   t.match((await run()).err, /no column "reference"/);
   t.equal((await run('--columns', 'reference=External ID,time=date')).status, 0);
+
+  await stop();
+  writeFileSync(path, statement);
+  const archive = join(directory, 'archive');
+  const wal = (name: string, ...more: string[]): Promise<ToolRun> =>
+    runTool([...walTools, ...logTools], name, '--data', data, ...more);
+  t.match(await wal('archive', '--to', archive, '--before', '2999-01-01'), { status: 0 });
+  t.match(await wal('trim', '--archive', archive, '--yes'), { status: 0, out: /Removed/ });
+  const log = LogReader.openReader({ directory: data });
+  const starts = log.partitionNames().map(({ group, partition }) => ({
+    group,
+    partition,
+    start: log.startOf(group, partition),
+  }));
+  await log.close();
+  const trimmed = starts.find(({ group, start }) => group === 'accounts' && start.sequence > 20);
+  t.ok(trimmed, 'most of what the merchant did is gone from the log');
+  const after = await run();
+  t.equal(after.status, 0, after.out + after.err);
+  t.match(after.out, /11 agree, 0 do not/);
+
+  const views = ViewStore.open({ directory: data });
+  await views.drop('accounts', trimmed!.partition);
+  await views.close();
+  const unknown = await run();
+  t.equal(unknown.status, 1);
+  t.match(unknown.err, /was trimmed up to sequence \d+, and no checkpoint .*: restore its archive/);
 });
 
 t.test('seal: what is sealed opens in a file of routes', async (t) => {

@@ -1,16 +1,23 @@
 // Statements: CSV as providers write it, and what a comparison with the ledger finds.
+import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
+import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import { decodeRecord } from '../../src/domain/event-codec.ts';
+import { evolve } from '../../src/domain/evolve.ts';
 import { makeId } from '../../src/domain/id.ts';
+import { MemoryState } from '../../src/domain/memory-state.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { readCsv } from '../../src/rails/statement-csv.ts';
 import {
   compare,
   DEFAULT_COLUMNS,
   FloatMovements,
+  type Period,
   periodOf,
   readStatement,
 } from '../../src/rails/statement.ts';
+import { charge, DAY, due, fundedMerchant, MINUTE, outcome, payout, withdrawal } from './domain/scenario.ts';
 
 t.test('CSV with quotes, line breaks, other separators and a byte order mark', async (t) => {
   const cells = (text: string) => readCsv(text).map(({ line, fields }) => [line, ...fields.values()]);
@@ -128,6 +135,59 @@ t.test('the same line twice: the second is extra', async (t) => {
   t.equal(matched, 1);
   t.match(findings, [{ kind: 'extra', line: 3 }]);
 });
+
+t.test(
+  'wherever a log was trimmed, and however far its views are, the movements are those of the whole log',
+  async (t) => {
+    const scenario = fundedMerchant();
+    const create = (command: AccountCommand): string => scenario.later(MINUTE).create(command).id;
+    const ends = (transactionId: string, result: Parameters<typeof outcome>[1]): void => {
+      scenario.later(MINUTE).when(outcome(transactionId, result));
+    };
+    let keys = 0;
+    const fresh = () => ({ idempotencyKey: `key-${String((keys += 1)).padStart(8, '0')}` });
+    const collected = [0, 1, 2, 3].map(() => create(charge({}, fresh())));
+    const sent = [0, 1, 2].map(() => create(payout({}, fresh())));
+    create(charge({ msisdn: '+256752123456', network: 'AIRTEL' }, fresh()));
+    for (const transactionId of [collected[0]!, collected[1]!, collected[2]!, sent[0]!]) {
+      ends(transactionId, 'SUCCESSFUL');
+    }
+    ends(sent[1]!, 'FAILED');
+    ends(create(withdrawal({}, fresh())), 'SUCCESSFUL');
+    scenario.later(DAY).when(due('ReleaseCharge', collected[0]!));
+    ends(collected[0]!, 'REVERSED');
+    ends(collected[1]!, 'REVERSED');
+    const records = scenario.lines.map((text) => decodeRecord(text));
+
+    const movementsOf = (trimmed: number, reached: number, period: Period): string[] => {
+      const state = new MemoryState();
+      records.slice(0, reached).forEach((each, index) => evolve(state, each, index + 1));
+      const ledger = new FloatMovements('mtn_ug', period);
+      for (const transaction of state.transactions.values()) ledger.addTransaction(transaction);
+      for (const each of records.slice(trimmed)) ledger.add(each);
+      return [...ledger.movements].map((movement) => JSON.stringify(movement)).toSorted();
+    };
+    const always = { from: 0, to: Infinity, slackMs: 0 };
+    t.equal(
+      movementsOf(0, 0, always).length,
+      8,
+      'a deposit, three charges, two reversals, a payout and a withdrawal',
+    );
+    const lastHours = { from: records.at(-1)!.at - HOUR, to: Infinity, slackMs: 0 };
+    t.equal(movementsOf(0, 0, lastHours).length, 2, 'the reversals');
+    for (const period of [always, lastHours]) {
+      const whole = movementsOf(0, 0, period);
+      for (let trimmed = 1; trimmed <= records.length; trimmed += 1) {
+        for (let reached = trimmed; reached <= records.length; reached += 1) {
+          const found = movementsOf(trimmed, reached, period);
+          if (!isDeepStrictEqual(found, whole)) {
+            t.strictSame(found, whole, `${trimmed} trimmed, views at ${reached}`);
+          }
+        }
+      }
+    }
+  },
+);
 
 t.test('a statement that cannot be read says where', async (t) => {
   t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS), /line 2: no column "amount"/);
