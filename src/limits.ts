@@ -84,6 +84,8 @@ export const LIMITS = {
   // Feed
   /** Decoded batches kept in memory for a subscriber that keeps up; a slower one reads the log. */
   feedTailBatchesMax: 64,
+  /** Records of the log handed to subscribers that catch up, in one turn of the event loop: a few milliseconds. */
+  feedRecordsPerTurnMax: 512,
 
   // Configuration
   /** Partitions of a group: each has a mailbox, timers and, in the cluster, a stream of its own. */

@@ -2,32 +2,73 @@
 // that starts late or falls behind reads the log by cursor until it has caught up.
 //
 // Invariants: each subscriber sees every record once per subscription, in sequence order; memory per subscriber is
-// bounded by LIMITS.feedTailBatchesMax batches, since beyond it the log is read instead. Where the log cannot be read a
+// bounded by LIMITS.feedTailBatchesMax batches and one of the log, since beyond it the log is read instead. All that catch
+// up share one bound on what a turn of the event loop hands out, and take turns. Where the log cannot be read a
 // subscription ends: what comes behind is not delivered without what is missing.
 
 import type { GroupName } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 
-/** Decoded records of the log with sequences above `after`, at least one batch when there is one, durable only.
- *  `damaged`: they cannot be read, and whoever reads the log has said so where it matters. */
+/** A batch as it lies in the log: its records are decoded when their turn comes. */
+export interface LoggedBatch {
+  /** Sequence of the first line. */
+  readonly firstSequence: number;
+  /** At least one. */
+  readonly lines: readonly string[];
+  readonly decode: (line: string) => unknown;
+}
+
+/** What is durable above `after`, batch by batch; ends where there is no more for now. `damaged`: the rest cannot be read,
+ *  and whoever reads the log has said so where it matters. */
 export type ReadLog = (
   group: GroupName,
   partition: number,
   after: number,
-) => FeedBatch<unknown> | 'damaged' | null;
+) => Iterator<LoggedBatch | 'damaged', void>;
 
 type Handler = (batch: FeedBatch<unknown>) => void | Promise<void>;
+
+/** Who reads the log next: one after the other, and so many records in a turn of the event loop. */
+class LogTurns {
+  readonly #waiting: LocalSubscription[] = [];
+  #planned = false;
+
+  /** `takeTurn` is called later, not from within. */
+  ask(subscription: LocalSubscription): void {
+    this.#waiting.push(subscription);
+    if (this.#planned) return;
+    this.#planned = true;
+    setImmediate(() => this.#run());
+  }
+
+  #run(): void {
+    let room = LIMITS.feedRecordsPerTurnMax;
+    while (room > 0) {
+      const next = this.#waiting.shift();
+      if (next === undefined) break;
+      room -= next.takeTurn(room);
+    }
+    this.#planned = this.#waiting.length > 0;
+    if (this.#planned) setImmediate(() => this.#run());
+  }
+}
 
 class LocalSubscription implements Subscription {
   /** Sequence of the last record handed to the handler. */
   #cursor: number;
   readonly #handler: Handler;
-  readonly #readNext: (after: number) => ReturnType<ReadLog>;
+  readonly #readAfter: (after: number) => ReturnType<ReadLog>;
+  readonly #turns: LogTurns;
   readonly #remove: () => void;
   #tail: FeedBatch<unknown>[] = [];
   /** The tail does not connect to the cursor: read the log. */
   #behind = true;
+  /** Reads on where the last batch ended; null: not begun. */
+  #reader: ReturnType<ReadLog> | null = null;
+  /** The batch of the log that the cursor is in; null: the next one is to be read. */
+  #reading: LoggedBatch | null = null;
+  /** The handler is at work, or a turn was asked for. */
   #running = false;
   #closed = false;
   #idle: (() => void) | null = null;
@@ -35,44 +76,51 @@ class LocalSubscription implements Subscription {
   constructor(
     after: number,
     handler: Handler,
-    readNext: (after: number) => ReturnType<ReadLog>,
+    readAfter: (after: number) => ReturnType<ReadLog>,
+    turns: LogTurns,
     remove: () => void,
   ) {
     this.#cursor = after;
     this.#handler = handler;
-    this.#readNext = readNext;
+    this.#readAfter = readAfter;
+    this.#turns = turns;
     this.#remove = remove;
   }
 
   offer(batch: FeedBatch<unknown>): void {
-    if (this.#behind || this.#tail.length >= LIMITS.feedTailBatchesMax) {
-      this.#behind = true;
-      this.#tail = [];
-    } else {
-      this.#tail.push(batch);
-    }
+    if (this.#tail.length >= LIMITS.feedTailBatchesMax) this.#fallBehind();
+    if (!this.#behind) this.#tail.push(batch);
     this.wake();
   }
 
-  /** Runs synchronously while the handler answers synchronously: no promise on the usual path. */
+  #fallBehind(): void {
+    this.#behind = true;
+    this.#tail = [];
+  }
+
   wake(): void {
     if (this.#running) return;
     this.#running = true;
-    for (;;) {
-      const batch = this.#closed ? null : this.#next();
-      if (batch === null) break;
-      const first = this.#cursor + 1 - batch.firstSequence;
-      this.#cursor = batch.firstSequence + batch.records.length - 1;
-      const done = this.#handler(
-        first === 0
-          ? batch
-          : { firstSequence: batch.firstSequence + first, records: batch.records.slice(first) },
-      );
+    this.#goOn();
+  }
+
+  /** Runs synchronously while the handler answers synchronously: no promise on the usual path. */
+  #goOn(): void {
+    while (!this.#closed) {
+      if (this.#behind) {
+        this.#turns.ask(this);
+        return;
+      }
+      const batch = this.#tail.shift();
+      if (batch === undefined) break;
+      if (lastOf(batch) <= this.#cursor) continue;
+      if (batch.firstSequence !== this.#cursor + 1) {
+        this.#fallBehind();
+        continue;
+      }
+      const done = this.#handOut(batch);
       if (done !== undefined) {
-        void done.then(() => {
-          this.#running = false;
-          this.wake();
-        });
+        void done.then(() => this.#goOn());
         return;
       }
     }
@@ -80,21 +128,39 @@ class LocalSubscription implements Subscription {
     this.#idle?.();
   }
 
-  #next(): FeedBatch<unknown> | null {
-    if (this.#behind) {
-      const batch = this.#readNext(this.#cursor);
-      if (batch === 'damaged') {
-        this.#closed = true;
-        return null;
-      }
-      if (batch !== null) return batch;
-      this.#behind = false;
-    }
-    for (;;) {
-      const batch = this.#tail.shift();
-      if (batch === undefined) return null;
-      if (batch.firstSequence + batch.records.length - 1 > this.#cursor) return batch;
-    }
+  /** Hands out at most `room` records of the log; returns how many. */
+  takeTurn(room: number): number {
+    const portion = this.#closed ? null : this.#nextPortion(room);
+    const done = portion === null ? undefined : this.#handOut(portion);
+    if (done === undefined) this.#goOn();
+    else void done.then(() => this.#goOn());
+    return portion === null ? 0 : portion.records.length;
+  }
+
+  #nextPortion(room: number): FeedBatch<unknown> | null {
+    this.#reading ??= this.#nextBatch();
+    if (this.#reading === null) return null;
+    const { firstSequence, lines, decode } = this.#reading;
+    const from = this.#cursor + 1 - firstSequence;
+    const portion = lines.slice(from, from + room);
+    if (from + portion.length === lines.length) this.#reading = null;
+    return { firstSequence: firstSequence + from, records: portion.map((line) => decode(line)) };
+  }
+
+  /** Null: caught up, and from here on the tail connects; or the log is damaged. */
+  #nextBatch(): LoggedBatch | null {
+    this.#reader ??= this.#readAfter(this.#cursor);
+    const { value } = this.#reader.next();
+    if (typeof value === 'object') return value;
+    this.#reader = null;
+    this.#behind = false;
+    if (value === 'damaged') this.#closed = true;
+    return null;
+  }
+
+  #handOut(batch: FeedBatch<unknown>): void | Promise<void> {
+    this.#cursor = lastOf(batch);
+    return this.#handler(batch);
   }
 
   async close(): Promise<void> {
@@ -108,8 +174,13 @@ class LocalSubscription implements Subscription {
   }
 }
 
+function lastOf({ firstSequence, records }: FeedBatch<unknown>): number {
+  return firstSequence + records.length - 1;
+}
+
 export class LocalFeed implements Feed {
   readonly #readLog: ReadLog;
+  readonly #turns = new LogTurns();
   readonly #subscriptions = new Map<string, Set<LocalSubscription>>();
 
   constructor(readLog: ReadLog) {
@@ -135,11 +206,12 @@ export class LocalFeed implements Feed {
       after,
       handler as Handler,
       (cursor) => this.#readLog(group, partition, cursor),
+      this.#turns,
       () => subscriptions.delete(subscription),
     );
     subscriptions.add(subscription);
-    // Not from within subscribe: the caller has yet to store the subscription.
-    setImmediate(() => subscription.wake());
+    // It begins in the log, in a turn of its own: the caller has yet to store the subscription.
+    subscription.wake();
     return subscription;
   }
 }

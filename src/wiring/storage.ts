@@ -3,7 +3,7 @@
 
 import { Partition, type PartitionObserver } from '../../actors/runtime/partition.ts';
 import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
-import { LocalFeed } from '../../actors/runtime/local-feed.ts';
+import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
 import type { FlushReport } from '../../wal/group-commit.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
@@ -11,7 +11,6 @@ import type { Replica, Tip } from '../../wal/types.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { ViewStore } from '../../wal/views.ts';
 import type { GroupName, Message, OnReply } from '../bus/bus.ts';
-import type { FeedBatch } from '../bus/feed.ts';
 import { assert } from '../domain/assert.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
@@ -273,31 +272,42 @@ export class Storage {
     await this.views.close();
   }
 
-  #readLog(name: GroupName, number: number, after: number): FeedBatch<unknown> | 'damaged' | null {
+  *#readLog(
+    name: GroupName,
+    number: number,
+    after: number,
+  ): Generator<LoggedBatch | 'damaged', void, undefined> {
     const hosted = this.#hosted.get(`${name}/${number}`);
-    if (hosted === undefined || hosted.log.durable <= after) return null;
+    if (hosted === undefined) return;
     try {
-      return this.#readDurable(name, number, after, hosted);
+      yield* this.#readDurable(hosted, after);
     } catch (error) {
       if (!(error instanceof LogCorruption)) throw error;
       hosted.partition.abandon();
       this.#options.onDamage(name, number, error);
-      return 'damaged';
+      yield 'damaged';
     }
   }
 
-  #readDurable(name: GroupName, number: number, after: number, hosted: Hosted): FeedBatch<unknown> {
-    this.log.refresh();
-    for (const batch of this.log.read(name, number, { fromSequence: after + 1 })) {
-      const last = Math.min(batch.firstSequence + batch.records.length - 1, hosted.log.durable);
-      if (last <= after) continue;
-      const skip = Math.max(0, after + 1 - batch.firstSequence);
-      const lines = batch.records.slice(skip, last + 1 - batch.firstSequence);
-      return {
-        firstSequence: batch.firstSequence + skip,
-        records: lines.map((line) => hosted.group.decode(line)),
-      };
+  *#readDurable(hosted: Hosted, after: number): Generator<LoggedBatch, void, undefined> {
+    const { group, number, log } = hosted;
+    const place = `${group.name}/${number}`;
+    const batches = this.log.read(group.name, number, { fromSequence: after + 1 });
+    let reached = after;
+    // What follows may be of another owner's log when the partition was lost meanwhile.
+    while (log.durable > reached && this.#hosted.get(place) === hosted) {
+      this.log.refresh();
+      const { value: batch } = batches.next();
+      if (batch === undefined) {
+        throw new Error(`the log of ${place} ends before its durable end ${log.durable}`);
+      }
+      const { firstSequence, records } = batch;
+      const last = firstSequence + records.length - 1;
+      if (last <= reached) continue;
+      assert(last <= log.durable, 'a batch is durable as a whole');
+      const lines = records.slice(reached + 1 - firstSequence);
+      yield { firstSequence: reached + 1, lines, decode: (line) => group.decode(line) };
+      reached = last;
     }
-    throw new Error(`the log of ${name}/${number} ends before its durable end ${hosted.log.durable}`);
   }
 }

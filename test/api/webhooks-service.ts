@@ -6,7 +6,7 @@ import { accountsGroup } from '../../actors/accounts/group.ts';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
 import type { CheckpointStore } from '../../actors/runtime/checkpointer.ts';
 import type { Group } from '../../actors/runtime/group.ts';
-import { LocalFeed } from '../../actors/runtime/local-feed.ts';
+import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
@@ -187,16 +187,15 @@ export class WebhookService {
     this.#opened.push({ name, number, partition, durable: () => log.durable });
   }
 
-  #readLog(name: GroupName, number: number, after: number) {
+  *#readLog(name: GroupName, number: number, after: number): Generator<LoggedBatch, void, undefined> {
     const group = this.#groups.find((each) => each.name === name)!;
     this.#log.refresh();
     for (const batch of this.#log.read(name, number, { fromSequence: after + 1 })) {
       const skip = Math.max(0, after + 1 - batch.firstSequence);
-      if (skip >= batch.records.length) continue;
-      const records = batch.records.slice(skip).map((line) => group.decode(line));
-      return { firstSequence: batch.firstSequence + skip, records };
+      const lines = batch.records.slice(skip);
+      if (lines.length === 0) continue;
+      yield { firstSequence: batch.firstSequence + skip, lines, decode: (line) => group.decode(line) };
     }
-    return null;
   }
 
   async checkpoint(): Promise<void> {

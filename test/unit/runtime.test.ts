@@ -1,11 +1,12 @@
 // The actor runtime: due times, ids and time of a partition, the feed, and when callers are answered.
 
+import { strict as assert } from 'node:assert';
 import fc from 'fast-check';
 import t from 'tap';
 import { DueHeap } from '../../actors/runtime/due-heap.ts';
 import { PartitionClock } from '../../actors/runtime/fresh-id.ts';
 import type { Answered, Decision, Group, PartitionLogic, Tick } from '../../actors/runtime/group.ts';
-import { LocalFeed } from '../../actors/runtime/local-feed.ts';
+import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import type { FeedBatch } from '../../src/bus/feed.ts';
@@ -73,49 +74,188 @@ void t.test('more ids than a millisecond has room for go to the next one', (t) =
 
 // --- The feed ----------------------------------------------------------------------------------------------------------
 
-/** A log in memory with one record a batch, as a source for the feed. */
-function feedOver(log: number[]): LocalFeed {
-  return new LocalFeed((_group, _partition, after) =>
-    after >= log.length ? null : { firstSequence: after + 1, records: log.slice(after, after + 3) },
-  );
+/** The log of a partition in memory, as a source for the feed: its records are their sequences. */
+class MemoryLog {
+  readonly #batches: FeedBatch<number>[] = [];
+  last = 0;
+  /** Records that were decoded for subscribers. */
+  decoded = 0;
+  readonly feed = new LocalFeed((_group, _partition, after) => this.#read(after));
+
+  publish(count: number): void {
+    this.feed.publish('accounts', 0, this.write(count));
+  }
+
+  /** Readable, and not yet published. */
+  write(count: number): FeedBatch<number> {
+    const firstSequence = this.last + 1;
+    const records = Array.from({ length: count }, (_, index) => firstSequence + index);
+    this.last += count;
+    const batch = { firstSequence, records };
+    this.#batches.push(batch);
+    return batch;
+  }
+
+  *#read(after: number): Generator<LoggedBatch, void, undefined> {
+    for (let index = 0; index < this.#batches.length; index++) {
+      const { firstSequence, records } = this.#batches[index]!;
+      const skip = Math.max(0, after + 1 - firstSequence);
+      const lines = records.slice(skip).map(String);
+      if (lines.length > 0) yield { firstSequence: firstSequence + skip, lines, decode: this.#decode };
+    }
+  }
+
+  readonly #decode = (line: string): number => {
+    this.decoded += 1;
+    return Number(line);
+  };
 }
 
-void t.test('a subscriber sees every record once and in order, however late and however slow', async (t) => {
-  const log: number[] = [];
-  const feed = feedOver(log);
-  const publish = (count: number): void => {
-    const first = log.length + 1;
-    const records = Array.from({ length: count }, (_, i) => first + i);
-    log.push(...records);
-    feed.publish('accounts', 0, { firstSequence: first, records });
+function upTo(last: number, after: number): number[] {
+  return Array.from({ length: last - after }, (_, index) => after + 1 + index);
+}
+
+/** Counts the turns of the event loop until it is stopped. */
+function countTurns(): { turn: number; stop(): void } {
+  const count = { turn: 0, stop: () => clearImmediate(next) };
+  const step = (): void => {
+    count.turn += 1;
+    next = setImmediate(step);
   };
-  publish(5);
-  const seen: number[] = [];
-  let release: (() => void) | null = null;
-  const done = new Promise<void>((resolve) => {
-    feed.subscribe<number>('accounts', 0, 2, async (batch: FeedBatch<number>) => {
-      t.equal(batch.records[0], batch.firstSequence, 'a batch begins where it says');
-      await new Promise<void>((next) => {
-        release = next;
-      });
-      seen.push(...batch.records);
-      if (seen.length === 5 - 2 + 2 * LIMITS.feedTailBatchesMax * 2) resolve();
-    });
-  });
-  // More than the tail holds while the subscriber is stuck in its first batch.
-  for (let i = 0; i < LIMITS.feedTailBatchesMax * 2; i++) publish(2);
-  const step = setInterval(() => release?.(), 0);
-  await done;
-  clearInterval(step);
-  t.same(seen, log.slice(2), 'nothing is lost and nothing comes twice');
+  let next = setImmediate(step);
+  return count;
+}
+
+void t.test(
+  'subscribers that catch up share what a turn hands out, and each record is decoded once',
+  async (t) => {
+    const log = new MemoryLog();
+    const portion = LIMITS.feedRecordsPerTurnMax;
+    for (const count of [1, 8 * portion + 3, 1, 1, portion, 2 * portion]) log.publish(count);
+    const turns = countTurns();
+    const handed: number[] = [];
+    const afters = [0, 5, 3 * portion];
+    const seen = afters.map((): number[] => []);
+    await Promise.all(
+      afters.map(async (after, index) => {
+        const { resolve, promise } = Promise.withResolvers<void>();
+        log.feed.subscribe<number>('accounts', 0, after, ({ records }) => {
+          handed[turns.turn] = (handed[turns.turn] ?? 0) + records.length;
+          seen[index]!.push(...records);
+          if (records.at(-1) === log.last) resolve();
+        });
+        await promise;
+      }),
+    );
+    turns.stop();
+    const sizes = handed.filter((size) => size > 0);
+    t.ok(sizes.every((size) => size <= portion));
+    const total = afters.reduce((sum, after) => sum + log.last - after, 0);
+    t.equal(sizes.length, Math.ceil(total / portion), 'and no less, while there is more');
+    for (const [index, after] of afters.entries()) t.same(seen[index], upTo(log.last, after));
+    t.equal(log.decoded, total);
+  },
+);
+
+/** More batches than the tail of a subscriber that waits holds. */
+const BURST = LIMITS.feedTailBatchesMax + 1;
+
+void t.test('from catching up to live: nothing is lost, comes twice or out of order', async () => {
+  const size = fc.integer({ min: 1, max: 2 * LIMITS.feedRecordsPerTurnMax });
+  const subscriber = fc.record({ after: fc.nat(), waits: fc.array(fc.boolean(), { minLength: 1 }) });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(size, { minLength: 1, maxLength: 5 }),
+      // Published while the subscribers are at it.
+      fc.array(fc.record({ size, burst: fc.boolean() }), { maxLength: 8 }),
+      fc.array(subscriber, { minLength: 1, maxLength: 3 }),
+      async (before, during, subscribers) => {
+        const log = new MemoryLog();
+        for (const count of before) log.publish(count);
+        const begun = log.last;
+        const end = during.reduce((sum, each) => sum + each.size + (each.burst ? BURST : 0), begun);
+        const live = [...during];
+        const publishNext = (): void => {
+          const next = live.shift();
+          if (next === undefined) return;
+          const written = Array.from({ length: next.burst ? BURST : 0 }, () => log.write(1));
+          written.push(log.write(next.size));
+          setImmediate(() => {
+            for (const batch of written) log.feed.publish('accounts', 0, batch);
+          });
+        };
+        await Promise.all(
+          subscribers.map(async ({ after, waits }) => {
+            const from = after % begun;
+            const seen: number[] = [];
+            const { resolve, promise } = Promise.withResolvers<void>();
+            let calls = 0;
+            let isBusy = false;
+            const subscription = log.feed.subscribe<number>(
+              'accounts',
+              0,
+              from,
+              ({ firstSequence, records }) => {
+                assert.equal(isBusy, false, 'one batch at a time');
+                assert.equal(records[0], firstSequence);
+                seen.push(...records);
+                queueMicrotask(publishNext);
+                if (seen.length >= end - from) resolve();
+                if (!waits[calls++ % waits.length]!) return undefined;
+                isBusy = true;
+                return new Promise<void>((next) => setImmediate(next)).then(() => {
+                  isBusy = false;
+                });
+              },
+            );
+            await promise;
+            await subscription.close();
+            assert.deepEqual(seen, upTo(end, from));
+          }),
+        );
+      },
+    ),
+    { seed: SEED, numRuns: 60 },
+  );
 });
 
+void t.test(
+  'what was never published, or published again, is neither missed nor handed out twice',
+  async (t) => {
+    const log = new MemoryLog();
+    log.publish(1);
+    const seen: number[] = [];
+    const reached = new Map<number, () => void>();
+    const until = (sequence: number): Promise<void> => {
+      return new Promise((resolve) => reached.set(sequence, resolve));
+    };
+    const caughtUp = until(1);
+    log.feed.subscribe<number>('accounts', 0, 0, ({ records }) => {
+      seen.push(...records);
+      reached.get(seen.at(-1)!)?.();
+    });
+    await caughtUp;
+    log.publish(2);
+    t.same(seen, [1, 2, 3], 'live: in the turn of the publication');
+
+    log.write(2);
+    const last = log.write(1);
+    const mended = until(6);
+    log.feed.publish('accounts', 0, last);
+    await mended;
+    log.feed.publish('accounts', 0, last);
+    log.publish(1);
+    t.same(seen, [1, 2, 3, 4, 5, 6, 7]);
+  },
+);
+
 void t.test('close waits for the handler in progress', async (t) => {
-  const feed = feedOver([1]);
+  const log = new MemoryLog();
+  log.publish(1);
   let finish = (): void => {};
   let finished = false;
   const started = new Promise<{ close(): Promise<void> }>((resolve) => {
-    const subscription = feed.subscribe('accounts', 0, 0, async () => {
+    const subscription = log.feed.subscribe('accounts', 0, 0, async () => {
       resolve(subscription);
       await new Promise<void>((next) => {
         finish = next;
