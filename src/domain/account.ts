@@ -27,6 +27,8 @@ export interface App {
   /** The webhook signing secret, encrypted with MASTER_KEY at the edge; opaque here. */
   readonly signingSecretSealed: string;
   webhookUrl: string | null;
+  /** A removed app stays: operators are shown it, for its transactions name it; and a ConnectApp or RemoveApp that comes
+   *  again is known by it. */
   removedAt: number | null;
   readonly createdAt: number;
 }
