@@ -152,8 +152,8 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   return { ...urls, operatorToken, demo, stop };
 }
 
-/** Pollers and webhooks of every partition that is served. A partition that is refused meanwhile, as its log is read, is let
- *  go: its pollers would ask until somebody answers. */
+/** Pollers and webhooks of every partition that is served. Those of a partition that is refused later, as its log is read,
+ *  are let go: they would ask until somebody answers, and each attempt that cannot be recorded would keep its place. */
 async function serveOutbound(
   { partitions }: Config,
   bus: LocalBus,
@@ -164,6 +164,7 @@ async function serveOutbound(
   const { storage, damaged } = ledger;
   ledger.onRefused((group, number) => {
     if (group === 'accounts') void pollers.lose(number);
+    if (group !== 'platform') void executor.release(number);
   });
   const starting: Promise<void>[] = [];
   for (let number = 0; number < partitions; number++) {
@@ -174,7 +175,7 @@ async function serveOutbound(
     );
     starting.push(pollers.start(number, () => accounts.now()));
     const webhooks = storage.partition('webhooks', number);
-    if (webhooks === undefined) continue;
+    if (webhooks === undefined || damaged.has(`webhooks/${number}`)) continue;
     const logic = webhooks.logic as unknown as WebhooksLogic;
     executor.host(number, logic, () => webhooks.now());
   }

@@ -198,6 +198,55 @@ t.test('damage to the log of webhooks stops the webhooks of that partition, and 
 });
 
 t.test(
+  'webhooks of a partition that turns out to be damaged are let go, those of the others are not',
+  async (t) => {
+    const [victim, other] = [merchants[1]!, merchants[2]!];
+    // Every delivery fails once and then waits for its retry.
+    const environment = { WEBHOOK_ALLOW_PRIVATE: 'true', WEBHOOK_RETRY_SECONDS: '3600' };
+    const waiting = join(root, 'waiting');
+    cpSync(sound, waiting, { recursive: true });
+    const before = await startService(environment, waiting);
+    for (const { accountId } of [victim, other]) {
+      const apps = `/operator/v1/accounts/${accountId}/apps`;
+      const [app] = (await before.operator('GET', apps)).body.data;
+      await before.operator('PATCH', `${apps}/${app.id}`, { webhook_url: 'http://127.0.0.1:1/' });
+    }
+    await payAll(before, 4);
+    await retriesWaiting(before, 8);
+    await before.stop();
+
+    for (const group of ['webhooks', 'accounts']) {
+      const directory = copyOf(waiting);
+      await flip('middle')(directory, { group, partition: victim.partition });
+      const lines: string[] = [];
+      const service = await startService({ ...environment, LOG_LEVEL: 'info' }, directory, (line) => {
+        lines.push(line);
+      });
+      await service.until(
+        () => service.operator('GET', '/readyz'),
+        ({ text }) => text.includes(`${group}/${victim.partition}`),
+      );
+      const [ready, refused] = [/"ready"/, /this partition is not served/].map((words) => {
+        return lines.findIndex((line) => words.test(line));
+      });
+      t.ok(ready! >= 0 && ready! < refused!, `${group}: it was served at first`);
+      await retriesWaiting(service, 4);
+      await service.stop();
+    }
+  },
+);
+
+async function retriesWaiting(service: Running, count: number): Promise<void> {
+  await service.until(
+    async () => {
+      const { text } = await service.operator('GET', '/metrics');
+      return /daftari_webhook_scheduled\{attempt="retries"\} (\d+)/.exec(text)?.[1];
+    },
+    (waiting) => waiting === String(count),
+  );
+}
+
+t.test(
   'a partition that is refused while its pollers look for what is in flight holds up no start',
   async (t) => {
     const victim = merchants[1]!;
