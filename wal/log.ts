@@ -112,7 +112,7 @@ export class WriteAheadLog extends LogReader {
   async startAt(group: string, partition: number, start: Tip): Promise<void> {
     this.#assertNotOpen(group, partition);
     if (this.lastBatchNumber(group, partition) > 0) throw new Error(`${group}/${partition} is not empty`);
-    await commitDurably(this.database, [startWrite(group, partition, start)]);
+    await this.#commitDurably([startWrite(group, partition, start)]);
   }
 
   /** Writes batches from before the partition's start, each checked to follow the one before; the first follows `after`.
@@ -128,7 +128,7 @@ export class WriteAheadLog extends LogReader {
     }
     const writes = checked.map(batchWrite);
     if (meets) writes.push({ key: [group, partition, 0], value: null });
-    await commitDurably(this.database, writes, this.#commitMsMax);
+    await this.#commitDurably(writes);
     return tip;
   }
 
@@ -144,7 +144,7 @@ export class WriteAheadLog extends LogReader {
       const last = Math.min(end, start.batch + WAL_LIMITS.batchesPerTrim);
       start = tipAt(this.batch(group, partition, last));
       const removed = removals(group, partition, first, last);
-      await commitDurably(this.database, [...removed, startWrite(group, partition, start)]);
+      await this.#commitDurably([...removed, startWrite(group, partition, start)]);
     }
   }
 
@@ -155,7 +155,7 @@ export class WriteAheadLog extends LogReader {
     const start = this.startOf(group, partition);
     if (batch < start.batch) throw new Error(`${group}/${partition}: batch ${batch} was trimmed`);
     if (last > batch) makeRoom(this.#directory);
-    await commitDurably(this.database, removals(group, partition, batch + 1, last));
+    await this.#commitDurably(removals(group, partition, batch + 1, last));
   }
 
   /** Flushes what was taken, then closes. */
@@ -173,7 +173,11 @@ export class WriteAheadLog extends LogReader {
   }
 
   async #write(batches: readonly Batch[]): Promise<void> {
-    await commitDurably(this.database, batches.map(batchWrite), this.#commitMsMax);
+    await this.#commitDurably(batches.map(batchWrite));
+  }
+
+  async #commitDurably(writes: readonly LogWrite[]): Promise<void> {
+    await commitDurably(this.database, writes, this.#commitMsMax);
   }
 
   #assertNotOpen(group: string, partition: number): void {

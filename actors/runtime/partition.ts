@@ -37,8 +37,8 @@ export interface PartitionOptions<Command, Query, Record> {
   readonly log: AppendLog;
   /** Milliseconds since 1970. */
   readonly clock: () => number;
-  /** By which callers set deadlines, where that is another: the machine's wall clock. */
-  readonly deadlineClock?: () => number;
+  /** By which callers set deadlines: the same, or the machine's wall clock. */
+  readonly deadlineClock: () => number;
   /** Time of the last record in the log, 0 when empty. */
   readonly lastRecordAt: number;
   readonly observer: PartitionObserver;
@@ -94,7 +94,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#group = options.group;
     this.#log = options.log;
     this.#clock = new PartitionClock(options.clock, options.lastRecordAt);
-    this.#deadlineClock = options.deadlineClock ?? options.clock;
+    this.#deadlineClock = options.deadlineClock;
     this.#observer = options.observer;
     this.#publish = options.publish;
     this.#writeFormat = options.writeFormat;

@@ -177,6 +177,7 @@ export class WebhookService {
       logic: group.open(number, this.#views.reader(name, number), { sequence: tip.sequence, timers: true }),
       log,
       clock: this.#options.clock,
+      deadlineClock: this.#options.clock,
       lastRecordAt: tip.timeMs,
       observer: { decided: () => {} },
       writeFormat: () => 1,

@@ -45,6 +45,7 @@ function opened() {
     logic: group.open(0, NO_VIEWS, { sequence: 0, timers: true }),
     log,
     clock: () => state.now,
+    deadlineClock: () => state.now,
     lastRecordAt: 0,
     observer: { decided: () => {} },
     writeFormat: () => 1,

@@ -356,6 +356,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     logic: new Counter(),
     log,
     clock: () => state.now,
+    deadlineClock: () => state.now,
     lastRecordAt: 0,
     observer: { decided: () => {} },
     writeFormat: () => state.writeFormat,

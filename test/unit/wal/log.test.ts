@@ -1,6 +1,7 @@
 // What the log promises to its writer: dense sequences, batches in order, one flush in flight, bounds, epochs, and
 // nothing acknowledged that is not durable.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -231,6 +232,47 @@ t.test('a trimmed log keeps its proof', async (t) => {
   t.match(log.tip('accounts', 0), { batch: 10, sequence: 10 });
   await t.rejects(log.trimBefore('accounts', 0, 99), /missing/);
 });
+
+t.test('whatever the log writes is given up when its commit does not end', async (t) => {
+  const from = await trimmedLog(t);
+  const bytes = from.durable.map((batch) => batch.bytes);
+  const at = join(directory, 'held');
+  const before = openLog(t, { directory: at });
+  await before.startAt('accounts', 0, from.log.startOf('accounts', 0));
+  await before.appendForeign('accounts', 0, bytes.slice(5));
+  await before.close();
+
+  const log = openLog(t, { directory: at, commitMsMax: 20 });
+  const letGo = await holdWriteLock(at);
+  t.teardown(letGo);
+  const given = /^LMDB did not commit: the commit has not ended in \d+ ms$/;
+  await t.rejects(log.startAt('accounts', 1, log.tip('accounts', 0)), given);
+  await t.rejects(log.trimBefore('accounts', 0, 7), given);
+  await t.rejects(log.truncateAfter('accounts', 0, 8), given);
+  await t.rejects(log.prepend('accounts', 0, emptyTip, bytes.slice(0, 5)), given);
+  await letGo();
+});
+
+/** Another process is in a transaction on the log until the function that comes back is called. */
+async function holdWriteLock(at: string): Promise<() => Promise<void>> {
+  const script = `
+    import { readSync, writeSync } from 'node:fs';
+    import { openLogDatabase } from ${JSON.stringify(new URL('../../../wal/lmdb.ts', import.meta.url))};
+    openLogDatabase({ directory: ${JSON.stringify(at)} }).transactionSync(() => {
+      writeSync(1, 'held');
+      readSync(0, Buffer.alloc(1));
+    });`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'exit');
+  const [word] = (await Promise.race([once(child.stdout, 'data'), ended])) as unknown[];
+  if (String(word) !== 'held') throw new Error('the log was not held');
+  return async () => {
+    child.stdin.end();
+    await ended;
+  };
+}
 
 t.test('what was trimmed is put back, and counts once it meets the rest', async (t) => {
   const { log, partition, durable } = await trimmedLog(t);
