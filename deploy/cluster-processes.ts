@@ -3,7 +3,7 @@
 
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { mkdirSync, openSync } from 'node:fs';
+import { mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
 
@@ -33,6 +33,8 @@ export interface NodeProcess {
   /** Resolves with the exit status, or the name of the signal that ended it. */
   exited(): Promise<number | string>;
 }
+
+const LAST_WORDS_MAX = 2_000;
 
 const root = join(import.meta.dirname, '..');
 
@@ -88,7 +90,7 @@ export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_0
   for (;;) {
     for (const node of nodes) {
       const status = node.exitStatus();
-      if (status !== null) throw new Error(`${node.name} has ended with ${status}: see ${node.logFile}`);
+      if (status !== null) throw new Error(`${node.name} has ended with ${status}: ${lastWords(node)}`);
     }
     const reasons = await Promise.all(nodes.map(whyNotReady));
     const waiting = nodes.flatMap(({ name }, index) =>
@@ -100,6 +102,12 @@ export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_0
       setTimeout(resolve, 20);
     });
   }
+}
+
+/** What its log ends with, and where the rest is. */
+export function lastWords({ logFile }: NodeProcess): string {
+  const end = readFileSync(logFile, 'utf8').trimEnd().slice(-LAST_WORDS_MAX);
+  return `${end}\n(${logFile})`;
 }
 
 async function whyNotReady({ operatorUrl }: NodeProcess): Promise<string | null> {

@@ -227,8 +227,10 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
 /** Of the cluster that NATS_URL names, otherwise of the one on this machine. */
 async function upgradeCluster(): Promise<number> {
   const nats = natsOf(process.env);
-  if (nats !== null) return report(await upgrade(nats));
-  return withRunning(async ({ natsUrls }) => report(await upgrade({ url: natsUrls.join(',') })));
+  if (nats !== null) return report(await upgrade(nats, console.error));
+  return withRunning(async ({ natsUrls }) =>
+    report(await upgrade({ url: natsUrls.join(',') }, console.error)),
+  );
 }
 
 function report({ done, said }: { done: boolean; said: string }): number {

@@ -2,16 +2,22 @@
 // then a node of the new version writes what the old one reads (src/nats/write-format.ts).
 
 import { connectNats } from '../src/nats/connection.ts';
-import type { NatsOptions } from '../src/nats/connection.ts';
+import type { NatsEvents, NatsOptions } from '../src/nats/connection.ts';
 import { LeaseTable } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 import { raiseWriteFormat, tellRaised } from '../src/nats/write-format.ts';
 
 type Nats = Pick<NatsOptions, 'url'> & Partial<NatsOptions>;
 
-/** `done`: the cluster writes the newest format that its nodes read. */
-export async function upgrade(nats: Nats): Promise<{ readonly done: boolean; readonly said: string }> {
-  const link = await connectNats({ name: 'upgrade', inboxPrefix: '_INBOX.operator', ...nats });
+/** `done`: the cluster writes the newest format that its nodes read. `onProblem` hears why it takes long. */
+export async function upgrade(
+  nats: Nats,
+  onProblem?: NatsEvents['onProblem'],
+): Promise<{ readonly done: boolean; readonly said: string }> {
+  const link = await connectNats(
+    { name: 'upgrade', inboxPrefix: '_INBOX.operator', ...nats },
+    onProblem === undefined ? {} : { onProblem },
+  );
   const publisher = new StreamPublisher(link);
   const table = new LeaseTable(link, publisher, (error) => {
     throw error;

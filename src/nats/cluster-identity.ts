@@ -2,8 +2,8 @@
 // node writes it; every other one must agree.
 
 import type { KV } from 'nats';
-import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
+import { persist } from './persist.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM } from './subjects.ts';
 
 interface Identity {
@@ -38,7 +38,6 @@ export async function joinCluster(
   }
 }
 
-/** Servers that come up have no leader yet, or fewer peers than replicas. */
 async function openBucket(link: NatsLink, replicas: number): Promise<KV> {
   return persist(() => link.connection.jetstream().views.kv(CLUSTER_BUCKET, { history: 1, replicas }));
 }
@@ -65,19 +64,4 @@ async function readIdentity({ manager }: NatsLink): Promise<Identity> {
     });
     return JSON.parse(Buffer.from(stored.data).toString()) as Identity;
   });
-}
-
-/** Until it works, for as long as servers may take to elect a leader. */
-export async function persist<Result>(act: () => Promise<Result>): Promise<Result> {
-  const until = performance.now() + LIMITS.clusterJoinMs;
-  for (;;) {
-    try {
-      return await act();
-    } catch (error) {
-      if (performance.now() > until) throw error;
-    }
-    await new Promise((resolve) => {
-      setTimeout(resolve, LIMITS.natsReconnectMs);
-    });
-  }
 }

@@ -1,10 +1,11 @@
-// The one place that connects to NATS. A connection never gives up: servers come back, and what waits for them has
-// its own deadline.
+// The one place that connects to NATS. The first connection is tried for clusterJoinMs, since servers may be starting too;
+// once made it never gives up: servers come back, and what waits for them has its own deadline.
 
 import { readFile } from 'node:fs/promises';
 import { connect, createInbox, credsAuthenticator, Events } from 'nats';
-import type { JetStreamManager, NatsConnection } from 'nats';
+import type { ConnectionOptions, JetStreamManager, NatsConnection } from 'nats';
 import { LIMITS } from '../limits.ts';
+import { persist } from './persist.ts';
 
 export interface NatsOptions {
   /** Comma-separated, e.g. "nats://10.0.0.1:4222,nats://10.0.0.2:4222". User and password may stand in it. */
@@ -39,7 +40,7 @@ export interface NatsEvents {
 export async function connectNats(options: NatsOptions, events: NatsEvents = {}): Promise<NatsLink> {
   const servers = options.url.split(',').map((url) => url.trim());
   const { user, pass } = credentialsIn(servers[0] ?? '');
-  const connection = await connect({
+  const settings: ConnectionOptions = {
     servers: servers.map(withoutCredentials),
     name: options.name,
     inboxPrefix: options.inboxPrefix,
@@ -62,6 +63,10 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
             ...(options.keyFile === undefined ? {} : { keyFile: options.keyFile }),
           },
         }),
+  };
+  const connection = await persist(() => connect(settings), {
+    isFinal: isRefusal,
+    onWaiting: (error) => events.onProblem?.(`no connection yet: ${(error as Error).message}`),
   });
   void watchStatus(connection, events);
   return {
@@ -70,6 +75,11 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     newInbox: () => createInbox(options.inboxPrefix),
     close: () => connection.close(),
   };
+}
+
+/** Servers that start, or do not answer in time, are asked again; one that knows us not will not know us later. */
+function isRefusal(error: unknown): boolean {
+  return /authori[sz]ation|authentication/i.test((error as Error).message);
 }
 
 async function watchStatus(connection: NatsConnection, events: NatsEvents): Promise<void> {

@@ -8,6 +8,7 @@
 import type { GroupName } from '../bus/bus.ts';
 import type { Route, Routes } from '../bus/ownership.ts';
 import type { NatsLink } from './connection.ts';
+import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
@@ -74,7 +75,7 @@ export class LeaseTable implements Routes {
 
   /** Resolves when everything that stood in the bucket has been read. */
   async ready(): Promise<void> {
-    const { state } = await this.#link.manager.streams.info(LEASE_STREAM);
+    const { state } = await persist(() => this.#link.manager.streams.info(LEASE_STREAM));
     if (state.messages > 0) await this.#ready;
   }
 

@@ -4,6 +4,7 @@ import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
 import type { JetStreamManager } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
+import { persist } from './persist.ts';
 import { LEASE_BUCKET, LEASE_STREAM, logStream, logSubject } from './subjects.ts';
 
 /** Idempotent: several nodes may do it at once. */
@@ -44,29 +45,18 @@ async function ensureStream(
   name: string,
   settings: Omit<StreamSettings, 'name'>,
 ): Promise<void> {
-  const until = performance.now() + LIMITS.clusterJoinMs;
-  for (;;) {
-    try {
-      if (await exists(manager, name)) return;
-      if (settings.num_replicas !== 0) {
-        await manager.streams.add({
-          name,
-          retention: RetentionPolicy.Limits,
-          storage: StorageType.File,
-          allow_direct: true,
-          ...settings,
-        });
-        return;
-      }
-    } catch (error) {
-      // Servers that come up have no leader yet, or fewer peers than replicas; another node may have been first.
-      if (performance.now() > until) throw error;
-    }
-    if (performance.now() > until) throw new Error(`nobody has made the stream ${name}`);
-    await new Promise((resolve) => {
-      setTimeout(resolve, LIMITS.natsReconnectMs);
+  await persist(async () => {
+    if (await exists(manager, name)) return;
+    if (settings.num_replicas === 0) throw new Error(`nobody has made the stream ${name}`);
+    // Another node may be first: then it exists the next time.
+    await manager.streams.add({
+      name,
+      retention: RetentionPolicy.Limits,
+      storage: StorageType.File,
+      allow_direct: true,
+      ...settings,
     });
-  }
+  });
 }
 
 async function exists(manager: JetStreamManager, name: string): Promise<boolean> {

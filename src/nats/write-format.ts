@@ -9,9 +9,10 @@
 // came while it was raised, and cannot read it, stops.
 
 import type { RecordFormats } from '../domain/record-format.ts';
-import { firstFormatOf, persist } from './cluster-identity.ts';
+import { firstFormatOf } from './cluster-identity.ts';
 import type { NatsLink } from './connection.ts';
 import type { LeaseTable } from './lease-table.ts';
+import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
 import { CLUSTER_STREAM, WRITE_FORMAT_SUBJECT } from './subjects.ts';

@@ -34,7 +34,10 @@ t.test('by its commands', async (t) => {
   let printed = '';
   running.stdout.on('data', (chunk) => (printed += String(chunk)));
   const exited = new Promise<number | null>((resolve) => running.once('exit', resolve));
-  await waitFor('it says how to stop it', START_MS, () => printed.includes('Ctrl-C stops'));
+  await waitFor('it says how to stop it', START_MS, () => {
+    if (running.exitCode !== null) throw new Error(`it has ended: ${printed}`);
+    return printed.includes('Ctrl-C stops');
+  });
   t.match(printed, /^ledger3 +operators http/m);
   t.match(printed, /^accounts\n  \w+ +\d/m);
 

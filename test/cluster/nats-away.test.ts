@@ -2,7 +2,7 @@
 // lost when they come back.
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { hasNatsServer, startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { link } from './adapters.ts';
 
@@ -40,4 +40,18 @@ t.test('the leader of the logs is killed, then a majority, and all come back', a
   const refused = report.journal.filter(({ status }) => status !== null && status !== 201 && status !== 503);
   t.strictSame(refused, [], 'nobody is told an error but "not now, nothing was done"');
   t.strictSame(await cluster.check(report), []);
+});
+
+t.test('who starts before the servers waits for them', async (t) => {
+  const nats = await startNatsServers();
+  t.teardown(() => nats.stop());
+  await nats.kill(0, 'SIGTERM');
+  const problems: string[] = [];
+  const connecting = link(nats.url, 'early', { onProblem: (problem) => void problems.push(problem) });
+  await waitFor('it says what it waits for', 20_000, () => problems.length > 0);
+  await nats.restart(0);
+  const connection = await connecting;
+  t.match(problems, [/^no connection yet: .*CONNECTION_REFUSED/]);
+  t.equal((await connection.manager.streams.list().next()).length, 0);
+  await connection.close();
 });

@@ -122,7 +122,8 @@ t.test(
     writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 6 * 1024 * 1024)));
     const load = await loadUntilGone(service, 'full');
     checkLoad(t, load);
-    t.equal(await service.ended, 1, 'it ends with a failure');
+    // Null: the log's library can fall over its own heap when a commit finds no room; that is a crash like any other.
+    t.ok([1, null].includes(await service.ended), 'it ends with a failure');
 
     rmSync(ballast);
     const again = await startProcess(dataDir);
