@@ -37,6 +37,8 @@ interface Passage {
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   #queue: PartitionLog[] = [];
+  /** On the disk and with their replicas; finished together at the end of the turn. */
+  #confirmed: Passage[] = [];
   #open = new Set<PartitionLog>();
   #scheduled = false;
   /** When the flush in flight began, of `performance.now()`; 0: none is. */
@@ -157,7 +159,17 @@ export class GroupCommit {
       return;
     }
     passage.replicated = true;
-    if (passage.written && this.#failure === null) this.#finish([passage]);
+    if (passage.written) this.#finishSoon(passage);
+  }
+
+  /** Confirmations come in bunches: those of one turn make one flush of what waited for them. */
+  #finishSoon(passage: Passage): void {
+    if (this.#confirmed.push(passage) > 1) return;
+    setImmediate(() => {
+      const confirmed = this.#confirmed;
+      this.#confirmed = [];
+      if (this.#failure === null) this.#finish(confirmed);
+    });
   }
 
   /** These batches are durable everywhere. */

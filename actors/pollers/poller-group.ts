@@ -101,6 +101,12 @@ export class PollerGroup {
     return [...this.#lanes.values()].map((lane) => lane.health());
   }
 
+  /** Every partition started here hears of what is created; before that a caller would wait for its answer. */
+  get isFollowing(): boolean {
+    for (const poller of this.#partitions.values()) if (!poller.isFollowing) return false;
+    return true;
+  }
+
   /** Transactions that are followed. */
   get size(): number {
     let size = 0;

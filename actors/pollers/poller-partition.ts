@@ -71,6 +71,11 @@ export class PollerPartition implements Keeper {
     return this.#watched.size - this.#expired.size;
   }
 
+  /** What is created from now on is heard of. */
+  get isFollowing(): boolean {
+    return this.#subscription !== null;
+  }
+
   /** Nothing is with a rail or on its way to an account. */
   get isIdle(): boolean {
     if (!this.#pursuit.isIdle) return false;

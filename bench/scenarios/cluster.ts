@@ -30,11 +30,11 @@ async function measureReplicas(
   bench: Bench,
   replicas: 1 | 3,
 ): Promise<{ figures: Figure[]; loads: Load[]; checks: Check[] }> {
-  const { partitions, accounts } = bench.options;
+  const { partitions, accounts, profile } = bench.options;
   const directory = bench.directory();
   bench.progress(`starting a cluster with ${replicas} nats-servers`);
   const service = bench.keep(
-    await startCluster({ directory, natsServers: replicas, ledgers: 1, partitions, accounts }),
+    await startCluster({ directory, natsServers: replicas, ledgers: 1, partitions, accounts, profile }),
   );
   const prepared = {
     dataDir: join(directory, 'data'),

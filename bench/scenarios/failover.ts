@@ -20,12 +20,19 @@ export const failover: Scenario = {
   summary: 'a ledger node killed under load, in a cluster of three',
   needs: 'nats-server',
   async run(bench) {
-    const { partitions, accounts, idsChecked, warmUpSeconds } = bench.options;
+    const { partitions, accounts, idsChecked, warmUpSeconds, profile } = bench.options;
     const directory = bench.directory();
     const seconds = Math.max(bench.options.failoverSeconds, bench.options.seconds);
     bench.progress('starting a cluster');
     const server = bench.keep(
-      await startCluster({ directory, natsServers: REPLICAS, ledgers: LEDGERS, partitions, accounts }),
+      await startCluster({
+        directory,
+        natsServers: REPLICAS,
+        ledgers: LEDGERS,
+        partitions,
+        accounts,
+        profile,
+      }),
     );
     const prepared = {
       dataDir: join(directory, 'data'),

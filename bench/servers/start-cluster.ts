@@ -16,6 +16,8 @@ export interface ClusterOptions {
   readonly ledgers: number;
   readonly partitions: number;
   readonly accounts: number;
+  /** Folder for CPU profiles of its nodes; null: none. */
+  readonly profile: string | null;
 }
 
 export interface Cluster extends Service {
@@ -27,7 +29,7 @@ const SECRET_BYTES = 32;
 const AT_ONCE = 8;
 
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
-  const { directory, natsServers, partitions } = options;
+  const { directory, natsServers, partitions, profile } = options;
   mkdirSync(directory, { recursive: true });
   const startedAt = performance.now();
   const nats = await startNatsServers({ count: natsServers, directory: join(directory, 'nats') });
@@ -42,6 +44,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
       PARTITIONS: String(partitions),
       RAILS: 'loopback',
       CASH_OUT_PER_MINUTE: '100000',
+      ...(profile === null ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` }),
     },
   };
   const nodes: NodeProcess[] = [];

@@ -4,6 +4,7 @@
 import type { KV } from 'nats';
 import type { NatsLink } from './connection.ts';
 import { persist } from './persist.ts';
+import { hasMessages } from './streams.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM } from './subjects.ts';
 
 interface Identity {
@@ -59,6 +60,7 @@ export async function firstFormatOf(link: NatsLink): Promise<number> {
 
 async function readIdentity({ manager }: NatsLink): Promise<Identity> {
   return persist(async () => {
+    if (!(await hasMessages(manager, CLUSTER_STREAM))) throw new Error('nobody has created the cluster');
     const stored = await manager.streams.getMessage(CLUSTER_STREAM, {
       last_by_subj: `$KV.${CLUSTER_BUCKET}.${KEY}`,
     });

@@ -1,5 +1,5 @@
 // The bus over NATS, owner's side: takes commands for the partitions this process owns and sends the replies of one
-// event-loop turn to one caller in one message.
+// event-loop turn to one caller in one message. The caller in this same process (NatsBus) is spoken to directly.
 //
 // Invariants:
 //   - `not_owner` is said only of what will never be decided here.
@@ -12,9 +12,9 @@ import type { Msg, NatsConnection, Subscription } from 'nats';
 import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { isQuery } from './repeatable.ts';
-import { commandSubject } from './subjects.ts';
+import { callerSubject, commandSubject } from './subjects.ts';
 import { readCommands, replyLine } from './wire.ts';
-import type { WireReply } from './wire.ts';
+import type { OnWireReply, WireReply } from './wire.ts';
 
 /** `inbox` decides and replies; `holds` is asked before anything that is not durable is said. */
 export interface Served {
@@ -32,6 +32,7 @@ interface Refused {
 /** A partition at one epoch. Messages that come before it is open wait, within a bound. */
 export class ServedPartition {
   readonly #server: NatsBusServer;
+  readonly #subject: string;
   readonly #subscription: Subscription;
   /** By caller's subject and request id. */
   readonly #refused = new Map<string, Refused>();
@@ -42,6 +43,7 @@ export class ServedPartition {
 
   constructor(server: NatsBusServer, connection: NatsConnection, subject: string) {
     this.#server = server;
+    this.#subject = subject;
     this.#subscription = connection.subscribe(subject, {
       callback: (error, message) => {
         if (error === null) this.#onMessage(message);
@@ -54,7 +56,7 @@ export class ServedPartition {
     this.#served = served;
     const early = this.#early ?? [];
     this.#early = null;
-    for (const { caller, id, attempt, message } of early) this.#onCommand(caller, id, attempt, message);
+    for (const { caller, id, attempt, message } of early) this.take(caller, id, attempt, message);
   }
 
   /** Takes nothing more: what comes is told to go to the next owner. */
@@ -68,6 +70,7 @@ export class ServedPartition {
   /** Leaves the subject. After `close`, when the next owner is known or nobody should hear from us. */
   stop(): void {
     this.close();
+    this.#server.left(this.#subject, this);
     this.#subscription.unsubscribe();
   }
 
@@ -75,12 +78,13 @@ export class ServedPartition {
     const { data, reply } = message;
     if (reply === undefined) return;
     // One subject per caller: the last token only tells the caller's own messages apart.
-    const caller = `${reply.slice(0, reply.lastIndexOf('.'))}.0`;
+    const caller = callerSubject(reply.slice(0, reply.lastIndexOf('.')));
     const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
-    readCommands(text, (id, attempt, command) => this.#onCommand(caller, id, attempt, command));
+    readCommands(text, (id, attempt, command) => this.take(caller, id, attempt, command));
   }
 
-  #onCommand(caller: string, id: number, attempt: number, message: Message): void {
+  /** One attempt of a caller's request; the reply comes by `NatsBusServer.reply`. */
+  take(caller: string, id: number, attempt: number, message: Message): void {
     const served = this.#served;
     if (served === null) {
       if (this.#early === null || this.#early.length >= LIMITS.mailboxMax) {
@@ -130,6 +134,9 @@ export class ServedPartition {
 
 export class NatsBusServer {
   readonly #connection: NatsConnection;
+  /** By subject. */
+  readonly #served = new Map<string, ServedPartition>();
+  #nearby: { readonly caller: string; readonly onReply: OnWireReply } | null = null;
   /** Replies of this turn by caller's subject. */
   #outgoing = new Map<string, string>();
   #flushing = false;
@@ -140,10 +147,28 @@ export class NatsBusServer {
 
   /** Subscribes at once; messages wait until `open`. */
   serve(group: GroupName, partition: number, epoch: number): ServedPartition {
-    return new ServedPartition(this, this.#connection, commandSubject(group, partition, epoch));
+    const subject = commandSubject(group, partition, epoch);
+    const served = new ServedPartition(this, this.#connection, subject);
+    this.#served.set(subject, served);
+    return served;
+  }
+
+  /** Null: not in this process. */
+  served(group: GroupName, partition: number, epoch: number): ServedPartition | null {
+    return this.#served.get(commandSubject(group, partition, epoch)) ?? null;
+  }
+
+  left(subject: string, served: ServedPartition): void {
+    if (this.#served.get(subject) === served) this.#served.delete(subject);
+  }
+
+  /** The caller in this process: its replies need no message. */
+  attach(caller: string, onReply: OnWireReply): void {
+    this.#nearby = { caller, onReply };
   }
 
   reply(caller: string, id: number, attempt: number, reply: WireReply): void {
+    if (caller === this.#nearby?.caller) return this.#nearby.onReply(id, attempt, reply);
     let text = (this.#outgoing.get(caller) ?? '') + replyLine(id, attempt, reply);
     if (text.length >= LIMITS.busMessageCharactersMax) {
       this.#connection.publish(caller, Buffer.from(text));

@@ -1,5 +1,6 @@
 // The bus over NATS, caller's side: fronts, pollers and webhooks send here. Messages of one event-loop turn to one
-// partition travel in one NATS message; lost answers are resolved by sending again until the deadline.
+// partition travel in one NATS message; those to a partition that this process serves are handed over at once. Lost
+// answers are resolved by sending again until the deadline.
 //
 // Invariants:
 //   - What is answered is known. `unavailable` only when no attempt can have been decided; a rejection only from the
@@ -17,7 +18,8 @@ import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import { isRepeatable } from './repeatable.ts';
-import { assertToken, commandSubject, replyPrefix } from './subjects.ts';
+import type { NatsBusServer } from './nats-bus-server.ts';
+import { assertToken, callerSubject, commandSubject, replyPrefix } from './subjects.ts';
 import { TimerWheel } from './timer-wheel.ts';
 import { commandLine, readReplies } from './wire.ts';
 import type { WireReply } from './wire.ts';
@@ -58,13 +60,17 @@ export interface NatsBusOptions {
   readonly caller: string;
   readonly routes: Routes;
   readonly partitions: Record<GroupName, number>;
+  /** The partitions that this process serves. */
+  readonly server: NatsBusServer;
 }
 
 export class NatsBus implements Bus {
   readonly #connection: NatsConnection;
   readonly #routes: Routes;
   readonly #partitions: Record<GroupName, number>;
+  readonly #server: NatsBusServer;
   readonly #replyPrefix: string;
+  readonly #caller: string;
   readonly #lanes: Record<GroupName, Lane[]>;
   readonly #requests = new Map<number, Request>();
   readonly #wheel: TimerWheel;
@@ -83,6 +89,9 @@ export class NatsBus implements Bus {
     this.#partitions = options.partitions;
     options.caller.split('.').forEach(assertToken);
     this.#replyPrefix = `${replyPrefix(options.caller)}.`;
+    this.#caller = callerSubject(replyPrefix(options.caller));
+    this.#server = options.server;
+    this.#server.attach(this.#caller, (id, attempt, reply) => this.#onReply(id, attempt, reply));
     this.#lanes = { accounts: [], webhooks: [], pollers: [], platform: [] };
     this.#wheel = new TimerWheel(LIMITS.busTickMs, (id) => this.#due(id));
     this.#subscription = options.connection.subscribe(`${this.#replyPrefix}*`, {
@@ -121,8 +130,8 @@ export class NatsBus implements Bus {
       queued: false,
     };
     this.#requests.set(request.id, request);
-    this.#enqueue(request);
     this.#lookAgain(request, LIMITS.busSilenceMs);
+    if (!this.#handOver(request)) this.#enqueue(request);
   }
 
   /** The connection was lost and is back: answers may have been lost with it. */
@@ -141,6 +150,17 @@ export class NatsBus implements Bus {
   #lane(group: GroupName, partition: number): Lane {
     const lanes = this.#lanes[group];
     return (lanes[partition] ??= { group, partition, queue: [] });
+  }
+
+  /** False: its partition is not served here. */
+  #handOver(request: Request): boolean {
+    const { group, partition } = request.lane;
+    const epoch = this.#routes.route(group, partition)?.epoch;
+    const served = epoch === undefined ? null : this.#server.served(group, partition, epoch);
+    if (epoch === undefined || served === null) return false;
+    beginAttempt(request, epoch);
+    served.take(this.#caller, request.id, request.attempt, request.message);
+    return true;
   }
 
   #enqueue(request: Request): void {
@@ -171,10 +191,8 @@ export class NatsBus implements Bus {
     let carried: number[] = [];
     for (const request of requests) {
       request.queued = false;
-      if (route === null || !this.#requests.has(request.id)) continue;
-      request.attempt++;
-      request.epoch = route.epoch;
-      request.open = true;
+      if (route === null || !this.#requests.has(request.id) || this.#handOver(request)) continue;
+      beginAttempt(request, route.epoch);
       text += commandLine(request.id, request.attempt, request.message);
       carried.push(request.id, request.attempt);
       if (text.length >= LIMITS.busMessageCharactersMax) {
@@ -293,6 +311,12 @@ export class NatsBus implements Bus {
     this.#requests.delete(request.id);
     request.onReply(reply);
   }
+}
+
+function beginAttempt(request: Request, epoch: number): void {
+  request.attempt++;
+  request.epoch = epoch;
+  request.open = true;
 }
 
 const NO_OWNER: WireReply = { type: 'not_owner' };

@@ -19,7 +19,8 @@ import type { ViewStore } from '../../wal/views.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
-import { SNAPSHOT_BUCKET } from './subjects.ts';
+import { hasMessages } from './streams.ts';
+import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
 
 export interface SnapshotOptions {
   readonly link: NatsLink;
@@ -48,7 +49,8 @@ export class Snapshots {
 
   /** Batch that the stored snapshot of a partition reaches; 0: there is none. */
   async batchOf(group: GroupName, partition: number): Promise<number> {
-    const store = await this.#open();
+    const store = await this.#openFilled();
+    if (store === null) return 0;
     const info = await store.info(nameOf(group, partition));
     return Number(info?.metadata?.['batch'] ?? 0);
   }
@@ -87,7 +89,8 @@ export class Snapshots {
   async restore(group: GroupName, partition: number): Promise<Tip | null> {
     const { log, views } = this.#options;
     if (log.lastBatchNumber(group, partition) > 0) throw new Error(`${group}/${partition} is not empty`);
-    const store = await this.#open();
+    const store = await this.#openFilled();
+    if (store === null) return null;
     const found = await store.get(nameOf(group, partition));
     if (found === null) return null;
     await views.drop(group, partition);
@@ -103,6 +106,12 @@ export class Snapshots {
     views.refresh();
     log.refresh();
     return reader.tip;
+  }
+
+  /** Null: there is no snapshot of anything, and perhaps another node is just making the store. */
+  async #openFilled(): Promise<ObjectStore | null> {
+    const store = await this.#open();
+    return (await hasMessages(this.#options.link.manager, SNAPSHOT_STREAM)) ? store : null;
   }
 
   #open(): Promise<ObjectStore> {

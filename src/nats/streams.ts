@@ -38,6 +38,13 @@ export async function ensureLeaseBucket(manager: JetStreamManager, replicas: num
   });
 }
 
+/** To be asked before a message is (STREAM.MSG.GET): nats-server 2.9 dies of that question when the stream is being made by
+ *  somebody else at the moment and has no store yet. Rejects when there is no such stream. */
+export async function hasMessages(manager: JetStreamManager, name: string): Promise<boolean> {
+  const { state } = await manager.streams.info(name);
+  return state.messages > 0;
+}
+
 type StreamSettings = Parameters<JetStreamManager['streams']['add']>[0];
 
 async function ensureStream(

@@ -14,6 +14,11 @@ export function replyPrefix(caller: string): string {
   return `daftari.reply.${caller}`;
 }
 
+/** Where a caller's replies go, whichever of its messages they answer. */
+export function callerSubject(prefix: string): string {
+  return `${prefix}.0`;
+}
+
 /** Log of a partition. */
 export function logStream(group: GroupName, partition: number): string {
   return `DAFTARI_${group}_${partition}`;
@@ -32,6 +37,7 @@ export const CLUSTER_STREAM = `KV_${CLUSTER_BUCKET}`;
 export const WRITE_FORMAT_SUBJECT = `$KV.${CLUSTER_BUCKET}.write_format`;
 /** Object store of snapshots. */
 export const SNAPSHOT_BUCKET = 'daftari_snapshots';
+export const SNAPSHOT_STREAM = `OBJ_${SNAPSHOT_BUCKET}`;
 
 /** A name that can be one token of a subject. */
 export function assertToken(name: string): string {

@@ -27,6 +27,7 @@ import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, StreamReplica } from '../nats/stream-replica.ts';
 import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
+import type { NodeFeed } from './node-feed.ts';
 import type { HostedPartition, Storage } from './storage.ts';
 
 export interface ClusterHostOptions {
@@ -35,6 +36,8 @@ export interface ClusterHostOptions {
   readonly server: NatsBusServer;
   /** Null: this process owns no partition that has a log. */
   readonly storage: Storage | null;
+  /** Told which partitions this process writes. */
+  readonly feed: NodeFeed;
   readonly replicas: number;
   readonly replication: Replication;
   readonly snapshotEveryBatches: number;
@@ -113,6 +116,7 @@ export class ClusterHost implements PartitionHost {
     this.#acquired.delete(key);
     if (acquired === undefined || this.#served.get(key) !== acquired.served) return;
     acquired.serve();
+    if (group !== 'pollers') this.#options.feed.written(group, partition);
     this.#options.onServing(group, partition);
     const ms = Math.round(performance.now() - acquired.startedAt);
     this.#options.log.info({ group, partition, epoch: acquired.epoch, ms }, 'serving');
@@ -122,6 +126,7 @@ export class ClusterHost implements PartitionHost {
     const key = `${group}/${partition}`;
     const served = this.#served.get(key);
     this.#served.delete(key);
+    this.#options.feed.left(group, partition);
     if (group === 'webhooks') await this.webhooks?.release(partition);
     served?.close();
     if (group === 'pollers') await this.pollers?.release(partition);
@@ -138,6 +143,7 @@ export class ClusterHost implements PartitionHost {
     this.#served.get(key)?.stop();
     this.#served.delete(key);
     this.#acquired.delete(key);
+    this.#options.feed.left(group, partition);
     const writer = this.#writers.get(key);
     if (writer !== undefined) writer.mayWrite = false;
     this.#writers.delete(key);

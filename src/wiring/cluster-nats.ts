@@ -63,13 +63,14 @@ export async function joinNats(
   await table.ready();
   const { partitions } = config;
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
+  const server = new NatsBusServer(link.connection);
   bus = new NatsBus({
     connection: link.connection,
     caller,
     routes: table,
     partitions: counts,
+    server,
   });
-  const server = new NatsBusServer(link.connection);
   return {
     link,
     publisher,

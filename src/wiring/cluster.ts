@@ -32,6 +32,7 @@ import { joinNats, type ClusterNats } from './cluster-nats.ts';
 import { openDataDirectory } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
+import { NodeFeed } from './node-feed.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
@@ -73,8 +74,10 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
 
   // 3. The log of what this node may write, and who decides what that is.
   const disk = await openDisk(options, policies, metrics, clock, nats);
+  const feed = nodeFeed(options, policies, nats, disk?.storage ?? null);
   const host: ClusterHost = new ClusterHost({
     ...nats,
+    feed,
     storage: disk?.storage ?? null,
     replicas: config.natsReplicas,
     replication: config.replication,
@@ -97,12 +100,6 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   });
 
   // 4. Committed transactions go to the rails, final states to the merchants' endpoints.
-  const accounts = accountsGroup(policies.accounts);
-  const feed = new StreamFeed({
-    link: nats.link,
-    decode: (_, line) => accounts.decode(line),
-    onError: onFailure,
-  });
   const outbound = { bus, feed, log, metrics, clock };
   const guard = guardOf(config);
   host.pollers = roles.has('poller') ? createPollers(outbound, rails) : null;
@@ -119,7 +116,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     rails: () => host.pollers?.railHealth() ?? [],
     partitions: () => partitionMap(nats, disk?.storage ?? null),
     raiseWriteFormat: () => raiseFormat(nats, log),
-    notReady: () => (state === 'started' ? notReady(config, nats, ownership) : `the node is ${state}`),
+    notReady: () => (state === 'started' ? notReady(config, nats, ownership, host) : `the node is ${state}`),
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
   const observer = createHttpObserver(metrics, log);
@@ -202,6 +199,23 @@ async function openDisk(
   };
 }
 
+function nodeFeed(
+  { config, onFailure }: ServiceOptions,
+  policies: GroupPolicies,
+  { link }: ClusterNats,
+  storage: Storage | null,
+): NodeFeed {
+  const accounts = accountsGroup(policies.accounts);
+  const stream = new StreamFeed({
+    link,
+    decode: (_, line) => accounts.decode(line),
+    onError: onFailure,
+  });
+  // With async replication the own log may hold what is lost with this machine: nobody is paid by that.
+  const own = config.replication === 'sync' ? (storage?.feed ?? null) : null;
+  return new NodeFeed({ stream, own });
+}
+
 /** Returns how to stop them. */
 function startJobs({ log }: ServiceOptions, storage: Storage | null, host: ClusterHost): () => Promise<void> {
   if (storage === null) return async () => {};
@@ -242,6 +256,7 @@ function notReady(
   config: Config,
   { link, table, counts }: ClusterNats,
   ownership: LeaseOwnership,
+  { pollers }: ClusterHost,
 ): string | null {
   if (link.connection.isClosed()) return 'not connected to NATS';
   if (config.roles.has('front')) {
@@ -251,7 +266,8 @@ function notReady(
     }
     if (config.roles.size === 1) return null;
   }
-  return ownership.isSettled ? null : 'partitions are being taken over';
+  if (!ownership.isSettled) return 'partitions are being taken over';
+  return pollers === null || pollers.isFollowing ? null : 'pollers look for what is in flight';
 }
 
 async function raiseFormat(

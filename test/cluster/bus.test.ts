@@ -17,13 +17,14 @@ t.teardown(async () => {
 });
 
 let callers = 0;
-function newBus(): { bus: NatsBus; routes: RoutesByHand } {
+function newBus(server = new NatsBusServer(callerLink.connection)): { bus: NatsBus; routes: RoutesByHand } {
   const routes = new RoutesByHand();
   const bus = new NatsBus({
     connection: callerLink.connection,
     caller: `front${++callers}`,
     routes,
     partitions,
+    server,
   });
   return { bus, routes };
 }
@@ -35,6 +36,31 @@ function onceOnly(deadlineMs = 5_000): Message {
   return { type: 'ReplayDelivery', deadline: Date.now() + deadlineMs };
 }
 const done = (body: unknown): Reply => ({ type: 'done', body: JSON.stringify(body), replayed: false });
+
+t.test('what this process serves needs no message, until another does', async (t) => {
+  const nearby = new NatsBusServer(callerLink.connection);
+  const { bus, routes } = newBus(nearby);
+  const served = nearby.serve('accounts', 0, 1);
+  served.open({ inbox: (_, onReply) => onReply(done('here')), holds: () => true });
+  routes.set('accounts', 0, { node: 'here', epoch: 1 });
+  await callerLink.connection.flush();
+  const before = callerLink.connection.stats().outMsgs;
+  const replies: Reply[] = [];
+  bus.send('accounts', 0, repeatable(1), (reply) => replies.push(reply));
+  t.strictSame(replies, [done('here')], 'at once');
+  t.equal(callerLink.connection.stats().outMsgs, before);
+
+  served.close();
+  const moved = request(bus, 'accounts', 0, repeatable(2));
+  const far = new NatsBusServer(ownerLink.connection).serve('accounts', 0, 2);
+  far.open({ inbox: (_, onReply) => onReply(done('there')), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'there', epoch: 2 });
+  t.strictSame(await moved, done('there'));
+  served.stop();
+  far.stop();
+  bus.close();
+});
 
 t.test('a thousand messages of one turn travel in few messages, and each gets its own reply', async (t) => {
   const { bus, routes } = newBus();

@@ -1,6 +1,6 @@
 // A real cluster for a test: nats-servers, fronts, ledgers, pollers and webhooks as processes, with callers and a checker.
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { checkJournal, checkReplicas } from '../../deploy/checker.ts';
@@ -23,6 +23,8 @@ export interface ClusterShape {
 }
 
 export const SMALL: ClusterShape = { natsServers: 1, fronts: 1, ledgers: 2, webhooks: 0, pollers: 1 };
+
+const COMPLAINTS_MAX = 10;
 
 /** As Cluster sets it, unless the test asks for others. */
 export const PARTITIONS = 6;
@@ -148,6 +150,7 @@ export class Cluster {
   }
 
   async stop(keepDirectory = false): Promise<void> {
+    if (this.#loads.some((load) => !load.isStopped)) this.#tellWhatTheyComplainedOf();
     for (const load of this.#loads) load.abandon();
     for (const node of this.running) {
       node.signal('SIGCONT');
@@ -156,6 +159,17 @@ export class Cluster {
     await Promise.all(this.nodes.map((node) => node.exited()));
     await this.nats.stop();
     if (!keepDirectory) rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** The test ended before its load did: it has failed. */
+  #tellWhatTheyComplainedOf(): void {
+    for (const node of this.nodes) {
+      const lines = readFileSync(node.logFile, 'utf8').split('\n');
+      const complaints = lines.filter((line) => line !== '' && !line.includes('"level":"info"'));
+      process.stderr.write(
+        `${node.name}, ${node.exitStatus() ?? 'running'}:\n${complaints.slice(-COMPLAINTS_MAX).join('\n')}\n`,
+      );
+    }
   }
 }
 

@@ -83,6 +83,10 @@ export class Load {
     return this.#journal.length;
   }
 
+  get isStopped(): boolean {
+    return this.#stopped;
+  }
+
   async stop(): Promise<LoadReport> {
     this.#stopped = true;
     await Promise.all(this.#callers);

@@ -1,0 +1,122 @@
+// The feed of a node of the cluster: a partition that this process writes from its own log, any other from its stream.
+//
+// Both have the same records under the same sequences, so a subscription changes over at its cursor.
+//
+// Invariants: each record is handed over once, in order; one source at a time is listened to; what is read from the own
+// log is in the stream too (`own` is null where the stream may lag: REPLICATION=async).
+
+import type { GroupName } from '../bus/bus.ts';
+import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
+
+type Handler = (batch: FeedBatch<never>) => void | Promise<void>;
+
+export interface NodeFeedOptions {
+  readonly stream: Feed;
+  /** Of the partitions that this process writes; null: they are read from their streams too. */
+  readonly own: Feed | null;
+}
+
+export class NodeFeed implements Feed {
+  readonly #options: NodeFeedOptions;
+  /** "accounts/3" that this process writes now. */
+  readonly #written = new Set<string>();
+  readonly #subscriptions = new Map<string, Set<NodeSubscription>>();
+
+  constructor(options: NodeFeedOptions) {
+    this.#options = options;
+  }
+
+  /** From now on this process writes the partition. */
+  written(group: GroupName, partition: number): void {
+    this.#written.add(`${group}/${partition}`);
+    this.#changeOver(group, partition);
+  }
+
+  /** Another process may write it from now on. */
+  left(group: GroupName, partition: number): void {
+    this.#written.delete(`${group}/${partition}`);
+    this.#changeOver(group, partition);
+  }
+
+  subscribe<Record>(
+    group: GroupName,
+    partition: number,
+    after: number,
+    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+  ): Subscription {
+    const key = `${group}/${partition}`;
+    const subscriptions = this.#subscriptions.get(key) ?? new Set();
+    this.#subscriptions.set(key, subscriptions);
+    const subscription = new NodeSubscription(after, handler as Handler, {
+      wanted: () => this.#sourceOf(key),
+      listen: (source, cursor, handle) => source.subscribe(group, partition, cursor, handle),
+      remove: () => subscriptions.delete(subscription),
+    });
+    subscriptions.add(subscription);
+    return subscription;
+  }
+
+  #sourceOf(key: string): Feed {
+    const { own, stream } = this.#options;
+    return own !== null && this.#written.has(key) ? own : stream;
+  }
+
+  #changeOver(group: GroupName, partition: number): void {
+    for (const each of this.#subscriptions.get(`${group}/${partition}`) ?? []) each.changeOver();
+  }
+}
+
+interface Place {
+  wanted(): Feed;
+  listen(source: Feed, after: number, handler: Handler): Subscription;
+  remove(): void;
+}
+
+class NodeSubscription implements Subscription {
+  readonly #place: Place;
+  readonly #handler: Handler;
+  /** Sequence of the last record handed over. */
+  #cursor: number;
+  #source: Feed;
+  #listening: Subscription;
+  #changing: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(after: number, handler: Handler, place: Place) {
+    this.#place = place;
+    this.#handler = handler;
+    this.#cursor = after;
+    this.#source = place.wanted();
+    this.#listening = this.#listen();
+  }
+
+  changeOver(): void {
+    this.#changing ??= this.#change().finally(() => {
+      this.#changing = null;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#place.remove();
+    await this.#changing;
+    await this.#listening.close();
+  }
+
+  async #change(): Promise<void> {
+    while (!this.#closed && this.#source !== this.#place.wanted()) {
+      // A handler at work finishes first.
+      await this.#listening.close();
+      if (this.#closed) return;
+      this.#source = this.#place.wanted();
+      this.#listening = this.#listen();
+    }
+  }
+
+  #listen(): Subscription {
+    return this.#place.listen(this.#source, this.#cursor, (batch) => {
+      this.#cursor = batch.firstSequence + batch.records.length - 1;
+      return this.#handler(batch);
+    });
+  }
+}

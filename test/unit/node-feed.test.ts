@@ -1,0 +1,97 @@
+// A node's feed changes over between its own log and the stream: each record once, in order, whichever it comes from.
+import t from 'tap';
+import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
+import type { Feed, FeedBatch } from '../../src/bus/feed.ts';
+import { NodeFeed } from '../../src/wiring/node-feed.ts';
+
+const BATCH = 3;
+
+/** One log, and two feeds of it: the stream hears of a batch a little later than the log's own process. */
+class TwoSources {
+  #length = 0;
+  readonly own = new LocalFeed((_group, _partition, after) => this.#read(after));
+  readonly stream = new LocalFeed((_group, _partition, after) => this.#read(after));
+
+  *#read(after: number): Generator<LoggedBatch, void> {
+    for (let sequence = after + 1; sequence <= this.#length; sequence++) {
+      yield { firstSequence: sequence, lines: [String(sequence)], decode: Number };
+    }
+  }
+
+  append(): void {
+    const records = Array.from({ length: BATCH }, (_, n) => this.#length + 1 + n);
+    const batch: FeedBatch<number> = { firstSequence: this.#length + 1, records };
+    this.#length += BATCH;
+    this.own.publish('accounts', 0, batch);
+    setImmediate(() => this.stream.publish('accounts', 0, batch));
+  }
+}
+
+async function turns(count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+t.test('with changes of owner at every moment', async (t) => {
+  const sources = new TwoSources();
+  const feed = new NodeFeed(sources);
+  const heard: number[] = [];
+  let atWork = 0;
+  const subscription = feed.subscribe<number>('accounts', 0, 0, async ({ records }) => {
+    t.equal(++atWork, 1, 'one batch at a time');
+    heard.push(...records);
+    await turns(records.length % 2);
+    atWork--;
+  });
+  for (let round = 0; round < 300; round++) {
+    sources.append();
+    if (round % 3 === 0) feed.written('accounts', 0);
+    await turns(round % 5);
+    if (round % 7 === 0) feed.left('accounts', 0);
+    await turns(round % 2);
+  }
+  while (heard.length < 300 * BATCH) await turns(1);
+  t.strictSame(
+    heard,
+    Array.from({ length: 300 * BATCH }, (_, n) => n + 1),
+  );
+  await subscription.close();
+  sources.append();
+  await turns(10);
+  t.equal(heard.length, 300 * BATCH, 'nothing after it was closed');
+});
+
+t.test('a partition that is written here is read from its own log, another from its stream', async (t) => {
+  const sources = new TwoSources();
+  const asked: string[] = [];
+  const telling = (name: string, feed: Feed): Feed => ({
+    subscribe: (group, partition, after, handler) => {
+      asked.push(`${name} ${group}/${partition} after ${after}`);
+      return feed.subscribe(group, partition, after, handler);
+    },
+  });
+  const feed = new NodeFeed({
+    stream: telling('stream', sources.stream),
+    own: telling('own', sources.own),
+  });
+  let last = 0;
+  const subscribe = (): ReturnType<Feed['subscribe']> =>
+    feed.subscribe<number>('accounts', 0, last, ({ records }) => {
+      last = records.at(-1) ?? last;
+    });
+  const subscription = subscribe();
+  sources.append();
+  while (last < 3) await turns(1);
+  feed.written('accounts', 1);
+  feed.written('accounts', 0);
+  await turns(4);
+  feed.left('accounts', 0);
+  await turns(4);
+  await subscription.close();
+  t.strictSame(asked, ['stream accounts/0 after 0', 'own accounts/0 after 3', 'stream accounts/0 after 3']);
+
+  const behind = new NodeFeed({ stream: telling('stream', sources.stream), own: null });
+  behind.written('accounts', 0);
+  asked.length = 0;
+  await behind.subscribe('accounts', 0, 0, () => {}).close();
+  t.strictSame(asked, ['stream accounts/0 after 0'], 'where the stream may lag it alone is read');
+});
