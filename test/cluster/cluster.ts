@@ -19,10 +19,14 @@ export interface ClusterShape {
   readonly ledgers: number;
   readonly webhooks: number;
   readonly pollers: number;
+  /** With all roles but the front's. */
+  readonly together?: number;
   readonly environment?: Readonly<Record<string, string>>;
 }
 
 export const SMALL: ClusterShape = { natsServers: 1, fronts: 1, ledgers: 2, webhooks: 0, pollers: 1 };
+
+export const TOGETHER = 'ledger,webhooks,poller';
 
 const COMPLAINTS_MAX = 10;
 
@@ -68,8 +72,11 @@ export class Cluster {
         ['ledger', shape.ledgers],
         ['webhooks', shape.webhooks],
         ['poller', shape.pollers],
+        [TOGETHER, shape.together ?? 0],
       ] as const) {
-        for (let i = 1; i <= count; i++) starting.push(cluster.add(`${role}${i}`, role));
+        for (let i = 1; i <= count; i++) {
+          starting.push(cluster.add(`${role === TOGETHER ? 'node' : role}${i}`, role));
+        }
       }
       await untilReady(await Promise.all(starting));
       cluster.accounts = await makeAccounts(cluster.service, accounts);
@@ -144,7 +151,7 @@ export class Cluster {
   async check(report: LoadReport): Promise<string[]> {
     const findings = await checkJournal(report.journal, this.service);
     const directories = new Set(
-      this.nodes.filter(({ roles }) => roles === 'ledger').map(({ dataDir }) => dataDir),
+      this.nodes.filter(({ roles }) => roles.includes('ledger')).map(({ dataDir }) => dataDir),
     );
     return [...findings, ...(await checkReplicas([...directories]))];
   }

@@ -7,7 +7,8 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
-import { Cluster } from './cluster.ts';
+import { Cluster, TOGETHER } from './cluster.ts';
+import type { ClusterShape } from './cluster.ts';
 import { makeAccounts } from './load.ts';
 import type { Load } from './load.ts';
 
@@ -62,13 +63,17 @@ class Receiver {
   }
 }
 
-async function startCluster(t: Test, receiver: Receiver): Promise<{ cluster: Cluster; load: Load }> {
+const APART = { ledgers: 1, webhooks: 2, pollers: 2 };
+
+async function startCluster(
+  t: Test,
+  receiver: Receiver,
+  shape: Pick<ClusterShape, 'ledgers' | 'webhooks' | 'pollers' | 'together'> = APART,
+): Promise<{ cluster: Cluster; load: Load }> {
   const cluster = await Cluster.start({
     natsServers: 1,
     fronts: 1,
-    ledgers: 1,
-    webhooks: 2,
-    pollers: 2,
+    ...shape,
     environment: { WEBHOOK_ALLOW_PRIVATE: 'true', WEBHOOK_RETRY_SECONDS: '1,1,1' },
   });
   t.teardown(() => cluster.stop());
@@ -134,6 +139,27 @@ t.test('each charge is told while webhooks and pollers leave and come back', asy
     await moreArrive(receiver);
     await untilReady([await cluster.add(name, role)]);
     await waitFor(`${name} has its share again`, 30_000, () => has(cluster, group, name));
+    await moreArrive(receiver);
+  }
+  await checkTold(t, cluster, load, receiver);
+});
+
+t.test('each charge is told where nodes have all roles, whoever leaves or dies', async (t) => {
+  const receiver = await Receiver.listen(t);
+  const shape = { ledgers: 0, webhooks: 0, pollers: 0, together: 2 };
+  const { cluster, load } = await startCluster(t, receiver, shape);
+  for (const [name, signal] of [
+    ['node1', 'SIGTERM'],
+    ['node2', 'SIGKILL'],
+  ] as const) {
+    const leaving = cluster.node(name);
+    leaving.signal(signal);
+    t.equal(await leaving.exited(), signal === 'SIGTERM' ? 0 : signal);
+    await moreArrive(receiver);
+    await untilReady([await cluster.add(name, TOGETHER)]);
+    for (const group of ['accounts', 'webhooks', 'pollers']) {
+      await waitFor(`${name} has its share of ${group}`, 30_000, () => has(cluster, group, name));
+    }
     await moreArrive(receiver);
   }
   await checkTold(t, cluster, load, receiver);
