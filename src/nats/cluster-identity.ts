@@ -5,7 +5,7 @@ import type { KV } from 'nats';
 import type { NatsLink } from './connection.ts';
 import { persist } from './persist.ts';
 import { hasMessages } from './streams.ts';
-import { CLUSTER_BUCKET, CLUSTER_STREAM } from './subjects.ts';
+import { CLUSTER_BUCKET, CLUSTER_STREAM, LEASE_STREAM } from './subjects.ts';
 
 interface Identity {
   readonly format: number;
@@ -27,7 +27,8 @@ export async function joinCluster(
 ): Promise<void> {
   const bucket = replicas === null ? null : await openBucket(link, replicas);
   if (bucket !== null) await createIdentity(bucket, { format: FORMAT, partitions, firstFormat });
-  const theirs = await readIdentity(link);
+  // A front may ask only after the leases; where there are some, their node has joined.
+  const theirs = await readIdentity(link, replicas === null ? LEASE_STREAM : CLUSTER_STREAM);
   if (theirs.format !== FORMAT) {
     throw new Error(`the cluster has format ${theirs.format}; this version reads format ${FORMAT}`);
   }
@@ -55,12 +56,13 @@ async function createIdentity(bucket: KV, identity: Identity): Promise<void> {
 
 /** Of records, while nobody has raised it. */
 export async function firstFormatOf(link: NatsLink): Promise<number> {
-  return (await readIdentity(link)).firstFormat ?? 1;
+  return (await readIdentity(link, CLUSTER_STREAM)).firstFormat ?? 1;
 }
 
-async function readIdentity({ manager }: NatsLink): Promise<Identity> {
+/** `witness`: a stream that has no message before there is an identity. */
+async function readIdentity({ manager }: NatsLink, witness: string): Promise<Identity> {
   return persist(async () => {
-    if (!(await hasMessages(manager, CLUSTER_STREAM))) throw new Error('nobody has created the cluster');
+    if (!(await hasMessages(manager, witness))) throw new Error('nobody has created the cluster');
     const stored = await manager.streams.getMessage(CLUSTER_STREAM, {
       last_by_subj: `$KV.${CLUSTER_BUCKET}.${KEY}`,
     });
