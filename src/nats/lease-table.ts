@@ -54,15 +54,13 @@ export class LeaseTable implements Routes {
   readonly #reader: StreamReader;
   readonly #routeListeners: ((group: GroupName, partition: number) => void)[] = [];
   readonly #listeners: (() => void)[] = [];
-  #caughtUp: (() => void) | null = null;
-  readonly #ready: Promise<void>;
+  /** Of the last message read. */
+  #sequence = 0;
+  #onRead: (() => void)[] = [];
 
   constructor(link: NatsLink, publisher: StreamPublisher, onError: (error: Error) => void) {
     this.#link = link;
     this.#publisher = publisher;
-    this.#ready = new Promise((resolve) => {
-      this.#caughtUp = resolve;
-    });
     this.#reader = new StreamReader({
       link,
       stream: LEASE_STREAM,
@@ -73,10 +71,13 @@ export class LeaseTable implements Routes {
     });
   }
 
-  /** Resolves when everything that stood in the bucket has been read. */
+  /** Resolves when everything that stands in the bucket now has been read. Its newest message is the newest of its key, so
+   *  that one, or a newer, comes; the count of messages still to come is not to be trusted while keys are written. */
   async ready(): Promise<void> {
     const { state } = await persist(() => this.#link.manager.streams.info(LEASE_STREAM));
-    if (state.messages > 0) await this.#ready;
+    while (state.messages > 0 && this.#sequence < state.last_seq) {
+      await new Promise<void>((resolve) => this.#onRead.push(resolve));
+    }
   }
 
   route(group: GroupName, partition: number): Route | null {
@@ -128,7 +129,8 @@ export class LeaseTable implements Routes {
   #onMessage(message: StreamMessage): void {
     const key = message.subject.slice(LEASE_SUBJECT_PREFIX.length);
     this.#apply(key, message.operation === null ? message.data : null, message.sequence);
-    if (message.pending === 0) this.#caughtUp?.();
+    this.#sequence = message.sequence;
+    for (const resolve of this.#onRead.splice(0)) resolve();
   }
 
   /** A revision comes twice: when this node has written it, and when it is read. */
