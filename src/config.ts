@@ -63,6 +63,8 @@ export interface Config {
   readonly callbackBaseUrl: string | null;
   /** Absolute. */
   readonly dataDir: string;
+  /** Free space of its disk below which nothing more is written. */
+  readonly diskReserveBytes: number;
   /** 32 bytes. Null: standalone makes one and keeps it in the data directory. */
   readonly masterKey: Buffer | null;
   /** Null: standalone. */
@@ -122,6 +124,7 @@ export function readConfig(environment: Environment): Config {
     simulatorUrl: values.SIMULATOR_URL,
     callbackBaseUrl: values.CALLBACK_BASE_URL,
     dataDir: resolve(values.DATA_DIR),
+    diskReserveBytes: values.DISK_RESERVE_MB * MIB,
     masterKey: values.MASTER_KEY,
     natsServers: values.NATS_URL,
     natsCaFile: values.NATS_CA_FILE,
@@ -150,6 +153,7 @@ export function describeConfig(): string {
   return ['| name | takes | default | what it is |', '| --- | --- | --- | --- |', ...rows, ''].join('\n');
 }
 
+const MIB = 1024 * 1024;
 const PARTITIONS_STANDALONE = 16;
 const PARTITIONS_CLUSTER = 64;
 
@@ -200,6 +204,12 @@ const SETTINGS = {
     'a directory',
     /^[^\0]+$/,
     'The log, its views, and what standalone makes. One process at a time.',
+  ),
+  DISK_RESERVE_MB: whole(
+    256,
+    0,
+    1_000_000_000,
+    'Free MiB of its disk below which standalone serves reads only, until there is room, and a node of a cluster hands over and ends. 0: only a full disk ends writing.',
   ),
   MASTER_KEY: optional({
     takes: '32 bytes in hex or base64',

@@ -74,6 +74,8 @@ export const LIMITS = {
   idempotencyRetentionMs: 30 * 86_400_000,
 
   // Data directory
+  /** How often the disk's free space is looked at, ms: at most some 50 MB are written in between. */
+  diskLookMs: 500,
   /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
   socketPathBytesMax: 103,
 

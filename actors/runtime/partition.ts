@@ -44,8 +44,9 @@ export interface PartitionOptions<Command, Query, Record> {
   readonly observer: PartitionObserver;
   /** Newest format of records that may be made now; it only goes up. */
   readonly writeFormat: () => number;
-  /** True while the views of this process lag so far behind that memory would not hold more. */
-  readonly isBehind: () => boolean;
+  /** True while nothing more may be written: the views lag so far behind that memory would not hold it, or the disk has no
+   *  room. Commands are refused and timers wait. */
+  readonly isPaused: () => boolean;
   /** Durable records, in order. */
   readonly publish: (firstSequence: number, records: readonly Record[]) => void;
 }
@@ -83,7 +84,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   /** By key, oldest first. */
   readonly #waiters = new Map<string, Waiter>();
   readonly #writeFormat: () => number;
-  readonly #isBehind: () => boolean;
+  readonly #isPaused: () => boolean;
   #checkpointed: number;
   #accepting = true;
   #drained: (() => void) | null = null;
@@ -98,7 +99,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     this.#observer = options.observer;
     this.#publish = options.publish;
     this.#writeFormat = options.writeFormat;
-    this.#isBehind = options.isBehind;
+    this.#isPaused = options.isPaused;
     this.#checkpointed = options.log.appended;
   }
 
@@ -165,7 +166,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
 
   /** How many commands may be decided now. */
   #room(): number {
-    return !this.#accepting || this.#isBehind() ? 0 : Math.max(0, LIMITS.mailboxMax - this.depth);
+    return !this.#accepting || this.#isPaused() ? 0 : Math.max(0, LIMITS.mailboxMax - this.depth);
   }
 
   #apply(decision: Decision<Record>, onReply: OnReply): void {

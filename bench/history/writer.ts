@@ -61,7 +61,14 @@ export class HistoryWriter {
       PARTITIONS: String(job.partitions),
       DATA_DIR: job.dataDir,
     });
-    const directory = await openDataDirectory(config.dataDir, config.partitions);
+    const directory = await openDataDirectory(config, {
+      onChange(shortage) {
+        if (shortage !== null) throw new Error(shortage);
+      },
+      onError(error) {
+        throw error;
+      },
+    });
     const secrets = createSecrets(loadMasterKey(config.dataDir, null));
     loadOperatorToken(config.dataDir, null);
     const storage = await openStorage(config, secrets);

@@ -38,7 +38,7 @@ import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './standalone.ts';
 import { Storage } from './storage.ts';
-import { watchStorage } from './watch.ts';
+import { watchDisk, watchStorage } from './watch.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],
@@ -51,6 +51,8 @@ export interface ClusterNode {
   /** Null: this node is no front. */
   readonly baseUrl: string | null;
   readonly operatorUrl: string;
+  /** Resolves, if ever, with why this node must stop, in words: it still can, as it should. */
+  readonly mustStop: Promise<string>;
   /** Hands everything over, finishes what was accepted, and resolves. */
   stop(): Promise<void>;
 }
@@ -155,24 +157,31 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     await rails.close();
   }
 
-  return { baseUrl, operatorUrl, stop };
+  return { baseUrl, operatorUrl, mustStop: disk?.short ?? new Promise(() => {}), stop };
 }
 
 interface Disk {
   readonly storage: Storage;
+  /** Resolves when it is, with the words for it. */
+  readonly short: Promise<string>;
   close(): Promise<void>;
 }
 
 /** Null: this node owns nothing that has a log. */
 async function openDisk(
-  { config, onFailure }: ServiceOptions,
+  { config, log, onFailure }: ServiceOptions,
   policies: GroupPolicies,
   metrics: Metrics,
   clock: () => number,
   { writeFormat }: ClusterNats,
 ): Promise<Disk | null> {
   if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
-  const directory = await openDataDirectory(config.dataDir, config.partitions);
+  const { promise: short, resolve: tellShort } = Promise.withResolvers<string>();
+  const directory = await openDataDirectory(config, {
+    // Others have room: they go on with what is handed to them.
+    onChange: (shortage) => shortage !== null && tellShort(shortage),
+    onError: (error) => log.warn({ err: error }, "the disk's free space cannot be told"),
+  });
   const storage = new Storage({
     directory: config.dataDir,
     policies,
@@ -190,8 +199,10 @@ async function openDisk(
     },
   });
   watchStorage(metrics, storage);
+  watchDisk(metrics, directory.space);
   return {
     storage,
+    short,
     async close() {
       await storage.close();
       await directory.release();

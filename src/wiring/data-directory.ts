@@ -1,9 +1,11 @@
-// The data directory: one process at a time, and a partition count that never changes after it was made.
+// The data directory: one process at a time, a partition count that never changes after it was made, and room to write.
 
 import { existsSync, mkdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
+import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
+import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
 
 /** What can be wrong with a data directory, for the person who starts the service. */
 export class DataDirectoryError extends Error {
@@ -12,6 +14,7 @@ export class DataDirectoryError extends Error {
 
 export interface DataDirectory {
   readonly path: string;
+  readonly space: DiskSpace;
   /** Lets another process use it. */
   release(): Promise<void>;
 }
@@ -20,17 +23,27 @@ const FORMAT = 1;
 const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
 
-/** Makes it when absent; throws DataDirectoryError when it is in use, or was made with another number of partitions. */
-export async function openDataDirectory(path: string, partitions: number): Promise<DataDirectory> {
+/** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, or its
+ *  disk is short already. */
+export async function openDataDirectory(
+  { dataDir: path, partitions, diskReserveBytes: reserveBytes }: Config,
+  { onChange, onError }: Pick<DiskSpaceOptions, 'onChange' | 'onError'>,
+): Promise<DataDirectory> {
   mkdirSync(path, { recursive: true, mode: 0o700 });
   const lock = await takeLock(path);
+  const space = new DiskSpace({ directory: path, reserveBytes, onChange, onError });
+  const release = (): Promise<void> => {
+    space.stop();
+    return releaseLock(lock);
+  };
   try {
+    if (space.shortage !== null) throw new DataDirectoryError(`${space.shortage}.`);
     checkIdentity(path, partitions);
   } catch (error) {
-    await releaseLock(lock);
+    await release();
     throw error;
   }
-  return { path, release: () => releaseLock(lock) };
+  return { path, space, release };
 }
 
 function checkIdentity(path: string, partitions: number): void {

@@ -9,16 +9,18 @@ import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { corruptionOf } from './damage.ts';
+import type { DiskSpace } from './disk-space.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from './scrub.ts';
 import { Storage } from './storage.ts';
-import { watchStorage, watchTransactions } from './watch.ts';
+import { watchDisk, watchStorage, watchTransactions } from './watch.ts';
 
 export interface LedgerOptions {
   readonly config: Config;
   readonly policies: GroupPolicies;
   readonly bus: LocalBus;
+  readonly space: DiskSpace;
   readonly log: Log;
   readonly metrics: Metrics;
   /** Of the process. */
@@ -42,7 +44,7 @@ export interface Ledger {
 }
 
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
-  const { config, policies, bus, log, metrics, clock } = options;
+  const { config, policies, bus, space, log, metrics, clock } = options;
   const damaged = new Map<string, string>();
   let onRefused: OnRefused = () => {};
   const refuse = (group: GroupName, number: number, error: Error): void => {
@@ -59,6 +61,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     clock,
     deadlineClock: () => Date.now(),
     onFlush: (flush) => metrics.flushed(flush),
+    isDiskShort: () => space.isShort,
     onDamage: refuse,
     onFailure: (error) => {
       storage.abandon();
@@ -74,6 +77,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   }
   watchStorage(metrics, storage);
   watchTransactions(metrics, storage);
+  watchDisk(metrics, space);
   const help = 'Partitions that are not served because their log is damaged.';
   metrics.gauge('daftari_partitions_damaged', help, () => damaged.size);
 

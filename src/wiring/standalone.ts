@@ -61,9 +61,17 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   assertLimits();
   const startedAt = performance.now();
   const clock = createProcessClock();
+  let state: 'starting' | 'ready' | 'stopping' | 'failed' = 'starting';
 
   // 1. The data directory, and what standalone makes for itself.
-  const directory = await openDataDirectory(config.dataDir, config.partitions);
+  const directory = await openDataDirectory(config, {
+    onChange(shortage) {
+      if (shortage === null) log.info({}, 'the disk has room again: changes are taken');
+      else log.error({ shortage }, 'changes are refused until there is room');
+    },
+    onError: (error) => log.warn({ err: error }, "the disk's free space cannot be told"),
+  });
+  const { space } = directory;
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
   const operatorToken = loadOperatorToken(config.dataDir, config.operatorToken);
   const metrics = new Metrics();
@@ -82,11 +90,11 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   });
 
   // 4. The log, and the partitions that write it, recovered.
-  let state: 'starting' | 'ready' | 'stopping' | 'failed' = 'starting';
   const ledger = await openLedger({
     config,
     policies: policiesOf(config, rails),
     bus,
+    space,
     log,
     metrics,
     clock,
@@ -116,7 +124,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     rails: () => pollers.railHealth(),
     partitions: () => partitionMap(config, ledger),
     raiseWriteFormat: async () => OWN_FORMAT,
-    notReady: () => (state === 'ready' ? damageIn(ledger) : `the service is ${state}`),
+    notReady: () => (state === 'ready' ? (space.shortage ?? damageIn(ledger)) : `the service is ${state}`),
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });

@@ -31,6 +31,8 @@ export interface StorageOptions {
   /** The log or the checkpoints have failed: nothing may be acknowledged any more, and the process must stop. */
   readonly onFailure: (error: Error) => void;
   readonly onFlush: (report: FlushReport) => void;
+  /** True while the disk has no room for more. Absent: never. */
+  readonly isDiskShort?: () => boolean;
   /** A partition that is served turns out to be damaged: it must not be served any longer. */
   readonly onDamage: (group: GroupName, partition: number, error: Error) => void;
 }
@@ -120,7 +122,7 @@ export class Storage {
       lastRecordAt: Math.max(tip.timeMs, this.#lastRecordAt(group, number)),
       observer: this.#options.observer,
       writeFormat: this.#options.writeFormat ?? (() => RECORD_FORMATS.newest),
-      isBehind: () => this.#isBehind,
+      isPaused: () => this.#isBehind || (this.#options.isDiskShort?.() ?? false),
       publish: (firstSequence, records) => this.feed.publish(name, number, { firstSequence, records }),
     });
     this.#hosted.set(`${name}/${number}`, { group, number, log, partition, requested: tip.sequence });

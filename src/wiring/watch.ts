@@ -8,6 +8,7 @@ import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
 import { CURRENCIES } from '../domain/country.ts';
 import { isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
+import type { DiskSpace } from './disk-space.ts';
 import type { Storage } from './storage.ts';
 
 const SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300];
@@ -52,6 +53,11 @@ export function watchStorage(metrics: Metrics, storage: Storage): void {
     'group',
     perGroup(() => 1, sum),
   );
+}
+
+export function watchDisk(metrics: Metrics, space: DiskSpace): void {
+  const help = 'Free space of the disk that DATA_DIR is on; below DISK_RESERVE_MB nothing is written.';
+  metrics.gauge('daftari_disk_free_bytes', help, () => space.freeBytes);
 }
 
 /** Transactions by state, and money on hold, of the partitions that this process writes. */

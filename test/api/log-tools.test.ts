@@ -5,7 +5,9 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { decodeTransaction, encodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
+import { money } from '../../src/domain/money.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { LogReader } from '../../wal/log-reader.ts';
@@ -196,11 +198,11 @@ t.test('a checkpoint that was tampered with is shown with both sides', async (t)
   const balances = account.balances[0][1];
   const held = balances.MERCHANT_AVAILABLE as number;
   balances.MERCHANT_AVAILABLE += 1_000_000;
-  const payout = reader.get('transaction', payoutId) ?? '';
+  const payout = decodeTransaction(reader.get('transaction', payoutId) ?? '');
   await views.commit('accounts', partition, position!, [
     { table: 'account', key: account_id, value: JSON.stringify(account) },
     { table: 'transaction', key: chargeId, value: null },
-    { table: 'transaction', key: payoutId, value: payout.replace('7000', '9000') },
+    { table: 'transaction', key: payoutId, value: encodeTransaction({ ...payout, amount: money(9_000) }) },
     {
       table: 'transaction',
       key: `${depositId.slice(0, -4)}ZZ00`,

@@ -181,7 +181,7 @@ export class WebhookService {
       lastRecordAt: tip.timeMs,
       observer: { decided: () => {} },
       writeFormat: () => 1,
-      isBehind: () => false,
+      isPaused: () => false,
       publish: (firstSequence, records) => this.#feed.publish(name, number, { firstSequence, records }),
     });
     this.bus.attach(name, number, (message, onReply) => partition.send(message as never, onReply));

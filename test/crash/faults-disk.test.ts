@@ -1,5 +1,6 @@
-// What a disk does to a service that runs: it fills up, or a sync fails. Writes stop, nobody is told that something was done
-// which was not, the process ends with a failure; started again with a disk that works, nothing acknowledged is missing.
+// What a disk does to a service that runs: it gets short, it fills up, or a sync fails. Writes stop, and nobody is told that
+// something was done which was not. Short: reads go on, and writes when there is room. Full or failing: the process ends with
+// a failure; started again with a disk that works, nothing acknowledged is missing.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
@@ -7,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
+import { until } from '../api/rails-setup.ts';
 import { type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
@@ -110,23 +112,73 @@ function checkLoad(t: Test, { acknowledged, refused, unanswered }: Load): void {
   );
 }
 
+/** Takes all but `mib` of the small disk; returns how to give it back. */
+function leaveFree(mib: number): () => void {
+  const { bavail, bsize } = statfsSync(small);
+  const ballast = join(small, 'ballast');
+  writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - mib * 1024 * 1024)));
+  return () => rmSync(ballast);
+}
+
+t.test(
+  'a disk that is short serves reads, and changes when it has room again',
+  { skip: canMount ? false : 'mounting a small file system needs root' },
+  async (t) => {
+    const dataDir = join(small, 'short');
+    const reserve = { DISK_RESERVE_MB: '6' };
+    const service = await startProcess(dataDir, reserve);
+    let creates = 0;
+    const createOne = (): Promise<Response> => {
+      creates += 1;
+      const key = `short-disk-${creates}`;
+      return create(service, key, JSON.stringify({ ...wallet, reference: key }));
+    };
+    const { id } = (await (await createOne()).json()) as { id: string };
+    const giveBack = leaveFree(5);
+
+    const refused = await until(createOne, ({ status }) => status !== 201);
+    t.equal(refused.status, 503);
+    t.ok(refused.headers.has('retry-after'));
+    t.match(await refused.json(), { error: { code: 'service_unavailable' } });
+    const get = (url: string): Promise<Response> =>
+      fetch(url, { headers: { authorization: `Bearer ${service.demo.secret_key}` } });
+    const read = await get(`${service.demo.base_url}/v1/charges/${id}`);
+    t.match([read.status, await read.json()], [200, { id }]);
+    const ready = await get(`${service.demo.operator_url}/readyz`);
+    t.equal(ready.status, 503);
+    t.match(await ready.text(), /less than the reserve of 6 MiB/);
+    const metrics = await get(`${service.demo.operator_url}/metrics`);
+    const free = Number(/^daftari_disk_free_bytes (\S+)$/m.exec(await metrics.text())?.[1]);
+    t.ok(free > 0 && free < 6 * 1024 * 1024, `${free} bytes are free`);
+
+    giveBack();
+    await until(createOne, ({ status }) => status === 201);
+    t.equal((await get(`${service.demo.operator_url}/readyz`)).status, 200);
+    t.equal(await service.end('SIGTERM'), 0);
+
+    const takeAgain = leaveFree(5);
+    await t.rejects(startProcess(dataDir, reserve), /make room/, 'it does not start without the reserve');
+    takeAgain();
+    rmSync(dataDir, { recursive: true });
+  },
+);
+
 t.test(
   'a full disk stops writes; with room again nothing acknowledged is missing',
   { skip: canMount ? false : 'mounting a small file system needs root' },
   async (t) => {
     const dataDir = join(small, 'data');
-    const service = await startProcess(dataDir);
-    // Leaves a few megabytes: the rest of the disk is somebody else's.
-    const { bavail, bsize } = statfsSync(small);
-    const ballast = join(small, 'ballast');
-    writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - 6 * 1024 * 1024)));
+    const noReserve = { DISK_RESERVE_MB: '0' };
+    const service = await startProcess(dataDir, noReserve);
+    // The rest of the disk is somebody else's.
+    const giveBack = leaveFree(6);
     const load = await loadUntilGone(service, 'full');
     checkLoad(t, load);
     // Null: the log's library can fall over its own heap when a commit finds no room; that is a crash like any other.
     t.ok([1, null].includes(await service.ended), 'it ends with a failure');
 
-    rmSync(ballast);
-    const again = await startProcess(dataDir);
+    giveBack();
+    const again = await startProcess(dataDir, noReserve);
     await checkKept(t, again, load);
     t.equal(await again.end('SIGTERM'), 0);
   },

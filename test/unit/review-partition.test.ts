@@ -37,7 +37,7 @@ function opened() {
   };
   const group = accountsGroup(policy);
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  const state = { now: START, isBehind: false };
+  const state = { now: START, isPaused: false };
   const records: AccountRecord[] = [];
   const partition = new Partition<AccountCommand, AccountQuery, AccountRecord>({
     group,
@@ -49,7 +49,7 @@ function opened() {
     lastRecordAt: 0,
     observer: { decided: () => {} },
     writeFormat: () => 1,
-    isBehind: () => state.isBehind,
+    isPaused: () => state.isPaused,
     publish: (_first, published) => records.push(...published),
   });
   const flush = (): void => {
@@ -121,11 +121,11 @@ void t.test('a timer that falls due while nothing is taken is not lost', (t) => 
   succeed(createdIds()[0]!);
   flush();
   state.now += RELEASE_MS;
-  state.isBehind = true;
+  state.isPaused = true;
   partition.tick();
   flush();
   t.equal(ofType('ChargeReleased').length, 0, 'the views lag: nothing is decided');
-  state.isBehind = false;
+  state.isPaused = false;
   partition.tick();
   flush();
   t.equal(ofType('ChargeReleased').length, 1, 'they have caught up: the money is released');

@@ -348,7 +348,7 @@ const group: Group<Command, Command, string> = {
 /** A partition over a log whose flush the test holds back. */
 function heldBack(options: { answerWaitMs?: number } = {}) {
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  const state = { now: 1_000, isBehind: false, writeFormat: 1 };
+  const state = { now: 1_000, isPaused: false, writeFormat: 1 };
   const published: string[] = [];
   const partition = new Partition<Command, Command, string>({
     group: { ...group, ...options },
@@ -360,7 +360,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     lastRecordAt: 0,
     observer: { decided: () => {} },
     writeFormat: () => state.writeFormat,
-    isBehind: () => state.isBehind,
+    isPaused: () => state.isPaused,
     publish: (_first, records) => published.push(...records),
   });
   const replies: string[] = [];
@@ -466,12 +466,12 @@ void t.test('a full mailbox and a passed deadline answer unavailable, undecided'
 
 void t.test('while the views lag too far behind, commands are refused and reads are not', (t) => {
   const { log, state, replies, send } = heldBack();
-  state.isBehind = true;
+  state.isPaused = true;
   send('Add');
   send('Read');
   t.same(replies, ['Add:unavailable', 'Read:0']);
   t.equal(log.appended, 0);
-  state.isBehind = false;
+  state.isPaused = false;
   send('Refuse');
   t.same(replies.slice(2), ['Refuse:rejected']);
   t.end();

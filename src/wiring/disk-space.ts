@@ -1,0 +1,74 @@
+// Free space of the disk that the data directory is on, looked at all the time. A commit that finds no room ends the process,
+// and a start needs room too: what is below the reserve is for finishing what was begun.
+
+import { statfsSync, type StatsFs } from 'node:fs';
+import { statfs } from 'node:fs/promises';
+import { LIMITS } from '../limits.ts';
+
+const MIB = 1024 * 1024;
+
+export interface DiskSpaceOptions {
+  readonly directory: string;
+  /** 0: never short. */
+  readonly reserveBytes: number;
+  /** The disk has become short, and in what way; null: it has room again. */
+  readonly onChange: (shortage: string | null) => void;
+  /** Its space cannot be told. */
+  readonly onError: (error: Error) => void;
+}
+
+export class DiskSpace {
+  readonly #options: DiskSpaceOptions;
+  readonly #timer: NodeJS.Timeout;
+  #freeBytes: number;
+  #looking = false;
+
+  /** Throws when the directory is not there. */
+  constructor(options: DiskSpaceOptions) {
+    this.#options = options;
+    this.#freeBytes = freeBytesOf(statfsSync(options.directory));
+    this.#timer = setInterval(() => void this.#look(), LIMITS.diskLookMs).unref();
+  }
+
+  /** For this process, as last seen. */
+  get freeBytes(): number {
+    return this.#freeBytes;
+  }
+
+  get isShort(): boolean {
+    return this.#freeBytes < this.#options.reserveBytes;
+  }
+
+  /** What is wrong, and what to do; null: nothing is. */
+  get shortage(): string | null {
+    if (!this.isShort) return null;
+    const { directory, reserveBytes } = this.#options;
+    return (
+      `the disk of ${directory} has ${Math.floor(this.#freeBytes / MIB)} MiB free, less than the reserve of ` +
+      `${Math.floor(reserveBytes / MIB)} MiB (DISK_RESERVE_MB): make room`
+    );
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    // A disk that hangs answers late.
+    if (this.#looking) return;
+    this.#looking = true;
+    try {
+      const wasShort = this.isShort;
+      this.#freeBytes = freeBytesOf(await statfs(this.#options.directory));
+      if (this.isShort !== wasShort) this.#options.onChange(this.shortage);
+    } catch (error) {
+      this.#options.onError(error as Error);
+    } finally {
+      this.#looking = false;
+    }
+  }
+}
+
+function freeBytesOf({ bavail, bsize }: StatsFs): number {
+  return bavail * bsize;
+}
