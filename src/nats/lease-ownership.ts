@@ -11,13 +11,12 @@
 //   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
 //   - What protects the log is the epoch, not the lease (stream-replica.ts).
 
-import { randomBytes } from 'node:crypto';
 import type { GroupName } from '../bus/bus.ts';
 import type { Ownership, PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import type { LeaseEntry, LeaseTable, NodeEntry, Seen } from './lease-table.ts';
 import { rankNodes } from './rendezvous.ts';
-import { assertToken } from './subjects.ts';
+import { assertToken, newSession } from './subjects.ts';
 
 /** free: claimed by nobody we know of, or not ours. */
 type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';
@@ -183,6 +182,8 @@ export class LeaseOwnership implements Ownership {
   async #beginSession(): Promise<void> {
     this.#validUntil = 0;
     this.#session = newSession();
+    // What the old session asked for nobody hands to the new one.
+    for (const place of this.#places) if (place.stage === 'wanted') place.stage = 'free';
     await Promise.all(this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#lose(place)));
   }
 
@@ -432,10 +433,6 @@ export class LeaseOwnership implements Ownership {
       if (written !== null) return;
     }
   }
-}
-
-function newSession(): string {
-  return randomBytes(9).toString('base64url');
 }
 
 function pause(ms: number): Promise<void> {

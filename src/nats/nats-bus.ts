@@ -19,7 +19,7 @@ import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import { isRepeatable } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
-import { assertToken, callerSubject, commandSubject, replyPrefix } from './subjects.ts';
+import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
 import { TimerWheel } from './timer-wheel.ts';
 import { commandLine, readReplies } from './wire.ts';
 import type { WireReply } from './wire.ts';
@@ -56,7 +56,7 @@ interface Request {
 
 export interface NatsBusOptions {
   readonly connection: NatsConnection;
-  /** Unique among all callers alive: its role and its node, "front.front1". */
+  /** Its role and its node, "front.front1": what permissions are granted by. */
   readonly caller: string;
   readonly routes: Routes;
   readonly partitions: Record<GroupName, number>;
@@ -88,8 +88,9 @@ export class NatsBus implements Bus {
     this.#routes = options.routes;
     this.#partitions = options.partitions;
     options.caller.split('.').forEach(assertToken);
-    this.#replyPrefix = `${replyPrefix(options.caller)}.`;
-    this.#caller = callerSubject(replyPrefix(options.caller));
+    const prefix = replyPrefix(options.caller, newSession());
+    this.#replyPrefix = `${prefix}.`;
+    this.#caller = callerSubject(prefix);
     this.#server = options.server;
     this.#server.attach(this.#caller, (id, attempt, reply) => this.#onReply(id, attempt, reply));
     this.#lanes = { accounts: [], webhooks: [], pollers: [], platform: [] };

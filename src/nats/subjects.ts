@@ -1,6 +1,7 @@
 // Every name that this product uses in NATS: subjects, streams, buckets. deploy/nats/*.conf grants permissions on
 // exactly these; nothing else spells one.
 
+import { randomBytes } from 'node:crypto';
 import type { GroupName } from '../bus/bus.ts';
 
 /** Commands to the owner of a partition at an epoch. One epoch has one subscriber, so "no responders" and "not the
@@ -9,9 +10,15 @@ export function commandSubject(group: GroupName, partition: number, epoch: numbe
   return `daftari.cmd.${group}.${partition}.${epoch}`;
 }
 
-/** Replies to one front (or other caller); the last token tells its messages apart. */
-export function replyPrefix(caller: string): string {
-  return `daftari.reply.${caller}`;
+/** Replies to one front (or other caller) in one session; another token after it tells its messages apart. Requests are
+ *  numbered in each session anew: a late reply to a process that is gone must not reach the next one of its name. */
+export function replyPrefix(caller: string, session: string): string {
+  return `daftari.reply.${caller}.${session}`;
+}
+
+/** Names one life of a process. */
+export function newSession(): string {
+  return randomBytes(9).toString('base64url');
 }
 
 /** Where a caller's replies go, whichever of its messages they answer. */

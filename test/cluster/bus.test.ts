@@ -17,11 +17,14 @@ t.teardown(async () => {
 });
 
 let callers = 0;
-function newBus(server = new NatsBusServer(callerLink.connection)): { bus: NatsBus; routes: RoutesByHand } {
+function newBus(
+  server = new NatsBusServer(callerLink.connection),
+  caller = `front${++callers}`,
+): { bus: NatsBus; routes: RoutesByHand } {
   const routes = new RoutesByHand();
   const bus = new NatsBus({
     connection: callerLink.connection,
-    caller: `front${++callers}`,
+    caller,
     routes,
     partitions,
     server,
@@ -60,6 +63,30 @@ t.test('what this process serves needs no message, until another does', async (t
   served.stop();
   far.stop();
   bus.close();
+});
+
+t.test('a late reply to a process that is gone does not reach the next one of its name', async (t) => {
+  const server = new NatsBusServer(ownerLink.connection);
+  const served = server.serve('accounts', 2, 1);
+  const waiting: OnReply[] = [];
+  served.open({ inbox: (_, onReply) => waiting.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  const ask = async (number: number): Promise<{ bus: NatsBus; reply: Promise<Reply> }> => {
+    const { bus, routes } = newBus(new NatsBusServer(callerLink.connection), 'front.same-name');
+    routes.set('accounts', 2, { node: 'a', epoch: 1 });
+    const reply = request(bus, 'accounts', 2, repeatable(number, 60_000));
+    await waitFor('the owner has it', 20_000, () => waiting.length === number);
+    return { bus, reply };
+  };
+  const gone = await ask(1);
+  gone.bus.close();
+  t.strictSame(await gone.reply, { type: 'unknown' });
+  const next = await ask(2);
+  waiting[0]!(done('for the one that is gone'));
+  waiting[1]!(done('for the next'));
+  t.strictSame(await next.reply, done('for the next'));
+  next.bus.close();
+  served.stop();
 });
 
 t.test('a thousand messages of one turn travel in few messages, and each gets its own reply', async (t) => {
