@@ -92,6 +92,8 @@ export const LIMITS = {
   // Configuration
   /** Partitions of a group: each has a mailbox, timers and, in the cluster, a stream of its own. */
   partitionsMax: 1_024,
+  /** Payouts, and withdrawals, of one account in the minute before its partition was opened that its first cash-out looks up. */
+  cashOutsRecalledMax: 5_000,
   /** Cash-out requests of one account in a minute that can be allowed at all: their times are kept in memory. */
   cashOutPerMinuteMax: 100_000,
   /** Waits between the attempts of a webhook delivery; each attempt is kept with the delivery. */

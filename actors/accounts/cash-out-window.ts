@@ -1,13 +1,23 @@
 // Cash-out requests of each account within the last minute, for the rate limit. Soft state: it counts requests, refused
-// ones included, moves no money and starts empty after a restart. Its times are spans since the partition was opened: a
-// minute ends also while the partition's time is ahead of the clock.
+// ones included, and moves no money; of what came before the partition was opened it knows the requests that were accepted.
+// Its times are spans since the partition was opened: a minute ends also while the partition's time is ahead of the clock.
 
-const WINDOW_MS = 60_000;
+export const WINDOW_MS = 60_000;
 
 export class CashOutWindow {
   /** Times of requests, oldest first. */
   readonly #times = new Map<string, number[]>();
   #sweptAt = 0;
+
+  /** Whether requests of before the partition was opened may still count, and are not known. */
+  lacksPast(accountId: string, now: number): boolean {
+    return now < WINDOW_MS && !this.#times.has(accountId);
+  }
+
+  /** `times`: of those requests, oldest first; none is positive. */
+  recall(accountId: string, times: number[]): void {
+    this.#times.set(accountId, times);
+  }
 
   /** Requests within the minute before `now`. */
   count(accountId: string, now: number): number {
@@ -41,7 +51,7 @@ export class CashOutWindow {
     if (now - this.#sweptAt < WINDOW_MS) return;
     this.#sweptAt = now;
     for (const [accountId, times] of this.#times) {
-      if (times[times.length - 1]! <= now - WINDOW_MS) this.#times.delete(accountId);
+      if ((times.at(-1) ?? -Infinity) <= now - WINDOW_MS) this.#times.delete(accountId);
     }
   }
 }

@@ -20,10 +20,11 @@ import type {
   PartitionLogic,
   Tick,
 } from '../runtime/group.ts';
-import type { Transaction } from '../../src/domain/transaction.ts';
+import { createdAt, type Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Census } from './census.ts';
-import { CashOutWindow } from './cash-out-window.ts';
+import { CashOutWindow, WINDOW_MS } from './cash-out-window.ts';
+import { listPage } from './listing.ts';
 import { Memory } from './memory.ts';
 import { answerQuery } from './queries.ts';
 import { decodeOpen, isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
@@ -89,6 +90,9 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
   decide(command: AccountCommand, tick: Tick): Decision<AccountRecord> {
     const { accountId } = command;
     const isCashOut = command.type === 'CreatePayout' || command.type === 'CreateWithdrawal';
+    if (isCashOut && this.#cashOuts.lacksPast(accountId, tick.elapsedMs)) {
+      this.#cashOuts.recall(accountId, this.#cashOutsBefore(accountId, tick.now - tick.elapsedMs));
+    }
     const context: Context = {
       now: tick.now,
       freshBody: tick.freshBody,
@@ -106,6 +110,20 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       outcome: outcomeOf(decision.outcome),
       answers: decision.record === null ? null : answeredBy(decision.record),
     };
+  }
+
+  /** Times of the requests accepted in the minute before the partition was opened, from then on, ms, oldest first. */
+  #cashOutsBefore(accountId: string, openedAt: number): number[] {
+    const minute = { createdAfter: openedAt - WINDOW_MS, createdBefore: openedAt };
+    return (['PAYOUT', 'WITHDRAWAL'] as const)
+      .flatMap((type) => {
+        const filter = { ...minute, type };
+        const page = listPage(this.#memory, this.#views, accountId, filter, null, LIMITS.cashOutsRecalledMax);
+        return page.transactions;
+      })
+      .filter(({ appId }) => appId !== null)
+      .map((transaction) => createdAt(transaction) - openedAt)
+      .sort((a, b) => a - b);
   }
 
   evolve(record: AccountRecord, sequence: number): void {

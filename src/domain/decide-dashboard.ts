@@ -129,8 +129,11 @@ export function decideApproveWithdrawal(
   const waiting = findWaiting(state, command);
   if ('code' in waiting) return refuse(waiting);
   const { id, accountId, destination } = waiting;
-  // It was active when the withdrawal was requested; a wallet revoked since cannot receive money.
-  const wallet = state.account(accountId)?.wallets.get(destination ?? '');
+  // As when it was requested: what has been switched off or revoked since moves no money.
+  const account = state.account(accountId);
+  if (account?.settings.live !== true) return refuse(rejection('live_mode_not_enabled'));
+  if (!account.settings.withdrawalsEnabled) return refuse(rejection('withdrawals_not_enabled_live'));
+  const wallet = account.wallets.get(destination ?? '');
   if (wallet?.status !== 'ACTIVE') return refuse(rejection('destination_not_active'));
   const body = verdict(id, 'PENDING_PROVIDER', 'APPROVED');
   return changed(accountId, now, { type: 'WithdrawalApproved', id, by: command.by }, body);

@@ -54,6 +54,13 @@ export const chargeFailed = {
   failure_message: 'The customer declined the prompt.',
   ...settledTimes,
 };
+/** By the rail, before any prompt. */
+export const chargeRefused = {
+  ...charge,
+  status: 'FAILED',
+  failure_code: 'wallet_not_found',
+  failure_message: 'There is no wallet on that number.',
+};
 export const chargeReversed = { ...chargeSuccessful, status: 'REVERSED' };
 
 export const payoutBody = {

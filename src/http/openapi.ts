@@ -188,7 +188,11 @@ function errorReply(route: Route, codes: readonly ErrorCode[], components: Compo
   const lines = codes.map((code) => `- \`${code}\`: ${ERROR_CODES[code].meaning} ${ERROR_CODES[code].mend}`);
   return {
     description: `${route.type === 'create' ? 'Nothing was created.\n\n' : ''}${lines.join('\n')}`,
-    headers: { ...requestIdHeader(), ...(retried ? retryAfterHeader() : {}) },
+    headers: {
+      ...requestIdHeader(),
+      ...(retried ? retryAfterHeader() : {}),
+      ...(codes.some((code) => ERROR_CODES[code].status === 401) ? challengeHeader() : {}),
+    },
     content: {
       [JSON_TYPE]: {
         schema: components.emit(ErrorReply),
@@ -220,6 +224,11 @@ function replayedHeader(): Json {
 }
 function retryAfterHeader(): Json {
   return { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } };
+}
+function challengeHeader(): Json {
+  return {
+    'WWW-Authenticate': { description: 'How to authenticate.', schema: { type: 'string', const: 'Bearer' } },
+  };
 }
 
 // ---- Webhooks

@@ -125,7 +125,7 @@ const createCharge: CreateRoute = {
   bodyExamples: { charge: examples.chargeBody },
   reply: reply(201, 'The charge.', schemas.Charge, {
     awaitingCustomer: examples.charge,
-    refusedOutright: examples.chargeFailed,
+    refusedOutright: examples.chargeRefused,
   }),
   errors: [...walletErrors, ...limitErrors],
 };

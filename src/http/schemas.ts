@@ -83,10 +83,19 @@ const referenceInput = Type.String({
 const metadataInput = Type.Unsafe<Metadata | null>({
   title: 'MetadataInput',
   type: ['object', 'null'],
-  description: 'Up to 20 keys; values are strings (at most 512 characters), numbers, booleans or null.',
+  description:
+    'Up to 20 keys; values are strings (at most 512 characters), numbers, booleans or null. Numbers are IEEE doubles, of ' +
+    'which integers are exact up to 2^53 - 1: send longer ones as strings.',
   maxProperties: 20,
   propertyNames: { not: { const: '__proto__' } },
-  additionalProperties: { type: ['string', 'number', 'boolean', 'null'], maxLength: 512 },
+  additionalProperties: {
+    type: ['string', 'number', 'boolean', 'null'],
+    maxLength: 512,
+    // Beyond it a merchant's number would come back as another one.
+    minimum: Number.MIN_SAFE_INTEGER,
+    maximum: Number.MAX_SAFE_INTEGER,
+    'x-rule': 'is beyond the integers that a JSON number keeps exactly: send it as a string',
+  },
 });
 const networkInput = Type.Optional(network);
 const countryInput = Type.Optional(country);
@@ -374,6 +383,7 @@ export const ErrorReply = object('Error', {
 export const IdempotencyKey = Type.String({
   minLength: 8,
   maxLength: 255,
+  pattern: '^[\\x20-\\x7e]*$',
   description:
     'New and unique for each object you mean to create. The same key with the same body gives the original answer.',
 });

@@ -108,7 +108,9 @@ function paramOf(error: ErrorObject): string {
 
 /** A caller's own words are echoed, but not by the kilobyte. */
 function shown(name: string): string {
-  return name.length <= LIMITS.echoedNameMax ? name : `${name.slice(0, LIMITS.echoedNameMax)}…`;
+  if (name.length <= LIMITS.echoedNameMax) return name;
+  // A cut may fall between the halves of one character.
+  return `${name.slice(0, LIMITS.echoedNameMax).toWellFormed()}…`;
 }
 
 function saying(error: ErrorObject): string {
@@ -131,9 +133,9 @@ function saying(error: ErrorObject): string {
     case 'maxProperties':
       return `must have at most ${params['limit']} keys`;
     case 'minimum':
-      return `must be at least ${params['limit']}`;
+      return typeof rule === 'string' ? rule : `must be at least ${params['limit']}`;
     case 'maximum':
-      return `must be at most ${params['limit']}`;
+      return typeof rule === 'string' ? rule : `must be at most ${params['limit']}`;
     default:
       return typeof rule === 'string' ? rule : (error.message ?? 'is not valid');
   }

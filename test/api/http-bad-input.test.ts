@@ -196,6 +196,20 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     'metadata.a',
   ],
   [
+    'an integer in metadata that would come back as another',
+    '/v1/charges',
+    JSON.stringify({ ...CHARGE, metadata: { a: 'long' } }).replace('"long"', '12345678901234567891'),
+    'validation_failed',
+    'metadata.a',
+  ],
+  [
+    'a name in metadata that is cut between the halves of a character',
+    '/v1/charges',
+    { ...CHARGE, metadata: { [`${'x'.repeat(118)}\u{1f600}`]: {} } },
+    'validation_failed',
+    `metadata.${'x'.repeat(118)}\ufffd…`,
+  ],
+  [
     '__proto__ in metadata',
     '/v1/charges',
     JSON.stringify({ ...CHARGE, metadata: { a: 7 } }).replace('"a"', '"__proto__"'),

@@ -237,6 +237,32 @@ function directoryOf(t: Test): string {
   return directory;
 }
 
+t.test('a restart: the cash-outs of the minute before it still count', async (t) => {
+  const dataDir = directoryOf(t);
+  const limited = { ...ENVIRONMENT, CASH_OUT_PER_MINUTE: '4' };
+  let running = await startService(limited, dataDir);
+  const merchant = await openMerchant(running);
+  await merchant.fund('100000');
+  const destination = await merchant.wallet();
+  const { key } = merchant;
+  const payout = () => running.merchant('POST', '/v1/payouts', { key, body: bodyOf({ amount: '1000' }) });
+  const body = { amount: '1000', currency: 'UGX', destination, reference: 'w' };
+  const withdrawal = () => running.merchant('POST', '/v1/withdrawals', { key, body });
+  t.equal((await payout()).status, 201);
+  t.equal((await withdrawal()).status, 201);
+  t.equal((await payout()).status, 201);
+  await running.stop();
+
+  running = await startService(limited, dataDir);
+  t.teardown(() => running.stop());
+  t.equal((await withdrawal()).status, 201);
+  for (const refused of [await payout(), await withdrawal()]) {
+    t.match([refused.status, refused.body], [429, { error: { code: 'rate_limit_exceeded' } }]);
+    const seconds = Number(refused.headers.get('retry-after'));
+    t.ok(seconds >= 1 && seconds <= 60, `${seconds} s`);
+  }
+});
+
 t.test('a restart: every replay is the first answer, byte for byte', async (t) => {
   const dataDir = directoryOf(t);
   const callOf =

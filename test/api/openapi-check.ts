@@ -6,7 +6,11 @@ import { merchantSurface } from '../../src/http/routes.ts';
 import type { PlainRequest } from '../../src/http/route.ts';
 
 interface Operation {
-  readonly responses: Readonly<Record<string, { readonly content?: Readonly<Record<string, Media>> }>>;
+  readonly responses: Readonly<Record<string, OperationReply>>;
+}
+interface OperationReply {
+  readonly headers: Readonly<Record<string, object>>;
+  readonly content?: Readonly<Record<string, Media>>;
 }
 interface Media {
   readonly schema: { readonly $ref?: string };

@@ -70,6 +70,17 @@ t.test('every example is what its schema says', async (t) => {
   t.ok(examples > 100, `${examples} examples`);
 });
 
+t.test('each 401 has its challenge', async (t) => {
+  const operations = Object.values(openApi.paths).flatMap((methods) => Object.values(methods));
+  const unauthorized = operations
+    .map(({ responses }) => responses['401'])
+    .filter((each) => each !== undefined);
+  t.equal(unauthorized.length, operations.length - 1, 'of every route but the document');
+  for (const { headers } of unauthorized) {
+    t.match(headers, { 'WWW-Authenticate': { schema: { const: 'Bearer' } } });
+  }
+});
+
 t.test('the webhooks are the nine events, each with its body and headers', async (t) => {
   t.strictSame(Object.keys(openApi.webhooks), [
     'charge.successful',

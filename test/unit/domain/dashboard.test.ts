@@ -23,6 +23,7 @@ import {
   recorded,
   Scenario,
   SECOND_OWNER,
+  SETTINGS,
   secondOwner,
   START,
   submission,
@@ -218,6 +219,19 @@ t.test('a withdrawal that waits', async (t) => {
     scenario.when(revokeWallet(OWNER));
     thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), 'destination_not_active');
     thenRecorded(scenario.decide(verdict('RejectWithdrawal', id, MEMBER)), 'WithdrawalRejected');
+  });
+
+  t.test('while money may not leave can only be rejected', async () => {
+    for (const [settings, code] of [
+      [{ live: false }, 'live_mode_not_enabled'],
+      [{ withdrawalsEnabled: false }, 'withdrawals_not_enabled_live'],
+    ] as const) {
+      const scenario = fundedMerchant();
+      const { id } = scenario.create(withdrawal({ amount: '6000000' }));
+      scenario.given({ type: 'AccountSettingsChanged', settings: { ...SETTINGS, ...settings }, by: OWNER });
+      thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), code);
+      thenRecorded(scenario.decide(verdict('RejectWithdrawal', id, MEMBER)), 'WithdrawalRejected');
+    }
   });
 
   t.test('is not decided by the member who asked for it', async () => {
