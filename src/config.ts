@@ -242,7 +242,7 @@ const SETTINGS = {
     fallback: 'sync',
     fallbackText: '`sync`',
     meaning:
-      'Whether a posting is acknowledged when NATS has it too, or (`async`) when the local disk has it: a machine lost with its disk then takes its last postings with it.',
+      'Whether a posting is acknowledged when NATS has it too, or (`async`) when the local disk has it: a process that dies, and is replaced before it is back, then takes its last postings with it.',
     secret: false,
     parse: (value) => REPLICATIONS.find((each) => each === value),
   } as Setting<Replication>,

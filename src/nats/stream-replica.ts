@@ -33,6 +33,12 @@ class ReplicaUnavailable extends Error {
   }
 }
 
+/** What a partition's writer needs of its stream beyond publishing. */
+export interface LogReplica extends Replica {
+  /** Resolves when all that was published stands in the stream; rejects when it never will. */
+  settled(): Promise<void>;
+}
+
 export interface StreamReplicaOptions {
   readonly publisher: StreamPublisher;
   readonly manager: JetStreamManager;
@@ -44,7 +50,7 @@ export interface StreamReplicaOptions {
   readonly mayWrite: () => boolean;
 }
 
-export class StreamReplica implements Replica {
+export class StreamReplica implements LogReplica {
   readonly #options: StreamReplicaOptions;
 
   constructor(options: StreamReplicaOptions) {
@@ -79,6 +85,9 @@ export class StreamReplica implements Replica {
     }
   }
 
+  /** `publish` has waited for it. */
+  async settled(): Promise<void> {}
+
   /** Null: nobody could say. */
   async #standsAt(place: number, batch: Batch): Promise<boolean | null> {
     const { group, partition, manager } = this.#options;
@@ -92,8 +101,9 @@ export class StreamReplica implements Replica {
 }
 
 /** REPLICATION=async: a batch counts as durable when LMDB has it; the stream follows, at most streamAsyncOutstandingMax
- *  batches behind. A machine lost with its disk takes those acknowledged batches with it: that is the trade. */
-export class AsyncStreamReplica implements Replica {
+ *  batches behind. A process that dies takes those acknowledged batches with it when another has its partition before it
+ *  is back: that is the trade. One that leaves waits until they have settled. */
+export class AsyncStreamReplica implements LogReplica {
   readonly #replica: StreamReplica;
   readonly #onFailure: (error: Error) => void;
   readonly #waiting: (() => void)[] = [];
@@ -115,6 +125,11 @@ export class AsyncStreamReplica implements Replica {
     await new Promise<void>((resolve) => {
       this.#waiting.push(resolve);
     });
+    this.#assertSound();
+  }
+
+  async settled(): Promise<void> {
+    await this.#queue;
     this.#assertSound();
   }
 

@@ -12,7 +12,6 @@
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
-import type { Replica } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { PartitionHost } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
@@ -24,7 +23,7 @@ import { LogFollower } from '../nats/log-follower.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
-import { AsyncStreamReplica, StreamReplica } from '../nats/stream-replica.ts';
+import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
 import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
 import type { NodeFeed } from './node-feed.ts';
@@ -62,6 +61,8 @@ interface Writer {
   mayWrite: boolean;
   /** Resolves when the log has refused it. */
   readonly refused: Promise<'refused'>;
+  /** Null: not opened yet. */
+  replica: LogReplica | null;
 }
 
 export class ClusterHost implements PartitionHost {
@@ -197,13 +198,16 @@ export class ClusterHost implements PartitionHost {
     return storage;
   }
 
-  /** What cannot be finished, because the log has refused it meanwhile, is dropped. */
+  /** The next owner reads the stream: all that was acknowledged must stand there first. What cannot be finished, because the
+   *  log has refused it meanwhile, is dropped. */
   async #closeLog(group: GroupName, partition: number): Promise<void> {
     const storage = this.#storage();
-    const refused = this.#writers.get(`${group}/${partition}`)?.refused;
-    const closed = storage.closePartition(group, partition);
-    if (refused === undefined) return closed;
-    if ((await Promise.race([closed, refused])) === 'refused') await storage.losePartition(group, partition);
+    const writer = this.#writers.get(`${group}/${partition}`);
+    const closed = storage.closePartition(group, partition).then(() => writer?.replica?.settled());
+    if (writer === undefined) return closed;
+    if ((await Promise.race([closed, writer.refused])) === 'refused') {
+      await storage.losePartition(group, partition);
+    }
   }
 
   #startPollers(partition: number, served: ServedPartition): void {
@@ -236,7 +240,7 @@ export class ClusterHost implements PartitionHost {
     }
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
-    const writer: Writer = { mayWrite: true, refused };
+    const writer: Writer = { mayWrite: true, refused, replica: null };
     this.#writers.set(key, writer);
     let refusal: Error | null = null;
     const onFenced = (error: Error): void => {
@@ -246,13 +250,12 @@ export class ClusterHost implements PartitionHost {
       // Before it is served the take-over itself fails.
       if (this.#writers.get(key) === writer && writer.mayWrite) this.#options.onFenced(group, partition);
     };
-    await storage.openPartition(group, partition, {
-      epoch,
-      replica: this.#replica(group, partition, offset, writer, onFenced),
-      onFenced,
-    });
+    const replica = this.#replica(group, partition, offset, writer, onFenced);
+    writer.replica = replica;
+    await storage.openPartition(group, partition, { epoch, replica, onFenced });
     const opened = [...storage.hosted()].find((each) => each.group === group && each.number === partition);
     await opened?.log.drained();
+    if (refusal === null) await replica.settled();
     if (refusal !== null) throw refusal as Error;
     return () => {
       // Refused after all, since.
@@ -281,7 +284,7 @@ export class ClusterHost implements PartitionHost {
     offset: number,
     writer: Writer,
     onFenced: (error: Error) => void,
-  ): Replica {
+  ): LogReplica {
     const { publisher, link, replication } = this.#options;
     const { manager } = link;
     const mayWrite = (): boolean => writer.mayWrite;

@@ -14,13 +14,13 @@ import { Cluster, SMALL } from './cluster.ts';
 
 if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
 
-/** A proxy to NATS that can go silent: it takes what comes and passes nothing on, as a cut cable does. */
+/** A proxy to NATS that may be long, and can go silent: it takes what comes and passes nothing on, as a cut cable does. */
 class Cable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #cut = false;
 
-  private constructor(target: URL) {
+  private constructor(target: URL, delayMs: number) {
     this.#server = createServer((near) => {
       const far = connect(Number(target.port), target.hostname);
       for (const [from, to] of [
@@ -29,19 +29,20 @@ class Cable {
       ] as const) {
         this.#sockets.add(from);
         from.on('data', (bytes) => {
-          if (!this.#cut) to.write(bytes);
+          if (!this.#cut) setTimeout(() => to.write(bytes), delayMs);
         });
         from.on('error', () => {});
         from.on('close', () => {
           this.#sockets.delete(from);
-          if (!this.#cut) to.destroy();
+          if (!this.#cut) setTimeout(() => to.destroy(), delayMs);
         });
       }
     });
   }
 
-  static async lay(url: string): Promise<{ cable: Cable; url: string }> {
-    const cable = new Cable(new URL(url));
+  /** `delayMs`: each way. */
+  static async lay(url: string, delayMs = 0): Promise<{ cable: Cable; url: string }> {
+    const cable = new Cable(new URL(url), delayMs);
     await new Promise<void>((resolve) => {
       cable.#server.listen(0, '127.0.0.1', resolve);
     });
@@ -87,6 +88,27 @@ t.test('an owner is cut off from the rest, and comes back', async (t) => {
   await waitFor('creates are answered without it', 20_000, () => load.answered > before + 300);
   cable.mend();
   await waitFor('it owns partitions again', 40_000, () => ownsSome(cluster, 'ledger2'));
+  const report = await load.stop();
+  t.ok(report.journal.every(({ status }) => status === 201));
+  t.strictSame(await cluster.check(report), []);
+});
+
+t.test('with REPLICATION=async a node that leaves takes nothing with it', async (t) => {
+  const environment = { REPLICATION: 'async' };
+  const cluster = await Cluster.start({ ...SMALL, ledgers: 1, environment });
+  t.teardown(() => cluster.stop());
+  // What it acknowledges is not in its stream yet.
+  const { cable, url } = await Cable.lay(cluster.nats.urls[0]!, 10);
+  t.teardown(() => cable.remove());
+  const far = await cluster.add('ledger2', 'ledger', { NATS_URL: url });
+  await untilReady([far]);
+  await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 60_000, () => load.answered > 500);
+  far.signal('SIGTERM');
+  t.equal(await far.exited(), 0, lastWords(far));
+  const before = load.answered;
+  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
   const report = await load.stop();
   t.ok(report.journal.every(({ status }) => status === 201));
   t.strictSame(await cluster.check(report), []);
