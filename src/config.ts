@@ -209,7 +209,7 @@ const SETTINGS = {
     256,
     0,
     1_000_000_000,
-    'Free MiB of its disk below which standalone serves reads only, until there is room, and a node of a cluster hands over and ends. 0: only a full disk ends writing.',
+    'Free MiB of its disk below which partitions go to nodes that have room, and without such a node changes are refused until there is room: reads are served. 0: only a full disk ends writing.',
   ),
   MASTER_KEY: optional({
     takes: '32 bytes in hex or base64',

@@ -11,7 +11,7 @@ import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { DataDirectoryError } from './wiring/data-directory.ts';
-import { type ClusterNode, startClusterNode } from './wiring/cluster.ts';
+import { startClusterNode } from './wiring/cluster.ts';
 import { startStandalone, type Service, type ServiceOptions } from './wiring/standalone.ts';
 
 const FAILED = 1;
@@ -46,36 +46,30 @@ async function serve(config: Config): Promise<void> {
     process.exitCode = FAILED;
     setImmediate(() => process.exit(FAILED));
   };
-  const service = await startProfile({ config, log, onFailure });
+  const stopService = await startProfile({ config, log, onFailure });
 
   let stopping = false;
-  const stop = async (status: number): Promise<void> => {
+  const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
-    await service.stop();
+    log.info({ signal }, 'stopping');
+    await stopService();
     log.info({}, 'stopped');
-    process.exit(status);
+    process.exit(0);
   };
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      log.info({ signal }, 'stopping');
-      void stop(0);
-    });
-  }
-  void service.mustStop?.then((reason) => {
-    log.fatal({ reason }, 'stopping');
-    void stop(FAILED);
-  });
+  process.on('SIGTERM', () => void stop('SIGTERM'));
+  process.on('SIGINT', () => void stop('SIGINT'));
 }
 
-/** Resolves when it serves. */
-async function startProfile(
-  options: ServiceOptions,
-): Promise<Pick<Service, 'stop'> & Partial<Pick<ClusterNode, 'mustStop'>>> {
-  if (options.config.natsServers !== null) return startClusterNode(options);
+/** Resolves, when it serves, with the way to stop it. */
+async function startProfile(options: ServiceOptions): Promise<() => Promise<void>> {
+  if (options.config.natsServers !== null) {
+    const node = await startClusterNode(options);
+    return () => node.stop();
+  }
   const service = await startStandalone(options);
   greet(service);
-  return service;
+  return () => service.stop();
 }
 
 function greet({ baseUrl, operatorUrl, simulatorUrl, demo }: Service): void {

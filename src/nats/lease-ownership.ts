@@ -39,6 +39,8 @@ export interface LeaseOwnershipOptions {
   /** Of records that this node reads. */
   readonly newestFormat: number;
   readonly operatorUrl: string | null;
+  /** The disk has hardly any room for more. Absent: never. */
+  readonly isShort?: () => boolean;
   /** Partitions of the groups that this node can own. */
   readonly partitions: Partial<Record<GroupName, number>>;
   readonly onProblem: (problem: string, error?: unknown) => void;
@@ -116,6 +118,14 @@ export class LeaseOwnership implements Ownership {
     );
   }
 
+  /** Everything that this node can hold could go to nodes that have room. */
+  get othersHaveRoom(): boolean {
+    const { node, partitions } = this.#options;
+    return (Object.keys(partitions) as GroupName[]).every((group) =>
+      this.#candidates(group).some((name) => name !== node && !this.#isShort(name)),
+    );
+  }
+
   /** The log refused this writer: give the partition up, so that it is opened anew, here or elsewhere. */
   async surrender(group: GroupName, partition: number): Promise<void> {
     const place = this.#byName.get(`${group}.${partition}`);
@@ -190,7 +200,8 @@ export class LeaseOwnership implements Ownership {
   #ownEntry(): NodeEntry {
     const { partitions, newestFormat, operatorUrl } = this.#options;
     const groups = Object.keys(partitions) as GroupName[];
-    return { session: this.#session, groups, state: this.#state, newestFormat, operatorUrl };
+    const isShort = this.#options.isShort?.() ?? false;
+    return { session: this.#session, groups, state: this.#state, newestFormat, isShort, operatorUrl };
   }
 
   /** Ends the sessions of nodes that were silent for too long. */
@@ -316,12 +327,18 @@ export class LeaseOwnership implements Ownership {
     return want?.node === node && want.session === this.#table.nodes.get(node)?.value.session;
   }
 
+  /** Nodes whose disks are short only where all are: then nothing is won by moving. */
   #candidates(group?: GroupName): string[] {
     const names: string[] = [];
     for (const [name, { value }] of this.#table.nodes) {
       if (value.state === 'live' && (group === undefined || value.groups.includes(group))) names.push(name);
     }
-    return names;
+    const withRoom = names.filter((name) => !this.#isShort(name));
+    return withRoom.length > 0 ? withRoom : names;
+  }
+
+  #isShort(node: string): boolean {
+    return this.#table.nodes.get(node)?.value.isShort === true;
   }
 
   #noteMembers(): void {

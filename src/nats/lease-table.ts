@@ -22,6 +22,8 @@ export interface NodeEntry {
   readonly state: 'live' | 'draining' | 'dead';
   /** Newest format of records that it reads; absent: a version from before there were two. */
   readonly newestFormat?: number;
+  /** Its disk has hardly any room: partitions go to nodes without this, if there are any. */
+  readonly isShort?: boolean;
   /** Where its operator API listens; null: nowhere. */
   readonly operatorUrl: string | null;
 }

@@ -32,6 +32,7 @@ import { joinNats, type ClusterNats } from './cluster-nats.ts';
 import { openDataDirectory } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
+import type { DiskSpace } from './disk-space.ts';
 import { NodeFeed } from './node-feed.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
@@ -51,8 +52,6 @@ export interface ClusterNode {
   /** Null: this node is no front. */
   readonly baseUrl: string | null;
   readonly operatorUrl: string;
-  /** Resolves, if ever, with why this node must stop, in words: it still can, as it should. */
-  readonly mustStop: Promise<string>;
   /** Hands everything over, finishes what was accepted, and resolves. */
   stop(): Promise<void>;
 }
@@ -75,7 +74,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const policies = policiesOf(config, rails);
 
   // 3. The log of what this node may write, and who decides what that is.
-  const disk = await openDisk(options, policies, metrics, clock, nats);
+  const disk = await openDisk(options, policies, metrics, clock, nats, () => ownership.othersHaveRoom);
   const feed = nodeFeed(options, policies, nats, disk?.storage ?? null);
   const host: ClusterHost = new ClusterHost({
     ...nats,
@@ -91,12 +90,13 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
       if (group === 'platform') void finishOpenings(operators);
     },
   });
-  const ownership = new LeaseOwnership({
+  const ownership: LeaseOwnership = new LeaseOwnership({
     table,
     host,
     node: config.nodeName,
     newestFormat: RECORD_FORMATS.newest,
     operatorUrl: null,
+    isShort: () => disk?.space.isShort ?? false,
     partitions: ownable(config, nats),
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
   });
@@ -118,7 +118,10 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     rails: () => host.pollers?.railHealth() ?? [],
     partitions: () => partitionMap(nats, disk?.storage ?? null),
     raiseWriteFormat: () => raiseFormat(nats, log),
-    notReady: () => (state === 'started' ? notReady(config, nats, ownership, host) : `the node is ${state}`),
+    notReady: () => {
+      if (state !== 'started') return `the node is ${state}`;
+      return disk?.space.shortage ?? notReady(config, nats, ownership, host);
+    },
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
   const observer = createHttpObserver(metrics, log);
@@ -157,13 +160,12 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     await rails.close();
   }
 
-  return { baseUrl, operatorUrl, mustStop: disk?.short ?? new Promise(() => {}), stop };
+  return { baseUrl, operatorUrl, stop };
 }
 
 interface Disk {
   readonly storage: Storage;
-  /** Resolves when it is, with the words for it. */
-  readonly short: Promise<string>;
+  readonly space: DiskSpace;
   close(): Promise<void>;
 }
 
@@ -174,14 +176,17 @@ async function openDisk(
   metrics: Metrics,
   clock: () => number,
   { writeFormat }: ClusterNats,
+  othersHaveRoom: () => boolean,
 ): Promise<Disk | null> {
   if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
-  const { promise: short, resolve: tellShort } = Promise.withResolvers<string>();
   const directory = await openDataDirectory(config, {
-    // Others have room: they go on with what is handed to them.
-    onChange: (shortage) => shortage !== null && tellShort(shortage),
+    onChange(shortage) {
+      if (shortage === null) log.info({}, 'the disk has room again: partitions are taken');
+      else log.error({ shortage }, 'partitions go to nodes that have room; without one changes are refused');
+    },
     onError: (error) => log.warn({ err: error }, "the disk's free space cannot be told"),
   });
+  const { space } = directory;
   const storage = new Storage({
     directory: config.dataDir,
     policies,
@@ -191,6 +196,8 @@ async function openDisk(
     deadlineClock: () => Date.now(),
     writeFormat: () => writeFormat.current,
     onFlush: (flush) => metrics.flushed(flush),
+    // What is on its way to others goes on meanwhile.
+    isDiskShort: () => space.isShort && (space.isNearlyFull || !othersHaveRoom()),
     // Another node has a copy that is whole: this one must not stay the owner.
     onDamage: (_group, _partition, error) => onFailure(error),
     onFailure: (error) => {
@@ -199,10 +206,10 @@ async function openDisk(
     },
   });
   watchStorage(metrics, storage);
-  watchDisk(metrics, directory.space);
+  watchDisk(metrics, space);
   return {
     storage,
-    short,
+    space,
     async close() {
       await storage.close();
       await directory.release();

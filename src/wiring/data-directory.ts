@@ -23,8 +23,8 @@ const FORMAT = 1;
 const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
 
-/** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, or its
- *  disk is short already. */
+/** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, or would
+ *  have to be made on a disk that is short. */
 export async function openDataDirectory(
   { dataDir: path, partitions, diskReserveBytes: reserveBytes }: Config,
   { onChange, onError }: Pick<DiskSpaceOptions, 'onChange' | 'onError'>,
@@ -37,8 +37,7 @@ export async function openDataDirectory(
     return releaseLock(lock);
   };
   try {
-    if (space.shortage !== null) throw new DataDirectoryError(`${space.shortage}.`);
-    checkIdentity(path, partitions);
+    checkIdentity(path, partitions, space);
   } catch (error) {
     await release();
     throw error;
@@ -46,9 +45,10 @@ export async function openDataDirectory(
   return { path, space, release };
 }
 
-function checkIdentity(path: string, partitions: number): void {
+function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace): void {
   const file = join(path, IDENTITY_FILE);
   if (!existsSync(file)) {
+    if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
     const text = `${JSON.stringify({ format: FORMAT, partitions }, null, 2)}\n`;
     writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true });
     renameSync(`${file}.new`, file);

@@ -1,5 +1,5 @@
 // Free space of the disk that the data directory is on, looked at all the time. A commit that finds no room ends the process,
-// and a start needs room too: what is below the reserve is for finishing what was begun.
+// and a start needs room too: what is below the reserve is for finishing, and for handing over, what was begun.
 
 import { statfsSync, type StatsFs } from 'node:fs';
 import { statfs } from 'node:fs/promises';
@@ -37,6 +37,11 @@ export class DiskSpace {
 
   get isShort(): boolean {
     return this.#freeBytes < this.#options.reserveBytes;
+  }
+
+  /** Of the reserve less than half is left. */
+  get isNearlyFull(): boolean {
+    return this.#freeBytes < this.#options.reserveBytes / 2;
   }
 
   /** What is wrong, and what to do; null: nothing is. */

@@ -157,26 +157,58 @@ async function startWithSmallDisk(
   return { cluster, tight, filler: join(small, 'filler') };
 }
 
-t.test(
-  'a disk gets short: its node hands over and ends, and no create is refused',
-  onSmallDisks,
-  async (t) => {
-    const { cluster, tight, filler } = await startWithSmallDisk(t, 6);
-    const load = cluster.load(16, 5);
-    await waitFor('creates are answered', 20_000, () => load.answered > 100);
-    const { bavail, bsize } = statfsSync(dirname(filler));
-    writeFileSync(filler, Buffer.alloc(bavail * bsize - 5 * 1024 * 1024));
-    await waitFor('the node has ended', 40_000, () => tight.exitStatus() !== null);
-    t.equal(tight.exitStatus(), 1, lastWords(tight));
-    t.match(lastWords(tight), /less than the reserve of 6 MiB/);
-    await waitFor('the other ledger has everything', 20_000, () => cluster.ownsAll('ledger1'));
-    const before = load.answered;
-    await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
-    const report = await load.stop();
-    t.ok(report.journal.every(({ status }) => status === 201));
-    t.strictSame(await cluster.check(report), []);
-  },
-);
+function leaveFree(path: string, mib: number): void {
+  const { bavail, bsize } = statfsSync(dirname(path));
+  writeFileSync(path, Buffer.alloc(bavail * bsize - mib * 1024 * 1024));
+}
+
+t.test('a disk gets short: others take its partitions, and no create is refused', onSmallDisks, async (t) => {
+  const { cluster, tight, filler } = await startWithSmallDisk(t, 6);
+  const load = cluster.load(16, 5);
+  await waitFor('creates are answered', 60_000, () => load.answered > 100);
+  leaveFree(filler, 5);
+  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
+  const ready = await fetch(`${tight.operatorUrl}/readyz`);
+  t.match([ready.status, await ready.text()], [503, /less than the reserve of 6 MiB/]);
+  const before = load.answered;
+  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
+  rmSync(filler);
+  await waitFor('with room it owns partitions again', 60_000, () => ownsSome(cluster, 'ledger2'));
+  const report = await load.stop();
+  t.ok(report.journal.every(({ status }) => status === 201));
+  t.strictSame(await cluster.check(report), []);
+});
+
+t.test('every disk is short: what is there is read, and changes wait for room', onSmallDisks, async (t) => {
+  const { cluster, filler } = await startWithSmallDisk(t, 6);
+  const gone = cluster.node('ledger1');
+  gone.signal('SIGTERM');
+  t.equal(await gone.exited(), 0);
+  await waitFor('the ledger on the small disk has everything', 60_000, () => cluster.ownsAll('ledger2'));
+  const [account] = cluster.accounts;
+  let creates = 0;
+  const create = (): Promise<Response> => {
+    creates += 1;
+    return fetch(`${cluster.service.baseUrl}/v1/charges`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${account!.secretKey}`,
+        'content-type': 'application/json',
+        'idempotency-key': `on-a-short-disk-${creates}`,
+      },
+      body: JSON.stringify({ amount: '5000', currency: 'UGX', msisdn: '+256772000001', reference: 'short' }),
+    });
+  };
+  t.equal((await create()).status, 201);
+  leaveFree(filler, 5);
+  await waitFor('changes are refused', 60_000, async () => (await create()).status === 503);
+  const balances = await fetch(`${cluster.service.baseUrl}/v1/balances`, {
+    headers: { authorization: `Bearer ${account!.secretKey}` },
+  });
+  t.equal(balances.status, 200);
+  rmSync(filler);
+  await waitFor('changes are taken', 60_000, async () => (await create()).status === 201);
+});
 
 t.test('a disk is full: its node ends, the other goes on', onSmallDisks, async (t) => {
   const { cluster, tight, filler } = await startWithSmallDisk(t, 0);

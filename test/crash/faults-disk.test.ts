@@ -156,10 +156,21 @@ t.test(
     t.equal((await get(`${service.demo.operator_url}/readyz`)).status, 200);
     t.equal(await service.end('SIGTERM'), 0);
 
-    const takeAgain = leaveFree(5);
-    await t.rejects(startProcess(dataDir, reserve), /make room/, 'it does not start without the reserve');
-    takeAgain();
-    rmSync(dataDir, { recursive: true });
+    const giveBackAgain = leaveFree(5);
+    const restarted = await startProcess(dataDir, reserve);
+    const readAgain = await fetch(`${restarted.demo.base_url}/v1/charges/${id}`, {
+      headers: { authorization: `Bearer ${restarted.demo.secret_key}` },
+    });
+    t.match([readAgain.status, await readAgain.json()], [200, { id }], 'it starts, to be read');
+    t.equal(await restarted.end('SIGTERM'), 0);
+    const elsewhere = join(small, 'new');
+    await t.rejects(
+      startProcess(elsewhere, reserve),
+      /make room, or choose another disk/,
+      'nothing is begun',
+    );
+    giveBackAgain();
+    for (const each of [dataDir, elsewhere]) rmSync(each, { recursive: true });
   },
 );
 

@@ -129,6 +129,11 @@ const wrong: [string, string, string][] = [
   ],
   ['DATA_DIR', 'a\0b', 'DATA_DIR: "a\\u0000b" is not a directory (default: ./data)'],
   [
+    'DISK_RESERVE_MB',
+    '1.5',
+    'DISK_RESERVE_MB: "1.5" is not a whole number from 0 to 1000000000 (default: 256)',
+  ],
+  [
     'MASTER_KEY',
     'abc',
     'MASTER_KEY: its value is not 32 bytes in hex or base64 (default: made, and kept in DATA_DIR/master.key)',
