@@ -192,9 +192,12 @@ class Driver {
         `${this.#maker.keyNumberOf(counter)} ${received.slice(idAt, received.indexOf('"', idAt))}`,
       );
     }
-    if (this.#isMeasured(intendedAt)) this.#latencies.recordValue(microseconds(now - intendedAt));
+    const isMeasured = this.#isMeasured(intendedAt);
+    if (isMeasured) this.#latencies.recordValue(microseconds(now - intendedAt));
     const second = this.#secondOf(now);
     if (second < 0 || !this.#sending) return;
+    // What the warm-up left behind is not done of what was offered since.
+    if (!isMeasured && this.#job.ratePerSecond !== null) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (isDone) this.#series[Math.floor(second)] = (this.#series[Math.floor(second)] ?? 0) + 1;
   }

@@ -6,7 +6,7 @@ import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } f
 import type { PartitionName } from './partitions.ts';
 import { SegmentDirectory, tipFrom } from './segment.ts';
 import type { Segment } from './segment.ts';
-import { numberOf, requiredString, timeOf } from './tool.ts';
+import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -34,7 +34,7 @@ directory.
 };
 
 async function runArchive(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(requiredString(input.values, 'to'));
+  const target = SegmentDirectory.openOrCreate(targetOf(input, 'to'));
   const beforeMs = timeOf(input.values, 'before') ?? Date.now() - daysKept * dayMs;
   const work = chosen(reader.partitionNames(), input.values).map((name) => {
     const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);

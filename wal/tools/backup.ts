@@ -13,7 +13,7 @@ import { nameOf, table, timeText, tipReport, withReader } from './partitions.ts'
 import type { PartitionName } from './partitions.ts';
 import { SegmentDirectory, storedTip, tipFrom } from './segment.ts';
 import type { Segment } from './segment.ts';
-import { numberOf, requiredString, stringOf, timeOf, UsageError } from './tool.ts';
+import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
 
@@ -33,7 +33,7 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
 };
 
 async function runBackup(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(requiredString(input.values, 'to'));
+  const target = SegmentDirectory.openOrCreate(targetOf(input, 'to'));
   // One turn of the event loop is one read transaction: all these tips are of one moment.
   const tips = reader
     .partitionNames()

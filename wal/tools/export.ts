@@ -10,7 +10,7 @@ import type { PartitionName } from './partitions.ts';
 import { SegmentDirectory } from './segment.ts';
 import type { Segment } from './segment.ts';
 import { Appender } from './backup.ts';
-import { numberOf, requiredString, stringOf, UsageError } from './tool.ts';
+import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
 
@@ -34,7 +34,7 @@ A line: {"group","partition","sequence","batch","epoch","time","record"}. Works 
 };
 
 async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const to = requiredString(input.values, 'to');
+  const to = targetOf(input, 'to');
   const format = stringOf(input.values, 'format') ?? 'segments';
   if (!['segments', 'jsonl'].includes(format)) throw new UsageError('--format is segments or jsonl');
   if (existsSync(to) && readdirSync(to).length > 0) throw new UsageError(`${to} is not empty`);

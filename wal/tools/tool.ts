@@ -1,5 +1,6 @@
 // What an operator's tool is, and how a command line of tools runs: arguments, help, progress, and an exit status that is
 // 0 only when what was looked at is sound. Tools of other folders are run by the same code: give `runTools` a longer list.
+import { isAbsolute, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Progress } from './progress.ts';
 
@@ -160,6 +161,18 @@ export function requiredString(values: ToolInput['values'], name: string): strin
   const value = stringOf(values, name);
   if (value === undefined) throw new UsageError(`--${name} is needed`);
   return value;
+}
+
+/** An option that names where to write: not in the data directory, which it is to outlive. */
+export function targetOf({ directory, values }: ToolInput, name: string): string {
+  const target = requiredString(values, name);
+  const below = relative(resolve(directory), resolve(target));
+  if (below === '' || !(below.startsWith('..') || isAbsolute(below))) {
+    throw new UsageError(
+      `--${name} ${target} is in the data directory: choose a place outside it, on another disk`,
+    );
+  }
+  return target;
 }
 
 export function numberOf(values: ToolInput['values'], name: string): number | undefined {
