@@ -171,7 +171,12 @@ export class LeaseOwnership implements Ownership {
       const own = this.#table.nodes.get(node);
       const isOurs = own?.value.session === this.#session && own.value.state !== 'dead';
       // Ended by an observer, or a first start: what the session held is gone.
-      if (own !== undefined && !isOurs) await this.#beginSession();
+      if (own !== undefined && !isOurs) {
+        if (own.value.state !== 'dead' && this.#renewedAt > 0) {
+          this.#options.onProblem(`another process is node ${node} too: each needs a NODE_NAME of its own`);
+        }
+        await this.#beginSession();
+      }
       const sentAt = performance.now();
       const written = await this.#table.write(`node.${node}`, this.#ownEntry(), own?.revision ?? 0);
       if (written === true) this.#renewed(sentAt);

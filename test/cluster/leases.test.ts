@@ -21,6 +21,7 @@ class Node implements PartitionHost {
   readonly table: LeaseTable;
   readonly ownership: LeaseOwnership;
   readonly serving = new Map<string, number>();
+  readonly problems: string[] = [];
   readonly #acquired = new Map<string, number>();
   /** Served before it was held: what waited was turned away. */
   early = 0;
@@ -42,7 +43,7 @@ class Node implements PartitionHost {
       newestFormat: 1,
       operatorUrl: null,
       partitions: { accounts: partitionCount },
-      onProblem: () => {},
+      onProblem: (problem) => this.problems.push(problem),
     });
   }
 
@@ -219,4 +220,13 @@ t.test('while NATS is away nobody holds anything, and afterwards everybody what 
     epochs,
     'no session was ended for a silence that was not its own',
   );
+});
+
+t.test('two processes of one name say so', async (t) => {
+  const { servers, nodes } = await cluster(t, ['a']);
+  const twin = await Node.start(servers, 'a');
+  t.teardown(() => twin.crash());
+  const complains = ({ problems }: Node): boolean =>
+    problems.some((each) => /another process is node a/.test(each));
+  await waitFor('one complains', 60_000, () => [...nodes, twin].some(complains));
 });
