@@ -64,7 +64,8 @@ export class Checkpointer {
     onReached: (sequence: number) => void,
   ): Promise<void> {
     const follower = await this.#follower(group, partition);
-    while (follower.position.sequence < upTo) {
+    const isReleased = (): boolean => this.#followers.get(`${group}/${partition}`) !== follower;
+    while (follower.position.sequence < upTo && !isReleased()) {
       const position = this.#apply(follower, upTo);
       await this.#store.commit(group, partition, position, follower.logic.takeRows());
       follower.position = position;

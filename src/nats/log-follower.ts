@@ -28,10 +28,6 @@ export interface LogFollowerOptions {
   readonly log: WriteAheadLog;
   readonly group: GroupName;
   readonly partition: number;
-  /** Batches up to this tip are now in the local log. */
-  readonly onAppended?: (tip: Tip) => void;
-  /** The local log was cut back to this tip. */
-  readonly onTruncated?: (tip: Tip) => void;
 }
 
 export interface EndOfLog {
@@ -53,6 +49,7 @@ export class LogFollower {
   /** Stream sequence handled last. */
   #handled: number;
   #leftovers = 0;
+  #isWhole = false;
   #error: Error | null = null;
   #waiting: (() => void)[] = [];
 
@@ -82,6 +79,11 @@ export class LogFollower {
     return this.#tip;
   }
 
+  /** False until the end was reached once: before that the local log may hold what the stream never accepted. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
   /** Why it has stopped; null: it goes on. */
   get failure(): Error | null {
     return this.#error;
@@ -105,6 +107,7 @@ export class LogFollower {
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
     if (this.#tip.batch > end.batch) await this.#truncate(end);
+    this.#isWhole = true;
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
 
@@ -160,14 +163,13 @@ export class LogFollower {
   }
 
   async #truncate(to: Tip): Promise<void> {
-    const { log, group, partition, onTruncated } = this.#options;
+    const { log, group, partition } = this.#options;
     const count = this.#tip.batch - to.batch;
     if (count > LIMITS.streamAsyncOutstandingMax) {
       throw new LogDiverged(`${this.#name}: ${count} batches of this machine are not in the stream`);
     }
     await log.truncateAfter(group, partition, to.batch);
     this.#tip = to;
-    onTruncated?.(to);
   }
 
   /** One at a time: what is appended follows what was appended before. */
@@ -178,12 +180,11 @@ export class LogFollower {
 
   async #flushOnce(): Promise<void> {
     if (this.#buffer.length === 0) return;
-    const { log, group, partition, onAppended } = this.#options;
+    const { log, group, partition } = this.#options;
     const buffer = this.#buffer;
     this.#buffer = [];
     this.#bufferBytes = 0;
     this.#tip = await log.appendForeign(group, partition, buffer);
-    onAppended?.(this.#tip);
   }
 
   #fail(error: Error): void {

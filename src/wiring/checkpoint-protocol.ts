@@ -19,7 +19,7 @@ export type ToCheckpointThread =
       readonly upTo: number;
       readonly toServe: boolean;
     }
-  /** Another node writes this partition now. */
+  /** Another node writes this partition now. Answered when nothing is written for it any more. */
   | { readonly type: 'release'; readonly group: GroupName; readonly partition: number }
   /** Remove the rows whose time is over at `now`. */
   | { readonly type: 'sweep'; readonly group: GroupName; readonly partition: number; readonly now: number }
@@ -32,6 +32,7 @@ export type FromCheckpointThread =
       readonly partition: number;
       readonly sequence: number;
     }
+  | { readonly type: 'released'; readonly group: GroupName; readonly partition: number }
   | { readonly type: 'swept'; readonly group: GroupName; readonly partition: number }
   /** The partition's log cannot be followed. The thread goes on with the others. */
   | ({ readonly type: 'damaged' } & Damage)

@@ -36,6 +36,8 @@ const wishes = new Map<string, Advance>();
 const sweeps: Sweep[] = [];
 /** Partitions being advanced, and whether to serve them. */
 const advancing = new Map<string, boolean>();
+/** Releases that wait for the commit in progress. */
+const releases = new Map<string, number>();
 let sweeping = false;
 let stopping = false;
 
@@ -45,8 +47,11 @@ port.on('message', (message: ToCheckpointThread) => {
     wishes.clear();
     sweeps.length = 0;
   } else if (message.type === 'release') {
-    wishes.delete(`${message.group}/${message.partition}`);
+    const key = `${message.group}/${message.partition}`;
+    wishes.delete(key);
     checkpointer.release(message.group, message.partition);
+    releases.set(key, (releases.get(key) ?? 0) + 1);
+    if (!advancing.has(key)) tellReleased(message);
   } else if (message.type === 'sweep') {
     sweeps.push(message);
   } else {
@@ -82,8 +87,15 @@ function start(key: string, wish: Advance): void {
   log.refresh();
   void advance(wish).then(() => {
     advancing.delete(key);
+    tellReleased(wish);
     startNext();
   });
+}
+
+function tellReleased({ group, partition }: Pick<Advance, 'group' | 'partition'>): void {
+  const key = `${group}/${partition}`;
+  for (let left = releases.get(key) ?? 0; left > 0; left--) tell({ type: 'released', group, partition });
+  releases.delete(key);
 }
 
 async function sweep({ group, partition, now }: Sweep): Promise<void> {

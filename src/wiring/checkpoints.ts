@@ -29,6 +29,7 @@ export class Checkpoints {
   readonly #exited: Promise<void>;
   readonly #followers = new Map<string, Follower>();
   readonly #sweeping = new Map<string, () => void>();
+  readonly #releasing = new Map<string, (() => void)[]>();
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #onFailure: (error: Error) => void;
   #stopping = false;
@@ -59,14 +60,18 @@ export class Checkpoints {
     this.#followers.set(`${group}/${partition}`, follower);
   }
 
-  release(group: GroupName, partition: number): void {
+  /** Resolves when the thread writes nothing more for it. */
+  release(group: GroupName, partition: number): Promise<void> {
     const key = `${group}/${partition}`;
     this.#followers.delete(key);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#releasing.set(key, [...(this.#releasing.get(key) ?? []), resolve]);
     this.#tell({ type: 'release', group, partition });
     // The thread forgets what was asked of it.
     const waiting = this.#waiting.get(key) ?? [];
     this.#waiting.delete(key);
     for (const { reject } of waiting) reject(new Error(`${key} was let go before its views were there`));
+    return promise;
   }
 
   request(group: GroupName, partition: number, upTo: number): void {
@@ -109,6 +114,8 @@ export class Checkpoints {
     if (message.type === 'swept') {
       this.#sweeping.get(key)?.();
       this.#sweeping.delete(key);
+    } else if (message.type === 'released') {
+      this.#releasing.get(key)?.shift()?.();
     } else if (message.type === 'damaged') {
       const error = corruptionOf(message);
       for (const each of this.#waiting.get(key) ?? []) each.reject(error);
@@ -125,6 +132,8 @@ export class Checkpoints {
   #fail(error: Error): void {
     for (const waiting of [...this.#waiting.values()].flat()) waiting.reject(error);
     this.#waiting.clear();
+    for (const resolve of [...this.#releasing.values()].flat()) resolve();
+    this.#releasing.clear();
     if (!this.#stopping) this.#onFailure(error);
   }
 

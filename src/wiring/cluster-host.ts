@@ -159,7 +159,9 @@ export class ClusterHost implements PartitionHost {
     if (this.#keepingUp) return;
     this.#keepingUp = true;
     try {
-      for (const key of this.#followers.keys()) {
+      for (const [key, follower] of this.#followers) {
+        // Views of what the stream may never have accepted would be of money that nobody has.
+        if (!follower.isWhole) continue;
         const [group, partition] = key.split('/') as [GroupName, string];
         await this.#storage().catchUpViews(group, Number(partition));
       }
@@ -317,7 +319,10 @@ export class ClusterHost implements PartitionHost {
       await this.forget(group, partition);
       throw error;
     }
-    return follower;
+    if (!(await this.#storage().dropStrayViews(group, partition))) return follower;
+    this.#options.log.warn({ group, partition }, 'views of what the stream never accepted are made anew');
+    await this.forget(group, partition);
+    return this.#follow(group, partition);
   }
 
   async #restore(group: GroupName, partition: number): Promise<void> {

@@ -99,7 +99,8 @@ export class Storage {
   ): Promise<HostedPartition> {
     const group = groupNamed(this.#groups, name);
     const tip = this.log.tip(name, number);
-    this.#checkViewsFollowLog(name, number, tip);
+    const stray = this.#strayViews(name, number, tip);
+    if (stray !== null) throw stray;
     await this.#follow(group, number, tip.sequence, true);
     const logic = group.open(number, this.views.reader(name, number), {
       sequence: tip.sequence,
@@ -136,26 +137,34 @@ export class Storage {
     return partition;
   }
 
-  /** What the views know of the log must be in it: otherwise an older log was put back, or its end was cut off. */
-  #checkViewsFollowLog(name: GroupName, number: number, tip: Tip): void {
+  /** What the views know of the log must be in it: otherwise an older log was put back, or its end was cut off. Null: it is. */
+  #strayViews(name: GroupName, number: number, tip: Tip): LogCorruption | null {
     this.views.refresh();
     const position = this.views.position(name, number);
-    if (position === null) return;
+    if (position === null) return null;
     const start = this.log.startOf(name, number);
     const place = { group: name, partition: number, batch: position.batch, sequence: position.sequence };
     if (position.batch > tip.batch) {
-      throw new LogCorruption(place, `the log ends with batch ${tip.batch}: it is older than its views`);
+      return new LogCorruption(place, `the log ends with batch ${tip.batch}: it is older than its views`);
     }
     if (position.batch < start.batch) {
-      throw new LogCorruption(
+      return new LogCorruption(
         place,
         `the log begins after batch ${start.batch}: it was trimmed beyond its views`,
       );
     }
     const { hash } = position.batch === start.batch ? start : this.log.batch(name, number, position.batch);
-    if (!hash.equals(position.hash)) {
-      throw new LogCorruption(place, 'its hash is not the one that the views were made from');
-    }
+    if (hash.equals(position.hash)) return null;
+    return new LogCorruption(place, 'its hash is not the one that the views were made from');
+  }
+
+  /** The local log was brought in line with its stream: views of batches that it no longer has are removed, to be made anew.
+   *  Resolves with whether there were any. Only while nobody has the partition open here. */
+  async dropStrayViews(name: GroupName, number: number): Promise<boolean> {
+    await this.#checkpoints.release(name, number);
+    if (this.#strayViews(name, number, this.log.tip(name, number)) === null) return false;
+    await this.views.drop(name, number);
+    return true;
   }
 
   /** A batch has the time of the process's clock; a record in it may be later, when the machine's was set back. 0: no record. */
@@ -177,7 +186,7 @@ export class Storage {
     // Lost while it drained: what was its own has been let go, and another may have its place.
     if (this.#hosted.get(key) !== hosted) return;
     await this.log.closePartition(hosted.log);
-    this.#checkpoints.release(name, number);
+    void this.#checkpoints.release(name, number);
     this.#hosted.delete(key);
   }
 
@@ -188,7 +197,7 @@ export class Storage {
     if (hosted === undefined) return;
     hosted.partition.abandon();
     this.#hosted.delete(key);
-    this.#checkpoints.release(name, number);
+    void this.#checkpoints.release(name, number);
     await this.log.closePartition(hosted.log);
   }
 

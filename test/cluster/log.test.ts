@@ -247,3 +247,20 @@ t.test('the feed goes on after any record, and waits for its handler', async (t)
   await subscription.close();
   t.equal(most, 1);
 });
+
+t.test('a local log counts as whole once what the stream never accepted is cut off', async (t) => {
+  const partition = await newPartition();
+  const [local, other] = [newLog(t), newLog(t)];
+  const replaced = await takeOver(local, partition, 1);
+  await replaced.write('by the first');
+  await (await takeOver(other, partition, 2)).write('by the second');
+  replaced.log.append('never accepted');
+  await waitFor('the first is fenced', 20_000, () => replaced.failures.length === 1);
+  await local.closePartition(replaced.log);
+  const follower = new LogFollower({ link: nats, log: local, group: 'accounts', partition });
+  t.equal(follower.isWhole, false);
+  const { tip } = await follower.reachEnd();
+  t.equal(follower.isWhole, true);
+  t.strictSame(tip.hash, other.tip('accounts', partition).hash);
+  await follower.close();
+});

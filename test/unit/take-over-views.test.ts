@@ -9,6 +9,7 @@ import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Storage } from '../../src/wiring/storage.ts';
+import { encodeBatch } from '../../wal/batch.ts';
 import { byOperator, opened } from './domain/scenario.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'daftari-take-over-'));
@@ -77,4 +78,32 @@ t.test('the views of a partition that is taken over go before those that are pre
   t.equal(ended[0], 'served');
   t.equal(ended.length, FOLLOWED.length + 1);
   await after.close();
+});
+
+t.test('views of batches that were cut off the log are made anew, others stay', async (t) => {
+  const PARTITION = 9;
+  const storage = open();
+  await fill(storage, PARTITION, 1);
+  const before = storage.log.tip('accounts', PARTITION);
+  await storage.closePartition('accounts', PARTITION);
+  await storage.catchUpViews('accounts', PARTITION);
+  t.equal(await storage.dropStrayViews('accounts', PARTITION), false);
+  t.strictSame(storage.views.position('accounts', PARTITION)?.hash, before.hash);
+
+  // As with a replaced writer's last batch: the stream has another one in its place.
+  const last = storage.log.batch('accounts', PARTITION, before.batch);
+  const { hash: previousHash } = storage.log.batch('accounts', PARTITION, before.batch - 1);
+  const recordsBytes = last.records.reduce((sum, line) => sum + Buffer.byteLength(line), 0);
+  const inItsPlace = encodeBatch({ ...last, timeMs: last.timeMs + 1, previousHash, recordsBytes });
+  await storage.log.truncateAfter('accounts', PARTITION, before.batch - 1);
+  await storage.log.appendForeign('accounts', PARTITION, [inItsPlace.bytes]);
+  storage.log.refresh();
+  t.equal(await storage.dropStrayViews('accounts', PARTITION), true);
+  t.equal(storage.views.position('accounts', PARTITION), null);
+  await storage.catchUpViews('accounts', PARTITION);
+  t.strictSame(
+    storage.views.position('accounts', PARTITION)?.hash,
+    storage.log.tip('accounts', PARTITION).hash,
+  );
+  await storage.close();
 });
