@@ -177,6 +177,11 @@ export const LIMITS = {
   /** How long a node that stops waits for others to take its partitions. */
   drainMs: 30_000,
 
+  // Outgoing connections
+  /** Where a host has several addresses: how long one may take to accept before the next has its turn, ms. Node's own
+   *  250 gives up on every host that is far away; more than half a connect would leave nothing to a second family. */
+  connectAddressMs: 2_500,
+
   // Webhooks
   /** Longest webhook URL, characters. */
   webhookUrlLengthMax: 2_048,
@@ -338,6 +343,10 @@ export function assertLimits(): void {
   holds(
     LIMITS.webhookDnsMs * LIMITS.webhookDnsTries < LIMITS.webhookAttemptMs,
     'a name can be resolved within an attempt',
+  );
+  holds(
+    LIMITS.connectAddressMs * 2 <= Math.min(LIMITS.railConnectMs, LIMITS.webhookAttemptMs / 2),
+    'a second address has its turn within a connect, and its answer within an attempt',
   );
   holds(
     LIMITS.webhookPageCharactersMax <= LIMITS.busMessageCharactersMax &&

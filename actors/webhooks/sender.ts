@@ -11,7 +11,7 @@ import type { LookupAddress } from 'node:dns';
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import http from 'node:http';
 import https from 'node:https';
-import type { LookupFunction } from 'node:net';
+import type { LookupFunction, TcpSocketConnectOpts } from 'node:net';
 import { callbackify } from 'node:util';
 import { LIMITS } from '../../src/limits.ts';
 import { signatureOf } from './signature.ts';
@@ -142,6 +142,7 @@ export class Sender {
         path: target.pathname + target.search,
         method: 'POST',
         lookup: this.#lookup,
+        autoSelectFamilyAttemptTimeout: LIMITS.connectAddressMs,
         headers: {
           'Content-Type': 'application/json',
           'Content-Length': bytes.length,
@@ -177,7 +178,8 @@ function socketsOf(agent: http.Agent): number {
 interface Outgoing {
   readonly client: typeof http | typeof https;
   readonly agents: { readonly kept: http.Agent; readonly once: http.Agent };
-  readonly options: https.RequestOptions;
+  /** http hands what it does not know on to the socket. */
+  readonly options: https.RequestOptions & Pick<TcpSocketConnectOpts, 'autoSelectFamilyAttemptTimeout'>;
   readonly body: Buffer;
 }
 

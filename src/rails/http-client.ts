@@ -4,6 +4,7 @@
 // Invariants: an answer is complete or it is none; a body is at most LIMITS.railAnswerBytesMax; a request ends within
 // twice `answerMs`; redirects are not followed; no timer per request (undici's own are shared).
 
+import type { LookupFunction } from 'node:net';
 import { type Dispatcher, Pool } from 'undici';
 import { LIMITS } from '../limits.ts';
 
@@ -34,6 +35,8 @@ export interface HttpClientOptions {
   readonly baseUrl: string;
   readonly connections: number;
   readonly answerMs: number;
+  /** How names are resolved; undefined: the system's ways. */
+  readonly lookup?: LookupFunction | undefined;
 }
 
 export class HttpClient {
@@ -41,16 +44,21 @@ export class HttpClient {
   readonly #prefix: string;
   readonly #answerMs: number;
 
-  constructor({ baseUrl, connections, answerMs }: HttpClientOptions) {
+  constructor({ baseUrl, connections, answerMs, lookup }: HttpClientOptions) {
     const { origin, pathname } = new URL(baseUrl);
     this.#prefix = pathname.replace(/\/$/, '');
     this.#answerMs = answerMs;
+    const connectMs = Math.min(answerMs, LIMITS.railConnectMs);
     this.#pool = new Pool(origin, {
       connections,
       pipelining: 1,
       headersTimeout: answerMs,
       bodyTimeout: answerMs,
-      connect: { timeout: Math.min(answerMs, LIMITS.railConnectMs) },
+      connect: {
+        timeout: connectMs,
+        autoSelectFamilyAttemptTimeout: Math.min(LIMITS.connectAddressMs, Math.ceil(connectMs / 2)),
+        lookup,
+      },
     });
   }
 

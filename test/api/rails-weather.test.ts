@@ -4,9 +4,11 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { AirtelRail } from '../../src/rails/airtel.ts';
+import { HttpClient } from '../../src/rails/http-client.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
 import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
+import { listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
 import { outcomeOf, type RailsUnderTest, startRails, transactionOf } from './rails-setup.ts';
 
 const rails = await startRails({ approveAfterMs: 5 });
@@ -165,6 +167,22 @@ t.test('a provider that hangs, drips or is not there', async (t) => {
   const gone = railTo(`http://127.0.0.1:${port}`);
   t.match(await gone.submit(transactionOf()), { type: 'not_accepted' }, 'not there: it was not sent');
   await Promise.all([slow.close(), gone.close()]);
+});
+
+t.test('an address that takes a second to accept is waited for, though its host has another', async (t) => {
+  const { port, letGo } = await listenSlowly(t);
+  const http = new HttpClient({
+    baseUrl: `http://pay.example.com:${port}`,
+    connections: 1,
+    answerMs: 15_000,
+    lookup: (_hostname, _options, callback) => {
+      callback(null, [...SLOW_AND_REFUSED]);
+      letGo();
+    },
+  });
+  t.teardown(() => http.close());
+  const result = await http.request({ method: 'GET', path: '/', headers: {}, body: null });
+  t.match(result, { type: 'answer', status: 200, text: 'ok' });
 });
 
 t.test('signed collections, both paddings of the PIN, and keys that rotate', async (t) => {

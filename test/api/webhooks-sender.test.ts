@@ -8,6 +8,7 @@ import type { Test } from 'tap';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import type { ErrorClass, SenderOptions, SendResult } from '../../actors/webhooks/sender.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
 import { makeCertificate, Receiver } from './webhooks-receiver.ts';
 import type { Answer } from './webhooks-receiver.ts';
 
@@ -202,6 +203,20 @@ void t.test('an endpoint that takes the connection and never speaks TLS', async 
     server.close(resolve);
   });
 });
+
+void t.test(
+  'an address that takes a second to accept is waited for, though its name has another',
+  async (t) => {
+    const { port, letGo } = await listenSlowly(t);
+    const resolve = () => {
+      // Comes after the first SYN: from the answer to it there is no turn of the event loop.
+      setImmediate(letGo);
+      return Promise.resolve([...SLOW_AND_REFUSED]);
+    };
+    const sender = senderFor(t, { resolve, attemptMs: LIMITS.webhookAttemptMs });
+    t.match(await send(sender, `http://hooks.example.com:${port}/`), { error: null, statusCode: 200 });
+  },
+);
 
 void t.test('nobody listens', async (t) => {
   const receiver = new Receiver(certificate);
