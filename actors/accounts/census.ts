@@ -1,8 +1,15 @@
-// How many transactions of one partition are in which state, and how much money is on hold: for /metrics. Counted as records
-// are applied, in a few array cells, so that the ledger's own path does not feel it.
+// How many transactions of one partition are in which state, how much money is on hold, and what waits for operators to
+// reconcile it: for /metrics. Counted as records are applied, in a few array cells, so that the ledger's own path does not
+// feel it.
 
-import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import {
+  type AccountEvent,
+  type AccountRecord,
+  RECONCILIATION_KINDS,
+  type ReconciliationKind,
+} from '../../src/domain/account-event.ts';
 import { CURRENCIES, type Currency } from '../../src/domain/country.ts';
+import type { LedgerState, ReconciliationItem } from '../../src/domain/state.ts';
 import {
   isFinal,
   STATUSES,
@@ -11,7 +18,7 @@ import {
   TRANSACTION_TYPES,
 } from '../../src/domain/transaction.ts';
 
-type Lookup = (id: string) => Transaction | undefined;
+type Ledger = Pick<LedgerState, 'transaction' | 'reconciliation'>;
 
 const CHARGE = TRANSACTION_TYPES.indexOf('CHARGE');
 const PENDING_PROVIDER = STATUSES.indexOf('PENDING_PROVIDER');
@@ -40,24 +47,38 @@ export class Census {
   /** Payouts and withdrawals in flight, and amount plus fee of them, by currency. */
   readonly #holds = new Float64Array(CURRENCIES.length);
   readonly #held = new Float64Array(CURRENCIES.length);
+  /** Reconciliation items raised since this process opened the partition, and those not resolved, by kind. */
+  readonly #raised = new Float64Array(RECONCILIATION_KINDS.length);
+  readonly #unresolved = new Float64Array(RECONCILIATION_KINDS.length);
 
   /** A transaction that is open when the partition is. `bucket`: of its open row. */
-  seed(bucket: string, id: string, lookup: Lookup): void {
+  seed(bucket: string, id: string, ledger: Ledger): void {
     const type = TRANSACTION_TYPES[Number(bucket.charAt(0))]!;
     const status = Number(bucket.charAt(1));
     if (isFinal(STATUSES[status]!)) return;
     this.#open[status]!++;
-    if (type === 'PAYOUT' || type === 'WITHDRAWAL') this.#hold(lookup(id)!, 1);
+    if (type === 'PAYOUT' || type === 'WITHDRAWAL') this.#hold(ledger.transaction(id)!, 1);
+  }
+
+  /** A reconciliation item that is there when the partition is opened. */
+  seedItem({ kind, resolvedAt }: ReconciliationItem): void {
+    if (resolvedAt === null) this.#unresolved[RECONCILIATION_KINDS.indexOf(kind)]!++;
   }
 
   /** After a record was applied. */
-  follow(record: AccountRecord, lookup: Lookup): void {
+  follow(record: AccountRecord, ledger: Ledger): void {
     for (const event of record.events) {
       if (event.type === 'ChargeCreated') {
         this.#enter(CHARGE, PENDING_PROVIDER);
         this.#open[PENDING_PROVIDER]!++;
       } else if (MOVES.has(event.type)) {
-        this.#moved(lookup((event as Move).id)!, event.type);
+        this.#moved(ledger.transaction((event as Move).id)!, event.type);
+      } else if (event.type === 'ReconciliationRaised') {
+        this.#raised[RECONCILIATION_KINDS.indexOf(event.kind)]!++;
+        this.#unresolved[RECONCILIATION_KINDS.indexOf(event.kind)]!++;
+      } else if (event.type === 'ReconciliationResolved') {
+        const { kind } = ledger.reconciliation(event.id)!;
+        this.#unresolved[RECONCILIATION_KINDS.indexOf(kind)]!--;
       }
     }
   }
@@ -107,5 +128,11 @@ export class Census {
   holds(currency: Currency): { count: number; amount: number } {
     const at = CURRENCIES.indexOf(currency);
     return { count: this.#holds[at]!, amount: this.#held[at]! };
+  }
+
+  /** Items raised of `kind`, and those of them and of before that nobody has resolved. */
+  reconciliation(kind: ReconciliationKind): { raised: number; open: number } {
+    const at = RECONCILIATION_KINDS.indexOf(kind);
+    return { raised: this.#raised[at]!, open: this.#unresolved[at]! };
   }
 }

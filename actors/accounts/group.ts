@@ -20,14 +20,14 @@ import type {
   PartitionLogic,
   Tick,
 } from '../runtime/group.ts';
-import { createdAt, type Transaction } from '../../src/domain/transaction.ts';
+import { createdAt } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Census } from './census.ts';
 import { CashOutWindow, WINDOW_MS } from './cash-out-window.ts';
 import { listPage } from './listing.ts';
 import { Memory } from './memory.ts';
 import { answerQuery } from './queries.ts';
-import { decodeOpen, isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
+import { decodeOpen, decodeReconciliation, isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
 import { Timers } from './timers.ts';
 
 export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
@@ -69,22 +69,25 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
   /** Null where the log is only followed; so is the census. */
   readonly #timers: Timers | null;
   readonly census: Census | null;
-  readonly #lookup = (id: string): Transaction | undefined => this.#memory.transaction(id);
 
   constructor(policy: Policy, views: Views, options: OpenOptions) {
     this.#policy = policy;
     this.#views = views;
     this.#memory = new Memory(views, { sequence: options.sequence, writesRows: !options.timers });
     this.#timers = options.timers ? new Timers(views) : null;
-    this.census = options.timers ? new Census() : null;
-    if (options.timers) this.#countOpen(views);
+    this.census = options.timers ? this.#count(views) : null;
   }
 
-  #countOpen(views: Views): void {
+  #count(views: Views): Census {
+    const census = new Census();
     for (const { key, value } of views.range('open', { start: '', end: '~' })) {
       const { bucket, id } = decodeOpen(key, value);
-      this.census?.seed(bucket, id, this.#lookup);
+      census.seed(bucket, id, this.#memory);
     }
+    for (const { value } of views.range('reconciliation', { start: '', end: '~' })) {
+      census.seedItem(decodeReconciliation(value));
+    }
+    return census;
   }
 
   decide(command: AccountCommand, tick: Tick): Decision<AccountRecord> {
@@ -130,7 +133,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     this.#memory.beginRecord(sequence);
     evolve(this.#memory, record, sequence);
     this.#timers?.follow(record);
-    this.census?.follow(record, this.#lookup);
+    this.census?.follow(record, this.#memory);
   }
 
   query(query: AccountQuery, now: number): Answered {

@@ -5,6 +5,7 @@ import { AccountsPartition } from '../../actors/accounts/group.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
+import { RECONCILIATION_KINDS } from '../domain/account-event.ts';
 import { CURRENCIES } from '../domain/country.ts';
 import { isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -60,7 +61,7 @@ export function watchDisk(metrics: Metrics, space: DiskSpace): void {
   metrics.gauge('daftari_disk_free_bytes', help, () => space.freeBytes);
 }
 
-/** Transactions by state, and money on hold, of the partitions that this process writes. */
+/** Transactions by state, money on hold, and reconciliation items, of the partitions that this process writes. */
 export function watchTransactions(metrics: Metrics, storage: Storage): void {
   const censuses = (): Census[] =>
     [...storage.hosted()].flatMap(({ partition: { logic } }) => {
@@ -78,6 +79,18 @@ export function watchTransactions(metrics: Metrics, storage: Storage): void {
   );
   metrics.gaugeBy('daftari_open_holds_amount', 'Money on hold, minor units.', 'currency', () =>
     CURRENCIES.map((currency) => [currency, sum((census) => census.holds(currency).amount)] as const),
+  );
+  metrics.gaugeBy('daftari_reconciliation_open', 'Reconciliation items not yet resolved.', 'kind', () =>
+    RECONCILIATION_KINDS.map((kind) => [kind, sum((census) => census.reconciliation(kind).open)] as const),
+  );
+  metrics.gaugeBy(
+    'daftari_reconciliation_raised',
+    'Reconciliation items raised since the process opened their partition.',
+    'kind',
+    () =>
+      RECONCILIATION_KINDS.map(
+        (kind) => [kind, sum((census) => census.reconciliation(kind).raised)] as const,
+      ),
   );
   const help =
     'Transactions that entered a state since the process opened their partition, as "TYPE STATUS".';

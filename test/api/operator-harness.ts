@@ -13,6 +13,7 @@ import type { OperatorContext } from '../../src/operator/context.ts';
 import { operatorSurface } from '../../src/operator/surface.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { Storage } from '../../src/wiring/storage.ts';
+import { watchTransactions } from '../../src/wiring/watch.ts';
 
 export const TOKEN = 'operator-token-of-the-tests';
 const PARTITIONS = 4;
@@ -55,6 +56,7 @@ export async function startOperator(directory: string): Promise<Operator> {
       throw error;
     },
   });
+  watchTransactions(metrics, storage);
   const bus = new LocalBus({ accounts: PARTITIONS, webhooks: PARTITIONS, pollers: PARTITIONS, platform: 1 });
   const numbers = [...Array(PARTITIONS).keys()];
   const accounts = numbers.map((number) => ['accounts', number] as const);

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { partitionOf, request } from '../../src/bus/bus.ts';
+import type { ReconciliationKind } from '../../src/domain/account-event.ts';
 import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { openRegisteredAccounts } from '../../src/operator/account-actions.ts';
@@ -273,6 +274,62 @@ t.test('a trial balance and a reconciliation list are there from the start', asy
   });
   refused(t, await operator.call('POST', path, { ...resolve, resolution: 'Other.' }), 409, 'conflict');
   t.strictSame((await operator.call('GET', '/reconciliation?open=true')).body.data, []);
+});
+
+t.test('reconciliation items are counted by kind, open and raised, also over a restart', async (t) => {
+  const id = await newAccount();
+  const partition = partitionOf(id, operator.bus.partitions('accounts'));
+  const raise = (kind: ReconciliationKind): Promise<unknown> =>
+    request(operator.bus, 'accounts', partition, {
+      type: 'RaiseReconciliation',
+      accountId: id,
+      kind,
+      transactionId: null,
+      detail: 'Paid twice.',
+      deadline: Date.now() + 5_000,
+    });
+  const counted = async (what: string): Promise<number[]> => {
+    const { text } = await operator.call('GET', '//metrics');
+    return ['AMOUNT_MISMATCH', 'UNKNOWN_REFERENCE'].map((kind) => {
+      const line = new RegExp(`^daftari_reconciliation_${what}\\{kind="${kind}"\\} (\\d+)$`, 'm');
+      return Number(line.exec(text)?.[1]);
+    });
+  };
+  t.strictSame(await counted('open'), [0, 0], 'there before there is one');
+  for (const kind of ['AMOUNT_MISMATCH', 'AMOUNT_MISMATCH', 'UNKNOWN_REFERENCE'] as const) await raise(kind);
+  t.strictSame(
+    [await counted('open'), await counted('raised')],
+    [
+      [2, 1],
+      [2, 1],
+    ],
+  );
+  const resolve = async (kind: string): Promise<void> => {
+    const { body } = await operator.call('GET', `/reconciliation?account=${id}&open=true`);
+    const item = body.data.find((each: { kind: string }) => each.kind === kind);
+    const how = { account_id: id, resolution: 'Paid back by hand.' };
+    equal((await operator.call('POST', `/reconciliation/${item.id}/resolve`, how)).status, 200);
+  };
+  await resolve('UNKNOWN_REFERENCE');
+  t.strictSame(
+    [await counted('open'), await counted('raised')],
+    [
+      [2, 0],
+      [2, 1],
+    ],
+  );
+
+  await operator.stop();
+  operator = await startOperator(dir);
+  t.strictSame(
+    [await counted('open'), await counted('raised')],
+    [
+      [2, 0],
+      [0, 0],
+    ],
+  );
+  await resolve('AMOUNT_MISMATCH');
+  t.strictSame(await counted('open'), [1, 0], 'one that was raised before the restart');
 });
 
 t.test('every change is in the audit log, refused ones too, without secrets', async (t) => {
