@@ -84,6 +84,8 @@ export interface Config {
   readonly logLevel: LogLevel;
   /** Waits after a delivery's first, second, … attempt; one attempt more than there are waits. */
   readonly webhookRetryMs: readonly number[];
+  /** How long after it was made a delivery that has ended is kept. */
+  readonly webhookRetentionMs: number;
   readonly webhookAllowPrivate: boolean;
   readonly demo: boolean;
   /** Without routes: those are the rails' to say. */
@@ -139,6 +141,7 @@ export function readConfig(environment: Environment): Config {
     nodeName: values.NODE_NAME,
     logLevel: values.LOG_LEVEL,
     webhookRetryMs: values.WEBHOOK_RETRY_SECONDS,
+    webhookRetentionMs: values.WEBHOOK_RETENTION_DAYS * DAY_MS,
     webhookAllowPrivate: values.WEBHOOK_ALLOW_PRIVATE,
     demo: values.DEMO && !cluster,
     policy,
@@ -154,6 +157,7 @@ export function describeConfig(): string {
 }
 
 const MIB = 1024 * 1024;
+const DAY_MS = 86_400 * SECOND_MS;
 const PARTITIONS_STANDALONE = 16;
 const PARTITIONS_CLUSTER = 64;
 
@@ -320,6 +324,12 @@ const SETTINGS = {
       return waits !== undefined && waits.length <= LIMITS.webhookRetriesMax ? waits : undefined;
     },
   } as Setting<readonly number[]>,
+  WEBHOOK_RETENTION_DAYS: whole(
+    32,
+    1,
+    366,
+    'How many days after it was made a webhook delivery that has ended is removed. Not fewer than its attempts may take.',
+  ),
   WEBHOOK_ALLOW_PRIVATE: flag(false, 'Development: allows webhook URLs with http and private addresses.'),
   DEMO: flag(true, 'Standalone: makes a demo account and DATA_DIR/demo.json.'),
   POLICY_FILE: optional({
@@ -388,6 +398,12 @@ function readPolicy(values: Values, problems: string[]): Policy {
 
 function problemsBetween(values: Values): string[] {
   const problems: string[] = [];
+  const scheduleDays = Math.ceil(scheduleMsMax(values.WEBHOOK_RETRY_SECONDS) / DAY_MS);
+  if (values.WEBHOOK_RETENTION_DAYS < scheduleDays) {
+    problems.push(
+      `WEBHOOK_RETENTION_DAYS: ${values.WEBHOOK_RETENTION_DAYS} is less than the ${scheduleDays} days that attempts may take with these WEBHOOK_RETRY_SECONDS (default: ${SETTINGS.WEBHOOK_RETENTION_DAYS.fallback})`,
+    );
+  }
   if (values.NATS_URL === null) {
     if (values.ROLES !== null && new Set(values.ROLES).size < ROLES.length) {
       problems.push('ROLES: without NATS_URL one process has every role (default: all of them)');
@@ -403,6 +419,12 @@ function problemsBetween(values: Values): string[] {
     problems.push('SIMULATOR_URL: is required with NATS_URL and RAILS=simulator: all nodes use the same one');
   }
   return problems;
+}
+
+/** The longest that a delivery's attempts and waits take where nothing of ours was down meanwhile. */
+function scheduleMsMax(retryMs: readonly number[]): number {
+  const waitsMs = retryMs.reduce((total, waitMs) => total + waitMs, 0);
+  return waitsMs * (1 + LIMITS.webhookRetryJitterMax) + (retryMs.length + 1) * LIMITS.webhookAttemptMs;
 }
 
 function readPolicyFile(path: string | null, problems: string[]): Policy {

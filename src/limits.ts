@@ -98,6 +98,8 @@ export const LIMITS = {
   cashOutPerMinuteMax: 100_000,
   /** Waits between the attempts of a webhook delivery; each attempt is kept with the delivery. */
   webhookRetriesMax: 15,
+  /** How far each wait may be from its length, as a share of it. Specification part 6. */
+  webhookRetryJitterMax: 0.1,
 
   // Operators
   /** Entries of one page of the operator API; as the merchant's lists. */
@@ -238,8 +240,6 @@ export const LIMITS = {
   webhookRowsScannedMax: 5_000,
   /** How often old deliveries are looked for, ms. */
   webhookRetentionEveryMs: 3_600_000,
-  /** How long a delivery that has ended is kept, ms: a month and a day. */
-  webhookRetentionMs: 32 * 86_400_000,
   /** How long a stop waits for attempts in flight, ms: one attempt and a bit. */
   webhookStopMs: 11_000,
 

@@ -264,7 +264,7 @@ async function openStorage(config: Config, secrets: Secrets): Promise<Storage> {
     policies: {
       // Years of one account are written in minutes.
       accounts: { ...config.policy, routes: rails.routes, cashOutPerMinute: Infinity },
-      webhooks: { retryMs: config.webhookRetryMs, retentionMs: LIMITS.webhookRetentionMs },
+      webhooks: { retryMs: config.webhookRetryMs, retentionMs: config.webhookRetentionMs },
     },
     observer: { decided: () => {} },
     clock: Date.now,

@@ -7,7 +7,6 @@ import type { GuardOptions } from '../../actors/webhooks/url-guard.ts';
 import type { Bus } from '../bus/bus.ts';
 import type { Feed } from '../bus/feed.ts';
 import type { Config } from '../config.ts';
-import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { clockBy } from '../rails/system-clock.ts';
@@ -28,7 +27,7 @@ export interface Outbound {
 export function policiesOf(config: Config, rails: Rails): GroupPolicies {
   return {
     accounts: { ...config.policy, routes: rails.routes },
-    webhooks: { retryMs: config.webhookRetryMs, retentionMs: LIMITS.webhookRetentionMs },
+    webhooks: { retryMs: config.webhookRetryMs, retentionMs: config.webhookRetentionMs },
   };
 }
 

@@ -5,7 +5,6 @@ import { request as httpRequest } from 'node:http';
 import { LocalBus } from '../../src/bus/local-bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { createServer } from '../../src/http/server.ts';
-import { LIMITS } from '../../src/limits.ts';
 import { createHttpObserver } from '../../src/observability/http-observer.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
@@ -44,7 +43,7 @@ export async function startOperator(directory: string): Promise<Operator> {
     directory,
     policies: {
       accounts: DEFAULT_POLICY,
-      webhooks: { retryMs: [1_000], retentionMs: LIMITS.webhookRetentionMs },
+      webhooks: { retryMs: [1_000], retentionMs: 32 * 86_400_000 },
     },
     observer: metrics,
     clock: Date.now,

@@ -4,6 +4,9 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { ConfigError, describeConfig, readConfig } from '../../src/config.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { policiesOf } from '../../src/wiring/outbound.ts';
+import type { Rails } from '../../src/wiring/rails.ts';
 
 const KEY = 'ab'.repeat(32);
 const TOKEN = 'a-long-operator-token';
@@ -38,6 +41,7 @@ t.test('an empty environment is a standalone service', async (t) => {
     nodeName: /^[\w-]+$/,
     logLevel: 'info',
     webhookRetryMs: [30_000, 120_000, 600_000, 1_800_000, 7_200_000, 21_600_000, 57_600_000],
+    webhookRetentionMs: 32 * 86_400_000,
     webhookAllowPrivate: false,
     demo: true,
     policy: DEFAULT_POLICY,
@@ -64,6 +68,7 @@ t.test('every value is read into its unit', async (t) => {
     WALLET_COOLING_OFF_SECONDS: '0',
     CASH_OUT_PER_MINUTE: '5',
     WEBHOOK_RETRY_SECONDS: '1, 2.5',
+    WEBHOOK_RETENTION_DAYS: '1',
     WEBHOOK_ALLOW_PRIVATE: 'true',
     DEMO: 'false',
   });
@@ -80,6 +85,7 @@ t.test('every value is read into its unit', async (t) => {
     nodeName: 'n-1',
     logLevel: 'debug',
     webhookRetryMs: [1_000, 2_500],
+    webhookRetentionMs: 86_400_000,
     webhookAllowPrivate: true,
     demo: false,
     policy: {
@@ -210,6 +216,16 @@ const wrong: [string, string, string][] = [
     '30,,60',
     'WEBHOOK_RETRY_SECONDS: "30,,60" is not 1 to 15 durations in seconds, comma-separated (default: 30,120,600,1800,7200,21600,57600)',
   ],
+  [
+    'WEBHOOK_RETENTION_DAYS',
+    '0',
+    'WEBHOOK_RETENTION_DAYS: "0" is not a whole number from 1 to 366 (default: 32)',
+  ],
+  [
+    'WEBHOOK_RETENTION_DAYS',
+    '1',
+    'WEBHOOK_RETENTION_DAYS: 1 is less than the 2 days that attempts may take with these WEBHOOK_RETRY_SECONDS (default: 32)',
+  ],
   ['WEBHOOK_ALLOW_PRIVATE', 'yes', 'WEBHOOK_ALLOW_PRIVATE: "yes" is not true or false (default: false)'],
   ['DEMO', '1', 'DEMO: "1" is not true or false (default: true)'],
 ];
@@ -227,6 +243,25 @@ t.test('every name but POLICY_FILE has a wrong value in the table above', async 
     names.filter((name) => !tried.has(name ?? '')),
     [],
   );
+});
+
+t.test('deliveries are kept for as long as they may be tried, jitter and attempts included', async (t) => {
+  const DAY = 86_400;
+  const attempts = 2 * (LIMITS.webhookAttemptMs / 1_000);
+  const longest = Math.floor((DAY - attempts) / 1.1);
+  const kept = (retry: number): readonly string[] =>
+    problemsOf({ WEBHOOK_RETENTION_DAYS: '1', WEBHOOK_RETRY_SECONDS: String(retry) });
+  t.strictSame(kept(longest), []);
+  t.match(kept(longest + 1), [/^WEBHOOK_RETENTION_DAYS: 1 is less than the 2 days /]);
+  t.match(problemsOf({ ...CLUSTER, WEBHOOK_RETRY_SECONDS: String(32 * DAY) }), [
+    /^WEBHOOK_RETENTION_DAYS: 32 is less than the 36 days /,
+  ]);
+});
+
+t.test('the rules of webhooks are those of the configuration', async (t) => {
+  const rails = { routes: {} } as unknown as Rails;
+  const config = readConfig({ WEBHOOK_RETENTION_DAYS: '3', WEBHOOK_RETRY_SECONDS: '7' });
+  t.strictSame(policiesOf(config, rails).webhooks, { retryMs: [7_000], retentionMs: 3 * 86_400_000 });
 });
 
 t.test('every mistake is reported, secrets are not repeated', async (t) => {
