@@ -86,6 +86,8 @@ export interface Config {
   readonly webhookRetryMs: readonly number[];
   /** How long after it was made a delivery that has ended is kept. */
   readonly webhookRetentionMs: number;
+  /** That webhook URLs may use besides 443. */
+  readonly webhookPorts: readonly number[];
   readonly webhookAllowPrivate: boolean;
   readonly demo: boolean;
   /** Without routes: those are the rails' to say. */
@@ -142,6 +144,7 @@ export function readConfig(environment: Environment): Config {
     logLevel: values.LOG_LEVEL,
     webhookRetryMs: values.WEBHOOK_RETRY_SECONDS,
     webhookRetentionMs: values.WEBHOOK_RETENTION_DAYS * DAY_MS,
+    webhookPorts: values.WEBHOOK_PORTS,
     webhookAllowPrivate: values.WEBHOOK_ALLOW_PRIVATE,
     demo: values.DEMO && !cluster,
     policy,
@@ -330,6 +333,14 @@ const SETTINGS = {
     366,
     'How many days after it was made a webhook delivery that has ended is removed. Not fewer than its attempts may take.',
   ),
+  WEBHOOK_PORTS: {
+    takes: 'port numbers, comma-separated',
+    fallback: [],
+    fallbackText: 'none',
+    meaning: 'Ports that webhook URLs may use besides 443.',
+    secret: false,
+    parse: (value) => listOf(value, (item) => parseWhole(item, 1, 65_535)),
+  } as Setting<readonly number[]>,
   WEBHOOK_ALLOW_PRIVATE: flag(false, 'Development: allows webhook URLs with http and private addresses.'),
   DEMO: flag(true, 'Standalone: makes a demo account and DATA_DIR/demo.json.'),
   POLICY_FILE: optional({

@@ -11,7 +11,7 @@ import { LIMITS } from '../../src/limits.ts';
 export interface GuardOptions {
   /** WEBHOOK_ALLOW_PRIVATE: http, private addresses and any port, for development. */
   readonly allowPrivate: boolean;
-  /** Ports allowed besides 443. */
+  /** WEBHOOK_PORTS: allowed besides 443. */
   readonly ports: readonly number[];
 }
 

@@ -53,7 +53,7 @@ export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
 
 /** Where webhooks may go. */
 export function guardOf(config: Config): GuardOptions {
-  return { allowPrivate: config.webhookAllowPrivate, ports: [] };
+  return { allowPrivate: config.webhookAllowPrivate, ports: config.webhookPorts };
 }
 
 /** Delivers for no partition until told to. */

@@ -16,7 +16,7 @@ const WALLET = { currency: 'UGX', msisdn: '+256772000001' };
 let service: Running;
 let account: string;
 t.before(async () => {
-  service = await startService({ WALLET_COOLING_OFF_SECONDS: '0.05' });
+  service = await startService({ WALLET_COOLING_OFF_SECONDS: '0.05', WEBHOOK_PORTS: '8443' });
   account = `/operator/v1/accounts/${service.demo.account_id}`;
 });
 t.teardown(() => service.stop());
@@ -120,6 +120,18 @@ t.test('a removed app is locked out at once, and so is an account that is not li
   t.equal((await balances()).status, 200);
   await service.operator('DELETE', `${account}/apps/${second.id}`);
   t.match(await balances(), { status: 401, body: { error: { code: 'invalid_api_key' } } });
+});
+
+t.test('a webhook URL may use the ports of WEBHOOK_PORTS, and no others', async (t) => {
+  const save = (webhook_url: string): Promise<Answer> =>
+    service.operator('POST', `${account}/apps`, { name: 'Odd', domain: 'odd.test', webhook_url });
+  const saved = await save('https://hooks.example.com:8443/');
+  t.equal(saved.status, 201);
+  await service.operator('DELETE', `${account}/apps/${saved.body.id}`);
+  t.match(await save('https://hooks.example.com:8444/'), {
+    status: 400,
+    body: { error: { code: 'validation_failed', param: 'webhook_url', message: /port 8444/ } },
+  });
 });
 
 t.test('the printed command creates a charge when pasted', async (t) => {

@@ -7,7 +7,9 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import type { ErrorClass, SenderOptions, SendResult } from '../../actors/webhooks/sender.ts';
+import { readConfig } from '../../src/config.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { guardOf } from '../../src/wiring/outbound.ts';
 import { listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
 import { makeCertificate, Receiver } from './webhooks-receiver.ts';
 import type { Answer } from './webhooks-receiver.ts';
@@ -363,6 +365,24 @@ void t.test('a refused URL is not even resolved, literal addresses included', as
   t.match(await send(sender, 'http://example.com/'), { error: 'url_refused' });
   t.equal(asked, 0);
   t.equal(receiver.connections, 0);
+});
+
+void t.test('a port of WEBHOOK_PORTS is connected to, any other is refused', async (t) => {
+  let asked = 0;
+  const sender = senderFor(t, {
+    guard: guardOf(readConfig({ WEBHOOK_PORTS: '8443' })),
+    resolve: () => {
+      asked++;
+      return Promise.resolve([]);
+    },
+  });
+  t.match(await send(sender, 'https://hooks.example.com:8444/'), {
+    error: 'url_refused',
+    excerpt: /port 8444/,
+  });
+  t.equal(asked, 0);
+  t.match(await send(sender, 'https://hooks.example.com:8443/'), { error: 'dns' });
+  t.equal(asked, 1, 'it went on to the name');
 });
 
 void t.test(

@@ -42,6 +42,7 @@ t.test('an empty environment is a standalone service', async (t) => {
     logLevel: 'info',
     webhookRetryMs: [30_000, 120_000, 600_000, 1_800_000, 7_200_000, 21_600_000, 57_600_000],
     webhookRetentionMs: 32 * 86_400_000,
+    webhookPorts: [],
     webhookAllowPrivate: false,
     demo: true,
     policy: DEFAULT_POLICY,
@@ -69,6 +70,7 @@ t.test('every value is read into its unit', async (t) => {
     CASH_OUT_PER_MINUTE: '5',
     WEBHOOK_RETRY_SECONDS: '1, 2.5',
     WEBHOOK_RETENTION_DAYS: '1',
+    WEBHOOK_PORTS: '8443, 10443',
     WEBHOOK_ALLOW_PRIVATE: 'true',
     DEMO: 'false',
   });
@@ -86,6 +88,7 @@ t.test('every value is read into its unit', async (t) => {
     logLevel: 'debug',
     webhookRetryMs: [1_000, 2_500],
     webhookRetentionMs: 86_400_000,
+    webhookPorts: [8443, 10443],
     webhookAllowPrivate: true,
     demo: false,
     policy: {
@@ -226,6 +229,11 @@ const wrong: [string, string, string][] = [
     '1',
     'WEBHOOK_RETENTION_DAYS: 1 is less than the 2 days that attempts may take with these WEBHOOK_RETRY_SECONDS (default: 32)',
   ],
+  ...['0', '65536', '443;8443', '8443,'].map((value): [string, string, string] => [
+    'WEBHOOK_PORTS',
+    value,
+    `WEBHOOK_PORTS: "${value}" is not port numbers, comma-separated (default: none)`,
+  ]),
   ['WEBHOOK_ALLOW_PRIVATE', 'yes', 'WEBHOOK_ALLOW_PRIVATE: "yes" is not true or false (default: false)'],
   ['DEMO', '1', 'DEMO: "1" is not true or false (default: true)'],
 ];
