@@ -32,10 +32,10 @@ function newBus(
   return { bus, routes };
 }
 
-function repeatable(n: number, deadlineMs = 5_000): Message {
+function repeatable(n: number, deadlineMs = 60_000): Message {
   return { type: 'RecordOutcome', n, deadline: Date.now() + deadlineMs } as unknown as Message;
 }
-function onceOnly(deadlineMs = 5_000): Message {
+function onceOnly(deadlineMs = 60_000): Message {
   return { type: 'ReplayDelivery', deadline: Date.now() + deadlineMs };
 }
 const done = (body: unknown): Reply => ({ type: 'done', body: JSON.stringify(body), replayed: false });
@@ -192,8 +192,8 @@ t.test('an owner dies with the answer: repeatable messages are resolved, others 
   await dyingLink.connection.flush();
   routes.set('accounts', 1, { node: 'a', epoch: 1 });
   const again = request(bus, 'accounts', 1, repeatable(1));
-  const once = request(bus, 'accounts', 1, onceOnly(1_000));
-  await waitFor('both were taken', 20_000, () => taken === 2);
+  const once = request(bus, 'accounts', 1, onceOnly(3_000));
+  await waitFor('both were taken', 60_000, () => taken === 2);
   await dyingLink.close();
   const next = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 2);
   next.open({ inbox: (message, onReply) => onReply(done(message.type)), holds: () => true });
@@ -216,9 +216,9 @@ t.test(
     await ownerLink.connection.flush();
     routes.set('accounts', 2, { node: 'a', epoch: 3 });
     const created = request(bus, 'accounts', 2, repeatable(1));
-    const read = request(bus, 'accounts', 2, { type: 'GetAccount', deadline: Date.now() + 800 });
-    const refused = request(bus, 'accounts', 2, onceOnly(800));
-    await waitFor('all three were taken', 20_000, () => pending.length === 3);
+    const read = request(bus, 'accounts', 2, { type: 'GetAccount', deadline: Date.now() + 3_000 });
+    const refused = request(bus, 'accounts', 2, onceOnly(3_000));
+    await waitFor('all three were taken', 60_000, () => pending.length === 3);
     holds = false;
     pending[0]!(done('durable'));
     pending[1]!(done('stale'));
@@ -260,7 +260,7 @@ t.test('after a rejected repetition the first attempt can no longer act', async 
   send(1, 1, 10);
   send(2, 1, 30);
   await connection.flush();
-  await waitFor('the last was decided', 20_000, () => decided.includes(30));
+  await waitFor('the last was decided', 60_000, () => decided.includes(30));
   t.strictSame(decided, [20, 30]);
   served.stop();
 });

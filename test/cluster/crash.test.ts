@@ -15,20 +15,21 @@ t.test('a ledger is killed: its partitions are served again, no caller sees an e
   const cluster = await Cluster.start(SMALL);
   t.teardown(() => cluster.stop());
   const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > 300);
 
   const killedAt = performance.now();
   cluster.node('ledger1').signal('SIGKILL');
   await cluster.node('ledger1').exited();
-  await waitFor('the other ledger has everything', 20_000, async () => {
+  await waitFor('the other ledger has everything', 60_000, async () => {
     const owners = (await cluster.partitions()).filter(({ group }) => group === 'accounts');
     return owners.every(({ node }) => node === 'ledger2');
   });
   const claimedMs = performance.now() - killedAt;
   await untilReady(cluster.running);
-  t.ok(claimedMs < 2_500 + 3_000, `claimed ${Math.round(claimedMs)} ms after the crash`);
+  // A lease and a little more; the rest is for a machine that stands still for a moment.
+  t.ok(claimedMs < 2_500 + 15_000, `claimed ${Math.round(claimedMs)} ms after the crash`);
   const before = load.answered;
-  await waitFor('creates are answered again', 20_000, () => load.answered > before + 300);
+  await waitFor('creates are answered again', 60_000, () => load.answered > before + 300);
 
   // The machine comes back, follows, and takes its share.
   const back = await cluster.add('ledger1', 'ledger');
@@ -43,7 +44,7 @@ t.test('a ledger is killed: its partitions are served again, no caller sees an e
     'everybody was answered',
   );
   t.ok(
-    Math.max(...report.latenciesMs) < 15_000,
+    Math.max(...report.latenciesMs) < 30_000,
     `the longest wait was ${Math.round(Math.max(...report.latenciesMs))} ms`,
   );
   t.strictSame(await cluster.check(report), []);
@@ -53,20 +54,20 @@ t.test('an owner is stopped past its lease and goes on: it acknowledges nothing'
   const cluster = await Cluster.start(SMALL);
   t.teardown(() => cluster.stop());
   const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > 300);
   const stopped = cluster.node('ledger1');
   stopped.signal('SIGSTOP');
-  await waitFor('the other ledger has everything', 20_000, async () => {
+  await waitFor('the other ledger has everything', 60_000, async () => {
     const owners = (await cluster.partitions()).filter(({ group }) => group === 'accounts');
     return owners.every(({ node }) => node === 'ledger2');
   });
-  await waitFor('and serves', 20_000, async () => {
+  await waitFor('and serves', 60_000, async () => {
     await untilReady(cluster.fronts);
     return true;
   });
   stopped.signal('SIGCONT');
   const before = load.answered;
-  await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
   await waitFor('it owns partitions again, under new epochs', 30_000, async () =>
     (await cluster.partitions()).some(({ node, epoch }) => node === 'ledger1' && epoch >= 3),
   );
@@ -80,10 +81,10 @@ t.test('a front is killed: its callers ask another one with the same key', async
   const cluster = await Cluster.start({ ...SMALL, fronts: 2, ledgers: 1 });
   t.teardown(() => cluster.stop());
   const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > 300);
   cluster.node('front2').signal('SIGKILL');
   const before = load.answered;
-  await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
   const report = await load.stop();
   t.ok(report.closedConnections > 0, 'connections were cut');
   t.strictSame(errorStatuses(report), []);

@@ -38,7 +38,7 @@ t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
   const cluster = await Cluster.start(SMALL);
   t.teardown(() => cluster.stop());
   const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > 300);
   const leaving = cluster.node('ledger2');
   leaving.signal('SIGTERM');
   t.equal(await leaving.exited(), 0);
@@ -49,7 +49,7 @@ t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
   );
   await untilReady([await cluster.add('ledger2', 'ledger')]);
   const before = load.answered;
-  await waitFor('there is a tail', 20_000, () => load.answered > before + 300);
+  await waitFor('there is a tail', 60_000, () => load.answered > before + 300);
 
   const lost = cluster.node('ledger1');
   lost.signal('SIGKILL');
@@ -61,9 +61,9 @@ t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
   const other = cluster.node('ledger2');
   other.signal('SIGTERM');
   t.equal(await other.exited(), 0);
-  await waitFor('the new machine has everything', 20_000, () => cluster.ownsAll('ledger1'));
+  await waitFor('the new machine has everything', 60_000, () => cluster.ownsAll('ledger1'));
   const then = load.answered;
-  await waitFor('creates are answered', 20_000, () => load.answered > then + 100);
+  await waitFor('creates are answered', 60_000, () => load.answered > then + 100);
   const report = await load.stop();
   t.ok(report.journal.every(({ status }) => status === 201));
   t.strictSame(await cluster.check(report), []);
@@ -77,7 +77,7 @@ t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
     rmSync(join(empty.dataDir, 'views'), { recursive: true });
     const back = await cluster.add('ledger1', 'ledger');
     await untilReady([back]);
-    await waitFor('it has everything again', 20_000, () => cluster.ownsAll('ledger1'));
+    await waitFor('it has everything again', 60_000, () => cluster.ownsAll('ledger1'));
     t.strictSame(await cluster.check(report), []);
     t.strictSame(await startsOf(back), NONE, 'it has read what its logs lacked from the streams');
   });

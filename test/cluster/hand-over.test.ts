@@ -26,7 +26,7 @@ async function restartEachInTurn(t: Test): Promise<number> {
   const cluster = await Cluster.start(SMALL);
   try {
     const load = cluster.load(8, 10);
-    await waitFor('creates are answered', 20_000, () => load.answered > 200);
+    await waitFor('creates are answered', 60_000, () => load.answered > 200);
     for (const name of ['ledger1', 'ledger2']) {
       const leaving = cluster.node(name);
       leaving.signal('SIGTERM');

@@ -15,6 +15,8 @@ import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
 
 const partitionCount = 12;
+/** Less than `drainMs`, the time of a node that waits in vain, by more than a machine stands still for a moment. */
+const AT_ONCE_MS = 20_000;
 
 class Node implements PartitionHost {
   readonly name: string;
@@ -130,11 +132,11 @@ t.test('a partition moves only when its node comes or goes', async (t) => {
 
 t.test('partitions spread over the nodes that live, each held once', async (t) => {
   const { servers, nodes } = await cluster(t, ['a']);
-  await waitFor('one node holds everything', 20_000, () => heldBy(nodes).length === partitionCount);
+  await waitFor('one node holds everything', 60_000, () => heldBy(nodes).length === partitionCount);
   const b = await Node.start(servers, 'b');
   t.teardown(() => b.crash());
   nodes.push(b);
-  await waitFor('two share', 15_000, () => isSpread(nodes));
+  await waitFor('two share', 40_000, () => isSpread(nodes));
   t.strictSame(heldBy(nodes), everything);
   for (const p of b.held) t.equal(b.serving.get(`accounts/${p}`), 2, 'under a new epoch');
   for (const { name, early } of nodes) t.equal(early, 0, `${name} serves what it holds`);
@@ -142,16 +144,15 @@ t.test('partitions spread over the nodes that live, each held once', async (t) =
 
 t.test('a silent node is replaced, within its lease and a little more', async (t) => {
   const { nodes } = await cluster(t, ['a', 'b', 'c']);
-  await waitFor('three share', 20_000, () => isSpread(nodes));
+  await waitFor('three share', 60_000, () => isSpread(nodes));
   const [a, ...others] = nodes as [Node, Node, Node];
   const orphans = a.held;
   const crashedAt = performance.now();
   await a.crash();
-  await waitFor('the others have everything', 20_000, () => heldBy(others).length === partitionCount);
-  t.ok(
-    performance.now() - crashedAt < 2_500 + 3_000,
-    `after ${Math.round(performance.now() - crashedAt)} ms`,
-  );
+  await waitFor('the others have everything', 60_000, () => heldBy(others).length === partitionCount);
+  const replacedMs = performance.now() - crashedAt;
+  // A lease and a little more; the rest is for a machine that stands still for a moment.
+  t.ok(replacedMs < 2_500 + 15_000, `after ${Math.round(replacedMs)} ms`);
   t.ok(orphans.length > 0);
   t.strictSame(
     orphans.filter((p) => a.ownership.holds('accounts', p)),
@@ -162,18 +163,19 @@ t.test('a silent node is replaced, within its lease and a little more', async (t
 
 t.test('a node that leaves hands everything over first', async (t) => {
   const { nodes } = await cluster(t, ['a', 'b']);
-  await waitFor('two share', 20_000, () => isSpread(nodes));
+  await waitFor('two share', 60_000, () => isSpread(nodes));
   const [a, b] = nodes as [Node, Node];
   const startedAt = performance.now();
   await a.leave();
-  await waitFor('the other has everything', 20_000, () => b.held.length === partitionCount);
-  t.ok(performance.now() - startedAt < 4_000, `${Math.round(performance.now() - startedAt)} ms`);
+  await waitFor('the other has everything', 60_000, () => b.held.length === partitionCount);
+  const tookMs = performance.now() - startedAt;
+  t.ok(tookMs < AT_ONCE_MS, `${Math.round(tookMs)} ms`);
 });
 
 t.test('a node leaves at once when nobody that lives could have what it has', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [a] = nodes as [Node];
-  await waitFor('it holds everything', 20_000, () => a.held.length === partitionCount);
+  await waitFor('it holds everything', 60_000, () => a.held.length === partitionCount);
   const poller = {
     session: 's',
     groups: ['pollers'],
@@ -183,38 +185,39 @@ t.test('a node leaves at once when nobody that lives could have what it has', as
   t.equal(await a.table.write('node.poller', poller, 0), true);
   const startedAt = performance.now();
   await a.leave();
-  t.ok(performance.now() - startedAt < 4_000, `${Math.round(performance.now() - startedAt)} ms`);
+  const tookMs = performance.now() - startedAt;
+  t.ok(tookMs < AT_ONCE_MS, `${Math.round(tookMs)} ms`);
 });
 
 t.test('what a node gives up is opened under a new epoch', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [a] = nodes as [Node];
-  await waitFor('it holds everything', 20_000, () => a.held.length === partitionCount);
+  await waitFor('it holds everything', 60_000, () => a.held.length === partitionCount);
   await a.ownership.surrender('accounts', 3);
-  await waitFor('it has it again', 20_000, () => a.ownership.epoch('accounts', 3) === 2);
+  await waitFor('it has it again', 60_000, () => a.ownership.epoch('accounts', 3) === 2);
   t.equal(a.serving.get('accounts/3'), 2);
 });
 
 t.test('a lease of its own that a node serves nothing under is claimed again, not waited for', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [a] = nodes as [Node];
-  await waitFor('it holds everything', 20_000, () => a.held.length === partitionCount);
+  await waitFor('it holds everything', 60_000, () => a.held.length === partitionCount);
   // As if a claim had been written and its answer lost.
   const { session } = a.table.nodes.get('a')!.value;
   const { revision } = a.table.lease('accounts', 5)!;
   t.equal(await a.table.write('lease.accounts.5', { node: 'a', session, epoch: 9 }, revision), true);
-  await waitFor('it is served again', 20_000, () => a.ownership.epoch('accounts', 5) === 10);
+  await waitFor('it is served again', 60_000, () => a.ownership.epoch('accounts', 5) === 10);
   t.equal(a.serving.get('accounts/5'), 10);
 });
 
 t.test('while NATS is away nobody holds anything, and afterwards everybody what they had', async (t) => {
   const { servers, nodes } = await cluster(t, ['a', 'b']);
-  await waitFor('two share', 20_000, () => isSpread(nodes));
+  await waitFor('two share', 60_000, () => isSpread(nodes));
   const epochs = nodes.map((node) => node.held.map((p) => node.ownership.epoch('accounts', p)));
   await servers.kill(0, 'SIGKILL');
-  await waitFor('nobody holds anything', 20_000, () => heldBy(nodes).length === 0);
+  await waitFor('nobody holds anything', 60_000, () => heldBy(nodes).length === 0);
   await servers.restart(0);
-  await waitFor('two share again', 20_000, () => isSpread(nodes));
+  await waitFor('two share again', 60_000, () => isSpread(nodes));
   t.strictSame(
     nodes.map((node) => node.held.map((p) => node.ownership.epoch('accounts', p))),
     epochs,

@@ -101,7 +101,7 @@ async function linesInFeed(partition: number, after: number, count: number): Pro
   const subscription = feed.subscribe('accounts', partition, after, (batch: FeedBatch<string>) => {
     lines.push(...batch.records);
   });
-  await waitFor(`${count} records came, not ${lines.length}`, 10_000, () => lines.length >= count);
+  await waitFor(`${count} records came, not ${lines.length}`, 40_000, () => lines.length >= count);
   await subscription.close();
   return lines;
 }
@@ -215,7 +215,7 @@ t.test('after REPLICATION=async the stream follows, in order', async (t) => {
   );
   for (let i = 0; i < 200; i++) await writer.write(`record ${i}`);
   const stream = logStream('accounts', partition);
-  await waitFor('the stream has caught up', 20_000, async () => {
+  await waitFor('the stream has caught up', 60_000, async () => {
     return (await nats.manager.streams.info(stream)).state.last_seq === writer.log.tip.batch;
   });
   t.equal((await linesInFeed(partition, 0, 200)).length, 200);
@@ -243,7 +243,7 @@ t.test('the feed goes on after any record, and waits for its handler', async (t)
     busy--;
     last = batch.firstSequence + batch.records.length - 1;
   });
-  await waitFor('everything came', 20_000, () => last === 600);
+  await waitFor('everything came', 60_000, () => last === 600);
   await subscription.close();
   t.equal(most, 1);
 });

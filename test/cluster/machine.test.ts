@@ -78,14 +78,14 @@ t.test('an owner is cut off from the rest, and comes back', async (t) => {
   t.teardown(() => cable.remove());
   const far: NodeProcess = await cluster.add('ledger2', 'ledger', { NATS_URL: url });
   await untilReady([far]);
-  await waitFor('it owns partitions', 20_000, () => ownsSome(cluster, 'ledger2'));
+  await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
   const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > 300);
 
   cable.cut();
-  await waitFor('the other ledger has everything', 20_000, () => cluster.ownsAll('ledger1'));
+  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
   const before = load.answered;
-  await waitFor('creates are answered without it', 20_000, () => load.answered > before + 300);
+  await waitFor('creates are answered without it', 60_000, () => load.answered > before + 300);
   cable.mend();
   await waitFor('it owns partitions again', 40_000, () => ownsSome(cluster, 'ledger2'));
   const report = await load.stop();
@@ -118,7 +118,7 @@ t.test('a machine is replaced by an empty one', async (t) => {
   const cluster = await Cluster.start(SMALL);
   t.teardown(() => cluster.stop());
   const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 20_000, () => load.answered > 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > 300);
   const lost = cluster.node('ledger1');
   lost.signal('SIGKILL');
   await lost.exited();
@@ -126,7 +126,7 @@ t.test('a machine is replaced by an empty one', async (t) => {
   await untilReady([await cluster.add('ledger1', 'ledger')]);
   await waitFor('it owns partitions', 30_000, () => ownsSome(cluster, 'ledger1'));
   const before = load.answered;
-  await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
   const report = await load.stop();
   t.ok(report.journal.every(({ status }) => status === 201));
   t.strictSame(await cluster.check(report), []);
@@ -153,7 +153,7 @@ async function startWithSmallDisk(
     DISK_RESERVE_MB: String(reserveMib),
   });
   await untilReady([tight]);
-  await waitFor('it owns partitions', 20_000, () => ownsSome(cluster, 'ledger2'));
+  await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
   return { cluster, tight, filler: join(small, 'filler') };
 }
 
@@ -213,15 +213,15 @@ t.test('every disk is short: what is there is read, and changes wait for room', 
 t.test('a disk is full: its node ends, the other goes on', onSmallDisks, async (t) => {
   const { cluster, tight, filler } = await startWithSmallDisk(t, 0);
   const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 20_000, () => load.answered > 100);
+  await waitFor('creates are answered', 60_000, () => load.answered > 100);
   fill(filler);
   await waitFor('the node has ended', 40_000, () => tight.exitStatus() !== null);
   // SIGABRT: the log's library can fall over its own heap when a commit finds no room; that is a crash like any other.
   const status = tight.exitStatus();
   t.ok(status === 1 || status === 'SIGABRT', `${status}: ${lastWords(tight)}`);
-  await waitFor('the other ledger has everything', 20_000, () => cluster.ownsAll('ledger1'));
+  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
   const before = load.answered;
-  await waitFor('creates are answered', 20_000, () => load.answered > before + 300);
+  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
   const report = await load.stop();
   // 503 is what a node says whose log has just failed: nothing was decided.
   const refused = report.journal.filter(({ status }) => status !== 201 && status !== 503 && status !== null);

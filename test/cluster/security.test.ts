@@ -1,6 +1,7 @@
 // The example configuration of nats-server: TLS, a user per role, and a front that can write to no stream.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { generate } from 'selfsigned';
@@ -27,7 +28,12 @@ const nodes: NodeProcess[] = [];
 t.teardown(async () => {
   for (const node of nodes) node.signal('SIGKILL');
   await Promise.all(nodes.map((node) => node.exited()));
-  server.kill('SIGKILL');
+  if (server.exitCode === null) {
+    const exited = once(server, 'exit');
+    server.kill('SIGKILL');
+    // It writes to its directory until then.
+    await exited;
+  }
   rmSync(directory, { recursive: true, force: true });
 });
 
@@ -63,7 +69,7 @@ async function startServer(): Promise<ReturnType<typeof spawn>> {
       PATH: process.env['PATH'],
     },
   });
-  await waitFor('nats-server is healthy', 20_000, async () => {
+  await waitFor('nats-server is healthy', 60_000, async () => {
     if (child.exitCode !== null) throw new Error('nats-server does not take the example configuration');
     return (await fetch(`http://127.0.0.1:${monitorPort}/healthz`).catch(() => null))?.status === 200;
   });
@@ -127,7 +133,7 @@ t.test('a front can write to no stream', async (t) => {
     const count = problems.length;
     front.connection.publish(subject, '{}');
     await front.connection.flush();
-    await waitFor(`${subject} is refused`, 20_000, () => problems.length > count);
+    await waitFor(`${subject} is refused`, 60_000, () => problems.length > count);
   }
   const after = await operator.manager.streams.info('DAFTARI_accounts_0');
   t.equal(after.state.last_seq, before.state.last_seq);
@@ -140,7 +146,7 @@ t.test('nor can a poller write a log, nor webhooks the log of the accounts', asy
     const link = await as(role, problems);
     link.connection.publish('daftari.log.accounts.0', '{}');
     await link.connection.flush();
-    await waitFor(`${role} is refused`, 20_000, () => problems.length > 0);
+    await waitFor(`${role} is refused`, 60_000, () => problems.length > 0);
     t.match(problems[0], /PERMISSIONS_VIOLATION/);
   }
 });

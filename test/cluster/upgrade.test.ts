@@ -94,9 +94,9 @@ t.test('the format is raised when every live node reads the next one, and not be
 
   for (const name of ['old', 'leaving']) await says(tables, name, { state: 'dead' });
   t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'raised', format: 2, from: 1 });
-  await waitFor('the new node writes the new format', 20_000, () => newNode.current === 2);
+  await waitFor('the new node writes the new format', 60_000, () => newNode.current === 2);
   // It had not said yet that it lives.
-  await waitFor('an old node that was not seen stops', 20_000, () => errors.length === 2);
+  await waitFor('an old node that was not seen stops', 60_000, () => errors.length === 2);
   t.ok(errors.every((error) => error instanceof WriteFormatUnknown));
   t.equal(oldNode.current, 1);
   t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'newest', format: 2 });
@@ -153,14 +153,25 @@ t.test('nodes say what they read, and do not run in a cluster that writes more',
   const raise = (node: string): Promise<Said> => call(cluster, node, 'POST', '/write_format/raise');
   t.match(await raise('poller1'), { status: 200, body: { object: 'write_format', format: newest } });
 
-  await says(tables, 'newer', { state: 'live', newestFormat: newest + 1 });
-  const refused = await upgrade(cluster.nats.url);
-  t.equal(refused.status, 1, refused.said);
+  // Renewed as a node renews it: who is silent for the time of a lease is no longer asked.
+  const newer = { state: 'live', newestFormat: newest + 1 } as const;
+  await says(tables, 'newer', newer);
+  const renewing = setInterval(() => void says(tables, 'newer', newer).catch(() => {}), 500);
+  t.teardown(() => clearInterval(renewing));
+  let refused = { status: 0, said: '' };
+  await waitFor('the upgrade is refused', 60_000, async () => {
+    refused = await upgrade(cluster.nats.url);
+    return refused.status === 1;
+  });
   t.match(refused.said, new RegExp(`ledger1 \\(reads up to ${newest}\\)`));
   t.match(refused.said, new RegExp(`poller1 \\(reads up to ${newest}\\)`));
 
-  await waitFor('an operator is told the same', 10_000, async () => (await raise('ledger1')).status === 409);
-  const { error } = (await raise('ledger1')).body;
+  let told: Said = { status: 0, body: null };
+  await waitFor('an operator is told the same', 40_000, async () => {
+    told = await raise('ledger1');
+    return told.status === 409;
+  });
+  const { error } = told.body;
   t.equal(error.code, 'conflict');
   t.match(error.message, new RegExp(`stays at format ${newest}.*poller1 \\(reads up to ${newest}\\)`));
   t.match((await raise('front1')).body, { error: { code: 'conflict', message: /^A front/ } });

@@ -110,7 +110,7 @@ async function checkTold(t: Test, cluster: Cluster, load: Load, receiver: Receiv
 t.test('each charge is told once it is final, whoever dies', async (t) => {
   const receiver = await Receiver.listen(t);
   const { cluster, load } = await startCluster(t, receiver);
-  t.ok(await has(cluster, 'pollers', 'poller2'));
+  await waitFor('poller2 polls', 30_000, () => has(cluster, 'pollers', 'poller2'));
   cluster.node('poller2').signal('SIGKILL');
   for (const name of ['webhooks1', 'webhooks2']) {
     await waitFor(`${name} delivers`, 30_000, () => has(cluster, 'webhooks', name));
@@ -131,11 +131,12 @@ t.test('each charge is told while webhooks and pollers leave and come back', asy
     ['webhooks1', 'webhooks', 'webhooks'],
     ['poller2', 'poller', 'pollers'],
   ] as const) {
-    t.ok(await has(cluster, group, name));
+    await waitFor(`${name} has its share`, 30_000, () => has(cluster, group, name));
     const leaving = cluster.node(name);
     leaving.signal('SIGTERM');
     t.equal(await leaving.exited(), 0, `${name} ends gracefully`);
-    t.notOk(await has(cluster, group, name), 'and has nothing any more');
+    // The front hears of it in its own time.
+    await waitFor(`${name} has nothing any more`, 20_000, async () => !(await has(cluster, group, name)));
     await moreArrive(receiver);
     await untilReady([await cluster.add(name, role)]);
     await waitFor(`${name} has its share again`, 30_000, () => has(cluster, group, name));
