@@ -270,7 +270,7 @@ t.test(
     const lines: string[] = [];
     const service = await Promise.race([
       startService({ LOG_LEVEL: 'fatal' }, directory, (line) => void lines.push(line)),
-      new Promise<null>((resolve) => setTimeout(() => resolve(null), 20_000).unref()),
+      new Promise<null>((resolve) => setTimeout(() => resolve(null), 90_000).unref()),
     ]);
     if (service === null) throw new Error('the service does not listen');
     t.teardown(() => service.stop());

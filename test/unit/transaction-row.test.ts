@@ -97,5 +97,8 @@ t.test('a journal that does not balance is not read', async (t) => {
     journals: [chargeSettled(money(5_000), money(7), 'UGX', CREATED_AT)],
   });
   t.doesNotThrow(() => decodeTransaction(row));
-  t.throws(() => decodeTransaction(row.replace('4993', '4994')));
+  // The last: a field before the journals may be the same number by chance.
+  const fields: unknown[] = JSON.parse(row);
+  fields[fields.lastIndexOf(4_993)] = 4_994;
+  t.throws(() => decodeTransaction(JSON.stringify(fields)));
 });
