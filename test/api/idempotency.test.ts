@@ -192,8 +192,9 @@ const CREATES: [string, Record<string, unknown>][] = [
   ['/v1/payouts', bodyOf({ narration: 'Pay' })],
 ];
 const ENVIRONMENT = {
-  PROVIDER_ANSWER_WAIT_MS: '50',
-  SIMULATOR_APPROVE_AFTER_MS: '400',
+  // Long enough for those that answer at once, and well before the one that answers when its customer approves.
+  PROVIDER_ANSWER_WAIT_MS: '1000',
+  SIMULATOR_APPROVE_AFTER_MS: '4000',
   WALLET_COOLING_OFF_SECONDS: '1',
 };
 

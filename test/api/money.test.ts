@@ -266,7 +266,7 @@ void t.test(
 );
 
 void t.test('a charge that nobody answers expires, and one that is taken back is reversed', async (t) => {
-  await withService({ CHARGE_EXPIRY_SECONDS: '1' }, async (service) => {
+  await withService({ CHARGE_EXPIRY_SECONDS: '4' }, async (service) => {
     const silent = await service.merchant('POST', '/v1/charges', {
       body: { amount: '5000', currency: 'UGX', msisdn: '+256772000065', reference: 'silent' },
     });
@@ -290,7 +290,7 @@ void t.test('a charge that nobody answers expires, and one that is taken back is
 void t.test('what falls due after a restart still happens', async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'daftari-due-'));
   t.teardown(() => rmSync(dataDir, { recursive: true }));
-  const environment = { CHARGE_RELEASE_SECONDS: '3', CHARGE_EXPIRY_SECONDS: '3' };
+  const environment = { CHARGE_RELEASE_SECONDS: '3', CHARGE_EXPIRY_SECONDS: '6' };
   const before = await startService(environment, dataDir);
   const create = (msisdn: string) =>
     before.merchant('POST', '/v1/charges', {

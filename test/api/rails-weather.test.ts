@@ -40,20 +40,23 @@ t.test('one token for a burst, and one more when it ends in the middle', async (
 t.test('tokens are renewed before they end', async (t) => {
   const short = await startRails({ mtnTokenSeconds: 1, airtelTokenSeconds: 1 });
   t.teardown(() => short.stop());
+  let submitted = 0;
   for (const id of ['mtn_ug', 'airtel_ug']) {
     const rail = short.rail(id);
     const network = id.startsWith('mtn') ? 'MTN' : 'AIRTEL';
+    // Over the lives of two tokens, and as many calls as say something on a slow machine too.
     const until = performance.now() + 2_500;
-    let submitted = 0;
-    while (performance.now() < until) {
+    const enough = submitted + 60;
+    while (performance.now() < until || submitted < enough) {
       const { type } = await rail.submit(transactionOf({ network }));
       if (type !== 'accepted') t.fail(`${id}: ${type}`);
       submitted++;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
-    t.ok(submitted > 50);
   }
-  t.ok((await tokensMinted(short)) < 14, 'not one a call');
+  const minted = await tokensMinted(short);
+  t.ok(minted > 2, 'renewed');
+  t.ok(minted < submitted / 3, `${minted} for ${submitted} calls, not one a call`);
 });
 
 t.test('wrong credentials: refused at once, without a storm of token requests', async (t) => {

@@ -54,7 +54,12 @@ t.test('keys and signing secrets are in no file and no log line; full numbers in
   const secrets = [merchant.key, app.secret_key, app.signing_secret, service.demo.operator_token];
   for (const line of lines) {
     for (const secret of secrets) t.notOk(line.includes(secret), 'a secret in a log line');
-    t.notMatch(line, /772000\d{3}|whsec_\w|sk_live_\w/, 'a number or a secret in a log line');
+    // The id of a request may look like a number by chance.
+    t.notMatch(
+      line.replaceAll(/req_\w{26}/g, ''),
+      /772000\d{3}|whsec_\w|sk_live_\w/,
+      'a number or a secret in a log line',
+    );
   }
   const bytes = bytesOf(dataDir);
   for (const secret of [merchant.key, app.secret_key, app.signing_secret]) {

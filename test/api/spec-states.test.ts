@@ -7,7 +7,7 @@ import { startService } from './start.ts';
 
 const service = await startService({ WALLET_COOLING_OFF_SECONDS: '1', PROVIDER_ANSWER_WAIT_MS: '1000' });
 /** Charge money is available at once, and nobody answers in time. */
-const hasty = await startService({ CHARGE_RELEASE_SECONDS: '1', CHARGE_EXPIRY_SECONDS: '1' });
+const hasty = await startService({ CHARGE_RELEASE_SECONDS: '1', CHARGE_EXPIRY_SECONDS: '3' });
 t.teardown(() => Promise.all([service.stop(), hasty.stop()]));
 
 const path = (id: string): string => {
@@ -234,7 +234,10 @@ t.test('the threshold is the account’s own where it has one', async (t) => {
 });
 
 t.test('a payout wallet receives money only while it is ACTIVE', async (t) => {
-  const merchant = await openMerchant(service);
+  // Long enough to be met cooling off twice.
+  const cautious = await startService({ WALLET_COOLING_OFF_SECONDS: '5' });
+  t.teardown(() => cautious.stop());
+  const merchant = await openMerchant(cautious);
   await merchant.fund('100000');
   const wallet = { label: 'Till', msisdn: numberOf('UGX'), by: merchant.owner };
   const { body: added } = await merchant.operator('/wallets', wallet);
@@ -250,12 +253,12 @@ t.test('a payout wallet receives money only while it is ACTIVE', async (t) => {
   await merchant.operator(`/wallets/${added.id}/approve`, { by: merchant.owner });
   t.equal(await statusOf(), 'COOLING_OFF');
   t.equal(await withdraw(added.id), '400 destination_not_active');
-  await service.until(statusOf, (status) => status === 'ACTIVE');
+  await cautious.until(statusOf, (status) => status === 'ACTIVE');
   t.equal(await withdraw(added.id), 'created');
   await merchant.operator(`/wallets/${added.id}/revoke`, { by: merchant.owner });
   t.equal(await statusOf(), 'REVOKED');
   t.equal(await withdraw(added.id), '400 destination_not_active');
-  const stranger = await openMerchant(service);
+  const stranger = await openMerchant(cautious);
   const foreign = await stranger.wallet();
   t.equal(await withdraw(foreign), '404 destination_not_found', 'another account’s wallet');
 });
@@ -297,7 +300,7 @@ t.test('a charge or deposit that nobody answers expires', async (t) => {
 });
 
 t.test('an approval that comes late, but before expiry, succeeds', async (t) => {
-  const patient = await startService({ CHARGE_EXPIRY_SECONDS: '4', SIMULATOR_APPROVE_AFTER_MS: '2000' });
+  const patient = await startService({ CHARGE_EXPIRY_SECONDS: '20', SIMULATOR_APPROVE_AFTER_MS: '2000' });
   t.teardown(() => patient.stop());
   const merchant = await openMerchant(patient);
   const { body } = await merchant.post('/v1/charges', bodyOf());

@@ -77,7 +77,7 @@ for (const { name, fence, file, probe, run } of LANGUAGES) {
       t.match(await deliver(SECRET.replace('whsec_', '')), { statusCode: 400 }, 'another secret');
       now -= 301_000;
       t.match(await deliver(SECRET), { statusCode: 400 }, 'too old');
-      now += 610_000;
+      now = Date.now() + 400_000;
       t.match(await deliver(SECRET), { statusCode: 400 }, 'from the future');
       now = Date.now();
       // On its way the body is changed by one byte.
