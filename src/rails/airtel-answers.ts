@@ -47,26 +47,42 @@ export function readSubmit(
 ): SubmitResult {
   if (result.type !== 'answer') return submitWithoutAnswer(result);
   const { status } = result;
-  if (status === 429 || status === 503) return { type: 'not_accepted', reason: describe(result) };
   const body = parseObject(result.text);
-  if (status === 401 || status === 403) return refusedByGateway(body, status);
-  if (body === undefined) return { type: 'unknown', reason: describe(result) };
-
-  const parts = partsOf(body);
+  const parts = partsOf(body ?? {});
   const { word, code, message, success } = parts;
+  if (code !== null && isAirtelDuplicate(code)) return { type: 'accepted', providerStatus: code };
+  const refused = refusedByStatus(result, body, parts);
+  if (refused !== null) return refused;
+
   const final = finalWord(parts, transaction, direction, currency, 'submit');
   if (final !== null) return final;
-  if (code !== null && isAirtelDuplicate(code)) return { type: 'accepted', providerStatus: code };
-  const said = code ?? word;
-  if (status >= 200 && status < 300 && success && word !== null) {
-    return { type: 'accepted', providerStatus: said };
+  if (status >= 200 && status < 300 && success && word !== null && word !== 'TF') {
+    return { type: 'accepted', providerStatus: code ?? word };
   }
-  if (code === null || isAirtelAmbiguous(code, 'submit')) {
-    return { type: 'unknown', reason: describe(result) };
-  }
-  const failure = airtelFailure(code, direction);
+  const failure = code === null || isAirtelAmbiguous(code, 'submit') ? null : airtelFailure(code, direction);
   // A refusal in a code nobody has listed: the enquiry decides.
   return failure === null ? { type: 'unknown', reason: describe(result) } : failed(failure, code, message);
+}
+
+/** What the HTTP status alone says; null: what the body says counts. */
+function refusedByStatus(
+  answer: HttpAnswer,
+  body: Readonly<Record<string, unknown>> | undefined,
+  parts: Parts,
+): SubmitResult | null {
+  const { status, text } = answer;
+  const { word, code } = parts;
+  const unknown: SubmitResult = { type: 'unknown', reason: describe(answer) };
+  // What speaks of the transaction, or in a code that is not final, may have it whatever the status.
+  const mayHaveIt = word !== null || (code !== null && isAirtelAmbiguous(code, 'submit'));
+  if (status === 429 || status === 503) {
+    return mayHaveIt ? unknown : { type: 'not_accepted', reason: describe(answer) };
+  }
+  if (status === 401 || status === 403) {
+    const isHtml = body === undefined && text !== '';
+    return mayHaveIt || isHtml ? unknown : refusedByGateway(parts, body ?? {}, status);
+  }
+  return body === undefined || status === 408 || status >= 500 ? unknown : null;
 }
 
 export function readEnquiry(
@@ -109,22 +125,24 @@ function finalWord(
     }
     case 'TE':
       return failed('expired', status, message);
-    case 'TF':
+    case 'TF': {
       if (code !== null && isAirtelAmbiguous(code, asked)) return null;
-      return failed(
-        code === null ? 'unknown' : (airtelFailure(code, direction) ?? 'unknown'),
-        status,
-        message,
-      );
+      const failure = code === null ? null : airtelFailure(code, direction);
+      // Without a listed code the enquiry has to say it again.
+      if (failure === null && asked === 'submit') return null;
+      return failed(failure ?? 'unknown', status, message);
+    }
   }
   // TIP, TA, TI, SUCCESS (accepted), and words that nobody has documented.
   return null;
 }
 
-function refusedByGateway(body: Readonly<Record<string, unknown>> | undefined, status: number): Terminal {
-  const parts = partsOf(body ?? {});
-  const message = parts.message ?? textAt(body ?? {}, 'error_description');
-  return failed('provider_rejected', parts.code ?? String(status), message);
+function refusedByGateway(
+  { code, message }: Parts,
+  body: Readonly<Record<string, unknown>>,
+  status: number,
+): Terminal {
+  return failed('provider_rejected', code ?? String(status), message ?? textAt(body, 'error_description'));
 }
 
 function describe({ status, text }: HttpAnswer): string {

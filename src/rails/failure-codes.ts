@@ -64,6 +64,29 @@ export function mtnFailure(code: string, message: string | null, direction: Dire
   return /^(?:NOT_ALLOWED|INVALID)_/.test(code) ? 'provider_rejected' : 'unknown';
 }
 
+/** What a submit that was refused with `code` fails with. Null: MTN may have taken it nonetheless, or the code is in no
+ *  table. */
+export function mtnRefusal(code: string, message: string | null, direction: Direction): FailureCode | null {
+  const failure = mtnFailure(code, message, direction);
+  return isVague(failure) ? null : failure;
+}
+
+/** Listed, and nothing that says that MTN did not take it. */
+export function isMtnAmbiguous(code: string, direction: Direction): boolean {
+  const row = MTN[code];
+  return row !== undefined && isVague(ofDirection(row, direction));
+}
+
+/** No reason why the submit that it answers was not taken: enquire. */
+export function isVague(failure: FailureCode): boolean {
+  return failure === 'unknown' || failure === 'provider_unavailable';
+}
+
+/** MTN has it already: its fate is that of the first one. */
+export function isMtnDuplicate(code: string): boolean {
+  return code === 'RESOURCE_ALREADY_EXIST';
+}
+
 function isAboutNumber(message: string | null): boolean {
   return message !== null && /msisdn|party_?id|phone|number/i.test(message);
 }
@@ -82,7 +105,7 @@ const AIRTEL: Readonly<Record<string, Row>> = {
   [`${COLLECTION}008`]: both('provider_rejected'),
   [`${COLLECTION}009`]: both('provider_rejected'),
   [`${COLLECTION}010`]: both('wallet_inactive'),
-  // Terminal only in the answer to an enquiry: isAirtelAmbiguous.
+  // Terminal only in the answer to an enquiry, as is ESB000503: isAirtelAmbiguous.
   [`${COLLECTION}024`]: both('expired'),
   [`${COLLECTION}026`]: both('provider_rejected'),
   [`${COLLECTION}029`]: both('expired'),
@@ -116,16 +139,19 @@ const AIRTEL: Readonly<Record<string, Row>> = {
 };
 
 const AIRTEL_AMBIGUOUS: ReadonlySet<string> = new Set([
-  ...['000', '006', '024', '025'].map((end) => COLLECTION + end),
+  ...['000', '006', '025'].map((end) => COLLECTION + end),
   ...['000', '006', '011', '014', '015', '017'].map((end) => DISBURSEMENT + end),
   ...['01', '04', '08', '14', '41', '45'].map((end) => `ESB0000${end}`),
   '0000900',
   'ROUTER117',
 ]);
 
-/** Codes that say nothing final: enquire. 008…024 (timed out) is final in the answer to an enquiry that says it failed. */
+/** Final in the answer to an enquiry that says it failed; ambiguous as the answer to a submit. */
+const AIRTEL_FINAL_WHEN_ENQUIRED: ReadonlySet<string> = new Set([`${COLLECTION}024`, 'ESB000503']);
+
+/** Codes that say nothing final: enquire. */
 export function isAirtelAmbiguous(code: string, asked: 'submit' | 'enquiry'): boolean {
-  if (asked === 'enquiry' && code === `${COLLECTION}024`) return false;
+  if (AIRTEL_FINAL_WHEN_ENQUIRED.has(code)) return asked === 'submit';
   return AIRTEL_AMBIGUOUS.has(code);
 }
 

@@ -2,13 +2,21 @@
 // rail.ts here; nothing is thrown for what the outside does.
 //
 // Invariants: the same X-Reference-Id for every attempt of a transaction; only an answer about the transaction itself
-// ends it, so that a time-out, a dropped connection, HTML or a 5xx without a configuration code means "enquire"; an
-// enquiry fails nothing but by the status FAILED. A refused submit does end it, for a poller submits again only after
-// an enquiry found nothing.
+// ends it, so that a time-out, a dropped connection, HTML, a 5xx without a configuration code or a code that nobody has
+// listed means "enquire"; an enquiry fails nothing but by the status FAILED. A submit refused with a listed code does
+// end it, for a poller submits again only after an enquiry found nothing.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
 import { money, toMajorUnits } from '../domain/money.ts';
-import { type Direction, isMtnConfigurationCode, mtnFailure } from './failure-codes.ts';
+import {
+  type Direction,
+  isMtnAmbiguous,
+  isMtnConfigurationCode,
+  isMtnDuplicate,
+  isVague,
+  mtnFailure,
+  mtnRefusal,
+} from './failure-codes.ts';
 import {
   HttpClient,
   type HttpAnswer,
@@ -201,26 +209,31 @@ export class MtnRail implements ProviderRail {
     if (result.type !== 'answer') return submitWithoutAnswer(result);
     const { status, text } = result;
     const body = parseObject(text);
-    if (status >= 200 && status < 300) {
-      // Accepted answers have no body; one that is no JSON came from something in between.
-      if (body === undefined) return text === '' ? ACCEPTED : { type: 'unknown', reason: describe(result) };
-      const read = readStatus(transaction, direction, this.#options.currency, body);
-      if (read !== null) {
-        return read.type === 'pending' ? { type: 'accepted', providerStatus: read.word } : read;
-      }
-      return refusalIn(body, direction) ?? ACCEPTED;
+    const code = body === undefined ? null : textAt(body, 'code');
+    if (status === 409 || (code !== null && isMtnDuplicate(code))) {
+      return { type: 'accepted', providerStatus: 'RESOURCE_ALREADY_EXIST' };
     }
-    if (status === 409) return { type: 'accepted', providerStatus: 'RESOURCE_ALREADY_EXIST' };
     if (status === 429) return { type: 'not_accepted', reason: describe(result) };
-    if (body === undefined && status !== 401 && status !== 403) {
+    // What is no JSON came from something in between.
+    if (body === undefined && text !== '') return { type: 'unknown', reason: describe(result) };
+    if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
+    // Accepted answers have no body.
+    if (body === undefined) return ACCEPTED;
+    const read = readStatus(transaction, direction, this.#options.currency, body);
+    if (read === null) return code === null ? ACCEPTED : readRefusal(result, body, direction);
+    if (read.type === 'pending') return { type: 'accepted', providerStatus: read.word };
+    // It failed, and nobody has listed why: the enquiry says it again.
+    if (read.failureCode !== null && isVague(read.failureCode)) {
       return { type: 'unknown', reason: describe(result) };
     }
-    return readRefusal(result, body ?? {}, direction);
+    return read;
   }
 }
 
 const ACCEPTED: SubmitResult = { type: 'accepted', providerStatus: 'PENDING' };
 
+/** Only a listed code is final, and not where it may be a gateway's that gave up waiting; also that MTN does not let us
+ *  in. Anything else may be about the way there, and MTN may have taken it: enquire. */
 function readRefusal(
   answer: HttpAnswer,
   body: Readonly<Record<string, unknown>>,
@@ -229,26 +242,15 @@ function readRefusal(
   const { status } = answer;
   const code = textAt(body, 'code');
   const message = textAt(body, 'message');
-  if (status >= 500) {
-    if (code === null || !isMtnConfigurationCode(code)) return { type: 'unknown', reason: describe(answer) };
-    return failed('provider_rejected', code, message);
+  const unknown: SubmitResult = { type: 'unknown', reason: describe(answer) };
+  if (status === 401 || status === 403) {
+    if (code !== null && isMtnAmbiguous(code, direction)) return unknown;
+    return failed('provider_rejected', code ?? String(status), message);
   }
-  if (status === 401 || status === 403) return failed('provider_rejected', code ?? String(status), message);
-  if (code === null) {
-    // A bad request is refused for good; anything else (404, 408, 3xx) may be about the way there.
-    return status === 400
-      ? failed('provider_rejected', '400', message)
-      : { type: 'unknown', reason: describe(answer) };
-  }
-  return failed(mtnFailure(code, message, direction), code, message);
-}
-
-/** HTTP 2xx that carries a refusal. */
-function refusalIn(body: Readonly<Record<string, unknown>>, direction: Direction): Terminal | null {
-  const code = textAt(body, 'code');
-  if (code === null) return null;
-  const message = textAt(body, 'message');
-  return failed(mtnFailure(code, message, direction), code, message);
+  if (code === null || status === 408 || status > 500) return unknown;
+  if (status === 500 && !isMtnConfigurationCode(code)) return unknown;
+  const failure = mtnRefusal(code, message, direction);
+  return failure === null ? unknown : failed(failure, code, message);
 }
 
 function readEnquiry(

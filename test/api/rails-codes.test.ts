@@ -117,9 +117,16 @@ function airtelStatus(word: string | null, code: string, success = true): object
   };
 }
 
-async function answerWith(msisdn: string, on: string, status: number, body: object | string): Promise<void> {
+async function answerWith(
+  msisdn: string,
+  on: string,
+  status: number,
+  body: object | string,
+  times = 1,
+): Promise<void> {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  await rails.control('POST', '/simulator/answers', { msisdn: msisdn.slice(-9), on, status, body: text });
+  const answer = { msisdn: msisdn.slice(-9), on, status, body: text, times };
+  await rails.control('POST', '/simulator/answers', answer);
 }
 
 t.test('the answer to a submit', async (t) => {
@@ -174,6 +181,54 @@ t.test('the answer to a submit', async (t) => {
   }
 });
 
+t.test('no answer to a submit fails what the provider may yet pay', async (t) => {
+  const gateway = (code: string) => ({ status_code: code, status_message: 'x' });
+  const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
+    ['MTN', 202, { code: '202', message: 'Accepted' }, { type: 'unknown' }],
+    ['MTN', 202, { code: 'PENDING', message: 'x' }, { type: 'unknown' }],
+    ['MTN', 202, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
+    ['MTN', 200, { status: 'FAILED' }, { type: 'unknown' }],
+    ['MTN', 200, { status: 'FAILED', reason: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
+    ['MTN', 400, { message: 'Bad Request' }, { type: 'unknown' }],
+    ['MTN', 400, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
+    ['MTN', 400, { code: 'A_WORD_NOBODY_KNOWS' }, { type: 'unknown' }],
+    ['MTN', 400, { code: 'INTERNAL_PROCESSING_ERROR' }, { type: 'unknown' }],
+    ['MTN', 400, { code: 'NOT_ALLOWED' }, { type: 'failed', failureCode: 'provider_rejected' }],
+    ['MTN', 401, { code: 'UNAUTHORIZED' }, { type: 'failed', failureCode: 'provider_rejected' }],
+    ['MTN', 403, { code: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
+    ['MTN', 403, '<html>a firewall</html>', { type: 'unknown' }],
+    ['MTN', 404, { code: 'RESOURCE_NOT_FOUND' }, { type: 'unknown' }],
+    ['MTN', 408, { code: 'REQUEST_TIMEOUT' }, { type: 'unknown' }],
+    ['MTN', 408, { code: 'PAYEE_NOT_FOUND' }, { type: 'unknown' }],
+    ['MTN', 429, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
+    ['MTN', 499, { code: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
+    ['MTN', 500, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
+    ['MTN', 504, { code: 'NOT_ALLOWED' }, { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('TF', 'DP00800001077'), { type: 'unknown' }],
+    ['AIRTEL', 200, { data: { transaction: { status: 'TF' } } }, { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus(null, 'ESB000503', false), { type: 'unknown' }],
+    ['AIRTEL', 400, airtelStatus(null, 'DP00900001009', false), { failureCode: 'wallet_inactive' }],
+    ['AIRTEL', 401, airtelStatus(null, 'DP00900001006', false), { type: 'unknown' }],
+    ['AIRTEL', 401, { error_description: 'Invalid access token' }, { failureCode: 'provider_rejected' }],
+    ['AIRTEL', 403, gateway('ROUTER117'), { type: 'unknown' }],
+    ['AIRTEL', 403, gateway('ROUTER119'), { failureCode: 'provider_rejected' }],
+    ['AIRTEL', 403, '<html>a firewall</html>', { type: 'unknown' }],
+    ['AIRTEL', 408, airtelStatus(null, 'DP00900001016', false), { type: 'unknown' }],
+    ['AIRTEL', 429, airtelStatus('TIP', 'DP00900001000'), { type: 'unknown' }],
+    ['AIRTEL', 500, gateway('ROUTER001'), { type: 'unknown' }],
+    ['AIRTEL', 502, airtelStatus('TF', 'DP00900001010', false), { type: 'unknown' }],
+    ['AIRTEL', 503, airtelStatus(null, 'DP00900001017', false), { type: 'accepted' }],
+    ['AIRTEL', 504, gateway('ROUTER005'), { type: 'unknown' }],
+  ];
+  for (const [network, status, body, expected] of CASES) {
+    const transaction = transactionOf({ network, type: 'PAYOUT' });
+    // Twice: 401 and 403 are asked again with another token.
+    await answerWith(transaction.msisdn, 'submit', status, body, 2);
+    const result = await rails.rail(transaction.provider).submit(transaction);
+    t.match(result, expected, `${network} ${status} ${JSON.stringify(body)}`);
+  }
+});
+
 t.test('the answer to an enquiry', async (t) => {
   const success = { amount: '500', currency: 'UGX', status: 'SUCCESSFUL', financialTransactionId: 12 };
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
@@ -187,6 +242,12 @@ t.test('the answer to an enquiry', async (t) => {
     ['MTN', 200, { status: 'FAILED', reason: 'EXPIRED' }, { failureCode: 'expired' }],
     ['MTN', 200, { status: 'FAILED', reason: { code: 'EXPIRED', message: 'x' } }, { failureCode: 'expired' }],
     ['MTN', 200, { status: 'FAILED' }, { type: 'failed', failureCode: 'unknown' }],
+    [
+      'MTN',
+      200,
+      { status: 'FAILED', reason: 'SERVICE_UNAVAILABLE' },
+      { failureCode: 'provider_unavailable' },
+    ],
     ['MTN', 200, { status: 'CREATED' }, { type: 'pending' }],
     ['MTN', 200, {}, { type: 'unknown' }],
     ['MTN', 200, [] as object, { type: 'unknown' }],
@@ -198,6 +259,7 @@ t.test('the answer to an enquiry', async (t) => {
     ['AIRTEL', 200, airtelStatus('TS', 'DP00800001001'), { type: 'succeeded', amount: null }],
     ['AIRTEL', 200, airtelStatus('TE', 'DP00800001029'), { failureCode: 'expired' }],
     ['AIRTEL', 200, airtelStatus('TF', 'DP00800001024'), { failureCode: 'expired' }],
+    ['AIRTEL', 200, airtelStatus('TF', 'ESB000503'), { failureCode: 'provider_unavailable' }],
     ['AIRTEL', 200, { data: { transaction: { status: 'TF' } } }, { failureCode: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TIP', 'DP00800001006'), { type: 'pending' }],
     ['AIRTEL', 200, airtelStatus('TA', 'DP00800001000'), { type: 'pending' }],
