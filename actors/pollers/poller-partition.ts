@@ -229,8 +229,10 @@ export class PollerPartition implements Keeper {
     if (watched === undefined) return;
     // A callback that came while the account was being told may say more than it was told.
     const more = watched.hinted && watched.state === 'telling';
+    // A submit whose answer was lost, or is yet to come, may have reached the customer.
+    const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
     this.forget(watched);
-    if (expired && watched.submitted && this.#expired.size < LIMITS.pollerLateMax) {
+    if (expired && mayBePaid && this.#expired.size < LIMITS.pollerLateMax) {
       this.#lookAfterExpiry(watched);
     } else {
       this.#remember(watched);

@@ -4,7 +4,7 @@
 // Invariants:
 //   - A transaction that may have been sent is enquired about before it is sent again, and always under one reference.
 //   - Only a final answer of the provider ends a payout or withdrawal. Charges and deposits also expire, after a last
-//     enquiry; as provider_unavailable when the provider never had them.
+//     enquiry; as provider_unavailable when the provider certainly never had them.
 //   - A callback causes an enquiry, never more: at most one each `hintGapMs` for a transaction.
 //   - Every answer leaves the transaction in the heap, with its rail, with its account, or gone: nothing is lost sight of.
 
@@ -301,6 +301,7 @@ export class Pursuit implements Caller {
       return this.#unanswered(watched);
     }
     if (now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
+    watched.maybeSent = watched.submitted;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
     this.call(watched);
@@ -369,7 +370,7 @@ export class Pursuit implements Caller {
   #expire(watched: Watched): void {
     const { accountId, id } = watched;
     const deadline = this.#deadline();
-    if (watched.submitted) {
+    if (watched.submitted || watched.maybeSent) {
       this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
     } else {
       this.#pass(watched, outcomeCommand(watched, NEVER_HAD_IT, 'SYSTEM', deadline));

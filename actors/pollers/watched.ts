@@ -46,7 +46,8 @@ export class Watched implements PendingTransaction {
   next: 'submit' | 'enquire' = 'submit';
   /** Place in the heap; -1: not in it. */
   place = -1;
-  /** Some submit may have reached the provider; false only when it is certain that none did. */
+  /** Some submit may have reached the provider; false only when it is certain that none did: not sent, or not known to it
+   *  after the grace. */
   maybeSent = false;
   /** The account has yet to be told of its acceptance. */
   acceptanceUntold = false;

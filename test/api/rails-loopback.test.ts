@@ -219,7 +219,7 @@ const CHARGES: readonly Row[] = [
   [71, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],
   [72, 'SUCCESSFUL', 'SUCCESSFUL'],
   [73, 'PENDING_PROVIDER', 'FAILED provider_unavailable'],
-  [74, 'PENDING_PROVIDER', 'FAILED provider_unavailable'],
+  [74, 'PENDING_PROVIDER', 'FAILED expired'],
   [75, 'AWAITING_CUSTOMER', 'FAILED wallet_inactive'],
   [76, 'AWAITING_CUSTOMER', 'FAILED customer_unreachable'],
   [77, 'AWAITING_CUSTOMER', 'SUCCESSFUL'],

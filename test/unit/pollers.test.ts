@@ -198,11 +198,10 @@ t.test('a last enquiry without a usable answer is tried again, then the charge e
   t.ok(driven.accounts.transaction(id).events.at(-1)!.at <= expiresAt! + MINUTE);
 });
 
-t.test('a charge that the provider never took fails as provider_unavailable', async (t) => {
+t.test('a charge that the provider certainly never took fails as provider_unavailable', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;
   driven.airtel.onSubmit = () => LOST;
-  driven.airtel.onEnquire = () => LOST;
   const refused = driven.accounts.create(charge());
   const lost = driven.accounts.create(charge({ msisdn: '+256702123456' }));
   await driven.clock.advance(32 * MINUTE);
@@ -212,6 +211,39 @@ t.test('a charge that the provider never took fails as provider_unavailable', as
     t.equal(transaction.events.at(-1)?.source, 'SYSTEM');
   }
   t.equal(driven.mtn.enquiries.length, 0, 'what was certainly not taken is not asked about');
+});
+
+t.test('a charge whose submit was lost on a silent rail expires, and a payment is found later', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = (transaction) => {
+    driven.provider.submit(transaction);
+    return LOST;
+  };
+  driven.mtn.onEnquire = () => LOST;
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(32 * MINUTE);
+  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+  driven.provider.settle(transaction, paid());
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await driven.clock.advance(60 * MINUTE, 1_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
+t.test('a payment is found later, too, where the account expired it while its submit was out', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = (transaction) => {
+    driven.provider.submit(transaction);
+    return answer.promise;
+  };
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE);
+  driven.accounts.when(due('ExpireTransaction', transaction.id));
+  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+  answer.resolve(LOST);
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(60 * MINUTE, 1_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
 });
 
 t.test('a payout is never ended by a time-out', async (t) => {
