@@ -12,7 +12,7 @@ import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from 
 import type { CheckResult } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import { excerpt, failed, moved, movedOf, submitWithoutAnswer } from './terminal.ts';
-import type { TokenFailure } from './token-cache.ts';
+import type { TokenFailure, TokenRefused } from './token-cache.ts';
 
 /** The parts of an answer, wherever this version of the API puts them. */
 interface Parts {
@@ -43,9 +43,11 @@ export function readSubmit(
   transaction: PendingTransaction,
   direction: Direction,
   currency: string,
-  result: HttpResult | TokenFailure,
+  result: HttpResult | TokenFailure | TokenRefused,
 ): SubmitResult {
-  if (result.type !== 'answer') return submitWithoutAnswer(result);
+  if (result.type !== 'answer') {
+    return submitWithoutAnswer(result, (answer) => readSubmit(transaction, direction, currency, answer));
+  }
   const { status } = result;
   const body = parseObject(result.text);
   const parts = partsOf(body ?? {});
@@ -89,7 +91,7 @@ export function readEnquiry(
   transaction: PendingTransaction,
   direction: Direction,
   currency: string,
-  result: HttpResult | TokenFailure,
+  result: HttpResult | TokenFailure | TokenRefused,
 ): EnquiryResult {
   if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
   const body = parseObject(result.text);

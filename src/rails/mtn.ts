@@ -29,7 +29,14 @@ import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } fr
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import { referenceOf, uuidReference } from './reference.ts';
 import { directionOf, excerpt, failed, moved, movedOf, submitWithoutAnswer } from './terminal.ts';
-import { lifeMsOf, type Minted, sendWithToken, TokenCache, type TokenFailure } from './token-cache.ts';
+import {
+  lifeMsOf,
+  type Minted,
+  sendWithToken,
+  TokenCache,
+  type TokenFailure,
+  type TokenRefused,
+} from './token-cache.ts';
 
 export interface MtnCredentials {
   readonly subscriptionKey: string;
@@ -204,9 +211,11 @@ export class MtnRail implements ProviderRail {
   #readSubmit(
     transaction: PendingTransaction,
     direction: Direction,
-    result: HttpResult | TokenFailure,
+    result: HttpResult | TokenFailure | TokenRefused,
   ): SubmitResult {
-    if (result.type !== 'answer') return submitWithoutAnswer(result);
+    if (result.type !== 'answer') {
+      return submitWithoutAnswer(result, (answer) => this.#readSubmit(transaction, direction, answer));
+    }
     const { status, text } = result;
     const body = parseObject(text);
     const code = body === undefined ? null : textAt(body, 'code');
@@ -257,7 +266,7 @@ function readEnquiry(
   transaction: PendingTransaction,
   direction: Direction,
   currency: string,
-  result: HttpResult | TokenFailure,
+  result: HttpResult | TokenFailure | TokenRefused,
 ): EnquiryResult {
   if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
   const body = parseObject(result.text);

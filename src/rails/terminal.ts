@@ -7,7 +7,7 @@ import type { FailureCode } from '../domain/transaction.ts';
 import type { Direction } from './failure-codes.ts';
 import type { HttpAnswer, HttpResult } from './http-client.ts';
 import type { SubmitResult, Terminal } from './rail.ts';
-import type { TokenFailure } from './token-cache.ts';
+import type { TokenFailure, TokenRefused } from './token-cache.ts';
 
 export function directionOf({ type }: PendingTransaction): Direction {
   return type === 'PAYOUT' || type === 'WITHDRAWAL' || type === 'REFUND' ? 'send' : 'collect';
@@ -30,8 +30,11 @@ export function failed(
   };
 }
 
-/** What a submit without an answer means, the same for every provider. */
-export function submitWithoutAnswer(result: Exclude<HttpResult | TokenFailure, HttpAnswer>): SubmitResult {
+/** What a submit without an answer means, the same for every provider. `read`: what the adapter makes of an answer. */
+export function submitWithoutAnswer(
+  result: Exclude<HttpResult | TokenFailure | TokenRefused, HttpAnswer>,
+  read: (answer: HttpAnswer) => SubmitResult,
+): SubmitResult {
   switch (result.type) {
     case 'refused':
       return failed('provider_rejected', '401', result.reason);
@@ -40,6 +43,11 @@ export function submitWithoutAnswer(result: Exclude<HttpResult | TokenFailure, H
       return { type: 'not_accepted', reason: result.reason };
     case 'lost':
       return { type: 'unknown', reason: result.reason };
+    case 'token_refused': {
+      // The refusal was the token's, unless the answer speaks of the transaction.
+      const said = read(result.answer);
+      return said.type === 'failed' ? submitWithoutAnswer(result.failure, read) : said;
+    }
   }
 }
 

@@ -4,7 +4,7 @@
 // after a fetch that failed none is tried for LIMITS.railTokenRetryMs, so that a wrong key is no storm at the provider.
 
 import { LIMITS } from '../limits.ts';
-import type { HttpResult } from './http-client.ts';
+import type { HttpAnswer, HttpResult } from './http-client.ts';
 import type { Clock } from './rail.ts';
 
 export interface Token {
@@ -86,11 +86,20 @@ export class TokenCache {
   }
 }
 
-/** Sends with a token; once more, with a new one, when the provider refuses it. */
+/** The provider refused the token of a call, and no newer one can be had. */
+export interface TokenRefused {
+  readonly type: 'token_refused';
+  /** With which it was refused. */
+  readonly answer: HttpAnswer;
+  readonly failure: TokenFailure;
+  readonly reason: string;
+}
+
+/** Sends with a token; once more, with a newer one, when the provider refuses it. */
 export async function sendWithToken(
   tokens: TokenCache,
   send: (token: string) => Promise<HttpResult>,
-): Promise<HttpResult | TokenFailure> {
+): Promise<HttpResult | TokenFailure | TokenRefused> {
   const token = await tokens.get();
   if (token.type !== 'token') return token;
   const result = await send(token.value);
@@ -98,9 +107,14 @@ export async function sendWithToken(
 
   tokens.refuse(token);
   const another = await tokens.get();
-  if (another.type !== 'token') return another;
-  return send(another.value);
+  // The same again would be refused again. Where a new token revokes the one before, another process with our
+  // credentials may have made one since: soon we may, too.
+  const failure = another === token ? JUST_MADE : another;
+  if (failure.type === 'token') return send(failure.value);
+  return { type: 'token_refused', answer: result, failure, reason: failure.reason };
 }
+
+const JUST_MADE: TokenFailure = { type: 'unavailable', reason: 'a token that was just made is refused' };
 
 /** Of `expires_in`, in seconds, number or text; `fallback` seconds when it says nothing. In milliseconds. */
 export function lifeMsOf(expiresIn: string | null, fallback: number): number {

@@ -3,6 +3,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
 import { HttpClient } from '../../src/rails/http-client.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
@@ -97,6 +98,74 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
     t.equal((await rail.enquire(transactionOf({}))).type, 'unknown');
   }
 });
+
+t.test(
+  'two processes whose tokens revoke each other fail nothing, and make no storm of tokens',
+  async (t) => {
+    let minted = 0;
+    const revokes = createServer((request, response) => {
+      response.setHeader('content-type', 'application/json');
+      if (request.url?.includes('token') === true) {
+        response.end(JSON.stringify({ access_token: `t${++minted}`, expires_in: 180 }));
+      } else if (request.headers.authorization !== `Bearer t${minted}`) {
+        response.writeHead(401).end('{"message":"an old token"}');
+      } else if (request.url?.includes('collection') === true) {
+        response.writeHead(202).end();
+      } else {
+        response.end('{"data":{"transaction":{"status":"SUCCESS"}},"status":{"success":true}}');
+      }
+    });
+    await new Promise<void>((resolve) => revokes.listen(0, '127.0.0.1', resolve));
+    const baseUrl = `http://127.0.0.1:${(revokes.address() as AddressInfo).port}`;
+    let now = Date.now();
+    const common = {
+      country: 'UG',
+      currency: 'UGX',
+      baseUrl,
+      maxConcurrency: 2,
+      answerMs: 5_000,
+      notFoundGraceMs: 1_000,
+      forgetful: false,
+      clock: { ...systemClock, now: () => now },
+    } as const;
+    const mtn = (): Rail =>
+      new MtnRail({
+        ...common,
+        id: 'mtn_shared',
+        targetEnvironment: 'mtnuganda',
+        collection: { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' },
+        disbursement: null,
+        callbackUrl: () => null,
+      });
+    const airtel = (): Rail =>
+      new AirtelRail({
+        ...common,
+        id: 'airtel_shared',
+        clientId: 'a',
+        clientSecret: 'b',
+        collectionApi: 'v1',
+        disbursement: null,
+      });
+    for (const [ours, theirs] of [
+      [mtn(), mtn()],
+      [airtel(), airtel()],
+    ] as const) {
+      minted = 0;
+      const transaction = transactionOf();
+      t.equal((await ours.submit(transactionOf())).type, 'accepted');
+      t.equal((await theirs.submit(transactionOf())).type, 'accepted', 'with a token that revokes ours');
+      t.match(await ours.submit(transaction), { type: 'not_accepted' }, 'ours was just made');
+      t.equal((await ours.enquire(transaction)).type, 'unknown');
+      t.equal(minted, 2, 'no storm');
+      now += LIMITS.railTokenRetryMs;
+      t.equal((await ours.submit(transaction)).type, 'accepted', 'the same reference, with a new token');
+      t.equal(minted, 3);
+      await Promise.all([ours.close(), theirs.close()]);
+    }
+    revokes.closeAllConnections();
+    await new Promise((resolve) => revokes.close(resolve));
+  },
+);
 
 t.test('a storm of 503, then fair weather', async (t) => {
   for (const network of ['MTN', 'AIRTEL'] as const) {
