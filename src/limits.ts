@@ -282,6 +282,8 @@ export const LIMITS = {
   railConnectMs: 5_000,
   /** A provider must have answered completely within this; then nobody knows. Networks answer in 1 to 10 s. */
   railAnswerMs: 15_000,
+  /** A provider's own word or code, as it is kept and shown, in characters: the longest that is listed has 49. */
+  railWordLength: 64,
   /** Between two attempts to get a token after a refused one: a wrong key must not become a storm. */
   railTokenRetryMs: 1_000,
   /** Transactions of one route that may be reconciled in one run: they are kept in memory. */

@@ -11,7 +11,7 @@ import {
 import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
-import { excerpt, failed, moved, movedOf, submitWithoutAnswer } from './terminal.ts';
+import { excerpt, failed, moved, movedOf, providerWord, submitWithoutAnswer } from './terminal.ts';
 import type { TokenFailure, TokenRefused } from './token-cache.ts';
 
 /** The parts of an answer, wherever this version of the API puts them. */
@@ -59,7 +59,7 @@ export function readSubmit(
   const final = finalWord(parts, transaction, direction, currency, 'submit');
   if (final !== null) return final;
   if (status >= 200 && status < 300 && success && word !== null && word !== 'TF') {
-    return { type: 'accepted', providerStatus: code ?? word };
+    return { type: 'accepted', providerStatus: providerWord(code ?? word) };
   }
   const failure = code === null || isAirtelAmbiguous(code, 'submit') ? null : airtelFailure(code, direction);
   // A refusal in a code nobody has listed: the enquiry decides.
@@ -105,7 +105,7 @@ export function readEnquiry(
     return notFound ? { type: 'not_found' } : { type: 'unknown', reason: describe(result) };
   }
   const final = finalWord(parts, transaction, direction, currency, 'enquiry');
-  return final ?? { type: 'pending', providerStatus: code === null ? word : `${word} ${code}` };
+  return final ?? { type: 'pending', providerStatus: providerWord(code === null ? word : `${word} ${code}`) };
 }
 
 /** Null: the word is not final, or a code beside it says that it is not. */

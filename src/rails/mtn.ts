@@ -28,7 +28,15 @@ import {
 import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import { referenceOf, uuidReference } from './reference.ts';
-import { directionOf, excerpt, failed, moved, movedOf, submitWithoutAnswer } from './terminal.ts';
+import {
+  directionOf,
+  excerpt,
+  failed,
+  moved,
+  movedOf,
+  providerWord,
+  submitWithoutAnswer,
+} from './terminal.ts';
 import {
   lifeMsOf,
   type Minted,
@@ -230,7 +238,7 @@ export class MtnRail implements ProviderRail {
     if (body === undefined) return ACCEPTED;
     const read = readStatus(transaction, direction, this.#options.currency, body);
     if (read === null) return code === null ? ACCEPTED : readRefusal(result, body, direction);
-    if (read.type === 'pending') return { type: 'accepted', providerStatus: read.word };
+    if (read.type === 'pending') return { type: 'accepted', providerStatus: providerWord(read.word) };
     // It failed, and nobody has listed why: the enquiry says it again.
     if (read.failureCode !== null && isVague(read.failureCode)) {
       return { type: 'unknown', reason: describe(result) };
@@ -274,7 +282,7 @@ function readEnquiry(
   if (result.status !== 200 || body === undefined) return { type: 'unknown', reason: describe(result) };
   const read = readStatus(transaction, direction, currency, body);
   if (read === null) return { type: 'unknown', reason: describe(result) };
-  return read.type === 'pending' ? { type: 'pending', providerStatus: read.word } : read;
+  return read.type === 'pending' ? { type: 'pending', providerStatus: providerWord(read.word) } : read;
 }
 
 /** What a status answer says; null when it has no status. */

@@ -4,6 +4,7 @@ import type { PendingTransaction } from '../domain/account-command.ts';
 import { CURRENCIES, type Currency } from '../domain/country.ts';
 import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
+import { LIMITS } from '../limits.ts';
 import type { Direction } from './failure-codes.ts';
 import type { HttpAnswer, HttpResult } from './http-client.ts';
 import type { SubmitResult, Terminal } from './rail.ts';
@@ -21,8 +22,8 @@ export function failed(
   return {
     type: 'failed',
     failureCode,
-    failureMessage: message === null ? null : withoutNumbers(message),
-    providerStatus,
+    failureMessage: message === null ? null : withoutNumbers(message).slice(0, MESSAGE_LENGTH),
+    providerStatus: providerStatus === null ? null : providerWord(providerStatus),
     providerTransactionId: null,
     amount: null,
     currency: null,
@@ -61,7 +62,7 @@ export function moved(
     type,
     failureCode: null,
     failureMessage: null,
-    providerStatus,
+    providerStatus: providerWord(providerStatus),
     providerTransactionId,
     amount: what.amount,
     currency: what.currency,
@@ -92,11 +93,19 @@ export function movedOf(
   return { amount: fromMajorUnits(amount, named ?? ours) ?? NOT_THE_AMOUNT, currency: named ?? null };
 }
 
-/** Providers repeat the number in their messages; a full number is never shown. At most as long as the providers' own. */
-function withoutNumbers(message: string): string {
-  return message.replace(/\d{7,}/g, (digits) => `****${digits.slice(-3)}`).slice(0, MESSAGE_LENGTH);
+/** A provider's own word or code as it is kept, logged and shown to merchants: without numbers, and bounded. */
+export function providerWord(word: string): string {
+  return withoutNumbers(word).slice(0, LIMITS.railWordLength);
 }
 
+/** Providers repeat the number in their answers; a full number is never shown. Their codes, which are, look alike. */
+function withoutNumbers(text: string): string {
+  return text.replace(CODE_OR_NUMBER, (found, code?: string) => code ?? `****${found.slice(-3)}`);
+}
+
+const CODE_OR_NUMBER = /\b(DP0\d{10}|0000\d{3})\b|\d{7,}/g;
+
+/** As long as the providers' own. */
 const MESSAGE_LENGTH = 255;
 
 /** As much of an answer as helps whoever reads the log, on one line and without numbers. */

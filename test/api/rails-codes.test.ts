@@ -232,6 +232,32 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
   }
 });
 
+t.test("a provider's word carries no full number, and is bounded; its codes stay whole", async (t) => {
+  const long = `256771234567 ${'x'.repeat(1_000)}`;
+  const CASES: readonly (readonly ['MTN' | 'AIRTEL', 'submit' | 'enquiry', object, string | RegExp])[] = [
+    ['MTN', 'submit', { status: long }, /^\*{4}567 x{56}$/],
+    ['MTN', 'submit', { status: 'REJECTED', reason: { code: long } }, /^\*{4}567 x{56}$/],
+    ['MTN', 'enquiry', { status: long }, /^\*{4}567 x{56}$/],
+    ['MTN', 'enquiry', { status: 'FAILED', reason: { code: long } }, /^\*{4}567 x{56}$/],
+    ['AIRTEL', 'submit', airtelStatus(long, '200'), '200'],
+    ['AIRTEL', 'submit', airtelStatus('SUCCESS', long), /^\*{4}567 x{56}$/],
+    ['AIRTEL', 'enquiry', airtelStatus(long, '0000900'), /^\*{4}567 X{56}$/],
+    ['AIRTEL', 'enquiry', airtelStatus('TF', long), /^TF \*{4}567 x{53}$/],
+    ['AIRTEL', 'enquiry', airtelStatus('TS', long), /^TS \*{4}567 x{53}$/],
+    ['AIRTEL', 'enquiry', airtelStatus('TS', 'DP00800001001'), 'TS DP00800001001'],
+    ['AIRTEL', 'enquiry', airtelStatus('TIP', '0000900'), 'TIP 0000900'],
+  ];
+  for (const [network, on, body, providerStatus] of CASES) {
+    const transaction = transactionOf({ network });
+    const rail = rails.rail(transaction.provider);
+    await answerWith(transaction.msisdn, on, 200, body);
+    const submitted = await rail.submit(transaction);
+    const result = on === 'submit' ? submitted : await rail.enquire(transaction);
+    if (result.type !== 'unknown') t.match(result, { providerStatus }, JSON.stringify(body).slice(0, 60));
+    t.notMatch(JSON.stringify(result), /256771234567/);
+  }
+});
+
 t.test('the answer to an enquiry', async (t) => {
   const success = { amount: '500', currency: 'UGX', status: 'SUCCESSFUL', financialTransactionId: 12 };
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
