@@ -1,5 +1,6 @@
 // Callbacks on their way from the simulator to us: early, double, missing, forged, for another amount, by PUT and by
 // POST, with a hash and without. A callback names a transaction and proves nothing; the enquiry does.
+import { createHmac } from 'node:crypto';
 import t from 'tap';
 import { startRails, transactionOf, until } from './rails-setup.ts';
 import { callbackHashIsValid } from '../../src/rails/airtel-crypto.ts';
@@ -68,6 +69,48 @@ t.test('a callback with a hash: forged ones are told', async (t) => {
   t.notOk(isCallbackPlausible('airtel_ug', '{"hash":"'));
   t.ok(isCallbackPlausible('mtn_ug', 'anything'));
   t.notOk(callbackHashIsValid(body, 'another key', 'transaction'));
+});
+
+t.test('a hash over the transaction or the whole body, as Airtel wrote them', async (t) => {
+  const key = 'k3y';
+  const hashOf = (text: string): string => createHmac('sha256', key).update(text).digest('base64');
+  const said = '{ "id":"A1", "amount": 500.0, "more":{"hash":"}\\","} }';
+  const compact = JSON.stringify(JSON.parse(said));
+  const CASES: readonly (readonly ['transaction' | 'body', string, (hash: string) => string])[] = [
+    ['transaction', said, (hash) => `{"transaction": ${said}, "hash":"${hash}"}`],
+    ['transaction', compact, (hash) => `{"transaction": ${said}, "hash":"${hash}"}`],
+    ['transaction', said, (hash) => `{"hash":"${hash}","data":{"a":[1,{}],"transaction":${said}}}`],
+    ['body', `{"transaction":${said}}`, (hash) => `{"transaction":${said},"hash":"${hash}"}`],
+    [
+      'body',
+      `{"transaction":${said}, "v": 2.0}`,
+      (hash) => `{"transaction":${said} ,"hash":"${hash}", "v": 2.0}`,
+    ],
+    [
+      'body',
+      `{"transaction":${compact},"v":2}`,
+      (hash) => `{"hash" :"${hash}", "transaction":${said}, "v": 2.0}`,
+    ],
+    [
+      'body',
+      `{ "data":{"transaction":${said}}}`,
+      (hash) => `{ "hash":"${hash}", "data":{"transaction":${said}}}`,
+    ],
+  ];
+  for (const [over, hashed, bodyOf] of CASES) {
+    const body = bodyOf(hashOf(hashed));
+    t.ok(callbackHashIsValid(body, key, over), body);
+    t.notOk(callbackHashIsValid(body.replace('"A1"', '"A2"'), key, over), 'changed on the way');
+    t.notOk(callbackHashIsValid(body, 'another key', over));
+  }
+  const twice = `{"transaction":${said},"transaction":{"id":"A2"},"hash":"${hashOf(said)}"}`;
+  t.notOk(callbackHashIsValid(twice, key, 'transaction'), 'what is read is what is hashed');
+  const added = `{"transaction":${said},"data":{},"hash":"${hashOf(`{"transaction":${said}}`)}"}`;
+  t.notOk(callbackHashIsValid(added, key, 'body'), 'the whole body');
+  for (const odd of ['[]', 'null', '{"hash":"x"}', '["hash"]']) {
+    t.notOk(callbackHashIsValid(odd, key, 'transaction'), odd);
+    t.notOk(callbackHashIsValid(odd, key, 'body'), odd);
+  }
 });
 
 t.test('a callback says one amount, the enquiry another: the enquiry is what counts', async (t) => {
