@@ -6,6 +6,7 @@ import { LIMITS } from '../limits.ts';
 import type { OutcomeHint } from '../rails/rail.ts';
 import type { LoadedRails } from '../rails/routes.ts';
 import type { Log } from '../observability/log.ts';
+import type { Metrics } from '../observability/metrics.ts';
 
 /** A hint that was lost costs nothing but time: polling finds the outcome without it. */
 export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint): void {
@@ -14,7 +15,12 @@ export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint): v
   bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, () => {});
 }
 
-export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log): OnCallback {
+export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics: Metrics): OnCallback {
+  const unknown = metrics.counter(
+    'daftari_callbacks_unknown_total',
+    'Callbacks of a provider about no transaction of ours.',
+    ['rail'],
+  );
   return ({ method, path, body, requestId }) => {
     const text = body.toString('utf8');
     const callback = rails.callbacks.read(method, path, text);
@@ -22,6 +28,7 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log): OnCallb
       case 'not_found':
         return 'unknown';
       case 'unknown':
+        unknown.add(1, callback.railId);
         log.warn(
           { request_id: requestId, rail: callback.railId, detail: callback.detail },
           'a provider called back about no transaction of ours',

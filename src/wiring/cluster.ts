@@ -126,7 +126,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   };
   const observer = createHttpObserver(metrics, log);
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
-  const callbacks = callbackRoutes(callbackHandler(bus, rails, log));
+  const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));
   const front: HttpServer | null = roles.has('front')
     ? createServer({ surface: merchantSurface(callbacks), bus, observer })
     : null;

@@ -37,6 +37,9 @@ const wallClock = (): number => Date.now();
 /** Serves no partition until told to. */
 export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
   const { bus, feed, log, metrics, clock } = outbound;
+  const notices = metrics.counter('daftari_rail_notices_total', 'What pollers told operators, by kind.', [
+    'what',
+  ]);
   const pollers = new PollerGroup({
     bus,
     feed,
@@ -44,7 +47,10 @@ export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
     clock: clockBy(clock),
     deadlineClock: wallClock,
     random: Math.random,
-    onNotice: (notice) => log.warn({ ...notice }, 'poller notice'),
+    onNotice: (notice) => {
+      notices.add(1, notice.what);
+      log.warn({ ...notice }, 'poller notice');
+    },
     onFault: (error) => log.error({ err: error }, 'a rail threw'),
   });
   watchPollers(metrics, pollers);

@@ -113,7 +113,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
 
   // 6. The edge: merchants and providers on one port, operators on another.
   const observer = createHttpObserver(metrics, log);
-  const callbacks = callbackRoutes(callbackHandler(bus, rails, log));
+  const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));
   const front = createServer({ surface: merchantSurface(callbacks), bus, observer });
   const operators: OperatorContext = {
     bus,

@@ -155,6 +155,15 @@ t.test('paid with another amount: an item for operators, and no money moved', as
   }
 });
 
+t.test('operators can count callbacks about nothing of ours, and what pollers tell', async (t) => {
+  const url = `${service.demo.base_url}/callbacks/airtel_ug/portal/portal-secret-of-airtel_ug`;
+  const body = JSON.stringify({ transaction: { id: 'A1', status_code: 'TS' } });
+  for (let i = 0; i < 2; i++) t.equal((await fetch(url, { method: 'POST', body })).status, 200);
+  const metrics = await (await fetch(`${service.demo.operator_url}/metrics`)).text();
+  t.match(metrics, /^daftari_callbacks_unknown_total\{rail="airtel_ug"\} 2$/m);
+  t.match(metrics, /^daftari_rail_notices_total\{what="our_fault"\} [1-9]\d*$/m);
+});
+
 t.test('in the end the money is right', async (t) => {
   const rows = await trialBalance(service);
   for (const { currency, sum } of rows) t.equal(sum, '0', `trial balance of ${currency}`);
