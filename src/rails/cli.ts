@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { parseMasterKey } from '../config/master-key.ts';
+import { COUNTRY_FACTS } from '../domain/country.ts';
 import { decodeRecord } from '../domain/event-codec.ts';
 import { groupOf, withData } from '../log-tools/data.ts';
 import { createSecrets } from '../secrets.ts';
@@ -42,7 +43,7 @@ const check: Tool = {
   summary: 'Tries every route of a file: token, balance, and the look-up of a number',
   help: `
 Reads the file as the service does, then asks each provider for a token, for the balance, and, with --msisdn, whether the
-number has a wallet. Nothing is moved. Sound when every route answers.
+number has a wallet: only routes of the number's country are asked. Nothing is moved. Sound when every route answers.
 
   npm run rails -- check rails.json --msisdn 256772000001`,
   options: {
@@ -134,10 +135,18 @@ async function runCheck({ values, progress }: ToolInput): Promise<ToolResult> {
 async function checkRoute(route: Route, msisdn: string | null): Promise<Checked[]> {
   const rail = makeRail(route, { clock: systemClock, callbackUrl: () => null, forgetful: false });
   const checked: Checked[] = [];
+  const { dialingCode } = COUNTRY_FACTS[route.country];
+  const isOfCountry = msisdn?.startsWith(dialingCode) === true;
   try {
-    for await (const result of rail.check(msisdn)) checked.push({ route: route.id, ...result });
+    for await (const result of rail.check(isOfCountry ? msisdn : null)) {
+      checked.push({ route: route.id, ...result });
+    }
   } finally {
     await rail.close();
+  }
+  if (msisdn !== null && !isOfCountry) {
+    const detail = `skipped: the number is not of ${route.country} (${dialingCode})`;
+    checked.push({ route: route.id, what: 'wallet holder', ok: true, detail });
   }
   return checked;
 }

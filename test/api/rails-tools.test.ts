@@ -48,6 +48,9 @@ t.test('check: a table of what works, and what does not', async (t) => {
   t.match(good.out, /mtn_ug +disbursement wallet holder +ok +active/);
   t.match(good.out, /airtel_gh +balance +ok/);
   t.match(good.out, /airtel_ug +wallet holder +ok +registered/);
+  t.match(good.out, /mtn_gh +wallet holder +ok +skipped: the number is not of GH \(233\)/);
+  t.match(good.out, /airtel_ke +wallet holder +ok +skipped: the number is not of KE \(254\)/);
+  t.notMatch(good.out, /_(gh|ke) .*wallet holder +ok +(active|registered)/);
   t.match(good.out, /Every route works/);
 
   const unknown = await rails([
