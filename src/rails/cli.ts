@@ -67,13 +67,21 @@ there is no difference.
 
 The headings are reference, amount, currency, time and type (one with "reversal" or "refund" in it is one). Where the
 provider has others, name them: --columns "reference=External ID,amount=Amount,time=Date". A reference is the one that was
-sent to the provider: MTN's externalId, Airtel's transaction id.`,
+sent to the provider: MTN's externalId, Airtel's transaction id.
+
+Times are ISO 8601, or have the month as a word; 01/07/2026 could be January or July and is refused. Where they name no
+zone they are UTC, or as --timezone says: East Africa is +03:00.`,
   options: {
     route: { type: 'string', value: 'id', help: 'rail id, such as mtn_ug' },
     statement: { type: 'string', value: 'file', help: "the provider's statement, CSV" },
     from: { type: 'string', value: 'time', help: 'start of the period, ISO 8601, inclusive' },
     to: { type: 'string', value: 'time', help: 'end of the period, exclusive' },
     slack: { type: 'string', value: 'minutes', help: 'how far apart the two clocks may be (60)' },
+    timezone: {
+      type: 'string',
+      value: 'offset',
+      help: 'of times in the statement that name none, such as +03:00 (UTC)',
+    },
     columns: {
       type: 'string',
       value: 'names',
@@ -177,7 +185,12 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
   const path = requiredString(values, 'statement');
   const slack = stringOf(values, 'slack') ?? SLACK_MINUTES;
   if (!/^\d{1,5}$/.test(slack)) throw new UsageError('--slack takes a number of minutes');
-  const lines = readStatement(readFileSync(path, 'utf8'), columnsOf(stringOf(values, 'columns')));
+  const timeZone = stringOf(values, 'timezone') ?? 'Z';
+  if (!/^(Z|[+-](0\d|1[0-4]):[0-5]\d)$/.test(timeZone)) {
+    throw new UsageError(`--timezone takes an offset such as +03:00, not ${timeZone}`);
+  }
+  const columns = columnsOf(stringOf(values, 'columns'));
+  const lines = readStatement(readFileSync(path, 'utf8'), columns, timeZone);
 
   const own = periodOf(lines);
   const from = timeOf(values, 'from') ?? own?.from;

@@ -77,24 +77,23 @@ export interface Comparison {
   readonly findings: readonly Finding[];
 }
 
-/** Throws with the line at fault. */
-export function readStatement(text: string, columns: Columns): StatementLine[] {
+/** `timeZone`: of times that name none, as ±hh:mm or Z. Throws with the line at fault. */
+export function readStatement(text: string, columns: Columns, timeZone: string): StatementLine[] {
   const rows = readCsv(text);
   if (rows.length > LIMITS.reconcileLinesMax) {
     throw new Error(`the statement has over ${LIMITS.reconcileLinesMax} lines; give a shorter period`);
   }
-  return rows.map((row) => lineOf(row, columns));
+  return rows.map((row) => lineOf(row, columns, timeZone));
 }
 
-function lineOf(row: CsvRow, columns: Columns): StatementLine {
+function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine {
   const { line } = row;
   const reference = fieldOf(row, columns.reference);
   const amount = fieldOf(row, columns.amount);
   if (reference === null) throw new Error(`line ${line}: no column "${columns.reference}"`);
   if (amount === null) throw new Error(`line ${line}: no column "${columns.amount}"`);
   const time = fieldOf(row, columns.time);
-  const at = time === null || time === '' ? null : Date.parse(time);
-  if (Number.isNaN(at)) throw new Error(`line ${line}: "${time}" is no time`);
+  const at = time === null || time === '' ? null : timeIn(time, timeZone, line);
   return {
     line,
     reference,
@@ -104,6 +103,36 @@ function lineOf(row: CsvRow, columns: Columns): StatementLine {
     currency: fieldOf(row, columns.currency),
     at,
   };
+}
+
+const NUMBERS_FIRST_YEAR =
+  /^(\d{4})[-/](\d\d)[-/](\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?) ?(Z|[+-]\d\d:?\d\d)?)?$/i;
+/** "31 Jul 2026 10:00", "July 31, 2026 10:00:00 PM GMT". */
+const MONTH_AS_WORD =
+  /^(\d{1,2}[ -][a-z]{3,9}[ -]\d{4}|[a-z]{3,9} \d{1,2},? \d{4})(?:,? (\d{1,2}:\d\d(?::\d\d)?(?: ?[ap]m)?))?(?: ?(Z|UTC|GMT|[+-]\d\d:?\d\d))?$/i;
+const NUMBERS_LAST_YEAR = /^\d{1,2}[/.-]\d{1,2}[/.-]\d{2,4}(?!\d)/;
+
+/** Milliseconds since 1970. The machine's own zone never counts. */
+function timeIn(text: string, timeZone: string, line: number): number {
+  if (NUMBERS_LAST_YEAR.test(text)) {
+    throw new Error(
+      `line ${line}: "${text}" may name the day or the month first; write it as 2026-07-31 or 31 Jul 2026`,
+    );
+  }
+  let at = Number.NaN;
+  const numbers = NUMBERS_FIRST_YEAR.exec(text);
+  const words = MONTH_AS_WORD.exec(text);
+  if (numbers !== null) {
+    const [, year, month, day, time = '00:00', zone = timeZone] = numbers;
+    at = Date.parse(
+      `${year}-${month}-${day}T${time}${zone.replace(/(\d\d):?(\d\d)$/, '$1:$2').toUpperCase()}`,
+    );
+  } else if (words !== null) {
+    const [, date = '', time = '00:00', zone = timeZone] = words;
+    at = Date.parse(`${date.replaceAll('-', ' ')} ${time} ${zone}`);
+  }
+  if (Number.isNaN(at)) throw new Error(`line ${line}: "${text}" is no time`);
+  return at;
 }
 
 /** Headings are compared without regard to case. */

@@ -99,6 +99,7 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
       `${new Date(START).toISOString()},fee,MONTHLY FEE,"1,000.00",KES`,
     ].join('\n'),
     DEFAULT_COLUMNS,
+    'Z',
   );
   const { matched, findings } = compare(ledger.movements, lines, period);
   t.equal(matched, 5, 'the one that settled just after midnight too');
@@ -130,6 +131,7 @@ t.test('the same line twice: the second is extra', async (t) => {
   const lines = readStatement(
     [HEADINGS, line(twice, '1', START), line(twice, '1', START)].join('\n'),
     DEFAULT_COLUMNS,
+    'Z',
   );
   const { matched, findings } = compare(ledger.movements, lines, period);
   t.equal(matched, 1);
@@ -189,10 +191,48 @@ t.test(
   },
 );
 
+t.test(
+  "a statement's times without a zone are in the one that is given, never in the machine's",
+  async (t) => {
+    const machine = process.env['TZ'];
+    t.teardown(() => {
+      if (machine === undefined) delete process.env['TZ'];
+      else process.env['TZ'] = machine;
+    });
+    const CASES: readonly (readonly [text: string, zone: string, time: string])[] = [
+      ['2026-07-31', 'Z', '2026-07-31T00:00:00.000Z'],
+      ['2026-07-31', '+03:00', '2026-07-30T21:00:00.000Z'],
+      ['2026-07-31 10:00', 'Z', '2026-07-31T10:00:00.000Z'],
+      ['2026-07-31T10:00:05.25', '+03:00', '2026-07-31T07:00:05.250Z'],
+      ['2026-07-31 10:00:05+0100', '+03:00', '2026-07-31T09:00:05.000Z'],
+      ['2026-07-31t10:00z', '+03:00', '2026-07-31T10:00:00.000Z'],
+      ['2026/07/31 10:00', '+03:00', '2026-07-31T07:00:00.000Z'],
+      ['31 Jul 2026 10:00:05', 'Z', '2026-07-31T10:00:05.000Z'],
+      ['31-Jul-2026', '+03:00', '2026-07-30T21:00:00.000Z'],
+      ['July 31, 2026 10:00 PM', '-01:00', '2026-07-31T23:00:00.000Z'],
+      ['31 Jul 2026 10:00 +0300', 'Z', '2026-07-31T07:00:00.000Z'],
+      ['31 Jul 2026 10:00 GMT', '+03:00', '2026-07-31T10:00:00.000Z'],
+    ];
+    for (const zoneOfMachine of ['UTC', 'Africa/Nairobi', 'America/New_York']) {
+      process.env['TZ'] = zoneOfMachine;
+      for (const [text, zone, time] of CASES) {
+        const [read] = readStatement(`reference;amount;time\nx;1;${text}`, DEFAULT_COLUMNS, zone);
+        t.equal(new Date(read!.at!).toISOString(), time, `${text} ${zone} on a machine in ${zoneOfMachine}`);
+      }
+    }
+    for (const text of ['01/07/2026', '1/7/26', '01.07.2026 10:00', '31-07-2026']) {
+      t.throws(
+        () => readStatement(`reference,amount,time\nx,1,${text}`, DEFAULT_COLUMNS, 'Z'),
+        /line 2: ".*" may name the day or the month first; write it as 2026-07-31/,
+      );
+    }
+  },
+);
+
 t.test('a statement that cannot be read says where', async (t) => {
-  t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS), /line 2: no column "amount"/);
+  t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS, 'Z'), /line 2: no column "amount"/);
   t.throws(
-    () => readStatement('reference,amount,time\nx,1,yesterday', DEFAULT_COLUMNS),
+    () => readStatement('reference,amount,time\nx,1,yesterday', DEFAULT_COLUMNS, 'Z'),
     /line 2: "yesterday" is no time/,
   );
 });
