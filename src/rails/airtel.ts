@@ -20,8 +20,8 @@ import { lifeMsOf, type Minted, sendWithToken, TokenCache, type TokenFailure } f
 export interface AirtelPin {
   readonly pin: string;
   readonly padding: PinPadding;
-  /** PEM or base64 DER; null: the key that Airtel publishes for signatures. */
-  readonly publicKey: string | null;
+  /** PEM or base64 DER. Airtel gives it; the one that it publishes is for signatures alone. */
+  readonly publicKey: string;
 }
 
 export interface AirtelOptions extends ProviderRailOptions {
@@ -36,7 +36,7 @@ export interface AirtelOptions extends ProviderRailOptions {
 const TOKEN_LIFE_SECONDS = 180;
 /** National numbers have this many digits in all three countries. */
 const NATIONAL_DIGITS = 9;
-const SIGNATURE_REFUSED = new Set(['DP00800001026', 'ROUTER116']);
+const SIGNATURE_REFUSED = 'DP00800001026';
 /** How long a published key is used when it does not say. */
 const KEY_LIFE_MS = 3_600_000;
 
@@ -64,8 +64,7 @@ export class AirtelRail implements ProviderRail {
     this.#http = new HttpClient({ baseUrl, connections: maxConcurrency, answerMs });
     this.#tokens = new TokenCache(() => this.#mint(), options.clock, answerMs);
     this.#headers = { Accept: '*/*', 'X-Country': country, 'X-Currency': currency };
-    const pinKey = disbursement?.publicKey ?? null;
-    this.#pinKey = pinKey === null ? null : parsePublicKey(pinKey);
+    this.#pinKey = disbursement === null ? null : parsePublicKey(disbursement.publicKey);
   }
 
   async submit(transaction: PendingTransaction): Promise<SubmitResult> {
@@ -75,7 +74,7 @@ export class AirtelRail implements ProviderRail {
     }
     const read = await this.#submitOnce(transaction);
     const keyMayBeOld =
-      read.type === 'failed' && SIGNATURE_REFUSED.has(read.providerStatus ?? '') && this.#published !== null;
+      read.type === 'failed' && read.providerStatus === SIGNATURE_REFUSED && this.#published !== null;
     if (!keyMayBeOld) return read;
     // Refused because of the key, which Airtel rotates: once more with the one it publishes now.
     this.#published = null;
@@ -152,11 +151,11 @@ export class AirtelRail implements ProviderRail {
     return { path: '/merchant/v2/payments/', body, headers: { ...sign(key, body) } };
   }
 
-  async #disbursementOf(
+  #disbursementOf(
     transaction: PendingTransaction,
-  ): Promise<{ path: string; body: string; headers: Readonly<Record<string, string>> } | null> {
+  ): { path: string; body: string; headers: Readonly<Record<string, string>> } | null {
     const { disbursement, currency } = this.#options;
-    const key = this.#pinKey ?? (await this.#publishedKey());
+    const key = this.#pinKey;
     if (key === null || disbursement === null) return null;
     const body = JSON.stringify({
       payee: { msisdn: national(transaction.msisdn), currency },

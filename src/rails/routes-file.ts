@@ -215,9 +215,9 @@ function readPin(fields: Fields): AirtelPin | null {
   const padding = fields.required('pin_padding', (field) =>
     field.oneOf(['pkcs1', 'oaep-sha256'] as const satisfies readonly PinPadding[]),
   );
-  const publicKey = fields.optional('public_key', (field) => field.publicKey());
+  const publicKey = fields.required('public_key', (field) => field.publicKey());
   fields.nothingElse();
-  return pin === null || padding === null ? null : { pin, padding, publicKey };
+  return pin === null || padding === null || publicKey === null ? null : { pin, padding, publicKey };
 }
 
 function readCallback(fields: Fields): AirtelCallback | null {

@@ -115,7 +115,7 @@ async function airtelRoute(
     clientId: app['client_id'] ?? '',
     clientSecret: app['client_secret'] ?? '',
     collectionApi: 'v1',
-    disbursement: { pin: app['pin'] ?? '', padding: 'pkcs1', publicKey: app['pin_public_key'] ?? null },
+    disbursement: { pin: app['pin'] ?? '', padding: 'pkcs1', publicKey: app['pin_public_key'] ?? '' },
     callback: {
       secret: profile.portalSecretOf(id),
       hashKey: app['hash_key'] ?? null,

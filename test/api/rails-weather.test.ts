@@ -88,7 +88,7 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
       clientId: 'nobody',
       clientSecret: 'x',
       collectionApi: 'v1',
-      disbursement: { pin: '1234', padding: 'pkcs1', publicKey: null },
+      disbursement: null,
     }),
   ];
   for (const rail of all) {

@@ -1,4 +1,5 @@
 // The file of routes: what it takes, and that everything wrong with it is named with its line, at once.
+import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -7,6 +8,9 @@ import { parseRoutesFile, RoutesFileError, type RoutesFile } from '../../src/rai
 
 const environment = { KEY: 'k1', API_KEY: 'k2', SECRET: 's', PIN: '1234', PORTAL: 'a-portal-secret-1' };
 
+const PUBLIC_KEY = generateKeyPairSync('rsa', { modulusLength: 1_024 })
+  .publicKey.export({ type: 'spki', format: 'der' })
+  .toString('base64');
 const MTN = {
   id: 'mtn_ug',
   country: 'UG',
@@ -25,7 +29,7 @@ const AIRTEL = {
   client_id: 'client',
   client_secret: { env: 'SECRET' },
   collection_api: 'v1',
-  disbursement: { pin: { env: 'PIN' }, pin_padding: 'oaep-sha256' },
+  disbursement: { pin: { env: 'PIN' }, pin_padding: 'oaep-sha256', public_key: PUBLIC_KEY },
   callback: { secret: { env: 'PORTAL' } },
 };
 
@@ -59,7 +63,7 @@ t.test('a good file, with defaults', async (t) => {
   });
   t.match(routes[1], {
     currency: 'KES',
-    disbursement: { pin: '1234', padding: 'oaep-sha256', publicKey: null },
+    disbursement: { pin: '1234', padding: 'oaep-sha256', publicKey: PUBLIC_KEY },
     callback: { secret: 'a-portal-secret-1', hashKey: null, hashOver: 'transaction' },
   });
 });
@@ -97,6 +101,10 @@ t.test('what is wrong is named, with its line', async (t) => {
     [withKey({ env: 'KEY', file: 'x' }), /takes \{"env"/],
     [change(AIRTEL, { collection_api: 'v3' }), /collection_api: takes "v1" or "v2"/],
     [change(AIRTEL, { callback: { secret: { env: 'PIN' } } }), /secret: takes 16 to 128/],
+    [
+      change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, public_key: undefined } }),
+      /disbursement\.public_key: is missing/,
+    ],
     [
       change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, public_key: 'x' } }),
       /public_key: takes an RSA/,
