@@ -264,6 +264,8 @@ function readRefusal(
     if (code !== null && isMtnAmbiguous(code, direction)) return unknown;
     return failed('provider_rejected', code ?? String(status), message);
   }
+  // A bad request, said by MTN and not by something in between, is refused for good.
+  if (code === null && status === 400) return failed('provider_rejected', '400', message);
   if (code === null || status === 408 || status > 500) return unknown;
   if (status === 500 && !isMtnConfigurationCode(code)) return unknown;
   const failure = mtnRefusal(code, message, direction);
