@@ -1,5 +1,5 @@
-// Bytes of a body to a value. What is not JSON in UTF-8 is said to be so; what JSON allows but no text of ours can hold
-// (half a surrogate pair) is refused too, because a stored answer must come back byte for byte.
+// Bytes of a body to a value. What is not JSON in UTF-8 is said to be so; what JSON allows but would not come back as it was
+// sent is refused too: half a surrogate pair, and an integer that no double holds.
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
 
@@ -36,7 +36,40 @@ export function parseJson(bytes: Uint8Array): unknown {
       return new MalformedBody(rejection('validation_failed', message, path));
     }
   }
+  if (LONG_NUMBER.test(text)) {
+    const path = inexactInteger(text);
+    if (path !== null) {
+      const message = `\`${path}\` is an integer that a JSON number does not keep exactly: send it as a string.`;
+      return new MalformedBody(rejection('validation_failed', message, path));
+    }
+  }
   return value;
+}
+
+/** Shorter ones are exact. */
+const LONG_NUMBER = /\d{16}/;
+
+type Reviver = (
+  this: unknown,
+  name: string,
+  value: unknown,
+  context: { readonly source?: string },
+) => unknown;
+const parseWith = JSON.parse as (text: string, reviver: Reviver) => Record<string, unknown>;
+
+/** Path of the first integer inside an object of the body that was read as another one; null: none. */
+function inexactInteger(text: string): string | null {
+  const found: { readonly holder: unknown; readonly name: string }[] = [];
+  const root = parseWith(text, function (name, value, { source }) {
+    const isInteger = typeof value === 'number' && Number.isFinite(value) && /^-?\d+$/.test(source ?? '');
+    if (isInteger && BigInt(source!) !== BigInt(value)) found.push({ holder: this, name });
+    return value;
+  });
+  for (const { holder, name } of found) {
+    const outer = Object.entries(root).find(([, value]) => value === holder);
+    if (outer !== undefined) return join(outer[0], name);
+  }
+  return null;
 }
 
 function explain(text: string, error: unknown): string {

@@ -133,9 +133,9 @@ function saying(error: ErrorObject): string {
     case 'maxProperties':
       return `must have at most ${params['limit']} keys`;
     case 'minimum':
-      return typeof rule === 'string' ? rule : `must be at least ${params['limit']}`;
+      return `must be at least ${params['limit']}`;
     case 'maximum':
-      return typeof rule === 'string' ? rule : `must be at most ${params['limit']}`;
+      return `must be at most ${params['limit']}`;
     default:
       return typeof rule === 'string' ? rule : (error.message ?? 'is not valid');
   }
