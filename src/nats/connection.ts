@@ -27,12 +27,13 @@ export interface NatsLink {
   readonly manager: JetStreamManager;
   /** A subject that only this connection listens to. */
   newInbox(): string;
+  /** `listener` is told each time that the connection was lost and is back: what was under way may be lost. Returns how to
+   *  end that. */
+  onReconnect(listener: () => void): () => void;
   close(): Promise<void>;
 }
 
 export interface NatsEvents {
-  /** The connection was lost and is back: what was under way may be lost. */
-  readonly onReconnect?: () => void;
   /** Anything the server or the client complains of: permissions, slow consumer. */
   readonly onProblem?: (problem: string) => void;
 }
@@ -68,11 +69,16 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     isFinal: isRefusal,
     onWaiting: (error) => events.onProblem?.(`no connection yet: ${(error as Error).message}`),
   });
-  void watchStatus(connection, events);
+  const listeners = new Set<() => void>();
+  void watchStatus(connection, listeners, events);
   return {
     connection,
     manager: await connection.jetstreamManager({ checkAPI: false, timeout: LIMITS.natsConnectMs }),
     newInbox: () => createInbox(options.inboxPrefix),
+    onReconnect(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
     close: () => connection.close(),
   };
 }
@@ -82,9 +88,13 @@ function isRefusal(error: unknown): boolean {
   return /authori[sz]ation|authentication/i.test((error as Error).message);
 }
 
-async function watchStatus(connection: NatsConnection, events: NatsEvents): Promise<void> {
+async function watchStatus(
+  connection: NatsConnection,
+  listeners: ReadonlySet<() => void>,
+  events: NatsEvents,
+): Promise<void> {
   for await (const status of connection.status()) {
-    if (status.type === Events.Reconnect) events.onReconnect?.();
+    if (status.type === Events.Reconnect) for (const listener of listeners) listener();
     else if (status.type === Events.Error) events.onProblem?.(JSON.stringify(status.data));
   }
 }

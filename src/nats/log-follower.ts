@@ -49,7 +49,6 @@ export class LogFollower {
   /** Stream sequence handled last. */
   #handled: number;
   #leftovers = 0;
-  #isWhole = false;
   #error: Error | null = null;
   #waiting: (() => void)[] = [];
 
@@ -79,11 +78,6 @@ export class LogFollower {
     return this.#tip;
   }
 
-  /** False until the end was reached once: before that the local log may hold what the stream never accepted. */
-  get isWhole(): boolean {
-    return this.#isWhole;
-  }
-
   /** Why it has stopped; null: it goes on. */
   get failure(): Error | null {
     return this.#error;
@@ -107,7 +101,6 @@ export class LogFollower {
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
     if (this.#tip.batch > end.batch) await this.#truncate(end);
-    this.#isWhole = true;
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
 

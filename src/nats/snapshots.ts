@@ -96,7 +96,10 @@ export class Snapshots {
     await views.drop(group, partition);
     const plain = Readable.fromWeb(found.data as never).pipe(createGunzip());
     const reader = new SnapshotReader(group, partition);
-    for await (const rows of reader.read(plain)) {
+    const parts = reader.read(plain)[Symbol.asyncIterator]();
+    for (;;) {
+      const { value: rows, done } = await soon(parts.next(), `a snapshot of ${group}/${partition}`);
+      if (done === true) break;
       const { batch, sequence, hash } = reader.tip;
       await views.commit(group, partition, { batch, sequence, hash }, rows);
     }
@@ -220,5 +223,18 @@ class SnapshotReader {
 
   #damaged(problem: string): Error {
     return new Error(`snapshot of ${this.#group}/${this.#partition}: ${problem}`);
+  }
+}
+
+/** A newer snapshot takes away what is left of the one that is read, and the store's reader then waits for ever. */
+async function soon<T>(part: Promise<T>, what: string): Promise<T> {
+  const { promise: overdue, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    reject(new Error(`nothing more came of ${what}: it has been replaced, or NATS is away`));
+  }, LIMITS.snapshotSilenceMs);
+  try {
+    return await Promise.race([part, overdue]);
+  } finally {
+    clearTimeout(timer);
   }
 }

@@ -50,12 +50,15 @@ export class StreamReader {
   #heardAt = 0;
   #closed = false;
   readonly #watch: NodeJS.Timeout;
+  readonly #offReconnect: () => void;
 
   constructor(options: StreamReaderOptions) {
     this.#options = options;
     this.#next = options.from;
     this.#heartbeatMs = options.heartbeatMs ?? LIMITS.streamHeartbeatMs;
     this.#watch = setInterval(() => this.#checkSilence(), this.#heartbeatMs);
+    // The server may count as delivered what went down with the connection: where nothing follows, no gap would show.
+    this.#offReconnect = options.link.onReconnect(() => void this.#start());
     void this.#start();
   }
 
@@ -63,6 +66,7 @@ export class StreamReader {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#watch);
+    this.#offReconnect();
     this.#generation++;
     this.#subscription?.unsubscribe();
     this.#queue = [];
@@ -171,6 +175,7 @@ export class StreamReader {
     } catch (error) {
       this.#closed = true;
       clearInterval(this.#watch);
+      this.#offReconnect();
       this.#subscription?.unsubscribe();
       this.#options.onError(error instanceof Error ? error : new Error(String(error)));
     } finally {

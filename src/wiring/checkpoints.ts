@@ -33,6 +33,7 @@ export class Checkpoints {
   readonly #waiting = new Map<string, Waiting[]>();
   readonly #onFailure: (error: Error) => void;
   #stopping = false;
+  #hasEnded = false;
 
   /** `onFailure`: the thread died, or cannot write; memory would grow for ever, so the process must stop. */
   constructor(directory: string, policies: GroupPolicies, onFailure: (error: Error) => void) {
@@ -49,6 +50,7 @@ export class Checkpoints {
     });
     this.#exited = new Promise((resolve) => {
       this.#worker.on('exit', () => {
+        this.#hasEnded = true;
         this.#fail(new Error('the checkpoint thread has ended'));
         resolve();
       });
@@ -65,7 +67,8 @@ export class Checkpoints {
     const key = `${group}/${partition}`;
     this.#followers.delete(key);
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#releasing.set(key, [...(this.#releasing.get(key) ?? []), resolve]);
+    if (this.#hasEnded) resolve();
+    else this.#releasing.set(key, [...(this.#releasing.get(key) ?? []), resolve]);
     this.#tell({ type: 'release', group, partition });
     // The thread forgets what was asked of it.
     const waiting = this.#waiting.get(key) ?? [];

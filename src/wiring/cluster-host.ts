@@ -69,6 +69,8 @@ export class ClusterHost implements PartitionHost {
   readonly #options: ClusterHostOptions;
   readonly #snapshots: Snapshots | null;
   readonly #followers = new Map<string, LogFollower>();
+  /** Their log is the stream's, and their views are of that log. */
+  readonly #viewed = new WeakSet<LogFollower>();
   readonly #served = new Map<string, ServedPartition>();
   /** Not served yet. */
   readonly #acquired = new Map<string, Acquired>();
@@ -128,7 +130,9 @@ export class ClusterHost implements PartitionHost {
     const served = this.#served.get(key);
     this.#served.delete(key);
     this.#options.feed.left(group, partition);
-    if (group === 'webhooks') await this.webhooks?.release(partition);
+    // What it still tells the log may never be answered: by then the log has refused this writer.
+    const refused = this.#writers.get(key)?.refused;
+    if (group === 'webhooks') await Promise.race([this.webhooks?.release(partition), refused]);
     served?.close();
     if (group === 'pollers') await this.pollers?.release(partition);
     else await this.#closeLog(group, partition);
@@ -148,9 +152,11 @@ export class ClusterHost implements PartitionHost {
     const writer = this.#writers.get(key);
     if (writer !== undefined) writer.mayWrite = false;
     this.#writers.delete(key);
-    if (group === 'webhooks') await this.webhooks?.release(partition);
+    const released = group === 'webhooks' ? this.webhooks?.release(partition) : undefined;
     if (group === 'pollers') await this.pollers?.lose(partition);
     else await this.#storage().losePartition(group, partition);
+    // It may have waited for the log's word, which has just been given.
+    await released;
     this.#options.log.warn({ group, partition }, 'lost');
   }
 
@@ -161,7 +167,7 @@ export class ClusterHost implements PartitionHost {
     try {
       for (const [key, follower] of this.#followers) {
         // Views of what the stream may never have accepted would be of money that nobody has.
-        if (!follower.isWhole) continue;
+        if (!this.#viewed.has(follower)) continue;
         const [group, partition] = key.split('/') as [GroupName, string];
         await this.#storage().catchUpViews(group, Number(partition));
       }
@@ -319,7 +325,10 @@ export class ClusterHost implements PartitionHost {
       await this.forget(group, partition);
       throw error;
     }
-    if (!(await this.#storage().dropStrayViews(group, partition))) return follower;
+    if (!(await this.#storage().dropStrayViews(group, partition))) {
+      this.#viewed.add(follower);
+      return follower;
+    }
     this.#options.log.warn({ group, partition }, 'views of what the stream never accepted are made anew');
     await this.forget(group, partition);
     return this.#follow(group, partition);

@@ -35,7 +35,6 @@ export async function joinNats(
 ): Promise<ClusterNats> {
   // Permissions name roles (deploy/nats/permissions.conf): what a node listens to for itself begins with its own.
   const caller = `${[...config.roles].join('_')}.${config.nodeName}`;
-  let bus: NatsBus | null = null;
   const link = await connectNats(
     {
       url: (config.natsServers ?? []).join(','),
@@ -47,7 +46,6 @@ export async function joinNats(
       credentialsFile: config.natsCredentialsFile ?? undefined,
     },
     {
-      onReconnect: () => bus?.reconnected(),
       onProblem: (problem) => log.warn({ problem }, 'NATS complains'),
     },
   );
@@ -64,13 +62,14 @@ export async function joinNats(
   const { partitions } = config;
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
   const server = new NatsBusServer(link.connection);
-  bus = new NatsBus({
+  const bus = new NatsBus({
     connection: link.connection,
     caller,
     routes: table,
     partitions: counts,
     server,
   });
+  link.onReconnect(() => bus.reconnected());
   return {
     link,
     publisher,
@@ -83,7 +82,7 @@ export async function joinNats(
       await writeFormat?.close();
       await table.close();
       server.flush();
-      bus?.close();
+      bus.close();
       publisher.close();
       await link.connection.drain();
     },
