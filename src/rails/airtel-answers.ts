@@ -61,6 +61,8 @@ export function readSubmit(
   if (status >= 200 && status < 300 && success && word !== null && word !== 'TF') {
     return { type: 'accepted', providerStatus: providerWord(code ?? word) };
   }
+  // It speaks of the transaction, and not of its end.
+  if (word !== null && word !== 'TF') return { type: 'unknown', reason: describe(result) };
   const failure = code === null || isAirtelAmbiguous(code, 'submit') ? null : airtelFailure(code, direction);
   // A refusal in a code nobody has listed: the enquiry decides.
   return failure === null ? { type: 'unknown', reason: describe(result) } : failed(failure, code, message);
@@ -126,6 +128,7 @@ function finalWord(
       return moved(type, status, textAt(said, 'airtel_money_id'), what);
     }
     case 'TE':
+      if (code !== null && isAirtelAmbiguous(code, asked)) return null;
       return failed('expired', status, message);
     case 'TF': {
       if (code !== null && isAirtelAmbiguous(code, asked)) return null;

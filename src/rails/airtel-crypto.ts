@@ -67,7 +67,14 @@ export function callbackHashIsValid(body: string, key: string, over: HashOver): 
   // As it stood in the body, or written anew: 500.0 and spaces do not survive that, and Airtel may do either.
   const raw = over === 'transaction' ? transactionIn(body) : withoutMember(body, 'hash');
   if (raw === null) return false;
-  return isHashOf(raw) || isHashOf(JSON.stringify(over === 'transaction' ? JSON.parse(raw) : rest));
+  if (isHashOf(raw)) return true;
+  try {
+    return isHashOf(JSON.stringify(over === 'transaction' ? JSON.parse(raw) : rest));
+  } catch (error) {
+    // Deeper than the stack: no callback is.
+    if (error instanceof RangeError) return false;
+    throw error;
+  }
 }
 
 function transactionIn(body: string): string | null {

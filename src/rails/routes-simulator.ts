@@ -21,6 +21,8 @@ export interface SimulatorProfile {
   readonly url: string;
   /** Host that callbacks go to, without port. */
   readonly callbackHost: string;
+  /** Names the merchant: processes of one merchant share its till there, and a reference that one sent the others find. */
+  readonly merchant: string;
   /** By rail id. */
   readonly portalSecretOf: (railId: string) => string;
 }
@@ -71,6 +73,7 @@ function commonFields(url: string, country: Country) {
 async function mtnRoute(http: HttpClient, profile: SimulatorProfile, country: Country): Promise<MtnRoute> {
   const credentials = async (product: string): Promise<MtnCredentials> => {
     const { subscription_key: subscriptionKey } = await post(http, '/portal/mtn/subscriptions', {
+      merchant: profile.merchant,
       product,
       target_environment: TARGET_ENVIRONMENTS[country],
       country,
@@ -102,6 +105,7 @@ async function airtelRoute(
 ): Promise<AirtelRoute> {
   const id = `airtel_${country.toLowerCase()}`;
   const app = await post(http, '/portal/airtel/apps', {
+    merchant: profile.merchant,
     country,
     currency: COUNTRY_FACTS[country].currency,
     callback_hash: true,

@@ -90,7 +90,8 @@ async function loadSimulator(options: LoadRailsOptions, url: string): Promise<Lo
     : options.callbackHost;
   const portalSecretOf = (id: string): string =>
     createHmac('sha256', callbackKey).update(`portal ${id}`).digest('base64url');
-  const routes = await provisionSimulator({ url, callbackHost, portalSecretOf });
+  const merchant = portalSecretOf('merchant');
+  const routes = await provisionSimulator({ url, callbackHost, merchant, portalSecretOf });
   return assemble(options, routes, {
     baseUrl: null,
     forgetful: true,

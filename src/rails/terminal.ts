@@ -22,7 +22,7 @@ export function failed(
   return {
     type: 'failed',
     failureCode,
-    failureMessage: message === null ? null : withoutNumbers(message).slice(0, MESSAGE_LENGTH),
+    failureMessage: message === null ? null : withoutNumbers(message).slice(0, MESSAGE_LENGTH).toWellFormed(),
     providerStatus: providerStatus === null ? null : providerWord(providerStatus),
     providerTransactionId: null,
     amount: null,
@@ -95,7 +95,7 @@ export function movedOf(
 
 /** A provider's own word or code as it is kept, logged and shown to merchants: without numbers, and bounded. */
 export function providerWord(word: string): string {
-  return withoutNumbers(word).slice(0, LIMITS.railWordLength);
+  return withoutNumbers(word).slice(0, LIMITS.railWordLength).toWellFormed();
 }
 
 /** Providers repeat the number in their answers; a full number is never shown. Their codes, which are, look alike. */

@@ -43,6 +43,7 @@ export async function startExternal(
   const routes = await provisionSimulator({
     url: simulator.url,
     callbackHost: '127.0.0.1',
+    merchant: 'shop',
     portalSecretOf: (id) => `portal-secret-of-${id}`,
   });
   const control = async <T>(method: string, path: string, body?: object): Promise<T> => {

@@ -27,6 +27,19 @@ async function call(
   return { status: response.status, text, body: isJson ? (JSON.parse(text) as Record<string, unknown>) : {} };
 }
 
+t.test('the processes of one merchant have one till and one application', async (t) => {
+  const app = async (merchant: string): Promise<unknown> => {
+    const body = { merchant, country: 'UG', currency: 'UGX', callback_hash: true };
+    return (await call('POST', '/portal/airtel/apps', {}, body)).body;
+  };
+  const first = await app('a shop');
+  t.strictSame(await app('a shop'), first);
+  t.not(
+    ((await app('another')) as { client_id: string }).client_id,
+    (first as { client_id: string }).client_id,
+  );
+});
+
 t.test('MTN: what its gateway and its product refuse', async (t) => {
   const subscribed = await call(
     'POST',

@@ -3,7 +3,7 @@
 //
 //   POST   /portal/mtn/subscriptions   {product, target_environment, country, currency, callback_method?, bare_reasons?,
 //                                       balance?}                     → {subscription_key}
-//   POST   /portal/airtel/apps         {country, currency, callback_url?, callback_hash?, pin_padding?, signed?, balance?}
+//   POST   /portal/airtel/apps         {country, currency, merchant?, callback_url?, callback_hash?, pin_padding?, signed?, balance?}
 //                                      → {client_id, client_secret, pin, pin_public_key, hash_key}
 //   POST   /portal/airtel/apps/:client_id   {callback_url}
 //   POST   /simulator/answers          ForcedAnswer      POST /simulator/outcomes   ForcedOutcome
@@ -34,6 +34,9 @@ const START_BALANCE = 1_000_000_000_000;
 export class Portal {
   readonly #parts: PortalParts;
   #nextTill = 1;
+  /** By provider, merchant and country: the processes of one merchant have one till, and one application. */
+  readonly #tills = new Map<string, Till>();
+  readonly #apps = new Map<Till, ReturnType<AirtelProtocol['register']>>();
 
   constructor(parts: PortalParts) {
     this.#parts = parts;
@@ -117,14 +120,18 @@ export class Portal {
     const till = this.#till('airtel', body);
     if (till === null) return wrong('country, currency, balance');
     const { callback_url: callbackUrl, pin_padding: padding } = body;
-    const app = this.#parts.airtel.register({
-      till,
-      pin: String(randomInt(1_000, 10_000)),
-      pinPadding: padding === 'oaep-sha256' ? 'oaep-sha256' : 'pkcs1',
-      callbackUrl: typeof callbackUrl === 'string' ? callbackUrl : null,
-      hashKey: body['callback_hash'] === true ? randomBytes(16).toString('hex') : null,
-      signed: body['signed'] === true,
-    });
+    const known = this.#apps.get(till);
+    const app =
+      known ??
+      this.#parts.airtel.register({
+        till,
+        pin: String(randomInt(1_000, 10_000)),
+        pinPadding: padding === 'oaep-sha256' ? 'oaep-sha256' : 'pkcs1',
+        callbackUrl: typeof callbackUrl === 'string' ? callbackUrl : null,
+        hashKey: body['callback_hash'] === true ? randomBytes(16).toString('hex') : null,
+        signed: body['signed'] === true,
+      });
+    this.#apps.set(till, app);
     return json(201, {
       client_id: app.clientId,
       client_secret: app.clientSecret,
@@ -134,14 +141,20 @@ export class Portal {
     });
   }
 
-  #till(provider: Provider, { country, currency, balance }: Record<string, unknown>): Till | null {
+  #till(provider: Provider, body: Record<string, unknown>): Till | null {
+    const { country, currency, balance, merchant } = body;
     if (typeof country !== 'string' || typeof currency !== 'string') return null;
+    const name = typeof merchant === 'string' ? `${provider} ${merchant} ${country}` : null;
+    const known = name === null ? undefined : this.#tills.get(name);
+    if (known !== undefined) return known;
     const start =
       balance === undefined
         ? START_BALANCE
         : parseHundredths(typeof balance === 'number' ? String(balance) : '');
     if (start === null) return null;
-    return { id: `${provider}${this.#nextTill++}`, provider, country, currency, balance: start };
+    const till = { id: `${provider}${this.#nextTill++}`, provider, country, currency, balance: start };
+    if (name !== null) this.#tills.set(name, till);
+    return till;
   }
 }
 
