@@ -172,6 +172,8 @@ export const LIMITS = {
   snapshotEveryBatches: 50_000,
   /** Characters of a snapshot handled at once. */
   snapshotChunkCharacters: 64 * 1024,
+  /** A snapshot of which nothing came for this long is read from the start. */
+  snapshotSilenceMs: 15_000,
   /** Rows of one commit of a restore. */
   snapshotRowsPerCommit: 10_000,
   /** How long a node that starts waits for NATS servers to be able to serve it: they may be starting too. */

@@ -83,10 +83,12 @@ export function makeSigningSecret(): string {
   return `whsec_${randomBytes(32).toString('base64url')}`;
 }
 
+export const MASTER_KEY_FILE = 'master.key';
+
 /** The configured key, or the one in `dataDir`, made when there is none. Throws when the file holds something else. */
 export function loadMasterKey(dataDir: string, configured: Buffer | null): Buffer {
   if (configured !== null) return configured;
-  const path = join(dataDir, 'master.key');
+  const path = join(dataDir, MASTER_KEY_FILE);
   const key = parseMasterKey(readOrMake(path, () => randomBytes(MASTER_KEY_BYTES).toString('hex')));
   if (key === undefined) {
     throw new Error(`${path} does not hold 32 bytes in hex; restore it, or set MASTER_KEY`);

@@ -14,7 +14,7 @@ export const NO_LIMIT = Number.MAX_SAFE_INTEGER as Money;
 
 /** Holds also where the maximum is off: above what any network moves, and thousands of them, with their fees, add up to a
  *  safe integer. */
-const AMOUNT_MAX = 1_000_000_000_000;
+export const AMOUNT_MAX = 1_000_000_000_000;
 
 /** Null when the amount is within every limit. */
 export function checkLimits(

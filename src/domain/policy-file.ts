@@ -13,7 +13,7 @@
 // replaces the whole row of its type and currency. Deposits have no fee.
 
 import type { UsageKey } from './account.ts';
-import { NO_LIMIT } from './amount-limits.ts';
+import { AMOUNT_MAX, NO_LIMIT } from './amount-limits.ts';
 import { CURRENCIES, type Currency } from './country.ts';
 import { type CreatableType, USAGE_KEYS } from './fees.ts';
 import { type Money, parseAmount, ZERO } from './money.ts';
@@ -157,8 +157,13 @@ function readTerms<T>(
 
 function readFee(reader: Reader, json: unknown, path: string): FeePolicy {
   const row = reader.object(json, path, ['fixed', 'basis_points', 'floor', 'cap']);
-  const optional = (name: string): Money | null =>
-    row[name] === undefined || row[name] === null ? null : reader.amount(row[name], `${path}.${name}`, 0);
+  const optional = (name: string): Money | null => {
+    if (row[name] === undefined || row[name] === null) return null;
+    const amount = reader.amount(row[name], `${path}.${name}`, 0);
+    // More than any transaction may be would leave the safe integers when it is added to one.
+    if (amount > AMOUNT_MAX) reader.problem(`${path}.${name}`, `is at most ${AMOUNT_MAX}`);
+    return amount;
+  };
   const floor = optional('floor');
   const cap = optional('cap');
   if (floor !== null && cap !== null && floor > cap) reader.problem(`${path}.floor`, 'is not above the cap');

@@ -60,11 +60,18 @@ const parseWith = JSON.parse as (text: string, reviver: Reviver) => Record<strin
 /** Path of the first integer inside an object of the body that was read as another one; null: none. */
 function inexactInteger(text: string): string | null {
   const found: { readonly holder: unknown; readonly name: string }[] = [];
-  const root = parseWith(text, function (name, value, { source }) {
-    const isInteger = typeof value === 'number' && Number.isFinite(value) && /^-?\d+$/.test(source ?? '');
-    if (isInteger && BigInt(source!) !== BigInt(value)) found.push({ holder: this, name });
-    return value;
-  });
+  let root: Record<string, unknown>;
+  try {
+    root = parseWith(text, function (name, value, { source }) {
+      const isInteger = typeof value === 'number' && Number.isFinite(value) && /^-?\d+$/.test(source ?? '');
+      if (isInteger && BigInt(source!) !== BigInt(value)) found.push({ holder: this, name });
+      return value;
+    });
+  } catch (error) {
+    // Deeper than the stack: no schema lets that through.
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
   for (const { holder, name } of found) {
     const outer = Object.entries(root).find(([, value]) => value === holder);
     if (outer !== undefined) return join(outer[0], name);

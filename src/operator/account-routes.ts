@@ -7,6 +7,7 @@ import type { Rejection } from '../domain/error-code.ts';
 import { parseAccountTerms } from '../domain/policy-file.ts';
 import type { PlainRoute } from '../http/route.ts';
 import { LIMITS } from '../limits.ts';
+import { CannotOpen } from '../secrets.ts';
 import { connectApp, createAccount, makeAppSecrets } from './account-actions.ts';
 import { operatorOf } from './audit.ts';
 import { askAccount, askPlatform, freshId } from './context.ts';
@@ -160,8 +161,15 @@ function ofApps(context: OperatorContext): PlainRoute[] {
         const reply = await askAccount(context, { type: 'GetWebhookEndpoint', accountId, appId });
         if (reply.type !== 'done') return reply;
         const { signingSecretSealed } = JSON.parse(reply.body) as { signingSecretSealed: string };
-        const signingSecret = context.secrets.open('signing-secret', signingSecretSealed);
-        return done({ id: appId, signing_secret: signingSecret });
+        try {
+          const signingSecret = context.secrets.open('signing-secret', signingSecretSealed);
+          return done({ id: appId, signing_secret: signingSecret });
+        } catch (error) {
+          if (!(error instanceof CannotOpen)) throw error;
+          return refuse(
+            rejection('conflict', 'The secret was sealed with another MASTER_KEY than this one.'),
+          );
+        }
       },
     }),
   ];

@@ -4,7 +4,8 @@
 // prepared here, callers would wait as long.
 
 import { parentPort, workerData } from 'node:worker_threads';
-import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
+import { Checkpointer, isOfFormat } from '../../actors/runtime/checkpointer.ts';
+import { LogCorruption } from '../../wal/batch.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { ViewStore } from '../../wal/views.ts';
 import type {
@@ -12,9 +13,10 @@ import type {
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
+import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
-import { groupsWithLog } from './groups.ts';
+import { groupNamed, groupsWithLog } from './groups.ts';
 
 type Sweep = Extract<ToCheckpointThread, { type: 'sweep' }>;
 type Advance = Extract<ToCheckpointThread, { type: 'advance' }>;
@@ -23,8 +25,9 @@ const { directory, policies } = workerData as CheckpointThreadData;
 const port = parentPort!;
 const log = LogReader.openReader({ directory });
 const views = ViewStore.open({ directory });
+const groups = groupsWithLog(policies);
 const checkpointer = new Checkpointer(
-  groupsWithLog(policies),
+  groups,
   {
     read: (group, partition, after) => log.read(group, partition, { afterBatch: after.batch }),
   },
@@ -114,6 +117,7 @@ async function close(): Promise<void> {
 
 async function advance({ group, partition, upTo }: Advance): Promise<void> {
   try {
+    assertHistory(group, partition);
     await checkpointer.advance(group, partition, upTo, (sequence) => {
       tell({ type: 'reached', group, partition, sequence });
     });
@@ -123,6 +127,17 @@ async function advance({ group, partition, upTo }: Advance): Promise<void> {
     if (damage !== null) tell({ type: 'damaged', ...damage });
     else tell({ type: 'failed', group, partition, error: error as Error });
   }
+}
+
+/** Views that cannot be made anew are not dropped: after a trim they are the only copy of what was before. */
+function assertHistory(group: GroupName, partition: number): void {
+  const { batch, sequence } = log.startOf(group, partition);
+  if (batch === 0 || isOfFormat(views.reader(group, partition), groupNamed(groups, group))) return;
+  throw new LogCorruption(
+    { group, partition, batch, sequence },
+    'what was before was trimmed, and its views are gone or of another version: restore archive and backup into ' +
+      'another directory',
+  );
 }
 
 function tell(message: FromCheckpointThread): void {

@@ -5,6 +5,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
 import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
+import { MASTER_KEY_FILE } from '../secrets.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
 
 /** What can be wrong with a data directory, for the person who starts the service. */
@@ -23,10 +24,10 @@ const FORMAT = 1;
 const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
 
-/** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, or would
- *  have to be made on a disk that is short. */
+/** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, lacks
+ *  what was made with it, or would have to be made on a disk that is short. */
 export async function openDataDirectory(
-  { dataDir: path, partitions, diskReserveBytes: reserveBytes }: Config,
+  { dataDir: path, partitions, masterKey, diskReserveBytes: reserveBytes }: Config,
   { onChange, onError }: Pick<DiskSpaceOptions, 'onChange' | 'onError'>,
 ): Promise<DataDirectory> {
   mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -38,6 +39,7 @@ export async function openDataDirectory(
   };
   try {
     checkIdentity(path, partitions, space);
+    if (masterKey === null) requireBesideLog(path, MASTER_KEY_FILE);
   } catch (error) {
     await release();
     throw error;
@@ -48,6 +50,7 @@ export async function openDataDirectory(
 function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace): void {
   const file = join(path, IDENTITY_FILE);
   if (!existsSync(file)) {
+    requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
     const text = `${JSON.stringify({ format: FORMAT, partitions }, null, 2)}\n`;
     writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true });
@@ -66,6 +69,14 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
         `an account's partition never changes. Set PARTITIONS=${identity.partitions}.`,
     );
   }
+}
+
+/** What is made with the directory is not made a second time beside a log: it would be another one. */
+function requireBesideLog(path: string, file: string): void {
+  if (existsSync(join(path, file)) || !existsSync(join(path, 'log', 'data.mdb'))) return;
+  throw new DataDirectoryError(
+    `${join(path, file)} is missing beside a log: put the one back that was kept with the backup.`,
+  );
 }
 
 /**

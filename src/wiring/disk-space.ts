@@ -11,7 +11,7 @@ export interface DiskSpaceOptions {
   readonly directory: string;
   /** 0: never short. */
   readonly reserveBytes: number;
-  /** The disk has become short, and in what way; null: it has room again. */
+  /** The disk is short, and in what way, also at first; null: it has room again. */
   readonly onChange: (shortage: string | null) => void;
   /** Its space cannot be told. */
   readonly onError: (error: Error) => void;
@@ -27,6 +27,7 @@ export class DiskSpace {
   constructor(options: DiskSpaceOptions) {
     this.#options = options;
     this.#freeBytes = freeBytesOf(statfsSync(options.directory));
+    if (this.isShort) options.onChange(this.shortage);
     this.#timer = setInterval(() => void this.#look(), LIMITS.diskLookMs).unref();
   }
 

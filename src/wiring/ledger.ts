@@ -1,6 +1,7 @@
 // Every partition of a standalone process: recovered, served by the bus, and refused when its log is damaged. A damaged
 // partition answers 503 to its accounts; the others are served.
 
+import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { LocalBus } from '../bus/local-bus.ts';
 import type { Config } from '../config.ts';
@@ -75,6 +76,12 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     await Promise.all(numbers.map((number) => recover(storage, bus, group, number, refuse)));
     metrics.recovered(group, performance.now() - from);
   }
+  for (let number = 0; number < bus.partitions('webhooks'); number++) {
+    const ahead = webhooksAhead(storage, number);
+    if (ahead === null) continue;
+    storage.partition('webhooks', number)?.abandon();
+    refuse('webhooks', number, ahead);
+  }
   watchStorage(metrics, storage);
   watchTransactions(metrics, storage);
   watchDisk(metrics, space);
@@ -109,6 +116,22 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       await storage.close();
     },
   };
+}
+
+/** Webhooks that have read more of their accounts' log than there is would never hear of what is written there now. */
+function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
+  const hosted = [...storage.hosted()].filter((each) => each.number === number);
+  const accounts = hosted.find(({ group }) => group === 'accounts');
+  const webhooks = hosted.find(({ group }) => group === 'webhooks');
+  if (accounts === undefined || webhooks === undefined) return null;
+  const { cursor } = webhooks.partition.logic as unknown as WebhooksLogic;
+  const { durable } = accounts.log;
+  if (cursor <= durable) return null;
+  return new LogCorruption(
+    { group: 'webhooks', partition: number, batch: 0, sequence: 0 },
+    `it has read its accounts up to ${cursor}, and their log ends at ${durable}: an older one was put back, restore both to ` +
+      'the same time',
+  );
 }
 
 type Refuse = (group: GroupName, number: number, error: Error) => void;

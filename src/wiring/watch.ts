@@ -57,7 +57,7 @@ export function watchStorage(metrics: Metrics, storage: Storage): void {
 }
 
 export function watchDisk(metrics: Metrics, space: DiskSpace): void {
-  const help = 'Free space of the disk that DATA_DIR is on; below DISK_RESERVE_MB nothing is written.';
+  const help = 'Free space of the disk that DATA_DIR is on; DISK_RESERVE_MB says when it is short.';
   metrics.gauge('daftari_disk_free_bytes', help, () => space.freeBytes);
 }
 

@@ -210,6 +210,13 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     `metadata.${'x'.repeat(118)}\ufffd…`,
   ],
   [
+    'brackets deeper than the stack, and a long number',
+    '/v1/charges',
+    `{"x":${'['.repeat(30_000)}1234567890123456${']'.repeat(30_000)}}`,
+    'validation_failed',
+    'amount',
+  ],
+  [
     '__proto__ in metadata',
     '/v1/charges',
     JSON.stringify({ ...CHARGE, metadata: { a: 7 } }).replace('"a"', '"__proto__"'),

@@ -71,7 +71,14 @@ async function runBackup(reader: LogReader, input: ToolInput): Promise<ToolResul
 function startOfNext(reader: LogReader, target: SegmentDirectory, name: PartitionName, tip: Tip): Tip {
   const { group, partition } = name;
   const end = target.endOf(name);
-  if (end === null) return reader.startOf(group, partition);
+  if (end === null) {
+    const start = reader.startOf(group, partition);
+    if (start.batch === 0) return start;
+    throw new Error(
+      `${nameOf(name)}: batches up to ${start.batch} were trimmed, and without them nothing can be restored: copy the ` +
+        'archive that has them to --to first, the backup goes on from there',
+    );
+  }
   if (end.batch > tip.batch) {
     throw new Error(
       `${nameOf(name)}: the backup has batch ${end.batch}, but the log ends at ${tip.batch}: its end is lost`,

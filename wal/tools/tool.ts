@@ -1,6 +1,7 @@
 // What an operator's tool is, and how a command line of tools runs: arguments, help, progress, and an exit status that is
 // 0 only when what was looked at is sound. Tools of other folders are run by the same code: give `runTools` a longer list.
-import { isAbsolute, relative, resolve } from 'node:path';
+import { existsSync, realpathSync } from 'node:fs';
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Progress } from './progress.ts';
 
@@ -166,13 +167,21 @@ export function requiredString(values: ToolInput['values'], name: string): strin
 /** An option that names where to write: not in the data directory, which it is to outlive. */
 export function targetOf({ directory, values }: ToolInput, name: string): string {
   const target = requiredString(values, name);
-  const below = relative(resolve(directory), resolve(target));
-  if (below === '' || !(below.startsWith('..') || isAbsolute(below))) {
+  const below = relative(realOf(directory), realOf(target));
+  const isOutside = below === '..' || below.startsWith(`..${sep}`) || isAbsolute(below);
+  if (!isOutside) {
     throw new UsageError(
       `--${name} ${target} is in the data directory: choose a place outside it, on another disk`,
     );
   }
   return target;
+}
+
+/** Where the path leads, links followed, also when its end is not there yet. */
+function realOf(path: string): string {
+  const absolute = resolve(path);
+  if (existsSync(absolute)) return realpathSync(absolute);
+  return join(realOf(dirname(absolute)), basename(absolute));
 }
 
 export function numberOf(values: ToolInput['values'], name: string): number | undefined {

@@ -50,6 +50,8 @@ t.test('mistakes are all reported, each with its path', async (t) => {
     [{ fees: { CHARGE: { UGX: { fixed: '1.5' } } } }, ['fees.CHARGE.UGX.fixed']],
     [{ fees: { CHARGE: { UGX: { fixed: -1 } } } }, ['fees.CHARGE.UGX.fixed']],
     [{ fees: { CHARGE: { UGX: { fixed: true } } } }, ['fees.CHARGE.UGX.fixed']],
+    [{ fees: { PAYOUT: { UGX: { fixed: '1000000000001' } } } }, ['fees.PAYOUT.UGX.fixed']],
+    [{ fees: { PAYOUT: { UGX: { cap: '9007199254740991' } } } }, ['fees.PAYOUT.UGX.cap']],
     [{ fees: { CHARGE: { UGX: { basis_points: 10_001 } } } }, ['fees.CHARGE.UGX.basis_points']],
     [{ fees: { CHARGE: { UGX: { basis_points: '250' } } } }, ['fees.CHARGE.UGX.basis_points']],
     [{ fees: { CHARGE: { UGX: { floor: '10', cap: '9' } } } }, ['fees.CHARGE.UGX.floor']],

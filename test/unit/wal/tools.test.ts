@@ -8,6 +8,7 @@ import {
   statSync,
   truncateSync,
   writeFileSync,
+  symlinkSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -116,13 +117,15 @@ t.test('inspect shows ranges, one batch and one record', async (t) => {
 });
 
 t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
+  symlinkSync(join(root, '1'), join(root, 'link'));
   const cases: [string[], RegExp][] = [
     [['nothing'], /There is no tool "nothing"/],
     [['verify', '--data', join(root, 'nowhere')], /holds no log/],
     [['verify', '--wrong'], /--wrong/],
     [['backup', '--data', join(root, '1')], /--to is needed/],
     [['backup', '--data', join(root, '1'), '--to', join(root, '1')], /is in the data directory/],
-    [['export', '--data', join(root, '1'), '--to', join(root, '1', 'copy')], /is in the data directory/],
+    [['export', '--data', join(root, '1'), '--to', join(root, '1', '..copy')], /is in the data directory/],
+    [['export', '--data', join(root, '1'), '--to', join(root, 'link', 'copy')], /is in the data directory/],
     [['archive', '--data', join(root, '1'), '--to', join(root, '1', 'old')], /is in the data directory/],
     [['inspect', '--data', join(root, '1'), '--group', 'none'], /no partition none\/\*/],
     [['inspect', '--data', join(root, '1'), '--batch', '1'], /--group and --partition/],
@@ -443,6 +446,16 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   t.equal((await tool('trim', ...trimArgs, '--yes')).status, 0);
   t.match(await tips(data), [{ start: { batch: 6, sequence: 15 }, tip: { sequence: 24 } }, {}, {}]);
   t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true, records: 27 } });
+
+  const backup = next();
+  t.match(await tool('backup', '--data', data, '--to', backup), {
+    status: 1,
+    err: /copy the archive that has them/,
+  });
+  rmSync(backup, { recursive: true, force: true });
+  cpSync(to, backup, { recursive: true });
+  t.equal((await tool('backup', '--data', data, '--to', backup)).status, 0, 'it goes on from the archive');
+  t.match(await tool('restore', '--from', backup, '--rehearse'), { status: 0 });
 
   await write(data, 2, { epoch: 2, atMs: Date.parse('2026-02-01T00:00:00Z') });
   t.equal((await tool('archive', '--data', data, '--to', to)).status, 0, 'the archive goes on');

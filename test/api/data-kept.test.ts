@@ -1,0 +1,95 @@
+// What is put back wrongly beside a log, or is missing there: the start says so, takes nothing away, and makes nothing anew
+// that would be another one.
+
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { walTools } from '../../wal/tools/all.ts';
+import type { Row } from '../../wal/types.ts';
+import { ViewStore } from '../../wal/views.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
+import { bodyOf, openMerchant } from './merchants.ts';
+import { startService } from './start.ts';
+
+const ONE = { PARTITIONS: '1' };
+const PLACES = ['accounts', 'webhooks', 'platform'] as const;
+
+/** A stopped service's, in which a merchant has done something. */
+async function used(t: Test): Promise<string> {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const dataDir = join(directory, 'data');
+  const service = await startService(ONE, dataDir);
+  const merchant = await openMerchant(service);
+  const { id } = (await merchant.post('/v1/charges', bodyOf())).body;
+  await merchant.finished(`/v1/charges/${id}`);
+  await service.stop();
+  return dataDir;
+}
+
+async function putRow(dataDir: string, group: (typeof PLACES)[number], row: Row): Promise<void> {
+  const views = ViewStore.open({ directory: dataDir });
+  await views.commit(group, 0, views.position(group, 0)!, [row]);
+  await views.close();
+}
+
+/** What /readyz says of a service on it. */
+async function readiness(dataDir: string): Promise<readonly [number, string]> {
+  const service = await startService({ ...ONE, LOG_LEVEL: 'silent' }, dataDir);
+  const { status, text } = await service.operator('GET', '/readyz');
+  await service.stop();
+  return [status, text];
+}
+
+t.test('what was made with a data directory is not made a second time beside its log', async (t) => {
+  const dataDir = await used(t);
+  for (const file of ['daftari.json', 'master.key']) {
+    const path = join(dataDir, file);
+    const kept = readFileSync(path);
+    rmSync(path);
+    await t.rejects(startService(ONE, dataDir), new RegExp(`${file} is missing beside a log`));
+    t.notOk(existsSync(path));
+    writeFileSync(path, kept);
+  }
+  t.equal((await readiness(dataDir))[0], 200);
+});
+
+t.test('views that a trimmed log cannot make anew are not dropped', async (t) => {
+  const dataDir = await used(t);
+  const archive = join(dataDir, '..', 'archive');
+  const run = (...args: string[]) => runTool(walTools, ...args);
+  t.equal((await run('archive', '--data', dataDir, '--to', archive, '--before', '2999-01-01')).status, 0);
+  t.equal((await run('trim', '--data', dataDir, '--archive', archive, '--yes')).status, 0);
+  t.equal((await readiness(dataDir))[0], 200);
+
+  await putRow(dataDir, 'accounts', { table: 'format', key: '', value: '1' });
+  const [status, text] = await readiness(dataDir);
+  t.equal(status, 503);
+  t.match(text, /accounts.0 .*was trimmed, and its views are gone or of another version/);
+  const views = ViewStore.open({ directory: dataDir });
+  t.ok(views.position('accounts', 0)!.sequence > 0);
+  t.ok([...views.rows('accounts', 0)].length > 5, 'what only they know is there');
+  await views.close();
+});
+
+t.test('webhooks that have read more of a log than there is are not served', async (t) => {
+  const dataDir = await used(t);
+  await putRow(dataDir, 'webhooks', { table: 'cursor', key: 'upstream', value: '4000' });
+  const [status, text] = await readiness(dataDir);
+  t.equal(status, 503);
+  t.match(text, /it has read its accounts up to 4000, and their log ends at \d+/);
+});
+
+t.test('a signing secret that another master key sealed is not shown, and nothing falls over', async (t) => {
+  const dataDir = await used(t);
+  const service = await startService({ ...ONE, MASTER_KEY: 'ab'.repeat(32) }, dataDir);
+  t.teardown(() => service.stop());
+  const { account_id, app_id } = service.demo;
+  const path = `/operator/v1/accounts/${account_id}/apps/${app_id}/reveal_signing_secret`;
+  const answer = await service.operator('POST', path);
+  t.match(
+    [answer.status, answer.body],
+    [409, { error: { code: 'conflict', message: /another MASTER_KEY/ } }],
+  );
+});
