@@ -28,6 +28,8 @@ export const LIMITS = {
   mailboxMax: 8_192,
   /** Callers waiting for a rail's answer in one partition. */
   waitersMax: 16_384,
+  /** Payouts, and withdrawals, of one account in the minute before its partition was opened that its first cash-out looks up. */
+  cashOutsRecalledMax: 5_000,
   /** Timer commands one partition may raise in one tick, so that a backlog cannot starve callers. */
   timersPerTickMax: 512,
   /** Timers that fall due within this are kept in memory, ms; the others in their rows, by table. Most of what is in flight
@@ -92,8 +94,6 @@ export const LIMITS = {
   // Configuration
   /** Partitions of a group: each has a mailbox, timers and, in the cluster, a stream of its own. */
   partitionsMax: 1_024,
-  /** Payouts, and withdrawals, of one account in the minute before its partition was opened that its first cash-out looks up. */
-  cashOutsRecalledMax: 5_000,
   /** Cash-out requests of one account in a minute that can be allowed at all: their times are kept in memory. */
   cashOutPerMinuteMax: 100_000,
   /** Waits between the attempts of a webhook delivery; each attempt is kept with the delivery. */

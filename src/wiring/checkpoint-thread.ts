@@ -4,7 +4,7 @@
 // prepared here, callers would wait as long.
 
 import { parentPort, workerData } from 'node:worker_threads';
-import { Checkpointer, isOfFormat } from '../../actors/runtime/checkpointer.ts';
+import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { ViewStore } from '../../wal/views.ts';
@@ -17,6 +17,7 @@ import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { groupNamed, groupsWithLog } from './groups.ts';
+import { lacksHistory } from './history.ts';
 
 type Sweep = Extract<ToCheckpointThread, { type: 'sweep' }>;
 type Advance = Extract<ToCheckpointThread, { type: 'advance' }>;
@@ -131,8 +132,8 @@ async function advance({ group, partition, upTo }: Advance): Promise<void> {
 
 /** Views that cannot be made anew are not dropped: after a trim they are the only copy of what was before. */
 function assertHistory(group: GroupName, partition: number): void {
+  if (!lacksHistory(log, views, groupNamed(groups, group), partition)) return;
   const { batch, sequence } = log.startOf(group, partition);
-  if (batch === 0 || isOfFormat(views.reader(group, partition), groupNamed(groups, group))) return;
   throw new LogCorruption(
     { group, partition, batch, sequence },
     'what was before was trimmed, and its views are gone or of another version: restore archive and backup into ' +

@@ -130,9 +130,7 @@ export class ClusterHost implements PartitionHost {
     const served = this.#served.get(key);
     this.#served.delete(key);
     this.#options.feed.left(group, partition);
-    // What it still tells the log may never be answered: by then the log has refused this writer.
-    const refused = this.#writers.get(key)?.refused;
-    if (group === 'webhooks') await Promise.race([this.webhooks?.release(partition), refused]);
+    if (group === 'webhooks') await this.#unlessRefused(key, this.webhooks?.release(partition));
     served?.close();
     if (group === 'pollers') await this.pollers?.release(partition);
     else await this.#closeLog(group, partition);
@@ -209,13 +207,17 @@ export class ClusterHost implements PartitionHost {
   /** The next owner reads the stream: all that was acknowledged must stand there first. What cannot be finished, because the
    *  log has refused it meanwhile, is dropped. */
   async #closeLog(group: GroupName, partition: number): Promise<void> {
+    const key = `${group}/${partition}`;
     const storage = this.#storage();
-    const writer = this.#writers.get(`${group}/${partition}`);
-    const closed = storage.closePartition(group, partition).then(() => writer?.replica?.settled());
-    if (writer === undefined) return closed;
-    if ((await Promise.race([closed, writer.refused])) === 'refused') {
-      await storage.losePartition(group, partition);
-    }
+    const replica = this.#writers.get(key)?.replica;
+    const closed = storage.closePartition(group, partition).then(() => replica?.settled());
+    if ((await this.#unlessRefused(key, closed)) === 'refused') await storage.losePartition(group, partition);
+  }
+
+  /** Waits for what is to be told to the log, which is never answered once the log has refused this writer. */
+  async #unlessRefused(key: string, done: Promise<void> | undefined): Promise<'refused' | void> {
+    const writer = this.#writers.get(key);
+    return writer === undefined ? done : Promise.race([done, writer.refused]);
   }
 
   #startPollers(partition: number, served: ServedPartition): void {

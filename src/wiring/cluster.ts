@@ -32,7 +32,7 @@ import { joinNats, type ClusterNats } from './cluster-nats.ts';
 import { openDataDirectory } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
-import type { DiskSpace } from './disk-space.ts';
+import { type DiskSpace, tellDiskSpace } from './disk-space.ts';
 import { NodeFeed } from './node-feed.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
@@ -179,13 +179,13 @@ async function openDisk(
   othersHaveRoom: () => boolean,
 ): Promise<Disk | null> {
   if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
-  const directory = await openDataDirectory(config, {
-    onChange(shortage) {
-      if (shortage === null) log.info({}, 'the disk has room again: partitions are taken');
-      else log.error({ shortage }, 'partitions go to nodes that have room; without one changes are refused');
-    },
-    onError: (error) => log.warn({ err: error }, "the disk's free space cannot be told"),
-  });
+  const directory = await openDataDirectory(
+    config,
+    tellDiskSpace(log, {
+      short: 'partitions go to nodes that have room; without one changes are refused',
+      roomy: 'partitions are taken',
+    }),
+  );
   const { space } = directory;
   const storage = new Storage({
     directory: config.dataDir,

@@ -4,6 +4,7 @@
 import { statfsSync, type StatsFs } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { LIMITS } from '../limits.ts';
+import type { Log } from '../observability/log.ts';
 
 const MIB = 1024 * 1024;
 
@@ -73,6 +74,20 @@ export class DiskSpace {
       this.#looking = false;
     }
   }
+}
+
+/** Has the log say it: what happens while the disk is short, and when it has room again. */
+export function tellDiskSpace(
+  log: Log,
+  said: { readonly short: string; readonly roomy: string },
+): Pick<DiskSpaceOptions, 'onChange' | 'onError'> {
+  return {
+    onChange(shortage) {
+      if (shortage === null) log.info({}, `the disk has room again: ${said.roomy}`);
+      else log.error({ shortage }, said.short);
+    },
+    onError: (error) => log.warn({ err: error }, "the disk's free space cannot be told"),
+  };
 }
 
 function freeBytesOf({ bavail, bsize }: StatsFs): number {

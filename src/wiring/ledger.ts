@@ -120,16 +120,14 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
 
 /** Webhooks that have read more of their accounts' log than there is would never hear of what is written there now. */
 function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
-  const hosted = [...storage.hosted()].filter((each) => each.number === number);
-  const accounts = hosted.find(({ group }) => group === 'accounts');
-  const webhooks = hosted.find(({ group }) => group === 'webhooks');
-  if (accounts === undefined || webhooks === undefined) return null;
-  const { cursor } = webhooks.partition.logic as unknown as WebhooksLogic;
-  const { durable } = accounts.log;
-  if (cursor <= durable) return null;
+  const webhooks = storage.partition('webhooks', number);
+  if (webhooks === undefined || storage.partition('accounts', number) === undefined) return null;
+  const { cursor } = webhooks.logic as unknown as WebhooksLogic;
+  const { sequence: end } = storage.log.tip('accounts', number);
+  if (cursor <= end) return null;
   return new LogCorruption(
     { group: 'webhooks', partition: number, batch: 0, sequence: 0 },
-    `it has read its accounts up to ${cursor}, and their log ends at ${durable}: an older one was put back, restore both to ` +
+    `it has read its accounts up to ${cursor}, and their log ends at ${end}: an older one was put back, restore both to ` +
       'the same time',
   );
 }

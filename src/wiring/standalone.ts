@@ -27,6 +27,7 @@ import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { openDataDirectory } from './data-directory.ts';
+import { tellDiskSpace } from './disk-space.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { openRails } from './rails.ts';
@@ -64,13 +65,8 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   let state: 'starting' | 'ready' | 'stopping' | 'failed' = 'starting';
 
   // 1. The data directory, and what standalone makes for itself.
-  const directory = await openDataDirectory(config, {
-    onChange(shortage) {
-      if (shortage === null) log.info({}, 'the disk has room again: changes are taken');
-      else log.error({ shortage }, 'changes are refused until there is room');
-    },
-    onError: (error) => log.warn({ err: error }, "the disk's free space cannot be told"),
-  });
+  const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
+  const directory = await openDataDirectory(config, tellDiskSpace(log, said));
   const { space } = directory;
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
   const operatorToken = loadOperatorToken(config.dataDir, config.operatorToken);

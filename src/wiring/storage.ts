@@ -16,6 +16,7 @@ import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
+import { lacksHistory } from './history.ts';
 
 export type HostedPartition = Partition<never, never, unknown>;
 
@@ -201,15 +202,9 @@ export class Storage {
     await this.log.closePartition(hosted.log);
   }
 
-  /** The views cannot be made from the log of this machine: it begins after a snapshot, and they are not the snapshot's any
-   *  more, or of another version's form. */
+  /** The views cannot be made from the log of this machine. */
   lacksHistory(name: GroupName, number: number): boolean {
-    const start = this.log.startOf(name, number).batch;
-    if (start === 0) return false;
-    this.views.refresh();
-    const position = this.views.position(name, number);
-    if (position === null || position.batch < start) return true;
-    return !isOfFormat(this.views.reader(name, number), groupNamed(this.#groups, name));
+    return lacksHistory(this.log, this.views, groupNamed(this.#groups, name), number);
   }
 
   /** Brings the views of a partition that nobody has open here to the end of its local log. */

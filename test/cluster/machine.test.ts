@@ -1,15 +1,16 @@
 // What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { leaveFree } from '../small-disk.ts';
 import { Cluster, SMALL } from './cluster.ts';
 
 if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
@@ -139,7 +140,7 @@ const onSmallDisks = { skip: isRoot ? false : 'mounting a small file system need
 async function startWithSmallDisk(
   t: Test,
   reserveMib: number,
-): Promise<{ cluster: Cluster; tight: NodeProcess; filler: string }> {
+): Promise<{ cluster: Cluster; tight: NodeProcess; small: string }> {
   const small = mkdtempSync(join(tmpdir(), 'daftari-small-disk-'));
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', small]);
   t.teardown(() => {
@@ -154,25 +155,20 @@ async function startWithSmallDisk(
   });
   await untilReady([tight]);
   await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
-  return { cluster, tight, filler: join(small, 'filler') };
-}
-
-function leaveFree(path: string, mib: number): void {
-  const { bavail, bsize } = statfsSync(dirname(path));
-  writeFileSync(path, Buffer.alloc(bavail * bsize - mib * 1024 * 1024));
+  return { cluster, tight, small };
 }
 
 t.test('a disk gets short: others take its partitions, and no create is refused', onSmallDisks, async (t) => {
-  const { cluster, tight, filler } = await startWithSmallDisk(t, 6);
+  const { cluster, tight, small } = await startWithSmallDisk(t, 6);
   const load = cluster.load(16, 5);
   await waitFor('creates are answered', 60_000, () => load.answered > 100);
-  leaveFree(filler, 5);
+  const giveBack = leaveFree(small, 5);
   await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
   const ready = await fetch(`${tight.operatorUrl}/readyz`);
   t.match([ready.status, await ready.text()], [503, /less than the reserve of 6 MiB/]);
   const before = load.answered;
   await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
-  rmSync(filler);
+  giveBack();
   await waitFor('with room it owns partitions again', 60_000, () => ownsSome(cluster, 'ledger2'));
   const report = await load.stop();
   t.ok(report.journal.every(({ status }) => status === 201));
@@ -180,7 +176,7 @@ t.test('a disk gets short: others take its partitions, and no create is refused'
 });
 
 t.test('every disk is short: what is there is read, and changes wait for room', onSmallDisks, async (t) => {
-  const { cluster, filler } = await startWithSmallDisk(t, 6);
+  const { cluster, small } = await startWithSmallDisk(t, 6);
   const gone = cluster.node('ledger1');
   gone.signal('SIGTERM');
   t.equal(await gone.exited(), 0);
@@ -200,18 +196,19 @@ t.test('every disk is short: what is there is read, and changes wait for room', 
     });
   };
   t.equal((await create()).status, 201);
-  leaveFree(filler, 5);
+  const giveBack = leaveFree(small, 5);
   await waitFor('changes are refused', 60_000, async () => (await create()).status === 503);
   const balances = await fetch(`${cluster.service.baseUrl}/v1/balances`, {
     headers: { authorization: `Bearer ${account!.secretKey}` },
   });
   t.equal(balances.status, 200);
-  rmSync(filler);
+  giveBack();
   await waitFor('changes are taken', 60_000, async () => (await create()).status === 201);
 });
 
 t.test('a disk is full: its node ends, the other goes on', onSmallDisks, async (t) => {
-  const { cluster, tight, filler } = await startWithSmallDisk(t, 0);
+  const { cluster, tight, small } = await startWithSmallDisk(t, 0);
+  const filler = join(small, 'filler');
   const load = cluster.load(16, 5);
   await waitFor('creates are answered', 60_000, () => load.answered > 100);
   fill(filler);

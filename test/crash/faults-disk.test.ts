@@ -3,12 +3,13 @@
 // a failure; started again with a disk that works, nothing acknowledged is missing.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { until } from '../api/rails-setup.ts';
+import { leaveFree } from '../small-disk.ts';
 import { type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
@@ -112,14 +113,6 @@ function checkLoad(t: Test, { acknowledged, refused, unanswered }: Load): void {
   );
 }
 
-/** Takes all but `mib` of the small disk; returns how to give it back. */
-function leaveFree(mib: number): () => void {
-  const { bavail, bsize } = statfsSync(small);
-  const ballast = join(small, 'ballast');
-  writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - mib * 1024 * 1024)));
-  return () => rmSync(ballast);
-}
-
 t.test(
   'a disk that is short serves reads, and changes when it has room again',
   { skip: canMount ? false : 'mounting a small file system needs root' },
@@ -134,7 +127,7 @@ t.test(
       return create(service, key, JSON.stringify({ ...wallet, reference: key }));
     };
     const { id } = (await (await createOne()).json()) as { id: string };
-    const giveBack = leaveFree(5);
+    const giveBack = leaveFree(small, 5);
 
     const refused = await until(createOne, ({ status }) => status !== 201);
     t.equal(refused.status, 503);
@@ -156,7 +149,7 @@ t.test(
     t.equal((await get(`${service.demo.operator_url}/readyz`)).status, 200);
     t.equal(await service.end('SIGTERM'), 0);
 
-    const giveBackAgain = leaveFree(5);
+    const giveBackAgain = leaveFree(small, 5);
     const restarted = await startProcess(dataDir, reserve);
     const readAgain = await fetch(`${restarted.demo.base_url}/v1/charges/${id}`, {
       headers: { authorization: `Bearer ${restarted.demo.secret_key}` },
@@ -182,7 +175,7 @@ t.test(
     const noReserve = { DISK_RESERVE_MB: '0' };
     const service = await startProcess(dataDir, noReserve);
     // The rest of the disk is somebody else's.
-    const giveBack = leaveFree(6);
+    const giveBack = leaveFree(small, 6);
     const load = await loadUntilGone(service, 'full');
     checkLoad(t, load);
     // Null: the log's library can fall over its own heap when a commit finds no room; that is a crash like any other.
