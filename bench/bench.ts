@@ -34,6 +34,8 @@ const LOOK_MS = 200;
 
 export class Bench {
   readonly options: RunOptions;
+  /** Folder of the checkout whose service is measured. */
+  readonly checkout: string;
   readonly #root: string;
   readonly #onProgress: (text: string) => void;
   readonly #running: Server[] = [];
@@ -41,8 +43,9 @@ export class Bench {
   #prefixes = 0;
 
   /** `root`: on the disk that is to be measured. */
-  constructor(options: RunOptions, root: string, onProgress: (text: string) => void) {
+  constructor(options: RunOptions, checkout: string, root: string, onProgress: (text: string) => void) {
     this.options = options;
+    this.checkout = checkout;
     this.#root = root;
     this.#onProgress = onProgress;
     mkdirSync(root, { recursive: true });
@@ -89,10 +92,11 @@ export class Bench {
   }
 
   async service(prepared: Prepared, env: Readonly<Record<string, string>> = {}): Promise<Service> {
+    const { checkout } = this;
     const { partitions, profile } = this.options;
     const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
     const nodeArgs = [...this.options.nodeArgs, ...profiling];
-    return this.keep(await startService({ dataDir: prepared.dataDir, partitions, env, nodeArgs }));
+    return this.keep(await startService({ dataDir: prepared.dataDir, checkout, partitions, env, nodeArgs }));
   }
 
   /** One that does nothing but answer: a written history has no webhooks, and a service just started looks for them. */

@@ -2,7 +2,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { HELP, parseCommand, UsageError, type RunOptions } from './options.ts';
-import { compareText } from './report/compare.ts';
+import { againstText, compareText } from './report/compare.ts';
 import { htmlOf } from './report/html.ts';
 import { conditionsText, scenarioText } from './report/table.ts';
 import { profileText } from './report/profile.ts';
@@ -46,7 +46,7 @@ async function obey(args: readonly string[]): Promise<number> {
 
 async function runAndTell(options: RunOptions, args: readonly string[]): Promise<number> {
   const progress = progressLine();
-  const { report, failures } = await run(options, `npm run bench -- ${args.join(' ')}`, {
+  const { report, against, failures } = await run(options, `npm run bench -- ${args.join(' ')}`, {
     progress: (text) => progress.show(text),
     finished: (scenario, repeat) =>
       progress.show(`${scenario}: repeat ${repeat + 1} of ${options.repeats} done`),
@@ -57,9 +57,11 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   });
   progress.clear();
   console.log([conditionsText(report.conditions), ...report.scenarios.map(scenarioText)].join('\n\n'));
+  if (against !== null) console.log(`\n${againstText(against, report)}`);
   if (options.json !== null) writeFileSync(options.json, `${JSON.stringify(report, null, 1)}\n`);
   if (options.html !== null) writeFileSync(options.html, htmlOf(report));
-  const checks = report.scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));
+  const scenarios = [...report.scenarios, ...(against?.scenarios ?? [])];
+  const checks = scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));
   return failures > 0 || checks.some(({ passed }) => !passed) ? FAILED : 0;
 }
 

@@ -1,5 +1,7 @@
 // What a run is asked to do: the command line, and the three forms with their durations and sizes.
 
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 export const FORMS = ['smoke', 'quick', 'standard', 'full'] as const;
@@ -43,6 +45,8 @@ export interface RunOptions extends Sizes {
   readonly form: Form;
   readonly scenarios: readonly string[];
   readonly peer: 'postgres' | null;
+  /** Folder of another checkout, whose service is measured in turn with this one's. */
+  readonly against: string | null;
   /** Null: a temporary one, removed afterwards. */
   readonly directory: string | null;
   readonly json: string | null;
@@ -146,6 +150,7 @@ const ARGUMENTS = {
   list: { type: 'boolean' },
   form: { type: 'string' },
   peer: { type: 'string' },
+  against: { type: 'string' },
   partitions: { type: 'string' },
   directory: { type: 'string' },
   json: { type: 'string' },
@@ -184,6 +189,8 @@ Without scenarios: all that need nothing installed. --list names them.
   --rate n                           events a second of \`lifecycle\`
   --search n                         search the highest rate with p99 under 10 ms, in at most n trials
   --peer postgres                    also the same work on Fastify and PostgreSQL, started from Debian's package
+  --against folder                   the service of another checkout too, in turn with this one's (its dependencies
+                                     installed), and the ratios of the pairs: is a change faster than the noise?
   --directory path                   where data goes; default a temporary folder. Its disk is what is measured
   --profile folder                   CPU profiles of the service, read with \`profile\`; they cost some per cent
   --node-args='--flag …'             options of Node for the service, to try what they do
@@ -208,6 +215,7 @@ export function parseCommand(args: readonly string[]): Command {
       form,
       scenarios: positionals,
       peer: values.peer === undefined ? null : choice('peer', values.peer, ['postgres'] as const),
+      against: values.against === undefined ? null : checkout(values.against),
       partitions: number('partitions', values.partitions, sizes.partitions),
       directory: values.directory ?? null,
       json: values.json ?? null,
@@ -252,6 +260,17 @@ function oneOf(positionals: readonly string[]): string {
   const [file, ...more] = positionals;
   if (file === undefined || more.length > 0) throw new UsageError('profile takes one .cpuprofile file');
   return file;
+}
+
+function checkout(folder: string): string {
+  const path = resolve(folder);
+  for (const needed of ['src/main.ts', 'node_modules']) {
+    if (existsSync(join(path, needed))) continue;
+    throw new UsageError(
+      `--against takes a checkout of Daftari with its dependencies: ${path} has no ${needed}`,
+    );
+  }
+  return path;
 }
 
 function choice<const Choices extends readonly string[]>(

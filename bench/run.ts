@@ -1,16 +1,18 @@
 // A run: conditions first, then every scenario as often as was asked for, repeats interleaved, and what came of it.
 //
 // Repeats go round the scenarios (a b c, a b c), not (a a, b b): a machine that changes with time then shows as spread within
-// each scenario, not as a difference between them.
+// each scenario, not as a difference between them. A second checkout is measured beside the first, scenario by scenario.
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Bench, type Scenario } from './bench.ts';
-import { findConditions } from './measure/conditions.ts';
+import { commitOf, findConditions } from './measure/conditions.ts';
 import { UsageError, type RunOptions } from './options.ts';
 import type { Repeat, Report } from './result.ts';
 import { SCENARIOS } from './scenarios/all.ts';
+
+const HERE = join(import.meta.dirname, '..');
 
 export interface RunListener {
   progress(text: string): void;
@@ -20,8 +22,17 @@ export interface RunListener {
 
 export interface Ran {
   readonly report: Report;
+  /** Of the other checkout; null: none was asked for. Its repeats are the pairs of the report's. */
+  readonly against: Report | null;
   /** Scenarios that could not be measured. */
   readonly failures: number;
+}
+
+/** One checkout in a run. */
+interface Side {
+  readonly bench: Bench;
+  readonly commit: string | null;
+  readonly repeats: ReadonlyMap<string, Repeat[]>;
 }
 
 export async function run(options: RunOptions, command: string, listener: RunListener): Promise<Ran> {
@@ -31,30 +42,52 @@ export async function run(options: RunOptions, command: string, listener: RunLis
   try {
     listener.progress('measuring the disk');
     const conditions = findConditions(root, options.fsyncSeconds, options.wrk);
-    const bench = new Bench(options, root, (text) => listener.progress(text));
-    const repeats = new Map<string, Repeat[]>(scenarios.map(({ name }) => [name, []]));
+    const checkouts = options.against === null ? [HERE] : [HERE, options.against];
+    const sides = checkouts.map((checkout): Side => {
+      const bench = new Bench(options, checkout, root, (text) => listener.progress(text));
+      const repeats = new Map<string, Repeat[]>(scenarios.map(({ name }) => [name, []]));
+      return { bench, commit: commitOf(checkout), repeats };
+    });
     let failures = 0;
     for (let repeat = 0; repeat < options.repeats; repeat++) {
+      // Who is first changes: a machine that tires in the course of a pair does so for both.
+      const inTurn = repeat % 2 === 0 ? sides : sides.toReversed();
       for (const scenario of scenarios) {
-        const result = await runOnce(bench, scenario, repeat, listener);
-        if (result === null) failures++;
-        else repeats.get(scenario.name)!.push(result);
+        if (!(await runOnAll(inTurn, scenario, repeat, listener))) failures++;
       }
     }
-    const report: Report = {
+    const seconds = (Date.now() - startedAt.getTime()) / 1_000;
+    const [report, against = null] = sides.map(({ commit, repeats }): Report => ({
       format: 1,
       startedAt: startedAt.toISOString(),
-      seconds: (Date.now() - startedAt.getTime()) / 1_000,
+      seconds,
       command,
-      conditions,
+      conditions: { ...conditions, commit },
       scenarios: Array.from(repeats, ([name, of]) => ({ name, repeats: of })).filter(
         (each) => each.repeats.length > 0,
       ),
-    };
-    return { report, failures };
+    }));
+    return { report: report!, against, failures };
   } finally {
     if (options.directory === null) rmSync(root, { recursive: true, force: true });
   }
+}
+
+/** False when it failed on one: then none has this repeat. */
+async function runOnAll(
+  sides: readonly Side[],
+  scenario: Scenario,
+  repeat: number,
+  listener: RunListener,
+): Promise<boolean> {
+  const results: Repeat[] = [];
+  for (const { bench } of sides) {
+    const result = await runOnce(bench, scenario, repeat, listener);
+    if (result === null) return false;
+    results.push(result);
+  }
+  for (const [index, { repeats }] of sides.entries()) repeats.get(scenario.name)!.push(results[index]!);
+  return true;
 }
 
 /** Null when it failed. */

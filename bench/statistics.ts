@@ -1,7 +1,9 @@
 // The bench's own arithmetic: what repeats say together, and when two measurements differ. Pure.
 //
-// Figures are compared as ratios, so differences are judged on logarithms, by Welch's t-test at 95 %: it asks for no equal
-// spread and no equal number of repeats. With fewer than two repeats on either side nobody can tell noise from change.
+// Figures are compared as ratios, so differences are judged on logarithms, at 95 %. Repeats that have nothing to do with each
+// other, by Welch's t-test: it asks for no equal spread and no equal number. Repeats in pairs, measured one after the other, by
+// the t-test of their ratios: what the machine did to both of a pair is not in it. With fewer than two repeats on either
+// side nobody can tell noise from change.
 
 export interface Summary {
   readonly median: number;
@@ -59,6 +61,20 @@ export function compareRepeats(before: readonly number[], after: readonly number
   const needed = criticalT(freedom) * error;
   const differs = Math.abs(b.mean - a.mean) > needed;
   return { ratio, verdict: differs ? 'differs' : 'within noise', resolution: Math.expm1(needed) };
+}
+
+/** The n-th of `after` was measured beside the n-th of `before`. The ratio is the geometric mean of the pairs'. */
+export function comparePairs(before: readonly number[], after: readonly number[]): Comparison {
+  if (before.length !== after.length) throw new Error(`${before.length} and ${after.length} are no pairs`);
+  const isPositive = [...before, ...after].every((value) => value > 0);
+  if (before.length < 2 || !isPositive) {
+    return { ratio: ratioOf(median(after), median(before)), verdict: 'unknown', resolution: null };
+  }
+  const logarithms = after.map((value, index) => Math.log(value / before[index]!));
+  const { mean, variance } = meanAndVariance(logarithms);
+  const needed = criticalT(before.length - 1) * Math.sqrt(variance / before.length);
+  const verdict = Math.abs(mean) > needed ? 'differs' : 'within noise';
+  return { ratio: Math.exp(mean), verdict, resolution: Math.expm1(needed) };
 }
 
 /** Requests a second that CPU time allows, when nobody else uses the cores: no thread has more than one core, all of them

@@ -14,6 +14,8 @@ export interface ClusterSettings {
   readonly operatorToken: string;
   /** Hex. */
   readonly masterKey: string;
+  /** Whose nodes they are; absent: this one. */
+  readonly checkout?: string;
   /** Added to every node's environment. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -36,7 +38,7 @@ export interface NodeProcess {
 
 const LAST_WORDS_MAX = 2_000;
 
-const root = join(import.meta.dirname, '..');
+const here = join(import.meta.dirname, '..');
 
 export async function startNode(
   settings: ClusterSettings,
@@ -50,8 +52,9 @@ export async function startNode(
   mkdirSync(directory, { recursive: true });
   const logFile = join(directory, 'node.log');
   const output = openSync(logFile, 'a');
-  const child = spawn(process.execPath, [join(root, 'src/main.ts')], {
-    cwd: root,
+  const checkout = settings.checkout ?? here;
+  const child = spawn(process.execPath, [join(checkout, 'src/main.ts')], {
+    cwd: checkout,
     stdio: ['ignore', output, output],
     env: {
       PATH: process.env['PATH'],

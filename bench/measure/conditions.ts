@@ -20,7 +20,7 @@ export function findConditions(dataDirectory: string, fsyncSeconds: number, wrk:
     memoryMiB: Math.round(totalmem() / MIB),
     node: process.version,
     kernel: `${process.platform} ${release()}`,
-    commit: commitHere(),
+    commit: commitOf(import.meta.dirname),
     dataDirectory,
     fileSystem: fileSystemOf(dataDirectory),
     loadAverage: loadavg()[0] ?? 0,
@@ -68,10 +68,7 @@ function fileSystemOf(path: string): string | null {
 }
 
 /** Null outside a git clone. */
-function commitHere(): string | null {
-  const git = spawnSync('git', ['rev-parse', '--short', 'HEAD'], {
-    cwd: import.meta.dirname,
-    encoding: 'utf8',
-  });
+export function commitOf(folder: string): string | null {
+  const git = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: folder, encoding: 'utf8' });
   return git.status === 0 ? git.stdout.trim() : null;
 }

@@ -1,27 +1,48 @@
 // Two reports side by side: the ratio of every figure, and whether it is more than the repeats differ among themselves.
 
 import type { Report } from '../result.ts';
-import { compareRepeats, median, type Comparison } from '../statistics.ts';
-import { figuresOf, fixed } from './table.ts';
+import { comparePairs, compareRepeats, median, type Comparison } from '../statistics.ts';
+import { aligned, figuresOf, fixed } from './table.ts';
 
+/** Of two runs. */
 export function compareText(before: Report, after: Report): string {
-  const lines = [...differences(before, after)];
+  return [...differences(before, after), ...ratios(before, after, compareRepeats)].join('\n');
+}
+
+/** Of one run, in which two checkouts were measured in turn. */
+export function againstText(before: Report, after: Report): string {
+  const commits = `${before.conditions.commit ?? 'unknown'} → ${after.conditions.commit ?? 'unknown'}`;
+  return [`in turn: commits ${commits}, by pairs`, ...ratios(before, after, compareMeasured)].join('\n');
+}
+
+/** A figure that some repeats lack makes no pairs. */
+function compareMeasured(before: readonly number[], after: readonly number[]): Comparison {
+  return before.length === after.length ? comparePairs(before, after) : compareRepeats(before, after);
+}
+
+type Compare = (before: readonly number[], after: readonly number[]) => Comparison;
+
+function* ratios(before: Report, after: Report, compare: Compare): Generator<string> {
   for (const { name, repeats } of after.scenarios) {
     const old = before.scenarios.find((scenario) => scenario.name === name);
     if (old === undefined) continue;
     const oldFigures = figuresOf(old.repeats);
-    lines.push('', name);
+    const rows: string[][] = [];
     for (const { figure, values } of figuresOf(repeats)) {
       const oldValues = oldFigures.find((each) => each.figure.name === figure.name)?.values;
       if (oldValues === undefined) continue;
-      const comparison = compareRepeats(oldValues, values);
-      const numbers = `${fixed(median(oldValues))} → ${fixed(median(values))} ${figure.unit}`;
-      lines.push(
-        `  ${figure.name.padEnd(44)}${numbers.padEnd(26)}× ${comparison.ratio.toFixed(3)}  ${verdictText(comparison, figure.better)}`,
-      );
+      const comparison = compare(oldValues, values);
+      rows.push([
+        figure.name,
+        `${fixed(median(oldValues))} → ${fixed(median(values))} ${figure.unit}`,
+        `× ${comparison.ratio.toFixed(3)}`,
+        verdictText(comparison, figure.better),
+      ]);
     }
+    yield '';
+    yield name;
+    yield aligned(rows);
   }
-  return lines.join('\n');
 }
 
 function verdictText({ ratio, verdict, resolution }: Comparison, better: 'more' | 'less'): string {

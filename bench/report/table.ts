@@ -87,7 +87,8 @@ function loadsText(loads: readonly Load[]): string[] {
   return rows.length === 0 ? [] : ['  loads of the last repeat:', aligned(rows)];
 }
 
-function aligned(rows: readonly (readonly string[])[]): string {
+/** Rows with their cells under each other, indented. */
+export function aligned(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];
   for (const row of rows) {
     row.forEach((cell, column) => (widths[column] = Math.max(widths[column] ?? 0, cell.length)));

@@ -34,7 +34,15 @@ async function measureReplicas(
   const directory = bench.directory();
   bench.progress(`starting a cluster with ${replicas} nats-servers`);
   const service = bench.keep(
-    await startCluster({ directory, natsServers: replicas, ledgers: 1, partitions, accounts, profile }),
+    await startCluster({
+      directory,
+      checkout: bench.checkout,
+      natsServers: replicas,
+      ledgers: 1,
+      partitions,
+      accounts,
+      profile,
+    }),
   );
   const prepared = {
     dataDir: join(directory, 'data'),

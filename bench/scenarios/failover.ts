@@ -27,6 +27,7 @@ export const failover: Scenario = {
     const server = bench.keep(
       await startCluster({
         directory,
+        checkout: bench.checkout,
         natsServers: REPLICAS,
         ledgers: LEDGERS,
         partitions,

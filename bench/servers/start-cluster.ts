@@ -14,6 +14,8 @@ export interface ClusterOptions {
   readonly directory: string;
   readonly natsServers: 1 | 3;
   readonly ledgers: number;
+  /** Of the checkout whose nodes they are. */
+  readonly checkout: string;
   readonly partitions: number;
   readonly accounts: number;
   /** Folder for CPU profiles of its nodes; null: none. */
@@ -29,7 +31,7 @@ const SECRET_BYTES = 32;
 const AT_ONCE = 8;
 
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
-  const { directory, natsServers, partitions, profile } = options;
+  const { directory, checkout, natsServers, partitions, profile } = options;
   mkdirSync(directory, { recursive: true });
   const startedAt = performance.now();
   const nats = await startNatsServers({ count: natsServers, directory: join(directory, 'nats') });
@@ -37,6 +39,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   const settings = {
     natsUrl: nats.url,
     directory,
+    checkout,
     operatorToken,
     masterKey: randomBytes(SECRET_BYTES).toString('hex'),
     environment: {

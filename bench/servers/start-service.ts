@@ -9,6 +9,8 @@ import type { Server } from './server.ts';
 
 export interface ServiceOptions {
   readonly dataDir: string;
+  /** Of the checkout whose service it is. */
+  readonly checkout: string;
   readonly partitions: number;
   readonly env?: Readonly<Record<string, string>>;
   /** For Node itself: --cpu-prof. */
@@ -21,15 +23,14 @@ export interface Service extends Server, OperatorApi {
   readonly readyMs: number;
 }
 
-const ROOT = join(import.meta.dirname, '../..');
 const READY_MS = 1_800_000;
 
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { dataDir, partitions, env = {}, nodeArgs = [] } = options;
+  const { dataDir, checkout, partitions, env = {}, nodeArgs = [] } = options;
   const child = await startChild({
     command: process.execPath,
-    args: [...nodeArgs, join(ROOT, 'src/main.ts')],
-    cwd: ROOT,
+    args: [...nodeArgs, join(checkout, 'src/main.ts')],
+    cwd: checkout,
     env: {
       PATH: process.env['PATH'],
       PORT: '0',

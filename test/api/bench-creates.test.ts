@@ -5,3 +5,6 @@ import t from 'tap';
 import { smokeTest } from './bench-smoke.ts';
 
 for (const name of ['bare', 'charges', 'payouts', 'mixed', 'hot']) smokeTest(t, name);
+
+// This checkout in turn with itself.
+smokeTest(t, 'payouts', ['--against', '.']);

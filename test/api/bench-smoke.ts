@@ -13,7 +13,7 @@ export function smokeTest(t: Test, scenario: string, more: readonly string[] = [
       const command = parseCommand(args);
       if (command.type !== 'run') throw new Error('it names a run');
       const errors: unknown[] = [];
-      const { report } = await run(command.options, args.join(' '), {
+      const { report, against } = await run(command.options, args.join(' '), {
         progress: () => {},
         finished: () => {},
         failed: (_, error) => errors.push(error),
@@ -21,6 +21,7 @@ export function smokeTest(t: Test, scenario: string, more: readonly string[] = [
       t.strictSame(errors, []);
       const repeats = report.scenarios.flatMap((each) => each.repeats);
       t.equal(repeats.length, 1);
+      t.equal(against?.scenarios[0]?.repeats.length ?? null, command.options.against === null ? null : 1);
       const [repeat] = repeats;
       t.strictSame(
         repeat?.checks.filter(({ passed }) => !passed),

@@ -8,6 +8,7 @@ import { searchHighestRate } from '../../bench/rate-search.ts';
 import { stagesOf } from '../../bench/report/profile.ts';
 import {
   capacityOf,
+  comparePairs,
   compareRepeats,
   median,
   percentile,
@@ -65,6 +66,28 @@ t.test('a difference within the noise of the repeats is told from one beyond it'
     t.equal(compareRepeats(before, after).verdict, verdict, what);
   }
   t.equal(compareRepeats([100, 100], [150, 150]).ratio, 1.5);
+});
+
+t.test('pairs are judged by their ratios: what the machine did to both of a pair is not in it', async (t) => {
+  const rows: [string, number[], number[], string][] = [
+    ['5 % in each pair, while the machine halves its speed', [100, 50, 80], [105, 52.6, 83.9], 'differs'],
+    ['pairs that differ one way and the other', [100, 50, 80], [110, 45, 84], 'within noise'],
+    ['nothing changed at all', [100, 50], [100, 50], 'within noise'],
+    ['one pair', [100], [200], 'unknown'],
+    ['no logarithm of nothing', [0, 0, 0], [1, 1, 1], 'unknown'],
+  ];
+  for (const [what, before, after, verdict] of rows) {
+    t.equal(comparePairs(before, after).verdict, verdict, what);
+  }
+  t.equal(
+    compareRepeats([100, 50, 80], [105, 52.6, 83.9]).verdict,
+    'within noise',
+    'without pairs nobody can tell',
+  );
+  t.equal(comparePairs([10, 20], [20, 10]).ratio, 1, 'the mean of a doubling and a halving');
+  // ln of the ratios 1.1, 1.2, 1.3: mean 0.1800, standard error 0.0482, times 4.303 at 2 degrees of freedom.
+  t.ok(Math.abs(comparePairs([1, 1, 1], [1.1, 1.2, 1.3]).resolution! - Math.expm1(0.2076)) < 0.001);
+  t.throws(() => comparePairs([1], [1, 2]), /no pairs/);
 });
 
 t.test('noise is judged as Welch does', async (t) => {

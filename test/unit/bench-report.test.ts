@@ -2,7 +2,7 @@
 
 import t from 'tap';
 import { parseCommand, UsageError } from '../../bench/options.ts';
-import { compareText } from '../../bench/report/compare.ts';
+import { againstText, compareText } from '../../bench/report/compare.ts';
 import { htmlOf } from '../../bench/report/html.ts';
 import { plot } from '../../bench/report/plot.ts';
 import { fixed, scenarioText } from '../../bench/report/table.ts';
@@ -108,6 +108,16 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
 });
 
+t.test('two checkouts measured in turn are compared by pairs', async (t) => {
+  // Each pair differs by 5 %, and the machine by more from pair to pair.
+  const before = report([20_000, 10_000, 16_000]);
+  const after = report([21_000, 10_520, 16_780]);
+  t.match(againstText(before, after), /^in turn: commits abc1234 → abc1234, by pairs\n/);
+  t.match(againstText(before, after), /service, peak .*× 1\.050 +better/);
+  t.match(compareText(before, after), /service, peak .*within the noise/);
+  t.match(againstText(before, report([21_000, 10_520])), /within the noise/, 'without pairs as two runs');
+});
+
 t.test('the page stands alone', async (t) => {
   const page = htmlOf(report([20_000, 21_000, 22_000]));
   t.match(page, /^<!doctype html>/);
@@ -148,6 +158,7 @@ t.test('the command line', async (t) => {
     ['--nothing'],
     ['compare', 'a'],
     ['--peer', 'mysql'],
+    ['--against', 'test'],
   ]) {
     t.throws(() => parseCommand(wrong), UsageError, wrong.join(' '));
   }
