@@ -31,6 +31,7 @@ export interface Notice {
     | 'no_rail'
     | 'not_taken'
     | 'provider_forgot'
+    | 'never_accepted'
     | 'unknown_reference'
     | 'hint_lost'
     | 'follows_too_many';
@@ -224,9 +225,11 @@ export class Pursuit implements Caller {
       case 'accepted':
         return this.#accepted(watched, result.providerStatus);
       case 'not_accepted':
+        this.#countRefusal(watched, result.reason);
         if (watched.hinted) return this.#enquireAfter(watched, 0);
         return this.#rest(watched);
       case 'unknown': {
+        this.#countRefusal(watched, result.reason);
         const { random, timings } = this.#options;
         return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random));
       }
@@ -236,6 +239,15 @@ export class Pursuit implements Caller {
         watched.maybeSent = true;
         return this.#conclude(watched, result, 'API');
     }
+  }
+
+  /** A payout goes on being submitted for as long as it takes. When a provider takes others and never this one, a person
+   *  should look; when it takes none, the rail's health says so. */
+  #countRefusal(watched: Watched, reason: string): void {
+    if (watched.refusalsTold || watched.submits < this.#options.timings.submitsTold) return;
+    if (watched.port.lane.health().breaker !== 'closed') return;
+    watched.refusalsTold = true;
+    this.#notice('never_accepted', watched, `${watched.submits} submits, the last: ${reason}`);
   }
 
   #accepted(watched: Watched, providerStatus: string | null): void {

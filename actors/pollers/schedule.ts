@@ -16,6 +16,8 @@ export interface Timings {
   /** Between submits that were not accepted, and between commands that were not answered: doubles likewise. */
   readonly retryMs: number;
   readonly retrySlowestMs: number;
+  /** Submits without acceptance, in one life of the process, before an operator is told: a quarter of an hour. */
+  readonly submitsTold: number;
   /** At recovery, enquiries are spread over this. */
   readonly recoverySpreadMs: number;
   /** Unusable answers to the last enquiry before a transaction is let expire, and the longest that may take: less than
@@ -38,6 +40,7 @@ export const TIMINGS: Timings = {
   hintGapMs: 2_000,
   retryMs: 1_000,
   retrySlowestMs: 60_000,
+  submitsTold: 20,
   recoverySpreadMs: 10_000,
   lastEnquiries: 3,
   lastEnquiriesMs: 40_000,

@@ -65,6 +65,8 @@ export class Watched implements PendingTransaction {
   disputed = false;
   /** An operator was told that the provider no longer knows it. */
   alarmed = false;
+  /** An operator was told that the provider never takes it. */
+  refusalsTold = false;
   submits = 0;
   enquiries = 0;
   /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. */

@@ -276,6 +276,47 @@ t.test('a provider that forgets an accepted payout is not paid twice', async (t)
   );
 });
 
+t.test('a payout that its provider never takes is brought to an operator, once, and goes on', async (t) => {
+  for (const answer of [BUSY, { type: 'unknown', reason: 'code NEW_RULE' }] as const) {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = (transaction) =>
+      transaction.amount === 777 ? answer : driven.provider.submit(transaction);
+    const { id } = driven.accounts.create(payout({ amount: '777' }));
+    // Others are taken meanwhile: the rail is up.
+    for (let minute = 0; minute < 60; minute++) {
+      for (let n = 0; n < 10; n++) driven.accounts.create(charge());
+      await driven.clock.advance(MINUTE, 1_000);
+    }
+    t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+    const tries = driven.mtn.submits.filter((submit) => submit.id === id).length;
+    t.ok(tries > 40, `${answer.type}: submitted ${tries} times`);
+    t.equal(
+      new Set(driven.mtn.submits.filter((submit) => submit.id === id).map((submit) => submit.reference)).size,
+      1,
+    );
+    t.strictSame(driven.notices, [
+      {
+        what: 'never_accepted',
+        provider: 'mtn_ug',
+        transactionId: id,
+        detail: `20 submits, the last: ${answer.reason}`,
+      },
+    ]);
+  }
+});
+
+t.test(
+  'while a provider takes nothing at all, its health says so, and nobody is told of each payout',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = () => BUSY;
+    for (let n = 0; n < 40; n++) driven.accounts.create(payout());
+    await driven.clock.advance(60 * MINUTE, 1_000);
+    t.equal(driven.pollers.railHealth().find(({ id }) => id === 'mtn_ug')?.breaker === 'closed', false);
+    t.strictSame(driven.notices, []);
+  },
+);
+
 t.test('a withdrawal is sent when approved, not before; one that needs no approval at once', async (t) => {
   const driven = await new Driven().start();
   const { id } = driven.accounts.create(withdrawal({ amount: '6000000' }));
