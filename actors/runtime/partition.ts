@@ -9,6 +9,7 @@
 //   - What is decided and not yet durable is bounded (LIMITS.mailboxMax): beyond it callers get `unavailable`, before
 //     anything is decided. So is who waits for an answer (LIMITS.waitersMax); what ends a wait is not refused for that.
 //   - A timer that was taken is decided: none is taken while it would be refused.
+//   - Who was let in is answered: what ends a wait is decided also while nothing else may be written, once for each.
 //   - State in memory is never rolled back: when the log fails, the process ends and recovery decides.
 
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
@@ -136,7 +137,16 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   }
 
   #command(message: Command, onReply: OnReply): void {
-    if (this.#room() === 0) return this.#refuse(message, onReply);
+    if (this.#room() === 0) this.#refuse(message, onReply);
+    else this.#decide(message, onReply);
+  }
+
+  /** The one who waits for `key` has waited long enough. */
+  #settleAnswer(key: string): void {
+    if (this.#roomToFinish() > 0) this.#decide(this.logic.settleAnswer(key), ignoreReply);
+  }
+
+  #decide(message: Command, onReply: OnReply): void {
     // One time for both, or logic could reject as too late what was not late here: a refusal is said one way.
     const tick = this.#clock.tick(this.#writeFormat());
     const command = this.#onOurClock(message, tick.now);
@@ -166,7 +176,11 @@ export class Partition<Command extends { type: string; deadline: number }, Query
 
   /** How many commands may be decided now. */
   #room(): number {
-    return !this.#accepting || this.#isPaused() ? 0 : Math.max(0, LIMITS.mailboxMax - this.depth);
+    return this.#isPaused() ? 0 : this.#roomToFinish();
+  }
+
+  #roomToFinish(): number {
+    return this.#accepting ? Math.max(0, LIMITS.mailboxMax - this.depth) : 0;
   }
 
   #apply(decision: Decision<Record>, onReply: OnReply): void {
@@ -233,7 +247,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
       if (waiter === undefined) {
         this.#waiters.set(key, { since: this.#clock.elapsedMs(), callers: [{ replayed, onReply }] });
         // Nobody is to wait for a rail: what the caller is told is fixed now, not at the next tick.
-        if (this.#group.answerWaitMs === 0) this.#command(this.logic.settleAnswer(key), ignoreReply);
+        if (this.#group.answerWaitMs === 0) this.#settleAnswer(key);
       } else {
         waiter.callers.push({ replayed, onReply });
       }
@@ -263,7 +277,7 @@ export class Partition<Command extends { type: string; deadline: number }, Query
     for (const [key, waiter] of this.#waiters) {
       // Who went to the back of the line in this tick is not asked for again, also when nobody is to wait at all.
       if (waiter.since + Math.max(1, this.#group.answerWaitMs) > elapsedMs) break;
-      this.#command(this.logic.settleAnswer(key), ignoreReply);
+      this.#settleAnswer(key);
       if (this.#waiters.get(key) === waiter) {
         // Goes to the back of the line, so that an answer still in the log's hands is not asked for at every tick.
         this.#waiters.delete(key);

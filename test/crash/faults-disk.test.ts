@@ -120,6 +120,7 @@ t.test(
     const dataDir = join(small, 'short');
     const reserve = { DISK_RESERVE_MB: '6' };
     const service = await startProcess(dataDir, reserve);
+    t.teardown(() => service.end('SIGKILL'));
     let creates = 0;
     const createOne = (): Promise<Response> => {
       creates += 1;
@@ -151,6 +152,7 @@ t.test(
 
     const giveBackAgain = leaveFree(small, 5);
     const restarted = await startProcess(dataDir, reserve);
+    t.teardown(() => restarted.end('SIGKILL'));
     const readAgain = await fetch(`${restarted.demo.base_url}/v1/charges/${id}`, {
       headers: { authorization: `Bearer ${restarted.demo.secret_key}` },
     });
@@ -174,6 +176,7 @@ t.test(
     const dataDir = join(small, 'data');
     const noReserve = { DISK_RESERVE_MB: '0' };
     const service = await startProcess(dataDir, noReserve);
+    t.teardown(() => service.end('SIGKILL'));
     // The rest of the disk is somebody else's.
     const giveBack = leaveFree(small, 6);
     const load = await loadUntilGone(service, 'full');
@@ -183,6 +186,7 @@ t.test(
 
     giveBack();
     const again = await startProcess(dataDir, noReserve);
+    t.teardown(() => again.end('SIGKILL'));
     await checkKept(t, again, load);
     t.equal(await again.end('SIGTERM'), 0);
   },
@@ -194,6 +198,7 @@ t.test(
   async (t) => {
     const dataDir = join(root, 'fsync');
     const service = await startProcess(dataDir);
+    t.teardown(() => service.end('SIGKILL'));
     const inject = 'inject=fdatasync:error=EIO:when=100+';
     const faults = spawn(
       tracer,
@@ -208,6 +213,7 @@ t.test(
     faults.kill();
 
     const again = await startProcess(dataDir);
+    t.teardown(() => again.end('SIGKILL'));
     await checkKept(t, again, load);
     t.equal(await again.end('SIGTERM'), 0);
   },

@@ -437,6 +437,25 @@ void t.test('whoever waits too long makes the answer be settled', (t) => {
   t.end();
 });
 
+void t.test('who was let in before nothing may be written any more is answered all the same', (t) => {
+  for (const answerWaitMs of [0, group.answerWaitMs]) {
+    const { partition, log, state, replies, send, flush } = heldBack({ answerWaitMs });
+    send('Open');
+    state.isPaused = true;
+    flush();
+    send('Answer');
+    t.same(replies, ['Answer:unavailable'], 'the rail cannot tell what it answered');
+    state.now += answerWaitMs;
+    partition.tick();
+    partition.tick();
+    flush();
+    t.same(replies.slice(1), ['Open:answer']);
+    t.equal(partition.waiting, 0);
+    t.equal(log.appended, 2, 'one record for each who waited');
+  }
+  t.end();
+});
+
 void t.test('where nobody is to wait, a tick still ends, and settles each answer once', (t) => {
   const { partition, log, state, replies, send, flush } = heldBack({ answerWaitMs: 0 });
   send('Open');
