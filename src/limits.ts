@@ -81,6 +81,13 @@ export const LIMITS = {
   /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
   socketPathBytesMax: 103,
 
+  /** After this a start has come through: the views that it reads have been read. */
+  startProvenMs: 60_000,
+  /** How long views are read before they are used, where the start before did not come through. */
+  viewsReadMs: 60_000,
+  /** Characters kept of what a process said before it ended. */
+  lastWordsMax: 2_000,
+
   // Reads
   /** Rows that one page of a list may look at and skip. */
   listRowsScannedMax: 5_000,

@@ -39,6 +39,7 @@ import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './standalone.ts';
 import { Storage } from './storage.ts';
+import { proveViews } from './views-proof.ts';
 import { watchDisk, watchStorage } from './watch.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
@@ -187,6 +188,7 @@ async function openDisk(
     }),
   );
   const { space } = directory;
+  const views = await proveViews(config.dataDir, log);
   const storage = new Storage({
     directory: config.dataDir,
     policies,
@@ -212,6 +214,7 @@ async function openDisk(
     space,
     async close() {
       await storage.close();
+      views.end();
       await directory.release();
     },
   };

@@ -32,6 +32,7 @@ import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { openRails } from './rails.ts';
 import { urlOf } from './url.ts';
+import { proveViews } from './views-proof.ts';
 
 /** Nobody else reads the log. */
 const OWN_FORMAT = {
@@ -68,6 +69,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
   const { space } = directory;
+  const views = await proveViews(config.dataDir, log);
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
   const operatorToken = loadOperatorToken(config.dataDir, config.operatorToken);
   const metrics = new Metrics();
@@ -150,6 +152,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     await operatorServer.stop();
     await ledger.close();
     await rails.close();
+    views.end();
     await directory.release();
   }
 

@@ -48,6 +48,18 @@ t.test('rows are written, replaced and deleted with the position they reach', as
   t.strictSame(store.position('accounts', 1), at(2));
 });
 
+t.test('all rows of all partitions can be read through', async (t) => {
+  const { store } = openStore(t);
+  t.equal(store.readAll(), 0);
+  for (const group of ['accounts', 'webhooks']) {
+    await store.commit(group, 3, at(1), [
+      { table: 'list', key: '', value: '' },
+      { table: 'list', key: '€', value: 'x' },
+    ]);
+  }
+  t.equal(store.readAll(), 6, 'positions are rows too');
+});
+
 t.test('ranges are ordered by UTF-8 bytes, both ways, with a limit', async (t) => {
   const { store } = openStore(t);
   const views = store.reader('accounts', 0);

@@ -1,0 +1,117 @@
+// Views that end the process when they are read: the start after reads them in a process of its own, sets them aside, and
+// makes them anew. Views that can be read are kept, however the process ended.
+
+import {
+  closeSync,
+  cpSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { type ServiceProcess, startProcess } from './service-process.ts';
+
+const CHARGES = 40;
+const PAGE_BYTES = 4_096;
+/** The first two pages of an LMDB file say where everything else is. */
+const META_BYTES = 2 * PAGE_BYTES;
+
+const root = mkdtempSync(join(tmpdir(), 'daftari-views-'));
+t.teardown(() => rmSync(root, { recursive: true }));
+const sound = join(root, 'sound');
+let balances = '';
+
+t.before(async () => {
+  const service = await startProcess(sound);
+  for (let n = 0; n < CHARGES; n++) await charge(service, n);
+  balances = await balancesOf(service);
+  await service.end('SIGTERM');
+});
+
+async function charge({ demo }: ServiceProcess, number: number): Promise<void> {
+  const response = await fetch(`${demo.base_url}/v1/charges`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${demo.secret_key}`,
+      'content-type': 'application/json',
+      'idempotency-key': `views-fault-${number}`,
+    },
+    // Settled in the answer.
+    body: JSON.stringify({
+      amount: '5000',
+      currency: 'UGX',
+      msisdn: '+256772000068',
+      reference: `v-${number}`,
+    }),
+  });
+  t.equal(response.status, 201);
+  await response.text();
+}
+
+async function balancesOf({ demo }: ServiceProcess): Promise<string> {
+  const headers = { authorization: `Bearer ${demo.secret_key}` };
+  return (await fetch(`${demo.base_url}/v1/balances`, { headers })).text();
+}
+
+function copy(name: string): string {
+  const directory = join(root, name);
+  cpSync(sound, directory, { recursive: true, filter: (path) => !path.endsWith('/lock') });
+  return directory;
+}
+
+function setAsideIn(directory: string): string[] {
+  return readdirSync(directory).filter((name) => name.startsWith('views.damaged-'));
+}
+
+function viewsFile(directory: string): string {
+  return join(directory, 'views', 'data.mdb');
+}
+
+const damages: Readonly<Record<string, (file: string) => void>> = {
+  'cut off': (file) => truncateSync(file, META_BYTES),
+  overwritten: (file) => {
+    const garbage = Buffer.alloc(statSync(file).size - META_BYTES, 0xa5);
+    const descriptor = openSync(file, 'r+');
+    writeSync(descriptor, garbage, 0, garbage.length, META_BYTES);
+    closeSync(descriptor);
+  },
+};
+
+for (const [name, damage] of Object.entries(damages)) {
+  t.test(`views that were ${name} end one start, not two`, async (t) => {
+    const directory = copy(name.replace(' ', '-'));
+    damage(viewsFile(directory));
+    await t.rejects(startProcess(directory), /ended before it was ready/);
+    t.strictSame(setAsideIn(directory), [], 'what ended one start is not blamed yet');
+
+    const service = await startProcess(directory);
+    t.equal(await balancesOf(service), balances, 'made anew from the log');
+    t.equal(setAsideIn(directory).length, 1, 'what could not be read is kept');
+    await service.end('SIGTERM');
+
+    const again = await startProcess(directory);
+    t.equal(await balancesOf(again), balances);
+    t.equal(setAsideIn(directory).length, 1);
+    await again.end('SIGTERM');
+  });
+}
+
+t.test('views that can be read are kept when a start did not come through', async (t) => {
+  const directory = copy('killed');
+  const killed = await startProcess(directory);
+  await killed.end('SIGKILL');
+  t.ok(readdirSync(directory).includes('starting'), 'its mark is there');
+  const { ino } = statSync(viewsFile(directory));
+  const service = await startProcess(directory);
+  t.equal(await balancesOf(service), balances);
+  t.equal(statSync(viewsFile(directory)).ino, ino, 'the same file');
+  t.strictSame(setAsideIn(directory), []);
+  await service.end('SIGTERM');
+  t.notOk(readdirSync(directory).includes('starting'), 'a stop takes the mark away');
+});
