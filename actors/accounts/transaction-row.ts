@@ -39,8 +39,9 @@ const FAILURE = NETWORK + BITS;
 const SUBMITTED = 1 << (FAILURE + BITS);
 const RELEASED = SUBMITTED << 1;
 
-const SOURCE = STATUS;
-const HAS_PROVIDER_STATUS = 1 << (SOURCE + BITS);
+const EVENT_STATUS = 0;
+const EVENT_SOURCE = EVENT_STATUS + BITS;
+const HAS_PROVIDER_STATUS = 1 << (EVENT_SOURCE + BITS);
 const HAS_MESSAGE = HAS_PROVIDER_STATUS << 1;
 
 const REASON = 0;
@@ -122,8 +123,8 @@ export function encodeTransaction(transaction: Transaction): string {
 function pushEvent(fields: unknown[], event: StatusEvent, at: number): void {
   const { status, source, providerStatus, message } = event;
   const codes =
-    (STATUSES.indexOf(status) << TYPE) |
-    (SOURCES.indexOf(source) << SOURCE) |
+    (STATUSES.indexOf(status) << EVENT_STATUS) |
+    (SOURCES.indexOf(source) << EVENT_SOURCE) |
     (providerStatus === null ? 0 : HAS_PROVIDER_STATUS) |
     (message === null ? 0 : HAS_MESSAGE);
   fields.push(codes, event.at - at);
@@ -221,8 +222,8 @@ function takeEvents(rest: Cursor, at: number): StatusEvent[] {
     const after = rest.take();
     const providerStatus = (codes & HAS_PROVIDER_STATUS) === 0 ? null : rest.take();
     events.push({
-      status: STATUSES[(codes >> TYPE) & MASK]!,
-      source: SOURCES[(codes >> SOURCE) & MASK]!,
+      status: STATUSES[(codes >> EVENT_STATUS) & MASK]!,
+      source: SOURCES[(codes >> EVENT_SOURCE) & MASK]!,
       providerStatus,
       message: (codes & HAS_MESSAGE) === 0 ? null : rest.take(),
       at: at + after,

@@ -225,11 +225,11 @@ export class Pursuit implements Caller {
       case 'accepted':
         return this.#accepted(watched, result.providerStatus);
       case 'not_accepted':
-        this.#countRefusal(watched, result.reason);
+        this.#tellIfNeverAccepted(watched, result.reason);
         if (watched.hinted) return this.#enquireAfter(watched, 0);
         return this.#rest(watched);
       case 'unknown': {
-        this.#countRefusal(watched, result.reason);
+        this.#tellIfNeverAccepted(watched, result.reason);
         const { random, timings } = this.#options;
         return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random));
       }
@@ -243,7 +243,7 @@ export class Pursuit implements Caller {
 
   /** A payout goes on being submitted for as long as it takes. When a provider takes others and never this one, a person
    *  should look; when it takes none, the rail's health says so. */
-  #countRefusal(watched: Watched, reason: string): void {
+  #tellIfNeverAccepted(watched: Watched, reason: string): void {
     if (watched.refusalsTold || watched.submits < this.#options.timings.submitsTold) return;
     if (watched.port.lane.health().breaker !== 'closed') return;
     watched.refusalsTold = true;
