@@ -46,7 +46,7 @@ const QUERY_TYPES = {
   ListReconciliation: true,
 } as const satisfies Record<AccountQuery['type'], true>;
 
-const VIEWS_FORMAT = 4;
+const VIEWS_FORMAT = 3;
 
 export function accountsGroup(policy: Policy): AccountsGroup {
   return {
