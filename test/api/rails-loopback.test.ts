@@ -304,7 +304,17 @@ t.test('every number, collecting and sending', async (t) => {
   );
   t.equal(service.following, 4);
   t.strictSame((await service.body('ListReconciliation'))['data'], []);
-  t.strictSame([...new Set(service.notices.map(({ what }) => what))], ['our_fault']);
+  const told = (what: string): (string | null)[] =>
+    service.notices.filter((notice) => notice.what === what).map(({ transactionId }) => transactionId);
+  t.ok(told('our_fault').length > 0);
+  const numberOf = new Map([
+    ...chargeObjects.map(({ id }, i) => [id, CHARGES[i]![0]] as const),
+    ...payoutObjects.map(({ id }, i) => [id, PAYOUTS[i]![0]] as const),
+  ]);
+  const neverTaken = told('never_accepted');
+  t.strictSame(new Set(neverTaken.map((id) => numberOf.get(id!))), new Set([73]), 'always answered with 503');
+  t.equal(new Set(neverTaken).size, neverTaken.length, 'each is told once');
+  t.equal(service.notices.length, told('our_fault').length + neverTaken.length, 'nothing else');
   await service.stop();
 });
 
