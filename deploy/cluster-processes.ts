@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
 
 export interface ClusterSettings {
@@ -35,8 +36,6 @@ export interface NodeProcess {
   /** Resolves with the exit status, or the name of the signal that ended it. */
   exited(): Promise<number | string>;
 }
-
-const LAST_WORDS_MAX = 2_000;
 
 const here = join(import.meta.dirname, '..');
 
@@ -109,7 +108,7 @@ export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_0
 
 /** What its log ends with, and where the rest is. */
 export function lastWords({ logFile }: NodeProcess): string {
-  const end = readFileSync(logFile, 'utf8').trimEnd().slice(-LAST_WORDS_MAX);
+  const end = readFileSync(logFile, 'utf8').trimEnd().slice(-LIMITS.lastWordsMax);
   return `${end}\n(${logFile})`;
 }
 

@@ -80,7 +80,6 @@ export const LIMITS = {
   diskLookMs: 500,
   /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
   socketPathBytesMax: 103,
-
   /** After this a start has come through: the views that it reads have been read. */
   startProvenMs: 60_000,
   /** How long views are read before they are used, where the start before did not come through. */

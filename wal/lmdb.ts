@@ -5,9 +5,10 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { mkdirSync, statSync, truncateSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
+import { within } from './within.ts';
 
 /** [group, partition, batch]: ordered by group, then partition, then batch. */
 export type LogKey = [string, number, number];
@@ -50,6 +51,15 @@ function assertWhole(database: LogDatabase, file: string): void {
 export function makeRoom(directory: string): void {
   const file = logFile(directory);
   truncateSync(file, statSync(file).size + WAL_LIMITS.removalRoomBytes);
+}
+
+/** Somebody has written a log there. */
+export function hasLog(directory: string): boolean {
+  return existsSync(logFile(directory));
+}
+
+export function hasViews(directory: string): boolean {
+  return existsSync(join(directory, 'views', 'data.mdb'));
 }
 
 function logFile(directory: string): string {
@@ -103,17 +113,11 @@ export async function commitDurably<K extends LogKey | string, V extends Buffer 
   writes: readonly Write<K, V>[],
   msMax: number = WAL_LIMITS.commitMsMax,
 ): Promise<void> {
-  // lmdb-js says nothing when it cannot even begin its transaction.
-  let watchdog: NodeJS.Timeout | undefined;
-  const overdue = new Promise<never>((_, reject) => {
-    watchdog = setTimeout(() => reject(new Error(`the commit has not ended in ${msMax} ms`)), msMax);
-  });
   try {
-    await Promise.race([overdue, commit(database, writes)]);
+    // lmdb-js says nothing when it cannot even begin its transaction.
+    await within(msMax, commit(database, writes), `the commit has not ended in ${msMax} ms`);
   } catch (error) {
     throw await reasonOf(error);
-  } finally {
-    clearTimeout(watchdog);
   }
 }
 

@@ -93,8 +93,8 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
   decide(command: AccountCommand, tick: Tick): Decision<AccountRecord> {
     const { accountId } = command;
     const isCashOut = command.type === 'CreatePayout' || command.type === 'CreateWithdrawal';
-    const mayRecall = isCashOut && this.#memory.account(accountId) !== undefined;
-    if (mayRecall && this.#cashOuts.lacksPast(accountId, tick.elapsedMs)) {
+    const lacksPast = isCashOut && this.#cashOuts.lacksPast(accountId, tick.elapsedMs);
+    if (lacksPast && this.#memory.account(accountId) !== undefined) {
       this.#cashOuts.recall(accountId, this.#cashOutsBefore(accountId, tick.now - tick.elapsedMs));
     }
     const context: Context = {

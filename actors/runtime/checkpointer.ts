@@ -100,6 +100,11 @@ export class Checkpointer {
     }
   }
 
+  /** Its views are being kept, from where they were when it was begun. */
+  follows(group: GroupName, partition: number): boolean {
+    return this.#followers.has(`${group}/${partition}`);
+  }
+
   /** Forgets a partition that another node writes now. */
   release(group: GroupName, partition: number): void {
     this.#followers.delete(`${group}/${partition}`);

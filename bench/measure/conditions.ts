@@ -12,7 +12,11 @@ const MIB = 1_048_576;
 const BLOCK_BYTES = 4_096;
 
 /** `wrk`: may be used where it is installed. */
-export function findConditions(dataDirectory: string, fsyncSeconds: number, wrk: boolean): Conditions {
+export function findConditions(
+  dataDirectory: string,
+  fsyncSeconds: number,
+  wrk: boolean,
+): Omit<Conditions, 'commit'> {
   const processors = cpus();
   return {
     cores: processors.length,
@@ -20,7 +24,6 @@ export function findConditions(dataDirectory: string, fsyncSeconds: number, wrk:
     memoryMiB: Math.round(totalmem() / MIB),
     node: process.version,
     kernel: `${process.platform} ${release()}`,
-    commit: commitOf(import.meta.dirname),
     dataDirectory,
     fileSystem: fileSystemOf(dataDirectory),
     loadAverage: loadavg()[0] ?? 0,

@@ -16,6 +16,7 @@ import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Row, Tip } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
+import { within } from '../../wal/within.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
@@ -97,8 +98,10 @@ export class Snapshots {
     const plain = Readable.fromWeb(found.data as never).pipe(createGunzip());
     const reader = new SnapshotReader(group, partition);
     const parts = reader.read(plain)[Symbol.asyncIterator]();
+    // A newer snapshot takes away what is left of the one that is read, and the store's reader then waits for ever.
+    const problem = `nothing more came of a snapshot of ${group}/${partition}: it has been replaced, or NATS is away`;
     for (;;) {
-      const { value: rows, done } = await soon(parts.next(), `a snapshot of ${group}/${partition}`);
+      const { value: rows, done } = await within(LIMITS.snapshotSilenceMs, parts.next(), problem);
       if (done === true) break;
       const { batch, sequence, hash } = reader.tip;
       await views.commit(group, partition, { batch, sequence, hash }, rows);
@@ -223,18 +226,5 @@ class SnapshotReader {
 
   #damaged(problem: string): Error {
     return new Error(`snapshot of ${this.#group}/${this.#partition}: ${problem}`);
-  }
-}
-
-/** A newer snapshot takes away what is left of the one that is read, and the store's reader then waits for ever. */
-async function soon<T>(part: Promise<T>, what: string): Promise<T> {
-  const { promise: overdue, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    reject(new Error(`nothing more came of ${what}: it has been replaced, or NATS is away`));
-  }, LIMITS.snapshotSilenceMs);
-  try {
-    return await Promise.race([part, overdue]);
-  } finally {
-    clearTimeout(timer);
   }
 }

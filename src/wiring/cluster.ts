@@ -188,7 +188,7 @@ async function openDisk(
     }),
   );
   const { space } = directory;
-  const views = await proveViews(config.dataDir, log);
+  const proof = await proveViews(config.dataDir, log);
   const storage = new Storage({
     directory: config.dataDir,
     policies,
@@ -214,7 +214,7 @@ async function openDisk(
     space,
     async close() {
       await storage.close();
-      views.end();
+      proof.end();
       await directory.release();
     },
   };

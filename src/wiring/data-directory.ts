@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
+import { hasLog } from '../../wal/lmdb.ts';
 import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import { MASTER_KEY_FILE } from '../secrets.ts';
@@ -73,7 +74,7 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
 
 /** What is made with the directory is not made a second time beside a log: it would be another one. */
 function requireBesideLog(path: string, file: string): void {
-  if (existsSync(join(path, file)) || !existsSync(join(path, 'log', 'data.mdb'))) return;
+  if (existsSync(join(path, file)) || !hasLog(path)) return;
   throw new DataDirectoryError(
     `${join(path, file)} is missing beside a log: put the one back that was kept with the backup.`,
   );

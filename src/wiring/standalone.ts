@@ -69,7 +69,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
   const { space } = directory;
-  const views = await proveViews(config.dataDir, log);
+  const proof = await proveViews(config.dataDir, log);
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
   const operatorToken = loadOperatorToken(config.dataDir, config.operatorToken);
   const metrics = new Metrics();
@@ -152,7 +152,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     await operatorServer.stop();
     await ledger.close();
     await rails.close();
-    views.end();
+    proof.end();
     await directory.release();
   }
 

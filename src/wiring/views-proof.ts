@@ -9,6 +9,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { hasViews } from '../../wal/lmdb.ts';
 import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 
@@ -28,7 +29,7 @@ export interface ViewsProof {
 export async function proveViews(directory: string, log: Log): Promise<ViewsProof> {
   const mark = join(directory, MARK_FILE);
   const views = join(directory, 'views');
-  if (existsSync(mark) && existsSync(join(views, 'data.mdb'))) {
+  if (existsSync(mark) && hasViews(directory)) {
     log.warn({}, 'the last start did not come through: the views are read once before they are used');
     const problem = await problemOfReading(directory, log);
     if (problem !== null) {

@@ -1,6 +1,5 @@
 // The replicated log: one stream per partition, batches at the place their number says, replaced writers fenced off,
 // and every machine and every reader left with the same log.
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import t from 'tap';
 import type { Test } from 'tap';
 import type { FeedBatch } from '../../src/bus/feed.ts';
@@ -15,6 +14,7 @@ import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Batch, Replica, Tip } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
+import { Cable } from './cable.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 
 const servers = await startNatsServers();
@@ -252,40 +252,24 @@ t.test('the feed goes on after any record, and waits for its handler', async (t)
 t.test('what went down with a connection is read when it is back, also where nothing follows', async (t) => {
   const partition = await newPartition();
   const writer = await takeOver(newLog(t), partition, 1);
-  let isLossy = false;
-  const near = new Set<Socket>();
-  const cable = createServer((socket) => {
-    const far = connect(Number(new URL(servers.url).port), '127.0.0.1');
-    near.add(socket);
-    socket.on('data', (bytes) => far.write(bytes));
-    far.on('data', (bytes) => isLossy || socket.write(bytes));
-    for (const each of [socket, far]) {
-      each.on('error', () => {});
-      each.on('close', () => {
-        socket.destroy();
-        far.destroy();
-      });
-    }
-  });
-  await new Promise<void>((resolve) => cable.listen(0, '127.0.0.1', resolve));
-  const standby = await link(`nats://127.0.0.1:${(cable.address() as AddressInfo).port}`, 'standby');
+  const { cable, url } = await Cable.lay(servers.url);
+  t.teardown(() => cable.remove());
+  const standby = await link(url, 'standby');
   const local = newLog(t);
   const follower = new LogFollower({ link: standby, log: local, group: 'accounts', partition });
   await follower.reachEnd();
-  isLossy = true;
+  cable.cut();
   await writer.write('the last');
   // The server has handed it to the connection.
   await waitFor('it was handed over', 20_000, async () => {
     const consumers = await nats.manager.consumers.list(logStream('accounts', partition)).next();
     return consumers.some(({ num_pending }) => num_pending === 0);
   });
-  isLossy = false;
   const isBack = new Promise<void>((resolve) => void standby.onReconnect(resolve));
-  for (const socket of near) socket.destroy();
+  cable.mend();
   await isBack;
   const { tip } = await follower.reachEnd();
   t.strictSame(tip.hash, writer.log.tip.hash);
   await follower.close();
   await standby.close();
-  cable.close();
 });

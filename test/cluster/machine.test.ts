@@ -1,8 +1,6 @@
 // What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -11,62 +9,10 @@ import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
 import { leaveFree } from '../small-disk.ts';
+import { Cable } from './cable.ts';
 import { Cluster, SMALL } from './cluster.ts';
 
 if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
-
-/** A proxy to NATS that may be long, and can go silent: it takes what comes and passes nothing on, as a cut cable does. */
-class Cable {
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  #cut = false;
-
-  private constructor(target: URL, delayMs: number) {
-    this.#server = createServer((near) => {
-      const far = connect(Number(target.port), target.hostname);
-      for (const [from, to] of [
-        [near, far],
-        [far, near],
-      ] as const) {
-        this.#sockets.add(from);
-        from.on('data', (bytes) => {
-          if (!this.#cut) setTimeout(() => to.write(bytes), delayMs);
-        });
-        from.on('error', () => {});
-        from.on('close', () => {
-          this.#sockets.delete(from);
-          if (!this.#cut) setTimeout(() => to.destroy(), delayMs);
-        });
-      }
-    });
-  }
-
-  /** `delayMs`: each way. */
-  static async lay(url: string, delayMs = 0): Promise<{ cable: Cable; url: string }> {
-    const cable = new Cable(new URL(url), delayMs);
-    await new Promise<void>((resolve) => {
-      cable.#server.listen(0, '127.0.0.1', resolve);
-    });
-    const address = cable.#server.address();
-    if (address === null || typeof address === 'string') throw new Error('no port');
-    return { cable, url: `nats://127.0.0.1:${address.port}` };
-  }
-
-  cut(): void {
-    this.#cut = true;
-  }
-
-  /** Connections of before the cut stay dead. */
-  mend(): void {
-    this.#cut = false;
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  remove(): void {
-    this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
-  }
-}
 
 async function ownsSome(cluster: Cluster, name: string): Promise<boolean> {
   return (await cluster.partitions()).some(({ group, node }) => group === 'accounts' && node === name);

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type ServiceProcess, startProcess } from './service-process.ts';
+import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
 
 export interface CyclesOptions {
   readonly cycles: number;
@@ -88,9 +88,9 @@ function seeded(seed: number): () => number {
 async function fund(service: ServiceProcess): Promise<void> {
   for (let i = 0; i < 4; i++) {
     const body = JSON.stringify({ ...wallet('01'), amount: '5000000', reference: `fund-${i}` });
-    const { id } = JSON.parse((await post(service, '/v1/deposits', `fund-key-${i}`, body)).text);
+    const { id } = JSON.parse((await create(service, '/v1/deposits', `fund-key-${i}`, body)).text);
     await until(
-      async () => (await get(service, `/v1/deposits/${id}`)).status === 'SUCCESSFUL',
+      async () => (await read(service, `/v1/deposits/${id}`)).status === 'SUCCESSFUL',
       'a deposit succeeds',
     );
   }
@@ -108,7 +108,7 @@ async function loadUntilKilled(
       const sent = requestOf(random, `c${cycle}-${connection}-${n}`);
       fresh.push(sent);
       try {
-        const { status, text } = await post(service, sent.path, sent.key, sent.body);
+        const { status, text } = await create(service, sent.path, sent.key, sent.body);
         if (status !== 201) continue;
         sent.answer = text;
         sent.acknowledged = true;
@@ -159,7 +159,7 @@ async function checkEach(service: ServiceProcess, sent: readonly Sent[], faults:
 }
 
 async function checkOne(service: ServiceProcess, sent: Sent, faults: string[]): Promise<void> {
-  const { status, text, replayed } = await post(service, sent.path, sent.key, sent.body);
+  const { status, text, replayed } = await create(service, sent.path, sent.key, sent.body);
   if (status !== 201) {
     faults.push(`${sent.key}: ${sent.acknowledged ? 'acknowledged' : 'unanswered'}, now ${status} ${text}`);
     return;
@@ -169,9 +169,9 @@ async function checkOne(service: ServiceProcess, sent: Sent, faults: string[]): 
   }
   sent.answer = text;
   const { id, reference } = JSON.parse(text);
-  const object = await get(service, `${sent.path}/${id}`);
+  const object = await read(service, `${sent.path}/${id}`);
   if (object.id !== id) faults.push(`${sent.key}: ${id} is not there`);
-  const { data } = await get(service, `/v1/transactions?reference=${reference}`);
+  const { data } = await read(service, `/v1/transactions?reference=${reference}`);
   if (data.length !== 1 || data[0].id !== id) faults.push(`${sent.key}: exists ${data.length} times`);
 }
 
@@ -185,7 +185,7 @@ async function checkMoney(service: ServiceProcess, sent: number, faults: string[
     else if (type === 'PAYOUT' && status === 'SUCCESSFUL') expected.available -= Number(net);
   }
   const held = await holds(service, listed);
-  const [row] = (await get(service, '/v1/balances')).data;
+  const [row] = (await read(service, '/v1/balances')).data;
   if (Number(row.pending) !== expected.pending || Number(row.available) !== expected.available - held) {
     faults.push(
       `balances ${JSON.stringify(row)}, transactions add up to ${JSON.stringify(expected)} less ${held}`,
@@ -220,7 +220,7 @@ async function settled(service: ServiceProcess): Promise<any[]> {
 async function listAll(service: ServiceProcess): Promise<any[]> {
   const listed: any[] = [];
   for (let cursor = ''; ;) {
-    const page = await get(service, `/v1/transactions?limit=100${cursor}`);
+    const page = await read(service, `/v1/transactions?limit=100${cursor}`);
     listed.push(...page.data);
     if (!page.has_more) return listed;
     cursor = `&starting_after=${page.next_cursor}`;
@@ -232,7 +232,7 @@ async function holds(service: ServiceProcess, listed: readonly any[]): Promise<n
   let held = 0;
   for (const { id, type, status } of listed) {
     if (type !== 'PAYOUT' || status === 'SUCCESSFUL' || status === 'FAILED') continue;
-    const { ledger } = await get(service, `/v1/transactions/${id}`);
+    const { ledger } = await read(service, `/v1/transactions/${id}`);
     held += Number(ledger.find(({ account }: any) => account === 'SETTLEMENT_CLEARING').amount);
   }
   return held;
@@ -240,30 +240,19 @@ async function holds(service: ServiceProcess, listed: readonly any[]): Promise<n
 
 // --- Calls --------------------------------------------------------------------------------------------------------------
 
-async function post(
-  { demo }: ServiceProcess,
+async function create(
+  service: ServiceProcess,
   path: string,
   key: string,
   body: string,
 ): Promise<{ status: number; text: string; replayed: boolean }> {
-  const response = await fetch(demo.base_url + path, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${demo.secret_key}`,
-      'idempotency-key': key,
-      'content-type': 'application/json',
-    },
-    body,
-  });
+  const response = await post(service, path, key, body);
   const replayed = response.headers.get('idempotent-replayed') === 'true';
   return { status: response.status, text: await response.text(), replayed };
 }
 
-async function get({ demo }: ServiceProcess, path: string): Promise<any> {
-  const response = await fetch(demo.base_url + path, {
-    headers: { authorization: `Bearer ${demo.secret_key}` },
-  });
-  return response.json();
+async function read(service: ServiceProcess, path: string): Promise<any> {
+  return (await get(service, path)).json();
 }
 
 async function until(isSo: () => Promise<boolean>, what: string): Promise<void> {

@@ -10,7 +10,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { until } from '../api/rails-setup.ts';
 import { leaveFree } from '../small-disk.ts';
-import { type ServiceProcess, startProcess } from './service-process.ts';
+import { post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
 const root = mkdtempSync(join(tmpdir(), 'daftari-disk-'));
@@ -70,16 +70,8 @@ async function loadUntilGone(service: ServiceProcess, name: string): Promise<Loa
   return { acknowledged, refused, unanswered };
 }
 
-function create({ demo }: ServiceProcess, key: string, body: string): Promise<Response> {
-  return fetch(`${demo.base_url}/v1/charges`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${demo.secret_key}`,
-      'content-type': 'application/json',
-      'idempotency-key': key,
-    },
-    body,
-  });
+function create(service: ServiceProcess, key: string, body: string): Promise<Response> {
+  return post(service, '/v1/charges', key, body);
 }
 
 /** Sending each again gives, byte for byte, what was answered. */

@@ -78,3 +78,20 @@ function untilReady(child: ChildProcess): Promise<void> {
     });
   });
 }
+
+/** As the demo merchant, under an idempotency key. */
+export function post({ demo }: ServiceProcess, path: string, key: string, body: string): Promise<Response> {
+  return fetch(demo.base_url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${demo.secret_key}`,
+      'content-type': 'application/json',
+      'idempotency-key': key,
+    },
+    body,
+  });
+}
+
+export function get({ demo }: ServiceProcess, path: string): Promise<Response> {
+  return fetch(demo.base_url + path, { headers: { authorization: `Bearer ${demo.secret_key}` } });
+}

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { type ServiceProcess, startProcess } from './service-process.ts';
+import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const CHARGES = 40;
 const PAGE_BYTES = 4_096;
@@ -34,29 +34,17 @@ t.before(async () => {
   await service.end('SIGTERM');
 });
 
-async function charge({ demo }: ServiceProcess, number: number): Promise<void> {
-  const response = await fetch(`${demo.base_url}/v1/charges`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${demo.secret_key}`,
-      'content-type': 'application/json',
-      'idempotency-key': `views-fault-${number}`,
-    },
-    // Settled in the answer.
-    body: JSON.stringify({
-      amount: '5000',
-      currency: 'UGX',
-      msisdn: '+256772000068',
-      reference: `v-${number}`,
-    }),
-  });
+async function charge(service: ServiceProcess, number: number): Promise<void> {
+  // Settled in the answer.
+  const wallet = { amount: '5000', currency: 'UGX', msisdn: '+256772000068' };
+  const body = JSON.stringify({ ...wallet, reference: `v-${number}` });
+  const response = await post(service, '/v1/charges', `views-fault-${number}`, body);
   t.equal(response.status, 201);
   await response.text();
 }
 
-async function balancesOf({ demo }: ServiceProcess): Promise<string> {
-  const headers = { authorization: `Bearer ${demo.secret_key}` };
-  return (await fetch(`${demo.base_url}/v1/balances`, { headers })).text();
+async function balancesOf(service: ServiceProcess): Promise<string> {
+  return (await get(service, '/v1/balances')).text();
 }
 
 function copy(name: string): string {

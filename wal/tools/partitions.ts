@@ -1,6 +1,5 @@
 // Which partitions a tool is asked to look at, and the words it says of them.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { hasLog, hasViews } from '../lmdb.ts';
 import { LogReader } from '../log-reader.ts';
 import { ViewStore } from '../views.ts';
 import type { Tip } from '../types.ts';
@@ -18,7 +17,7 @@ export const partitionOptions: Readonly<Record<string, ToolOption>> = {
 };
 
 export async function withReader<T>(directory: string, use: (reader: LogReader) => Promise<T>): Promise<T> {
-  if (!existsSync(join(directory, 'log', 'data.mdb'))) {
+  if (!hasLog(directory)) {
     throw new UsageError(`${directory} holds no log: give the data directory with --data`);
   }
   const reader = LogReader.openReader({ directory });
@@ -31,9 +30,7 @@ export async function withReader<T>(directory: string, use: (reader: LogReader) 
 
 /** null: there are no views; they will be rebuilt. */
 export function openViewsIfAny(directory: string): ViewStore | null {
-  return existsSync(join(directory, 'views', 'data.mdb'))
-    ? ViewStore.open({ directory, readOnly: true })
-    : null;
+  return hasViews(directory) ? ViewStore.open({ directory, readOnly: true }) : null;
 }
 
 export function chosen<T extends PartitionName>(all: readonly T[], values: ToolInput['values']): T[] {
