@@ -4,7 +4,7 @@
 // Rule: a message is part of the log if it follows the last one that is: its batch number is the next, its epoch is no
 // older, and its hash continues the chain. Everything else is a leftover. The stream has one order, so all readers agree.
 
-import { checkFollows, decodeForeignBatch, LogCorruption, tipAt } from '../../wal/batch.ts';
+import { checkFollows, LogCorruption, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 
 export class LogChain {
@@ -18,17 +18,16 @@ export class LogChain {
     return this.#tip;
   }
 
-  /** The batch, or null when it is a leftover. Throws LogCorruption when the bytes are damaged. */
-  take(bytes: Buffer): Batch | null {
-    const batch = decodeForeignBatch(bytes);
-    if (batch.batch !== this.#tip.batch + 1 || batch.epoch < this.#tip.epoch) return null;
+  /** False: it is a leftover, or stands before where the chain began. */
+  take(batch: Batch): boolean {
+    if (batch.batch !== this.#tip.batch + 1 || batch.epoch < this.#tip.epoch) return false;
     try {
       checkFollows(batch, this.#tip);
     } catch (error) {
-      if (error instanceof LogCorruption) return null;
+      if (error instanceof LogCorruption) return false;
       throw error;
     }
     this.#tip = tipAt(batch);
-    return batch;
+    return true;
   }
 }

@@ -4,13 +4,13 @@
 // Invariants: the stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is
 // cut off; more than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person.
 
-import { tipAt } from '../../wal/batch.ts';
+import { decodeForeignBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Tip } from '../../wal/types.ts';
-import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
 import { LogChain } from './log-chain.ts';
+import { batchAt } from './stream-batches.ts';
+import type { StreamPartition } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { logStream } from './subjects.ts';
@@ -23,11 +23,8 @@ class LogDiverged extends Error {
   }
 }
 
-export interface LogFollowerOptions {
-  readonly link: NatsLink;
+export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
-  readonly group: GroupName;
-  readonly partition: number;
 }
 
 export interface EndOfLog {
@@ -46,8 +43,11 @@ export class LogFollower {
   #buffer: Buffer[] = [];
   #bufferBytes = 0;
   #flushing: Promise<void> = Promise.resolve();
+  /** Batches up to this one are not looked at again. */
+  readonly #base: number;
   /** Stream sequence handled last. */
   #handled: number;
+  /** Since the last batch that is part of the log. */
   #leftovers = 0;
   #error: Error | null = null;
   #waiting: (() => void)[] = [];
@@ -62,6 +62,7 @@ export class LogFollower {
     // Some way back: the newest local batches may be ones that the stream never accepted.
     const base = Math.max(start.batch, this.#tip.batch - LIMITS.streamWarmUpMessages);
     this.#chain = new LogChain(base === start.batch ? start : tipAt(log.batch(group, partition, base)));
+    this.#base = base;
     this.#handled = base;
     this.#reader = new StreamReader({
       link,
@@ -88,9 +89,8 @@ export class LogFollower {
     const { manager } = this.#options.link;
     const { group, partition } = this.#options;
     const { state } = await manager.streams.info(logStream(group, partition));
-    if (state.messages > 0 && state.first_seq > this.#handled + 1) {
-      throw new LogDiverged(`${this.#name}: the stream begins at ${state.first_seq}, after ${this.#handled}`);
-    }
+    if (state.messages > 0 && state.first_seq > this.#handled + 1)
+      await this.#assertContinued(state.first_seq);
     while (this.#handled < state.last_seq) {
       if (this.#error !== null) throw this.#error;
       await new Promise<void>((resolve) => {
@@ -104,6 +104,21 @@ export class LogFollower {
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
 
+  /** What comes first in the stream: after a trim it may be later than what this machine needs next. */
+  async #assertContinued(firstSequence: number): Promise<void> {
+    const { log, group, partition } = this.#options;
+    const { batch } = await batchAt(this.#options, firstSequence);
+    if (batch <= this.#chain.tip.batch + 1) return;
+    throw new LogDiverged(
+      `${this.#name}: the stream begins with batch ${batch}, and the log of this machine ends with ` +
+        `${this.#tip.batch}: what is between was trimmed. ${
+          log.lastBatchNumber(group, partition) === 0
+            ? 'There is no snapshot to begin with either: put the log back from the archive (wal import)'
+            : 'Start this node with an empty data directory: it then begins with the snapshot'
+        }`,
+    );
+  }
+
   /** Whoever waits for the end is told that it will not come. */
   async close(): Promise<void> {
     await this.#reader.close();
@@ -111,13 +126,18 @@ export class LogFollower {
   }
 
   #onMessage(message: StreamMessage): void | Promise<void> {
-    const batch = this.#chain.take(message.data);
-    if (batch === null) {
+    const batch = decodeForeignBatch(message.data);
+    // Leftovers from before move everything after them: reading begins as much too early.
+    if (batch.batch <= this.#base) return this.#advance(message);
+    if (!this.#chain.take(batch)) {
       this.#leftovers++;
       if (this.#leftovers > LIMITS.streamWarmUpMessages) {
         throw new LogDiverged(`${this.#name}: the stream does not continue the log of this machine`);
       }
-    } else if (batch.batch > this.#tip.batch) {
+      return this.#advance(message);
+    }
+    this.#leftovers = 0;
+    if (batch.batch > this.#tip.batch) {
       this.#buffer.push(batch.bytes);
       this.#bufferBytes += batch.bytes.length;
     } else {

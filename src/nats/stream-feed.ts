@@ -10,6 +10,7 @@ import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { LogChain } from './log-chain.ts';
+import { batchAt } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { logStream } from './subjects.ts';
@@ -107,16 +108,16 @@ class StreamSubscription implements Subscription {
   }
 
   async #search(): Promise<number> {
-    const { manager } = this.#options.link;
-    const stream = logStream(this.#group, this.#partition);
-    const { state } = await manager.streams.info(stream);
+    const { link } = this.#options;
+    const place = { link, group: this.#group, partition: this.#partition };
+    const { state } = await link.manager.streams.info(logStream(this.#group, this.#partition));
     let low = Math.max(1, state.first_seq);
     let high = state.last_seq;
     // The last message whose first record is not after the one wanted.
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
-      const { data } = await manager.streams.getMessage(stream, { seq: middle });
-      if (decodeForeignBatch(Buffer.from(data)).firstSequence <= this.#cursor + 1) low = middle;
+      const { firstSequence } = await batchAt(place, middle);
+      if (firstSequence <= this.#cursor + 1) low = middle;
       else high = middle - 1;
     }
     return low;
@@ -140,10 +141,10 @@ class StreamSubscription implements Subscription {
   }
 
   #take(message: StreamMessage): Batch | null {
-    const taken = this.#chain?.take(message.data) ?? null;
-    if (taken !== null || (this.#chain !== null && message.sequence > this.#warmUpEnd)) return taken;
-    // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.
     const batch = decodeForeignBatch(message.data);
+    if (this.#chain?.take(batch) === true) return batch;
+    if (this.#chain !== null && message.sequence > this.#warmUpEnd) return null;
+    // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.
     if (this.#chain !== null && batch.batch <= this.#chain.tip.batch) return null;
     this.#chain = new LogChain(tipAt(batch));
     return batch;

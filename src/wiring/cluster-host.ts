@@ -349,7 +349,7 @@ export class ClusterHost implements PartitionHost {
     const startedAt = performance.now();
     const { log } = this.#storage();
     const { batch } = log.startOf(group, partition);
-    await readHistory(this.#options.link, log, group, partition);
+    await readHistory({ link: this.#options.link, group, partition }, log);
     log.refresh();
     const ms = Math.round(performance.now() - startedAt);
     this.#options.log.info({ group, partition, batch, ms }, 'read what was before the snapshot');

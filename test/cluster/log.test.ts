@@ -190,6 +190,44 @@ t.test('writers that the server let race at one place are told apart by the plac
   t.strictSame((await followed(logA, partition)).hash, c.log.tip.hash);
 });
 
+t.test(
+  'leftovers of years are no obstacle: to the machine that wrote, one that followed, one that is empty',
+  async (t) => {
+    const partition = await newPartition();
+    const [logA, logB] = [newLog(t), newLog(t)];
+    let writer = await takeOver(logA, partition, 1);
+    const stream = logStream('accounts', partition);
+    for (let epoch = 1; epoch <= 4; epoch++) {
+      for (let i = 0; i < 30; i++) await writer.write(`record ${epoch}-${i}`);
+      await followed(logB, partition);
+      // As nats-server before 2.11 can: batches of a writer that is replaced stand in the stream, at the next one's places.
+      const { bytes } = encodeBatch({
+        group: 'accounts',
+        partition,
+        batch: writer.log.tip.batch,
+        epoch,
+        firstSequence: writer.log.tip.sequence,
+        records: ['stale'],
+        recordsBytes: 5,
+        timeMs: Date.now(),
+        previousHash: Buffer.alloc(32, epoch),
+      });
+      for (let i = 0; i < 30; i++) nats.connection.publish(logSubject('accounts', partition), bytes);
+      await nats.connection.flush();
+      await logA.closePartition(writer.log);
+      writer = await takeOver(logA, partition, epoch + 1);
+    }
+    await writer.write('the last');
+    const { state } = await nats.manager.streams.info(stream);
+    t.equal(state.last_seq, writer.log.tip.batch + 120);
+    for (const log of [logB, newLog(t)]) {
+      t.strictSame((await followed(log, partition)).hash, writer.log.tip.hash);
+    }
+    t.equal((await linesInFeed(partition, 0, 121)).length, 121);
+    t.strictSame(await linesInFeed(partition, 120, 1), ['the last']);
+  },
+);
+
 t.test('a batch sent again is recognised', async (t) => {
   const partition = await newPartition();
   const seen: Batch[] = [];

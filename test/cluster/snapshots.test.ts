@@ -67,7 +67,7 @@ t.test('an empty machine starts from a snapshot and the tail', async (t) => {
 
   await t.test('what was before the snapshot can be had from the stream', async (t) => {
     t.equal(empty.log.startOf('accounts', 0).batch, tip.batch);
-    await readHistory(nats, empty.log, 'accounts', 0);
+    await readHistory({ link: nats, group: 'accounts', partition: 0 }, empty.log);
     t.equal(empty.log.startOf('accounts', 0).batch, 0);
     const read = (machine: typeof full): Batch[] => [...machine.log.read('accounts', 0, { afterBatch: 0 })];
     t.strictSame(read(empty), read(full));
@@ -80,8 +80,10 @@ t.test('a stream that lacks the history says so', async (t) => {
   const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
   await ensureLogStream(nats.manager, 'accounts', 7, 1);
   for (const partition of [0, 7]) await other.log.startAt('accounts', partition, tip);
-  await t.rejects(readHistory(nats, other.log, 'accounts', 0), /has no batch 4/);
-  await t.rejects(readHistory(nats, other.log, 'accounts', 7), /does not begin with its first batch/);
+  const historyOf = (partition: number): Promise<void> =>
+    readHistory({ link: nats, group: 'accounts', partition }, other.log);
+  await t.rejects(historyOf(0), /has no batch 4/);
+  await t.rejects(historyOf(7), /has no batch 1/);
 });
 
 t.test('without a snapshot there is nothing to restore', async (t) => {

@@ -1,0 +1,109 @@
+// The batches of a partition's stream one after the other, from a place in the chain to where the stream ends now: for
+// whoever reads much of it once. What is followed as it grows has readers of its own (log-follower.ts, stream-feed.ts).
+
+import { decodeForeignBatch } from '../../wal/batch.ts';
+import type { Batch, Tip } from '../../wal/types.ts';
+import type { GroupName } from '../bus/bus.ts';
+import { LIMITS } from '../limits.ts';
+import type { NatsLink } from './connection.ts';
+import { LogChain } from './log-chain.ts';
+import { StreamReader } from './stream-reader.ts';
+import type { StreamMessage } from './stream-reader.ts';
+import { logStream } from './subjects.ts';
+
+export interface StreamPartition {
+  readonly link: NatsLink;
+  readonly group: GroupName;
+  readonly partition: number;
+}
+
+/** The batch that stands at a sequence of the stream; it may be a leftover. Rejects when there is none. */
+export async function batchAt(place: StreamPartition, sequence: number): Promise<Batch> {
+  const { link, group, partition } = place;
+  const { data } = await link.manager.streams.getMessage(logStream(group, partition), { seq: sequence });
+  return decodeForeignBatch(Buffer.from(data));
+}
+
+/** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins
+ *  later, or does not continue it. */
+export async function* batchesAfter(
+  place: StreamPartition,
+  after: Tip,
+): AsyncGenerator<Batch, void, undefined> {
+  const { link, group, partition } = place;
+  const stream = logStream(group, partition);
+  const { state } = await link.manager.streams.info(stream);
+  if (state.messages === 0) return;
+  const first = await batchAt(place, state.first_seq);
+  if (first.batch > after.batch + 1) {
+    throw new Error(
+      `the stream of ${group}/${partition} begins with batch ${first.batch}: what is before was trimmed`,
+    );
+  }
+  const chain = new LogChain(after);
+  const messages = new Handed<StreamMessage>();
+  const reader = new StreamReader({
+    link,
+    stream,
+    // The offset is never negative: the batch after `after` stands here or later.
+    from: after.batch + 1,
+    heartbeatMs: LIMITS.streamFollowHeartbeatMs,
+    onMessage: (message) => messages.give(message),
+    onError: (error) => messages.fail(error),
+  });
+  try {
+    let leftovers = 0;
+    for (let reached = after.batch; reached < state.last_seq;) {
+      const { data, sequence } = await messages.take();
+      reached = sequence;
+      const batch = decodeForeignBatch(data);
+      if (chain.take(batch)) {
+        leftovers = 0;
+        yield batch;
+      } else if (batch.batch > after.batch && ++leftovers > LIMITS.streamWarmUpMessages) {
+        throw new Error(`the stream of ${group}/${partition} does not continue batch ${chain.tip.batch}`);
+      }
+    }
+  } finally {
+    messages.fail(new Error('nobody reads any more'));
+    await reader.close();
+  }
+}
+
+/** One at a time from hand to hand: whoever gives waits until it was taken. */
+class Handed<Item> {
+  #given: { readonly item: Item; readonly taken: () => void } | null = null;
+  #wanted: { readonly resolve: (item: Item) => void; readonly reject: (error: Error) => void } | null = null;
+  #failure: Error | null = null;
+
+  give(item: Item): Promise<void> | void {
+    if (this.#failure !== null) throw this.#failure;
+    const wanted = this.#wanted;
+    this.#wanted = null;
+    if (wanted !== null) return wanted.resolve(item);
+    return new Promise((taken) => {
+      this.#given = { item, taken };
+    });
+  }
+
+  take(): Promise<Item> | Item {
+    const given = this.#given;
+    this.#given = null;
+    if (given !== null) {
+      given.taken();
+      return given.item;
+    }
+    if (this.#failure !== null) throw this.#failure;
+    return new Promise((resolve, reject) => {
+      this.#wanted = { resolve, reject };
+    });
+  }
+
+  fail(error: Error): void {
+    this.#failure ??= error;
+    this.#given?.taken();
+    this.#given = null;
+    this.#wanted?.reject(this.#failure);
+    this.#wanted = null;
+  }
+}
