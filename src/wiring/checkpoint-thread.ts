@@ -136,8 +136,8 @@ function assertHistory(group: GroupName, partition: number): void {
   const { batch, sequence } = log.startOf(group, partition);
   throw new LogCorruption(
     { group, partition, batch, sequence },
-    'what was before was trimmed, and its views are gone or of another version: restore archive and backup into ' +
-      'another directory',
+    'what was before was trimmed, and its views are gone or of another version: put it back with "npm run wal -- import ' +
+      '--from <archive>" while the service is stopped',
   );
 }
 

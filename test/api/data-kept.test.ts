@@ -71,6 +71,11 @@ t.test('views that a trimmed log cannot make anew are not dropped', async (t) =>
   t.ok(views.position('accounts', 0)!.sequence > 0);
   t.ok([...views.rows('accounts', 0)].length > 5, 'what only they know is there');
   await views.close();
+
+  const putBack = await run('import', '--data', dataDir, '--from', archive);
+  t.match(putBack, { status: 0, out: /sound: [1-9]\d* batches imported/ });
+  t.equal((await readiness(dataDir))[0], 200, 'with what was trimmed put back they are made anew');
+  t.equal((await run('import', '--data', dataDir, '--from', archive)).status, 0);
 });
 
 t.test('webhooks that have read more of a log than there is are not served', async (t) => {

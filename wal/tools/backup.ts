@@ -5,12 +5,12 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { encodeBatch, tipAt } from '../batch.ts';
-import { WAL_LIMITS } from '../limits.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { nameOf, table, timeText, tipReport, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
+import { Portions } from './portions.ts';
 import { SegmentDirectory, storedTip, tipFrom } from './segment.ts';
 import type { Segment } from './segment.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
@@ -191,16 +191,16 @@ async function copyPartition(
   if (first === undefined) return;
   let tip = tipFrom(first.start);
   if (tip.batch > 0) await log.startAt(group, partition, tip);
-  const appender = new Appender(log, name);
+  const portions = new Portions((batches) => log.appendForeign(group, partition, batches));
   for await (const batch of source.read(name)) {
     const kept = cutAt(batch, tip, until);
     progress.add(1, batch.bytes.length);
     if (kept === null) break;
-    await appender.add(kept);
+    await portions.add(kept);
     if (kept !== batch) break;
     tip = tipAt(batch);
   }
-  await appender.flush();
+  await portions.flush();
 }
 
 /** The batch, what remains of it, or null when nothing does. */
@@ -213,32 +213,6 @@ function cutAt(batch: Batch, previous: Tip, { timeMs, at }: Until): Batch | null
   const records = batch.records.slice(0, keep);
   const recordsBytes = records.reduce((sum, record) => sum + Buffer.byteLength(record), 0);
   return encodeBatch({ ...batch, records, recordsBytes, previousHash: previous.hash });
-}
-
-/** Appends many batches in one transaction. */
-export class Appender {
-  readonly #log: WriteAheadLog;
-  readonly #name: PartitionName;
-  #bytes = 0;
-  #batches: Buffer[] = [];
-
-  constructor(log: WriteAheadLog, name: PartitionName) {
-    this.#log = log;
-    this.#name = name;
-  }
-
-  async add(batch: Batch): Promise<void> {
-    this.#batches.push(batch.bytes);
-    this.#bytes += batch.bytes.length;
-    if (this.#bytes >= WAL_LIMITS.bytesPerImport) await this.flush();
-  }
-
-  async flush(): Promise<void> {
-    if (this.#batches.length === 0) return;
-    await this.#log.appendForeign(this.#name.group, this.#name.partition, this.#batches);
-    this.#batches = [];
-    this.#bytes = 0;
-  }
 }
 
 function untilOf(values: ToolInput['values']): Until {

@@ -3,13 +3,14 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { emptyTip } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import { breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { SegmentDirectory } from './segment.ts';
 import type { Segment } from './segment.ts';
-import { Appender } from './backup.ts';
+import { Portions } from './portions.ts';
 import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
@@ -146,12 +147,15 @@ function isJson(record: string): boolean {
 
 export const importTool: Tool = {
   name: 'import',
-  summary: 'Append exported batches to a stopped log, each proven to follow what is there.',
+  summary:
+    'Append exported batches to a stopped log, or put back what was trimmed, each proven to fit what is there.',
   help: `
   import --data ./data --from ./copy
+  import --data ./data --from /mnt/archive/daftari          also puts back what was trimmed
 
 Batches that the log has already are compared and skipped; a batch that differs, or a gap, stops the import before the
-partition is touched further. The service that writes the directory must be stopped. Afterwards all partitions are verified.`,
+partition is touched further. A log that begins late, after a trim or with a snapshot, begins with batch 1 again when the
+source has all that is missing. The service that writes the directory must be stopped. Afterwards all partitions are verified.`,
   options: { from: { type: 'string', value: 'directory', help: 'an export, backup or archive' } },
   run: runImport,
 };
@@ -203,18 +207,29 @@ async function importPartition(
   }
   const start = log.startOf(group, partition);
   const tip = log.tip(group, partition);
-  const appender = new Appender(log, name);
+  const isMissing = start.batch > first.start.batch && first.start.batch === 0;
+  const putsBack = isMissing && (source.endOf(name)?.batch ?? 0) >= start.batch;
+  let putBack = emptyTip;
+  const before = new Portions(async (batches) => {
+    putBack = await log.prepend(group, partition, putBack, batches);
+  });
+  const after = new Portions((batches) => log.appendForeign(group, partition, batches));
   let imported = 0;
   for await (const batch of source.read(name)) {
     progress.add(1, batch.bytes.length);
-    if (batch.batch <= start.batch) continue;
-    if (batch.batch <= tip.batch) {
+    if (batch.batch <= start.batch) {
+      if (!putsBack) continue;
+      await before.add(batch);
+      imported += 1;
+      if (batch.batch === start.batch) await before.flush();
+    } else if (batch.batch <= tip.batch) {
       if (log.holds(group, partition, { sequence: 0, batch: batch.batch, hash: batch.hash })) continue;
       throw new Error(`${nameOf(name)}: batch ${batch.batch} of ${source.path} differs from the log's`);
+    } else {
+      await after.add(batch);
+      imported += 1;
     }
-    await appender.add(batch);
-    imported += 1;
   }
-  await appender.flush();
+  await after.flush();
   return imported;
 }

@@ -457,6 +457,17 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   t.equal((await tool('backup', '--data', data, '--to', backup)).status, 0, 'it goes on from the archive');
   t.match(await tool('restore', '--from', backup, '--rehearse'), { status: 0 });
 
+  const again = next();
+  cpSync(data, again, { recursive: true });
+  t.match(await toolJson('import', '--data', again, '--from', to), { status: 0, report: { imported: 18 } });
+  t.match(await tips(again), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  t.match(await toolJson('verify', '--data', again), { status: 0, report: { records: 72 } }, 'all is back');
+  t.match(
+    await toolJson('import', '--data', again, '--from', to),
+    { report: { imported: 0 } },
+    'again: nothing',
+  );
+
   await write(data, 2, { epoch: 2, atMs: Date.parse('2026-02-01T00:00:00Z') });
   t.equal((await tool('archive', '--data', data, '--to', to)).status, 0, 'the archive goes on');
   const whole = next();
