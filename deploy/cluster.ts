@@ -12,8 +12,13 @@ import { openDemoMerchant } from './demo-merchant.ts';
 import { freePort } from './free-ports.ts';
 import { hasNatsServer, NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
 import type { NatsServers } from './nats-servers.ts';
-import { natsOf, upgrade } from './upgrade.ts';
+import { linkForOperator, natsOf } from './operator-link.ts';
+import type { Nats } from './operator-link.ts';
+import { streamTools } from './stream-tools.ts';
+import { upgrade } from './upgrade.ts';
+import type { NatsLink } from '../src/nats/connection.ts';
 import { demoCurl } from '../src/operator/demo.ts';
+import { runTools, UsageError } from '../wal/tools/tool.ts';
 
 /** What other invocations need to know of the running one. */
 interface ClusterFile {
@@ -35,10 +40,13 @@ const USAGE = `npm run cluster                    starts a small real cluster on
 npm run cluster -- drain <node>    has a node of the running cluster hand over what it has, and stops it
 npm run cluster -- start <node>    starts it again
 npm run cluster -- map             prints the map again
-npm run cluster -- upgrade         has it write the newest format that all nodes read (NATS_URL: that cluster's)
+npm run cluster -- upgrade         has it write the newest format that all nodes read
+npm run cluster -- archive --help  copies what is old from the streams to an archive
+npm run cluster -- trim --help     removes from the streams what is archived and needed by nobody
 
 CLUSTER_DIR   where its data is (data/cluster)
 PARTITIONS    of a new cluster (16)
+NATS_URL      for upgrade, archive and trim: the NATS of another cluster, with NATS_CA_FILE and the like as nodes have them
 
 It needs nats-server on the path. Exit status: 0 done, 1 failed, 2 wrongly asked.`;
 
@@ -56,6 +64,7 @@ const NODES: readonly (readonly [name: string, roles: string])[] = [
 
 const root = join(import.meta.dirname, '..');
 const directory = resolve(process.env['CLUSTER_DIR'] ?? 'data/cluster');
+const NONE_RUNS = `No cluster runs in ${directory}. Start one with: npm run cluster`;
 const clusterFile = join(directory, 'cluster.json');
 const startFile = join(directory, 'start');
 
@@ -75,6 +84,15 @@ switch (command) {
     break;
   case 'upgrade':
     process.exitCode = await upgradeCluster();
+    break;
+  case 'archive':
+  case 'trim':
+    process.exitCode = await runTools('npm run cluster --', streamTools(connect), process.argv.slice(2), {
+      out: (text) => process.stdout.write(text),
+      err: (text) => process.stderr.write(text),
+      errIsTty: process.stderr.isTTY,
+      env: process.env,
+    });
     break;
   case '--help':
   case '-h':
@@ -224,13 +242,22 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
   return 0;
 }
 
-/** Of the cluster that NATS_URL names, otherwise of the one on this machine. */
 async function upgradeCluster(): Promise<number> {
-  const nats = natsOf(process.env);
-  if (nats !== null) return report(await upgrade(nats, console.error));
-  return withRunning(async ({ natsUrls }) =>
-    report(await upgrade({ url: natsUrls.join(',') }, console.error)),
-  );
+  const nats = natsOfCluster();
+  if (nats === null) return noneRuns();
+  return report(await upgrade(nats, console.error));
+}
+
+async function connect(): Promise<NatsLink> {
+  const nats = natsOfCluster();
+  if (nats === null) throw new UsageError(NONE_RUNS);
+  return linkForOperator('streams', nats, console.error);
+}
+
+/** Of the cluster that NATS_URL names, otherwise of the one on this machine; null: none runs here. */
+function natsOfCluster(): Nats | null {
+  const running = readCluster();
+  return natsOf(process.env) ?? (running === null ? null : { url: running.natsUrls.join(',') });
 }
 
 function report({ done, said }: { done: boolean; said: string }): number {
@@ -329,8 +356,11 @@ function readCluster(): ClusterFile | null {
 
 async function withRunning(act: (cluster: ClusterFile) => Promise<number>): Promise<number> {
   const cluster = readCluster();
-  if (cluster !== null) return act(cluster);
-  console.error(`No cluster runs in ${directory}. Start one with: npm run cluster`);
+  return cluster === null ? noneRuns() : act(cluster);
+}
+
+function noneRuns(): number {
+  console.error(NONE_RUNS);
   return 1;
 }
 

@@ -1,23 +1,19 @@
 // `npm run cluster -- upgrade`: once every node runs the new version, has the cluster write records in its format. Until
 // then a node of the new version writes what the old one reads (src/nats/write-format.ts).
 
-import { connectNats } from '../src/nats/connection.ts';
-import type { NatsEvents, NatsOptions } from '../src/nats/connection.ts';
+import { linkForOperator } from './operator-link.ts';
+import type { Nats } from './operator-link.ts';
+import type { NatsEvents } from '../src/nats/connection.ts';
 import { LeaseTable } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 import { raiseWriteFormat, tellRaised } from '../src/nats/write-format.ts';
-
-type Nats = Pick<NatsOptions, 'url'> & Partial<NatsOptions>;
 
 /** `done`: the cluster writes the newest format that its nodes read. `onProblem` hears why it takes long. */
 export async function upgrade(
   nats: Nats,
   onProblem?: NatsEvents['onProblem'],
 ): Promise<{ readonly done: boolean; readonly said: string }> {
-  const link = await connectNats(
-    { name: 'upgrade', inboxPrefix: '_INBOX.operator', ...nats },
-    onProblem === undefined ? {} : { onProblem },
-  );
+  const link = await linkForOperator('upgrade', nats, onProblem);
   const publisher = new StreamPublisher(link);
   const table = new LeaseTable(link, publisher, (error) => {
     throw error;
@@ -31,17 +27,4 @@ export async function upgrade(
     publisher.close();
     await link.close();
   }
-}
-
-/** The NATS of the environment, with the names that nodes read it by; null: none is named. */
-export function natsOf(environment: NodeJS.ProcessEnv): Nats | null {
-  const url = environment['NATS_URL'];
-  if (url === undefined || url === '') return null;
-  return {
-    url,
-    caFile: environment['NATS_CA_FILE'],
-    certFile: environment['NATS_CERT_FILE'],
-    keyFile: environment['NATS_KEY_FILE'],
-    credentialsFile: environment['NATS_CREDENTIALS_FILE'],
-  };
 }

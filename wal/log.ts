@@ -158,6 +158,15 @@ export class WriteAheadLog extends LogReader {
     await this.#commitDurably(removals(group, partition, batch + 1, last));
   }
 
+  /** Removes all batches of the partition, the oldest first: what a crash leaves is a log that begins later. */
+  async clear(group: string, partition: number): Promise<void> {
+    this.#assertNotOpen(group, partition);
+    const last = this.lastBatchNumber(group, partition);
+    if (last === 0) return;
+    await this.trimBefore(group, partition, last);
+    await this.truncateAfter(group, partition, last - 1);
+  }
+
   /** Flushes what was taken, then closes. */
   override async close(): Promise<void> {
     this.#closing ??= this.#shut();

@@ -106,16 +106,11 @@ export class LogFollower {
 
   /** What comes first in the stream: after a trim it may be later than what this machine needs next. */
   async #assertContinued(firstSequence: number): Promise<void> {
-    const { log, group, partition } = this.#options;
     const { batch } = await batchAt(this.#options, firstSequence);
     if (batch <= this.#chain.tip.batch + 1) return;
     throw new LogDiverged(
-      `${this.#name}: the stream begins with batch ${batch}, and the log of this machine ends with ` +
-        `${this.#tip.batch}: what is between was trimmed. ${
-          log.lastBatchNumber(group, partition) === 0
-            ? 'There is no snapshot to begin with either: put the log back from the archive (wal import)'
-            : 'Start this node with an empty data directory: it then begins with the snapshot'
-        }`,
+      `${this.#name}: the stream begins with batch ${batch}, and the log of this machine ends with ${this.#tip.batch}: what ` +
+        'is between was trimmed, and must be put back from the archive (npm run wal -- import)',
     );
   }
 

@@ -24,6 +24,13 @@ export async function batchAt(place: StreamPartition, sequence: number): Promise
   return decodeForeignBatch(Buffer.from(data));
 }
 
+/** Number of the batch that a stream begins with; it may be a leftover's. 0: it is empty. */
+export async function firstBatchOf(place: StreamPartition): Promise<number> {
+  const { link, group, partition } = place;
+  const { state } = await link.manager.streams.info(logStream(group, partition));
+  return state.messages === 0 ? 0 : (await batchAt(place, state.first_seq)).batch;
+}
+
 /** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins
  *  later, or does not continue it. */
 export async function* batchesAfter(
@@ -33,11 +40,12 @@ export async function* batchesAfter(
   const { link, group, partition } = place;
   const stream = logStream(group, partition);
   const { state } = await link.manager.streams.info(stream);
-  if (state.messages === 0) return;
-  const first = await batchAt(place, state.first_seq);
-  if (first.batch > after.batch + 1) {
+  const first = await firstBatchOf(place);
+  if (first === 0) return;
+  if (first > after.batch + 1) {
     throw new Error(
-      `the stream of ${group}/${partition} begins with batch ${first.batch}: what is before was trimmed`,
+      `the stream of ${group}/${partition} begins with batch ${first}: what is before was trimmed, and must be put back ` +
+        'from the archive (npm run wal -- import)',
     );
   }
   const chain = new LogChain(after);

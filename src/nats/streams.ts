@@ -5,7 +5,8 @@ import type { JetStreamManager } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
-import { LEASE_BUCKET, LEASE_STREAM, logStream, logSubject } from './subjects.ts';
+import { LEASE_BUCKET, LEASE_STREAM, logStream, logSubject, partitionOfStream } from './subjects.ts';
+import type { StreamOf } from './subjects.ts';
 
 /** Idempotent: several nodes may do it at once. */
 export async function ensureLogStream(
@@ -22,6 +23,16 @@ export async function ensureLogStream(
     discard: DiscardPolicy.New,
     deny_delete: true,
   });
+}
+
+/** Every partition that has a log, in order. */
+export async function logPartitions(manager: JetStreamManager): Promise<StreamOf[]> {
+  const found: StreamOf[] = [];
+  for await (const { config } of manager.streams.list()) {
+    const partition = partitionOfStream(config.name);
+    if (partition !== null) found.push(partition);
+  }
+  return found.toSorted((a, b) => a.group.localeCompare(b.group) || a.partition - b.partition);
 }
 
 /** The bucket of leases, as a stream: the KV layout, so that `nats kv` reads it. `replicas` null: this node may not make
@@ -53,7 +64,7 @@ async function ensureStream(
   settings: Omit<StreamSettings, 'name'>,
 ): Promise<void> {
   await persist(async () => {
-    if (await exists(manager, name)) return;
+    if (await hasStream(manager, name)) return;
     if (settings.num_replicas === 0) throw new Error(`nobody has made the stream ${name}`);
     // Another node may be first: then it exists the next time.
     await manager.streams.add({
@@ -66,7 +77,7 @@ async function ensureStream(
   });
 }
 
-async function exists(manager: JetStreamManager, name: string): Promise<boolean> {
+export async function hasStream(manager: JetStreamManager, name: string): Promise<boolean> {
   try {
     await manager.streams.info(name);
     return true;

@@ -30,6 +30,15 @@ export function callerSubject(prefix: string): string {
 export function logStream(group: GroupName, partition: number): string {
   return `DAFTARI_${group}_${partition}`;
 }
+export interface StreamOf {
+  readonly group: GroupName;
+  readonly partition: number;
+}
+/** Null: it holds no log. */
+export function partitionOfStream(name: string): StreamOf | null {
+  const [, group, partition] = /^DAFTARI_(accounts|webhooks|platform)_(\d+)$/.exec(name) ?? [];
+  return group === undefined ? null : { group: group as GroupName, partition: Number(partition) };
+}
 export function logSubject(group: GroupName, partition: number): string {
   return `daftari.log.${group}.${partition}`;
 }

@@ -22,6 +22,7 @@ import { readHistory } from '../nats/log-history.ts';
 import { LogFollower } from '../nats/log-follower.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
+import { firstBatchOf } from '../nats/stream-batches.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
 import { ensureLogStream } from '../nats/streams.ts';
@@ -318,6 +319,7 @@ export class ClusterHost implements PartitionHost {
       this.#streams.add(key);
     }
     if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
+    else await this.#beginAnewIfLeftBehind(group, partition);
     if (this.#storage().lacksHistory(group, partition)) await this.#readHistory(group, partition);
     const follower = new LogFollower({ link, log, group, partition });
     this.#followers.set(key, follower);
@@ -342,6 +344,20 @@ export class ClusterHost implements PartitionHost {
     if (tip === null) return;
     const ms = Math.round(performance.now() - startedAt);
     this.#options.log.info({ group, partition, batch: tip.batch, ms }, 'restored from a snapshot');
+  }
+
+  /** The stream was trimmed beyond where the log of this machine ends: it begins with the snapshot, as an empty machine. */
+  async #beginAnewIfLeftBehind(group: GroupName, partition: number): Promise<void> {
+    const { link } = this.#options;
+    const { batch: end } = this.#storage().log.tip(group, partition);
+    const first = await firstBatchOf({ link, group, partition });
+    if (first <= end + 1) return;
+    const reached = (await this.#snapshots?.batchOf(group, partition)) ?? 0;
+    // The follower says what is missing.
+    if (reached + 1 < first) return;
+    this.#options.log.warn({ group, partition, end, first }, 'the log was left behind, and begins anew');
+    await this.#storage().clear(group, partition);
+    await this.#restore(group, partition);
   }
 
   /** Everything that the views are made of, once more: they are gone, or this version has another form of them. */

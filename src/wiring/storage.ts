@@ -168,6 +168,15 @@ export class Storage {
     return true;
   }
 
+  /** Removes what this machine has of a partition. Only while nobody has it open here, and when it cannot be continued. */
+  async clear(name: GroupName, number: number): Promise<void> {
+    await this.#checkpoints.release(name, number);
+    // Views without a log are made anew; a log is not.
+    await this.views.drop(name, number);
+    await this.log.clear(name, number);
+    this.log.refresh();
+  }
+
   /** A batch has the time of the process's clock; a record in it may be later, when the machine's was set back. 0: no record. */
   #lastRecordAt(group: HostedGroup, number: number): number {
     const start = this.log.startOf(group.name, number).batch;

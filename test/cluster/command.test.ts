@@ -51,6 +51,13 @@ t.test('by its commands', async (t) => {
   t.match(await say('start', 'ledger2'), 'ledger2 runs again');
   t.not(file().nodes.find(({ name }) => name === 'ledger2')?.pid, drained?.pid);
 
+  const archive = join(directory, 'archive');
+  t.match(
+    await say('archive', '--to', archive, '--before', '2999-01-01'),
+    /^accounts.\d: sequences 1 to \d/m,
+  );
+  t.match(await say('trim', '--archive', archive), /^accounts.0 +0 batches +kept: there is no snapshot/m);
+
   const pids = file().nodes.map(({ pid }) => pid);
   running.kill('SIGINT');
   t.equal(await exited, 0, 'it ends well');
@@ -58,6 +65,8 @@ t.test('by its commands', async (t) => {
   t.notOk(pids.some(isAlive), 'no node runs on');
   const refused = await say('map').catch((error: { code: number; stderr: string }) => error);
   t.match(refused, { code: 1, stderr: 'No cluster runs in' });
+  const untrimmed = await say('trim', '--archive', archive).catch((error: { code: number }) => error);
+  t.match(untrimmed, { code: 2, stderr: 'No cluster runs in' });
 });
 
 function isAlive(pid: number): boolean {

@@ -4,35 +4,12 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
-import { Snapshots } from '../../src/nats/snapshots.ts';
-import { WriteAheadLog } from '../../wal/log.ts';
-import { ViewStore } from '../../wal/views.ts';
-import { link } from './adapters.ts';
-import { Cluster, PARTITIONS, SMALL, startsOf } from './cluster.ts';
+import { Cluster, PARTITIONS, saveSnapshots, SMALL, startsOf } from './cluster.ts';
 
 if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
 
 const NONE = Array.from({ length: PARTITIONS }, () => 0);
-
-/** Snapshots of what a node that has ended left on its disk, saved as an owner does; the batch that each reaches, 0: none. */
-async function saveSnapshots(cluster: Cluster, { dataDir: directory }: NodeProcess): Promise<number[]> {
-  const nats = await link(cluster.nats.url, 'snapshots');
-  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: fail });
-  const views = ViewStore.open({ directory });
-  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
-  const batches = [...NONE];
-  for (const { partition } of log.partitionNames().filter(({ group }) => group === 'accounts')) {
-    batches[partition] = await snapshots.save('accounts', partition);
-  }
-  await Promise.all([views.close(), log.close(), nats.close()]);
-  return batches;
-}
-
-function fail(error: Error): never {
-  throw error;
-}
 
 t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
   const cluster = await Cluster.start(SMALL);

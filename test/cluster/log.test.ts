@@ -5,6 +5,9 @@ import type { Test } from 'tap';
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
+import { batchAt } from '../../src/nats/stream-batches.ts';
+import type { StreamPartition } from '../../src/nats/stream-batches.ts';
+import { sequenceOf } from '../../src/nats/stream-trim.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { AsyncStreamReplica, Fenced, StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
@@ -225,6 +228,18 @@ t.test(
     }
     t.equal((await linesInFeed(partition, 0, 121)).length, 121);
     t.strictSame(await linesInFeed(partition, 120, 1), ['the last']);
+
+    const place: StreamPartition = { link: nats, group: 'accounts', partition };
+    for (const number of [1, 31, 32, 63, 93, 94, writer.log.tip.batch]) {
+      const batch = logA.batch('accounts', partition, number);
+      const sequence = await sequenceOf(place, batch);
+      t.strictSame(
+        (await batchAt(place, sequence!)).hash,
+        batch.hash,
+        `batch ${number} stands at ${sequence}`,
+      );
+      t.equal(await sequenceOf(place, { batch: number, hash: Buffer.alloc(32, 7) }), null);
+    }
   },
 );
 

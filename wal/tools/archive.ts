@@ -4,7 +4,7 @@ import { WriteAheadLog } from '../log.ts';
 import type { LogReader } from '../log-reader.ts';
 import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { SegmentDirectory, tipFrom } from './segment.ts';
+import { batchesUpTo, SegmentDirectory, tipFrom } from './segment.ts';
 import type { Segment } from './segment.ts';
 import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -50,7 +50,8 @@ async function runArchive(reader: LogReader, input: ToolInput): Promise<ToolResu
     if (!reader.holds(name.group, name.partition, start)) {
       throw new Error(`${nameOf(name)}: the archive is of another log, or what follows it was trimmed`);
     }
-    segments.push(await target.write(reader, name, start, last, input.progress));
+    const segment = await target.write(name, start, batchesUpTo(reader, name, start, last), input.progress);
+    if (segment !== null) segments.push(segment);
   }
   if (segments.length > 0) await target.add(segments, null);
   const lines = segments.map(

@@ -11,7 +11,7 @@ import type { Batch, Tip } from '../types.ts';
 import { nameOf, table, timeText, tipReport, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
-import { SegmentDirectory, storedTip, tipFrom } from './segment.ts';
+import { batchesUpTo, SegmentDirectory, storedTip, tipFrom } from './segment.ts';
 import type { Segment } from './segment.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -45,8 +45,9 @@ async function runBackup(reader: LogReader, input: ToolInput): Promise<ToolResul
   );
   const segments: Segment[] = [];
   for (const { group, partition, tip, start } of work) {
-    if (tip.batch === start.batch) continue;
-    segments.push(await target.write(reader, { group, partition }, start, tip.batch, input.progress));
+    const batches = batchesUpTo(reader, { group, partition }, start, tip.batch);
+    const segment = await target.write({ group, partition }, start, batches, input.progress);
+    if (segment !== null) segments.push(segment);
   }
   const point = {
     timeMs: Math.max(0, ...tips.map(({ tip }) => tip.timeMs)),

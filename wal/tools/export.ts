@@ -8,7 +8,7 @@ import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import { breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { SegmentDirectory } from './segment.ts';
+import { batchesUpTo, SegmentDirectory } from './segment.ts';
 import type { Segment } from './segment.ts';
 import { Portions } from './portions.ts';
 import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
@@ -60,7 +60,8 @@ async function exportSegments(
   const segments: Segment[] = [];
   for (const { name, last } of ends) {
     const start = reader.startOf(name.group, name.partition);
-    if (last > start.batch) segments.push(await target.write(reader, name, start, last, progress));
+    const segment = await target.write(name, start, batchesUpTo(reader, name, start, last), progress);
+    if (segment !== null) segments.push(segment);
   }
   await target.add(segments, null);
   return {

@@ -114,18 +114,15 @@ export class SegmentDirectory {
     return last === undefined ? null : tipFrom(last.end);
   }
 
-  /** Writes the batches after `start` up to and with `last`, checked as they are read. The manifest does not name the
-   *  segment yet: see `add`. */
+  /** Writes batches that follow `start`, in order; null when there are none. The manifest does not name the segment yet:
+   *  see `add`. */
   async write(
-    reader: LogReader,
-    name: PartitionName,
+    { group, partition }: PartitionName,
     start: Tip,
-    last: number,
+    batches: Iterable<Batch> | AsyncIterable<Batch>,
     progress: Progress,
-  ): Promise<Segment> {
-    const { group, partition } = name;
-    const file = `${group}-${partition}-${digits(start.batch + 1)}-${digits(last)}.segment.gz`;
-    const temporary = join(this.path, `${file}.part`);
+  ): Promise<Segment | null> {
+    const temporary = join(this.path, `${group}-${partition}-${digits(start.batch + 1)}.part`);
     let end = start;
     const header: SegmentHeader = {
       format: 'daftari-segment',
@@ -134,13 +131,12 @@ export class SegmentDirectory {
       partition,
       start: storedTip(start),
     };
-    const frames = function* frames(): Generator<Buffer> {
+    const frames = async function* frames(): AsyncGenerator<Buffer> {
       yield Buffer.from(`${JSON.stringify(header)}\n`);
-      for (const batch of reader.read(group, partition, { afterBatch: start.batch })) {
+      for await (const batch of batches) {
         end = tipAt(batch);
         progress.add(1, batch.bytes.length);
         yield framed(batch.bytes);
-        if (batch.batch === last) return;
       }
     };
     const hash = createHash('sha256');
@@ -154,7 +150,11 @@ export class SegmentDirectory {
     };
     const target = createWriteStream(temporary, { mode: 0o600, flush: true });
     await pipeline(Readable.from(frames()), createGzip({ level: 6 }), count, target);
-    if (end.batch !== last) throw new Error(`${group}/${partition} ended at batch ${end.batch}, not ${last}`);
+    if (end === start) {
+      await rm(temporary);
+      return null;
+    }
+    const file = `${group}-${partition}-${digits(start.batch + 1)}-${digits(end.batch)}.segment.gz`;
     await rename(temporary, join(this.path, file));
     return {
       group,
@@ -234,6 +234,23 @@ export class SegmentDirectory {
       throw new Error(`${join(this.path, segment.file)} has changed: its SHA-256 is not the manifest's`);
     }
   }
+}
+
+/** The batches of a log after `start` up to and with `last`, checked as they are read. */
+export function* batchesUpTo(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  start: Tip,
+  last: number,
+): Generator<Batch, void, undefined> {
+  let end = start.batch;
+  if (end >= last) return;
+  for (const batch of reader.read(group, partition, { afterBatch: end })) {
+    end = batch.batch;
+    yield batch;
+    if (end === last) return;
+  }
+  throw new Error(`${group}/${partition} ended at batch ${end}, not ${last}`);
 }
 
 function framed(bytes: Buffer): Buffer {

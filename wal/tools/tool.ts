@@ -19,6 +19,8 @@ export interface Tool {
   /** What it does, what it needs, and an example. */
   readonly help: string;
   readonly options: Readonly<Record<string, ToolOption>>;
+  /** False: it looks at no data directory. */
+  readonly data?: false;
   run(input: ToolInput): Promise<ToolResult>;
 }
 
@@ -48,8 +50,11 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-const commonOptions: Readonly<Record<string, ToolOption>> = {
+const dataOption: Readonly<Record<string, ToolOption>> = {
   data: { type: 'string', value: 'directory', help: 'data directory (default: DATA_DIR, or ./data)' },
+};
+
+const commonOptions: Readonly<Record<string, ToolOption>> = {
   json: { type: 'boolean', help: 'print the result as JSON' },
   progress: { type: 'boolean', help: 'show progress though standard error is no terminal' },
   help: { type: 'boolean', help: 'show this' },
@@ -113,13 +118,18 @@ async function runTool(
 }
 
 function parse(tool: Tool, args: readonly string[]): ToolInput['values'] {
-  const known = { ...commonOptions, ...tool.options };
-  const options = Object.fromEntries(Object.entries(known).map(([name, { type }]) => [name, { type }]));
+  const options = Object.fromEntries(
+    Object.entries(optionsOf(tool)).map(([name, { type }]) => [name, { type }]),
+  );
   try {
     return parseArgs({ args: [...args], options, strict: true }).values as ToolInput['values'];
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
   }
+}
+
+function optionsOf({ options, data }: Tool): Readonly<Record<string, ToolOption>> {
+  return { ...options, ...(data === false ? {} : dataOption), ...commonOptions };
 }
 
 function overview(command: string, tools: readonly Tool[], unknown: string | null): string {
@@ -137,7 +147,7 @@ function overview(command: string, tools: readonly Tool[], unknown: string | nul
 }
 
 function helpOf(command: string, tool: Tool): string {
-  const options = Object.entries({ ...tool.options, ...commonOptions }).map(
+  const options = Object.entries(optionsOf(tool)).map(
     ([name, { value, help }]) => [`--${name}${value === undefined ? '' : ` <${value}>`}`, help] as const,
   );
   const width = Math.max(...options.map(([name]) => name.length));

@@ -1,0 +1,222 @@
+// `npm run cluster -- archive` and `-- trim`: what is old leaves the streams, and the disks of the NATS servers, for an archive.
+// The archive is that of `npm run wal -- archive`; `restore` and `import` there read it.
+//
+// Invariant: a batch leaves a stream only when the archive has it, whole from the first batch on, a snapshot from which an
+// empty machine begins reaches well beyond it, and webhooks have read it.
+
+import { decodeWebhookRecord } from '../actors/webhooks/record.ts';
+import type { NatsLink } from '../src/nats/connection.ts';
+import { LIMITS } from '../src/limits.ts';
+import { readSnapshot } from '../src/nats/snapshots.ts';
+import { batchesAfter, firstBatchOf } from '../src/nats/stream-batches.ts';
+import type { StreamPartition } from '../src/nats/stream-batches.ts';
+import { removeUpTo, sequenceOf } from '../src/nats/stream-trim.ts';
+import { hasStream, logPartitions } from '../src/nats/streams.ts';
+import { logStream } from '../src/nats/subjects.ts';
+import { emptyTip } from '../wal/batch.ts';
+import { chosen, nameOf, partitionOptions, table } from '../wal/tools/partitions.ts';
+import { SegmentDirectory, tipFrom } from '../wal/tools/segment.ts';
+import type { Segment } from '../wal/tools/segment.ts';
+import { requiredString, timeOf } from '../wal/tools/tool.ts';
+import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
+import type { Batch, Tip } from '../wal/types.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const DAYS_KEPT = 30;
+
+/** `connect` is called once, by the tool that is run. */
+export function streamTools(connect: () => Promise<NatsLink>): readonly Tool[] {
+  return [archiveTool(connect), trimTool(connect)];
+}
+
+function archiveTool(connect: () => Promise<NatsLink>): Tool {
+  return {
+    name: 'archive',
+    summary:
+      'Write old batches of the streams to compressed segments, each once, with their hashes recorded.',
+    help: `
+Adds to an archive what is older than --before and not in it yet, every batch checked. The streams keep it: trim removes it.
+The cluster goes on meanwhile. An archive that was begun from a node's log (npm run wal -- archive) goes on here.
+
+  archive --to /mnt/archive/daftari                         what is older than ${DAYS_KEPT} days
+  archive --to /mnt/archive/daftari --before 2026-10-01`,
+    options: {
+      ...partitionOptions,
+      to: { type: 'string', value: 'directory', help: 'the archive of this cluster' },
+      before: {
+        type: 'string',
+        value: 'time',
+        help: `archive what was written before it (default: ${DAYS_KEPT} days ago)`,
+      },
+    },
+    data: false,
+    run: (input) => withLink(connect, (link) => runArchive(link, input)),
+  };
+}
+
+async function runArchive(link: NatsLink, input: ToolInput): Promise<ToolResult> {
+  const target = SegmentDirectory.openOrCreate(requiredString(input.values, 'to'));
+  const beforeMs = timeOf(input.values, 'before') ?? Date.now() - DAYS_KEPT * DAY_MS;
+  const names = chosen(await logPartitions(link.manager), input.values);
+  const lengths = names.map(async ({ group, partition }) => {
+    const { state } = await link.manager.streams.info(logStream(group, partition));
+    return Math.max(0, state.last_seq - (target.endOf({ group, partition })?.batch ?? 0));
+  });
+  input.progress.start(
+    'archive',
+    (await Promise.all(lengths)).reduce((sum, length) => sum + length, 0),
+  );
+  const segments: Segment[] = [];
+  for (const name of names) {
+    const start = target.endOf(name) ?? emptyTip;
+    const batches = olderThan(batchesAfter({ link, ...name }, start), beforeMs);
+    const segment = await target.write(name, start, batches, input.progress);
+    if (segment !== null) segments.push(segment);
+  }
+  if (segments.length > 0) await target.add(segments, null);
+  const lines = segments.map(
+    (one) => `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.file}`,
+  );
+  return {
+    sound: true,
+    report: { to: target.path, before: new Date(beforeMs).toISOString(), segments },
+    lines: lines.length > 0 ? lines : ['Nothing to archive.'],
+  };
+}
+
+async function* olderThan(batches: AsyncIterable<Batch>, timeMs: number): AsyncGenerator<Batch> {
+  for await (const batch of batches) {
+    if (batch.timeMs >= timeMs) return;
+    yield batch;
+  }
+}
+
+function trimTool(connect: () => Promise<NatsLink>): Tool {
+  return {
+    name: 'trim',
+    summary: 'Remove from the streams what is archived and needed by nobody.',
+    help: `
+Without --yes it says what it would remove. Removes whole segments of the archive (whose files are checked against their
+hashes, and their chain against the stream's), of which the archive has all that is before too; which end well before the
+newest snapshot, which is read through; and which webhooks have read past. The cluster goes on meanwhile. A node whose log
+ends before what is left begins anew with the snapshot.
+
+  trim --archive /mnt/archive/daftari
+  trim --archive /mnt/archive/daftari --yes`,
+    options: {
+      ...partitionOptions,
+      archive: { type: 'string', value: 'directory', help: 'where archive has written' },
+      yes: { type: 'boolean', help: 'remove it' },
+    },
+    data: false,
+    run: (input) => withLink(connect, (link) => runTrim(link, input)),
+  };
+}
+
+interface Trim {
+  readonly group: string;
+  readonly partition: number;
+  /** The stream begins with it now. */
+  readonly first: number;
+  /** Batches up to this one go; `first` - 1 when none does. */
+  readonly last: number;
+  readonly why: string;
+}
+
+async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
+  const source = SegmentDirectory.open(requiredString(input.values, 'archive'));
+  const yes = input.values['yes'] === true;
+  const names = chosen(await logPartitions(link.manager), input.values);
+  input.progress.start('trim', names.length);
+  const trims: Trim[] = [];
+  for (const name of names) {
+    const place = { link, ...name };
+    const first = await firstBatchOf(place);
+    const { end, why } = await trimmable(place, source);
+    const last = Math.max(first - 1, end?.batch ?? 0);
+    if (end !== null && last >= first) {
+      const sequence = await proveArchived(place, source, first, end);
+      if (yes) await removeUpTo(place, sequence);
+    }
+    trims.push({ ...name, first, last, why });
+    input.progress.add(1, 0);
+  }
+  const rows = trims.map(({ group, partition, first, last, why }) => {
+    return [nameOf({ group, partition }), `${last - first + 1} batches`, `kept: ${why}`];
+  });
+  return {
+    sound: true,
+    report: { removed: yes, partitions: trims },
+    lines: [...table(rows), yes ? 'Removed.' : 'Nothing was removed: add --yes to remove this.'],
+  };
+}
+
+/** The end of the last segment that is needed nowhere else, null when there is none; and why the rest is kept. */
+async function trimmable(
+  place: StreamPartition,
+  source: SegmentDirectory,
+): Promise<{ readonly end: Tip | null; readonly why: string }> {
+  const snapshot = await readSnapshot(place, () => {});
+  if (snapshot === null) return { end: null, why: 'there is no snapshot for an empty machine to begin with' };
+  const wanted = snapshot.batch - LIMITS.streamWarmUpMessages;
+  const cursor = place.group === 'accounts' ? await cursorOfWebhooks(place) : Infinity;
+  let end: Tip | null = null;
+  for (const segment of source.segmentsOf(place)) {
+    if (segment.start.batch !== (end?.batch ?? 0)) {
+      return {
+        end,
+        why: `the archive lacks what is between batches ${end?.batch ?? 0} and ${segment.start.batch}`,
+      };
+    }
+    if (segment.end.batch > wanted) return { end, why: `the snapshot reaches batch ${snapshot.batch}` };
+    if (segment.end.sequence > cursor) return { end, why: `webhooks have read up to sequence ${cursor}` };
+    end = tipFrom(segment.end);
+  }
+  return { end, why: 'what is not archived' };
+}
+
+/** The accounts' sequence up to which webhooks have taken what there is to deliver. */
+async function cursorOfWebhooks({ link, partition }: StreamPartition): Promise<number> {
+  if (!(await hasStream(link.manager, logStream('webhooks', partition)))) return 0;
+  const place: StreamPartition = { link, group: 'webhooks', partition };
+  let cursor = 0;
+  const snapshot = await readSnapshot(place, (rows) => {
+    for (const row of rows) if (row.table === 'cursor' && row.key === 'upstream') cursor = Number(row.value);
+  });
+  for await (const { records } of batchesAfter(place, snapshot ?? emptyTip)) {
+    for (const line of records) {
+      const record = decodeWebhookRecord(line);
+      if (record.type === 'EventsTaken') cursor = record.upstreamSequence;
+    }
+  }
+  return cursor;
+}
+
+/** The archive's files are whole and its chain is the stream's; returns where the last batch stands in the stream. */
+async function proveArchived(
+  place: StreamPartition,
+  source: SegmentDirectory,
+  first: number,
+  end: Tip,
+): Promise<number> {
+  for (const segment of source.segmentsOf(place)) {
+    if (segment.end.batch >= first && segment.end.batch <= end.batch) await source.check(segment);
+  }
+  const sequence = await sequenceOf(place, end);
+  if (sequence !== null) return sequence;
+  throw new Error(
+    `${nameOf(place)}: batch ${end.batch} of ${source.path} is not the stream's: it is of another cluster`,
+  );
+}
+
+async function withLink<T>(
+  connect: () => Promise<NatsLink>,
+  use: (link: NatsLink) => Promise<T>,
+): Promise<T> {
+  const link = await connect();
+  try {
+    return await use(link);
+  } finally {
+    await link.close();
+  }
+}
