@@ -89,8 +89,9 @@ export class LogFollower {
     const { manager } = this.#options.link;
     const { group, partition } = this.#options;
     const { state } = await manager.streams.info(logStream(group, partition));
-    if (state.messages > 0 && state.first_seq > this.#handled + 1)
+    if (state.messages > 0 && state.first_seq > this.#handled + 1) {
       await this.#assertContinued(state.first_seq);
+    }
     while (this.#handled < state.last_seq) {
       if (this.#error !== null) throw this.#error;
       await new Promise<void>((resolve) => {
