@@ -233,8 +233,10 @@ function nodeFeed(
     onError: onFailure,
   });
   // With async replication the own log may hold what is lost with this machine: nobody is paid by that.
-  const own = config.replication === 'sync' ? (storage?.feed ?? null) : null;
-  return new NodeFeed({ stream, own });
+  if (config.replication === 'async' || storage === null) return new NodeFeed({ stream, own: null });
+  const { feed, log } = storage;
+  const beginsAfter = (group: GroupName, partition: number): number => log.startOf(group, partition).sequence;
+  return new NodeFeed({ stream, own: { feed, beginsAfter } });
 }
 
 /** Returns how to stop them. */

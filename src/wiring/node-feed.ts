@@ -1,6 +1,7 @@
 // The feed of a node of the cluster: a partition that this process writes from its own log, any other from its stream.
 //
-// Both have the same records under the same sequences, so a subscription changes over at its cursor.
+// Both have the same records under the same sequences, so a subscription changes over at its cursor. An own log that begins
+// late, after a snapshot or a trim, may lack what a subscription comes for: that is read from the stream first.
 //
 // Invariants: each record is handed over once, in order; one source at a time is listened to; what is read from the own
 // log is in the stream too (`own` is null where the stream may lag: REPLICATION=async).
@@ -10,10 +11,16 @@ import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
 
 type Handler = (batch: FeedBatch<never>) => void | Promise<void>;
 
+export interface OwnLog {
+  readonly feed: Feed;
+  /** Sequence of the last record that the log does not have any more; 0: it has all. */
+  beginsAfter(group: GroupName, partition: number): number;
+}
+
 export interface NodeFeedOptions {
   readonly stream: Feed;
   /** Of the partitions that this process writes; null: they are read from their streams too. */
-  readonly own: Feed | null;
+  readonly own: OwnLog | null;
 }
 
 export class NodeFeed implements Feed {
@@ -48,7 +55,7 @@ export class NodeFeed implements Feed {
     const subscriptions = this.#subscriptions.get(key) ?? new Set();
     this.#subscriptions.set(key, subscriptions);
     const subscription = new NodeSubscription(after, handler as Handler, {
-      wanted: () => this.#sourceOf(key),
+      wanted: (cursor) => this.#sourceOf(group, partition, cursor),
       listen: (source, cursor, handle) => source.subscribe(group, partition, cursor, handle),
       remove: () => subscriptions.delete(subscription),
     });
@@ -56,9 +63,10 @@ export class NodeFeed implements Feed {
     return subscription;
   }
 
-  #sourceOf(key: string): Feed {
+  #sourceOf(group: GroupName, partition: number, cursor: number): Feed {
     const { own, stream } = this.#options;
-    return own !== null && this.#written.has(key) ? own : stream;
+    if (own === null || !this.#written.has(`${group}/${partition}`)) return stream;
+    return own.beginsAfter(group, partition) <= cursor ? own.feed : stream;
   }
 
   #changeOver(group: GroupName, partition: number): void {
@@ -67,7 +75,8 @@ export class NodeFeed implements Feed {
 }
 
 interface Place {
-  wanted(): Feed;
+  /** Where what follows the cursor is to be read. */
+  wanted(cursor: number): Feed;
   listen(source: Feed, after: number, handler: Handler): Subscription;
   remove(): void;
 }
@@ -86,11 +95,12 @@ class NodeSubscription implements Subscription {
     this.#place = place;
     this.#handler = handler;
     this.#cursor = after;
-    this.#source = place.wanted();
+    this.#source = place.wanted(after);
     this.#listening = this.#listen();
   }
 
   changeOver(): void {
+    if (this.#source === this.#place.wanted(this.#cursor)) return;
     this.#changing ??= this.#change().finally(() => {
       this.#changing = null;
     });
@@ -104,11 +114,11 @@ class NodeSubscription implements Subscription {
   }
 
   async #change(): Promise<void> {
-    while (!this.#closed && this.#source !== this.#place.wanted()) {
+    while (!this.#closed && this.#source !== this.#place.wanted(this.#cursor)) {
       // A handler at work finishes first.
       await this.#listening.close();
       if (this.#closed) return;
-      this.#source = this.#place.wanted();
+      this.#source = this.#place.wanted(this.#cursor);
       this.#listening = this.#listen();
     }
   }
@@ -116,6 +126,8 @@ class NodeSubscription implements Subscription {
   #listen(): Subscription {
     return this.#place.listen(this.#source, this.#cursor, (batch) => {
       this.#cursor = batch.firstSequence + batch.records.length - 1;
+      // The own log may have what comes next.
+      this.changeOver();
       return this.#handler(batch);
     });
   }

@@ -2,14 +2,20 @@
 import t from 'tap';
 import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
 import type { Feed, FeedBatch } from '../../src/bus/feed.ts';
-import { NodeFeed } from '../../src/wiring/node-feed.ts';
+import { NodeFeed, type OwnLog } from '../../src/wiring/node-feed.ts';
 
 const BATCH = 3;
 
 /** One log, and two feeds of it: the stream hears of a batch a little later than the log's own process. */
 class TwoSources {
   #length = 0;
-  readonly own = new LocalFeed((_group, _partition, after) => this.#read(after));
+  /** The own log lacks what is before. */
+  ownBeginsAfter = 0;
+  readonly ownFeed = new LocalFeed((_group, _partition, after) => {
+    if (after < this.ownBeginsAfter) throw new Error(`sequence ${after + 1} was trimmed`);
+    return this.#read(after);
+  });
+  readonly own: OwnLog = { feed: this.ownFeed, beginsAfter: () => this.ownBeginsAfter };
   readonly stream = new LocalFeed((_group, _partition, after) => this.#read(after));
 
   *#read(after: number): Generator<LoggedBatch, void> {
@@ -22,9 +28,19 @@ class TwoSources {
     const records = Array.from({ length: BATCH }, (_, n) => this.#length + 1 + n);
     const batch: FeedBatch<number> = { firstSequence: this.#length + 1, records };
     this.#length += BATCH;
-    this.own.publish('accounts', 0, batch);
+    this.ownFeed.publish('accounts', 0, batch);
     setImmediate(() => this.stream.publish('accounts', 0, batch));
   }
+}
+
+/** The feed, noting in `asked` what is subscribed to. */
+function noting(asked: string[], name: string, feed: Feed): Feed {
+  return {
+    subscribe: (group, partition, after, handler) => {
+      asked.push(`${name} ${group}/${partition} after ${after}`);
+      return feed.subscribe(group, partition, after, handler);
+    },
+  };
 }
 
 async function turns(count: number): Promise<void> {
@@ -63,15 +79,10 @@ t.test('with changes of owner at every moment', async (t) => {
 t.test('a partition that is written here is read from its own log, another from its stream', async (t) => {
   const sources = new TwoSources();
   const asked: string[] = [];
-  const telling = (name: string, feed: Feed): Feed => ({
-    subscribe: (group, partition, after, handler) => {
-      asked.push(`${name} ${group}/${partition} after ${after}`);
-      return feed.subscribe(group, partition, after, handler);
-    },
-  });
+  const telling = (name: string, feed: Feed): Feed => noting(asked, name, feed);
   const feed = new NodeFeed({
     stream: telling('stream', sources.stream),
-    own: telling('own', sources.own),
+    own: { ...sources.own, feed: telling('own', sources.ownFeed) },
   });
   let last = 0;
   const subscribe = (): ReturnType<Feed['subscribe']> =>
@@ -94,4 +105,28 @@ t.test('a partition that is written here is read from its own log, another from 
   asked.length = 0;
   await behind.subscribe('accounts', 0, 0, () => {}).close();
   t.strictSame(asked, ['stream accounts/0 after 0'], 'where the stream may lag it alone is read');
+});
+
+t.test('what an own log that begins late lacks comes from the stream, then it takes over', async (t) => {
+  const sources = new TwoSources();
+  for (let n = 0; n < 4; n++) sources.append();
+  await turns(2);
+  sources.ownBeginsAfter = 2 * BATCH;
+  const asked: string[] = [];
+  const feed = new NodeFeed({
+    stream: noting(asked, 'stream', sources.stream),
+    own: { ...sources.own, feed: noting(asked, 'own', sources.ownFeed) },
+  });
+  feed.written('accounts', 0);
+  const heard: number[] = [];
+  const subscription = feed.subscribe<number>('accounts', 0, 2, ({ records }) => {
+    heard.push(...records);
+  });
+  while (heard.length < 4 * BATCH - 2) await turns(1);
+  t.strictSame(asked, ['stream accounts/0 after 2', `own accounts/0 after ${2 * BATCH}`]);
+  t.strictSame(
+    heard,
+    Array.from({ length: 4 * BATCH - 2 }, (_, n) => n + 3),
+  );
+  await subscription.close();
 });
