@@ -8,13 +8,16 @@ import { type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
 import type { Tool } from '../../wal/tools/tool.ts';
 
 /** Webhooks read the accounts' log by a cursor, which they keep in their own: what is behind it may go. Pollers keep
- *  none: they start from the accounts in flight. */
+ *  none: they start from the accounts in flight. On a node of a cluster that has no webhooks, those elsewhere read the
+ *  stream. */
 function neededByWebhooks(directory: string): Promise<NeededFrom> {
-  return withData(directory, async ({ views, partitions }) => {
-    const cursors = Array.from({ length: partitions }, (_, partition) =>
-      Number(views?.reader('webhooks', partition).get('cursor', 'upstream') ?? 0),
-    );
-    return ({ group, partition }) => (group === 'accounts' ? (cursors[partition] ?? 0) + 1 : null);
+  return withData(directory, async ({ log, views, partitions }) => {
+    const cursors = Array.from({ length: partitions }, (_, partition) => {
+      if (log.lastBatchNumber('webhooks', partition) === 0) return null;
+      return Number(views?.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
+    });
+    const needed = cursors.map((cursor) => (cursor === null ? null : cursor + 1));
+    return ({ group, partition }) => (group === 'accounts' ? (needed[partition] ?? null) : null);
   });
 }
 

@@ -11,6 +11,7 @@ import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import { firstBatchOf } from '../../src/nats/stream-batches.ts';
+import { logTools } from '../../src/log-tools/commands.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
@@ -152,7 +153,15 @@ t.test('the cluster goes on from what is left', async (t) => {
     });
     stuck.signal('SIGTERM');
     await stuck.exited();
-    const putBack = await runTool(walTools, 'import', '--data', stuck.dataDir, '--from', archive);
+    t.equal(
+      (await run('archive', '--to', archive, '--before', '2999-01-01')).status,
+      0,
+      'up to the snapshots',
+    );
+    const putBack = await runTool(
+      walTools,
+      ...['import', '--data', stuck.dataDir, '--from', archive, '--group', 'accounts'],
+    );
     t.equal(putBack.status, 0, putBack.err);
     const back = await cluster.add('ledger1', 'ledger');
     await untilReady([back]);
@@ -160,6 +169,26 @@ t.test('the cluster goes on from what is left', async (t) => {
     t.strictSame(
       await startsOf(back),
       Array.from({ length: PARTITIONS }, () => 0),
+    );
+    t.strictSame(await cluster.check(report), []);
+  });
+
+  await t.test("a node's own log is trimmed by the same archive", async (t) => {
+    const node = cluster.node('ledger1');
+    node.signal('SIGTERM');
+    t.equal(await node.exited(), 0);
+    const { status, out } = await runTool(
+      [...walTools, ...logTools],
+      ...['trim', '--data', node.dataDir, '--archive', archive, '--yes', '--group', 'accounts'],
+    );
+    t.equal(status, 0, out);
+    const back = await cluster.add('ledger1', 'ledger');
+    await untilReady([back]);
+    await waitFor('it has everything', 60_000, () => cluster.ownsAll('ledger1'));
+    const starts = await startsOf(back);
+    t.ok(
+      [...written].every((partition) => starts[partition]! >= left[partition]! - 1),
+      `its logs begin after batches ${starts.join(', ')}`,
     );
     t.strictSame(await cluster.check(report), []);
   });

@@ -153,20 +153,26 @@ export const importTool: Tool = {
   help: `
   import --data ./data --from ./copy
   import --data ./data --from /mnt/archive/daftari          also puts back what was trimmed
+  import … --group accounts                                 on a node of a cluster that has the accounts alone
 
 Batches that the log has already are compared and skipped; a batch that differs, or a gap, stops the import before the
 partition is touched further. A log that begins late, after a trim or with a snapshot, begins with batch 1 again when the
 source has all that is missing. The service that writes the directory must be stopped. Afterwards all partitions are verified.`,
-  options: { from: { type: 'string', value: 'directory', help: 'an export, backup or archive' } },
+  options: {
+    ...partitionOptions,
+    from: { type: 'string', value: 'directory', help: 'an export, backup or archive' },
+  },
   run: runImport,
 };
 
 async function runImport({ directory, values, progress }: ToolInput): Promise<ToolResult> {
   const source = SegmentDirectory.open(requiredString(values, 'from'));
-  const names = source.partitions();
+  const names = chosen(source.partitions(), values);
   progress.start(
     'import',
-    source.manifest.segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0),
+    names
+      .flatMap((name) => source.segmentsOf(name))
+      .reduce((sum, { start, end }) => sum + end.batch - start.batch, 0),
   );
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
   let imported = 0;
@@ -208,8 +214,14 @@ async function importPartition(
   }
   const start = log.startOf(group, partition);
   const tip = log.tip(group, partition);
-  const isMissing = start.batch > first.start.batch && first.start.batch === 0;
-  const putsBack = isMissing && (source.endOf(name)?.batch ?? 0) >= start.batch;
+  const putsBack = start.batch > 0 && first.start.batch === 0;
+  const end = source.endOf(name)?.batch ?? 0;
+  if (putsBack && end < start.batch) {
+    throw new Error(
+      `${nameOf(name)}: the log begins after batch ${start.batch}, and ${source.path} ends with ${end}: add what is between to ` +
+        'the archive first',
+    );
+  }
   let putBack = emptyTip;
   const before = new Portions(async (batches) => {
     putBack = await log.prepend(group, partition, putBack, batches);

@@ -457,8 +457,15 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   t.equal((await tool('backup', '--data', data, '--to', backup)).status, 0, 'it goes on from the archive');
   t.match(await tool('restore', '--from', backup, '--rehearse'), { status: 0 });
 
-  const again = next();
+  const [again, tooShort] = [next(), next()];
   cpSync(data, again, { recursive: true });
+  const bare = next();
+  await write(bare, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  t.equal((await tool('export', '--data', bare, '--to', tooShort)).status, 0);
+  t.match(await tool('import', '--data', again, '--from', tooShort), {
+    status: 1,
+    err: /begins after batch 6, and .* ends with 4: add what is between/,
+  });
   t.match(await toolJson('import', '--data', again, '--from', to), { status: 0, report: { imported: 18 } });
   t.match(await tips(again), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
   t.match(await toolJson('verify', '--data', again), { status: 0, report: { records: 72 } }, 'all is back');
