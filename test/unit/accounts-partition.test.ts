@@ -85,7 +85,7 @@ function opened() {
     records.flatMap(({ events }) => events).filter((event) => event.type === type) as never;
   let keys = 0;
   const create = (deadline = FOR_EVER): Reply[] =>
-    send(charge({}, { deadline, idempotencyKey: `review-${++keys}` }));
+    send(charge({}, { deadline, idempotencyKey: `charge-${++keys}` }));
   const succeed = (transactionId: string): Reply[] => send(outcome(transactionId, 'SUCCESSFUL'));
   return { partition, state, send, create, succeed, flush, createdIds, ofType };
 }
