@@ -249,7 +249,7 @@ void t.test(
   },
 );
 
-void t.test('close waits for the handler in progress', async (t) => {
+void t.test('close waits for the handler in progress, whoever and how many call it', async (t) => {
   const log = new MemoryLog();
   log.publish(1);
   let finish = (): void => {};
@@ -264,10 +264,15 @@ void t.test('close waits for the handler in progress', async (t) => {
     });
   });
   const subscription = await started;
-  const closed = subscription.close();
+  const ends: boolean[] = [];
+  const closes = [subscription.close(), subscription.close()].map(async (closed) => {
+    await closed;
+    ends.push(finished);
+  });
   finish();
-  await closed;
-  t.ok(finished);
+  await Promise.all(closes);
+  t.same(ends, [true, true]);
+  await subscription.close();
 });
 
 // --- When callers are answered ------------------------------------------------------------------------------------------
