@@ -100,6 +100,16 @@ t.test('a batch keeps its bounds', async (t) => {
   );
   t.equal(partition.durable, 14);
   t.equal([...log.read('accounts', 0, { afterBatch: 0 })].length, 6);
+
+  // With its newline each of the first has 25 bytes, each of the others 26.
+  for (let n = 1; n <= 4; n += 1) partition.append('x'.repeat(24));
+  await partition.drained();
+  for (let n = 1; n <= 4; n += 1) partition.append('y'.repeat(25));
+  await partition.drained();
+  t.strictSame(
+    durable.slice(6).map(({ records }) => records.length),
+    [4, 3, 1],
+  );
 });
 
 t.test('an epoch is opened by a batch of its own, and an older one is refused', async (t) => {
