@@ -2,7 +2,7 @@
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
-import { Driven, paid } from './pollers-driven.ts';
+import { Driven, LOST, paid } from './pollers-driven.ts';
 
 const UNAVAILABLE = { type: 'unavailable' } as const;
 
@@ -32,6 +32,28 @@ t.test('killed between submit and answer: found at the provider, not submitted a
   t.equal(driven.mtn.submits.length, 0);
   t.equal(driven.provider.accepted.size, 1);
 });
+
+t.test(
+  'killed between submit and answer of a rail that is silent ever after: it may have been sent',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = (transaction) => {
+      driven.provider.submit(transaction);
+      return new Promise(() => {});
+    };
+    const transaction = driven.accounts.create(charge());
+    await driven.crash(() => {
+      driven.mtn.onEnquire = () => LOST;
+    });
+    await driven.clock.advance(32 * 60_000);
+    t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+    t.equal(driven.mtn.submits.length, 0);
+    driven.provider.settle(transaction, paid());
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    await driven.clock.advance(60 * 60_000, 1_000);
+    t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  },
+);
 
 t.test('killed between answer and outcome: the outcome is found again', async (t) => {
   const driven = await new Driven().start();
