@@ -41,7 +41,6 @@ function opened() {
   const records: AccountRecord[] = [];
   const partition = new Partition<AccountCommand, AccountQuery, AccountRecord>({
     group,
-    partition: 0,
     logic: group.open(0, NO_VIEWS, { sequence: 0, timers: true }),
     log,
     clock: () => state.now,

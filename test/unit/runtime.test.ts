@@ -353,15 +353,15 @@ const group: Group<Command, Command, string> = {
 /** A partition over a log whose flush the test holds back. */
 function heldBack(options: { answerWaitMs?: number } = {}) {
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  const state = { now: 1_000, isPaused: false, writeFormat: 1 };
+  /** `aheadMs`: of the process's clock, compared with that of its callers. */
+  const state = { now: 1_000, aheadMs: 0, isPaused: false, writeFormat: 1 };
   const published: string[] = [];
   const partition = new Partition<Command, Command, string>({
     group: { ...group, ...options },
-    partition: 0,
     logic: new Counter(),
     log,
     clock: () => state.now,
-    deadlineClock: () => state.now,
+    deadlineClock: () => state.now - state.aheadMs,
     lastRecordAt: 0,
     observer: { decided: () => {} },
     writeFormat: () => state.writeFormat,
@@ -385,7 +385,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
 }
 
 void t.test('no reply leaves before the log is durable up to what it tells', (t) => {
-  const { replies, published, send, flush } = heldBack();
+  const { partition, replies, published, send, flush } = heldBack();
   send('Refuse');
   t.same(replies, ['Refuse:rejected'], 'with nothing in the log there is nothing to wait for');
   send('Add');
@@ -397,6 +397,7 @@ void t.test('no reply leaves before the log is durable up to what it tells', (t)
   flush(1);
   t.same(replies.slice(1), ['Add:ok', 'Refuse:rejected', 'Read:1']);
   t.same(published, ['added']);
+  t.equal(partition.depth, 1);
   flush();
   t.same(replies.slice(4), ['Add:ok']);
   t.end();
@@ -485,6 +486,46 @@ void t.test('a full mailbox and a passed deadline answer unavailable, undecided'
   t.equal(log.appended, before);
   t.same(replies.slice(1), ['Add:unavailable', 'Read:unavailable']);
   t.equal(partition.depth, LIMITS.mailboxMax);
+  t.end();
+});
+
+void t.test('a deadline passes by the clock of its caller, also where that of the process is ahead', (t) => {
+  const { state, replies, send, flush } = heldBack();
+  state.now += 60_000;
+  state.aheadMs = 60_000;
+  send('Add', 1_000);
+  send('Add', 999);
+  flush();
+  t.same(replies, ['Add:unavailable', 'Add:ok']);
+  t.end();
+});
+
+void t.test('nor is a wait ended while the mailbox is full; it is when there is room', (t) => {
+  const { partition, log, state, replies, send, flush } = heldBack();
+  send('Open');
+  flush();
+  for (let i = 0; i < LIMITS.mailboxMax; i++) send('Add');
+  state.now += group.answerWaitMs;
+  const before = log.appended;
+  partition.tick();
+  t.equal(log.appended, before);
+  flush();
+  t.equal(replies.includes('Open:answer'), false);
+  state.now += group.answerWaitMs;
+  partition.tick();
+  flush();
+  t.equal(replies.at(-1), 'Open:answer');
+  t.end();
+});
+
+void t.test('how far the views lag is what was written since the last checkpoint', (t) => {
+  const { partition, send, flush } = heldBack();
+  t.equal(partition.checkpointLag, 0);
+  for (let i = 0; i < 3; i++) send('Add');
+  flush();
+  t.equal(partition.checkpointLag, 3);
+  partition.checkpointed(2);
+  t.equal(partition.checkpointLag, 1);
   t.end();
 });
 
