@@ -2,9 +2,10 @@
 // changes neither whose turn it is nor what its account is told.
 import t from 'tap';
 import type { Message } from '../../src/bus/bus.ts';
+import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { charge, payout } from './domain/scenario.ts';
-import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
+import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const UNAVAILABLE = { type: 'unavailable' } as const;
@@ -138,3 +139,28 @@ t.test('a repeated callback about a final transaction raises nothing', async (t)
   t.ok(driven.mtn.enquiries.length <= 3, `${driven.mtn.enquiries.length} enquiries`);
   t.equal(driven.pollers.size, 0);
 });
+
+t.test(
+  'a callback after its account was told may be about a reversal, whether reply or feed comes first',
+  async (t) => {
+    for (const first of ['reply', 'feed'] as const) {
+      const driven = await new Driven().start();
+      const transaction = driven.accounts.create(charge());
+      driven.provider.settle(transaction, paid());
+      driven.accounts.intercept = (message) => {
+        if (message.type !== 'RecordOutcome') return null;
+        driven.accounts.intercept = () => null;
+        driven.provider.settle(transaction, reversed());
+        driven.hint(transaction);
+        if (first === 'reply') return null;
+        driven.accounts.when(message as unknown as AccountCommand);
+        return { type: 'done', body: '{}', replayed: false };
+      };
+      driven.hint(transaction);
+      await driven.clock.advance(5_000);
+      t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED', first);
+      await driven.clock.advance(MINUTE);
+      t.equal(driven.pollers.size, 0);
+    }
+  },
+);
