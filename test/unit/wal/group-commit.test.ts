@@ -4,6 +4,7 @@ import { emptyTip } from '../../../wal/batch.ts';
 import { GroupCommit } from '../../../wal/group-commit.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { PartitionLog } from '../../../wal/partition-log.ts';
+import type { PartitionLogOptions } from '../../../wal/partition-log.ts';
 import type { Batch, Replica } from '../../../wal/types.ts';
 
 function heldDisk(failures: string[] = []) {
@@ -16,14 +17,18 @@ function heldDisk(failures: string[] = []) {
     onFailure: (error) => failures.push(error.message),
     write: (batches) => new Promise((end, fail) => flushes.push({ batches, end, fail })),
   });
-  const open = (partition: number, replica: Replica | null = null): PartitionLog => {
+  const open = (
+    partition: number,
+    replica: Replica | null = null,
+    options: Partial<PartitionLogOptions> = {},
+  ): PartitionLog => {
     const log = new PartitionLog(
       { group: 'accounts', partition, tip: emptyTip },
       {
         epoch: 0,
         replica,
         onDurable: ({ records }) => acknowledged.push(...records),
-        ...(replica === null ? {} : { onFailure: ({ message }) => failures.push(message) }),
+        ...options,
       },
       (from) => commit.onAppend(from),
     );
@@ -129,34 +134,80 @@ t.test('a confirmation that comes while a flush is in flight begins no second on
     flushes[2]?.batches.map(({ records }) => records),
     [['c']],
   );
+  flushes[2]?.end();
+  answers[1]?.confirm();
+  await replicated.drained();
+  t.strictSame(acknowledged, ['a', 'b', 'c']);
 });
 
 t.test(
   'a refusal stops its partition once the disk has the batch, and drops what waits behind it',
   async (t) => {
-    const failures: string[] = [];
-    const { flushes, acknowledged, commit, open } = heldDisk(failures);
-    const { replica, answers } = heldReplica();
-    t.teardown(() => commit.stop());
-    const partition = open(0, replica);
-    partition.append('a');
-    await turn();
-    partition.append('b');
-    partition.append('c');
-    answers[0]?.refuse(new Error('another writer'));
-    for (let n = 0; n < 20; n += 1) await turn();
-    t.strictSame(failures, [], 'whoever cuts it off must find it');
-    flushes[0]?.end();
-    await partition.drained();
-    await turn();
-    t.strictSame(failures, ['another writer']);
-    t.strictSame(acknowledged, []);
-    t.equal(flushes.length, 1);
-    t.equal(commit.outstanding, 0);
-    t.equal(commit.failure, null, 'the others go on');
-    await partition.drained();
+    for (const refusedFirst of [true, false]) {
+      const refusals: string[] = [];
+      const { flushes, acknowledged, commit, open } = heldDisk();
+      const { replica, answers } = heldReplica();
+      t.teardown(() => commit.stop());
+      const partition = open(0, replica, { onFailure: ({ message }) => refusals.push(message) });
+      partition.append('a');
+      await turn();
+      partition.append('b');
+      partition.append('c');
+      if (refusedFirst) answers[0]?.refuse(new Error('another writer'));
+      else flushes[0]?.end();
+      for (let n = 0; n < 20; n += 1) await turn();
+      t.strictSame(refusals, [], 'whoever cuts it off must find it');
+      if (refusedFirst) flushes[0]?.end();
+      else answers[0]?.refuse(new Error('another writer'));
+      await partition.drained();
+      await turn();
+      t.strictSame(refusals, ['another writer']);
+      t.strictSame(acknowledged, []);
+      t.equal(flushes.length, 1);
+      t.equal(commit.outstanding, 0);
+      t.equal(commit.failure, null, 'the others go on');
+      await partition.drained();
+    }
   },
 );
+
+t.test('a refusal that its partition does not take stops the whole log', async (t) => {
+  const failures: string[] = [];
+  const { flushes, acknowledged, commit, open } = heldDisk(failures);
+  const { replica, answers } = heldReplica();
+  const replicated = open(0, replica);
+  const local = open(1);
+  replicated.append('a');
+  await turn();
+  flushes[0]?.end();
+  await turn();
+  local.append('b');
+  await turn();
+  answers[0]?.refuse(new Error('another writer'));
+  await turn();
+  flushes[1]?.end();
+  await local.drained();
+  await turn();
+  t.strictSame(failures, ['another writer']);
+  t.equal(commit.failure?.message, 'another writer');
+  t.strictSame(acknowledged, []);
+});
+
+t.test('what is appended when a batch is durable goes with the next flush', async (t) => {
+  const { flushes, acknowledged, commit, open } = heldDisk();
+  t.teardown(() => commit.stop());
+  const downstream = open(1);
+  const upstream = open(0, null, {
+    onCommitted: ({ records }) => downstream.append(`heard ${records.join()}`),
+  });
+  upstream.append('a');
+  await turn();
+  upstream.append('b');
+  flushes[0]?.end();
+  await turn();
+  t.strictSame(flushes[1]?.batches.flatMap(({ records }) => records).sort(), ['b', 'heard a']);
+  t.strictSame(acknowledged, ['a']);
+});
 
 t.test('no more than so many records wait for the disk', (t) => {
   const { commit, open } = heldDisk();
