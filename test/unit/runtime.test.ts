@@ -249,6 +249,29 @@ void t.test(
   },
 );
 
+void t.test('for a subscriber at work so many batches are kept: beyond, it reads the log', async (t) => {
+  for (const beyond of [0, 1]) {
+    const log = new MemoryLog();
+    log.publish(1);
+    const gates: (() => void)[] = [];
+    const turn = async (): Promise<void> => {
+      gates.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    const seen: number[] = [];
+    log.feed.subscribe<number>('accounts', 0, 0, ({ records }) => {
+      seen.push(...records);
+      return new Promise<void>((resolve) => gates.push(resolve));
+    });
+    // Live after a few turns: then the next one goes to the handler at once.
+    for (let n = 0; n < 10; n++) await turn();
+    for (let n = 0; n <= LIMITS.feedTailBatchesMax + beyond; n++) log.publish(1);
+    while (seen.length < log.last) await turn();
+    t.same(seen, upTo(log.last, 0));
+    t.equal(log.decoded > 1, beyond > 0);
+  }
+});
+
 void t.test('close waits for the handler in progress, whoever and how many call it', async (t) => {
   const log = new MemoryLog();
   log.publish(1);
