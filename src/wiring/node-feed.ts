@@ -91,9 +91,7 @@ class NodeSubscription implements Subscription {
   }
 
   changeOver(): void {
-    this.#changing ??= this.#change().finally(() => {
-      this.#changing = null;
-    });
+    if (this.#changing === null && this.#source !== this.#place.wanted()) this.#changing = this.#change();
   }
 
   async close(): Promise<void> {
@@ -111,6 +109,8 @@ class NodeSubscription implements Subscription {
       this.#source = this.#place.wanted();
       this.#listening = this.#listen();
     }
+    // In one step with the look at what is wanted: what is asked for from now on is another change.
+    this.#changing = null;
   }
 
   #listen(): Subscription {

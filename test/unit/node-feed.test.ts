@@ -95,3 +95,39 @@ t.test('a partition that is written here is read from its own log, another from 
   await behind.subscribe('accounts', 0, 0, () => {}).close();
   t.strictSame(asked, ['stream accounts/0 after 0'], 'where the stream may lag it alone is read');
 });
+
+t.test('a change that is asked for while another ends is made, whatever the moment', async (t) => {
+  for (let steps = 0; steps < 12; steps++) {
+    const sources = new TwoSources();
+    const asked: string[] = [];
+    let onClose = (): void => {};
+    const telling = (name: string, feed: Feed): Feed => ({
+      subscribe: (...place) => {
+        asked.push(name);
+        const subscription = feed.subscribe(...place);
+        return {
+          close: () => {
+            onClose();
+            return subscription.close();
+          },
+        };
+      },
+    });
+    const feed = new NodeFeed({
+      stream: telling('stream', sources.stream),
+      own: telling('own', sources.own),
+    });
+    const subscription = feed.subscribe('accounts', 0, 0, () => {});
+    await turns(2);
+    onClose = () => {
+      onClose = () => {};
+      let passed = Promise.resolve();
+      for (let step = 0; step < steps; step++) passed = passed.then(() => {});
+      void passed.then(() => feed.left('accounts', 0));
+    };
+    feed.written('accounts', 0);
+    await turns(4);
+    t.equal(asked.at(-1), 'stream', `left ${steps} steps after written`);
+    await subscription.close();
+  }
+});
