@@ -87,7 +87,13 @@ void t.test(
     const cancel = { type: 'CancelDelivery', deadline: Infinity, deliveryId: delivery!.id } as const;
     driven.send(cancel);
     t.equal(driven.list({ status: 'CANCELLED' }).data.length, 0, 'not while it has a URL');
+    driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    const [ended] = driven.due();
+    driven.record(ended!, delivered, 0.5);
     driven.remove(appId(1));
+    driven.send({ ...cancel, deliveryId: ended!.id });
+    driven.send({ ...cancel, deliveryId: 'dlv_unknown' });
+    t.equal(driven.list({ status: 'CANCELLED' }).data.length, 0, 'nor what has ended');
     t.equal(driven.logic.attemptOf(delivery!.id), 'cannot_hear');
     driven.send(cancel);
     t.equal(driven.list({ status: 'CANCELLED' }).data[0]!.id, delivery!.id);
@@ -145,15 +151,19 @@ void t.test('all failed deliveries of an app since a time are replayed, and only
   const due = driven.due().filter(({ createdAt }) => createdAt >= since);
   due.forEach((delivery, i) => driven.record(delivery, i < 2 ? delivered : failed, 0.5));
   const expected = due.slice(2).filter((delivery) => delivery.appId === appId(1)).length;
+  const replay = {
+    type: 'ReplayFailedDeliveries',
+    deadline: Infinity,
+    accountId: accountId(1),
+    appId: appId(1),
+    since,
+    operator: 'amina',
+  } as const;
   for (const side of [driven.replayed(), driven.checkpointedAndReopened()]) {
-    const reply = side.send({
-      type: 'ReplayFailedDeliveries',
-      deadline: Infinity,
-      accountId: accountId(1),
-      appId: appId(1),
-      since,
-      operator: 'amina',
-    });
+    for (const other of [{ accountId: accountId(2) }, { appId: appId(9) }]) {
+      t.match(side.send({ ...replay, ...other }), { type: 'rejected', rejection: { code: 'not_found' } });
+    }
+    const reply = side.send(replay);
     t.same(JSON.parse(reply.type === 'done' ? reply.body : '{}'), { replayed: expected, has_more: false });
     t.equal(side.list({ status: 'PENDING', appId: appId(1) }).data.length, expected);
     const due = side.due().filter(({ round }) => round === 1);

@@ -79,6 +79,22 @@ void t.test('due times survive a restart, from the log alone and from a checkpoi
   t.end();
 });
 
+void t.test('an attempt that is reported twice counts once, and one of no delivery changes nothing', (t) => {
+  const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
+  driven.connect(appId(1), 'https://example.com/hook');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const [delivery] = driven.due();
+  driven.record(delivery!, failed, 0.5);
+  const told = driven.list({}).data;
+  const records = driven.log.length;
+  t.match(driven.record(delivery!, failed, 0.9), { type: 'done', body: '{}' });
+  t.match(driven.record(delivery!, delivered, 0.5), { type: 'done', body: '{}' });
+  t.match(driven.record({ ...delivery!, id: 'dlv_unknown' }, failed, 0.5), { type: 'done', body: '{}' });
+  t.same(driven.list({}).data, told);
+  t.equal(driven.log.length, records);
+  t.end();
+});
+
 void t.test('a success ends it, late reports of the same attempt change nothing', (t) => {
   const driven = new DrivenWebhooks({});
   driven.connect(appId(1), 'https://example.com/hook');
