@@ -195,6 +195,21 @@ void t.test('what has ended is removed after its retention with its body, what w
   t.end();
 });
 
+void t.test('a checkpoint knows how far the feed is read, and what waits no more', (t) => {
+  const driven = twoApps();
+  driven.takeEvent('SUCCESSFUL', [appId(1), appId(2)]);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.checkpoint();
+  const [ended, retried] = driven.due();
+  driven.record(ended!, delivered, 0.5);
+  driven.record(retried!, failed, 0.5);
+  const again = driven.checkpointedAndReopened();
+  t.equal(again.logic.cursor, driven.logic.cursor);
+  t.same(again.logic.scheduled, { firsts: 2, retries: 1 });
+  t.end();
+});
+
 void t.test('finished deliveries leave memory with the checkpoint', (t) => {
   const driven = twoApps();
   for (let i = 0; i < 10; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
