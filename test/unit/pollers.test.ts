@@ -338,6 +338,25 @@ t.test('a withdrawal is sent when approved, not before; one that needs no approv
   t.equal(driven.mtn.submits.length, 2);
 });
 
+t.test('a withdrawal that is approved while its account does not answer is sent later', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(withdrawal({ amount: '6000000' }));
+  driven.accounts.intercept = ({ type }) => (type.endsWith('Pending') ? UNAVAILABLE : null);
+  driven.accounts.when({
+    type: 'ApproveWithdrawal',
+    accountId: ACCOUNT,
+    deadline: Number.MAX_SAFE_INTEGER,
+    operator: 'amina',
+    transactionId: id,
+    by: MEMBER,
+  });
+  await driven.clock.advance(5 * MINUTE, 500);
+  t.equal(driven.mtn.submits.length, 0);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(2 * MINUTE);
+  t.equal(driven.mtn.submits.length, 1);
+});
+
 t.test('a reversal is found when a callback speaks of it', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
