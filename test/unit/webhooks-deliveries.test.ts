@@ -210,6 +210,47 @@ void t.test('a checkpoint knows how far the feed is read, and what waits no more
   t.end();
 });
 
+void t.test('what is newer than the checkpoint stays in memory, and a read says what it tells of', (t) => {
+  const driven = twoApps();
+  driven.checkpoint();
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const sequence = driven.log.length;
+  driven.logic.evict(sequence - 1);
+  t.equal(driven.due().length, 1);
+  const query = { accountId: accountId(1), appId: null, status: null, limit: 10, startingAfter: null };
+  t.equal(driven.logic.query({ type: 'ListDeliveries', deadline: Infinity, ...query }).sequence, sequence);
+  t.end();
+});
+
+void t.test('the body of an event stays as long as one of its deliveries', (t) => {
+  const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
+  driven.connect(appId(1), URL_A);
+  driven.connect(appId(2), URL_B);
+  driven.takeEvent('SUCCESSFUL', [appId(1), appId(2)]);
+  const [ended, waits] = driven.due();
+  driven.record(ended!, delivered, 0.5);
+  driven.record(waits!, failed, 0.5);
+  driven.checkpoint();
+  driven.now += 3_600_001;
+  driven.send({ type: 'RemoveOldDeliveries', deadline: Infinity });
+  t.same(
+    driven.list({}).data.map(({ id }) => id),
+    [waits!.id],
+  );
+  for (const side of [driven, driven.replayed(), driven.checkpointedAndReopened()]) {
+    t.match(side.logic.attemptOf(waits!.id), { body: /evt_/ });
+  }
+  driven.record({ ...waits!, made: 1 }, delivered, 0.5);
+  driven.send({ type: 'RemoveOldDeliveries', deadline: Infinity });
+  driven.checkpoint();
+  t.same(
+    Array.from(driven.rows.keys()).filter((key) => key.startsWith('event')),
+    [],
+    'and no longer',
+  );
+  t.end();
+});
+
 void t.test('finished deliveries leave memory with the checkpoint', (t) => {
   const driven = twoApps();
   for (let i = 0; i < 10; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
