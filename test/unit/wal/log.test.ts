@@ -117,8 +117,9 @@ t.test('an epoch is opened by a batch of its own, and an older one is refused', 
   const { durable, onDurable } = collect();
   const first = log.openPartition('accounts', 0, { epoch: 4, replica: null, onDurable });
   first.append('a');
-  await log.closePartition(first);
-  t.throws(() => first.append('b'), /closed/);
+  const closed = log.closePartition(first);
+  t.throws(() => first.append('b'), /closed/, 'what it would take now it could not promise');
+  await closed;
   t.match(durable, [
     { batch: 1, epoch: 4, firstSequence: 1, records: [] },
     { batch: 2, epoch: 4, firstSequence: 1, records: ['a'] },
@@ -217,6 +218,12 @@ t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
   await t.rejects(to.appendForeign('webhooks', 0, bytes.slice(2)), /batch/, 'a repeat');
   t.match(await to.appendForeign('webhooks', 0, bytes.slice(3)), from.tip('webhooks', 0));
   t.strictSame([...to.read('webhooks', 0, { afterBatch: 0 })], durable);
+
+  await t.rejects(to.startAt('webhooks', 0, from.tip('webhooks', 0)), /not empty/);
+  to.openPartition('webhooks', 0, { epoch: 2, replica: null, onDurable });
+  await t.rejects(to.appendForeign('webhooks', 0, []), /open for writing/);
+  to.openPartition('webhooks', 1, { epoch: 0, replica: null, onDurable });
+  await t.rejects(to.startAt('webhooks', 1, from.tip('webhooks', 0)), /open for writing/);
 });
 
 /** Nine batches of a record each, without the first five. */
