@@ -101,6 +101,22 @@ t.test('everything in flight is taken up, over many pages, while new charges are
   t.equal(driven.mtn.submits.length, 1, 'only the new one was submitted');
 });
 
+t.test('what the feed told of during a scan is not taken up a second time by it', async (t) => {
+  const driven = await new Driven().start();
+  for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
+  let pages = 0;
+  driven.accounts.intercept = ({ type }) => {
+    if (type === 'ListPending' && ++pages === 2) driven.accounts.create(payout());
+    return null;
+  };
+  await driven.crash(() => {
+    // Out for longer than it takes to be asked about and not found.
+    driven.mtn.onSubmit = () => new Promise(() => {});
+  });
+  await driven.clock.advance(60_000);
+  t.equal(driven.mtn.submits.length, 1);
+});
+
 t.test('enquiries of recovery are spread', async (t) => {
   let seed = 1;
   const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
