@@ -11,6 +11,7 @@ import { emptyTip } from '../../../wal/batch.ts';
 import type { FlushReport } from '../../../wal/group-commit.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import type { LogOptions } from '../../../wal/log.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import type { Batch, Replica } from '../../../wal/types.ts';
 
@@ -226,6 +227,33 @@ t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
   await t.rejects(to.startAt('webhooks', 1, from.tip('webhooks', 0)), /open for writing/);
 });
 
+t.test('a batch of another history follows nothing here, at the end of a log as on its way in', async (t) => {
+  const at = join(directory, 'forked');
+  const logs = [openLog(t, { directory: at, batchRecordsMax: 1 }), openLog(t, { batchRecordsMax: 1 })];
+  const histories: Batch[][] = [];
+  for (const [index, log] of logs.entries()) {
+    const { durable, onDurable } = collect();
+    const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable });
+    for (let n = 1; n <= 4; n += 1) partition.append(`${n} of history ${index}`);
+    await log.closePartition(partition);
+    histories.push(durable);
+  }
+  const [own, other] = histories as [Batch[], Batch[]];
+  const [log] = logs as [WriteAheadLog];
+  await log.truncateAfter('accounts', 0, 3);
+  await t.rejects(log.appendForeign('accounts', 0, [other[3]!.bytes]), { name: 'LogCorruption' });
+  t.match(log.tip('accounts', 0), { batch: 3, hash: own[2]!.hash });
+  await log.close();
+
+  const database = openLogDatabase({ directory: at });
+  database.putSync(['accounts', 0, 4], other[3]!.bytes);
+  await database.close();
+  const again = openLog(t, { directory: at });
+  const options = { epoch: 0, replica: null, onDurable: () => {} };
+  t.throws(() => again.openPartition('accounts', 0, options), { name: 'LogCorruption' });
+  t.throws(() => [...again.read('accounts', 0, { afterBatch: 0 })], { name: 'LogCorruption' });
+});
+
 /** Nine batches of a record each, without the first five. */
 async function trimmedLog(t: Test) {
   const log = openLog(t, { batchRecordsMax: 1 });
@@ -248,6 +276,11 @@ t.test('a trimmed log keeps its proof', async (t) => {
   await partition.drained();
   t.match(log.tip('accounts', 0), { batch: 10, sequence: 10 });
   await t.rejects(log.trimBefore('accounts', 0, 99), /missing/);
+  await t.rejects(log.truncateAfter('accounts', 0, 9), /open for writing/);
+  await log.closePartition(partition);
+  await t.rejects(log.truncateAfter('accounts', 0, 4), /trimmed/);
+  await log.truncateAfter('accounts', 0, 5);
+  t.match(log.tip('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
 });
 
 t.test('whatever the log writes is given up when its commit does not end', async (t) => {
