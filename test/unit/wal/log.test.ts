@@ -276,6 +276,11 @@ t.test('a trimmed log keeps its proof', async (t) => {
   await partition.drained();
   t.match(log.tip('accounts', 0), { batch: 10, sequence: 10 });
   await t.rejects(log.trimBefore('accounts', 0, 99), /missing/);
+  const holds = ({ batch, firstSequence: sequence, hash }: Batch): boolean =>
+    log.holds('accounts', 0, { batch, sequence, hash });
+  t.strictSame(durable.slice(0, 9).map(holds), [false, false, false, false, true, true, true, true, true]);
+  t.notOk(holds({ ...durable[7]!, hash: durable[6]!.hash }), 'of another history');
+  t.notOk(holds({ ...durable[9]!, batch: 11 }), 'beyond the end');
   await t.rejects(log.truncateAfter('accounts', 0, 9), /open for writing/);
   await log.closePartition(partition);
   await t.rejects(log.truncateAfter('accounts', 0, 4), /trimmed/);
