@@ -3,8 +3,9 @@
 import t from 'tap';
 import type { Message } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { charge, payout } from './domain/scenario.ts';
+import { charge, outcome, payout } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -118,6 +119,31 @@ t.test('callbacks do not make an account be told more often', async (t) => {
   await driven.clock.advance(MINUTE);
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
 });
+
+t.test(
+  'callbacks about one that is not followed are looked into once, and of the last that ended nobody is asked',
+  async (t) => {
+    const driven = await new Driven().start();
+    let asked = 0;
+    driven.accounts.intercept = ({ type }) => {
+      if (type === 'GetPending') asked++;
+      return null;
+    };
+    for (let i = 0; i < 100; i++) driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' });
+    await driven.clock.advance(100);
+    t.equal(asked, 2, 'is it in flight, is it final?');
+    t.equal(driven.accounts.commands.filter(({ type }) => type === 'RaiseReconciliation').length, 1);
+
+    const ended = Array.from({ length: LIMITS.pollerRecentMax + 1 }, () => driven.accounts.create(charge()));
+    for (const { id } of ended) driven.accounts.when(outcome(id, 'FAILED'));
+    asked = 0;
+    for (const transaction of ended.slice(1)) driven.hint(transaction);
+    t.equal(asked, 0);
+    driven.hint(ended[0]!);
+    await driven.clock.advance(100);
+    t.ok(asked > 0, 'only so many are remembered');
+  },
+);
 
 t.test('a callback about a transaction that the account never had is a reconciliation item', async (t) => {
   const driven = await new Driven().start();
