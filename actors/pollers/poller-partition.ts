@@ -227,8 +227,8 @@ export class PollerPartition implements Keeper {
     this.#finishedSinceAsked?.add(transactionId);
     const watched = this.#watched.get(transactionId);
     if (watched === undefined) return;
-    // A callback that came while the account was being told may say more than it was told.
-    const more = watched.hinted && watched.state === 'telling';
+    // A callback that came since the account was told may say more than it was told.
+    const more = watched.hinted && (watched.state === 'telling' || watched.told);
     // A submit whose answer was lost, or is yet to come, may have reached the customer.
     const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
     this.forget(watched);

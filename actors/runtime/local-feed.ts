@@ -71,6 +71,7 @@ class LocalSubscription implements Subscription {
   /** The handler is at work, or a turn was asked for. */
   #running = false;
   #closed = false;
+  #closing: Promise<void> | null = null;
   #idle: (() => void) | null = null;
 
   constructor(
@@ -163,7 +164,13 @@ class LocalSubscription implements Subscription {
     return this.#handler(batch);
   }
 
+  /** Also of one that is closing: a process that stops may lose the partition meanwhile. */
   async close(): Promise<void> {
+    this.#closing ??= this.#shut();
+    await this.#closing;
+  }
+
+  async #shut(): Promise<void> {
     this.#closed = true;
     this.#remove();
     if (this.#running) {

@@ -33,7 +33,6 @@ export interface PartitionObserver {
 
 export interface PartitionOptions<Command, Query, Record> {
   readonly group: Group<Command, Query, Record>;
-  readonly partition: number;
   readonly logic: PartitionLogic<Command, Query, Record>;
   readonly log: AppendLog;
   /** Milliseconds since 1970. */
@@ -70,7 +69,6 @@ const UNAVAILABLE: Reply = { type: 'unavailable' };
 const ignoreReply: OnReply = () => {};
 
 export class Partition<Command extends { type: string; deadline: number }, Query, Record> {
-  readonly partition: number;
   readonly logic: PartitionLogic<Command, Query, Record>;
   readonly #group: Group<Command, Query, Record>;
   readonly #log: AppendLog;
@@ -91,7 +89,6 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   #drained: (() => void) | null = null;
 
   constructor(options: PartitionOptions<Command, Query, Record>) {
-    this.partition = options.partition;
     this.logic = options.logic;
     this.#group = options.group;
     this.#log = options.log;

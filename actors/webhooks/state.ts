@@ -158,15 +158,10 @@ export class WebhookState {
     else ofAccount.add(id);
   }
 
-  /** Everything that waits for an attempt. */
+  /** Everything that waits for an attempt, as the checkpoint has it. */
   *due(): Iterable<DueRow> {
     for (const { key, value } of this.#views.range('due', { start: '', end: LAST_KEY })) {
-      if (this.#deliveries.has(key)) continue;
       yield { deliveryId: key, nextAt: Number.parseInt(value, 10), isFirst: value.endsWith('F') };
-    }
-    for (const [, { value }] of this.#deliveries.entries()) {
-      if (value === null || value.nextAt === null) continue;
-      yield { deliveryId: value.id, nextAt: value.nextAt, isFirst: isFirstAttempt(value) };
     }
   }
 

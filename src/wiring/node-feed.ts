@@ -100,10 +100,8 @@ class NodeSubscription implements Subscription {
   }
 
   changeOver(): void {
-    if (this.#source === this.#place.wanted(this.#cursor)) return;
-    this.#changing ??= this.#change().finally(() => {
-      this.#changing = null;
-    });
+    if (this.#changing !== null || this.#source === this.#place.wanted(this.#cursor)) return;
+    this.#changing = this.#change();
   }
 
   async close(): Promise<void> {
@@ -121,6 +119,8 @@ class NodeSubscription implements Subscription {
       this.#source = this.#place.wanted(this.#cursor);
       this.#listening = this.#listen();
     }
+    // In one step with the look at what is wanted: what is asked for from now on is another change.
+    this.#changing = null;
   }
 
   #listen(): Subscription {

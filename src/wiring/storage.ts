@@ -116,7 +116,6 @@ export class Storage {
     });
     const partition: HostedPartition = new Partition({
       group,
-      partition: number,
       logic,
       log,
       clock: this.#options.clock,

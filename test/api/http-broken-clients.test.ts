@@ -113,6 +113,24 @@ t.test('past the deadline a create is cut off and a read gets 503; a late answer
   t.strictSame([unanswered, statuses], [['unknown'], [503, 200]], 'the late answers were told to nobody');
 });
 
+t.test('the deadline of an answer counts from the end of the body, however late that came', async (t) => {
+  const bounds = { requestReceiveMs: 60_000, commandDeadlineMs: 1_000 };
+  const { front, unanswered } = await watched(t, { bounds });
+  front.bus.answer = () => null;
+  const socket = await open(front.port);
+  const all = readToEnd(socket);
+  const bytes = create('late-body');
+  const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
+  const begunAt = performance.now();
+  socket.write(bytes.subarray(0, bodyAt));
+  await until(() => performance.now() > begunAt + bounds.commandDeadlineMs);
+  const completeAt = performance.now();
+  socket.write(bytes.subarray(bodyAt));
+  t.equal(await all, '');
+  t.ok(performance.now() >= completeAt + bounds.commandDeadlineMs);
+  t.strictSame(unanswered, ['unknown']);
+});
+
 t.test('a client that goes away before its answer is not answered', async (t) => {
   const { front, unanswered, statuses } = await watched(t);
   front.bus.answer = () => null;

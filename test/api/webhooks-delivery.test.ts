@@ -183,7 +183,9 @@ void t.test(
     const directory = t.testdir();
     const receiver = await listen(t);
     receiver.answer = (_request, response) => response.writeHead(500).end();
-    const options = { directory, ca: certificate.cert, retryMs: [300, 60_000] };
+    let passedMs = 0;
+    const clock = (): number => Date.now() + passedMs;
+    const options = { directory, ca: certificate.cert, retryMs: [3_600_000, 60_000], clock };
     const first = await WebhookService.start(options);
     await first.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
     await first.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
@@ -197,6 +199,7 @@ void t.test(
     await first.stop();
     const before = receiver.received.length;
     receiver.answer = (_request, response) => response.writeHead(200).end();
+    passedMs = 2 * 3_600_000;
     const second = await WebhookService.start(options);
     t.teardown(() => second.stop());
     await until(async () => (await second.deliveries(ACCOUNT)).every(({ status }) => status === 'DELIVERED'));

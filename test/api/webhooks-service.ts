@@ -173,7 +173,6 @@ export class WebhookService {
     });
     const partition: AnyPartition = new Partition({
       group,
-      partition: number,
       logic: group.open(number, this.#views.reader(name, number), { sequence: tip.sequence, timers: true }),
       log,
       clock: this.#options.clock,

@@ -130,3 +130,39 @@ t.test('what an own log that begins late lacks comes from the stream, then it ta
   );
   await subscription.close();
 });
+
+t.test('a change that is asked for while another ends is made, whatever the moment', async (t) => {
+  for (let steps = 0; steps < 12; steps++) {
+    const sources = new TwoSources();
+    const asked: string[] = [];
+    let onClose = (): void => {};
+    const telling = (name: string, feed: Feed): Feed => ({
+      subscribe: (...place) => {
+        asked.push(name);
+        const subscription = feed.subscribe(...place);
+        return {
+          close: () => {
+            onClose();
+            return subscription.close();
+          },
+        };
+      },
+    });
+    const feed = new NodeFeed({
+      stream: telling('stream', sources.stream),
+      own: { ...sources.own, feed: telling('own', sources.ownFeed) },
+    });
+    const subscription = feed.subscribe('accounts', 0, 0, () => {});
+    await turns(2);
+    onClose = () => {
+      onClose = () => {};
+      let passed = Promise.resolve();
+      for (let step = 0; step < steps; step++) passed = passed.then(() => {});
+      void passed.then(() => feed.left('accounts', 0));
+    };
+    feed.written('accounts', 0);
+    await turns(4);
+    t.equal(asked.at(-1), 'stream', `left ${steps} steps after written`);
+    await subscription.close();
+  }
+});

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
-import { Driven, paid } from './pollers-driven.ts';
+import { Driven, LOST, paid } from './pollers-driven.ts';
 
 const UNAVAILABLE = { type: 'unavailable' } as const;
 
@@ -32,6 +32,28 @@ t.test('killed between submit and answer: found at the provider, not submitted a
   t.equal(driven.mtn.submits.length, 0);
   t.equal(driven.provider.accepted.size, 1);
 });
+
+t.test(
+  'killed between submit and answer of a rail that is silent ever after: it may have been sent',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = (transaction) => {
+      driven.provider.submit(transaction);
+      return new Promise(() => {});
+    };
+    const transaction = driven.accounts.create(charge());
+    await driven.crash(() => {
+      driven.mtn.onEnquire = () => LOST;
+    });
+    await driven.clock.advance(32 * 60_000);
+    t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+    t.equal(driven.mtn.submits.length, 0);
+    driven.provider.settle(transaction, paid());
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    await driven.clock.advance(60 * 60_000, 1_000);
+    t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  },
+);
 
 t.test('killed between answer and outcome: the outcome is found again', async (t) => {
   const driven = await new Driven().start();
@@ -77,6 +99,22 @@ t.test('everything in flight is taken up, over many pages, while new charges are
   await driven.clock.advance(20_000);
   t.equal(new Set(driven.mtn.enquiries.map(({ id }) => id)).size, count + 1, 'each was enquired about');
   t.equal(driven.mtn.submits.length, 1, 'only the new one was submitted');
+});
+
+t.test('what the feed told of during a scan is not taken up a second time by it', async (t) => {
+  const driven = await new Driven().start();
+  for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
+  let pages = 0;
+  driven.accounts.intercept = ({ type }) => {
+    if (type === 'ListPending' && ++pages === 2) driven.accounts.create(payout());
+    return null;
+  };
+  await driven.crash(() => {
+    // Out for longer than it takes to be asked about and not found.
+    driven.mtn.onSubmit = () => new Promise(() => {});
+  });
+  await driven.clock.advance(60_000);
+  t.equal(driven.mtn.submits.length, 1);
 });
 
 t.test('enquiries of recovery are spread', async (t) => {

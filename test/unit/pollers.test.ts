@@ -3,8 +3,8 @@
 import t from 'tap';
 import type { Message } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { SubmitResult } from '../../src/rails/rail.ts';
-import { ACCOUNT, charge, deposit, due, MEMBER, payout, withdrawal } from './domain/scenario.ts';
+import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
+import { ACCOUNT, charge, deposit, due, MEMBER, outcome, payout, withdrawal } from './domain/scenario.ts';
 import { BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -66,35 +66,6 @@ t.test('an outcome in the answer to the submit is told at once', async (t) => {
   t.match(driven.pollers.railHealth(), [{ id: 'mtn_ug', ourFaults: 1 }, { id: 'airtel_ug' }]);
 });
 
-t.test('a callback causes an enquiry at once; a storm of them few', async (t) => {
-  const driven = await new Driven().start();
-  const transaction = driven.accounts.create(charge());
-  for (let i = 0; i < 100; i++) t.match(driven.hint(transaction), { type: 'done' });
-  t.equal(driven.mtn.enquiries.length, 1);
-  await driven.clock.advance(1_000);
-  t.equal(driven.mtn.enquiries.length, 1);
-  await driven.clock.advance(1_500);
-  t.equal(driven.mtn.enquiries.length, 2, 'one more for all the others');
-  driven.provider.settle(transaction, paid());
-  driven.hint(transaction);
-  await driven.clock.advance(3_000);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
-  t.equal(driven.accounts.transaction(transaction.id).events.at(-1)?.source, 'PROVIDER_CALLBACK');
-});
-
-t.test('a callback before the answer to the submit is answered after it', async (t) => {
-  const driven = await new Driven().start();
-  const answer = deferred<SubmitResult>();
-  driven.mtn.onSubmit = (transaction) => answer.promise.then(() => driven.provider.submit(transaction));
-  const transaction = driven.accounts.create(charge());
-  driven.hint(transaction);
-  t.equal(driven.mtn.enquiries.length, 0);
-  answer.resolve({ type: 'accepted', providerStatus: null });
-  await driven.clock.advance(50);
-  t.equal(driven.mtn.enquiries.length, 1);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
-});
-
 t.test(
   'a lost answer: enquire; unknown to the provider after the grace: the same reference again',
   async (t) => {
@@ -124,6 +95,8 @@ t.test('a lost answer to a submit that arrived: found by the enquiry, not sent a
   t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER');
   await driven.clock.advance(MINUTE);
   t.equal(driven.mtn.submits.length, 1);
+  const told = driven.accounts.commands.filter(({ type }) => type === 'RecordSubmission');
+  t.equal(told.length, 1, 'its account is told once');
 });
 
 t.test(
@@ -211,6 +184,34 @@ t.test('a charge that the provider certainly never took fails as provider_unavai
     t.equal(transaction.events.at(-1)?.source, 'SYSTEM');
   }
   t.equal(driven.mtn.enquiries.length, 0, 'what was certainly not taken is not asked about');
+});
+
+t.test('a charge that its provider ended at once never counts as not taken', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => paid();
+  driven.mtn.onEnquire = () => LOST;
+  driven.accounts.intercept = (message) =>
+    'outcome' in message && message.outcome === 'SUCCESSFUL' ? UNAVAILABLE : null;
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(32 * MINUTE, 500);
+  t.equal(driven.mtn.submits.length, 1);
+  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+});
+
+t.test('a charge whose submit is out when it expires is not ended before the answer', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = 0;
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(30 * MINUTE - 1_000);
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  driven.mtn.maxConcurrency = 1;
+  await driven.clock.advance(10_000);
+  t.equal(driven.mtn.submits.length, 1);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  answer.resolve(paid());
+  await driven.clock.advance(50);
+  t.equal(driven.accounts.transaction(id).status, 'SUCCESSFUL');
 });
 
 t.test('a charge whose submit was lost on a silent rail expires, and a payment is found later', async (t) => {
@@ -337,6 +338,25 @@ t.test('a withdrawal is sent when approved, not before; one that needs no approv
   t.equal(driven.mtn.submits.length, 2);
 });
 
+t.test('a withdrawal that is approved while its account does not answer is sent later', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(withdrawal({ amount: '6000000' }));
+  driven.accounts.intercept = ({ type }) => (type.endsWith('Pending') ? UNAVAILABLE : null);
+  driven.accounts.when({
+    type: 'ApproveWithdrawal',
+    accountId: ACCOUNT,
+    deadline: Number.MAX_SAFE_INTEGER,
+    operator: 'amina',
+    transactionId: id,
+    by: MEMBER,
+  });
+  await driven.clock.advance(5 * MINUTE, 500);
+  t.equal(driven.mtn.submits.length, 0);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(2 * MINUTE);
+  t.equal(driven.mtn.submits.length, 1);
+});
+
 t.test('a reversal is found when a callback speaks of it', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
@@ -397,27 +417,6 @@ t.test('a success for another amount is a reconciliation item; the charge expire
   t.equal(driven.pollers.size, 0);
 });
 
-t.test('a callback about a transaction that the account never had is a reconciliation item', async (t) => {
-  const driven = await new Driven().start();
-  t.match(driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' }), { type: 'done' });
-  await driven.clock.advance(100);
-  t.strictSame(driven.accounts.reconciliation(), ['UNKNOWN_REFERENCE']);
-});
-
-t.test('a repeated callback about a final transaction raises nothing', async (t) => {
-  const driven = await new Driven().start();
-  const transaction = driven.accounts.create(charge());
-  driven.provider.settle(transaction, paid());
-  for (let i = 0; i < 5; i++) {
-    driven.hint(transaction);
-    await driven.clock.advance(100);
-  }
-  await driven.clock.advance(MINUTE);
-  t.strictSame(driven.accounts.reconciliation(), []);
-  t.ok(driven.mtn.enquiries.length <= 3, `${driven.mtn.enquiries.length} enquiries`);
-  t.equal(driven.pollers.size, 0);
-});
-
 t.test('an outcome that its account cannot take now is told again until it does', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
@@ -449,11 +448,14 @@ t.test('acceptance is told again when the account was busy', async (t) => {
   let refusals = 0;
   driven.accounts.intercept = ({ type }) =>
     type === 'RecordSubmission' && ++refusals <= 2 ? UNAVAILABLE : null;
-  const { id } = driven.accounts.create(charge());
-  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  const transaction = driven.accounts.create(charge());
+  t.equal(driven.accounts.transaction(transaction.id).status, 'PENDING_PROVIDER');
   await driven.clock.advance(5_000);
-  t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER');
+  t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
   t.equal(driven.mtn.enquiries.length, 0);
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL', 'it is asked about in its time');
 });
 
 t.test('what its account ended on its own is followed no more', async (t) => {
@@ -469,6 +471,29 @@ t.test('what its account ended on its own is followed no more', async (t) => {
   await driven.clock.advance(MINUTE);
   t.equal(driven.pollers.size, 0);
 });
+
+t.test(
+  'what its account ended while it was asked about is followed no more, and a success looked into',
+  async (t) => {
+    for (const [result, kinds] of [
+      [{ type: 'pending', providerStatus: null }, []],
+      [paid(), ['SUCCESS_AFTER_FINAL']],
+    ] as const) {
+      const driven = await new Driven().start();
+      const answer = deferred<EnquiryResult>();
+      const transaction = driven.accounts.create(payout());
+      driven.mtn.onEnquire = () => answer.promise;
+      driven.hint(transaction);
+      driven.accounts.when(outcome(transaction.id, 'FAILED'));
+      t.equal(driven.pollers.size, 0);
+      driven.mtn.onEnquire = () => result;
+      answer.resolve(result);
+      await driven.clock.advance(10 * MINUTE, 500);
+      t.strictSame(driven.accounts.reconciliation(), kinds);
+      t.equal(driven.pollers.size, 0);
+    }
+  },
+);
 
 t.test('a transaction over a rail that is not there is told of, and waits', async (t) => {
   const driven = new Driven();
@@ -493,39 +518,6 @@ t.test('an adapter that throws is our fault, and counts as a lost answer', async
   await driven.clock.advance(4_000);
   t.equal(driven.faults.length, 2);
   t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
-});
-
-t.test('a stop lets calls in the air finish and their outcomes be told, and starts none', async (t) => {
-  const driven = await new Driven().start();
-  const answer = deferred<SubmitResult>();
-  driven.mtn.onSubmit = () => answer.promise;
-  driven.mtn.maxConcurrency = 1;
-  const flying = driven.accounts.create(charge());
-  const queued = driven.accounts.create(charge());
-  let refusals = 0;
-  driven.accounts.intercept = ({ type }) =>
-    type === 'RecordOutcome' && ++refusals <= 2 ? UNAVAILABLE : null;
-  let stopped = false;
-  const stopping = driven.pollers.stop().then(() => {
-    stopped = true;
-  });
-  await driven.clock.advance(1_000);
-  t.notOk(stopped, 'it waits for the call');
-  answer.resolve(paid());
-  await driven.clock.advance(5_000);
-  await stopping;
-  t.equal(driven.accounts.transaction(flying.id).status, 'SUCCESSFUL');
-  t.equal(driven.accounts.transaction(queued.id).status, 'PENDING_PROVIDER');
-  t.equal(driven.mtn.submits.length, 1);
-});
-
-t.test('a stop does not wait for a rail that hangs for ever', async (t) => {
-  const driven = await new Driven().start();
-  driven.mtn.onSubmit = () => new Promise(() => {});
-  driven.accounts.create(charge());
-  const stopping = driven.pollers.stop();
-  await driven.clock.advance(30_000);
-  await t.resolves(stopping);
 });
 
 function createdBy(driven: Driven, command: ReturnType<typeof charge>): { id: string; createdAt: number } {

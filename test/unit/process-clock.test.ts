@@ -8,6 +8,7 @@ import { Timers } from '../../actors/accounts/timers.ts';
 import { PartitionClock } from '../../actors/runtime/fresh-id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { createProcessClock } from '../../src/process-clock.ts';
+import { Jobs } from '../../src/wiring/jobs.ts';
 import type { Views } from '../../wal/types.ts';
 
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
@@ -239,4 +240,37 @@ void t.test('it runs on by parts of a millisecond, too: however often it is read
   const ranMs = partition.now() - START - HOUR;
   t.ok(Math.abs(ranMs - 10_000 * clockPaceMin) <= 1, `${ranMs} ms`);
   t.end();
+});
+
+const RealDate = globalThis.Date;
+
+/** What the machine's clock says when it was set back by an hour. */
+class DateSetBack extends RealDate {
+  constructor(time?: number) {
+    super(time ?? RealDate.now() - HOUR);
+  }
+  static override now(): number {
+    return RealDate.now() - HOUR;
+  }
+}
+
+void t.test('what runs every second runs on when the clock is set back', async (t) => {
+  const jobs = new Jobs();
+  let runs = 0;
+  let awaited = { count: 1, resolve: (): void => {} };
+  jobs.everySecond(() => {
+    if (++runs >= awaited.count) awaited.resolve();
+  });
+  t.teardown(async () => {
+    globalThis.Date = RealDate;
+    await jobs.stop();
+  });
+  const reach = (count: number): Promise<void> =>
+    new Promise((resolve) => {
+      awaited = { count, resolve };
+    });
+  await reach(1);
+  globalThis.Date = DateSetBack as DateConstructor;
+  await reach(3);
+  t.pass('it ran twice more');
 });

@@ -231,6 +231,10 @@ t.test(
 
 t.test('a statement that cannot be read says where', async (t) => {
   t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS, 'Z'), /line 2: no column "amount"/);
+  t.throws(() => readStatement('amount\n5', DEFAULT_COLUMNS, 'Z'), /line 2: no column "reference"/);
+  t.match(readStatement('reference,amount,time\nx,5,', DEFAULT_COLUMNS, 'Z'), [
+    { at: null, reversal: false },
+  ]);
   t.throws(
     () => readStatement('reference,amount,time\nx,1,yesterday', DEFAULT_COLUMNS, 'Z'),
     /line 2: "yesterday" is no time/,

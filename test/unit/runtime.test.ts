@@ -249,7 +249,30 @@ void t.test(
   },
 );
 
-void t.test('close waits for the handler in progress', async (t) => {
+void t.test('for a subscriber at work so many batches are kept: beyond, it reads the log', async (t) => {
+  for (const beyond of [0, 1]) {
+    const log = new MemoryLog();
+    log.publish(1);
+    const gates: (() => void)[] = [];
+    const turn = async (): Promise<void> => {
+      gates.shift()?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    const seen: number[] = [];
+    log.feed.subscribe<number>('accounts', 0, 0, ({ records }) => {
+      seen.push(...records);
+      return new Promise<void>((resolve) => gates.push(resolve));
+    });
+    // Live after a few turns: then the next one goes to the handler at once.
+    for (let n = 0; n < 10; n++) await turn();
+    for (let n = 0; n <= LIMITS.feedTailBatchesMax + beyond; n++) log.publish(1);
+    while (seen.length < log.last) await turn();
+    t.same(seen, upTo(log.last, 0));
+    t.equal(log.decoded > 1, beyond > 0);
+  }
+});
+
+void t.test('close waits for the handler in progress, whoever and how many call it', async (t) => {
   const log = new MemoryLog();
   log.publish(1);
   let finish = (): void => {};
@@ -264,10 +287,15 @@ void t.test('close waits for the handler in progress', async (t) => {
     });
   });
   const subscription = await started;
-  const closed = subscription.close();
+  const ends: boolean[] = [];
+  const closes = [subscription.close(), subscription.close()].map(async (closed) => {
+    await closed;
+    ends.push(finished);
+  });
   finish();
-  await closed;
-  t.ok(finished);
+  await Promise.all(closes);
+  t.same(ends, [true, true]);
+  await subscription.close();
 });
 
 // --- When callers are answered ------------------------------------------------------------------------------------------
@@ -348,15 +376,15 @@ const group: Group<Command, Command, string> = {
 /** A partition over a log whose flush the test holds back. */
 function heldBack(options: { answerWaitMs?: number } = {}) {
   const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  const state = { now: 1_000, isPaused: false, writeFormat: 1 };
+  /** `aheadMs`: of the process's clock, compared with that of its callers. */
+  const state = { now: 1_000, aheadMs: 0, isPaused: false, writeFormat: 1 };
   const published: string[] = [];
   const partition = new Partition<Command, Command, string>({
     group: { ...group, ...options },
-    partition: 0,
     logic: new Counter(),
     log,
     clock: () => state.now,
-    deadlineClock: () => state.now,
+    deadlineClock: () => state.now - state.aheadMs,
     lastRecordAt: 0,
     observer: { decided: () => {} },
     writeFormat: () => state.writeFormat,
@@ -380,7 +408,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
 }
 
 void t.test('no reply leaves before the log is durable up to what it tells', (t) => {
-  const { replies, published, send, flush } = heldBack();
+  const { partition, replies, published, send, flush } = heldBack();
   send('Refuse');
   t.same(replies, ['Refuse:rejected'], 'with nothing in the log there is nothing to wait for');
   send('Add');
@@ -392,6 +420,7 @@ void t.test('no reply leaves before the log is durable up to what it tells', (t)
   flush(1);
   t.same(replies.slice(1), ['Add:ok', 'Refuse:rejected', 'Read:1']);
   t.same(published, ['added']);
+  t.equal(partition.depth, 1);
   flush();
   t.same(replies.slice(4), ['Add:ok']);
   t.end();
@@ -480,6 +509,46 @@ void t.test('a full mailbox and a passed deadline answer unavailable, undecided'
   t.equal(log.appended, before);
   t.same(replies.slice(1), ['Add:unavailable', 'Read:unavailable']);
   t.equal(partition.depth, LIMITS.mailboxMax);
+  t.end();
+});
+
+void t.test('a deadline passes by the clock of its caller, also where that of the process is ahead', (t) => {
+  const { state, replies, send, flush } = heldBack();
+  state.now += 60_000;
+  state.aheadMs = 60_000;
+  send('Add', 1_000);
+  send('Add', 999);
+  flush();
+  t.same(replies, ['Add:unavailable', 'Add:ok']);
+  t.end();
+});
+
+void t.test('nor is a wait ended while the mailbox is full; it is when there is room', (t) => {
+  const { partition, log, state, replies, send, flush } = heldBack();
+  send('Open');
+  flush();
+  for (let i = 0; i < LIMITS.mailboxMax; i++) send('Add');
+  state.now += group.answerWaitMs;
+  const before = log.appended;
+  partition.tick();
+  t.equal(log.appended, before);
+  flush();
+  t.equal(replies.includes('Open:answer'), false);
+  state.now += group.answerWaitMs;
+  partition.tick();
+  flush();
+  t.equal(replies.at(-1), 'Open:answer');
+  t.end();
+});
+
+void t.test('how far the views lag is what was written since the last checkpoint', (t) => {
+  const { partition, send, flush } = heldBack();
+  t.equal(partition.checkpointLag, 0);
+  for (let i = 0; i < 3; i++) send('Add');
+  flush();
+  t.equal(partition.checkpointLag, 3);
+  partition.checkpointed(2);
+  t.equal(partition.checkpointLag, 1);
   t.end();
 });
 

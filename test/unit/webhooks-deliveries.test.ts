@@ -87,7 +87,13 @@ void t.test(
     const cancel = { type: 'CancelDelivery', deadline: Infinity, deliveryId: delivery!.id } as const;
     driven.send(cancel);
     t.equal(driven.list({ status: 'CANCELLED' }).data.length, 0, 'not while it has a URL');
+    driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    const [ended] = driven.due();
+    driven.record(ended!, delivered, 0.5);
     driven.remove(appId(1));
+    driven.send({ ...cancel, deliveryId: ended!.id });
+    driven.send({ ...cancel, deliveryId: 'dlv_unknown' });
+    t.equal(driven.list({ status: 'CANCELLED' }).data.length, 0, 'nor what has ended');
     t.equal(driven.logic.attemptOf(delivery!.id), 'cannot_hear');
     driven.send(cancel);
     t.equal(driven.list({ status: 'CANCELLED' }).data[0]!.id, delivery!.id);
@@ -145,15 +151,19 @@ void t.test('all failed deliveries of an app since a time are replayed, and only
   const due = driven.due().filter(({ createdAt }) => createdAt >= since);
   due.forEach((delivery, i) => driven.record(delivery, i < 2 ? delivered : failed, 0.5));
   const expected = due.slice(2).filter((delivery) => delivery.appId === appId(1)).length;
+  const replay = {
+    type: 'ReplayFailedDeliveries',
+    deadline: Infinity,
+    accountId: accountId(1),
+    appId: appId(1),
+    since,
+    operator: 'amina',
+  } as const;
   for (const side of [driven.replayed(), driven.checkpointedAndReopened()]) {
-    const reply = side.send({
-      type: 'ReplayFailedDeliveries',
-      deadline: Infinity,
-      accountId: accountId(1),
-      appId: appId(1),
-      since,
-      operator: 'amina',
-    });
+    for (const other of [{ accountId: accountId(2) }, { appId: appId(9) }]) {
+      t.match(side.send({ ...replay, ...other }), { type: 'rejected', rejection: { code: 'not_found' } });
+    }
+    const reply = side.send(replay);
     t.same(JSON.parse(reply.type === 'done' ? reply.body : '{}'), { replayed: expected, has_more: false });
     t.equal(side.list({ status: 'PENDING', appId: appId(1) }).data.length, expected);
     const due = side.due().filter(({ round }) => round === 1);
@@ -182,6 +192,62 @@ void t.test('what has ended is removed after its retention with its body, what w
     'no row left',
   );
   t.equal(Array.from(driven.rows.keys()).filter((key) => key.includes(ended!.id)).length, 0, 'no index left');
+  t.end();
+});
+
+void t.test('a checkpoint knows how far the feed is read, and what waits no more', (t) => {
+  const driven = twoApps();
+  driven.takeEvent('SUCCESSFUL', [appId(1), appId(2)]);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.checkpoint();
+  const [ended, retried] = driven.due();
+  driven.record(ended!, delivered, 0.5);
+  driven.record(retried!, failed, 0.5);
+  const again = driven.checkpointedAndReopened();
+  t.equal(again.logic.cursor, driven.logic.cursor);
+  t.same(again.logic.scheduled, { firsts: 2, retries: 1 });
+  t.end();
+});
+
+void t.test('what is newer than the checkpoint stays in memory, and a read says what it tells of', (t) => {
+  const driven = twoApps();
+  driven.checkpoint();
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const sequence = driven.log.length;
+  driven.logic.evict(sequence - 1);
+  t.equal(driven.due().length, 1);
+  const query = { accountId: accountId(1), appId: null, status: null, limit: 10, startingAfter: null };
+  t.equal(driven.logic.query({ type: 'ListDeliveries', deadline: Infinity, ...query }).sequence, sequence);
+  t.end();
+});
+
+void t.test('the body of an event stays as long as one of its deliveries', (t) => {
+  const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
+  driven.connect(appId(1), URL_A);
+  driven.connect(appId(2), URL_B);
+  driven.takeEvent('SUCCESSFUL', [appId(1), appId(2)]);
+  const [ended, waits] = driven.due();
+  driven.record(ended!, delivered, 0.5);
+  driven.record(waits!, failed, 0.5);
+  driven.checkpoint();
+  driven.now += 3_600_001;
+  driven.send({ type: 'RemoveOldDeliveries', deadline: Infinity });
+  t.same(
+    driven.list({}).data.map(({ id }) => id),
+    [waits!.id],
+  );
+  for (const side of [driven, driven.replayed(), driven.checkpointedAndReopened()]) {
+    t.match(side.logic.attemptOf(waits!.id), { body: /evt_/ });
+  }
+  driven.record({ ...waits!, made: 1 }, delivered, 0.5);
+  driven.send({ type: 'RemoveOldDeliveries', deadline: Infinity });
+  driven.checkpoint();
+  t.same(
+    Array.from(driven.rows.keys()).filter((key) => key.startsWith('event')),
+    [],
+    'and no longer',
+  );
   t.end();
 });
 

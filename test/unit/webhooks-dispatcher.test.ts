@@ -33,9 +33,13 @@ class Driven {
   }
 
   /** Ends every attempt in flight to the endpoint; resolves when that has been taken in. */
-  async end(endpointId: string, end: AttemptEnd): Promise<void> {
+  end(endpointId: string, end: AttemptEnd): Promise<void> {
+    return this.endAll((id) => id === endpointId, end);
+  }
+
+  async endAll(isMeant: (endpointId: string) => boolean, end: AttemptEnd): Promise<void> {
     for (const [item, resolve] of this.running) {
-      if (item.endpointId !== endpointId) continue;
+      if (!isMeant(item.endpointId)) continue;
       this.running.delete(item);
       resolve(end);
     }
@@ -162,6 +166,70 @@ void t.test('an attempt that sent nothing says nothing of the endpoint', async (
   await driven.end('a', 'none');
   t.equal(driven.dispatcher.endpointsFailing, 0);
 });
+
+void t.test('a room full of endpoints that hang is free when they are noticed, up to a bound', async (t) => {
+  const driven = new Driven();
+  const [first, slow] = [LIMITS.webhookFirstInFlightMax, LIMITS.webhookSlowInFlightMax];
+  for (let hanging = 0; hanging < slow + first; hanging++) {
+    driven.offer(`hangs${hanging}`);
+    if (hanging % first < first - 1) continue;
+    driven.wait(LIMITS.webhookSlowMs - 1);
+    t.equal(driven.dispatcher.inFlight.firsts, first);
+    driven.wait(1);
+  }
+  t.same(driven.dispatcher.inFlight, { firsts: first, retries: 0, slow });
+  driven.offer('waits');
+  driven.wait(LIMITS.webhookSlowMs);
+  t.equal(driven.inFlight('waits'), 0);
+  await driven.end('hangs0', 'delivered');
+  driven.wait(0);
+  t.equal(driven.inFlight('waits'), 1);
+  await driven.endAll(() => true, 'delivered');
+  t.same(driven.dispatcher.inFlight, { firsts: 0, retries: 0, slow: 0 });
+  t.same(driven.dispatcher.queued, { firsts: 0, retries: 0 });
+});
+
+void t.test('an attempt that has ended is never noticed as slow', async (t) => {
+  const driven = new Driven();
+  driven.offer('a');
+  await driven.end('a', 'delivered');
+  driven.wait(LIMITS.webhookSlowMs);
+  driven.offer('a', true, 30);
+  t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightMax);
+});
+
+void t.test(
+  'beyond so many endpoints the idle ones are forgotten, and nothing that one has to send',
+  async (t) => {
+    const driven = new Driven();
+    driven.offer('failing');
+    await driven.end('failing', 'failed');
+    driven.offer('busy', true, 20);
+    driven.offer('flying', true, LIMITS.webhookEndpointInFlightMax);
+    driven.offer('paused');
+    for (let i = 0; i < 20; i++) {
+      await driven.end('paused', 'failed');
+      driven.offer('paused');
+    }
+    await driven.end('paused', 'failed');
+    driven.offer('paused', false);
+    t.equal(driven.dispatcher.endpointsFailing, 2);
+    for (let i = 0; i < LIMITS.webhookEndpointsKnownMax; i++) {
+      driven.offer(`idle${i}`);
+      if (i % 500 === 499) await driven.endAll((id) => id.startsWith('idle'), 'delivered');
+    }
+    t.equal(driven.dispatcher.endpointsFailing, 1, 'one that failed and has nothing to send is forgotten');
+    t.same(driven.dispatcher.queued, { firsts: 12, retries: 1 });
+    driven.wait(LIMITS.webhookPauseMsMax);
+    t.equal(driven.inFlight('paused'), 1);
+    driven.offer('busy');
+    driven.offer('flying');
+    t.equal(driven.inFlight('flying'), LIMITS.webhookEndpointInFlightMax);
+    t.equal(driven.inFlight('busy'), LIMITS.webhookEndpointInFlightMax, 'it is the same endpoint still');
+    for (let i = 0; i < 3; i++) await driven.end('busy', 'delivered');
+    t.equal(driven.started.filter(({ endpointId }) => endpointId === 'busy').length, 21);
+  },
+);
 
 void t.test('after stop nothing more starts', async (t) => {
   const driven = new Driven();

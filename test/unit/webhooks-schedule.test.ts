@@ -79,6 +79,22 @@ void t.test('due times survive a restart, from the log alone and from a checkpoi
   t.end();
 });
 
+void t.test('an attempt that is reported twice counts once, and one of no delivery changes nothing', (t) => {
+  const driven = new DrivenWebhooks({ retryMs: DEFAULT_RETRY_MS });
+  driven.connect(appId(1), 'https://example.com/hook');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const [delivery] = driven.due();
+  driven.record(delivery!, failed, 0.5);
+  const told = driven.list({}).data;
+  const records = driven.log.length;
+  t.match(driven.record(delivery!, failed, 0.9), { type: 'done', body: '{}' });
+  t.match(driven.record(delivery!, delivered, 0.5), { type: 'done', body: '{}' });
+  t.match(driven.record({ ...delivery!, id: 'dlv_unknown' }, failed, 0.5), { type: 'done', body: '{}' });
+  t.same(driven.list({}).data, told);
+  t.equal(driven.log.length, records);
+  t.end();
+});
+
 void t.test('a success ends it, late reports of the same attempt change nothing', (t) => {
   const driven = new DrivenWebhooks({});
   driven.connect(appId(1), 'https://example.com/hook');
@@ -124,3 +140,55 @@ void t.test('the signature is the one of the specification', (t) => {
   );
   t.end();
 });
+
+const HOUR = 3_600_000;
+const RETRY_MS = 30_000;
+
+/** A delivery is due, and the machine's clock has yet to be set back. */
+function heard(): DrivenWebhooks {
+  const driven = new DrivenWebhooks({ retryMs: [RETRY_MS] });
+  driven.now = 10 * HOUR;
+  driven.connect(appId(1), 'https://shop.test');
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  return driven;
+}
+
+void t.test('a first attempt does not wait for a clock that was set back, and none is due twice', (t) => {
+  const driven = heard();
+  driven.now -= HOUR;
+  t.equal(driven.due().length, 1);
+  t.equal(driven.due().length, 0);
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  t.equal(driven.due().length, 1, 'nor does one that came after');
+  t.end();
+});
+
+void t.test(
+  'nor does it where the partition is opened from its log or its views on a clock that is behind',
+  (t) => {
+    for (const reopen of ['replayed', 'checkpointedAndReopened'] as const) {
+      const driven = heard();
+      driven.now -= HOUR;
+      t.equal(driven[reopen]().due().length, 1, reopen);
+    }
+    t.end();
+  },
+);
+
+void t.test(
+  'when the clock is set back a retry is due when its wait has passed, a little late at most',
+  (t) => {
+    const driven = heard();
+    const [first] = driven.due();
+    driven.now -= HOUR;
+    driven.record(first!, failed, 0.5);
+    driven.now += RETRY_MS * 0.9;
+    t.equal(driven.due().length, 0, 'not before');
+    driven.now += RETRY_MS * 0.2;
+    const [retry] = driven.due();
+    t.ok(retry);
+    driven.record(retry!, delivered, 0.5);
+    t.match(driven.list({}).data, [{ status: 'DELIVERED' }]);
+    t.end();
+  },
+);

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import t from 'tap';
+import { NO_LIMIT } from '../../../src/domain/amount-limits.ts';
 import { CURRENCIES, CURRENCY_DECIMALS } from '../../../src/domain/country.ts';
 import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
 import { feeOn, quoteFee } from '../../../src/domain/fees.ts';
@@ -15,8 +16,21 @@ import {
   parseAmount,
   subtract,
   toMajorUnits,
+  ZERO,
 } from '../../../src/domain/money.ts';
-import { charge, DAY, merchant, outcome, SETTINGS, thenRecorded, thenRefused } from './scenario.ts';
+import {
+  charge,
+  DAY,
+  deposit,
+  fundedMerchant,
+  merchant,
+  outcome,
+  payout,
+  SETTINGS,
+  thenRecorded,
+  thenRefused,
+  withdrawal,
+} from './scenario.ts';
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 t.comment(`SEED=${seed}`);
@@ -147,6 +161,30 @@ t.test('a limit that is off still keeps the count within the safe integers', asy
   }
   thenRefused(scenario.decide(charge({ amount: String(left + 1) })), 'daily_limit_exceeded');
   thenRecorded(scenario.decide(charge({ amount: String(left) })), 'ChargeCreated');
+});
+
+const LARGEST = String(Number.MAX_SAFE_INTEGER);
+const OFF = { maximum: NO_LIMIT, daily: NO_LIMIT, monthly: NO_LIMIT };
+const DEAR = { fixed: money(1_000), basisPoints: 10_000, floor: null, cap: null };
+
+t.test('where limits are off, an amount beyond the safe integers is refused, not asserted', async () => {
+  const free = { fixed: ZERO, basisPoints: 0, floor: null, cap: null };
+  for (const fee of [DEAR, { ...DEAR, basisPoints: 0 }, free]) {
+    const scenario = fundedMerchant({
+      limits: { 'CHARGE:UGX': OFF, 'DEPOSIT:UGX': OFF, 'PAYOUT:UGX': OFF, 'WITHDRAWAL:UGX': OFF },
+      fees: { 'CHARGE:UGX': fee, 'PAYOUT:UGX': fee, 'WITHDRAWAL:UGX': fee },
+    });
+    for (const create of [charge, deposit, payout, withdrawal]) {
+      const command = create({ amount: LARGEST }, { idempotencyKey: `largest-${create.name}` });
+      thenRefused(scenario.decide(command), 'amount_above_maximum', 'amount');
+    }
+  }
+});
+
+t.test('the largest amount taken has room for its fee', async () => {
+  const scenario = fundedMerchant({ limits: { 'PAYOUT:UGX': OFF }, fees: { 'PAYOUT:UGX': DEAR } });
+  const command = payout({ amount: '1000000000000' }, { idempotencyKey: 'large-0001' });
+  thenRefused(scenario.decide(command), 'insufficient_balance');
 });
 
 t.test('a journal that does not balance, or a balance that may not be, is a bug of ours', async (t) => {

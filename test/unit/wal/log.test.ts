@@ -11,6 +11,7 @@ import { emptyTip } from '../../../wal/batch.ts';
 import type { FlushReport } from '../../../wal/group-commit.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import type { LogOptions } from '../../../wal/log.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import type { Batch, Replica } from '../../../wal/types.ts';
 
@@ -100,6 +101,16 @@ t.test('a batch keeps its bounds', async (t) => {
   );
   t.equal(partition.durable, 14);
   t.equal([...log.read('accounts', 0, { afterBatch: 0 })].length, 6);
+
+  // With its newline each of the first has 25 bytes, each of the others 26.
+  for (let n = 1; n <= 4; n += 1) partition.append('x'.repeat(24));
+  await partition.drained();
+  for (let n = 1; n <= 4; n += 1) partition.append('y'.repeat(25));
+  await partition.drained();
+  t.strictSame(
+    durable.slice(6).map(({ records }) => records.length),
+    [4, 3, 1],
+  );
 });
 
 t.test('an epoch is opened by a batch of its own, and an older one is refused', async (t) => {
@@ -107,8 +118,9 @@ t.test('an epoch is opened by a batch of its own, and an older one is refused', 
   const { durable, onDurable } = collect();
   const first = log.openPartition('accounts', 0, { epoch: 4, replica: null, onDurable });
   first.append('a');
-  await log.closePartition(first);
-  t.throws(() => first.append('b'), /closed/);
+  const closed = log.closePartition(first);
+  t.throws(() => first.append('b'), /closed/, 'what it would take now it could not promise');
+  await closed;
   t.match(durable, [
     { batch: 1, epoch: 4, firstSequence: 1, records: [] },
     { batch: 2, epoch: 4, firstSequence: 1, records: ['a'] },
@@ -207,6 +219,39 @@ t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
   await t.rejects(to.appendForeign('webhooks', 0, bytes.slice(2)), /batch/, 'a repeat');
   t.match(await to.appendForeign('webhooks', 0, bytes.slice(3)), from.tip('webhooks', 0));
   t.strictSame([...to.read('webhooks', 0, { afterBatch: 0 })], durable);
+
+  await t.rejects(to.startAt('webhooks', 0, from.tip('webhooks', 0)), /not empty/);
+  to.openPartition('webhooks', 0, { epoch: 2, replica: null, onDurable });
+  await t.rejects(to.appendForeign('webhooks', 0, []), /open for writing/);
+  to.openPartition('webhooks', 1, { epoch: 0, replica: null, onDurable });
+  await t.rejects(to.startAt('webhooks', 1, from.tip('webhooks', 0)), /open for writing/);
+});
+
+t.test('a batch of another history follows nothing here, at the end of a log as on its way in', async (t) => {
+  const at = join(directory, 'forked');
+  const logs = [openLog(t, { directory: at, batchRecordsMax: 1 }), openLog(t, { batchRecordsMax: 1 })];
+  const histories: Batch[][] = [];
+  for (const [index, log] of logs.entries()) {
+    const { durable, onDurable } = collect();
+    const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable });
+    for (let n = 1; n <= 4; n += 1) partition.append(`${n} of history ${index}`);
+    await log.closePartition(partition);
+    histories.push(durable);
+  }
+  const [own, other] = histories as [Batch[], Batch[]];
+  const [log] = logs as [WriteAheadLog];
+  await log.truncateAfter('accounts', 0, 3);
+  await t.rejects(log.appendForeign('accounts', 0, [other[3]!.bytes]), { name: 'LogCorruption' });
+  t.match(log.tip('accounts', 0), { batch: 3, hash: own[2]!.hash });
+  await log.close();
+
+  const database = openLogDatabase({ directory: at });
+  database.putSync(['accounts', 0, 4], other[3]!.bytes);
+  await database.close();
+  const again = openLog(t, { directory: at });
+  const options = { epoch: 0, replica: null, onDurable: () => {} };
+  t.throws(() => again.openPartition('accounts', 0, options), { name: 'LogCorruption' });
+  t.throws(() => [...again.read('accounts', 0, { afterBatch: 0 })], { name: 'LogCorruption' });
 });
 
 /** Nine batches of a record each, without the first five. */
@@ -231,6 +276,16 @@ t.test('a trimmed log keeps its proof', async (t) => {
   await partition.drained();
   t.match(log.tip('accounts', 0), { batch: 10, sequence: 10 });
   await t.rejects(log.trimBefore('accounts', 0, 99), /missing/);
+  const holds = ({ batch, firstSequence: sequence, hash }: Batch): boolean =>
+    log.holds('accounts', 0, { batch, sequence, hash });
+  t.strictSame(durable.slice(0, 9).map(holds), [false, false, false, false, true, true, true, true, true]);
+  t.notOk(holds({ ...durable[7]!, hash: durable[6]!.hash }), 'of another history');
+  t.notOk(holds({ ...durable[9]!, batch: 11 }), 'beyond the end');
+  await t.rejects(log.truncateAfter('accounts', 0, 9), /open for writing/);
+  await log.closePartition(partition);
+  await t.rejects(log.truncateAfter('accounts', 0, 4), /trimmed/);
+  await log.truncateAfter('accounts', 0, 5);
+  t.match(log.tip('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
 });
 
 t.test('whatever the log writes is given up when its commit does not end', async (t) => {

@@ -41,7 +41,6 @@ function opened() {
   const records: AccountRecord[] = [];
   const partition = new Partition<AccountCommand, AccountQuery, AccountRecord>({
     group,
-    partition: 0,
     logic: group.open(0, NO_VIEWS, { sequence: 0, timers: true }),
     log,
     clock: () => state.now,
@@ -85,7 +84,7 @@ function opened() {
     records.flatMap(({ events }) => events).filter((event) => event.type === type) as never;
   let keys = 0;
   const create = (deadline = FOR_EVER): Reply[] =>
-    send(charge({}, { deadline, idempotencyKey: `review-${++keys}` }));
+    send(charge({}, { deadline, idempotencyKey: `charge-${++keys}` }));
   const succeed = (transactionId: string): Reply[] => send(outcome(transactionId, 'SUCCESSFUL'));
   return { partition, state, send, create, succeed, flush, createdIds, ofType };
 }

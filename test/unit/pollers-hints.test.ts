@@ -1,0 +1,192 @@
+// What pollers make of a callback: an enquiry, never more; one that is not lost whatever the transaction is at, and that
+// changes neither whose turn it is nor what its account is told.
+import t from 'tap';
+import type { Message } from '../../src/bus/bus.ts';
+import type { AccountCommand } from '../../src/domain/account-command.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
+import { charge, outcome, payout } from './domain/scenario.ts';
+import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const UNAVAILABLE = { type: 'unavailable' } as const;
+
+t.test('a callback causes an enquiry at once; a storm of them few', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  for (let i = 0; i < 100; i++) t.match(driven.hint(transaction), { type: 'done' });
+  t.equal(driven.mtn.enquiries.length, 1);
+  await driven.clock.advance(1_000);
+  t.equal(driven.mtn.enquiries.length, 1);
+  await driven.clock.advance(1_500);
+  t.equal(driven.mtn.enquiries.length, 2, 'one more for all the others');
+  driven.provider.settle(transaction, paid());
+  driven.hint(transaction);
+  await driven.clock.advance(3_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  t.equal(driven.accounts.transaction(transaction.id).events.at(-1)?.source, 'PROVIDER_CALLBACK');
+});
+
+t.test('a callback while it is enquired about is answered by one more enquiry, soon', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  const answer = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => answer.promise;
+  driven.hint(transaction);
+  driven.hint(transaction);
+  driven.provider.settle(transaction, paid());
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  answer.resolve({ type: 'pending', providerStatus: null });
+  await driven.clock.advance(3_000);
+  t.equal(driven.mtn.enquiries.length, 2);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
+
+t.test('a callback before the answer to the submit is answered after it', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = (transaction) => answer.promise.then(() => driven.provider.submit(transaction));
+  const transaction = driven.accounts.create(charge());
+  driven.hint(transaction);
+  t.equal(driven.mtn.enquiries.length, 0);
+  answer.resolve({ type: 'accepted', providerStatus: null });
+  await driven.clock.advance(50);
+  t.equal(driven.mtn.enquiries.length, 1);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
+});
+
+t.test('a callback about one that waits for its turn with the rail leaves it its turn', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = 0;
+  const transaction = driven.accounts.create(payout());
+  driven.hint(transaction);
+  await driven.clock.advance(1_000);
+  t.equal(driven.mtn.submits.length, 0);
+  driven.mtn.maxConcurrency = 1;
+  await driven.clock.advance(1_000);
+  t.equal(driven.mtn.submits.length, 1);
+  t.equal(driven.mtn.enquiries.length, 1, 'and is answered after it');
+  t.ok(driven.accounts.transaction(transaction.id).submitted);
+});
+
+t.test('a callback while a submit is out is answered by an enquiry when the submit is refused', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = (transaction) => {
+    driven.provider.submit(transaction);
+    return answer.promise;
+  };
+  const transaction = driven.accounts.create(payout());
+  driven.hint(transaction);
+  answer.resolve(BUSY);
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.mtn.submits.length, 1, 'it is not sent again');
+  t.ok(driven.accounts.transaction(transaction.id).submitted);
+});
+
+t.test('a charge that a callback speaks of was taken, whatever its submit was answered', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  driven.mtn.onEnquire = () => LOST;
+  const transaction = driven.accounts.create(charge());
+  driven.hint(transaction);
+  await driven.clock.advance(32 * MINUTE);
+  t.equal(driven.mtn.submits.length, 1, 'it is asked about, not sent again');
+  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+  driven.provider.settle(transaction, paid());
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await driven.clock.advance(60 * MINUTE, 1_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
+t.test('callbacks do not make an account be told more often', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  let tells = 0;
+  driven.accounts.intercept = ({ type }: Message) => {
+    if (type !== 'RecordOutcome') return null;
+    tells++;
+    return UNAVAILABLE;
+  };
+  driven.hint(transaction);
+  await driven.clock.advance(5_000);
+  const told = tells;
+  t.ok(told >= 1);
+  for (let i = 0; i < 100; i++) driven.hint(transaction);
+  t.equal(tells, told);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
+
+t.test(
+  'callbacks about one that is not followed are looked into once, and of the last that ended nobody is asked',
+  async (t) => {
+    const driven = await new Driven().start();
+    let asked = 0;
+    driven.accounts.intercept = ({ type }) => {
+      if (type === 'GetPending') asked++;
+      return null;
+    };
+    for (let i = 0; i < 100; i++) driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' });
+    await driven.clock.advance(100);
+    t.equal(asked, 2, 'is it in flight, is it final?');
+    t.equal(driven.accounts.commands.filter(({ type }) => type === 'RaiseReconciliation').length, 1);
+
+    const ended = Array.from({ length: LIMITS.pollerRecentMax + 1 }, () => driven.accounts.create(charge()));
+    for (const { id } of ended) driven.accounts.when(outcome(id, 'FAILED'));
+    asked = 0;
+    for (const transaction of ended.slice(1)) driven.hint(transaction);
+    t.equal(asked, 0);
+    driven.hint(ended[0]!);
+    await driven.clock.advance(100);
+    t.ok(asked > 0, 'only so many are remembered');
+  },
+);
+
+t.test('a callback about a transaction that the account never had is a reconciliation item', async (t) => {
+  const driven = await new Driven().start();
+  t.match(driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' }), { type: 'done' });
+  await driven.clock.advance(100);
+  t.strictSame(driven.accounts.reconciliation(), ['UNKNOWN_REFERENCE']);
+});
+
+t.test('a repeated callback about a final transaction raises nothing', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  for (let i = 0; i < 5; i++) {
+    driven.hint(transaction);
+    await driven.clock.advance(100);
+  }
+  await driven.clock.advance(MINUTE);
+  t.strictSame(driven.accounts.reconciliation(), []);
+  t.ok(driven.mtn.enquiries.length <= 3, `${driven.mtn.enquiries.length} enquiries`);
+  t.equal(driven.pollers.size, 0);
+});
+
+t.test(
+  'a callback after its account was told may be about a reversal, whether reply or feed comes first',
+  async (t) => {
+    for (const first of ['reply', 'feed'] as const) {
+      const driven = await new Driven().start();
+      const transaction = driven.accounts.create(charge());
+      driven.provider.settle(transaction, paid());
+      driven.accounts.intercept = (message) => {
+        if (message.type !== 'RecordOutcome') return null;
+        driven.accounts.intercept = () => null;
+        driven.provider.settle(transaction, reversed());
+        driven.hint(transaction);
+        if (first === 'reply') return null;
+        driven.accounts.when(message as unknown as AccountCommand);
+        return { type: 'done', body: '{}', replayed: false };
+      };
+      driven.hint(transaction);
+      await driven.clock.advance(5_000);
+      t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED', first);
+      await driven.clock.advance(MINUTE);
+      t.equal(driven.pollers.size, 0);
+    }
+  },
+);

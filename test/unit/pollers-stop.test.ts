@@ -1,0 +1,110 @@
+// What pollers promise when they stop, and when a partition is handed over to another process: what is in the air ends and is
+// told, and nothing is begun that the next owner may be doing already.
+import t from 'tap';
+import type { AccountCommand } from '../../src/domain/account-command.ts';
+import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
+import { charge, payout } from './domain/scenario.ts';
+import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const UNAVAILABLE = { type: 'unavailable' } as const;
+
+t.test('a stop lets calls in the air finish and their outcomes be told, and starts none', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  driven.mtn.maxConcurrency = 1;
+  const flying = driven.accounts.create(charge());
+  const queued = driven.accounts.create(charge());
+  let refusals = 0;
+  driven.accounts.intercept = ({ type }) =>
+    type === 'RecordOutcome' && ++refusals <= 2 ? UNAVAILABLE : null;
+  let stopped = false;
+  const stopping = driven.pollers.stop().then(() => {
+    stopped = true;
+  });
+  await driven.clock.advance(1_000);
+  t.notOk(stopped, 'it waits for the call');
+  answer.resolve(paid());
+  await driven.clock.advance(5_000);
+  await stopping;
+  t.equal(driven.accounts.transaction(flying.id).status, 'SUCCESSFUL');
+  t.equal(driven.accounts.transaction(queued.id).status, 'PENDING_PROVIDER');
+  t.equal(driven.mtn.submits.length, 1);
+});
+
+t.test('a partition that is handed over calls nobody while it waits for what is in the air', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  const waiting = driven.accounts.create(payout());
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  driven.mtn.maxConcurrency = 1;
+  const flying = driven.accounts.create(payout());
+  driven.accounts.create(payout());
+  t.equal(driven.mtn.submits.length, 2, 'the third waits for its turn with the rail');
+  let released = false;
+  const releasing = driven.pollers.release(0).then(() => {
+    released = true;
+  });
+  t.match(driven.hint(waiting), UNAVAILABLE, 'nor takes a callback');
+  await driven.clock.advance(9_000);
+  t.equal(driven.mtn.submits.length, 2, 'the next owner may be sending it already');
+  t.equal(driven.mtn.enquiries.length, 0);
+  t.notOk(released);
+  answer.resolve(paid());
+  await driven.clock.advance(100);
+  t.ok(released, 'and no longer than for its outcome to be taken');
+  await releasing;
+  t.equal(driven.accounts.transaction(flying.id).status, 'SUCCESSFUL');
+  driven.accounts.create(payout());
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 2);
+});
+
+t.test(
+  'a partition that is handed over sends nothing again that its provider turns out not to have',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = () => LOST;
+    const answer = deferred<EnquiryResult>();
+    driven.mtn.onEnquire = () => answer.promise;
+    driven.accounts.create(payout());
+    await driven.clock.advance(driven.mtn.notFoundGraceMs);
+    t.equal(driven.mtn.enquiries.length, 1);
+    const releasing = driven.pollers.release(0);
+    answer.resolve({ type: 'not_found' });
+    await driven.clock.advance(1_000);
+    await releasing;
+    await driven.clock.advance(MINUTE);
+    t.equal(driven.mtn.submits.length, 1);
+  },
+);
+
+t.test('a stop is not held up where the feed told of an outcome before its account answered', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.intercept = (message) => {
+    if (message.type !== 'RecordOutcome') return null;
+    driven.accounts.when(message as unknown as AccountCommand);
+    return { type: 'done', body: '{}', replayed: false };
+  };
+  const transaction = driven.accounts.create(payout());
+  driven.provider.settle(transaction, paid());
+  driven.hint(transaction);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  let stopped = false;
+  void driven.pollers.stop().then(() => {
+    stopped = true;
+  });
+  await driven.clock.advance(100);
+  t.ok(stopped);
+});
+
+t.test('a stop does not wait for a rail that hangs for ever', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => new Promise(() => {});
+  driven.accounts.create(charge());
+  const stopping = driven.pollers.stop();
+  await driven.clock.advance(30_000);
+  await t.resolves(stopping);
+});
