@@ -30,11 +30,17 @@ directory.
       help: `archive what was written before it (default: ${daysKept} days ago)`,
     },
   },
-  run: (input) => withReader(input.directory, (reader) => runArchive(reader, input)),
+  run: (input) =>
+    withReader(input.directory, (reader) =>
+      SegmentDirectory.extend(targetOf(input, 'to'), (target) => runArchive(reader, target, input)),
+    ),
 };
 
-async function runArchive(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(targetOf(input, 'to'));
+async function runArchive(
+  reader: LogReader,
+  target: SegmentDirectory,
+  input: ToolInput,
+): Promise<ToolResult> {
   const beforeMs = timeOf(input.values, 'before') ?? Date.now() - daysKept * dayMs;
   const work = chosen(reader.partitionNames(), input.values).map((name) => {
     const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);

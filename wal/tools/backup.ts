@@ -29,11 +29,13 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
 
   backup --data ./data --to /mnt/backup/daftari`,
   options: { to: { type: 'string', value: 'directory', help: 'where the backups of this log are' } },
-  run: (input) => withReader(input.directory, (reader) => runBackup(reader, input)),
+  run: (input) =>
+    withReader(input.directory, (reader) =>
+      SegmentDirectory.extend(targetOf(input, 'to'), (target) => runBackup(reader, target, input)),
+    ),
 };
 
-async function runBackup(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(targetOf(input, 'to'));
+async function runBackup(reader: LogReader, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
   // One turn of the event loop is one read transaction: all these tips are of one moment.
   const tips = reader
     .partitionNames()

@@ -379,6 +379,40 @@ t.test('backup adds what is new while the log is written, and restore proves it'
   );
 });
 
+t.test(
+  'one backup at a time: one that runs is not overtaken, and one that failed leaves nothing',
+  async (t) => {
+    const [data, to] = [next(), next()];
+    await write(data, 3);
+    await tool('backup', '--data', data, '--to', to);
+    await write(data, 2, { epoch: 2 });
+    const both = await Promise.all([
+      tool('backup', '--data', data, '--to', to),
+      tool('backup', '--data', data, '--to', to),
+    ]);
+    t.strictSame(
+      both.map(({ status }) => status).toSorted((a, b) => a - b),
+      [0, 1],
+    );
+    t.match(both.find(({ status }) => status === 1)?.err, /is being written by process/);
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
+
+    await write(data, 2, { epoch: 3 });
+    // The second of the partitions cannot be read to its end: the segment of the first is there by then.
+    const intact = next();
+    cpSync(data, intact, { recursive: true });
+    const database = openLogDatabase({ directory: data });
+    await database.put(key(9), bytesAt(database, 9).subarray(0, -9));
+    await database.close();
+    writeFileSync(join(to, 'accounts-0-000000000001-000000000002.segment.gz.part'), 'of one that was killed');
+    const before = readdirSync(to).filter((name) => !name.endsWith('.part'));
+    t.match(await tool('backup', '--data', data, '--to', to), { status: 1, err: /CRC32C/ });
+    t.strictSame(readdirSync(to), before);
+    t.equal((await tool('backup', '--data', intact, '--to', to)).status, 0);
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0 });
+  },
+);
+
 t.test('restore goes back to a time or a sequence', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 6);
