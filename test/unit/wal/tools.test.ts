@@ -449,6 +449,24 @@ t.test('a damaged backup is not restored', async (t) => {
   t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: /SHA-256/ });
 });
 
+t.test('trim removes nothing that its archive begins after', async (t) => {
+  const [data, whole, first, second] = [next(), next(), next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  cpSync(data, whole, { recursive: true });
+  await tool('archive', '--data', data, '--to', first, '--before', '2026-01-01T00:00:06Z');
+  t.match(await toolJson('trim', '--data', data, '--archive', first, '--yes'), {
+    status: 0,
+    report: { removed: true, partitions: [{ last: 6 }] },
+  });
+  t.equal((await tool('archive', '--data', data, '--to', second)).status, 0);
+  t.match(await toolJson('trim', '--data', whole, '--archive', second, '--yes'), {
+    status: 0,
+    report: { partitions: [{ last: 0, why: /not archived/ }] },
+  });
+  t.match(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
 t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
