@@ -8,6 +8,7 @@ import type { RootDatabase } from 'lmdb';
 import { existsSync, mkdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
+import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
 
 /** [group, partition, batch]: ordered by group, then partition, then batch. */
@@ -23,7 +24,19 @@ export interface OpenOptions {
   readonly mapBytes?: number;
 }
 
-export function openLogDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): LogDatabase {
+export interface OpenLogOptions extends OpenOptions {
+  /** Also a log that a restore has not finished: for that restore alone. */
+  readonly unfinished?: boolean;
+}
+
+export function openLogDatabase({
+  directory,
+  readOnly = false,
+  mapBytes,
+  unfinished = false,
+}: OpenLogOptions): LogDatabase {
+  const problem = unfinished ? null : unfinishedProblem(directory);
+  if (problem !== null) throw new Error(problem);
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
     encoding: 'binary',

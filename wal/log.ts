@@ -28,6 +28,8 @@ export interface LogOptions {
   onFlush?(report: FlushReport): void;
   /** Address space to reserve at first; it grows by itself. */
   readonly mapBytes?: number;
+  /** See OpenLogOptions. */
+  readonly unfinished?: boolean;
 }
 
 export class WriteAheadLog extends LogReader {

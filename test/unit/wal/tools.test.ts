@@ -447,6 +447,34 @@ t.test('a damaged backup is not restored', async (t) => {
   bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
   writeFileSync(file, bytes);
   t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: /SHA-256/ });
+
+  // accounts/0 is there by then: half of a log must not pass for the whole.
+  const half = next();
+  t.match(await tool('restore', '--from', to, '--to', half), { status: 1, err: /SHA-256/ });
+  for (const name of ['inspect', 'verify']) {
+    t.match(await tool(name, '--data', half), { status: 1, err: /did not come to its end: remove/ }, name);
+  }
+  t.throws(
+    () => WriteAheadLog.open({ directory: half, now: Date.now, onFailure: () => {} }),
+    /did not come to its end/,
+  );
+  t.match(await tool('restore', '--from', to, '--to', half), { status: 2, err: /not empty/ });
+});
+
+t.test('restore refuses what the backup does not have, where it would restore all', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const cases: [string[], RegExp][] = [
+    [['--until-sequence', '3'], /go together/],
+    [['--group', 'accounts', '--partition', '1'], /go together/],
+    [['--group', 'accounts', '--partition', '7', '--until-sequence', '3'], /has no partition accounts\/7/],
+    [['--group', 'accounts', '--partition', '1', '--until-sequence', '10'], /ends at sequence 9/],
+    [['--to', next()], /--rehearse goes without --to/],
+  ];
+  for (const [args, message] of cases) {
+    t.match(await tool('restore', '--from', to, '--rehearse', ...args), { status: 2, err: message });
+  }
 });
 
 t.test('trim removes nothing that its archive begins after', async (t) => {
