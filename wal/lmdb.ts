@@ -5,7 +5,7 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { existsSync, mkdirSync, statSync, truncateSync } from 'node:fs';
+import { mkdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 import { unfinishedProblem } from './unfinished.ts';
@@ -68,11 +68,16 @@ export function makeRoom(directory: string): void {
 
 /** Somebody has written a log there. */
 export function hasLog(directory: string): boolean {
-  return existsSync(logFile(directory));
+  return isThere(logFile(directory));
 }
 
 export function hasViews(directory: string): boolean {
-  return existsSync(join(directory, 'views', 'data.mdb'));
+  return isThere(join(directory, 'views', 'data.mdb'));
+}
+
+/** Throws where it cannot be told: what may not be looked at is not absent. */
+function isThere(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false }) !== undefined;
 }
 
 function logFile(directory: string): string {

@@ -7,7 +7,15 @@
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again.
 import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -103,7 +111,9 @@ export class SegmentDirectory {
 
   static open(path: string): SegmentDirectory {
     const file = join(path, manifestFile);
-    if (!existsSync(file)) throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
+    if (statSync(file, { throwIfNoEntry: false }) === undefined) {
+      throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
+    }
     const manifest: Manifest = JSON.parse(readFileSync(file, 'utf8'));
     if (manifest.format !== 'daftari-segments' || manifest.version !== 1) {
       throw new Error(`${file}: format ${manifest.format} ${manifest.version} is not known`);

@@ -1,5 +1,6 @@
 // The operator's tools, on logs that a writer made, sound and damaged in every way a disk or a person can.
 import {
+  chmodSync,
   cpSync,
   mkdtempSync,
   readFileSync,
@@ -142,6 +143,26 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
     const { status, out } = await tool(name, '--help');
     t.equal(status, 0);
     t.match(out, `Usage: wal ${name} [options]`);
+  }
+});
+
+t.test('what may not be read is not taken for absent', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 1);
+  await checkpointAll(data);
+  await tool('backup', '--data', data, '--to', to);
+  for (const path of [data, to]) chmodSync(path, 0);
+  // Root reads everything; as nobody, it may not even enter.
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(65_534);
+  try {
+    for (const name of ['inspect', 'verify']) {
+      t.match(await tool(name, '--data', data), { status: 1, err: /permission denied/ }, name);
+    }
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: /permission denied/ });
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+    for (const path of [data, to]) chmodSync(path, 0o700);
   }
 });
 
