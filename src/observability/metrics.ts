@@ -145,9 +145,17 @@ export class Metrics {
     );
   }
 
-  counter(name: string, help: string, labelNames: readonly string[]): CounterHandle {
+  /** `known`: values of the labels that are there before they are counted. What an alert watches has to be: of a series
+   *  that begins at 1, Prometheus sees no increase. */
+  counter(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    known: Iterable<readonly string[]> = [],
+  ): CounterHandle {
     const counts = new CountTree();
     if (labelNames.length === 0) counts.add(0, '');
+    for (const labels of known) counts.add(0, ...labels);
     this.#register(
       new Counter({
         name,

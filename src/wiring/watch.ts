@@ -168,9 +168,12 @@ export function webhookMetrics(metrics: Metrics): WebhookMetrics {
     'outcome',
     'error',
   ]);
-  const ended = metrics.counter('daftari_webhook_given_up_total', 'Deliveries that ended without a 2xx.', [
-    'how',
-  ]);
+  const ended = metrics.counter(
+    'daftari_webhook_given_up_total',
+    'Deliveries that ended without a 2xx.',
+    ['how'],
+    [['dead_lettered'], ['cancelled']],
+  );
   return {
     firstAttempt: (lagMs) => lag.observe(lagMs / 1_000),
     attempted(outcome, errorClass, durationMs) {
