@@ -20,6 +20,7 @@ import { openLogDatabase } from '../../../wal/lmdb.ts';
 import type { LogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { walTools } from '../../../wal/tools/all.ts';
+import { runTools } from '../../../wal/tools/tool.ts';
 import type { Tool } from '../../../wal/tools/tool.ts';
 import { ViewStore } from '../../../wal/views.ts';
 import { runTool } from './run-tool.ts';
@@ -182,6 +183,36 @@ t.test('a list of tools is extended by a program that knows more', async (t) => 
   t.equal(status, 1);
   t.equal(out, 'story of ch_1\n');
 });
+
+t.test(
+  'the directory is that of --data, of DATA_DIR, or ./data, where an empty DATA_DIR is none',
+  async (t) => {
+    const asked: string[] = [];
+    const where: Tool = {
+      name: 'where',
+      summary: 'Where',
+      help: '\n  where --data there   an example',
+      options: {},
+      run: async ({ directory }) => {
+        asked.push(directory);
+        return { sound: true, report: {}, lines: [] };
+      },
+    };
+    let out = '';
+    const terminal = { out: (text: string) => void (out += text), err: () => {}, errIsTty: false };
+    for (const env of [{}, { DATA_DIR: '' }, { DATA_DIR: 'of/env' }]) {
+      await runTools('wal', [where], ['where'], { ...terminal, env });
+    }
+    await runTools('wal', [where], ['where', '--data', 'given'], {
+      ...terminal,
+      env: { DATA_DIR: 'of/env' },
+    });
+    t.strictSame(asked, ['./data', './data', 'of/env', 'given']);
+
+    await runTools('wal', [where], ['where', '--help'], { ...terminal, env: {} });
+    t.match(out, /\n\n {2}where --data there {3}an example\n\n/, 'its first example stands like the others');
+  },
+);
 
 t.test('verify proves a sound log, also while it is written', async (t) => {
   const data = next();
