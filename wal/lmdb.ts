@@ -37,6 +37,8 @@ export function openLogDatabase({
 }: OpenLogOptions): LogDatabase {
   const problem = unfinished ? null : unfinishedProblem(directory);
   if (problem !== null) throw new Error(problem);
+  // LMDB would make the directory, and say that it cannot open its main database file.
+  if (readOnly && !hasLog(directory)) throw new Error(`${directory} holds no log`);
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
     encoding: 'binary',
