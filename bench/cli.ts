@@ -1,6 +1,7 @@
 // The benchmarks, at a terminal: npm run bench. Results go to stdout; progress, one line that is written over, to stderr.
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { HELP, parseCommand, UsageError, type RunOptions } from './options.ts';
 import { againstText, compareText } from './report/compare.ts';
 import { htmlOf } from './report/html.ts';
@@ -37,7 +38,7 @@ async function obey(args: readonly string[]): Promise<number> {
       console.log(compareText(readReport(command.before), readReport(command.after)));
       return 0;
     case 'profile':
-      console.log(profileText(readFileSync(command.file, 'utf8')));
+      console.log(usable(() => profileText(readFileSync(command.file, 'utf8'))));
       return 0;
     case 'run':
       return runAndTell(command.options, args);
@@ -45,6 +46,12 @@ async function obey(args: readonly string[]): Promise<number> {
 }
 
 async function runAndTell(options: RunOptions, args: readonly string[]): Promise<number> {
+  // Before hours of load, not after them.
+  const { directory, json, html } = options;
+  if (directory !== null) usable(() => mkdirSync(directory, { recursive: true }));
+  for (const file of [json, html]) {
+    if (file !== null) usable(() => accessSync(dirname(file), constants.W_OK));
+  }
   const progress = progressLine();
   const { report, against, failures } = await run(options, `npm run bench -- ${args.join(' ')}`, {
     progress: (text) => progress.show(text),
@@ -58,17 +65,26 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   progress.clear();
   console.log([conditionsText(report.conditions), ...report.scenarios.map(scenarioText)].join('\n\n'));
   if (against !== null) console.log(`\n${againstText(against, report)}`);
-  if (options.json !== null) writeFileSync(options.json, `${JSON.stringify(report, null, 1)}\n`);
-  if (options.html !== null) writeFileSync(options.html, htmlOf(report));
+  if (json !== null) writeFileSync(json, `${JSON.stringify(report, null, 1)}\n`);
+  if (html !== null) writeFileSync(html, htmlOf(report));
   const scenarios = [...report.scenarios, ...(against?.scenarios ?? [])];
   const checks = scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));
   return failures > 0 || checks.some(({ passed }) => !passed) ? FAILED : 0;
 }
 
 function readReport(path: string): Report {
-  const report = JSON.parse(readFileSync(path, 'utf8')) as Report;
+  const report = usable(() => JSON.parse(readFileSync(path, 'utf8')) as Report);
   if (report.format !== 1) throw new UsageError(`${path} is no report of a format that is known here`);
   return report;
+}
+
+/** For files that the command line names: one that cannot be used is wrong usage. */
+function usable<T>(use: () => T): T {
+  try {
+    return use();
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
 }
 
 /** On a terminal one line, written over; elsewhere a line every few seconds. */

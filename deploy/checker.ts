@@ -278,8 +278,7 @@ async function main(): Promise<number> {
   }
   const findings: string[] = [];
   if (values.journal !== undefined) {
-    const lines = readFileSync(values.journal, 'utf8').split('\n');
-    const journal = lines.filter((line) => line !== '').map((line) => JSON.parse(line) as JournalEntry);
+    const journal = readJournal(values.journal);
     const service = {
       baseUrl: values['base-url'] ?? 'http://127.0.0.1:8080',
       operatorUrl: values['operator-url'] ?? 'http://127.0.0.1:8081',
@@ -297,6 +296,19 @@ async function main(): Promise<number> {
   return findings.length === 0 ? 0 : 1;
 }
 
+function readJournal(path: string): JournalEntry[] {
+  const entries: JournalEntry[] = [];
+  for (const [index, line] of readFileSync(path, 'utf8').split('\n').entries()) {
+    if (line === '') continue;
+    try {
+      entries.push(JSON.parse(line) as JournalEntry);
+    } catch (error) {
+      throw new Error(`line ${index + 1} of ${path}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+  return entries;
+}
+
 const help = `node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL --operator-token TOKEN] [--data-dir DIR …]
 
 Decides whether the service told its callers the truth: what was acknowledged exists once, what was refused does not
@@ -307,7 +319,10 @@ if (import.meta.filename === process.argv[1]) {
   try {
     process.exitCode = await main();
   } catch (error) {
-    process.stderr.write(`${(error as Error).stack}\n`);
+    const { message, cause } = error as Error;
+    // fetch tells why in its cause alone.
+    const why = message === 'fetch failed' && cause instanceof Error ? `: ${cause.message}` : '';
+    process.stderr.write(`Could not tell: ${message}${why}\n`);
     process.exitCode = 2;
   }
 }

@@ -50,12 +50,16 @@ The cluster goes on meanwhile. An archive that was begun from a node's log (npm 
       },
     },
     data: false,
-    run: (input) => withLink(connect, (link) => runArchive(link, input)),
+    run: (input) =>
+      withLink(connect, (link) =>
+        SegmentDirectory.extend(requiredString(input.values, 'to'), (target) =>
+          runArchive(link, target, input),
+        ),
+      ),
   };
 }
 
-async function runArchive(link: NatsLink, input: ToolInput): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(requiredString(input.values, 'to'));
+async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
   const beforeMs = timeOf(input.values, 'before') ?? Date.now() - DAYS_KEPT * DAY_MS;
   const names = chosen(await logPartitions(link.manager), input.values);
   const lengths = names.map(async ({ group, partition }) => {

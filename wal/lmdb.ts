@@ -5,9 +5,10 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { existsSync, mkdirSync, statSync, truncateSync } from 'node:fs';
+import { mkdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
+import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
 
 /** [group, partition, batch]: ordered by group, then partition, then batch. */
@@ -23,7 +24,21 @@ export interface OpenOptions {
   readonly mapBytes?: number;
 }
 
-export function openLogDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): LogDatabase {
+export interface OpenLogOptions extends OpenOptions {
+  /** Also a log that a restore has not finished: for that restore alone. */
+  readonly unfinished?: boolean;
+}
+
+export function openLogDatabase({
+  directory,
+  readOnly = false,
+  mapBytes,
+  unfinished = false,
+}: OpenLogOptions): LogDatabase {
+  const problem = unfinished ? null : unfinishedProblem(directory);
+  if (problem !== null) throw new Error(problem);
+  // LMDB would make the directory, and say that it cannot open its main database file.
+  if (readOnly && !hasLog(directory)) throw new Error(`${directory} holds no log`);
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
     encoding: 'binary',
@@ -55,11 +70,16 @@ export function makeRoom(directory: string): void {
 
 /** Somebody has written a log there. */
 export function hasLog(directory: string): boolean {
-  return existsSync(logFile(directory));
+  return isThere(logFile(directory));
 }
 
 export function hasViews(directory: string): boolean {
-  return existsSync(join(directory, 'views', 'data.mdb'));
+  return isThere(join(directory, 'views', 'data.mdb'));
+}
+
+/** Throws where it cannot be told: what may not be looked at is not absent. */
+function isThere(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false }) !== undefined;
 }
 
 function logFile(directory: string): string {

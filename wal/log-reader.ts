@@ -4,7 +4,7 @@
 // A batch is got by its number, one short read transaction each: a reader that takes hours keeps no old pages alive.
 import { checkFollows, decodeBatch, emptyTip, LogCorruption, tipAt, assertPlace } from './batch.ts';
 import { openLogDatabase } from './lmdb.ts';
-import type { LogDatabase, OpenOptions } from './lmdb.ts';
+import type { LogDatabase, OpenLogOptions } from './lmdb.ts';
 import type { Batch, Tip, ViewPosition } from './types.ts';
 
 /** Where to begin: after a batch, or with the batch that holds a sequence. */
@@ -27,7 +27,7 @@ export class LogReader {
   }
 
   /** Read-only; the directory must hold a log. */
-  static openReader(options: Pick<OpenOptions, 'directory'>): LogReader {
+  static openReader(options: Pick<OpenLogOptions, 'directory' | 'unfinished'>): LogReader {
     return new LogReader(openLogDatabase({ ...options, readOnly: true }));
   }
 

@@ -2,6 +2,7 @@
 //
 // Owns the directory `<directory>/log`. One process writes it at a time (writer-lock.ts); any number read it.
 // What a record means is not known here.
+import { join } from 'node:path';
 import { assertPlace, checkFollows, decodeBatch, tipAt } from './batch.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { FlushReport } from './group-commit.ts';
@@ -27,6 +28,8 @@ export interface LogOptions {
   onFlush?(report: FlushReport): void;
   /** Address space to reserve at first; it grows by itself. */
   readonly mapBytes?: number;
+  /** See OpenLogOptions. */
+  readonly unfinished?: boolean;
 }
 
 export class WriteAheadLog extends LogReader {
@@ -55,7 +58,7 @@ export class WriteAheadLog extends LogReader {
 
   /** Refused while another process writes the directory. */
   static open(options: LogOptions): WriteAheadLog {
-    const lock = WriterLock.take(options.directory);
+    const lock = WriterLock.take(join(options.directory, 'log'));
     try {
       return new WriteAheadLog(openLogDatabase(options), lock, options);
     } catch (error) {

@@ -1,5 +1,6 @@
-// One process writes a log: two would each continue the chain from the same tip, and one of them would be lost. A file
-// beside the log names the writer; a writer that was killed leaves it behind, and the next one sees that it is dead.
+// One process writes a log: two would each continue the chain from the same tip, and one of them would be lost. So with a
+// directory of segments. A file in the directory names the writer; a writer that was killed leaves it behind, and the next
+// one sees that it is dead.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -12,12 +13,12 @@ export class WriterLock {
 
   /** Throws when another live process, or this one, holds it. */
   static take(directory: string): WriterLock {
-    const path = join(directory, 'log', 'writer.lock');
-    mkdirSync(join(directory, 'log'), { recursive: true, mode: 0o700 });
+    const path = join(directory, 'writer.lock');
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
     const mine = `${process.pid} ${startOf(process.pid) ?? ''}`;
     const holder = holderOf(path);
     if (holder !== null) {
-      throw new Error(`${join(directory, 'log')} is being written by process ${holder}`);
+      throw new Error(`${directory} is being written by process ${holder}`);
     }
     rmSync(path, { force: true });
     // Exclusive: of two that start at the same time, one fails here.

@@ -121,6 +121,12 @@ export class Census {
     }
   }
 
+  /** Goes on from what `other` has counted, whose partition this process writes no more. What is open left with it. */
+  absorb(other: Census): void {
+    for (const [at, count] of other.#entered.entries()) this.#entered[at]! += count;
+    for (const [at, count] of other.#raised.entries()) this.#raised[at]! += count;
+  }
+
   open(status: Status): number {
     return this.#open[STATUSES.indexOf(status)]!;
   }

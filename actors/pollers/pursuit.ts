@@ -24,17 +24,20 @@ import {
 } from './schedule.ts';
 import { WatchHeap, type Watched } from './watched.ts';
 
+export const NOTICES = [
+  'our_fault',
+  'no_rail',
+  'not_taken',
+  'provider_forgot',
+  'never_accepted',
+  'unknown_reference',
+  'hint_lost',
+  'follows_too_many',
+] as const;
+
 /** Something an operator should know; for the log and for counting. */
 export interface Notice {
-  readonly what:
-    | 'our_fault'
-    | 'no_rail'
-    | 'not_taken'
-    | 'provider_forgot'
-    | 'never_accepted'
-    | 'unknown_reference'
-    | 'hint_lost'
-    | 'follows_too_many';
+  readonly what: (typeof NOTICES)[number];
   readonly provider: string | null;
   readonly transactionId: string | null;
   readonly detail: string | null;

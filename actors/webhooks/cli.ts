@@ -100,7 +100,8 @@ function addressOf({ key, app }: Chosen): ServiceAddress {
 }
 
 function readDemo(): Readonly<Record<string, string | undefined>> {
-  const path = join(process.env['DATA_DIR'] ?? './data', 'demo.json');
+  const dataDir = process.env['DATA_DIR'] ?? '';
+  const path = join(dataDir === '' ? './data' : dataDir, 'demo.json');
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Record<string, string>;
   } catch (error) {

@@ -145,9 +145,29 @@ export class Metrics {
     );
   }
 
-  counter(name: string, help: string, labelNames: readonly string[]): CounterHandle {
+  /** `known`: values of the labels that are there before they are counted. What an alert watches has to be: of a series
+   *  that begins at 1, Prometheus sees no increase. */
+  counter(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    known: Iterable<readonly string[]> = [],
+  ): CounterHandle {
     const counts = new CountTree();
     if (labelNames.length === 0) counts.add(0, '');
+    for (const labels of known) counts.add(0, ...labels);
+    this.counterBy(name, help, labelNames, () => counts.entries());
+    const add = (amount: number, ...labels: readonly string[]): void => counts.add(amount, ...labels);
+    return labelNames.length === 0 ? { add: (amount) => counts.add(amount, '') } : { add };
+  }
+
+  /** Totals since the process began that are kept elsewhere, by the values of the labels; they never fall. */
+  counterBy(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    read: () => Iterable<readonly [labels: readonly string[], total: number]>,
+  ): void {
     this.#register(
       new Counter({
         name,
@@ -156,12 +176,10 @@ export class Metrics {
         registers: [],
         collect() {
           this.reset();
-          for (const [path, value] of counts.entries()) this.inc(labelsOf(labelNames, path), value);
+          for (const [labels, total] of read()) this.inc(labelsOf(labelNames, labels), total);
         },
       }),
     );
-    const add = (amount: number, ...labels: readonly string[]): void => counts.add(amount, ...labels);
-    return labelNames.length === 0 ? { add: (amount) => counts.add(amount, '') } : { add };
   }
 
   /** `bounds`: ascending upper bounds of its buckets. At most one label. */

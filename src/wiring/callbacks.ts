@@ -20,6 +20,7 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics:
     'daftari_callbacks_unknown_total',
     'Callbacks of a provider about no transaction of ours.',
     ['rail'],
+    [...rails.rails.keys()].map((railId) => [railId]),
   );
   return ({ method, path, body, requestId }) => {
     const text = body.toString('utf8');

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, unlinkSync, writeFileS
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
 import { hasLog } from '../../wal/lmdb.ts';
+import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import { MASTER_KEY_FILE } from '../secrets.ts';
@@ -26,7 +27,7 @@ const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
 
 /** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, lacks
- *  what was made with it, or would have to be made on a disk that is short. */
+ *  what was made with it, has a log whose restore did not end, or would have to be made on a disk that is short. */
 export async function openDataDirectory(
   { dataDir: path, partitions, masterKey, diskReserveBytes: reserveBytes }: Config,
   { onChange, onError }: Pick<DiskSpaceOptions, 'onChange' | 'onError'>,
@@ -39,6 +40,8 @@ export async function openDataDirectory(
     return releaseLock(lock);
   };
   try {
+    const unfinished = unfinishedProblem(path);
+    if (unfinished !== null) throw new DataDirectoryError(unfinished);
     checkIdentity(path, partitions, space);
     if (masterKey === null) requireBesideLog(path, MASTER_KEY_FILE);
   } catch (error) {

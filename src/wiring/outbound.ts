@@ -1,6 +1,7 @@
 // What leaves the process: pollers that call the rails, and webhooks that call the merchants. The same in both profiles.
 
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import { NOTICES } from '../../actors/pollers/pursuit.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import type { GuardOptions } from '../../actors/webhooks/url-guard.ts';
@@ -37,9 +38,12 @@ const wallClock = (): number => Date.now();
 /** Serves no partition until told to. */
 export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
   const { bus, feed, log, metrics, clock } = outbound;
-  const notices = metrics.counter('daftari_rail_notices_total', 'What pollers told operators, by kind.', [
-    'what',
-  ]);
+  const notices = metrics.counter(
+    'daftari_rail_notices_total',
+    'What pollers told operators, by kind.',
+    ['what'],
+    NOTICES.map((what) => [what]),
+  );
   const pollers = new PollerGroup({
     bus,
     feed,

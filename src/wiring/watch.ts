@@ -1,11 +1,11 @@
-// Gauges: what the parts of a process can tell when somebody scrapes /metrics.
+// What the parts of a process can tell when somebody scrapes /metrics.
 
-import type { Census } from '../../actors/accounts/census.ts';
+import { Census } from '../../actors/accounts/census.ts';
 import { AccountsPartition } from '../../actors/accounts/group.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
-import { RECONCILIATION_KINDS } from '../domain/account-event.ts';
+import { RECONCILIATION_KINDS, type ReconciliationKind } from '../domain/account-event.ts';
 import { CURRENCIES } from '../domain/country.ts';
 import { isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -83,25 +83,35 @@ export function watchTransactions(metrics: Metrics, storage: Storage): void {
   metrics.gaugeBy('daftari_reconciliation_open', 'Reconciliation items not yet resolved.', 'kind', () =>
     RECONCILIATION_KINDS.map((kind) => [kind, sum((census) => census.reconciliation(kind).open)] as const),
   );
-  metrics.gaugeBy(
-    'daftari_reconciliation_raised',
-    'Reconciliation items raised since the process opened their partition.',
-    'kind',
+  const counted = countedBy(censuses);
+  metrics.counterBy('daftari_reconciliation_raised_total', 'Reconciliation items raised.', ['kind'], () => {
+    const all = counted();
+    const raised = (kind: ReconciliationKind): number =>
+      all.reduce((total, census) => total + census.reconciliation(kind).raised, 0);
+    return RECONCILIATION_KINDS.map((kind) => [[kind], raised(kind)] as const);
+  });
+  metrics.counterBy(
+    'daftari_transactions_entered_total',
+    'Transactions that entered a state.',
+    ['type', 'status'],
     () =>
-      RECONCILIATION_KINDS.map(
-        (kind) => [kind, sum((census) => census.reconciliation(kind).raised)] as const,
+      counted().flatMap((census) =>
+        [...census.entered()].map(({ type, status, count }) => [[type, status], count] as const),
       ),
   );
-  const help =
-    'Transactions that entered a state since the process opened their partition, as "TYPE STATUS".';
-  metrics.gaugeBy('daftari_transactions_entered', help, 'state', () => {
-    const totals = new Map<string, number>();
-    for (const { type, status, count } of censuses().flatMap((census) => [...census.entered()])) {
-      const state = `${type} ${status}`;
-      totals.set(state, (totals.get(state) ?? 0) + count);
-    }
-    return totals;
-  });
+}
+
+/** The censuses there are, and one of what those counted that are gone: a total does not fall when a partition is handed
+ *  over. A partition that came and went between two scrapes was not seen. */
+function countedBy(censuses: () => Census[]): () => Census[] {
+  const gone = new Census();
+  let seen: readonly Census[] = [];
+  return () => {
+    const now = censuses();
+    for (const census of seen) if (!now.includes(census)) gone.absorb(census);
+    seen = now;
+    return [gone, ...now];
+  };
 }
 
 export function watchPollers(metrics: Metrics, pollers: PollerGroup): void {
@@ -131,29 +141,18 @@ export function watchPollers(metrics: Metrics, pollers: PollerGroup): void {
     'rail',
     perRail((rail) => rail.submitsWaiting + rail.enquiriesWaiting),
   );
-  metrics.gaugeBy(
-    'daftari_rail_submits',
-    'Submits since the start.',
-    'rail',
-    perRail((rail) => rail.submits),
-  );
-  metrics.gaugeBy(
-    'daftari_rail_enquiries',
-    'Enquiries since the start.',
-    'rail',
-    perRail((rail) => rail.enquiries),
-  );
-  metrics.gaugeBy(
-    'daftari_rail_failures',
-    'Calls without a usable answer.',
-    'rail',
-    perRail((rail) => rail.failures),
-  );
-  metrics.gaugeBy(
-    'daftari_rail_our_faults',
+  type Rail = ReturnType<PollerGroup['railHealth']>[number];
+  const totals = (name: string, help: string, read: (rail: Rail) => number): void =>
+    metrics.counterBy(name, help, ['rail'], () =>
+      pollers.railHealth().map((rail) => [[rail.id], read(rail)] as const),
+    );
+  totals('daftari_rail_submits_total', 'Submits to the provider.', (rail) => rail.submits);
+  totals('daftari_rail_enquiries_total', 'Enquiries of the provider.', (rail) => rail.enquiries);
+  totals('daftari_rail_failures_total', 'Calls without a usable answer.', (rail) => rail.failures);
+  totals(
+    'daftari_rail_our_faults_total',
     "Refusals that are our configuration's or our float's fault.",
-    'rail',
-    perRail((rail) => rail.ourFaults),
+    (rail) => rail.ourFaults,
   );
 }
 
@@ -168,9 +167,12 @@ export function webhookMetrics(metrics: Metrics): WebhookMetrics {
     'outcome',
     'error',
   ]);
-  const ended = metrics.counter('daftari_webhook_given_up_total', 'Deliveries that ended without a 2xx.', [
-    'how',
-  ]);
+  const ended = metrics.counter(
+    'daftari_webhook_given_up_total',
+    'Deliveries that ended without a 2xx.',
+    ['how'],
+    [['dead_lettered'], ['cancelled']],
+  );
   return {
     firstAttempt: (lagMs) => lag.observe(lagMs / 1_000),
     attempted(outcome, errorClass, durationMs) {

@@ -1,7 +1,7 @@
 // What is put back wrongly beside a log, or is missing there: the start says so, takes nothing away, and makes nothing anew
 // that would be another one.
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -53,6 +53,19 @@ t.test('what was made with a data directory is not made a second time beside its
     writeFileSync(path, kept);
   }
   t.equal((await readiness(dataDir))[0], 200);
+});
+
+t.test('half of a log, of a restore that did not end, is not served', async (t) => {
+  const dataDir = await used(t);
+  const [backup, half] = [join(dataDir, '..', 'backup'), join(dataDir, '..', 'half')];
+  const run = (...args: string[]) => runTool(walTools, ...args);
+  t.equal((await run('backup', '--data', dataDir, '--to', backup)).status, 0);
+  const last = readdirSync(backup).find((name) => name.startsWith('webhooks-0'))!;
+  const bytes = readFileSync(join(backup, last));
+  writeFileSync(join(backup, last), bytes.subarray(0, -1));
+  t.equal((await run('restore', '--from', backup, '--to', half)).status, 1);
+  for (const file of ['daftari.json', 'master.key']) cpSync(join(dataDir, file), join(half, file));
+  await t.rejects(startService(ONE, half), /did not come to its end: remove the directory/);
 });
 
 t.test('views that a trimmed log cannot make anew are not dropped', async (t) => {

@@ -32,6 +32,8 @@ export interface Operator {
   readonly lines: readonly string[];
   /** `path`: below /operator/v1, or a whole one with "//" in front. `body` undefined: none. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Reply>;
+  /** Lets another process write a partition of accounts. */
+  handOver(partition: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -84,6 +86,7 @@ export async function startOperator(directory: string): Promise<Operator> {
     bus,
     lines,
     call: (method, path, body, headers = {}) => send(port, method, path, body, headers),
+    handOver: (partition) => storage.closePartition('accounts', partition),
     stop: async () => {
       await server.stop();
       await storage.close();

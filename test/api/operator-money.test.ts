@@ -134,6 +134,26 @@ t.test('a webhook URL may use the ports of WEBHOOK_PORTS, and no others', async 
   });
 });
 
+t.test('the README has every metric, with its type, its labels and its meaning, and no other', async (t) => {
+  const readme = readFileSync(join(import.meta.dirname, '../../src/README.md'), 'utf8');
+  const rows = [...readme.matchAll(/^\| `(daftari_\w+)` *\| (\w+) *\| (.*?) *\| (.*?) *\|$/gm)];
+  const told = rows.map(([, name, type, , help]) => `${name} ${type}: ${help}`);
+  const { text } = await service.operator('GET', '/metrics');
+  const metrics = [...text.matchAll(/^# HELP (daftari_\w+) (.*)\n# TYPE \1 (\w+)$/gm)];
+  const registered = metrics.map(([, name, help, type]) => `${name} ${type}: ${help}`);
+  t.ok(registered.length > 0);
+  t.strictSame(told, registered);
+
+  const labels = new Map(rows.map(([, name = '', , names = '']) => [name, names.match(/\w+/g) ?? []]));
+  for (const [, sample = '', values = ''] of text.matchAll(/^(daftari_\w+)\{(.*)\} /gm)) {
+    const names = labels.get(sample) ?? labels.get(sample.replace(/_(?:bucket|sum|count)$/, ''));
+    const shown = Array.from(values.matchAll(/(\w+)="/g), ([, name]) => name).filter((name) => name !== 'le');
+    t.strictSame(shown, names, sample);
+  }
+  const counters = registered.filter((each) => / counter: /.test(each));
+  t.ok(counters.every((each) => /_total counter: /.test(each)));
+});
+
 t.test('the printed command creates a charge when pasted', async (t) => {
   const { stdout } = await promisify(execFile)('/bin/sh', ['-c', demoCurl(service.demo)]);
   t.match(JSON.parse(stdout), { id: /^chg_/, object: 'charge', amount: '5000', reference: 'order-1' });

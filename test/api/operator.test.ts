@@ -298,7 +298,7 @@ t.test('reconciliation items are counted by kind, open and raised, also over a r
   t.strictSame(await counted('open'), [0, 0], 'there before there is one');
   for (const kind of ['AMOUNT_MISMATCH', 'AMOUNT_MISMATCH', 'UNKNOWN_REFERENCE'] as const) await raise(kind);
   t.strictSame(
-    [await counted('open'), await counted('raised')],
+    [await counted('open'), await counted('raised_total')],
     [
       [2, 1],
       [2, 1],
@@ -312,17 +312,26 @@ t.test('reconciliation items are counted by kind, open and raised, also over a r
   };
   await resolve('UNKNOWN_REFERENCE');
   t.strictSame(
-    [await counted('open'), await counted('raised')],
+    [await counted('open'), await counted('raised_total')],
     [
       [2, 0],
       [2, 1],
     ],
   );
 
+  await operator.handOver(partition);
+  t.strictSame(
+    [await counted('open'), await counted('raised_total')],
+    [
+      [0, 0],
+      [2, 1],
+    ],
+    'what was counted does not go with the partition',
+  );
   await operator.stop();
   operator = await startOperator(dir);
   t.strictSame(
-    [await counted('open'), await counted('raised')],
+    [await counted('open'), await counted('raised_total')],
     [
       [2, 0],
       [0, 0],

@@ -158,8 +158,16 @@ t.test('paid with another amount: an item for operators, and no money moved', as
 t.test('operators can count callbacks about nothing of ours, and what pollers tell', async (t) => {
   const url = `${service.demo.base_url}/callbacks/airtel_ug/portal/portal-secret-of-airtel_ug`;
   const body = JSON.stringify({ transaction: { id: 'A1', status_code: 'TS' } });
+  const scrape = async () => (await fetch(`${service.demo.operator_url}/metrics`)).text();
+  const before = await scrape();
+  for (const rail of ['airtel_ug', 'mtn_ug']) {
+    t.match(before, new RegExp(`^daftari_callbacks_unknown_total\\{rail="${rail}"\\} 0$`, 'm'));
+  }
+  for (const what of ['provider_forgot', 'never_accepted']) {
+    t.match(before, new RegExp(`^daftari_rail_notices_total\\{what="${what}"\\} 0$`, 'm'), 'seen to grow');
+  }
   for (let i = 0; i < 2; i++) t.equal((await fetch(url, { method: 'POST', body })).status, 200);
-  const metrics = await (await fetch(`${service.demo.operator_url}/metrics`)).text();
+  const metrics = await scrape();
   t.match(metrics, /^daftari_callbacks_unknown_total\{rail="airtel_ug"\} 2$/m);
   t.match(metrics, /^daftari_rail_notices_total\{what="our_fault"\} [1-9]\d*$/m);
 });

@@ -98,6 +98,16 @@ t.test('counters and histograms of other parts, with and without labels', async 
   ]);
 });
 
+t.test('a counter has the values of its labels that are known beforehand', async (t) => {
+  const metrics = new Metrics();
+  const counter = metrics.counter('daftari_a_total', 'A.', ['what'], [['forgot'], ['lost']]);
+  counter.add(1, 'lost');
+  t.strictSame(await linesOf(metrics, 'daftari_a_total'), [
+    'daftari_a_total{what="forgot"} 0',
+    'daftari_a_total{what="lost"} 1',
+  ]);
+});
+
 t.test('the process and its event loop are in it', async (t) => {
   const text = await new Metrics().text();
   for (const name of [

@@ -30,11 +30,17 @@ directory.
       help: `archive what was written before it (default: ${daysKept} days ago)`,
     },
   },
-  run: (input) => withReader(input.directory, (reader) => runArchive(reader, input)),
+  run: (input) =>
+    withReader(input.directory, (reader) =>
+      SegmentDirectory.extend(targetOf(input, 'to'), (target) => runArchive(reader, target, input)),
+    ),
 };
 
-async function runArchive(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(targetOf(input, 'to'));
+async function runArchive(
+  reader: LogReader,
+  target: SegmentDirectory,
+  input: ToolInput,
+): Promise<ToolResult> {
   const beforeMs = timeOf(input.values, 'before') ?? Date.now() - daysKept * dayMs;
   const work = chosen(reader.partitionNames(), input.values).map((name) => {
     const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);
@@ -181,7 +187,7 @@ async function planPartition(
     // The last batch stays: it says where the log ends.
     [reader.lastBatchNumber(group, partition) - 1, 'the last batch'],
     [checkpoint, 'what the checkpoint does not reach'],
-    [source.endOf(name)?.batch ?? 0, 'what is not archived'],
+    [archivedUpTo(source, name, from), 'what is not archived'],
     [
       needed === Infinity ? Infinity : lastBelow(reader, name, needed),
       `from sequence ${needed}, which is needed`,
@@ -196,6 +202,17 @@ async function planPartition(
     if (!reader.holds(group, partition, end)) throw new Error(`${segment.file} is not of this log`);
   }
   return { group, partition, from, last, why };
+}
+
+/** The last batch of which the archive has all from the log's beginning on: an archive may begin later than the log, when it
+ *  was made of a trimmed one. */
+function archivedUpTo(source: SegmentDirectory, name: PartitionName, from: number): number {
+  let end = from;
+  for (const segment of source.segmentsOf(name)) {
+    if (segment.start.batch > end) break;
+    end = Math.max(end, segment.end.batch);
+  }
+  return end;
 }
 
 function lastBelow(reader: LogReader, { group, partition }: PartitionName, sequence: number): number {

@@ -8,6 +8,7 @@ import { encodeBatch, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
+import { markFinished, markUnfinished } from '../unfinished.ts';
 import { nameOf, table, timeText, tipReport, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
@@ -29,11 +30,13 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
 
   backup --data ./data --to /mnt/backup/daftari`,
   options: { to: { type: 'string', value: 'directory', help: 'where the backups of this log are' } },
-  run: (input) => withReader(input.directory, (reader) => runBackup(reader, input)),
+  run: (input) =>
+    withReader(input.directory, (reader) =>
+      SegmentDirectory.extend(targetOf(input, 'to'), (target) => runBackup(reader, target, input)),
+    ),
 };
 
-async function runBackup(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(targetOf(input, 'to'));
+async function runBackup(reader: LogReader, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
   // One turn of the event loop is one read transaction: all these tips are of one moment.
   const tips = reader
     .partitionNames()
@@ -96,7 +99,7 @@ export const restore: Tool = {
   summary: 'Make a log from a backup in another directory, up to any time or sequence, and prove it.',
   help: `
 Reads a backup (or an archive or export) into an empty directory, then verifies every batch of what it wrote. Nothing that
-exists is changed. Put the kept files of the old data directory beside the restored log, and start the service on it: the
+exists is changed. What a restore leaves that did not come to its end is no log: nothing opens it, remove it. Put the kept files of the old data directory beside the restored log, and start the service on it: the
 views are rebuilt from the log.
 
   restore --from /mnt/backup/daftari --to ./restored
@@ -128,8 +131,9 @@ interface Until {
 
 async function runRestore({ values, progress }: ToolInput): Promise<ToolResult> {
   const source = SegmentDirectory.open(requiredString(values, 'from'));
-  const until = untilOf(values);
+  const until = untilOf(values, source);
   const rehearse = values['rehearse'] === true;
+  if (rehearse && values['to'] !== undefined) throw new UsageError('--rehearse goes without --to');
   const to = rehearse
     ? mkdtempSync(join(tmpdir(), 'daftari-rehearsal-'))
     : emptyDirectory(requiredString(values, 'to'));
@@ -150,18 +154,20 @@ async function restoreInto(
   const names = source.partitions();
   const total = source.manifest.segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
   progress.start('restore', total);
-  const log = WriteAheadLog.open({ directory: to, now: Date.now, onFailure: () => {} });
+  markUnfinished(to);
+  const log = WriteAheadLog.open({ directory: to, now: Date.now, onFailure: () => {}, unfinished: true });
   try {
     for (const name of names) await copyPartition(source, log, name, until, progress);
   } finally {
     await log.close();
   }
   // Read back from the disk by a reader that knows nothing of what was written.
-  const reader = LogReader.openReader({ directory: to });
+  const reader = LogReader.openReader({ directory: to, unfinished: true });
   try {
     const verified = await verifyPartitions(reader, reader.partitionNames(), progress);
     const faults = verified.flatMap((one) => one.faults);
     const sound = faults.length === 0;
+    if (sound) markFinished(to);
     const rows = verified.map(({ group, partition, records, tip }) => {
       return [nameOf({ group, partition }), records, 'records to', tip.sequence, timeText(tip.timeMs)];
     });
@@ -216,14 +222,20 @@ function cutAt(batch: Batch, previous: Tip, { timeMs, at }: Until): Batch | null
   return encodeBatch({ ...batch, records, recordsBytes, previousHash: previous.hash });
 }
 
-function untilOf(values: ToolInput['values']): Until {
+/** What is asked of a partition or a sequence that the backup does not have is refused: the whole would be restored. */
+function untilOf(values: ToolInput['values'], source: SegmentDirectory): Until {
   const timeMs = timeOf(values, 'until') ?? Infinity;
   const sequence = numberOf(values, 'until-sequence');
-  if (sequence === undefined) return { timeMs, at: null };
   const group = stringOf(values, 'group');
   const partition = numberOf(values, 'partition');
-  if (group === undefined || partition === undefined) {
-    throw new UsageError('--until-sequence needs --group and --partition');
+  if (sequence === undefined && group === undefined && partition === undefined) return { timeMs, at: null };
+  if (sequence === undefined || group === undefined || partition === undefined) {
+    throw new UsageError('--until-sequence, --group and --partition go together');
+  }
+  const end = source.endOf({ group, partition });
+  if (end === null) throw new UsageError(`${source.path} has no partition ${group}/${partition}`);
+  if (sequence > end.sequence) {
+    throw new UsageError(`${group}/${partition} ends at sequence ${end.sequence} in ${source.path}`);
   }
   return { timeMs, at: { group, partition, sequence } };
 }

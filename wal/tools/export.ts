@@ -41,17 +41,16 @@ async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResul
   if (existsSync(to) && readdirSync(to).length > 0) throw new UsageError(`${to} is not empty`);
   const names = chosen(reader.partitionNames(), input.values);
   return format === 'segments'
-    ? exportSegments(reader, names, to, input)
+    ? SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input))
     : exportLines(reader, names, to, input);
 }
 
 async function exportSegments(
   reader: LogReader,
   names: readonly PartitionName[],
-  to: string,
+  target: SegmentDirectory,
   { progress }: ToolInput,
 ): Promise<ToolResult> {
-  const target = SegmentDirectory.openOrCreate(to);
   const ends = names.map((name) => ({ name, last: reader.lastBatchNumber(name.group, name.partition) }));
   progress.start(
     'export',
@@ -66,7 +65,7 @@ async function exportSegments(
   await target.add(segments, null);
   return {
     sound: true,
-    report: { to, segments },
+    report: { to: target.path, segments },
     lines: segments.map(
       (one) => `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.file}`,
     ),

@@ -4,9 +4,19 @@
 // Inside the gzip: one line of JSON (SegmentHeader), then each batch as four bytes of length (little-endian) and its bytes
 // as they are in the log. The manifest holds the SHA-256 of each file; the batches prove themselves besides.
 // A segment is complete on disk before the manifest names it: what a killed tool leaves behind is not in the manifest.
+// One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
+// take what the other has told out of it again.
 import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream, existsSync, mkdirSync, readFileSync } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
+import {
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -15,6 +25,7 @@ import { checkFollows, decodeBatch, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
+import { WriterLock } from '../writer-lock.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Progress } from './progress.ts';
 
@@ -56,6 +67,8 @@ export interface Manifest {
 }
 
 const manifestFile = 'manifest.json';
+/** What is not written to its end. */
+const partial = '.part';
 
 export function storedTip({ batch, sequence, epoch, timeMs, hash }: Tip): StoredTip {
   return { batch, sequence, epoch, timeMs, hash: hash.toString('hex') };
@@ -68,21 +81,39 @@ export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Ti
 export class SegmentDirectory {
   readonly path: string;
   #manifest: Manifest;
+  /** Files of segments that the manifest does not name yet. */
+  #written: string[] = [];
 
   private constructor(path: string, manifest: Manifest) {
     this.path = path;
     this.#manifest = manifest;
   }
 
-  static openOrCreate(path: string): SegmentDirectory {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
-    if (existsSync(join(path, manifestFile))) return SegmentDirectory.open(path);
-    return new SegmentDirectory(path, { format: 'daftari-segments', version: 1, segments: [], points: [] });
+  /** For a tool that adds segments; makes the directory when it is not there. Refused while another process adds to it.
+   *  What `use` wrote and did not `add` is removed when it fails: tried again on a disk that is full, it must not fill it. */
+  static async extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
+    const lock = WriterLock.take(path);
+    try {
+      for (const file of readdirSync(path)) if (file.endsWith(partial)) rmSync(join(path, file));
+      const directory = existsSync(join(path, manifestFile))
+        ? SegmentDirectory.open(path)
+        : new SegmentDirectory(path, { format: 'daftari-segments', version: 1, segments: [], points: [] });
+      try {
+        return await use(directory);
+      } catch (error) {
+        for (const file of directory.#written) rmSync(join(path, file), { force: true });
+        throw error;
+      }
+    } finally {
+      lock.release();
+    }
   }
 
   static open(path: string): SegmentDirectory {
     const file = join(path, manifestFile);
-    if (!existsSync(file)) throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
+    if (statSync(file, { throwIfNoEntry: false }) === undefined) {
+      throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
+    }
     const manifest: Manifest = JSON.parse(readFileSync(file, 'utf8'));
     if (manifest.format !== 'daftari-segments' || manifest.version !== 1) {
       throw new Error(`${file}: format ${manifest.format} ${manifest.version} is not known`);
@@ -122,7 +153,9 @@ export class SegmentDirectory {
     batches: Iterable<Batch> | AsyncIterable<Batch>,
     progress: Progress,
   ): Promise<Segment | null> {
-    const temporary = join(this.path, `${group}-${partition}-${digits(start.batch + 1)}.part`);
+    const unnamed = `${group}-${partition}-${digits(start.batch + 1)}${partial}`;
+    const temporary = join(this.path, unnamed);
+    this.#written.push(unnamed);
     let end = start;
     const header: SegmentHeader = {
       format: 'daftari-segment',
@@ -151,10 +184,11 @@ export class SegmentDirectory {
     const target = createWriteStream(temporary, { mode: 0o600, flush: true });
     await pipeline(Readable.from(frames()), createGzip({ level: 6 }), count, target);
     if (end === start) {
-      await rm(temporary);
+      rmSync(temporary);
       return null;
     }
     const file = `${group}-${partition}-${digits(start.batch + 1)}-${digits(end.batch)}.segment.gz`;
+    this.#written.push(file);
     await rename(temporary, join(this.path, file));
     return {
       group,
@@ -174,8 +208,8 @@ export class SegmentDirectory {
       segments: [...this.#manifest.segments, ...segments],
       points: point === null ? this.#manifest.points : [...this.#manifest.points, point],
     };
-    const temporary = join(this.path, `${manifestFile}.part`);
-    await rm(temporary, { force: true });
+    const temporary = join(this.path, `${manifestFile}${partial}`);
+    this.#written.push(`${manifestFile}${partial}`);
     const handle = await open(temporary, 'wx', 0o600);
     try {
       await handle.writeFile(`${JSON.stringify(this.#manifest, null, 2)}\n`);
@@ -184,6 +218,7 @@ export class SegmentDirectory {
       await handle.close();
     }
     await rename(temporary, join(this.path, manifestFile));
+    this.#written = [];
     await syncDirectory(this.path);
   }
 

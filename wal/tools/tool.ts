@@ -105,7 +105,9 @@ async function runTool(
     shown: values['progress'] === true || (terminal.errIsTty && values['json'] !== true),
     overwrites: terminal.errIsTty,
   });
-  const directory = String(values['data'] ?? terminal.env['DATA_DIR'] ?? './data');
+  // As the service has it: an empty value is an absent one.
+  const dataDir = terminal.env['DATA_DIR'] ?? '';
+  const directory = String(values['data'] ?? (dataDir === '' ? './data' : dataDir));
   try {
     const result = await tool.run({ directory, values, progress });
     progress.clear();
@@ -156,7 +158,8 @@ function helpOf(command: string, tool: Tool): string {
     '',
     tool.summary,
     '',
-    tool.help.trim(),
+    // Not trim(): the examples that it may begin with are indented.
+    tool.help.replaceAll(/^\n|\s+$/g, ''),
     '',
     ...options.map(([name, help]) => `  ${name.padEnd(width)}  ${help}`),
     '',

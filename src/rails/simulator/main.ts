@@ -19,7 +19,9 @@ async function run(): Promise<void> {
   const port = whole('SIMULATOR_PORT', 8_082, 65_535);
   const approveAfterMs = whole('SIMULATOR_APPROVE_AFTER_MS', 1_500, 3_600_000);
   if (port === undefined || approveAfterMs === undefined) return;
-  const host = process.env['SIMULATOR_HOST'] ?? '127.0.0.1';
+  // An empty value is an absent one; as an address it would be every address of the machine.
+  const given = process.env['SIMULATOR_HOST'] ?? '';
+  const host = given === '' ? '127.0.0.1' : given;
   try {
     const simulator = await startSimulator({ port, host, approveAfterMs });
     process.stdout.write(`The simulator listens on ${simulator.url}\n`);

@@ -1,5 +1,6 @@
 // The operator's tools, on logs that a writer made, sound and damaged in every way a disk or a person can.
 import {
+  chmodSync,
   cpSync,
   mkdtempSync,
   readFileSync,
@@ -19,6 +20,7 @@ import { openLogDatabase } from '../../../wal/lmdb.ts';
 import type { LogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { walTools } from '../../../wal/tools/all.ts';
+import { runTools } from '../../../wal/tools/tool.ts';
 import type { Tool } from '../../../wal/tools/tool.ts';
 import { ViewStore } from '../../../wal/views.ts';
 import { runTool } from './run-tool.ts';
@@ -145,6 +147,26 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
   }
 });
 
+t.test('what may not be read is not taken for absent', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 1);
+  await checkpointAll(data);
+  await tool('backup', '--data', data, '--to', to);
+  for (const path of [data, to]) chmodSync(path, 0);
+  // Root reads everything; as nobody, it may not even enter.
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(65_534);
+  try {
+    for (const name of ['inspect', 'verify']) {
+      t.match(await tool(name, '--data', data), { status: 1, err: /permission denied/ }, name);
+    }
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: /permission denied/ });
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+    for (const path of [data, to]) chmodSync(path, 0o700);
+  }
+});
+
 t.test('a list of tools is extended by a program that knows more', async (t) => {
   const replay: Tool = {
     name: 'inspect',
@@ -161,6 +183,36 @@ t.test('a list of tools is extended by a program that knows more', async (t) => 
   t.equal(status, 1);
   t.equal(out, 'story of ch_1\n');
 });
+
+t.test(
+  'the directory is that of --data, of DATA_DIR, or ./data, where an empty DATA_DIR is none',
+  async (t) => {
+    const asked: string[] = [];
+    const where: Tool = {
+      name: 'where',
+      summary: 'Where',
+      help: '\n  where --data there   an example',
+      options: {},
+      run: async ({ directory }) => {
+        asked.push(directory);
+        return { sound: true, report: {}, lines: [] };
+      },
+    };
+    let out = '';
+    const terminal = { out: (text: string) => void (out += text), err: () => {}, errIsTty: false };
+    for (const env of [{}, { DATA_DIR: '' }, { DATA_DIR: 'of/env' }]) {
+      await runTools('wal', [where], ['where'], { ...terminal, env });
+    }
+    await runTools('wal', [where], ['where', '--data', 'given'], {
+      ...terminal,
+      env: { DATA_DIR: 'of/env' },
+    });
+    t.strictSame(asked, ['./data', './data', 'of/env', 'given']);
+
+    await runTools('wal', [where], ['where', '--help'], { ...terminal, env: {} });
+    t.match(out, /\n\n {2}where --data there {3}an example\n\n/, 'its first example stands like the others');
+  },
+);
 
 t.test('verify proves a sound log, also while it is written', async (t) => {
   const data = next();
@@ -379,6 +431,40 @@ t.test('backup adds what is new while the log is written, and restore proves it'
   );
 });
 
+t.test(
+  'one backup at a time: one that runs is not overtaken, and one that failed leaves nothing',
+  async (t) => {
+    const [data, to] = [next(), next()];
+    await write(data, 3);
+    await tool('backup', '--data', data, '--to', to);
+    await write(data, 2, { epoch: 2 });
+    const both = await Promise.all([
+      tool('backup', '--data', data, '--to', to),
+      tool('backup', '--data', data, '--to', to),
+    ]);
+    t.strictSame(
+      both.map(({ status }) => status).toSorted((a, b) => a - b),
+      [0, 1],
+    );
+    t.match(both.find(({ status }) => status === 1)?.err, /is being written by process/);
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
+
+    await write(data, 2, { epoch: 3 });
+    // The second of the partitions cannot be read to its end: the segment of the first is there by then.
+    const intact = next();
+    cpSync(data, intact, { recursive: true });
+    const database = openLogDatabase({ directory: data });
+    await database.put(key(9), bytesAt(database, 9).subarray(0, -9));
+    await database.close();
+    writeFileSync(join(to, 'accounts-0-000000000001-000000000002.segment.gz.part'), 'of one that was killed');
+    const before = readdirSync(to).filter((name) => !name.endsWith('.part'));
+    t.match(await tool('backup', '--data', data, '--to', to), { status: 1, err: /CRC32C/ });
+    t.strictSame(readdirSync(to), before);
+    t.equal((await tool('backup', '--data', intact, '--to', to)).status, 0);
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0 });
+  },
+);
+
 t.test('restore goes back to a time or a sequence', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 6);
@@ -413,6 +499,52 @@ t.test('a damaged backup is not restored', async (t) => {
   bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
   writeFileSync(file, bytes);
   t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: /SHA-256/ });
+
+  // accounts/0 is there by then: half of a log must not pass for the whole.
+  const half = next();
+  t.match(await tool('restore', '--from', to, '--to', half), { status: 1, err: /SHA-256/ });
+  for (const name of ['inspect', 'verify']) {
+    t.match(await tool(name, '--data', half), { status: 1, err: /did not come to its end: remove/ }, name);
+  }
+  t.throws(
+    () => WriteAheadLog.open({ directory: half, now: Date.now, onFailure: () => {} }),
+    /did not come to its end/,
+  );
+  t.match(await tool('restore', '--from', to, '--to', half), { status: 2, err: /not empty/ });
+});
+
+t.test('restore refuses what the backup does not have, where it would restore all', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const cases: [string[], RegExp][] = [
+    [['--until-sequence', '3'], /go together/],
+    [['--group', 'accounts', '--partition', '1'], /go together/],
+    [['--group', 'accounts', '--partition', '7', '--until-sequence', '3'], /has no partition accounts\/7/],
+    [['--group', 'accounts', '--partition', '1', '--until-sequence', '10'], /ends at sequence 9/],
+    [['--to', next()], /--rehearse goes without --to/],
+  ];
+  for (const [args, message] of cases) {
+    t.match(await tool('restore', '--from', to, '--rehearse', ...args), { status: 2, err: message });
+  }
+});
+
+t.test('trim removes nothing that its archive begins after', async (t) => {
+  const [data, whole, first, second] = [next(), next(), next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  cpSync(data, whole, { recursive: true });
+  await tool('archive', '--data', data, '--to', first, '--before', '2026-01-01T00:00:06Z');
+  t.match(await toolJson('trim', '--data', data, '--archive', first, '--yes'), {
+    status: 0,
+    report: { removed: true, partitions: [{ last: 6 }] },
+  });
+  t.equal((await tool('archive', '--data', data, '--to', second)).status, 0);
+  t.match(await toolJson('trim', '--data', whole, '--archive', second, '--yes'), {
+    status: 0,
+    report: { partitions: [{ last: 0, why: /not archived/ }] },
+  });
+  t.match(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
 
 t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
