@@ -150,7 +150,8 @@ export const importTool: Tool = {
   import --data ./data --from ./copy
 
 Batches that the log has already are compared and skipped; a batch that differs, or a gap, stops the import before the
-partition is touched further. The service that writes the directory must be stopped. Afterwards all partitions are verified.`,
+partition is touched further. The service that writes the directory must be stopped. Afterwards all partitions are verified.
+One that was interrupted leaves what it had appended by then: run it again to its end before the service starts.`,
   options: { from: { type: 'string', value: 'directory', help: 'an export, backup or archive' } },
   run: runImport,
 };
