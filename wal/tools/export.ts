@@ -156,7 +156,8 @@ export const importTool: Tool = {
 
 Batches that the log has already are compared and skipped; a batch that differs, or a gap, stops the import before the
 partition is touched further. A log that begins late, after a trim or with a snapshot, begins with batch 1 again when the
-source has all that is missing. The service that writes the directory must be stopped. Afterwards all partitions are verified.`,
+source has all that is missing. The service that writes the directory must be stopped. Afterwards all partitions are verified.
+One that was interrupted leaves what it had appended by then: run it again to its end before the service starts.`,
   options: {
     ...partitionOptions,
     from: { type: 'string', value: 'directory', help: 'an export, backup or archive' },
