@@ -87,8 +87,8 @@ export class Census {
     const { events, type } = transaction;
     const isNew = by === 'DepositCreated' || by === 'PayoutCreated' || by === 'WithdrawalCreated';
     const isCashOut = type === 'PAYOUT' || type === 'WITHDRAWAL';
-    if (by === 'SubmissionAccepted' && isCashOut) return;
     const now = STATUSES.indexOf(transaction.status);
+    // That of a cash-out changes no status.
     if (by === 'SubmissionAccepted' && now !== AWAITING_CUSTOMER) return;
     this.#enter(TRANSACTION_TYPES.indexOf(type), now);
     if (!isNew) this.#leave(events[events.length - 2]!.status);
