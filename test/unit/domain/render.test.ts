@@ -3,6 +3,7 @@
 import { strict as assert } from 'node:assert';
 import t from 'tap';
 import { NO_LIMIT } from '../../../src/domain/amount-limits.ts';
+import { nullable, quote } from '../../../src/domain/json-text.ts';
 import { money } from '../../../src/domain/money.ts';
 import {
   renderAccount,
@@ -33,7 +34,7 @@ import {
   withdrawal,
 } from './scenario.ts';
 
-function same(text: string, expected: object): void {
+function same(text: string, expected: unknown): void {
   assert.equal(text, JSON.stringify(expected));
 }
 
@@ -238,6 +239,17 @@ t.test('timeline and detail carry status events and ledger entries in order', as
     transaction: JSON.parse(renderTransaction(transaction)) as object,
     ...history,
   });
+});
+
+t.test('any text is shown as JSON writes it', async () => {
+  for (let code = 0; code < 0x180; code++) {
+    for (const text of [String.fromCharCode(code), `a${String.fromCharCode(code)}b`]) same(quote(text), text);
+  }
+  for (const text of ['', '"}', 'é', '\u2028', '\ud800', '😀', 'x'.repeat(64), `${'x'.repeat(80)}"`]) {
+    same(quote(text), text);
+    same(nullable(text), text);
+  }
+  assert.equal(nullable(null), 'null');
 });
 
 t.test('a page', async () => {
