@@ -51,12 +51,10 @@ export class Census {
   readonly #raised = new Float64Array(RECONCILIATION_KINDS.length);
   readonly #unresolved = new Float64Array(RECONCILIATION_KINDS.length);
 
-  /** A transaction that is open when the partition is. `bucket`: of its open row. */
+  /** A transaction that is in flight when the partition is opened. `bucket`: of its open row. */
   seed(bucket: string, id: string, ledger: Ledger): void {
     const type = TRANSACTION_TYPES[Number(bucket.charAt(0))]!;
-    const status = Number(bucket.charAt(1));
-    if (isFinal(STATUSES[status]!)) return;
-    this.#open[status]!++;
+    this.#open[Number(bucket.charAt(1))]!++;
     if (type === 'PAYOUT' || type === 'WITHDRAWAL') this.#hold(ledger.transaction(id)!, 1);
   }
 
@@ -87,8 +85,8 @@ export class Census {
     const { events, type } = transaction;
     const isNew = by === 'DepositCreated' || by === 'PayoutCreated' || by === 'WithdrawalCreated';
     const isCashOut = type === 'PAYOUT' || type === 'WITHDRAWAL';
-    if (by === 'SubmissionAccepted' && isCashOut) return;
     const now = STATUSES.indexOf(transaction.status);
+    // That of a cash-out changes no status.
     if (by === 'SubmissionAccepted' && now !== AWAITING_CUSTOMER) return;
     this.#enter(TRANSACTION_TYPES.indexOf(type), now);
     if (!isNew) this.#leave(events[events.length - 2]!.status);

@@ -243,8 +243,14 @@ function listReconciliation(memory: Memory, views: Views, query: ListReconciliat
   const data = [...items.values()]
     .filter((item) => query.accountId === '' || item.accountId === query.accountId)
     .filter((item) => !query.open || item.resolvedAt === null)
-    .sort((a, b) => b.raisedAt - a.raisedAt)
+    .sort(byNewest)
     .slice(0, query.limit);
   const body = `{"object":"list","data":[${data.map(renderReconciliation).join(',')}]}`;
   return done(body, memory.sequence);
+}
+
+/** Of one millisecond in the order of their ids: the same whether they are in memory or in the views. */
+function byNewest(a: ReconciliationItem, b: ReconciliationItem): number {
+  if (a.raisedAt !== b.raisedAt) return b.raisedAt - a.raisedAt;
+  return a.id < b.id ? 1 : -1;
 }

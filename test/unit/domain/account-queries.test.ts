@@ -53,10 +53,13 @@ t.test('a query is let in by the same checks, in the same order, as a command', 
     else t.match(access, { type: 'refused', rejection: { code } }, name);
   }
   t.match(authorise(merchant().state, { ...good, problem: cursor }, START), { type: 'granted' });
+  const late = authorise(merchant().state, { ...good, deadline: START - 1 }, START);
+  t.match(late, { rejection: { retryAfterSeconds: 1 } });
 });
 
+/** Set half the time, so that a good part of the filters match. */
 const optional = <T>(all: readonly T[]): fc.Arbitrary<T | undefined> =>
-  fc.option(fc.constantFrom(...all), { nil: undefined });
+  fc.option(fc.constantFrom(...all), { nil: undefined, freq: 2 });
 const filter: fc.Arbitrary<TransactionFilter> = fc.record({
   type: optional(TRANSACTION_TYPES),
   status: optional(STATUSES),
@@ -95,11 +98,11 @@ t.test(
           (createdBefore === undefined || createdBefore >= START);
         t.equal(matches(transaction, filter), byFields && byRest);
         t.equal(bucketMatches(bucketOf(transaction), filter), byFields);
-        if (byFields) matched++;
+        if (byFields && byRest) matched++;
       }),
       { seed, numRuns: 2_000 },
     );
-    t.ok(matched > 0, `${matched} matched`);
+    t.ok(matched > 10, `${matched} matched`);
     t.equal(bucketOf(base), '010000', 'stored: never to change');
   },
 );

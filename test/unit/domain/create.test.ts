@@ -15,6 +15,7 @@ import {
   deposit,
   fundedMerchant,
   KEY_HASH,
+  merchant,
   MINUTE,
   outcome,
   payout,
@@ -241,8 +242,26 @@ t.test('a refusal by rate says when to come back, and does not count against the
   t.equal(decision.countsAsCashOut, false);
   scenario.cashOutsInWindow = 59;
   t.equal(scenario.decide(payout()).countsAsCashOut, true);
+  t.equal(scenario.decide(withdrawal()).countsAsCashOut, true);
   t.equal(scenario.decide(payout({ amount: 'x' })).countsAsCashOut, true, 'refused later: it counts');
+  t.equal(scenario.decide(withdrawal({ amount: 'x' })).countsAsCashOut, true);
   t.equal(scenario.decide(charge()).countsAsCashOut, false);
+});
+
+t.test('Retry-After is whole seconds, never too few and at least one', async (t) => {
+  const scenario = fundedMerchant({ cashOutPerMinute: 0 });
+  const rows: [waitMs: number, seconds: number][] = [
+    [0, 1],
+    [1, 1],
+    [1_000, 1],
+    [1_001, 2],
+    [60_000, 60],
+  ];
+  for (const [waitMs, seconds] of rows) {
+    scenario.cashOutWindowFreesAt = START + waitMs;
+    const { outcome: refused } = scenario.decide(payout());
+    t.match(refused, { rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: seconds } }, `${waitMs}`);
+  }
 });
 
 t.test('an account may have its own rate', async () => {
@@ -376,6 +395,25 @@ t.test('two payouts never spend the same money', async () => {
   const rest = { idempotencyKey: 'key-00000002' };
   thenRefused(scenario.decide(payout({ amount: '9980001' }, rest)), 'insufficient_balance');
   thenRecorded(scenario.decide(payout({ amount: '9980000' }, rest)), 'PayoutCreated');
+});
+
+t.test('of a currency that was never transacted in there is nothing to spend', async () => {
+  const fees = { 'PAYOUT:GHS': { fixed: money(0), basisPoints: 0, floor: null, cap: null } };
+  const scenario = merchant({ fees });
+  scenario.policy = { ...scenario.policy, minimums: { ...scenario.policy.minimums, GHS: money(1) } };
+  const least = payout({ amount: '1', currency: 'GHS', msisdn: '+233241234567' });
+  thenRefused(scenario.decide(least), 'insufficient_balance');
+});
+
+t.test('a withdrawal to a wallet whose network is not served holds nothing', async () => {
+  const scenario = fundedMerchant();
+  scenario.policy = { ...scenario.policy, routes: { 'UG:AIRTEL': 'airtel_ug' } };
+  thenRefused(scenario.decide(withdrawal()), 'network_not_supported', 'destination');
+});
+
+t.test('a withdrawal keeps what it was sent with', async (t) => {
+  const over = { narration: 'Sweep', metadata: { till: 4 }, reference: 'sweep-1' };
+  t.match(fundedMerchant().create(withdrawal(over)), { ...over, description: null, requestedBy: null });
 });
 
 t.test('a withdrawal needs approval strictly above the threshold', async (t) => {

@@ -63,6 +63,15 @@ function dashboardDeposit(by: string, over: Partial<CreateDashboardDeposit> = {}
   return { ...byOperator, type: 'CreateDashboardDeposit', input, by, ...over };
 }
 
+const OTHER_SHOP = {
+  type: 'OpenAccount',
+  name: 'Other',
+  country: 'UG',
+  live: true,
+  payoutsEnabled: true,
+  withdrawalsEnabled: true,
+} as const;
+
 t.test('who may do what', async (t) => {
   const waiting = (): [Scenario, string] => {
     const scenario = fundedMerchant().given({
@@ -134,6 +143,11 @@ t.test('a payout wallet', async (t) => {
     thenRecorded(again);
     t.equal(thenBody(again)['id'], first['id']);
     thenRecorded(scenario.when(addWallet(OWNER, { label: 'Safe' })), 'WalletAdded');
+    const others: Partial<AddWallet>[] = [{ msisdn: '0772000112' }, { network: 'AIRTEL' }];
+    for (const other of others) {
+      const { msisdn = '0772000111', network = 'MTN' } = other;
+      t.match(recorded(scenario.when(addWallet(OWNER, other))), { msisdn: `256${msisdn.slice(1)}`, network });
+    }
     scenario.when(revokeWallet(OWNER, String(first['id'])));
     thenRecorded(scenario.when(addWallet(OWNER)), 'WalletAdded');
   });
@@ -174,6 +188,7 @@ t.test('a withdrawal that waits', async (t) => {
     t.match(thenBody(decision), { id, status: 'PENDING_PROVIDER', approval_status: 'APPROVED' });
     const transaction = scenario.transaction(id);
     t.match(transaction, { status: 'PENDING_PROVIDER', approvalStatus: 'APPROVED' });
+    t.match(transaction.events.at(-1), { source: 'DASHBOARD', at: START + 1_000 });
     t.match(JSON.parse(renderObject(transaction, 0)), { status: 'INITIATED', approval_status: 'PENDING' });
     scenario.when(submission(id));
     scenario.when(outcome(id, 'SUCCESSFUL'));
@@ -211,6 +226,24 @@ t.test('a withdrawal that waits', async (t) => {
     const { id } = scenario.create(charge({}, { idempotencyKey: 'key-00000002' }));
     thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, ADMIN)), 'withdrawal_not_found');
     thenRefused(scenario.decide(verdict('RejectWithdrawal', 'wdl_none', ADMIN)), 'withdrawal_not_found');
+  });
+
+  t.test("is not there for another account's members", async () => {
+    const scenario = fundedMerchant();
+    const { id } = scenario.create(withdrawal({ amount: '6000000' }));
+    const accountId = `acc_${'0'.repeat(26)}`;
+    scenario.when({ ...byOperator, ...OTHER_SHOP, accountId });
+    const added = scenario.when({
+      ...byOperator,
+      type: 'AddUser',
+      accountId,
+      email: 'o@other.example',
+      role: 'OWNER',
+    });
+    const by = String(thenBody(added)['id']);
+    for (const type of ['ApproveWithdrawal', 'RejectWithdrawal'] as const) {
+      thenRefused(scenario.decide({ ...verdict(type, id, by), accountId }), 'withdrawal_not_found');
+    }
   });
 
   t.test('to a wallet revoked since can only be rejected', async () => {

@@ -29,7 +29,9 @@ const letters = fc
   .array(fc.constantFrom(...ALPHABET.split('')), { minLength: 24, maxLength: 24 })
   .map((all) => all.join(''));
 const id = (kind: IdKind) =>
-  fc.tuple(letters, fc.constantFrom('00', '01', 'ZZ')).map(([body, suffix]) => makeId(kind, body + suffix));
+  fc
+    .tuple(letters, fc.constantFrom('00', '01', '10', 'ZZ'))
+    .map(([body, suffix]) => makeId(kind, body + suffix));
 const transactionId = fc
   .constantFrom('charge', 'payout', 'withdrawal', 'deposit')
   .chain((kind) => id(kind as IdKind));

@@ -20,7 +20,6 @@ import {
 } from '../../../src/domain/money.ts';
 import {
   charge,
-  DAY,
   deposit,
   fundedMerchant,
   merchant,
@@ -75,6 +74,10 @@ t.test('major units go out and come back', async (t) => {
   t.equal(fromMajorUnits('500.00', 'UGX'), 500);
   t.equal(fromMajorUnits('500.50', 'UGX'), null);
   t.equal(fromMajorUnits('0.005', 'GHS'), null);
+  t.equal(fromMajorUnits(' 7.00\n', 'KES'), 700);
+  for (const text of ['', 'abc', '-5', '1,000', '1e3', 'NaN', '.5', '999999999999999.99']) {
+    t.equal(fromMajorUnits(text, 'KES'), null, text);
+  }
 });
 
 t.test('arithmetic stays within the safe integers, or asserts', async (t) => {
@@ -101,6 +104,9 @@ t.test('fees', async (t) => {
     [90_000_000, 2_000],
   ];
   for (const [value, fee] of rows) t.equal(feeOn(money(value), terms), fee, `fee on ${value}`);
+  const share = { ...terms, fixed: money(0), floor: null, basisPoints: 1 };
+  t.equal(feeOn(money(4_999), share), 0, 'just below half');
+  t.equal(feeOn(money(5_000), share), 1, 'half goes up');
 
   t.test('round half up, exactly, at any size', async (t) => {
     fc.assert(
@@ -120,6 +126,24 @@ t.test('fees', async (t) => {
     t.equal(quoteFee('PAYOUT', money(10_000), 'KES', settings, DEFAULT_POLICY), 1_000);
     t.equal(quoteFee('DEPOSIT', money(10_000), 'UGX', settings, DEFAULT_POLICY), 0);
   });
+
+  t.test(
+    'a deposit costs nothing whatever the terms; a small payout may cost more than it moves',
+    async (t) => {
+      const dear = { fixed: money(700), basisPoints: 0, floor: null, cap: null };
+      const fees = { 'CHARGE:UGX': dear, 'DEPOSIT:UGX': dear, 'PAYOUT:UGX': dear, 'WITHDRAWAL:UGX': dear };
+      const settings = { ...SETTINGS, fees };
+      const rows = [
+        ['CHARGE', 500],
+        ['DEPOSIT', 0],
+        ['PAYOUT', 700],
+        ['WITHDRAWAL', 700],
+      ] as const;
+      for (const [type, fee] of rows) {
+        t.equal(quoteFee(type, money(500), 'UGX', settings, DEFAULT_POLICY), fee, type);
+      }
+    },
+  );
 });
 
 t.test('limits run by UTC day and month', async () => {
@@ -139,8 +163,25 @@ t.test('limits run by UTC day and month', async () => {
   thenRecorded(scenario.decide(next(60_000)), 'ChargeCreated');
   scenario.at(Date.UTC(2026, 3, 1) - 1);
   thenRefused(scenario.decide(next(60_001)), 'amount_above_maximum', 'amount');
-  scenario.later(DAY);
+  thenRecorded(scenario.when(next(60_000)), 'ChargeCreated');
+  thenRefused(scenario.decide(next(500)), 'monthly_limit_exceeded', 'amount');
+  scenario.later(1);
   thenRecorded(scenario.decide(next(60_000)), 'ChargeCreated');
+});
+
+t.test('where there is no minimum, one minor unit may move, and nothing may not', async () => {
+  const scenario = fundedMerchant();
+  scenario.policy = { ...scenario.policy, minimums: { ...scenario.policy.minimums, UGX: money(0) } };
+  const rows = [
+    [charge, 'ChargeCreated'],
+    [deposit, 'DepositCreated'],
+    [payout, 'PayoutCreated'],
+    [withdrawal, 'WithdrawalCreated'],
+  ] as const;
+  for (const [create, event] of rows) {
+    thenRefused(scenario.decide(create({ amount: '0' })), 'amount_below_minimum', 'amount');
+    thenRecorded(scenario.decide(create({ amount: '1' })), event);
+  }
 });
 
 t.test('a limit that is off still keeps the count within the safe integers', async () => {

@@ -1,7 +1,7 @@
 // What operators do: accounts, settings, users, apps, reconciliation items; and that doing it twice does it once.
 
 import t from 'tap';
-import type { OpenAccount } from '../../../src/domain/account-command.ts';
+import type { AccountSettingsChanges, OpenAccount } from '../../../src/domain/account-command.ts';
 import { money } from '../../../src/domain/money.ts';
 import { renderAccount } from '../../../src/domain/render-account.ts';
 import {
@@ -118,12 +118,33 @@ t.test('settings: what is absent stays, null drops a term of the account', async
       limits: {},
     },
   });
-  t.match(scenario.account().settings, {
+  const after = {
+    live: true,
     payoutsEnabled: false,
-    cashOutPerMinute: null,
+    withdrawalsEnabled: true,
     approvalThresholds: {},
+    cashOutPerMinute: null,
     fees: {},
     limits: { 'CHARGE:UGX': limit },
+  };
+  t.strictSame(scenario.account().settings, after);
+
+  const steps: AccountSettingsChanges[] = [
+    { withdrawalsEnabled: false },
+    { cashOutPerMinute: 7 },
+    { approvalThresholds: { KES: money(1) } },
+    { approvalThresholds: { UGX: money(2) } },
+    { fees: { 'CHARGE:UGX': fee } },
+    { limits: { 'PAYOUT:KES': limit } },
+  ];
+  for (const changes of steps) scenario.when({ ...change, changes });
+  t.strictSame(scenario.account().settings, {
+    ...after,
+    withdrawalsEnabled: false,
+    approvalThresholds: { KES: 1, UGX: 2 },
+    cashOutPerMinute: 7,
+    fees: { 'CHARGE:UGX': fee },
+    limits: { 'CHARGE:UGX': limit, 'PAYOUT:KES': limit },
   });
 });
 
@@ -235,6 +256,7 @@ t.test('a reconciliation item is resolved once', async (t) => {
   thenRecorded(again);
   t.strictSame(thenBody(again), thenBody(decision));
   thenRefused(scenario.decide({ ...resolve, resolution: 'Otherwise.' }), 'conflict');
+  thenRefused(scenario.decide({ ...resolve, operator: 'brian' }), 'conflict');
   thenRefused(scenario.decide({ ...resolve, reconciliationId: 'rec_none' }), 'not_found');
   thenRefused(scenario.decide({ ...resolve, accountId: 'acc_other' }), 'not_found');
   thenRecorded(scenario.when(outcome(id, 'SUCCESSFUL')));

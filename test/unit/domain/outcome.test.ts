@@ -140,6 +140,59 @@ t.test('another amount or currency than ours changes no state, and is raised onc
   thenRecorded(scenario.when(same), 'TransactionSucceeded');
 });
 
+t.test('an item tells operators what the provider said and what we have', async (t) => {
+  const rows: [what: string, steps: readonly Step[], said: AccountCommand, detail: string][] = [
+    [
+      'all that there is to say',
+      [accepted, failed],
+      outcome('', 'SUCCESSFUL', { amount: 50_000, currency: 'UGX' }),
+      'The provider says SUCCESSFUL (P_SUCCESSFUL), 50000 UGX, its id 998877.' +
+        ' Ours: FAILED (customer_declined), 50000 UGX.',
+    ],
+    [
+      'nothing but a word',
+      [accepted, succeeded],
+      outcome('', 'FAILED', { providerStatus: null }),
+      'The provider says FAILED. Ours: SUCCESSFUL, 50000 UGX.',
+    ],
+    [
+      'an amount without its currency',
+      [accepted],
+      outcome('', 'SUCCESSFUL', { amount: 7, providerTransactionId: null }),
+      'The provider says SUCCESSFUL (P_SUCCESSFUL), 7. Ours: AWAITING_CUSTOMER, 50000 UGX.',
+    ],
+  ];
+  for (const [what, steps, said, detail] of rows) {
+    const { scenario, transaction } = reach(charge(), steps);
+    scenario.when({ ...said, transactionId: transaction.id } as AccountCommand);
+    t.equal([...scenario.state.reconciliations.values()][0]?.detail, detail, what);
+  }
+});
+
+t.test('an item of a transaction has one id for ever: what was resolved is not raised again', async (t) => {
+  const { scenario, transaction } = reach(payout(), [accepted, succeeded]);
+  scenario.when(failed(transaction.id));
+  const id = deriveId('reconciliation', transaction.id, 1_003);
+  t.strictSame([...scenario.state.reconciliations.keys()], [id]);
+  scenario.given({ type: 'ReconciliationResolved', id, by: 'operator', resolution: 'It was paid.' });
+  thenRecorded(scenario.later(DAY).when(failed(transaction.id)));
+});
+
+t.test('money that came back before it was seen to arrive is a failure that says so', async (t) => {
+  for (const create of [charge(), deposit(), payout(), withdrawal()]) {
+    const { transaction } = reach(create, [accepted, reversed]);
+    t.match(transaction, {
+      status: 'FAILED',
+      failureCode: 'unknown',
+      failureMessage: 'The network returned the money before it confirmed the payment.',
+    });
+  }
+  const { transaction } = reach(charge(), [(id) => outcome(id, 'FAILED', { failureMessage: null })]);
+  t.match(transaction, { failureCode: 'customer_declined', failureMessage: null });
+  const bare = reach(charge(), [(id) => outcome(id, 'FAILED', { failureCode: null })]);
+  t.equal(bare.transaction.failureCode, 'unknown');
+});
+
 t.test('an outcome for a transaction we do not have', async (t) => {
   const scenario = merchant();
   const unknown = deriveId('charge', scenario.create(charge()).id, 3).slice(0, -2) + 'ZZ';
@@ -293,19 +346,25 @@ t.test('a failed payout or withdrawal returns the whole hold', async (t) => {
       [`${transaction.type}_HELD`, `${transaction.type}_RETURNED`],
     );
     t.match(transaction, { failureCode: 'customer_declined', failureMessage: 'The customer declined.' });
+    t.match(transaction.events.at(-1), {
+      status: 'FAILED',
+      source: 'PROVIDER_CALLBACK',
+      providerStatus: 'P_FAILED',
+      message: 'The customer declined.',
+    });
   }
 });
 
 t.test('a paid payout or withdrawal pays out the hold and books the fee', async (t) => {
   for (const create of [payout(), withdrawal()]) {
-    const { scenario, transaction } = reach(create, [accepted, succeeded]);
+    const { scenario, transaction } = reach(create, [succeeded]);
     t.match(scenario.balances(), {
       MERCHANT_AVAILABLE: 20_000_000 - 50_500,
       SETTLEMENT_CLEARING: 0,
       FEES_REVENUE: 500,
       PROVIDER_FLOAT: 20_000_000 - 50_000,
     });
-    t.equal(transaction.providerTransactionId, '998877');
+    t.match(transaction, { providerTransactionId: '998877', submitted: true });
   }
 });
 
@@ -323,6 +382,15 @@ t.test('what a failed transaction used of its day and month is given back', asyn
     t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 700, monthly: 700 });
     scenario.at(START + 31 * DAY).create(charge({ amount: '900' }, { idempotencyKey: 'key-00000003' }));
     t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 900 });
+  });
+
+  t.test('each month is counted from nothing, whole, and keeps what an older one gives back', async (t) => {
+    const { scenario, transaction } = reach(charge(), []);
+    scenario.at(START + 31 * DAY).create(charge({ amount: '700' }, { idempotencyKey: 'key-00000002' }));
+    scenario.later(DAY).create(charge({ amount: '900' }, { idempotencyKey: 'key-00000003' }));
+    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 1_600 });
+    scenario.when(expired(transaction.id));
+    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 1_600 });
   });
 });
 

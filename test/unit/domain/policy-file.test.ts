@@ -1,5 +1,6 @@
 // The policy file and an account's own terms: what is taken, and that every mistake is named with its path.
 
+import { strict as assert } from 'node:assert';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
 import { parseAccountTerms, parsePolicy, parsePolicyFile } from '../../../src/domain/policy-file.ts';
@@ -54,6 +55,8 @@ t.test('mistakes are all reported, each with its path', async (t) => {
     [{ fees: { PAYOUT: { UGX: { cap: '9007199254740991' } } } }, ['fees.PAYOUT.UGX.cap']],
     [{ fees: { CHARGE: { UGX: { basis_points: 10_001 } } } }, ['fees.CHARGE.UGX.basis_points']],
     [{ fees: { CHARGE: { UGX: { basis_points: '250' } } } }, ['fees.CHARGE.UGX.basis_points']],
+    [{ fees: { CHARGE: { UGX: { basis_points: 1.5 } } } }, ['fees.CHARGE.UGX.basis_points']],
+    [{ fees: { CHARGE: { UGX: { basis_points: -1 } } } }, ['fees.CHARGE.UGX.basis_points']],
     [{ fees: { CHARGE: { UGX: { floor: '10', cap: '9' } } } }, ['fees.CHARGE.UGX.floor']],
     [{ fees: { CHARGE: { UGX: { basisPoints: 1 } } } }, ['fees.CHARGE.UGX.basisPoints']],
     [
@@ -71,6 +74,38 @@ t.test('mistakes are all reported, each with its path', async (t) => {
     /fee is not known.*; limits is an object/,
   );
   t.throws(() => parsePolicyFile('{', DEFAULT_POLICY), SyntaxError);
+});
+
+t.test('terms at the edge of what they may be are taken, for every type that has them', async (t) => {
+  const largest = 1_000_000_000_000;
+  const rows: [json: object, fee: object][] = [
+    [
+      { floor: '9', cap: '9' },
+      { floor: 9, cap: 9 },
+    ],
+    [
+      { floor: 0, cap: largest },
+      { floor: 0, cap: largest },
+    ],
+    [
+      { floor: '1', basis_points: 10_000 },
+      { floor: 1, basisPoints: 10_000 },
+    ],
+    [{ fixed: largest }, { fixed: largest }],
+  ];
+  const free = { fixed: 0, basisPoints: 0, floor: null, cap: null };
+  for (const type of ['CHARGE', 'PAYOUT', 'WITHDRAWAL'] as const) {
+    for (const [json, fee] of rows) {
+      const parsed = parsePolicy({ fees: { [type]: { GHS: json } } }, DEFAULT_POLICY);
+      assert(parsed.type === 'valid', JSON.stringify(parsed));
+      t.strictSame(parsed.value.fees[type].GHS, { ...free, ...fee });
+    }
+  }
+  for (const type of ['CHARGE', 'PAYOUT', 'DEPOSIT', 'WITHDRAWAL'] as const) {
+    const parsed = parsePolicy({ limits: { [type]: { KES: { maximum: 0 } } } }, DEFAULT_POLICY);
+    assert(parsed.type === 'valid', JSON.stringify(parsed));
+    t.equal(parsed.value.limits[type].KES.maximum, 0);
+  }
 });
 
 t.test("an account's own terms: absent changes nothing, null drops", async (t) => {

@@ -2,7 +2,11 @@
 
 import { strict as assert } from 'node:assert';
 import t from 'tap';
+import { NO_LIMIT } from '../../../src/domain/amount-limits.ts';
+import { nullable, quote } from '../../../src/domain/json-text.ts';
+import { money } from '../../../src/domain/money.ts';
 import {
+  renderAccount,
   renderBalances,
   renderPayoutDestinations,
   renderTrialBalance,
@@ -30,7 +34,7 @@ import {
   withdrawal,
 } from './scenario.ts';
 
-function same(text: string, expected: object): void {
+function same(text: string, expected: unknown): void {
   assert.equal(text, JSON.stringify(expected));
 }
 
@@ -237,6 +241,17 @@ t.test('timeline and detail carry status events and ledger entries in order', as
   });
 });
 
+t.test('any text is shown as JSON writes it', async () => {
+  for (let code = 0; code < 0x180; code++) {
+    for (const text of [String.fromCharCode(code), `a${String.fromCharCode(code)}b`]) same(quote(text), text);
+  }
+  for (const text of ['', '"}', 'é', '\u2028', '\ud800', '😀', 'x'.repeat(64), `${'x'.repeat(80)}"`]) {
+    same(quote(text), text);
+    same(nullable(text), text);
+  }
+  assert.equal(nullable(null), 'null');
+});
+
 t.test('a page', async () => {
   same(renderPage([], null), { data: [], has_more: false, next_cursor: null });
   same(renderPage(['{"a":1}', '2'], 'c'), { data: [{ a: 1 }, 2], has_more: true, next_cursor: 'c' });
@@ -280,6 +295,38 @@ t.test('balances: one row per currency transacted in', async () => {
       { currency: 'KES', accounts, sum: '0' },
     ],
   });
+});
+
+t.test('a trial balance tells when money of any currency was made or lost', async (t) => {
+  for (const [currency, name, sum] of [
+    ['UGX', 'MERCHANT_AVAILABLE', '-1'],
+    ['KES', 'PROVIDER_FLOAT', '1'],
+  ] as const) {
+    const scenario = fundedMerchant();
+    scenario.balances(currency)[name] = money(20_000_001);
+    const { balanced, data } = JSON.parse(renderTrialBalance(scenario.account()));
+    t.equal(balanced, false);
+    t.match(data, [
+      { currency: 'UGX', sum: currency === 'UGX' ? sum : '0' },
+      { currency: 'KES', sum: currency === 'KES' ? sum : '0' },
+    ]);
+  }
+});
+
+t.test("an account's own terms, all of them, by type and currency", async () => {
+  const fee = { fixed: money(1), basisPoints: 2, floor: null, cap: money(3) };
+  const limit = { maximum: money(4), daily: money(5), monthly: NO_LIMIT };
+  const scenario = merchant({
+    approvalThresholds: { UGX: money(6), GHS: money(0) },
+    fees: { 'CHARGE:UGX': fee, 'PAYOUT:UGX': fee, 'PAYOUT:KES': { ...fee, floor: money(0) } },
+    limits: { 'PAYOUT:GHS': limit, 'PAYOUT:KES': limit },
+  });
+  const { approval_thresholds, fees, limits } = JSON.parse(renderAccount(scenario.account()));
+  const shown = { fixed: '1', basis_points: 2, floor: null, cap: '3' };
+  const most = { maximum: '4', daily: '5', monthly: null };
+  assert.deepEqual(approval_thresholds, { UGX: '6', GHS: '0' });
+  assert.deepEqual(fees, { CHARGE: { UGX: shown }, PAYOUT: { UGX: shown, KES: { ...shown, floor: '0' } } });
+  assert.deepEqual(limits, { PAYOUT: { GHS: most, KES: most } });
 });
 
 t.test('a currency is transacted in from the first request on, whatever becomes of it', async () => {
