@@ -7,6 +7,7 @@
 import type { Reply } from '../bus/bus.ts';
 import { ERROR_CODES, rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
+import type { Arrived } from './arrived.ts';
 import type { RenderError } from './error-reply.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
 import type { CallList, OpenCalls } from './open-calls.ts';
@@ -37,6 +38,7 @@ export interface Bounds {
 /** What all calls of a server share. */
 export interface CallContext {
   readonly open: OpenCalls;
+  readonly arrived: Arrived;
   readonly observer: HttpObserver | null;
   readonly renderError: RenderError;
   readonly nextRequestId: () => string;
@@ -45,7 +47,6 @@ export interface CallContext {
   closing: boolean;
 }
 
-/** The bytes are valid only until the function returns. */
 export type OnBody = (call: Call, body: Uint8Array) => void;
 
 interface Header {
@@ -98,14 +99,20 @@ export class Call {
     return this.list === null;
   }
 
-  /** Collects the body, then hands it on; a body too large is refused. */
+  /** Collects the body, then hands it on, unless the call was closed meanwhile; a body too large is refused. */
   receive(onBody: OnBody): void {
     this.#response.onData((chunk, isLast) => {
       if (this.closed) return;
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
       else if (!isLast) (this.#chunks ??= []).push(copyOf(chunk));
-      else onBody(this, this.#whole(chunk));
+      else this.#handOn(onBody, this.#whole(chunk));
+    });
+  }
+
+  #handOn(onBody: OnBody, body: Uint8Array): void {
+    this.#context.arrived.append(() => {
+      if (!this.closed) onBody(this, body);
     });
   }
 
@@ -238,11 +245,12 @@ export class Call {
   }
 
   #whole(last: ArrayBuffer): Uint8Array {
-    if (this.#chunks === null) return new Uint8Array(last);
+    if (this.#chunks === null) return copyOf(last);
     return Buffer.concat([...this.#chunks, new Uint8Array(last)]);
   }
 }
 
+/** The library's bytes are valid only until its handler returns. */
 function copyOf(chunk: ArrayBuffer): Buffer {
   return Buffer.from(new Uint8Array(chunk));
 }

@@ -224,8 +224,43 @@ t.test(
     socket.write(Buffer.concat([create('sent-ahead-1'), create('sent-ahead-2')]));
     t.equal(await all, '');
     t.strictSame([unanswered, statuses], [['aborted'], []]);
-    t.match(front.bus.sent, [{ idempotencyKey: 'sent-ahead-1' }]);
-    t.equal(front.bus.sent.length, 1);
+    t.strictSame(front.bus.sent, []);
+  },
+);
+
+t.test(
+  'bytes along with a create that the HTTP library answers with an error in its place: nothing is created',
+  async (t) => {
+    const { front, unanswered } = await watched(t);
+    const body = JSON.stringify(CHARGE);
+    const chunked = requestBytes(
+      'POST',
+      '/v1/charges',
+      { ...createHead('with-trailers'), 'Transfer-Encoding': 'chunked' },
+      null,
+    );
+    const rows: [string, Buffer, string][] = [
+      ['trailers', chunked, `${body.length.toString(16)}\r\n${body}\r\n0\r\nChecksum: abc\r\n\r\n`],
+      ['a request of HTTP/1.0', create('then-http-1.0'), 'GET / HTTP/1.0\r\n\r\n'],
+      ['headers too large', create('then-headers-1'), `GET / HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`],
+      [
+        'two framings',
+        create('then-framings-1'),
+        'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
+      ],
+    ];
+    for (const [what, first, rest] of rows) {
+      const socket = await open(front.port);
+      const all = readToEnd(socket);
+      socket.write(Buffer.concat([first, Buffer.from(rest)]));
+      t.match(await all, /^HTTP\/1\.1 (?:400|431|505) /, what);
+      t.strictSame(front.bus.sent, [], what);
+    }
+    t.strictSame(
+      unanswered,
+      rows.map(() => 'aborted'),
+    );
+    t.match(await front.send(create('goes-on-1')), { status: 201 }, 'the front goes on');
   },
 );
 
