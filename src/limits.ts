@@ -201,6 +201,8 @@ export const LIMITS = {
   webhookExcerptLengthMax: 2_000,
   /** Bytes of an answer read before the connection is dropped: its status has been seen by then. */
   webhookAnswerBytesMax: 64 * 1024,
+  /** Interim answers (1xx) read before the answer: they are of no use, and a stream of them would keep the thread busy. */
+  webhookInterimAnswersMax: 100,
   /** Idle connections kept for the next delivery, all endpoints; beyond it a connection is used once. */
   webhookIdleSocketsMax: 4_096,
   /** How long one stays idle, ms: below the 60 s of common load balancers, which then drop it. */

@@ -194,6 +194,7 @@ class Attempt {
   #phase: 'connect' | 'tls' | 'answer' = 'connect';
   #chunks: Buffer[] = [];
   #bytes = 0;
+  #interim = 0;
 
   constructor(outgoing: Outgoing, attemptMs: number, settle: (result: SendResult) => void) {
     this.#outgoing = outgoing;
@@ -221,6 +222,10 @@ class Attempt {
       socket.once('secureConnect', () => {
         this.#phase = 'answer';
       });
+    });
+    request.on('information', () => {
+      if (++this.#interim <= LIMITS.webhookInterimAnswersMax) return;
+      this.#end('invalid_response', `More than ${LIMITS.webhookInterimAnswersMax} interim answers.`);
     });
     request.on('response', (response) => this.#read(response));
     // 101 is never asked for: an answer all the same, and a connection nobody will use.

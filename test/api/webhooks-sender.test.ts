@@ -273,6 +273,27 @@ void t.test('a huge answer is read up to a bound, and its status counts', async 
   t.ok(written < 64 * 1024 * 1024, `${written} bytes`);
 });
 
+void t.test('interim answers are read up to a bound: a stream of them ends the attempt', async (t) => {
+  const receiver = await receiverFor(t, (_request, response) => {
+    for (let i = 0; i < LIMITS.webhookInterimAnswersMax; i++) response.writeProcessing();
+    response.writeHead(200).end('ok');
+  });
+  const sender = senderFor(t);
+  t.match(await send(sender, `https://localhost:${receiver.port}/`), { error: null, excerpt: 'ok' });
+  const earlyHints = Buffer.from('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(1_000));
+  receiver.answer = (_request, _response, socket) => {
+    const more = (): void => {
+      while (!socket.destroyed) if (!socket.write(earlyHints)) return void socket.once('drain', more);
+    };
+    more();
+  };
+  t.match(await send(sender, `https://localhost:${receiver.port}/`), {
+    error: 'invalid_response',
+    statusCode: null,
+    excerpt: 'More than 100 interim answers.',
+  });
+});
+
 void t.test('the excerpt is the first 2,000 characters, whole ones', async (t) => {
   const answers = ['x'.repeat(5_000), 'ß'.repeat(5_000), '€'.repeat(5_000), `x${'🥑'.repeat(5_000)}`, ''];
   const expected = ['x'.repeat(2_000), 'ß'.repeat(2_000), '€'.repeat(2_000), `x${'🥑'.repeat(999)}`, ''];
