@@ -9,8 +9,13 @@ export const LIMITS = {
   requestReceiveMs: 15_000,
   /** How long a front waits for a reply before it closes the connection. */
   commandDeadlineMs: 15_000,
-  /** Requests a front has open at once before it answers 503: 4 KiB each at most keeps memory bounded. */
+  /** Requests a front has open at once before it answers 503: 4 KiB each, besides what has come of a body. */
   frontRequestsOpenMax: 20_000,
+  /** Of bodies that come in several packets, what a front keeps until they are whole, all requests together; what does not
+   *  fit is answered 503. Anybody may send a body, also without a key. A thousand of the largest fit. */
+  frontBodiesBytesMax: 64 * 1024 * 1024,
+  /** What a piece of a body takes besides its bytes: a body may come in chunks of one byte. */
+  frontPieceBytes: 256,
   /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
    *  connection is closed with the rest unread. */
   bodyDrainBytesMax: 1024 * 1024,
@@ -347,6 +352,7 @@ export function assertLimits(): void {
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
+  holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');
   holds(
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024,
     'a bus message fits one NATS message',

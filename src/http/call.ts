@@ -29,6 +29,7 @@ export interface ResponseHandle {
 /** Those of LIMITS; tests set their own. */
 export interface Bounds {
   readonly frontRequestsOpenMax: number;
+  readonly frontBodiesBytesMax: number;
   /** From the headers to the end of the body. */
   readonly requestReceiveMs: number;
   /** From the body to the answer. */
@@ -79,6 +80,8 @@ export class Call {
   readonly #response: ResponseHandle;
   #chunks: Buffer[] | null = null;
   #received = 0;
+  /** Bytes that `#chunks` takes. */
+  #kept = 0;
 
   constructor(context: CallContext, route: RouteName, safe: boolean, response: ResponseHandle) {
     this.requestId = context.nextRequestId();
@@ -99,13 +102,14 @@ export class Call {
     return this.list === null;
   }
 
-  /** Collects the body, then hands it on, unless the call was closed meanwhile; a body too large is refused. */
+  /** Collects the body, then hands it on, unless the call was closed meanwhile; a body too large, or one too many, is
+   *  refused. */
   receive(onBody: OnBody): void {
     this.#response.onData((chunk, isLast) => {
       if (this.closed) return;
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
-      else if (!isLast) (this.#chunks ??= []).push(copyOf(chunk));
+      else if (!isLast) this.#keep(chunk);
       else this.#handOn(onBody, this.#whole(chunk));
     });
   }
@@ -121,7 +125,7 @@ export class Call {
   wait(): number {
     const { commandDeadlineMs } = this.#context.bounds;
     if (this.#chunks !== null) {
-      this.#chunks = null;
+      this.#letGo();
       this.expiresAt = performance.now() + commandDeadlineMs;
     } else {
       this.expiresAt = this.startedAt + commandDeadlineMs;
@@ -234,14 +238,32 @@ export class Call {
   #close(): boolean {
     if (this.list === null) return false;
     this.list.remove(this);
-    this.#chunks = null;
+    this.#letGo();
     return true;
   }
 
   /** Answers only when the body is over or far too large: closing on unread bytes would take the answer with it. */
   #drain(isLast: boolean): void {
-    this.#chunks = null;
+    this.#letGo();
     if (isLast || this.#received > LIMITS.bodyDrainBytesMax) this.refuse(TOO_LARGE);
+  }
+
+  #keep(chunk: ArrayBuffer): void {
+    const { open, bounds } = this.#context;
+    const bytes = chunk.byteLength + LIMITS.frontPieceBytes;
+    if (open.bodyBytes + bytes > bounds.frontBodiesBytesMax) {
+      this.refuse(UNAVAILABLE);
+      return;
+    }
+    (this.#chunks ??= []).push(copyOf(chunk));
+    this.#kept += bytes;
+    open.bodyBytes += bytes;
+  }
+
+  #letGo(): void {
+    this.#chunks = null;
+    this.#context.open.bodyBytes -= this.#kept;
+    this.#kept = 0;
   }
 
   #whole(last: ArrayBuffer): Uint8Array {

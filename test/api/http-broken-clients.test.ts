@@ -1,6 +1,7 @@
 // At the edges of a connection: clients that go away, dawdle or send too much, and accounts that are late, busy or
 // silent. A create gets a status only when its fate is known; nothing is answered twice; nothing is left behind.
 
+import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { NoReplyReason } from '../../src/http/observer.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -212,6 +213,25 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   t.equal((await answered).status, 200);
   front.bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
   t.equal((await front.send(create('room-again'))).status, 201);
+});
+
+t.test('too much of bodies that are not whole yet: 503, until there is room again', async (t) => {
+  const { front, unanswered } = await watched(t, { bounds: { frontBodiesBytesMax: 110_000 } });
+  const body = JSON.stringify(CHARGE).padEnd(60_000, ' ');
+  const half = async (key: string): Promise<Socket> => {
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    socket.write(create(key, body).subarray(0, 50_000));
+    return socket;
+  };
+  const sockets = await Promise.all(['half-a-body', 'half-a-body2', 'half-a-body3'].map(half));
+  const answer = await Promise.race(sockets.map(readAnswer));
+  t.match(answer, { status: 503, headers: { 'retry-after': '1' } });
+  assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
+  t.match(await front.send(create('one-packet')), { status: 201 }, 'what comes in one piece is taken');
+  for (const socket of sockets) socket.destroy();
+  await until(() => unanswered.length === 2);
+  t.match(await front.send(create('room-again', body)), { status: 201 });
 });
 
 t.test(
