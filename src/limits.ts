@@ -19,6 +19,9 @@ export const LIMITS = {
   /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
    *  connection is closed with the rest unread. */
   bodyDrainBytesMax: 1024 * 1024,
+  /** An answer up to this is handed over whole, and what its client does not take waits in the HTTP library, for every answer
+   *  of a connection that sends request after request and reads nothing. A longer one is written as it is taken. */
+  answerAtOnceCharactersMax: 4 * 1024,
   /** Authorization headers whose hash a front remembers: 300 bytes each. */
   frontKeysKeptMax: 4_096,
   /** How often open requests are looked at for their deadline. */

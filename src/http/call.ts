@@ -19,6 +19,8 @@ export interface ResponseHandle {
   writeStatus(status: string): unknown;
   writeHeader(name: string, value: string): unknown;
   end(body?: string, closeConnection?: boolean): unknown;
+  tryEnd(body: Uint8Array, totalSize: number): [isTaken: boolean, isDone: boolean];
+  onWritable(handler: (offset: number) => boolean): unknown;
   endWithoutBody(reportedLength?: number, closeConnection?: boolean): unknown;
   close(): unknown;
   cork(write: () => void): unknown;
@@ -229,7 +231,9 @@ export class Call {
       response.writeStatus(head);
       if (header !== null) response.writeHeader(header.name, header.value);
       if (body === null) response.endWithoutBody(0, closeConnection);
-      else response.end(body, closeConnection);
+      else if (closeConnection || body.length <= LIMITS.answerAtOnceCharactersMax) {
+        response.end(body, closeConnection);
+      } else pour(response, Buffer.from(body));
     });
     context.observer?.onReply(this.route, status, performance.now() - this.startedAt, this.requestId, code);
   }
@@ -270,6 +274,13 @@ export class Call {
     if (this.#chunks === null) return copyOf(last);
     return Buffer.concat([...this.#chunks, new Uint8Array(last)]);
   }
+}
+
+/** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
+function pour(response: ResponseHandle, body: Buffer): void {
+  const [, isDone] = response.tryEnd(body, body.length);
+  if (isDone) return;
+  response.onWritable((offset) => response.tryEnd(body.subarray(offset), body.length)[0]);
 }
 
 /** The library's bytes are valid only until its handler returns. */

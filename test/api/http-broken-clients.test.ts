@@ -284,6 +284,50 @@ t.test(
   },
 );
 
+t.test('answers that a client does not read do not pile up: its connection is closed', async (t) => {
+  const { front } = await watched(t);
+  const socket = await open(front.port);
+  const all = readToEnd(socket);
+  const requests = 400;
+  socket.write('GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(requests));
+  const answers = (await all).split('HTTP/1.1 200 OK').length - 1;
+  t.ok(answers >= 1 && answers < requests, `${answers} answers`);
+  t.match(await front.send(read), { status: 200 });
+});
+
+t.test(
+  'a long answer arrives whole, however slowly it is read, and the connection serves the next',
+  async (t) => {
+    const { front } = await watched(t);
+    const body = JSON.stringify({ long: 'é€😀'.repeat(2_000_000) });
+    front.bus.answer = () => ({ type: 'done', body, replayed: false });
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    for (let i = 0; i < 2; i++) {
+      const chunks: Buffer[] = [];
+      let received = 0;
+      socket.write(read);
+      await new Promise<void>((resolve) => {
+        const look = (chunk: Buffer): void => {
+          chunks.push(chunk);
+          received += chunk.length;
+          socket.pause();
+          setImmediate(() => socket.resume());
+          const end = chunks[0]!.indexOf('\r\n\r\n') + 4;
+          if (received < end + Buffer.byteLength(body)) return;
+          socket.off('data', look);
+          resolve();
+        };
+        socket.on('data', look);
+      });
+      const answer = Buffer.concat(chunks);
+      const end = answer.indexOf('\r\n\r\n');
+      t.match(answer.subarray(0, end).toString(), /^HTTP\/1\.1 200 OK/);
+      t.ok(answer.subarray(end + 4).equals(Buffer.from(body)), 'byte for byte');
+    }
+  },
+);
+
 t.test('what is not HTTP is closed, and harms nobody', async (t) => {
   const { front } = await watched(t);
   const rows = [
