@@ -209,8 +209,8 @@ export const LIMITS = {
   webhookExcerptLengthMax: 2_000,
   /** Bytes of an answer read before the connection is dropped: its status has been seen by then. */
   webhookAnswerBytesMax: 64 * 1024,
-  /** Interim answers (1xx) read before the answer: they are of no use, and a stream of them would keep the thread busy. */
-  webhookInterimAnswersMax: 100,
+  /** Bytes of it as they come, with heads, interim answers (1xx), framing and blank lines, of which there may be no end. */
+  webhookReadBytesMax: 128 * 1024,
   /** Idle connections kept for the next delivery, all endpoints; beyond it a connection is used once. */
   webhookIdleSocketsMax: 4_096,
   /** How long one stays idle, ms: below the 60 s of common load balancers, which then drop it. */
@@ -379,5 +379,9 @@ export function assertLimits(): void {
     'an event for every app of its account fits a record',
   );
   holds(LIMITS.webhookRecordBytesMax * 2 < LIMITS.batchBytesMax, 'a record of deliveries fits a batch');
+  holds(
+    LIMITS.webhookAnswerBytesMax < LIMITS.webhookReadBytesMax,
+    'the longest answer that is read has room for its head',
+  );
   holds(LIMITS.bodyBytesMax < LIMITS.webhookRecordBytesMax, 'a delivery fits a record');
 }
