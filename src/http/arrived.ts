@@ -1,6 +1,7 @@
 // Requests that have arrived whole, until the HTTP library is through with what it read along with them. What follows a
 // request too early (trailers of a chunked body, a second request that is malformed) makes the library answer 400, 431 or
-// 505 in that request's place and close the connection. Acted on before, it would have been created under a 4xx or 5xx.
+// 505 in that request's place and close the connection. Acted on before, it would have been created under a 4xx or 5xx. And a
+// row of requests in one packet would be served to its end, whatever each costs, before anybody else had a turn.
 //
 // Invariant: nothing that a request asks for is begun in the turn of the event loop in which its last byte was read.
 

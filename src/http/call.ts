@@ -112,13 +112,17 @@ export class Call {
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
       else if (!isLast) this.#keep(chunk);
-      else this.#handOn(onBody, this.#whole(chunk));
+      else {
+        const body = this.#whole(chunk);
+        this.begin(() => onBody(this, body));
+      }
     });
   }
 
-  #handOn(onBody: OnBody, body: Uint8Array): void {
+  /** Does what the request asks for, once all that was read along with it is parsed; not at all when that closed it. */
+  begin(act: () => void): void {
     this.#context.arrived.append(() => {
-      if (!this.closed) onBody(this, body);
+      if (!this.closed) act();
     });
   }
 
