@@ -9,11 +9,19 @@ export const LIMITS = {
   requestReceiveMs: 15_000,
   /** How long a front waits for a reply before it closes the connection. */
   commandDeadlineMs: 15_000,
-  /** Requests a front has open at once before it answers 503: 4 KiB each at most keeps memory bounded. */
+  /** Requests a front has open at once before it answers 503: 4 KiB each, besides what has come of a body. */
   frontRequestsOpenMax: 20_000,
+  /** Of bodies that come in several packets, what a front keeps until they are whole, all requests together; what does not
+   *  fit is answered 503. Anybody may send a body, also without a key. A thousand of the largest fit. */
+  frontBodiesBytesMax: 64 * 1024 * 1024,
+  /** What a piece of a body takes besides its bytes: a body may come in chunks of one byte. */
+  frontPieceBytes: 256,
   /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
    *  connection is closed with the rest unread. */
   bodyDrainBytesMax: 1024 * 1024,
+  /** An answer up to this is handed over whole, and what its client does not take waits in the HTTP library, for every answer
+   *  of a connection that sends request after request and reads nothing. A longer one is written as it is taken. */
+  answerAtOnceCharactersMax: 4 * 1024,
   /** Authorization headers whose hash a front remembers: 300 bytes each. */
   frontKeysKeptMax: 4_096,
   /** How often open requests are looked at for their deadline. */
@@ -201,6 +209,8 @@ export const LIMITS = {
   webhookExcerptLengthMax: 2_000,
   /** Bytes of an answer read before the connection is dropped: its status has been seen by then. */
   webhookAnswerBytesMax: 64 * 1024,
+  /** Bytes of it as they come, with heads, interim answers (1xx), framing and blank lines, of which there may be no end. */
+  webhookReadBytesMax: 128 * 1024,
   /** Idle connections kept for the next delivery, all endpoints; beyond it a connection is used once. */
   webhookIdleSocketsMax: 4_096,
   /** How long one stays idle, ms: below the 60 s of common load balancers, which then drop it. */
@@ -345,6 +355,7 @@ export function assertLimits(): void {
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
+  holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');
   holds(
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024,
     'a bus message fits one NATS message',
@@ -368,5 +379,9 @@ export function assertLimits(): void {
     'an event for every app of its account fits a record',
   );
   holds(LIMITS.webhookRecordBytesMax * 2 < LIMITS.batchBytesMax, 'a record of deliveries fits a batch');
+  holds(
+    LIMITS.webhookAnswerBytesMax < LIMITS.webhookReadBytesMax,
+    'the longest answer that is read has room for its head',
+  );
   holds(LIMITS.bodyBytesMax < LIMITS.webhookRecordBytesMax, 'a delivery fits a record');
 }

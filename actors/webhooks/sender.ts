@@ -11,7 +11,7 @@ import type { LookupAddress } from 'node:dns';
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import http from 'node:http';
 import https from 'node:https';
-import type { LookupFunction, TcpSocketConnectOpts } from 'node:net';
+import type { LookupFunction, Socket, TcpSocketConnectOpts } from 'node:net';
 import { callbackify } from 'node:util';
 import { LIMITS } from '../../src/limits.ts';
 import { signatureOf } from './signature.ts';
@@ -194,6 +194,8 @@ class Attempt {
   #phase: 'connect' | 'tls' | 'answer' = 'connect';
   #chunks: Buffer[] = [];
   #bytes = 0;
+  /** Bytes received, whatever they are. */
+  #received = 0;
 
   constructor(outgoing: Outgoing, attemptMs: number, settle: (result: SendResult) => void) {
     this.#outgoing = outgoing;
@@ -210,6 +212,7 @@ class Attempt {
     const request = client.request({ ...options, agent: keep ? agents.kept : agents.once });
     this.#request = request;
     request.on('socket', (socket) => {
+      this.#count(request, socket);
       if (request.reusedSocket) {
         this.#phase = 'answer';
         return;
@@ -233,6 +236,18 @@ class Attempt {
       if (this.#request === request) this.#end('connection_reset', 'The connection was closed.');
     });
     request.end(body);
+  }
+
+  #count(request: http.ClientRequest, socket: Socket): void {
+    const count = (chunk: Buffer): void => {
+      this.#received += chunk.length;
+      if (this.#received <= LIMITS.webhookReadBytesMax) return;
+      if (this.#statusCode !== null) this.#answered();
+      else this.#end('invalid_response', `No answer within ${LIMITS.webhookReadBytesMax} bytes.`);
+    };
+    socket.on('data', count);
+    // The socket may be kept for other requests.
+    request.once('close', () => socket.off('data', count));
   }
 
   #read(response: http.IncomingMessage): void {
@@ -268,7 +283,9 @@ class Attempt {
     const durationMs = Math.round(performance.now() - this.#startedAt);
     // After a complete answer the connection is back with its agent; anything else ends here.
     const complete =
-      (error === null || error === 'http_status') && this.#bytes <= LIMITS.webhookAnswerBytesMax;
+      (error === null || error === 'http_status') &&
+      this.#bytes <= LIMITS.webhookAnswerBytesMax &&
+      this.#received <= LIMITS.webhookReadBytesMax;
     if (!complete) this.#request?.destroy();
     this.#settle({ error, statusCode: this.#statusCode, durationMs, excerpt });
   }

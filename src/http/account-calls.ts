@@ -146,7 +146,7 @@ export function read(
     id: known ? id : '',
     query: query.values,
   });
-  send(gate, message, call, 200);
+  call.begin(() => send(gate, message, call, 200));
 }
 
 function send(gate: AccountGate, message: Parameters<Bus['send']>[2], call: Call, status: number): void {

@@ -7,6 +7,7 @@
 import type { Reply } from '../bus/bus.ts';
 import { ERROR_CODES, rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
+import type { Arrived } from './arrived.ts';
 import type { RenderError } from './error-reply.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
 import type { CallList, OpenCalls } from './open-calls.ts';
@@ -18,6 +19,8 @@ export interface ResponseHandle {
   writeStatus(status: string): unknown;
   writeHeader(name: string, value: string): unknown;
   end(body?: string, closeConnection?: boolean): unknown;
+  tryEnd(body: Uint8Array, totalSize: number): [isTaken: boolean, isDone: boolean];
+  onWritable(handler: (offset: number) => boolean): unknown;
   endWithoutBody(reportedLength?: number, closeConnection?: boolean): unknown;
   close(): unknown;
   cork(write: () => void): unknown;
@@ -28,6 +31,7 @@ export interface ResponseHandle {
 /** Those of LIMITS; tests set their own. */
 export interface Bounds {
   readonly frontRequestsOpenMax: number;
+  readonly frontBodiesBytesMax: number;
   /** From the headers to the end of the body. */
   readonly requestReceiveMs: number;
   /** From the body to the answer. */
@@ -37,6 +41,7 @@ export interface Bounds {
 /** What all calls of a server share. */
 export interface CallContext {
   readonly open: OpenCalls;
+  readonly arrived: Arrived;
   readonly observer: HttpObserver | null;
   readonly renderError: RenderError;
   readonly nextRequestId: () => string;
@@ -45,7 +50,6 @@ export interface CallContext {
   closing: boolean;
 }
 
-/** The bytes are valid only until the function returns. */
 export type OnBody = (call: Call, body: Uint8Array) => void;
 
 interface Header {
@@ -78,6 +82,8 @@ export class Call {
   readonly #response: ResponseHandle;
   #chunks: Buffer[] | null = null;
   #received = 0;
+  /** Bytes that `#chunks` takes. */
+  #kept = 0;
 
   constructor(context: CallContext, route: RouteName, safe: boolean, response: ResponseHandle) {
     this.requestId = context.nextRequestId();
@@ -98,14 +104,25 @@ export class Call {
     return this.list === null;
   }
 
-  /** Collects the body, then hands it on; a body too large is refused. */
+  /** Collects the body, then hands it on, unless the call was closed meanwhile; a body too large, or one too many, is
+   *  refused. */
   receive(onBody: OnBody): void {
     this.#response.onData((chunk, isLast) => {
       if (this.closed) return;
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
-      else if (!isLast) (this.#chunks ??= []).push(copyOf(chunk));
-      else onBody(this, this.#whole(chunk));
+      else if (!isLast) this.#keep(chunk);
+      else {
+        const body = this.#whole(chunk);
+        this.begin(() => onBody(this, body));
+      }
+    });
+  }
+
+  /** Does what the request asks for, once all that was read along with it is parsed; not at all when that closed it. */
+  begin(act: () => void): void {
+    this.#context.arrived.append(() => {
+      if (!this.closed) act();
     });
   }
 
@@ -114,7 +131,7 @@ export class Call {
   wait(): number {
     const { commandDeadlineMs } = this.#context.bounds;
     if (this.#chunks !== null) {
-      this.#chunks = null;
+      this.#letGo();
       this.expiresAt = performance.now() + commandDeadlineMs;
     } else {
       this.expiresAt = this.startedAt + commandDeadlineMs;
@@ -218,7 +235,9 @@ export class Call {
       response.writeStatus(head);
       if (header !== null) response.writeHeader(header.name, header.value);
       if (body === null) response.endWithoutBody(0, closeConnection);
-      else response.end(body, closeConnection);
+      else if (closeConnection || body.length <= LIMITS.answerAtOnceCharactersMax) {
+        response.end(body, closeConnection);
+      } else pour(response, Buffer.from(body));
     });
     context.observer?.onReply(this.route, status, performance.now() - this.startedAt, this.requestId, code);
   }
@@ -227,22 +246,48 @@ export class Call {
   #close(): boolean {
     if (this.list === null) return false;
     this.list.remove(this);
-    this.#chunks = null;
+    this.#letGo();
     return true;
   }
 
   /** Answers only when the body is over or far too large: closing on unread bytes would take the answer with it. */
   #drain(isLast: boolean): void {
-    this.#chunks = null;
+    this.#letGo();
     if (isLast || this.#received > LIMITS.bodyDrainBytesMax) this.refuse(TOO_LARGE);
   }
 
+  #keep(chunk: ArrayBuffer): void {
+    const { open, bounds } = this.#context;
+    const bytes = chunk.byteLength + LIMITS.frontPieceBytes;
+    if (open.bodyBytes + bytes > bounds.frontBodiesBytesMax) {
+      this.refuse(UNAVAILABLE);
+      return;
+    }
+    (this.#chunks ??= []).push(copyOf(chunk));
+    this.#kept += bytes;
+    open.bodyBytes += bytes;
+  }
+
+  #letGo(): void {
+    this.#chunks = null;
+    this.#context.open.bodyBytes -= this.#kept;
+    this.#kept = 0;
+  }
+
   #whole(last: ArrayBuffer): Uint8Array {
-    if (this.#chunks === null) return new Uint8Array(last);
+    if (this.#chunks === null) return copyOf(last);
     return Buffer.concat([...this.#chunks, new Uint8Array(last)]);
   }
 }
 
+/** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
+function pour(response: ResponseHandle, body: Buffer): void {
+  const [, isDone] = response.tryEnd(body, body.length);
+  if (isDone) return;
+  response.onWritable((offset) => response.tryEnd(body.subarray(offset), body.length)[0]);
+}
+
+/** The library's bytes are valid only until its handler returns. */
 function copyOf(chunk: ArrayBuffer): Buffer {
   return Buffer.from(new Uint8Array(chunk));
 }

@@ -72,9 +72,12 @@ function inexactInteger(text: string): string | null {
     if (error instanceof RangeError) return null;
     throw error;
   }
+  if (found.length === 0) return null;
+  // Neither list may be walked for each of the other: a body may have thousands of both.
+  const names = new Map(Object.entries(root).map(([outer, value]): [unknown, string] => [value, outer]));
   for (const { holder, name } of found) {
-    const outer = Object.entries(root).find(([, value]) => value === holder);
-    if (outer !== undefined) return join(outer[0], name);
+    const outer = names.get(holder);
+    if (outer !== undefined) return join(outer, name);
   }
   return null;
 }

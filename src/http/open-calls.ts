@@ -44,6 +44,8 @@ export class CallList {
 export class OpenCalls {
   readonly receiving = new CallList();
   readonly waiting = new CallList();
+  /** What the bodies that are not whole yet take, all calls together. */
+  bodyBytes = 0;
 
   get count(): number {
     return this.receiving.length + this.waiting.length;

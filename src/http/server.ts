@@ -11,6 +11,7 @@ import type { Bus } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
 import { create, read, type AccountGate } from './account-calls.ts';
+import { Arrived } from './arrived.ts';
 import { Call, type CallContext, type Bounds } from './call.ts';
 import type { HttpObserver, RouteName } from './observer.ts';
 import { OpenCalls } from './open-calls.ts';
@@ -51,6 +52,7 @@ const EXCLUSIVE_PORT = 1;
 export function createServer(options: ServerOptions): HttpServer {
   const context: CallContext = {
     open: new OpenCalls(),
+    arrived: new Arrived(),
     observer: options.observer,
     renderError: options.surface.renderError,
     nextRequestId: requestIdMaker(),

@@ -1,6 +1,7 @@
 // At the edges of a connection: clients that go away, dawdle or send too much, and accounts that are late, busy or
 // silent. A create gets a status only when its fate is known; nothing is answered twice; nothing is left behind.
 
+import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { NoReplyReason } from '../../src/http/observer.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -232,6 +233,25 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   t.equal((await front.send(create('room-again'))).status, 201);
 });
 
+t.test('too much of bodies that are not whole yet: 503, until there is room again', async (t) => {
+  const { front, unanswered } = await watched(t, { bounds: { frontBodiesBytesMax: 110_000 } });
+  const body = JSON.stringify(CHARGE).padEnd(60_000, ' ');
+  const half = async (key: string): Promise<Socket> => {
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    socket.write(create(key, body).subarray(0, 50_000));
+    return socket;
+  };
+  const sockets = await Promise.all(['half-a-body', 'half-a-body2', 'half-a-body3'].map(half));
+  const answer = await Promise.race(sockets.map(readAnswer));
+  t.match(answer, { status: 503, headers: { 'retry-after': '1' } });
+  assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
+  t.match(await front.send(create('one-packet')), { status: 201 }, 'what comes in one piece is taken');
+  for (const socket of sockets) socket.destroy();
+  await until(() => unanswered.length === 2);
+  t.match(await front.send(create('room-again', body)), { status: 201 });
+});
+
 t.test(
   'requests sent before the answer to the one before: the connection is closed, nothing is mixed up',
   async (t) => {
@@ -242,8 +262,96 @@ t.test(
     socket.write(Buffer.concat([create('sent-ahead-1'), create('sent-ahead-2')]));
     t.equal(await all, '');
     t.strictSame([unanswered, statuses], [['aborted'], []]);
-    t.match(front.bus.sent, [{ idempotencyKey: 'sent-ahead-1' }]);
-    t.equal(front.bus.sent.length, 1);
+    t.strictSame(front.bus.sent, []);
+
+    front.bus.send = (_group, _partition, _message, onReply) =>
+      onReply({ type: 'done', body: '{}', replayed: false });
+    const reader = await open(front.port);
+    const answers = readToEnd(reader);
+    reader.write(Buffer.concat([read, read, read]));
+    t.equal(await answers, '', 'reads too, though they would be answered at once');
+    t.strictSame([unanswered, statuses], [['aborted', 'aborted'], []]);
+  },
+);
+
+t.test(
+  'bytes along with a create that the HTTP library answers with an error in its place: nothing is created',
+  async (t) => {
+    const { front, unanswered } = await watched(t);
+    const body = JSON.stringify(CHARGE);
+    const chunked = requestBytes(
+      'POST',
+      '/v1/charges',
+      { ...createHead('with-trailers'), 'Transfer-Encoding': 'chunked' },
+      null,
+    );
+    const rows: [string, Buffer, string][] = [
+      ['trailers', chunked, `${body.length.toString(16)}\r\n${body}\r\n0\r\nChecksum: abc\r\n\r\n`],
+      ['a request of HTTP/1.0', create('then-http-1.0'), 'GET / HTTP/1.0\r\n\r\n'],
+      ['headers too large', create('then-headers-1'), `GET / HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`],
+      [
+        'two framings',
+        create('then-framings-1'),
+        'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
+      ],
+    ];
+    for (const [what, first, rest] of rows) {
+      const socket = await open(front.port);
+      const all = readToEnd(socket);
+      socket.write(Buffer.concat([first, Buffer.from(rest)]));
+      t.match(await all, /^HTTP\/1\.1 (?:400|431|505) /, what);
+      t.strictSame(front.bus.sent, [], what);
+    }
+    t.strictSame(
+      unanswered,
+      rows.map(() => 'aborted'),
+    );
+    t.match(await front.send(create('goes-on-1')), { status: 201 }, 'the front goes on');
+  },
+);
+
+t.test('answers that a client does not read do not pile up: its connection is closed', async (t) => {
+  const { front } = await watched(t);
+  const socket = await open(front.port);
+  const all = readToEnd(socket);
+  const requests = 400;
+  socket.write('GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(requests));
+  const answers = (await all).split('HTTP/1.1 200 OK').length - 1;
+  t.ok(answers >= 1 && answers < requests, `${answers} answers`);
+  t.match(await front.send(read), { status: 200 });
+});
+
+t.test(
+  'a long answer arrives whole, however slowly it is read, and the connection serves the next',
+  async (t) => {
+    const { front } = await watched(t);
+    const body = JSON.stringify({ long: 'é€😀'.repeat(1_000_000) });
+    const bytes = Buffer.from(body);
+    front.bus.answer = () => ({ type: 'done', body, replayed: false });
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    for (let i = 0; i < 2; i++) {
+      const chunks: Buffer[] = [];
+      let received = 0;
+      socket.write(read);
+      await new Promise<void>((resolve) => {
+        const look = (chunk: Buffer): void => {
+          chunks.push(chunk);
+          received += chunk.length;
+          socket.pause();
+          setImmediate(() => socket.resume());
+          const end = chunks[0]!.indexOf('\r\n\r\n') + 4;
+          if (received < end + bytes.length) return;
+          socket.off('data', look);
+          resolve();
+        };
+        socket.on('data', look);
+      });
+      const answer = Buffer.concat(chunks);
+      const end = answer.indexOf('\r\n\r\n');
+      t.match(answer.subarray(0, end).toString(), /^HTTP\/1\.1 200 OK/);
+      t.ok(answer.subarray(end + 4).equals(bytes), 'byte for byte');
+    }
   },
 );
 

@@ -273,6 +273,39 @@ void t.test('a huge answer is read up to a bound, and its status counts', async 
   t.ok(written < 64 * 1024 * 1024, `${written} bytes`);
 });
 
+const ENDLESS: readonly (readonly [what: string, first: string, each: string, SendResult['statusCode']])[] = [
+  ['interim answers', '', 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', null],
+  ['blank lines', '', '\r\n', null],
+  ['chunks of a byte', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', '1\r\nx\r\n', 200],
+];
+
+for (const [what, first, each, statusCode] of ENDLESS) {
+  void t.test(`${what} without end are read up to a bound`, async (t) => {
+    let written = 0;
+    const receiver = await receiverFor(t, (_request, _response, socket) => {
+      socket.write(first);
+      const many = Buffer.from(each.repeat(1_000));
+      const more = (): void => {
+        while (!socket.destroyed && written < 1024 * 1024 * 1024) {
+          written += many.length;
+          if (!socket.write(many)) return void socket.once('drain', more);
+        }
+      };
+      more();
+    });
+    const sender = senderFor(t);
+    const url = `https://localhost:${receiver.port}/`;
+    const error = statusCode === null ? 'invalid_response' : null;
+    t.match(await send(sender, url), { error, statusCode });
+    t.ok(written < 64 * 1024 * 1024, `${written} bytes`);
+    receiver.answer = (_request, response) => {
+      for (let i = 0; i < 10; i++) response.writeProcessing();
+      response.writeHead(200).end('ok');
+    };
+    t.match(await send(sender, url), { error: null, statusCode: 200, excerpt: 'ok' });
+  });
+}
+
 void t.test('the excerpt is the first 2,000 characters, whole ones', async (t) => {
   const answers = ['x'.repeat(5_000), 'ß'.repeat(5_000), '€'.repeat(5_000), `x${'🥑'.repeat(5_000)}`, ''];
   const expected = ['x'.repeat(2_000), 'ß'.repeat(2_000), '€'.repeat(2_000), `x${'🥑'.repeat(999)}`, ''];
