@@ -166,6 +166,19 @@ t.test('a repeated callback about a final transaction raises nothing', async (t)
   t.equal(driven.pollers.size, 0);
 });
 
+t.test('a callback about one that is final is followed a few times, not for ever', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(payout());
+  driven.accounts.when(outcome(transaction.id, 'FAILED'));
+  t.equal(driven.pollers.size, 0);
+  driven.hint(transaction);
+  await driven.clock.advance(100);
+  t.equal(driven.pollers.size, 1);
+  await driven.clock.advance(120 * MINUTE, 1_000);
+  t.equal(driven.pollers.size, 0, 'its provider still says that it is pending');
+  t.ok(driven.mtn.enquiries.length < 10, `${driven.mtn.enquiries.length} enquiries`);
+});
+
 t.test(
   'a callback after its account was told may be about a reversal, whether reply or feed comes first',
   async (t) => {

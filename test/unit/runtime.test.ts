@@ -60,6 +60,14 @@ void t.test('ids of a partition grow strictly and carry its time, which never go
   t.end();
 });
 
+void t.test('ids that two partitions make at the same time differ', (t) => {
+  const partitions = [1, 2].map(() => new PartitionClock(() => 1_700_000_000_000, 0));
+  const ids = new Set<string>();
+  for (let i = 0; i < 5_000; i++) for (const partition of partitions) ids.add(partition.tick(1).freshBody);
+  t.equal(ids.size, 10_000);
+  t.end();
+});
+
 void t.test('more ids than a millisecond has room for go to the next one', (t) => {
   const partition = new PartitionClock(() => 1_700_000_000_000, 0);
   let last = '';

@@ -103,3 +103,24 @@ t.test('more rows than one tick looks at are all found', async (t) => {
   for (let now = START; now < START + 5 * MINUTE; now += TICK) run(timers, now, now, raised);
   t.equal(raised.size, count);
 });
+
+t.test('what falls due soon needs no row: charges, their money, and wallets', async (t) => {
+  const timers = new Timers(new Rows());
+  run(timers, START, START);
+  const due = START + MINUTE;
+  const events = [
+    { type: 'ChargeCreated', id: idAt(1), expiresAt: due },
+    { type: 'TransactionSucceeded', id: idAt(2), releaseAt: due },
+    { type: 'TransactionSucceeded', id: idAt(3), releaseAt: null },
+    { type: 'WalletApproved', id: 'wal_1', activeAt: due },
+  ];
+  timers.follow({ accountId: ACCOUNT, at: START, events: events as unknown as AccountEvent[] });
+  t.same(timers.takeDue(due - 1, 10, always), []);
+  t.match(timers.takeDue(due, 10, always), [
+    { type: 'ReleaseCharge', transactionId: idAt(2) },
+    { type: 'ActivateWallet', walletId: 'wal_1' },
+  ]);
+  t.match(timers.takeDue(due + 2 * MINUTE, 10, always), [
+    { type: 'ExpireTransaction', transactionId: idAt(1) },
+  ]);
+});

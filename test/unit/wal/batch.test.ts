@@ -80,6 +80,40 @@ t.test('every shorter and longer batch is found', async (t) => {
   t.throws(() => decodeBatch(Buffer.concat([bytes, Buffer.alloc(1)]), place), { name: 'LogCorruption' });
 });
 
+/** A batch as somebody else would have written it, whole by its CRC. */
+function resealed(bytes: Buffer, change: (copy: Buffer) => void): Buffer {
+  const copy = Buffer.from(bytes);
+  change(copy);
+  const covered = copy.length - 36;
+  let crc = ~0;
+  for (const byte of copy.subarray(0, covered)) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) crc = (crc >>> 1) ^ (crc & 1 ? 0x82f63b78 : 0);
+  }
+  copy.writeUInt32LE(~crc >>> 0, covered);
+  return copy;
+}
+
+t.test('a whole batch of a format that is not known, or that contradicts itself, is refused', async (t) => {
+  const { bytes } = encode(['one', 'two']);
+  t.ok(
+    decodeBatch(
+      resealed(bytes, () => {}),
+      place,
+    ),
+  );
+  const wrong: [(copy: Buffer) => void, RegExp][] = [
+    [(copy) => copy.writeUInt8(2, 4), /format version 2 is not known/],
+    [(copy) => copy.writeUInt8(1, 5), /flags 1 are not known/],
+    [(copy) => copy.writeUInt32LE(3, 56), /2 records where the header says 3/],
+    [(copy) => copy.writeUInt32LE(9, 60), /another length than the header says/],
+    [(copy) => copy.write('x', copy.length - 37), /does not end with a newline/],
+  ];
+  for (const [change, problem] of wrong) {
+    t.throws(() => decodeBatch(resealed(bytes, change), place), { name: 'LogCorruption', message: problem });
+  }
+});
+
 t.test('a sound batch in the wrong place is found', async (t) => {
   const first = encode(['a', 'b']);
   const second = encode(['c'], tipAt(first), 2);

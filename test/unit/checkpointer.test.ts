@@ -1,0 +1,168 @@
+// The follower of the log that keeps the views: what they reach is said when it is on disk, in bounded portions, and they are
+// a function of the log, whatever they were before.
+
+import t, { type Test } from 'tap';
+import { Checkpointer, type CheckpointStore } from '../../actors/runtime/checkpointer.ts';
+import type { Group, PartitionLogic } from '../../actors/runtime/group.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import type { Row } from '../../wal/types.ts';
+import { ViewStore } from '../../wal/views.ts';
+
+const BATCH_RECORDS = 500;
+
+/** Keeps each record under its sequence. */
+class Keeper implements Pick<PartitionLogic<never, never, unknown>, 'evolve' | 'takeRows' | 'evict'> {
+  #rows: Row[] = [];
+  readonly evicted: number[] = [];
+
+  evolve(record: unknown, sequence: number): void {
+    this.#rows.push({ table: 'line', key: String(sequence).padStart(8, '0'), value: record as string });
+  }
+  takeRows(): Row[] {
+    const rows = this.#rows;
+    this.#rows = [];
+    return rows;
+  }
+  evict(sequence: number): void {
+    this.evicted.push(sequence);
+  }
+}
+
+/** A log of so many records, real views, and a checkpointer between them. */
+async function following(t: Test, records: number) {
+  const directory = t.testdir();
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure, batchRecordsMax: BATCH_RECORDS });
+  const views = ViewStore.open({ directory });
+  t.teardown(async () => {
+    await log.close();
+    await views.close();
+  });
+  const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable: () => {} });
+  for (let n = 1; n <= records; n++) partition.append(`record ${n}`);
+  await partition.drained();
+  const opened: Keeper[] = [];
+  const open = (
+    viewsFormat = 1,
+    commit: CheckpointStore['commit'] = (...given) => views.commit(...given),
+  ) => {
+    const group = {
+      name: 'accounts',
+      viewsFormat,
+      retention: [{ table: 'line', isOver: (value: string, now: number) => Number(value.slice(7)) <= now }],
+      open: () => {
+        const keeper = new Keeper();
+        opened.push(keeper);
+        return keeper;
+      },
+      decode: (line: string) => line,
+    } as unknown as Group<never, never, unknown>;
+    const store: CheckpointStore = {
+      position: (...place) => views.position(...place),
+      reader: (...place) => views.reader(...place),
+      drop: (...place) => views.drop(...place),
+      commit,
+    };
+    const read = (name: string, number: number, { batch }: { readonly batch: number }) =>
+      log.read(name, number, { afterBatch: batch });
+    return new Checkpointer([group], { read }, store);
+  };
+  const lines = (): string[] => {
+    views.refresh();
+    const range = views.reader('accounts', 0).range('line', { start: '', end: '~' });
+    return Array.from(range, ({ value }) => value);
+  };
+  return { open, opened, views, lines };
+}
+
+const upTo = (count: number, from = 1): string[] =>
+  Array.from({ length: count - from + 1 }, (_, n) => `record ${n + from}`);
+
+t.test('it says what is reached, portion by portion, and lets go of that', async (t) => {
+  const count = LIMITS.checkpointRecordsPerCommitMax * 2 + BATCH_RECORDS;
+  const { open, opened, views, lines } = await following(t, count);
+  const reached: number[] = [];
+  const checkpointer = open();
+  await checkpointer.advance('accounts', 0, count, (sequence) => {
+    views.refresh();
+    t.equal(views.position('accounts', 0)?.sequence, sequence, 'when it is so');
+    reached.push(sequence);
+  });
+  const portion = LIMITS.checkpointRecordsPerCommitMax;
+  t.same(reached, [portion, portion * 2, count]);
+  t.same(opened[0]!.evicted, reached);
+  t.same(lines(), upTo(count));
+  await checkpointer.advance('accounts', 0, count, () => t.fail('nothing is left to reach'));
+  await t.rejects(
+    checkpointer.advance('accounts', 0, count + 1, () => {}),
+    /ends at 6500, before its durable/,
+  );
+});
+
+t.test('it reads no further than it is asked to, and goes on where it was', async (t) => {
+  const { open, lines } = await following(t, BATCH_RECORDS * 3);
+  const reached: number[] = [];
+  const advance = (checkpointer: Checkpointer, sequence: number): Promise<void> =>
+    checkpointer.advance('accounts', 0, sequence, (at) => reached.push(at));
+  const first = open();
+  t.notOk(first.follows('accounts', 0));
+  await advance(first, BATCH_RECORDS);
+  t.ok(first.follows('accounts', 0));
+  t.same(lines(), upTo(BATCH_RECORDS));
+  await advance(first, BATCH_RECORDS * 2);
+  await advance(open(), BATCH_RECORDS * 3);
+  t.same(reached, [BATCH_RECORDS, BATCH_RECORDS * 2, BATCH_RECORDS * 3]);
+  t.same(lines(), upTo(BATCH_RECORDS * 3));
+});
+
+t.test('nothing is said to be reached while the disk has it not', async (t) => {
+  const { open, opened, views } = await following(t, BATCH_RECORDS);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const checkpointer = open(1, async (...given) => {
+    if (given[2].sequence > 0) await promise;
+    await views.commit(...given);
+  });
+  let reached = 0;
+  const advancing = checkpointer.advance('accounts', 0, BATCH_RECORDS, (sequence) => {
+    reached = sequence;
+  });
+  while (opened.length === 0) await new Promise((next) => setImmediate(next));
+  for (let n = 0; n < 20; n++) await new Promise((next) => setImmediate(next));
+  t.same([reached, opened[0]!.evicted], [0, []]);
+  resolve();
+  await advancing;
+  t.equal(reached, BATCH_RECORDS);
+});
+
+t.test('a partition that is let go of is followed no further', async (t) => {
+  const count = LIMITS.checkpointRecordsPerCommitMax * 3;
+  const { open, lines } = await following(t, count);
+  const checkpointer = open();
+  await checkpointer.advance('accounts', 0, count, () => checkpointer.release('accounts', 0));
+  t.equal(lines().length, LIMITS.checkpointRecordsPerCommitMax);
+  t.notOk(checkpointer.follows('accounts', 0));
+});
+
+t.test('views of another format are made anew from the log', async (t) => {
+  const { open, views, lines } = await following(t, BATCH_RECORDS);
+  await open(1).advance('accounts', 0, BATCH_RECORDS, () => {});
+  const stale = { table: 'line', key: 'stale', value: 'of format 1' };
+  await views.commit('accounts', 0, views.position('accounts', 0)!, [stale]);
+  await open(1).advance('accounts', 0, BATCH_RECORDS, () => t.fail('the same format is kept'));
+  t.equal(lines().at(-1), 'of format 1');
+  await open(2).advance('accounts', 0, BATCH_RECORDS, () => {});
+  t.same(lines(), upTo(BATCH_RECORDS));
+});
+
+t.test('rows whose time is over go, all of them, and no others', async (t) => {
+  const count = LIMITS.retentionRowsPerCommitMax * 2 + 10;
+  const { open, lines, views } = await following(t, count);
+  const checkpointer = open();
+  await checkpointer.sweep('accounts', 0, count);
+  await checkpointer.advance('accounts', 0, count, () => {});
+  const position = views.position('accounts', 0);
+  await checkpointer.sweep('accounts', 0, count - 5);
+  t.same(lines(), upTo(count, count - 4));
+  t.same(views.position('accounts', 0), position);
+});
