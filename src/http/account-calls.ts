@@ -108,7 +108,7 @@ export function create(
       input: problem === null ? parsed : null,
     };
     // The schema of `creates` has passed `input` (schemas.ts proves that the types agree).
-    send(gate, command as CreateCommand, call, 201);
+    call.begin(() => send(gate, command as CreateCommand, call, 201));
   });
 }
 

@@ -50,6 +50,7 @@ export interface CallContext {
   closing: boolean;
 }
 
+/** The bytes are valid only until the function returns. */
 export type OnBody = (call: Call, body: Uint8Array) => void;
 
 interface Header {
@@ -104,18 +105,15 @@ export class Call {
     return this.list === null;
   }
 
-  /** Collects the body, then hands it on, unless the call was closed meanwhile; a body too large, or one too many, is
-   *  refused. */
+  /** Collects the body, then hands it on to be read; what it asks for goes through `begin`. A body too large, or one too
+   *  many, is refused. */
   receive(onBody: OnBody): void {
     this.#response.onData((chunk, isLast) => {
       if (this.closed) return;
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
       else if (!isLast) this.#keep(chunk);
-      else {
-        const body = this.#whole(chunk);
-        this.begin(() => onBody(this, body));
-      }
+      else onBody(this, this.#whole(chunk));
     });
   }
 
@@ -275,7 +273,7 @@ export class Call {
   }
 
   #whole(last: ArrayBuffer): Uint8Array {
-    if (this.#chunks === null) return copyOf(last);
+    if (this.#chunks === null) return new Uint8Array(last);
     return Buffer.concat([...this.#chunks, new Uint8Array(last)]);
   }
 }
@@ -287,7 +285,6 @@ function pour(response: ResponseHandle, body: Buffer): void {
   response.onWritable((offset) => response.tryEnd(body.subarray(offset), body.length)[0]);
 }
 
-/** The library's bytes are valid only until its handler returns. */
 function copyOf(chunk: ArrayBuffer): Buffer {
   return Buffer.from(new Uint8Array(chunk));
 }

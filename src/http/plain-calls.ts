@@ -50,7 +50,9 @@ export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void 
   }
   const { validate } = facts;
   if (validate === null) {
-    run(facts, call, head, query.values, null);
+    const answer = (): void => run(facts, call, head, query.values, null);
+    if (call.safe) answer();
+    else call.begin(answer);
     return;
   }
   call.receive((_, bytes) => {
@@ -60,7 +62,7 @@ export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void 
       call.refuse(problem);
       return;
     }
-    run(facts, call, head, query.values, body);
+    call.begin(() => run(facts, call, head, query.values, body));
   });
 }
 
@@ -95,14 +97,9 @@ function run(
 export function raw(route: RawRoute, call: Call, path: string, contentType: string): void {
   call.receive((_, bytes) => {
     call.wait();
-    call.answer(
-      route.handle({
-        method: route.method,
-        path,
-        contentType,
-        body: Buffer.from(bytes),
-        requestId: call.requestId,
-      }),
-    );
+    const { method } = route;
+    const { requestId } = call;
+    const request = { method, path, contentType, body: Buffer.from(bytes), requestId };
+    call.begin(() => call.answer(route.handle(request)));
   });
 }
