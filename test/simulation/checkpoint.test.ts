@@ -147,7 +147,14 @@ class Run {
     const { record, outcome: told, answers } = this.#served.decide(command, tick);
     assert.deepEqual(record, decision.record);
     assert.deepEqual(told, asTold(decision));
+    const waited = [...this.state.transactions.values()].filter(({ answeredAt }) => answeredAt === null);
     if (record !== null) this.record(record.accountId, record.events);
+    const fixed = waited.filter(({ answeredAt }) => answeredAt !== null).map(({ id }) => id);
+    assert.deepEqual(
+      fixed,
+      fixed.length === 0 ? [] : [answers],
+      'who waits for what is answered now is told',
+    );
     const answered = answers ?? (told.type === 'wait' && told.replayed ? told.key : null);
     if (answered !== null) this.#compareAnswer(answered);
     return decision;
@@ -194,8 +201,8 @@ class Run {
   #compareOpenRows(): void {
     const transactions = [...this.state.transactions.values()];
     const inFlight = transactions.filter(({ status }) => !isFinal(status));
-    const held = transactions.filter(({ type, status, released }) => {
-      return type === 'CHARGE' && status === 'SUCCESSFUL' && !released;
+    const held = transactions.filter(({ releaseAt, status, released }) => {
+      return releaseAt !== null && status === 'SUCCESSFUL' && !released;
     });
     const wallets = [...this.state.accounts.values()].flatMap(({ wallets: of }) => [...of.values()]);
     const cooling = wallets.filter(({ status }) => status === 'COOLING_OFF');
@@ -353,11 +360,7 @@ class Run {
   }
 
   /** One page of the partition that has views: ids, and where it goes on. */
-  page(
-    accountId: string,
-    filter: TransactionFilter,
-    startingAfter: string | null,
-  ): { ids: string[]; next: string | null } {
+  page(accountId: string, filter: TransactionFilter, startingAfter: string | null) {
     const call = { accountId, deadline: Infinity, keyHash: KEY_HASH, problem: null } as const;
     const list = { type: 'ListTransactions', ...call, filter, view: 'object', limit: 10 } as const;
     const { reply } = this.#served.query({ ...list, startingAfter }, this.now);
