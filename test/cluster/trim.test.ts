@@ -160,7 +160,13 @@ t.test('the cluster goes on from what is left', async (t) => {
     );
     const putBack = await runTool(
       walTools,
-      ...['import', '--data', stuck.dataDir, '--from', archive, '--group', 'accounts'],
+      'import',
+      '--data',
+      stuck.dataDir,
+      '--from',
+      archive,
+      '--group',
+      'accounts',
     );
     t.equal(putBack.status, 0, putBack.err);
     const back = await cluster.add('ledger1', 'ledger');
@@ -179,7 +185,14 @@ t.test('the cluster goes on from what is left', async (t) => {
     t.equal(await node.exited(), 0);
     const { status, out } = await runTool(
       [...walTools, ...logTools],
-      ...['trim', '--data', node.dataDir, '--archive', archive, '--yes', '--group', 'accounts'],
+      'trim',
+      '--data',
+      node.dataDir,
+      '--archive',
+      archive,
+      '--yes',
+      '--group',
+      'accounts',
     );
     t.equal(status, 0, out);
     const back = await cluster.add('ledger1', 'ledger');

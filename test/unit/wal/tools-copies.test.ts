@@ -1,0 +1,289 @@
+// The tools that copy logs, take from them and put back: export, import, backup, restore, archive, trim.
+import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
+import { bytesAt, checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
+
+t.test('export and import make the same log elsewhere', async (t) => {
+  const [data, copy, other] = [next(), next(), next()];
+  await write(data, 6);
+  t.equal((await tool('export', '--data', data, '--to', copy)).status, 0);
+  t.match(await toolJson('import', '--data', other, '--from', copy), {
+    status: 0,
+    report: { sound: true, imported: 21 },
+  });
+  t.strictSame(await tips(other), await tips(data));
+  t.match(
+    await toolJson('import', '--data', other, '--from', copy),
+    { status: 0, report: { imported: 0 } },
+    'again: nothing',
+  );
+  await write(data, 1, { epoch: 2 });
+  const more = next();
+  await tool('export', '--data', data, '--to', more);
+  t.match(await toolJson('import', '--data', other, '--from', more), { status: 0, report: { imported: 6 } });
+  t.strictSame(await tips(other), await tips(data));
+
+  await write(other, 1, { epoch: 3 });
+  await write(data, 1, { epoch: 4 });
+  const forked = next();
+  await tool('export', '--data', data, '--to', forked);
+  t.match(await tool('import', '--data', other, '--from', forked), {
+    status: 1,
+    err: /differs from the log's/,
+  });
+});
+
+t.test('export writes lines for people', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  const range = ['--format', 'jsonl', '--from-sequence', '3', '--to-sequence', '7'];
+  t.equal((await tool('export', '--data', data, '--to', to, ...range)).status, 0);
+  t.strictSame(readdirSync(to).sort(), ['accounts-0.jsonl', 'accounts-1.jsonl', 'webhooks-0.jsonl']);
+  const lines = readFileSync(join(to, 'webhooks-0.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  t.strictSame(
+    lines.map(({ sequence }) => sequence),
+    [3, 4, 5, 6, 7],
+  );
+  t.match(lines[0], {
+    group: 'webhooks',
+    partition: 0,
+    batch: 2,
+    epoch: 1,
+    record: { group: 'webhooks', sequence: 3 },
+  });
+});
+
+t.test('backup adds what is new while the log is written, and restore proves it', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  t.match(await toolJson('backup', '--data', data, '--to', to), {
+    status: 0,
+    report: { batches: 12, records: 27 },
+  });
+  t.match(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 0 } });
+
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const live = log.openPartition('accounts', 0, {
+    epoch: 2,
+    replica: null,
+    onDurable: () => void (live.closed || live.append('{"live":true}')),
+  });
+  while (live.durable < 50) await new Promise((resolve) => setImmediate(resolve));
+  const { status, report } = await toolJson('backup', '--data', data, '--to', to);
+  t.equal(status, 0);
+  t.ok(report.records >= 40);
+  await log.close();
+  t.equal((await tool('backup', '--data', data, '--to', to)).status, 0);
+
+  const restored = next();
+  t.match(await tool('restore', '--from', to, '--to', restored), { status: 0, out: /sound: / });
+  t.strictSame(await tips(restored), await tips(data));
+  t.equal(
+    (await tool('restore', '--from', to, '--to', restored)).status,
+    2,
+    'nothing that exists is changed',
+  );
+  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
+
+  await write(restored, 1, { epoch: 3 });
+  t.match(await tool('backup', '--data', restored, '--to', to), { status: 0 }, 'it goes on from there');
+  await write(data, 1, { epoch: 4 });
+  t.match(
+    await tool('backup', '--data', data, '--to', to),
+    { status: 1, err: /another log/ },
+    'and not with two histories',
+  );
+});
+
+t.test(
+  'one backup at a time: one that runs is not overtaken, and one that failed leaves nothing',
+  async (t) => {
+    const [data, to] = [next(), next()];
+    await write(data, 3);
+    await tool('backup', '--data', data, '--to', to);
+    await write(data, 2, { epoch: 2 });
+    const both = await Promise.all([
+      tool('backup', '--data', data, '--to', to),
+      tool('backup', '--data', data, '--to', to),
+    ]);
+    t.strictSame(
+      both.map(({ status }) => status).toSorted((a, b) => a - b),
+      [0, 1],
+    );
+    t.match(both.find(({ status }) => status === 1)?.err, /is being written by process/);
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
+
+    await write(data, 2, { epoch: 3 });
+    // The second of the partitions cannot be read to its end: the segment of the first is there by then.
+    const intact = next();
+    cpSync(data, intact, { recursive: true });
+    const database = openLogDatabase({ directory: data });
+    await database.put(key(9), bytesAt(database, 9).subarray(0, -9));
+    await database.close();
+    writeFileSync(join(to, 'accounts-0-000000000001-000000000002.segment.gz.part'), 'of one that was killed');
+    const before = readdirSync(to).filter((name) => !name.endsWith('.part'));
+    t.match(await tool('backup', '--data', data, '--to', to), { status: 1, err: /CRC32C/ });
+    t.strictSame(readdirSync(to), before);
+    t.equal((await tool('backup', '--data', intact, '--to', to)).status, 0);
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0 });
+  },
+);
+
+t.test('restore goes back to a time or a sequence', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 6);
+  await tool('backup', '--data', data, '--to', to);
+  const byTime = next();
+  await tool('restore', '--from', to, '--to', byTime, '--until', '2026-11-21T09:00:04Z');
+  t.match(await tips(byTime), [
+    { tip: { sequence: 12 } },
+    { tip: { sequence: 12 } },
+    { tip: { sequence: 12 } },
+  ]);
+
+  const bySequence = next();
+  const at = ['--group', 'accounts', '--partition', '1', '--until-sequence', '8'];
+  t.equal((await tool('restore', '--from', to, '--to', bySequence, ...at)).status, 0);
+  t.match(await tips(bySequence), [
+    { tip: { sequence: 18 } },
+    { tip: { sequence: 8 } },
+    { tip: { sequence: 18 } },
+  ]);
+  t.equal((await tool('verify', '--data', bySequence)).status, 0, 'the batch cut in two is sealed anew');
+  await write(bySequence, 2, { epoch: 2 });
+  t.equal((await tool('verify', '--data', bySequence)).status, 0);
+});
+
+t.test('a damaged backup is not restored', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const file = join(to, readdirSync(to).find((name) => name.startsWith('accounts-1')) ?? '');
+  const bytes = readFileSync(file);
+  bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
+  writeFileSync(file, bytes);
+  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: /SHA-256/ });
+
+  // accounts/0 is there by then: half of a log must not pass for the whole.
+  const half = next();
+  t.match(await tool('restore', '--from', to, '--to', half), { status: 1, err: /SHA-256/ });
+  for (const name of ['inspect', 'verify']) {
+    t.match(await tool(name, '--data', half), { status: 1, err: /did not come to its end: remove/ }, name);
+  }
+  t.throws(
+    () => WriteAheadLog.open({ directory: half, now: Date.now, onFailure: () => {} }),
+    /did not come to its end/,
+  );
+  t.match(await tool('restore', '--from', to, '--to', half), { status: 2, err: /not empty/ });
+});
+
+t.test('restore refuses what the backup does not have, where it would restore all', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const cases: [string[], RegExp][] = [
+    [['--until-sequence', '3'], /go together/],
+    [['--group', 'accounts', '--partition', '1'], /go together/],
+    [['--group', 'accounts', '--partition', '7', '--until-sequence', '3'], /has no partition accounts\/7/],
+    [['--group', 'accounts', '--partition', '1', '--until-sequence', '10'], /ends at sequence 9/],
+    [['--to', next()], /--rehearse goes without --to/],
+  ];
+  for (const [args, message] of cases) {
+    t.match(await tool('restore', '--from', to, '--rehearse', ...args), { status: 2, err: message });
+  }
+});
+
+t.test('trim removes nothing that its archive begins after', async (t) => {
+  const [data, whole, first, second] = [next(), next(), next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  cpSync(data, whole, { recursive: true });
+  await tool('archive', '--data', data, '--to', first, '--before', '2026-01-01T00:00:06Z');
+  t.match(await toolJson('trim', '--data', data, '--archive', first, '--yes'), {
+    status: 0,
+    report: { removed: true, partitions: [{ last: 6 }] },
+  });
+  t.equal((await tool('archive', '--data', data, '--to', second)).status, 0);
+  t.match(await toolJson('trim', '--data', whole, '--archive', second, '--yes'), {
+    status: 0,
+    report: { partitions: [{ last: 0, why: /not archived/ }] },
+  });
+  t.match(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
+t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const archiveArgs = ['--data', data, '--to', to, '--before', '2026-01-01T00:00:06Z'];
+  t.match(await toolJson('archive', ...archiveArgs), {
+    status: 0,
+    report: { segments: [{ end: { sequence: 15 } }] },
+  });
+  t.match(await tool('archive', ...archiveArgs), { status: 0, out: /Nothing to archive/ });
+
+  const trimArgs = ['--data', data, '--archive', to];
+  t.match(await toolJson('trim', ...trimArgs), { report: { partitions: [{ last: 0, why: /checkpoint/ }] } });
+  await checkpointAll(data);
+  const kept = await toolJson('trim', ...trimArgs, '--keep-sequence', '5');
+  t.match(kept.report.partitions[0], { from: 0, last: 2, why: /sequence 5/ });
+  t.match(await toolJson('trim', ...trimArgs), {
+    status: 0,
+    report: { removed: false, partitions: [{ last: 6 }] },
+  });
+  t.match(await tips(data), [{ start: { batch: 0 } }], 'nothing is removed without --yes');
+
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  t.match(await tool('trim', ...trimArgs, '--yes'), { status: 1, err: /being written/ });
+  await log.close();
+  t.equal((await tool('trim', ...trimArgs, '--yes')).status, 0);
+  t.match(await tips(data), [{ start: { batch: 6, sequence: 15 }, tip: { sequence: 24 } }, {}, {}]);
+  t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true, records: 27 } });
+
+  const backup = next();
+  t.match(await tool('backup', '--data', data, '--to', backup), {
+    status: 1,
+    err: /copy the archive that has them/,
+  });
+  rmSync(backup, { recursive: true, force: true });
+  cpSync(to, backup, { recursive: true });
+  t.equal((await tool('backup', '--data', data, '--to', backup)).status, 0, 'it goes on from the archive');
+  t.match(await tool('restore', '--from', backup, '--rehearse'), { status: 0 });
+
+  const [again, tooShort] = [next(), next()];
+  cpSync(data, again, { recursive: true });
+  const bare = next();
+  await write(bare, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  t.equal((await tool('export', '--data', bare, '--to', tooShort)).status, 0);
+  t.match(await tool('import', '--data', again, '--from', tooShort), {
+    status: 1,
+    err: /begins after batch 6, and .* ends with 4: add what is between/,
+  });
+  t.match(await toolJson('import', '--data', again, '--from', to), { status: 0, report: { imported: 18 } });
+  t.match(await tips(again), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  t.match(await toolJson('verify', '--data', again), { status: 0, report: { records: 72 } }, 'all is back');
+  t.match(
+    await toolJson('import', '--data', again, '--from', to),
+    { report: { imported: 0 } },
+    'again: nothing',
+  );
+
+  await write(data, 2, { epoch: 2, atMs: Date.parse('2026-02-01T00:00:00Z') });
+  t.equal((await tool('archive', '--data', data, '--to', to)).status, 0, 'the archive goes on');
+  const whole = next();
+  t.match(await tool('restore', '--from', to, '--to', whole), { status: 0 });
+  t.match(await tips(whole), [{ start: { batch: 0 }, tip: { sequence: 30 } }]);
+});
