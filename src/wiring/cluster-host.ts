@@ -185,7 +185,8 @@ export class ClusterHost implements PartitionHost {
       this.#snapshotted.set(key, known);
       if (log.tip.batch - known < snapshotEveryBatches) continue;
       if (!this.#options.holds(group, number)) continue;
-      this.#snapshotted.set(key, await this.#snapshots.save(group, number));
+      const settled = async (): Promise<void> => this.#writers.get(key)?.replica?.settled();
+      this.#snapshotted.set(key, await this.#snapshots.save(group, number, settled));
       this.#options.log.info(
         { group, partition: number, batch: this.#snapshotted.get(key) },
         'snapshot saved',

@@ -86,6 +86,17 @@ t.test('a stream that lacks the history says so', async (t) => {
   await t.rejects(historyOf(7), /has no batch 1/);
 });
 
+t.test('nothing is saved of what the stream does not have', async (t) => {
+  const before = await at(full).batchOf('accounts', 0);
+  const later = { ...full.log.tip('accounts', 0) };
+  t.ok(later.batch > before);
+  await full.views.commit('accounts', 0, later, []);
+  const never = (): Promise<never> => Promise.reject(new Error('refused by the stream'));
+  await t.rejects(at(full).save('accounts', 0, never), /refused by the stream/);
+  t.equal(await at(full).batchOf('accounts', 0), before);
+  t.equal(await at(full).save('accounts', 0), later.batch);
+});
+
 t.test('without a snapshot there is nothing to restore', async (t) => {
   t.equal(await at(empty).restore('accounts', 1), null);
   t.equal(await at(empty).batchOf('accounts', 1), 0);
