@@ -110,7 +110,7 @@ t.test('codes that are not final end nothing', async (t) => {
   }
 });
 
-function airtelStatus(word: string | null, code: string, success = true): object {
+function airtelStatus(word: string | null, code: string, success: boolean | string = true): object {
   return {
     ...(word === null ? {} : { data: { transaction: { status: word, message: 'x' } } }),
     status: { code: '200', response_code: code, success },
@@ -209,10 +209,14 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['AIRTEL', 200, { data: { transaction: { status: 'TF' } } }, { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TIP', 'DP00900001009', false), { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TE', 'DP00900001000', false), { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('SUCCESS', 'DP00900001077', 'false'), { type: 'unknown' }],
     ['AIRTEL', 409, airtelStatus('TIP', 'DP00900001004', false), { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus(null, 'ESB000503', false), { type: 'unknown' }],
     ['AIRTEL', 400, airtelStatus(null, 'DP00900001009', false), { failureCode: 'wallet_inactive' }],
+    ['AIRTEL', 400, airtelStatus('SUCCESS', 'DP00900001000'), { type: 'unknown' }],
     ['AIRTEL', 401, airtelStatus(null, 'DP00900001006', false), { type: 'unknown' }],
+    ['AIRTEL', 403, { error: 'Forbidden' }, { failureCode: 'provider_rejected' }],
+    ['AIRTEL', 503, airtelStatus(null, 'DP00800001024', false), { type: 'unknown' }],
     ['AIRTEL', 401, { error_description: 'Invalid access token' }, { failureCode: 'provider_rejected' }],
     ['AIRTEL', 403, gateway('ROUTER117'), { type: 'unknown' }],
     ['AIRTEL', 403, gateway('ROUTER119'), { failureCode: 'provider_rejected' }],
@@ -233,6 +237,28 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
       ({ type }) => type !== 'not_accepted',
     );
     t.match(result, expected, `${network} ${status} ${JSON.stringify(body)}`);
+  }
+});
+
+t.test('a success in an answer that calls itself a refusal is none', async (t) => {
+  for (const type of ['CHARGE', 'PAYOUT'] as const) {
+    for (const word of ['TS', 'TR']) {
+      for (const body of [
+        airtelStatus(word, 'DP00900001001', false),
+        airtelStatus(word, 'DP00900001001', 'false'),
+        airtelStatus(word, 'DP00900001009'),
+        { ...airtelStatus(word, 'DP00900001001'), status_code: 'ROUTER117' },
+      ]) {
+        const submitted = transactionOf({ network: 'AIRTEL', type });
+        const rail = rails.rail(submitted.provider);
+        await answerWith(submitted.msisdn, 'submit', 200, body);
+        t.match(await rail.submit(submitted), { type: /accepted|unknown/ }, JSON.stringify(body));
+        const enquired = transactionOf({ network: 'AIRTEL', type });
+        await rail.submit(enquired);
+        await answerWith(enquired.msisdn, 'enquiry', 200, body);
+        t.match(await rail.enquire(enquired), { type: 'pending' }, JSON.stringify(body));
+      }
+    }
   }
 });
 
