@@ -63,7 +63,8 @@ export function moved(
     failureCode: null,
     failureMessage: null,
     providerStatus: providerWord(providerStatus),
-    providerTransactionId,
+    // A number in itself, so none is taken out of it.
+    providerTransactionId: providerTransactionId?.slice(0, LIMITS.railWordLength).toWellFormed() ?? null,
     amount: what.amount,
     currency: what.currency,
     ourFault: false,

@@ -288,6 +288,26 @@ t.test("a provider's word carries no full number, and is bounded; its codes stay
   }
 });
 
+t.test("a provider's id of a payment is kept as it is, bounded", async (t) => {
+  const CASES = [
+    ['256771234567', '256771234567'],
+    ['9'.repeat(1_000), '9'.repeat(64)],
+    ['a half \ud800', 'a half \ufffd'],
+  ] as const;
+  for (const [id, providerTransactionId] of CASES) {
+    for (const network of ['MTN', 'AIRTEL'] as const) {
+      const transaction = transactionOf({ network });
+      const rail = rails.rail(transaction.provider);
+      await rail.submit(transaction);
+      const paid = { data: { transaction: { status: 'TS', airtel_money_id: id } } };
+      const body = network === 'MTN' ? { status: 'SUCCESSFUL', financialTransactionId: id } : paid;
+      await answerWith(transaction.msisdn, 'enquiry', 200, body);
+      const result = await rail.enquire(transaction);
+      t.equal(result.type === 'succeeded' && result.providerTransactionId, providerTransactionId);
+    }
+  }
+});
+
 t.test('the answer to an enquiry', async (t) => {
   const success = { amount: '500', currency: 'UGX', status: 'SUCCESSFUL', financialTransactionId: 12 };
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
