@@ -191,12 +191,14 @@ export class MtnRail implements ProviderRail {
     if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
     const body = parseObject(result.text);
     const value = body === undefined ? null : textAt(body, 'access_token');
-    if (body !== undefined && value !== null) {
+    if (body !== undefined && value !== null && value !== '') {
       return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
     }
     // A bad key is also seen as 500; that one may pass, so it is not held against the credentials.
     const refused = result.status === 400 || result.status === 401 || result.status === 403;
-    return { type: refused ? 'refused' : 'unavailable', reason: `token: ${describe(result)}` };
+    // What was granted may stand in the body under another name: it is never shown.
+    const said = result.status < 300 ? `HTTP ${result.status} without access_token` : describe(result);
+    return { type: refused ? 'refused' : 'unavailable', reason: `token: ${said}` };
   }
 
   #get(product: Product, token: string, path: string): Promise<HttpResult> {
