@@ -290,6 +290,24 @@ t.test("a provider's word carries no full number, and is bounded; its codes stay
   }
 });
 
+t.test('a message shows no full number, however it is written', async (t) => {
+  const CASES = [
+    ['no wallet on 256771234567.', 'no wallet on ****567.'],
+    ['+256 771 234 567 is barred', '+****567 is barred'],
+    ['0771-234-567 or 0771 234567', '****567 or ****567'],
+    ['2026-11-21 10:30, limit 5 000 000', '2026-11-21 10:30, limit 5 000 000'],
+  ] as const;
+  for (const [message, shown] of CASES) {
+    const transaction = transactionOf({ network: 'MTN' });
+    const rail = rails.rail(transaction.provider);
+    await rail.submit(transaction);
+    const reason = { code: 'PAYER_NOT_FOUND', message };
+    await answerWith(transaction.msisdn, 'enquiry', 200, { status: 'FAILED', reason });
+    const result = await rail.enquire(transaction);
+    t.equal(result.type === 'failed' && result.failureMessage, shown);
+  }
+});
+
 t.test("a provider's id of a payment is kept as it is, bounded", async (t) => {
   const CASES = [
     ['256771234567', '256771234567'],
