@@ -112,7 +112,7 @@ export function readEnquiry(
 
 /** Null: the word is not final, or a code beside it says that it is not. */
 function finalWord(
-  { word, code, message, transaction: said }: Parts,
+  { word, code, message, success, transaction: said }: Parts,
   transaction: PendingTransaction,
   direction: Direction,
   currency: string,
@@ -123,6 +123,8 @@ function finalWord(
   switch (word) {
     case 'TS':
     case 'TR': {
+      // A body that contradicts itself moves no money.
+      if (!success || (code !== null && airtelFailure(code, direction) !== null)) return null;
       const what = movedOf(textAt(said, 'amount'), textAt(said, 'currency'), transaction, currency);
       const type = word === 'TR' ? 'reversed' : 'succeeded';
       return moved(type, status, textAt(said, 'airtel_money_id'), what);

@@ -192,7 +192,7 @@ export class AirtelRail implements ProviderRail {
     if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
     const body = parseObject(result.text);
     const value = body === undefined ? null : textAt(body, 'access_token');
-    if (body !== undefined && value !== null) {
+    if (body !== undefined && value !== null && value !== '') {
       return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
     }
     const refused = result.status === 400 || result.status === 401 || result.status === 403;

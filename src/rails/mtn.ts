@@ -3,7 +3,7 @@
 //
 // Invariants: the same X-Reference-Id for every attempt of a transaction; only an answer about the transaction itself
 // ends it, so that a time-out, a dropped connection, HTML, a 5xx without a configuration code or a code that nobody has
-// listed means "enquire"; an enquiry fails nothing but by the status FAILED. A submit refused with a listed code does
+// listed means "enquire"; an enquiry fails nothing but by the status FAILED or REJECTED. A submit refused with a listed code does
 // end it, for a poller submits again only after an enquiry found nothing.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
@@ -191,12 +191,14 @@ export class MtnRail implements ProviderRail {
     if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
     const body = parseObject(result.text);
     const value = body === undefined ? null : textAt(body, 'access_token');
-    if (body !== undefined && value !== null) {
+    if (body !== undefined && value !== null && value !== '') {
       return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
     }
     // A bad key is also seen as 500; that one may pass, so it is not held against the credentials.
     const refused = result.status === 400 || result.status === 401 || result.status === 403;
-    return { type: refused ? 'refused' : 'unavailable', reason: `token: ${describe(result)}` };
+    // What was granted may stand in the body under another name: it is never shown.
+    const said = result.status < 300 ? `HTTP ${result.status} without access_token` : describe(result);
+    return { type: refused ? 'refused' : 'unavailable', reason: `token: ${said}` };
   }
 
   #get(product: Product, token: string, path: string): Promise<HttpResult> {
@@ -304,20 +306,15 @@ function readStatus(
       return moved(type, word, textAt(body, 'financialTransactionId'), what);
     }
     case 'FAILED':
-    case 'REJECTED':
-    case 'TIMEOUT': {
+    case 'REJECTED': {
       const { code, message } = reasonIn(body);
       if (code !== null) return failed(mtnFailure(code, message, direction), code, message);
-      return failed(WORDS_WITHOUT_REASON[word.toUpperCase()] ?? 'unknown', word, message);
+      return failed(word.toUpperCase() === 'REJECTED' ? 'customer_declined' : 'unknown', word, message);
     }
   }
-  // PENDING, and words that nobody has documented: only a known word is final.
+  // PENDING, and words that nobody has documented (TIMEOUT is one): only a known word is final.
   return { type: 'pending', word };
 }
-
-const WORDS_WITHOUT_REASON = { REJECTED: 'customer_declined', TIMEOUT: 'expired' } as Readonly<
-  Record<string, 'customer_declined' | 'expired'>
->;
 
 /** `reason` is seen as {code, message} and as a bare string. */
 function reasonIn(body: Readonly<Record<string, unknown>>): { code: string | null; message: string | null } {

@@ -366,7 +366,7 @@ class Field {
     if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isHere)) {
       return this.#wrong('takes https, or http to this machine alone');
     }
-    if (url.username !== '' || url.search !== '' || url.hash !== '') {
+    if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
       return this.#wrong('takes an address without credentials, query or fragment');
     }
     return url.href.replace(/\/$/, '');

@@ -63,7 +63,8 @@ export function moved(
     failureCode: null,
     failureMessage: null,
     providerStatus: providerWord(providerStatus),
-    providerTransactionId,
+    // A number in itself, so none is taken out of it.
+    providerTransactionId: providerTransactionId?.slice(0, LIMITS.railWordLength).toWellFormed() ?? null,
     amount: what.amount,
     currency: what.currency,
     ourFault: false,
@@ -100,10 +101,12 @@ export function providerWord(word: string): string {
 
 /** Providers repeat the number in their answers; a full number is never shown. Their codes, which are, look alike. */
 function withoutNumbers(text: string): string {
-  return text.replace(CODE_OR_NUMBER, (found, code?: string) => code ?? `****${found.slice(-3)}`);
+  const masked = (number: string): string => `****${number.replace(/\D/g, '').slice(-3)}`;
+  return text.replace(CODE_OR_NUMBER, (found, code?: string) => code ?? masked(found));
 }
 
-const CODE_OR_NUMBER = /\b(DP0\d{10}|0000\d{3})\b|\d{7,}/g;
+/** The last: a number as people write it, "+256 771 234-567" or "0771 234567". */
+const CODE_OR_NUMBER = /\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:256|254|233|0)(?:[ -]?\d){9}(?!\d)/g;
 
 /** As long as the providers' own. */
 const MESSAGE_LENGTH = 255;

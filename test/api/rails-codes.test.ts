@@ -110,7 +110,7 @@ t.test('codes that are not final end nothing', async (t) => {
   }
 });
 
-function airtelStatus(word: string | null, code: string, success = true): object {
+function airtelStatus(word: string | null, code: string, success: boolean | string = true): object {
   return {
     ...(word === null ? {} : { data: { transaction: { status: word, message: 'x' } } }),
     status: { code: '200', response_code: code, success },
@@ -188,6 +188,7 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 202, { code: 'PENDING', message: 'x' }, { type: 'unknown' }],
     ['MTN', 202, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
     ['MTN', 200, { status: 'FAILED' }, { type: 'unknown' }],
+    ['MTN', 202, { status: 'TIMEOUT' }, { type: 'accepted' }],
     ['MTN', 200, { status: 'FAILED', reason: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
     ['MTN', 400, { message: 'Bad Request' }, { type: 'failed', failureCode: 'provider_rejected' }],
     ['MTN', 400, '<html>Bad Request</html>', { type: 'unknown' }],
@@ -209,10 +210,15 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['AIRTEL', 200, { data: { transaction: { status: 'TF' } } }, { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TIP', 'DP00900001009', false), { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TE', 'DP00900001000', false), { type: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('SUCCESS', 'DP00900001077', 'false'), { type: 'unknown' }],
     ['AIRTEL', 409, airtelStatus('TIP', 'DP00900001004', false), { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus(null, 'ESB000503', false), { type: 'unknown' }],
     ['AIRTEL', 400, airtelStatus(null, 'DP00900001009', false), { failureCode: 'wallet_inactive' }],
+    ['AIRTEL', 400, airtelStatus('SUCCESS', 'DP00900001000'), { type: 'unknown' }],
     ['AIRTEL', 401, airtelStatus(null, 'DP00900001006', false), { type: 'unknown' }],
+    ['AIRTEL', 403, { error: 'Forbidden' }, { failureCode: 'provider_rejected' }],
+    ['AIRTEL', 403, '', { failureCode: 'provider_rejected' }],
+    ['AIRTEL', 503, airtelStatus(null, 'DP00800001024', false), { type: 'unknown' }],
     ['AIRTEL', 401, { error_description: 'Invalid access token' }, { failureCode: 'provider_rejected' }],
     ['AIRTEL', 403, gateway('ROUTER117'), { type: 'unknown' }],
     ['AIRTEL', 403, gateway('ROUTER119'), { failureCode: 'provider_rejected' }],
@@ -233,6 +239,28 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
       ({ type }) => type !== 'not_accepted',
     );
     t.match(result, expected, `${network} ${status} ${JSON.stringify(body)}`);
+  }
+});
+
+t.test('a success in an answer that calls itself a refusal is none', async (t) => {
+  for (const type of ['CHARGE', 'PAYOUT'] as const) {
+    for (const word of ['TS', 'TR']) {
+      for (const body of [
+        airtelStatus(word, 'DP00900001001', false),
+        airtelStatus(word, 'DP00900001001', 'false'),
+        airtelStatus(word, 'DP00900001009'),
+        { ...airtelStatus(word, 'DP00900001001'), status_code: 'ROUTER117' },
+      ]) {
+        const submitted = transactionOf({ network: 'AIRTEL', type });
+        const rail = rails.rail(submitted.provider);
+        await answerWith(submitted.msisdn, 'submit', 200, body);
+        t.match(await rail.submit(submitted), { type: /accepted|unknown/ }, JSON.stringify(body));
+        const enquired = transactionOf({ network: 'AIRTEL', type });
+        await rail.submit(enquired);
+        await answerWith(enquired.msisdn, 'enquiry', 200, body);
+        t.match(await rail.enquire(enquired), { type: 'pending' }, JSON.stringify(body));
+      }
+    }
   }
 });
 
@@ -262,6 +290,44 @@ t.test("a provider's word carries no full number, and is bounded; its codes stay
   }
 });
 
+t.test('a message shows no full number, however it is written', async (t) => {
+  const CASES = [
+    ['no wallet on 256771234567.', 'no wallet on ****567.'],
+    ['+256 771 234 567 is barred', '+****567 is barred'],
+    ['0771-234-567 or 0771 234567', '****567 or ****567'],
+    ['2026-11-21 10:30, limit 5 000 000', '2026-11-21 10:30, limit 5 000 000'],
+  ] as const;
+  for (const [message, shown] of CASES) {
+    const transaction = transactionOf({ network: 'MTN' });
+    const rail = rails.rail(transaction.provider);
+    await rail.submit(transaction);
+    const reason = { code: 'PAYER_NOT_FOUND', message };
+    await answerWith(transaction.msisdn, 'enquiry', 200, { status: 'FAILED', reason });
+    const result = await rail.enquire(transaction);
+    t.equal(result.type === 'failed' && result.failureMessage, shown);
+  }
+});
+
+t.test("a provider's id of a payment is kept as it is, bounded", async (t) => {
+  const CASES = [
+    ['256771234567', '256771234567'],
+    ['9'.repeat(1_000), '9'.repeat(64)],
+    ['a half \ud800', 'a half \ufffd'],
+  ] as const;
+  for (const [id, providerTransactionId] of CASES) {
+    for (const network of ['MTN', 'AIRTEL'] as const) {
+      const transaction = transactionOf({ network });
+      const rail = rails.rail(transaction.provider);
+      await rail.submit(transaction);
+      const paid = { data: { transaction: { status: 'TS', airtel_money_id: id } } };
+      const body = network === 'MTN' ? { status: 'SUCCESSFUL', financialTransactionId: id } : paid;
+      await answerWith(transaction.msisdn, 'enquiry', 200, body);
+      const result = await rail.enquire(transaction);
+      t.equal(result.type === 'succeeded' && result.providerTransactionId, providerTransactionId);
+    }
+  }
+});
+
 t.test('the answer to an enquiry', async (t) => {
   const success = { amount: '500', currency: 'UGX', status: 'SUCCESSFUL', financialTransactionId: 12 };
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
@@ -281,12 +347,17 @@ t.test('the answer to an enquiry', async (t) => {
       { status: 'FAILED', reason: 'SERVICE_UNAVAILABLE' },
       { failureCode: 'provider_unavailable' },
     ],
+    ['MTN', 200, { status: 'REJECTED' }, { type: 'failed', failureCode: 'customer_declined' }],
     ['MTN', 200, { status: 'CREATED' }, { type: 'pending' }],
+    ['MTN', 200, { status: 'TIMEOUT' }, { type: 'pending' }],
+    ['MTN', 200, { status: 'TIMEOUT', reason: 'EXPIRED' }, { type: 'pending' }],
     ['MTN', 200, {}, { type: 'unknown' }],
     ['MTN', 200, [] as object, { type: 'unknown' }],
     ['MTN', 200, '<html>', { type: 'unknown' }],
     ['MTN', 404, { code: 'RESOURCE_NOT_FOUND' }, { type: 'not_found' }],
     ['MTN', 404, '<html>', { type: 'unknown' }],
+    ['MTN', 400, { status: 'FAILED', reason: 'EXPIRED' }, { type: 'unknown' }],
+    ['MTN', 504, success, { type: 'unknown' }],
     ['MTN', 500, { code: 'NOT_ALLOWED' }, { type: 'unknown' }],
     ['MTN', 503, '', { type: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TS', 'DP00800001001'), { type: 'succeeded', amount: null }],
@@ -301,7 +372,14 @@ t.test('the answer to an enquiry', async (t) => {
     ['AIRTEL', 200, airtelStatus(null, 'DP00800001025', false), { type: 'not_found' }],
     ['AIRTEL', 200, airtelStatus(null, 'DP00900001015', false), { type: 'not_found' }],
     ['AIRTEL', 200, airtelStatus(null, 'DP00800001026', false), { type: 'unknown' }],
+    ['AIRTEL', 400, airtelStatus(null, 'DP00800001025', false), { type: 'not_found' }],
     ['AIRTEL', 404, { error: 'Not Found' }, { type: 'not_found' }],
+    ['AIRTEL', 400, { error: 'Bad Request' }, { type: 'unknown' }],
+    ['AIRTEL', 408, airtelStatus('TF', 'DP00800001029'), { type: 'unknown' }],
+    ['AIRTEL', 429, airtelStatus(null, 'DP00800001025', false), { type: 'unknown' }],
+    ['AIRTEL', 500, airtelStatus('TF', 'DP00800001029'), { type: 'unknown' }],
+    ['AIRTEL', 503, airtelStatus('TS', 'DP00800001001'), { type: 'unknown' }],
+    ['AIRTEL', 504, airtelStatus(null, 'DP00800001025', false), { type: 'unknown' }],
     ['AIRTEL', 502, '<html>', { type: 'unknown' }],
   ];
   for (const [network, status, body, expected] of CASES) {

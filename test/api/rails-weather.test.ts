@@ -99,6 +99,43 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
   }
 });
 
+t.test('an answer without a token sends nothing, and what it has instead is never shown', async (t) => {
+  let answer = '';
+  let sent = 0;
+  const odd = createServer((request, response) => {
+    if (request.url?.includes('token') === true) response.end(answer);
+    else response.end(String(++sent));
+  });
+  await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => odd.close());
+  const common = {
+    country: 'UG',
+    currency: 'UGX',
+    baseUrl: `http://127.0.0.1:${(odd.address() as AddressInfo).port}`,
+    maxConcurrency: 2,
+    answerMs: 5_000,
+    notFoundGraceMs: 1_000,
+    forgetful: false,
+    clock: systemClock,
+  } as const;
+  const collection = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
+  const mtn = { targetEnvironment: 'mtnuganda', collection, disbursement: null, callbackUrl: () => null };
+  const airtel = { clientId: 'a', clientSecret: 'b', collectionApi: 'v1', disbursement: null } as const;
+  for (answer of ['{"access_token":""}', '{"accessToken":"granted"}', 'access_token=granted', '']) {
+    for (const rail of [
+      new MtnRail({ ...common, ...mtn, id: 'mtn_odd' }),
+      new AirtelRail({ ...common, ...airtel, id: 'airtel_odd' }),
+    ]) {
+      for (const result of [await rail.submit(transactionOf()), await rail.enquire(transactionOf())]) {
+        t.match(result, { type: /^(not_accepted|unknown)$/, reason: /^token: HTTP 200/ });
+        t.notMatch(JSON.stringify(result), /granted/);
+      }
+      await rail.close();
+    }
+  }
+  t.equal(sent, 0);
+});
+
 t.test(
   'two processes whose tokens revoke each other fail nothing, and make no storm of tokens',
   async (t) => {

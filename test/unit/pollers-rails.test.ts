@@ -148,6 +148,59 @@ t.test(
   },
 );
 
+t.test('a breaker half open counts good probes anew each time, and once closed opens briefly', async (t) => {
+  const breaker = new Breaker(() => 0);
+  let now = 100_000;
+  const probe = (isGood: boolean): void => {
+    t.ok(breaker.allows(now));
+    breaker.started();
+    if (isGood) breaker.succeeded(now);
+    else breaker.failed(now);
+  };
+  for (let i = 0; i < 20; i++) breaker.failed(now);
+  now += 2_000;
+  for (const isGood of [true, true, false]) probe(isGood);
+  t.equal(breaker.reopensAt, now + 4_000);
+  now += 4_000;
+  for (const isGood of [true, true]) probe(isGood);
+  t.equal(breaker.state, 'half_open', 'the two from before do not count');
+  t.ok(breaker.isDegraded(now + MINUTE), 'whatever was forgotten');
+  probe(true);
+  t.equal(breaker.state, 'closed');
+  t.notOk(breaker.isDegraded(now));
+  for (let i = 0; i < 20; i++) breaker.failed(now);
+  t.equal(breaker.reopensAt, now + 2_000);
+});
+
+t.test(
+  'a rail that works is degraded from three failures on, where they are a tenth of its calls',
+  async (t) => {
+    for (const [good, bad, degraded] of [
+      [0, 2, false],
+      [0, 3, true],
+      [27, 3, true],
+      [28, 3, false],
+      [100, 10, false],
+      [100, 12, true],
+    ] as const) {
+      const breaker = new Breaker(() => 0);
+      // In two windows: what the one before saw still counts.
+      for (let i = 0; i < good; i++) breaker.succeeded(100_000);
+      for (let i = 0; i < bad; i++) breaker.failed(i < bad - 1 ? 100_000 : 110_000);
+      t.equal(breaker.isDegraded(110_000), degraded, `${bad} failures beside ${good}`);
+    }
+  },
+);
+
+t.test('failures of two windows open a breaker together', async (t) => {
+  const breaker = new Breaker(() => 0);
+  for (let i = 0; i < 10; i++) breaker.failed(100_000);
+  for (let i = 0; i < 9; i++) breaker.failed(110_000);
+  t.equal(breaker.state, 'closed');
+  breaker.failed(110_000);
+  t.equal(breaker.state, 'open');
+});
+
 t.test('old failures are forgotten', async (t) => {
   const breaker = new Breaker(() => 0);
   for (let i = 0; i < 19; i++) breaker.failed(100_000);

@@ -90,6 +90,7 @@ t.test('what is wrong is named, with its line', async (t) => {
     [change(MTN, { base_url: 'http://proxy.momoapi.mtn.com' }), /:8: routes\[0\]\.base_url: takes https/],
     [change(MTN, { base_url: 'proxy' }), /base_url: takes an address/],
     [change(MTN, { base_url: 'https://user:word@host' }), /without credentials/],
+    [change(MTN, { base_url: 'https://:word@host' }), /without credentials/],
     [change(MTN, { currency: 'KES' }), /currency: takes "UGX" or "EUR"/],
     [change(MTN, { max_concurrency: 0 }), /max_concurrency: takes a whole number from 1 to/],
     [change(MTN, { collcetion: {} }), /:19: routes\[0\]\.collcetion: is not a field here/],

@@ -146,6 +146,29 @@ t.test('a request whose token is refused is sent once more, with another or not 
   t.equal(sends, 1, 'the same again would be refused again');
 });
 
+t.test('without a token nothing is sent, first or again', async (t) => {
+  const { clock, cache, end } = heldCache();
+  const sent: string[] = [];
+  const send = (token: string) => {
+    sent.push(token);
+    return Promise.resolve({ type: 'answer', status: 401, text: '' } as const);
+  };
+  const first = sendWithToken(cache, send);
+  await end(REFUSED);
+  t.strictSame(await first, REFUSED);
+  t.strictSame(sent, []);
+
+  await clock.advance(LIMITS.railTokenRetryMs, LIMITS.railTokenRetryMs);
+  void cache.get();
+  await end(minted('one'));
+  await clock.advance(LIMITS.railTokenRetryMs, LIMITS.railTokenRetryMs);
+  const again = sendWithToken(cache, send);
+  await new Promise((resolve) => setImmediate(resolve));
+  await end(REFUSED);
+  t.match(await again, { type: 'token_refused', failure: REFUSED });
+  t.strictSame(sent, ['one']);
+});
+
 t.test('how long a token lives, as providers say it', async (t) => {
   t.equal(lifeMsOf('3600', 60), 3_600_000);
   const senseless = [null, '', '0', '-1', 'soon', 'Infinity'];
