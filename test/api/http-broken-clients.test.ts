@@ -252,6 +252,25 @@ t.test('too much of bodies that are not whole yet: 503, until there is room agai
   t.match(await front.send(create('room-again', body)), { status: 201 });
 });
 
+t.test('of a create that was refused before its body was whole nothing comes when it is', async (t) => {
+  const { front, statuses } = await watched(t, { bounds: { frontBodiesBytesMax: 10_000 } });
+  const bytes = create('refused-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
+  const socket = await open(front.port);
+  t.teardown(() => socket.destroy());
+  const refused = readAnswer(socket);
+  socket.write(bytes.subarray(0, 50_000));
+  t.match(await refused, { status: 503 });
+  socket.write(bytes.subarray(50_000));
+  const next = readAnswer(socket);
+  socket.write(read);
+  t.match(await next, { status: 200 }, 'the connection serves the next');
+  t.strictSame(
+    front.bus.sent.map(({ type }) => type),
+    ['GetTransaction'],
+  );
+  t.strictSame(statuses, [503, 200]);
+});
+
 t.test(
   'requests sent before the answer to the one before: the connection is closed, nothing is mixed up',
   async (t) => {
