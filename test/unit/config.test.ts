@@ -119,6 +119,9 @@ t.test('a cluster has other defaults, no demo, and makes no secrets of its own',
     /^MASTER_KEY: is required with NATS_URL/,
     /^RAILS: is required with NATS_URL/,
   ]);
+  const simulated = { ...CLUSTER, RAILS: 'simulator' };
+  t.match(problemsOf(simulated), [/^SIMULATOR_URL: is required with NATS_URL and RAILS=simulator/]);
+  t.strictSame(problemsOf({ ...simulated, SIMULATOR_URL: 'http://127.0.0.1:9000' }), []);
 });
 
 // [name, wrong value, what is said]
