@@ -77,9 +77,11 @@ function redactField(name: string, value: unknown, depth: number): unknown {
   return redactValue(value, depth - 1);
 }
 
-/** Keeps the form of `msisdn_masked` where the text is long enough to hide anything. */
+/** Keeps the form of `msisdn_masked` where the number is long enough to hide anything. What people write between digits goes:
+ *  it would stand for one of the four that are hidden. */
 function maskPhone(text: string): string {
-  return text.length >= 10 ? `${text.slice(0, -7)}****${text.slice(-3)}` : '****';
+  const number = text.replace(/[^\d+]/g, '');
+  return number.length >= 10 ? `${number.slice(0, -7)}****${number.slice(-3)}` : '****';
 }
 
 function redactError(error: Error, depth: number): unknown {

@@ -252,6 +252,61 @@ t.test('too much of bodies that are not whole yet: 503, until there is room agai
   t.match(await front.send(create('room-again', body)), { status: 201 });
 });
 
+t.test('a body takes room until it is whole, and only once', async (t) => {
+  const { front } = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
+  front.bus.answer = ({ type }) =>
+    type === 'CreateCharge' ? null : { type: 'done', body: '{}', replayed: false };
+  const bytes = create('half-by-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
+  const firstHalf = async (): Promise<Socket> => {
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    socket.write(bytes.subarray(0, 50_000));
+    t.match(await front.send(read), { status: 200 }, 'the half has been read before this');
+    return socket;
+  };
+  const waiting: Socket[] = [];
+  while (waiting.length < 3) {
+    const socket = await firstHalf();
+    socket.write(bytes.subarray(50_000));
+    waiting.push(socket);
+    await until(() => front.bus.held.length === waiting.length);
+  }
+  const answered = Promise.all(waiting.map(readAnswer));
+  for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
+  await answered;
+  await firstHalf();
+  t.match(await readAnswer(await firstHalf()), { status: 503 });
+});
+
+t.test('a body in small pieces takes the room of its pieces too', async (t) => {
+  const { front } = await watched(t, { bounds: { frontBodiesBytesMax: 100 * LIMITS.frontPieceBytes } });
+  const head = { ...createHead('byte-by-byte'), 'Transfer-Encoding': 'chunked' };
+  const pieces = `1\r\n \r\n`.repeat(100);
+  const answer = await front.send(
+    Buffer.concat([requestBytes('POST', '/v1/charges', head, null), Buffer.from(`${pieces}0\r\n\r\n`)]),
+  );
+  t.match(answer, { status: 503 });
+});
+
+t.test('of a create that was refused before its body was whole nothing comes when it is', async (t) => {
+  const { front, statuses } = await watched(t, { bounds: { frontBodiesBytesMax: 10_000 } });
+  const bytes = create('refused-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
+  const socket = await open(front.port);
+  t.teardown(() => socket.destroy());
+  const refused = readAnswer(socket);
+  socket.write(bytes.subarray(0, 50_000));
+  t.match(await refused, { status: 503 });
+  socket.write(bytes.subarray(50_000));
+  const next = readAnswer(socket);
+  socket.write(read);
+  t.match(await next, { status: 200 }, 'the connection serves the next');
+  t.strictSame(
+    front.bus.sent.map(({ type }) => type),
+    ['GetTransaction'],
+  );
+  t.strictSame(statuses, [503, 200]);
+});
+
 t.test(
   'requests sent before the answer to the one before: the connection is closed, nothing is mixed up',
   async (t) => {

@@ -28,6 +28,7 @@ export interface Reply {
 export interface Operator {
   readonly context: OperatorContext;
   readonly bus: LocalBus;
+  readonly port: number;
   /** Log lines so far. */
   readonly lines: readonly string[];
   /** `path`: below /operator/v1, or a whole one with "//" in front. `body` undefined: none. */
@@ -84,6 +85,7 @@ export async function startOperator(directory: string): Promise<Operator> {
   return {
     context,
     bus,
+    port,
     lines,
     call: (method, path, body, headers = {}) => send(port, method, path, body, headers),
     handOver: (partition) => storage.closePartition('accounts', partition),

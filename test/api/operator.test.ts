@@ -11,6 +11,7 @@ import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { openRegisteredAccounts } from '../../src/operator/account-actions.ts';
 import { askPlatform, freshId } from '../../src/operator/context.ts';
+import { open, readToEnd } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import type { Test } from 'tap';
 import type { Operator, Reply } from './operator-harness.ts';
@@ -386,6 +387,25 @@ t.test('nothing is changed when the audit log cannot be written', async (t) => {
   t.equal((await operator.call('GET', `/accounts/${id}`)).text, before.text);
   await operator.stop();
   operator = await startOperator(dir);
+});
+
+t.test('what the HTTP library answers with an error, for bytes along with it, is not tried', async (t) => {
+  const id = await newAccount();
+  const newest = async (): Promise<unknown> => (await operator.call('GET', '/audit?limit=1')).body.data;
+  const before = await newest();
+  const body = JSON.stringify(SHOP);
+  const head = `Host: a\r\nAuthorization: Bearer ${TOKEN}`;
+  const requests = [
+    `POST /operator/v1/accounts HTTP/1.1\r\n${head}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    `DELETE /operator/v1/accounts/${id}/apps/${freshId('app')} HTTP/1.1\r\n${head}\r\n\r\n`,
+  ];
+  for (const request of requests) {
+    const socket = await open(operator.port);
+    const all = readToEnd(socket);
+    socket.write(`${request}GET / HTTP/1.0\r\n\r\n`);
+    t.match(await all, /^HTTP\/1\.1 505 /);
+    t.strictSame(await newest(), before);
+  }
 });
 
 t.test('what was created is there after a restart, and what was only registered is opened', async (t) => {

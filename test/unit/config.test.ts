@@ -34,6 +34,7 @@ t.test('an empty environment is a standalone service', async (t) => {
     simulatorApproveAfterMs: 1_500,
     snapshotEveryBatches: 50_000,
     dataDir: resolve('data'),
+    diskReserveBytes: 268_435_456,
     masterKey: null,
     natsServers: null,
     roles: new Set(['front', 'ledger', 'webhooks', 'poller']),
@@ -56,7 +57,11 @@ t.test('every value is read into its unit', async (t) => {
     HOST: '::1',
     OPERATOR_HOST: 'ops.internal',
     SIMULATOR_APPROVE_AFTER_MS: '20',
+    SIMULATOR_URL: 'http://127.0.0.1:9000',
+    CALLBACK_BASE_URL: 'https://pay.test/in',
     DATA_DIR: '/var/lib/daftari',
+    DISK_RESERVE_MB: '3',
+    NATS_CA_FILE: 'package.json',
     MASTER_KEY: Buffer.from(KEY, 'hex').toString('base64'),
     OPERATOR_TOKEN: TOKEN,
     RAILS: 'loopback',
@@ -79,7 +84,11 @@ t.test('every value is read into its unit', async (t) => {
     host: '::1',
     operatorHost: 'ops.internal',
     simulatorApproveAfterMs: 20,
+    simulatorUrl: 'http://127.0.0.1:9000',
+    callbackBaseUrl: 'https://pay.test/in',
     dataDir: '/var/lib/daftari',
+    diskReserveBytes: 3_145_728,
+    natsCaFile: resolve('package.json'),
     masterKey: Buffer.from(KEY, 'hex'),
     operatorToken: TOKEN,
     rails: { type: 'loopback' },
@@ -110,6 +119,9 @@ t.test('a cluster has other defaults, no demo, and makes no secrets of its own',
     /^MASTER_KEY: is required with NATS_URL/,
     /^RAILS: is required with NATS_URL/,
   ]);
+  const simulated = { ...CLUSTER, RAILS: 'simulator' };
+  t.match(problemsOf(simulated), [/^SIMULATOR_URL: is required with NATS_URL and RAILS=simulator/]);
+  t.strictSame(problemsOf({ ...simulated, SIMULATOR_URL: 'http://127.0.0.1:9000' }), []);
 });
 
 // [name, wrong value, what is said]
@@ -220,6 +232,11 @@ const wrong: [string, string, string][] = [
     'WEBHOOK_RETRY_SECONDS: "30,,60" is not 1 to 15 durations in seconds, comma-separated (default: 30,120,600,1800,7200,21600,57600)',
   ],
   [
+    'WEBHOOK_RETRY_SECONDS',
+    '9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9',
+    'WEBHOOK_RETRY_SECONDS: "9,9,9,9,9,9,9,9,9,9,9,9,9,9,9,9" is not 1 to 15 durations in seconds, comma-separated (default: 30,120,600,1800,7200,21600,57600)',
+  ],
+  [
     'WEBHOOK_RETENTION_DAYS',
     '0',
     'WEBHOOK_RETENTION_DAYS: "0" is not a whole number from 1 to 366 (default: 32)',
@@ -264,6 +281,11 @@ t.test('deliveries are kept for as long as they may be tried, jitter and attempt
   t.match(problemsOf({ ...CLUSTER, WEBHOOK_RETRY_SECONDS: String(32 * DAY) }), [
     /^WEBHOOK_RETENTION_DAYS: 32 is less than the 36 days /,
   ]);
+});
+
+t.test('as many waits between attempts as there may be are taken', async (t) => {
+  const waits = Array.from({ length: LIMITS.webhookRetriesMax }, () => '9').join();
+  t.equal(readConfig({ WEBHOOK_RETRY_SECONDS: waits }).webhookRetryMs.length, LIMITS.webhookRetriesMax);
 });
 
 t.test('the rules of webhooks are those of the configuration', async (t) => {

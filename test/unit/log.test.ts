@@ -57,6 +57,17 @@ t.test('fields are judged by their names, at any depth', async (t) => {
   });
 });
 
+t.test('of a phone number four digits are hidden, however it is written', async (t) => {
+  const written = ['+256 772 123 456', '2-5-6-7-7-2-1-2-3-4-5-6', '0772 123 456', ' 772-123-456 '];
+  const masked = written.map((msisdn) => redact({ msisdn }));
+  t.strictSame(masked, [
+    { msisdn: '+25677****456' },
+    { msisdn: '25677****456' },
+    { msisdn: '077****456' },
+    { msisdn: '****' },
+  ]);
+});
+
 t.test('a cycle ends', async (t) => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;

@@ -2,6 +2,7 @@
 // whether it is in memory, checkpointed, or replayed from the log's text.
 
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import fc from 'fast-check';
 import { DELIVERY_STATUSES } from '../../src/domain/webhook-message.ts';
 import { accountId, appId, delivered, DrivenWebhooks, failed } from './webhooks-driven.ts';
@@ -169,6 +170,69 @@ void t.test('all failed deliveries of an app since a time are replayed, and only
     const due = side.due().filter(({ round }) => round === 1);
     t.equal(new Set(due.map(({ id }) => id)).size, expected);
   }
+  t.end();
+});
+
+void t.test(
+  'one message replays so many deliveries, and says that there are more; without a URL none',
+  (t) => {
+    const driven = twoApps();
+    const atOnce = LIMITS.webhookReplaysPerMessageMax;
+    for (let i = 0; i <= atOnce; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+    for (const delivery of driven.due()) driven.record(delivery, failed, 0.5);
+    const type = 'ReplayFailedDeliveries';
+    const app = { accountId: accountId(1), appId: appId(1) };
+    const replay = { type, deadline: Infinity, ...app, since: 0, operator: 'amina' } as const;
+    const replies = [driven.send(replay), driven.send(replay)];
+    const logged = driven.log.length;
+    replies.push(driven.send(replay));
+    t.same(
+      replies.map((reply) => JSON.parse(reply.type === 'done' ? reply.body : '{}')),
+      [
+        { replayed: atOnce, has_more: true },
+        { replayed: 1, has_more: false },
+        { replayed: 0, has_more: false },
+      ],
+    );
+    t.equal(driven.log.length, logged, 'a replay of none leaves no record');
+    driven.changeUrl(appId(1), null);
+    t.match(driven.send(replay), { type: 'rejected', rejection: { code: 'conflict' } });
+    t.end();
+  },
+);
+
+void t.test('a delivery is shown to its own account only', (t) => {
+  const driven = twoApps();
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const [delivery] = driven.due();
+  const get = { type: 'GetDelivery', deadline: Infinity, deliveryId: delivery!.id } as const;
+  const of = (account: number, changes = {}) =>
+    driven.logic.query({ ...get, accountId: accountId(account), ...changes }).reply;
+  const shown = of(1);
+  t.match(JSON.parse(shown.type === 'done' ? shown.body : '{}'), { id: delivery!.id, status: 'PENDING' });
+  t.match(of(2), { type: 'rejected', rejection: { code: 'not_found' } });
+  t.match(of(1, { deliveryId: 'dlv_unknown' }), { type: 'rejected', rejection: { code: 'not_found' } });
+  t.same(driven.list({ accountId: accountId(2) }).data, []);
+  t.end();
+});
+
+void t.test('nothing is removed before its time, and no more at once than a record may name', (t) => {
+  const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
+  driven.connect(appId(1), URL_A);
+  const atOnce = LIMITS.webhookRemovalsPerRecordMax;
+  for (let i = 0; i <= atOnce; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  for (const delivery of driven.due()) driven.record(delivery, delivered, 0.5);
+  driven.checkpoint();
+  const left = (): number => {
+    driven.send({ type: 'RemoveOldDeliveries', deadline: Infinity });
+    driven.checkpoint();
+    return driven.listAll({}).length;
+  };
+  driven.now += 3_590_000;
+  t.equal(left(), atOnce + 1);
+  driven.now += 20_000;
+  t.equal(left(), 1);
+  t.equal(left(), 0);
   t.end();
 });
 
