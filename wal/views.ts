@@ -46,6 +46,20 @@ export class ViewStore {
     return rows;
   }
 
+  /** The partitions that have a position. */
+  partitionNames(): { group: string; partition: number }[] {
+    const found: { group: string; partition: number }[] = [];
+    let start = 'a';
+    for (;;) {
+      const [key] = this.#database.getKeys({ start, end: '~', limit: 1 });
+      if (key === undefined) return found;
+      const [group = '', number = ''] = key.split('/', 2);
+      const partition = Number(number);
+      if (this.position(group, partition) !== null) found.push({ group, partition });
+      start = `${group}/${number}${rowsEnd}`;
+    }
+  }
+
   /** null: nothing was checkpointed; rebuild from the log. */
   position(group: string, partition: number): ViewPosition | null {
     const value = this.#database.get(placeOf(group, partition));

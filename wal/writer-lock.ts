@@ -1,7 +1,10 @@
 // One process writes a log: two would each continue the chain from the same tip, and one of them would be lost. So with a
 // directory of segments. A file in the directory names the writer; a writer that was killed leaves it behind, and the next
 // one sees that it is dead.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+//
+// Whoever would take it looks and writes under a claim, a file that only one can make: of two that both find the writer
+// dead, the slower would otherwise remove what the faster has just written. A claim is held for an instant.
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 export class WriterLock {
@@ -16,14 +19,19 @@ export class WriterLock {
     const path = join(directory, 'writer.lock');
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     const mine = `${process.pid} ${startOf(process.pid) ?? ''}`;
-    const holder = holderOf(path);
-    if (holder !== null) {
-      throw new Error(`${directory} is being written by process ${holder}`);
+    const claim = `${path}.claim`;
+    const file = makeClaim(claim, directory);
+    try {
+      writeFileSync(file, mine);
+      const text = readOrNull(path);
+      const holder = text === null ? null : holderIn(text);
+      if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
+      writeFileSync(path, mine, { mode: 0o600 });
+      return new WriterLock(path);
+    } finally {
+      closeSync(file);
+      rmSync(claim, { force: true });
     }
-    rmSync(path, { force: true });
-    // Exclusive: of two that start at the same time, one fails here.
-    writeFileSync(path, mine, { flag: 'wx', mode: 0o600 });
-    return new WriterLock(path);
   }
 
   release(): void {
@@ -31,10 +39,25 @@ export class WriterLock {
   }
 }
 
-/** The live process that holds it; null: none does. */
-function holderOf(path: string): string | null {
-  const text = readOrNull(path);
-  if (text === null) return null;
+/** Throws while another process has it. One that was killed in that instant leaves it behind, and is seen to be dead. */
+function makeClaim(path: string, directory: string): number {
+  for (;;) {
+    try {
+      return openSync(path, 'wx', 0o600);
+    } catch (error) {
+      if (Object(error).code !== 'EEXIST') throw error;
+    }
+    const text = readOrNull(path);
+    if (text === null) continue;
+    // Made and not written yet: nobody can tell whose it is.
+    const holder = text === '' ? `that has just begun (if none has, remove ${path})` : holderIn(text);
+    if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
+    rmSync(path, { force: true });
+  }
+}
+
+/** The process that wrote the text, when it is alive. */
+function holderIn(text: string): string | null {
   const [pid = '', start = ''] = text.split(' ');
   const now = startOf(Number(pid));
   // Another process may have got the number since: then it started at another time.

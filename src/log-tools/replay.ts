@@ -21,6 +21,7 @@ import {
   type ToolResult,
   UsageError,
 } from '../../wal/tools/tool.ts';
+import { allPartitions } from '../../wal/tools/verify.ts';
 
 export const replay: Tool = {
   name: 'replay',
@@ -99,7 +100,7 @@ function planWork(
   accountId: string | undefined,
   verify: boolean,
 ): Work[] {
-  let names: PartitionName[] = chosen(data.log.partitionNames(), values);
+  let names: PartitionName[] = chosen(allPartitions(data.log, verify ? data.views : null), values);
   if (accountId !== undefined) {
     const partition = partitionOfAccount(data, accountId);
     names = names.filter((name) => name.group === 'accounts' && name.partition === partition);
@@ -191,7 +192,7 @@ async function verifyPartition(
   const { group, partition } = name;
   const place = { group, partition };
   // Most of the way first, so that the moment is not held for long.
-  const before = views.position(group, partition);
+  const before = log.lastBatchNumber(group, partition) === 0 ? null : views.position(group, partition);
   const early = before === null ? null : await rebuild.advance(place, before.sequence);
   if (early !== null) return early;
   views.refresh();

@@ -6,8 +6,8 @@ import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
 import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
 import type { PartitionName } from './places.ts';
-import { breathe, chosen, nameOf } from '../../wal/tools/partitions.ts';
-import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
+import { breathe, nameOf } from '../../wal/tools/partitions.ts';
+import type { Tool, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, verify as verifyLog } from '../../wal/tools/verify.ts';
 
 export const verify: Tool = {
@@ -24,14 +24,20 @@ names; nothing is repaired here. Whether the checkpoint is what the log says: re
   options: verifyLog.options,
   run: async (input) => {
     const log = await verifyLog.run(input);
-    return withData(input.directory, (data) => withDomain(data, input, log));
+    return withData(input.directory, (data) => withDomain(data, log));
   },
 };
 
-async function withDomain(data: Data, input: ToolInput, log: ToolResult): Promise<ToolResult> {
-  const { faults } = log.report as { readonly faults: readonly Fault[] };
+/** Of wal's own verify. `partitions`: all it has looked at. */
+interface LogReport {
+  readonly faults: readonly Fault[];
+  readonly partitions: readonly PartitionName[];
+}
+
+async function withDomain(data: Data, log: ToolResult): Promise<ToolResult> {
+  const { faults, partitions } = log.report as LogReport;
   const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
-  const audits = await auditAll(data, input);
+  const audits = await auditAll(data, partitions);
   const ledger = audits.flatMap((audit) =>
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
   );
@@ -55,10 +61,13 @@ async function withDomain(data: Data, input: ToolInput, log: ToolResult): Promis
   };
 }
 
-async function auditAll(data: Data, input: ToolInput): Promise<(LedgerAudit & PartitionName)[]> {
+async function auditAll(
+  data: Data,
+  partitions: readonly PartitionName[],
+): Promise<(LedgerAudit & PartitionName)[]> {
   if (data.views === null) return [];
   const audits: (LedgerAudit & PartitionName)[] = [];
-  for (const { group, partition } of chosen(data.log.partitionNames(), input.values)) {
+  for (const { group, partition } of partitions) {
     if (group !== 'accounts') continue;
     data.views.refresh();
     audits.push({ group, partition, ...auditLedger(data.views.rows(group, partition)) });

@@ -286,6 +286,26 @@ t.test('verify tells what a missing batch concerned, as far as the checkpoint kn
   t.ok(report.faults[0].firstSequence <= sequence && report.faults[0].lastSequence >= sequence);
 });
 
+t.test('a partition that the log has lost altogether is told by the checkpoint', async (t) => {
+  const partition = accountPartition();
+  const copy = await stoppedCopy();
+  const { report } = await toolJson('inspect', '--data', copy);
+  const { tip } = report.partitions.find(
+    (one: { group: string; partition: number }) => one.group === 'accounts' && one.partition === partition,
+  );
+  for (let batch = 1; batch <= tip.batch; batch += 1) await write(copy, partition, batch, null);
+  const place = { group: 'accounts', partition };
+  const only = ['--group', 'accounts', '--partition', `${partition}`, '--data', copy];
+  t.match(await toolJson('verify', ...only), {
+    status: 1,
+    report: { faults: [{ ...place, batch: tip.batch, problem: /end of the log is lost/ }] },
+  });
+  t.match(await toolJson('replay', '--verify', ...only), {
+    status: 1,
+    report: { faults: [{ ...place, batch: tip.batch, problem: /from one that went on further/ }] },
+  });
+});
+
 t.test(
   'a transaction’s story has its records, journals, provider and webhooks in the order of time',
   async (t) => {

@@ -166,7 +166,10 @@ async function plan(
     const trims: Trim[] = [];
     for (const name of names) {
       const needed = Math.min(keepSequence, neededFrom(name) ?? Infinity);
-      const checkpoint = views?.position(name.group, name.partition)?.batch ?? 0;
+      const position = views?.position(name.group, name.partition) ?? null;
+      // From views of another log nothing starts: they are made again, from this log's first batch.
+      const isOfThis = position !== null && reader.holds(name.group, name.partition, position);
+      const checkpoint = isOfThis ? position.batch : 0;
       trims.push(await planPartition(reader, source, name, { needed, checkpoint }));
     }
     return trims;

@@ -46,10 +46,10 @@ Each fault names partition, batch and sequence. Restore from a backup what it na
 };
 
 async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const names = chosen(reader.partitionNames(), input.values);
   const views = openViewsIfAny(input.directory);
   const startedMs = performance.now();
   try {
+    const names = chosen(allPartitions(reader, views), input.values);
     const verified = await verifyPartitions(reader, names, input.progress);
     const checked = verified.map((one) => ({
       ...one,
@@ -59,6 +59,13 @@ async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
   } finally {
     await views?.close();
   }
+}
+
+/** Those of the log, and those that the log has lost altogether: their checkpoint reaches further than it. */
+export function allPartitions(reader: LogReader, views: ViewStore | null): PartitionName[] {
+  const names = reader.partitionNames();
+  const inLog = new Set(names.map(nameOf));
+  return [...names, ...(views?.partitionNames() ?? []).filter((name) => !inLog.has(nameOf(name)))];
 }
 
 /** Reads and proves all of it. Other tools prove with this what they have made. */

@@ -2,9 +2,10 @@
 // nothing acknowledged that is not durable.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import type { Test } from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
@@ -14,6 +15,7 @@ import type { LogOptions } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import type { Batch, Replica } from '../../../wal/types.ts';
+import { WriterLock } from '../../../wal/writer-lock.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'wal-'));
 let opened = 0;
@@ -385,4 +387,40 @@ t.test('a log has one writer', async (t) => {
   await log.close();
   const again = WriteAheadLog.open(options);
   await again.close();
+});
+
+t.test('of two that would write at the same moment, one does', async (t) => {
+  const takers = 2;
+  const directories = Array.from({ length: 60 }, (_, index) => join(directory, 'taken', `${index}`));
+  // Every other one was left behind by a writer that was killed.
+  directories.forEach((path, index) => {
+    mkdirSync(path, { recursive: true });
+    if (index % 2 === 1) writeFileSync(join(path, 'writer.lock'), '999999999 1');
+  });
+  const arrived = new Int32Array(new SharedArrayBuffer(4 * directories.length));
+  const workerData = { directories, arrived, takers };
+  const all = await Promise.all(
+    Array.from({ length: takers }, async () => {
+      const worker = new Worker(new URL('lock-taker.ts', import.meta.url), { workerData });
+      const [taken] = (await once(worker, 'message')) as [boolean[]];
+      return taken;
+    }),
+  );
+  const counts = directories.map((_, index) => all.filter((taken) => taken[index]).length);
+  t.strictSame(
+    counts,
+    directories.map(() => 1),
+  );
+});
+
+t.test('one that was killed while it took the lock is seen to be dead', (t) => {
+  const path = join(directory, 'killed');
+  const claim = join(path, 'writer.lock.claim');
+  mkdirSync(path);
+  writeFileSync(claim, '999999999 1');
+  WriterLock.take(path).release();
+  t.notOk(existsSync(claim));
+  writeFileSync(claim, '');
+  t.throws(() => WriterLock.take(path), /has just begun \(if none has, remove .*writer\.lock\.claim\)/);
+  t.end();
 });

@@ -221,6 +221,69 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
   t.match(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
 
+t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
+  const [data, other, archive] = [next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await write(other, 4, { atMs: atMs + 1 });
+  await checkpointAll(other);
+  cpSync(join(other, 'views'), join(data, 'views'), { recursive: true });
+  await tool('archive', '--data', data, '--to', archive);
+  t.match(await toolJson('trim', '--data', data, '--archive', archive, '--yes'), {
+    status: 0,
+    report: { partitions: [{ last: 0, why: /checkpoint/ }] },
+  });
+  t.match(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
+t.test('an archive is of one log: another is refused', async (t) => {
+  const [data, other, archive] = [next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await write(other, 6, { atMs: atMs + 1 });
+  await tool('archive', '--data', data, '--to', archive);
+  const before = readdirSync(archive);
+  t.match(await tool('archive', '--data', other, '--to', archive), { status: 1, err: /of another log/ });
+  t.strictSame(readdirSync(archive), before);
+});
+
+t.test('without a time, archive takes what is older than 30 days', async (t) => {
+  const [data, archive] = [next(), next()];
+  const dayMs = 86_400_000;
+  await write(data, 2, { atMs: Date.now() - 31 * dayMs });
+  await write(data, 2, { epoch: 2, atMs: Date.now() - 29 * dayMs });
+  t.match(await toolJson('archive', '--data', data, '--to', archive), {
+    status: 0,
+    report: { segments: [{ end: { sequence: 6 } }, { end: { sequence: 6 } }, { end: { sequence: 6 } }] },
+  });
+});
+
+t.test('a log that begins late is exported and imported as it is', async (t) => {
+  const [data, archive, copy, other] = [next(), next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 8, { atMs });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive, '--before', '2026-01-01T00:00:06Z');
+  await tool('trim', '--data', data, '--archive', archive, '--yes');
+  t.equal((await tool('export', '--data', data, '--to', copy)).status, 0);
+  t.match(await toolJson('import', '--data', other, '--from', copy), { status: 0, report: { imported: 9 } });
+  t.strictSame(await tips(other), await tips(data));
+  t.match((await tips(other)) as object[], [{ start: { batch: 6 } }, {}, {}]);
+  const later = next();
+  await write(data, 1, { epoch: 2, atMs: atMs + 60_000 });
+  await tool('export', '--data', data, '--to', later);
+  t.match(await toolJson('import', '--data', other, '--from', later), { status: 0, report: { imported: 6 } });
+  t.strictSame(await tips(other), await tips(data));
+
+  // Its beginning put back in one partition: the others stay as they are.
+  const only = ['--group', 'accounts', '--partition', '1'];
+  t.match(await toolJson('import', '--data', other, '--from', archive, ...only), {
+    status: 0,
+    report: { imported: 6 },
+  });
+  t.match(await tips(other), [{ start: { batch: 6 } }, { start: { batch: 0 } }, { start: { batch: 6 } }]);
+});
+
 t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });

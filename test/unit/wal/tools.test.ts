@@ -203,6 +203,12 @@ const damages: [string, Damage, number, RegExp][] = [
     /belongs to partition 0/,
   ],
   ['the end removed, below the checkpoint', async (db) => db.remove(key(6)), 6, /end of the log is lost/],
+  [
+    'all of it removed',
+    async (db) => db.batch(() => [1, 2, 3, 4, 5, 6].forEach((batch) => void db.remove(key(batch)))),
+    6,
+    /log ends at batch 0, .* end of the log is lost/,
+  ],
 ];
 
 t.test('verify names what is damaged, and nothing else', async (t) => {

@@ -48,6 +48,22 @@ t.test('rows are written, replaced and deleted with the position they reach', as
   t.strictSame(store.position('accounts', 1), at(2));
 });
 
+t.test('the partitions that were checkpointed are known by their positions', async (t) => {
+  const { store } = openStore(t);
+  t.strictSame(store.partitionNames(), []);
+  const names = [1, 10, 2].map((partition) => ({ group: 'accounts', partition }));
+  names.push({ group: 'webhooks', partition: 1 });
+  for (const { group, partition } of names) {
+    await store.commit(group, partition, at(1), [{ table: 'list', key: 'a/1', value: 'x' }]);
+  }
+  t.strictSame(store.partitionNames(), names);
+  await store.drop('accounts', 10);
+  t.strictSame(
+    store.partitionNames(),
+    names.filter(({ partition }) => partition !== 10),
+  );
+});
+
 t.test('all rows of all partitions can be read through', async (t) => {
   const { store } = openStore(t);
   t.equal(store.readAll(), 0);
