@@ -13,6 +13,7 @@ import { batchAt } from './stream-batches.ts';
 import type { StreamPartition } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
+import { sequenceOf } from './stream-trim.ts';
 import { logStream } from './subjects.ts';
 
 /** The local log and the stream do not belong together, or the stream no longer holds what is missing here. */
@@ -101,6 +102,9 @@ export class LogFollower {
     await this.#flush();
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
+    // Few leftovers may be what follows a trim, or the log that another tip has: whoever wrote on from here would write what
+    // every reader drops, and acknowledge it.
+    if (this.#leftovers > 0 && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
     if (this.#tip.batch > end.batch) await this.#truncate(end);
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
@@ -128,7 +132,7 @@ export class LogFollower {
     if (!this.#chain.take(batch)) {
       this.#leftovers++;
       if (this.#leftovers > LIMITS.streamWarmUpMessages) {
-        throw new LogDiverged(`${this.#name}: the stream does not continue the log of this machine`);
+        throw this.#diverged();
       }
       return this.#advance(message);
     }
@@ -143,6 +147,10 @@ export class LogFollower {
       }
     }
     return this.#advance(message);
+  }
+
+  #diverged(): LogDiverged {
+    return new LogDiverged(`${this.#name}: the stream does not continue the log of this machine`);
   }
 
   #advance(message: StreamMessage): void | Promise<void> {

@@ -4,10 +4,10 @@
 // Invariants: rows and tip are of one moment; a restore is complete or begun again (the log starts only after the last
 // row is on disk); nothing is restored over a log that has batches.
 
-import { Readable } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
 import { StorageType } from 'nats';
-import type { ObjectStore } from 'nats';
+import type { JetStreamClient, ObjectStore } from 'nats';
 import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Row, Tip } from '../../wal/types.ts';
@@ -74,13 +74,21 @@ export class Snapshots {
       objectMode: true,
       highWaterMark: 16,
     });
-    const store = await this.#open();
-    const compressed = Readable.toWeb(lines.pipe(createGzip({ level: 3 }))) as ReadableStream<Uint8Array>;
+    const compressed = createGzip({ level: 3 });
     const meta = {
       name: nameOf(group, partition),
       metadata: { batch: String(tip.batch), format: String(SNAPSHOT_FORMAT) },
     };
-    await store.put(meta, compressed as never);
+    // Whoever reads `compressed` is told of a failure.
+    pipeline(lines, compressed, () => {});
+    try {
+      const store = await this.#open();
+      await store.put(meta, Readable.toWeb(compressed) as never);
+    } finally {
+      // Not read to the end, they would keep their moment of the views, and its pages, for ever.
+      lines.destroy();
+      rows.return();
+    }
     return tip.batch;
   }
 
@@ -110,14 +118,28 @@ export class Snapshots {
   }
 
   #open(): Promise<ObjectStore> {
-    this.#store ??= this.#options.link.connection
-      .jetstream()
-      .views.os(SNAPSHOT_BUCKET, { storage: StorageType.File, replicas: this.#options.replicas });
+    this.#store ??= jetstreamOf(this.#options.link).views.os(SNAPSHOT_BUCKET, {
+      storage: StorageType.File,
+      replicas: this.#options.replicas,
+    });
     this.#store.catch(() => {
       this.#store = null;
     });
     return this.#store;
   }
+}
+
+/** The store looks at what became of its chunks when the last one is sent: one that is refused before must not be taken for a
+ *  rejection that nobody handles, which ends the process. */
+function jetstreamOf({ connection }: NatsLink): JetStreamClient {
+  const jetstream = connection.jetstream();
+  const publish = jetstream.publish.bind(jetstream);
+  jetstream.publish = (...message) => {
+    const acknowledged = publish(...message);
+    acknowledged.catch(() => {});
+    return acknowledged;
+  };
+  return jetstream;
 }
 
 function nameOf(group: GroupName, partition: number): string {
@@ -145,15 +167,24 @@ async function readFrom(
 ): Promise<Tip | null> {
   const found = await store.get(nameOf(group, partition));
   if (found === null) return null;
-  const plain = Readable.fromWeb(found.data as never).pipe(createGunzip());
+  const stored = Readable.fromWeb(found.data as never);
+  const plain = createGunzip();
+  // Whoever reads `plain` is told of a failure, and of this one first.
+  pipeline(stored, plain, () => {});
+  found.error.catch(() => {});
   const reader = new SnapshotReader(group, partition);
   const parts = reader.read(plain)[Symbol.asyncIterator]();
   // A newer snapshot takes away what is left of the one that is read, and the store's reader then waits for ever.
   const problem = `nothing more came of a snapshot of ${group}/${partition}: it has been replaced, or NATS is away`;
-  for (;;) {
-    const { value: rows, done } = await within(LIMITS.snapshotSilenceMs, parts.next(), problem);
-    if (done === true) break;
-    await onRows(rows, reader.tip);
+  try {
+    for (;;) {
+      const { value: rows, done } = await within(LIMITS.snapshotSilenceMs, parts.next(), problem);
+      if (done === true) break;
+      await onRows(rows, reader.tip);
+    }
+  } finally {
+    // What is not read to its end would go on coming.
+    stored.destroy();
   }
   const failure = await found.error;
   if (failure instanceof Error) throw failure;

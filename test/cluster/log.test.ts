@@ -63,8 +63,12 @@ interface Writer {
 /** Takes the partition over as a node does: read to the end, open under the epoch. */
 async function takeOver(wal: WriteAheadLog, partition: number, epoch: number): Promise<Writer> {
   const follower = new LogFollower({ link: nats, log: wal, group: 'accounts', partition });
-  const { offset } = await follower.reachEnd();
-  await follower.close();
+  let offset: number;
+  try {
+    ({ offset } = await follower.reachEnd());
+  } finally {
+    await follower.close();
+  }
   return open(wal, partition, epoch, replica(partition, offset));
 }
 
@@ -243,6 +247,26 @@ t.test(
   },
 );
 
+t.test('a log that the stream does not continue is refused, however little the stream has', async (t) => {
+  const partition = await newPartition();
+  const writer = await takeOver(newLog(t), partition, 1);
+  for (let i = 1; i <= 5; i++) await writer.write(`record ${i}`);
+
+  // Such as one that begins with the snapshot of a writer that was replaced while it saved it.
+  const forked = newLog(t);
+  const { epoch, timeMs } = writer.log.tip;
+  await forked.startAt('accounts', partition, {
+    batch: 3,
+    sequence: 2,
+    epoch,
+    timeMs,
+    hash: Buffer.alloc(32, 7),
+  });
+  await t.rejects(takeOver(forked, partition, 2), /does not continue the log of this machine/);
+  await writer.write('the last');
+  t.same(writer.failures, [], 'nobody else has written');
+});
+
 t.test('a batch sent again is recognised', async (t) => {
   const partition = await newPartition();
   const seen: Batch[] = [];
@@ -325,4 +349,21 @@ t.test('what went down with a connection is read when it is back, also where not
   t.strictSame(tip.hash, writer.log.tip.hash);
   await follower.close();
   await standby.close();
+});
+
+t.test('what is read after a trim is not taken for leftovers', async (t) => {
+  const partition = await newPartition();
+  const [first, local] = [newLog(t), newLog(t)];
+  const writer = await takeOver(first, partition, 1);
+  await followed(local, partition);
+  for (let i = 0; i < 5; i++) await writer.write(`record ${i}`);
+  await nats.manager.streams.purge(logStream('accounts', partition), { seq: writer.log.tip.batch - 1 });
+  const follower = new LogFollower({ link: nats, log: local, group: 'accounts', partition });
+  await waitFor('the rest was handed over', 20_000, async () => {
+    const consumers = await nats.manager.consumers.list(logStream('accounts', partition)).next();
+    return consumers.some(({ delivered }) => delivered.stream_seq === writer.log.tip.batch);
+  });
+  await nats.connection.flush();
+  await t.rejects(follower.reachEnd(), /of this machine/);
+  await follower.close();
 });

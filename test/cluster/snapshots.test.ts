@@ -1,4 +1,5 @@
 // Snapshots: an empty machine gets a partition's views and goes on from there; a damaged one restores nothing.
+import { createHash, randomBytes } from 'node:crypto';
 import t from 'tap';
 import { readHistory } from '../../src/nats/log-history.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
@@ -6,7 +7,7 @@ import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
-import { SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
+import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import type { Batch, Row } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
@@ -115,4 +116,36 @@ t.test('a snapshot that is cut short leaves the log empty', async (t) => {
     /it is of accounts\/0/,
     'nor is it taken for another partition',
   );
+});
+
+t.test('a snapshot for which there is no room is not saved, and what was saved stays', async (t) => {
+  const partition = full.log.openPartition('accounts', 3, { epoch: 1, replica: null, onDurable: () => {} });
+  await partition.drained();
+  // Of many chunks: the first ones are refused while the later ones are still made.
+  const rows: Row[] = Array.from({ length: 20_000 }, (_, i) => ({
+    table: 'accounts',
+    key: String(i).padStart(6, '0'),
+    value: randomBytes(200).toString('hex'),
+  }));
+  await full.views.commit('accounts', 3, partition.tip, rows);
+  const { config, state } = await nats.manager.streams.info(SNAPSHOT_STREAM);
+  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: state.bytes + 300_000 });
+  await t.rejects(at(full).save('accounts', 3));
+  t.equal(await at(full).batchOf('accounts', 3), 0);
+  t.not(await at(full).batchOf('accounts', 0), 0);
+
+  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
+  t.equal(await at(full).save('accounts', 3), partition.tip.batch, 'the next time there is room');
+});
+
+t.test('a snapshot that does not have the digest it should have restores nothing', async (t) => {
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  const whole = await store.getBlob('accounts.0');
+  const { revision } = await store.putBlob({ name: 'accounts.4' }, whole!);
+  const meta = await nats.manager.streams.getMessage(SNAPSHOT_STREAM, { seq: revision });
+  const other = createHash('sha256').update('of something else').digest('base64url');
+  const info = { ...meta.json<object>(), digest: `SHA-256=${other}=` };
+  await nats.connection.jetstream().publish(meta.subject, JSON.stringify(info));
+  await t.rejects(at(empty).restore('accounts', 4), /corrupt/);
+  t.equal(empty.log.tip('accounts', 4).batch, 0);
 });
