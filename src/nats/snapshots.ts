@@ -64,12 +64,6 @@ export class Snapshots {
     if (!tip.hash.equals(position.hash) || tip.sequence !== position.sequence) {
       throw new Error(`${group}/${partition}: the views do not stand at the end of batch ${position.batch}`);
     }
-    try {
-      await settled();
-    } catch (error) {
-      rows.return();
-      throw error;
-    }
     const lines = Readable.from(snapshotLines({ group, partition }, tip, first, rows), {
       objectMode: true,
       highWaterMark: 16,
@@ -79,10 +73,11 @@ export class Snapshots {
       name: nameOf(group, partition),
       metadata: { batch: String(tip.batch), format: String(SNAPSHOT_FORMAT) },
     };
-    // Whoever reads `compressed` is told of a failure.
-    pipeline(lines, compressed, () => {});
     try {
+      await settled();
       const store = await this.#open();
+      // Whoever reads `compressed` is told of a failure.
+      pipeline(lines, compressed, () => {});
       await store.put(meta, Readable.toWeb(compressed) as never);
     } finally {
       // Not read to the end, they would keep their moment of the views, and its pages, for ever.
