@@ -140,6 +140,7 @@ t.test('the answer to a submit', async (t) => {
       { status: 'SUCCESSFUL', amount: '500', currency: 'UGX' },
       { type: 'succeeded', amount: 500 },
     ],
+    ['MTN', 200, { status: 'FAILED', reason: 'PAYER_NOT_FOUND' }, { failureCode: 'wallet_not_found' }],
     ['MTN', 300, '', { type: 'unknown' }],
     ['MTN', 302, { status: 'SUCCESSFUL' }, { type: 'unknown' }],
     [
