@@ -133,6 +133,16 @@ t.test('the answer to a submit', async (t) => {
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
     ['MTN', 202, '', { type: 'accepted' }],
     ['MTN', 202, '<html>a firewall</html>', { type: 'unknown' }],
+    ['MTN', 200, '', { type: 'accepted' }],
+    [
+      'MTN',
+      200,
+      { status: 'SUCCESSFUL', amount: '500', currency: 'UGX' },
+      { type: 'succeeded', amount: 500 },
+    ],
+    ['MTN', 200, { status: 'FAILED', reason: 'PAYER_NOT_FOUND' }, { failureCode: 'wallet_not_found' }],
+    ['MTN', 300, '', { type: 'unknown' }],
+    ['MTN', 302, { status: 'SUCCESSFUL' }, { type: 'unknown' }],
     [
       'MTN',
       200,
