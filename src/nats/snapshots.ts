@@ -1,13 +1,14 @@
 // Snapshots of a partition in the JetStream object store: its views and the log position they reach, so that an empty
 // machine reads the log's tail instead of its whole history.
 //
-// Invariants: rows and tip are of one moment; a restore is complete or begun again (the log starts only after the last
-// row is on disk); nothing is restored over a log that has batches.
+// Invariants: rows and tip are of one moment, and of batches that the stream has; a snapshot replaces none that reaches
+// further; a restore is complete or begun again (the log starts only after the last row is on disk); nothing is restored
+// over a log that has batches.
 
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
 import { StorageType } from 'nats';
-import type { JetStreamClient, ObjectStore } from 'nats';
+import type { JetStreamClient, ObjectInfo, ObjectStore } from 'nats';
 import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Row, Tip } from '../../wal/types.ts';
@@ -39,24 +40,23 @@ export class Snapshots {
 
   /** Batch that the stored snapshot of a partition reaches; 0: there is none. */
   async batchOf(group: GroupName, partition: number): Promise<number> {
-    const store = await this.#openFilled();
-    if (store === null) return 0;
-    const info = await store.info(nameOf(group, partition));
-    return Number(info?.metadata?.['batch'] ?? 0);
+    return batchIn(await this.#infoOf(group, partition));
   }
 
-  /** Replaces the partition's snapshot with its checkpointed views; returns the batch it reaches, 0: nothing to save.
-   *  `settled` resolves when what the log has now is in the stream: with REPLICATION=async the views may be ahead of that, and
-   *  a snapshot of what a crash takes back would never be continued. */
+  /** Replaces the partition's snapshot with its checkpointed views; returns the batch that the stored one reaches, 0: nothing
+   *  to save. `settled` resolves when the stream has what is durable here, and rejects when it never will. */
   async save(
     group: GroupName,
     partition: number,
     settled: () => Promise<void> = async () => {},
   ): Promise<number> {
     const { log, views } = this.#options;
+    const store = await this.#open();
+    const before = await this.#infoOf(group, partition);
+    const stored = batchIn(before);
     views.refresh();
     const position = views.position(group, partition);
-    if (position === null) return 0;
+    if (position === null || position.batch <= stored) return stored;
     // From here to the first row nothing may be awaited: both are read in one transaction.
     const rows = views.rows(group, partition);
     const first = rows.next();
@@ -73,12 +73,12 @@ export class Snapshots {
       name: nameOf(group, partition),
       metadata: { batch: String(tip.batch), format: String(SNAPSHOT_FORMAT) },
     };
+    // Whoever reads `compressed` is told of a failure.
+    pipeline(lines, compressed, () => {});
     try {
       await settled();
-      const store = await this.#open();
-      // Whoever reads `compressed` is told of a failure.
-      pipeline(lines, compressed, () => {});
-      await store.put(meta, Readable.toWeb(compressed) as never);
+      // Whoever was stopped meanwhile must not put an older one in the place of its successor's.
+      await store.put(meta, Readable.toWeb(compressed) as never, { previousRevision: before?.revision ?? 0 });
     } finally {
       // Not read to the end, they would keep their moment of the views, and its pages, for ever.
       lines.destroy();
@@ -104,6 +104,11 @@ export class Snapshots {
     views.refresh();
     log.refresh();
     return tip;
+  }
+
+  async #infoOf(group: GroupName, partition: number): Promise<ObjectInfo | null> {
+    const store = await this.#openFilled();
+    return store === null ? null : store.info(nameOf(group, partition));
   }
 
   /** Null: there is no snapshot of anything, and perhaps another node is just making the store. */
@@ -135,6 +140,10 @@ function jetstreamOf({ connection }: NatsLink): JetStreamClient {
     return acknowledged;
   };
   return jetstream;
+}
+
+function batchIn(info: ObjectInfo | null): number {
+  return Number(info?.metadata?.['batch'] ?? 0);
 }
 
 function nameOf(group: GroupName, partition: number): string {

@@ -184,9 +184,9 @@ export class ClusterHost implements PartitionHost {
       const known = this.#snapshotted.get(key) ?? (await this.#snapshots.batchOf(group, number));
       this.#snapshotted.set(key, known);
       if (log.tip.batch - known < snapshotEveryBatches) continue;
-      if (!this.#options.holds(group, number)) continue;
-      const settled = async (): Promise<void> => this.#writers.get(key)?.replica?.settled();
-      this.#snapshotted.set(key, await this.#snapshots.save(group, number, settled));
+      const replica = this.#writers.get(key)?.replica;
+      if (!replica || !this.#options.holds(group, number)) continue;
+      this.#snapshotted.set(key, await this.#snapshots.save(group, number, () => replica.settled()));
       this.#options.log.info(
         { group, partition: number, batch: this.#snapshotted.get(key) },
         'snapshot saved',

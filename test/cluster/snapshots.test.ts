@@ -87,17 +87,6 @@ t.test('a stream that lacks the history says so', async (t) => {
   await t.rejects(historyOf(7), /has no batch 1/);
 });
 
-t.test('nothing is saved of what the stream does not have', async (t) => {
-  const before = await at(full).batchOf('accounts', 0);
-  const later = { ...full.log.tip('accounts', 0) };
-  t.ok(later.batch > before);
-  await full.views.commit('accounts', 0, later, []);
-  const never = (): Promise<never> => Promise.reject(new Error('refused by the stream'));
-  await t.rejects(at(full).save('accounts', 0, never), /refused by the stream/);
-  t.equal(await at(full).batchOf('accounts', 0), before);
-  t.equal(await at(full).save('accounts', 0), later.batch);
-});
-
 t.test('without a snapshot there is nothing to restore', async (t) => {
   t.equal(await at(empty).restore('accounts', 1), null);
   t.equal(await at(empty).batchOf('accounts', 1), 0);
@@ -148,4 +137,46 @@ t.test('a snapshot that does not have the digest it should have restores nothing
   await nats.connection.jetstream().publish(meta.subject, JSON.stringify(info));
   await t.rejects(at(empty).restore('accounts', 4), /corrupt/);
   t.equal(empty.log.tip('accounts', 4).batch, 0);
+});
+
+t.test('what the stream has not got is in no snapshot', async (t) => {
+  const partition = full.log.openPartition('accounts', 5, { epoch: 1, replica: null, onDurable: () => {} });
+  await partition.drained();
+  const early = partition.tip;
+  await full.views.commit('accounts', 5, early, []);
+  t.equal(await at(full).save('accounts', 5), early.batch);
+  partition.append('acknowledged with REPLICATION=async, by a writer that is replaced');
+  await partition.drained();
+  await full.views.commit('accounts', 5, partition.tip, []);
+  const settled = (): Promise<void> => Promise.reject(new Error('another writer exists'));
+  await t.rejects(at(full).save('accounts', 5, settled), /another writer exists/);
+  t.equal(await at(full).batchOf('accounts', 5), early.batch);
+});
+
+t.test('a snapshot never replaces one that reaches further', async (t) => {
+  const [slow, fast] = [temporaryLog(), temporaryLog()];
+  t.teardown(() => Promise.all([slow.remove(), fast.remove()]));
+  for (const machine of [slow, fast]) {
+    const partition = machine.log.openPartition('accounts', 6, {
+      epoch: 1,
+      replica: null,
+      onDurable: () => {},
+    });
+    await partition.drained();
+    if (machine === fast) {
+      partition.append('later');
+      await partition.drained();
+    }
+    await machine.views.commit('accounts', 6, partition.tip, []);
+  }
+  // Stopped while it saves, and going on when another has the partition and has saved its own.
+  let reached = 0;
+  const stopped = async (): Promise<void> => {
+    reached = await at(fast).save('accounts', 6);
+  };
+  await t.rejects(at(slow).save('accounts', 6, stopped));
+  t.equal(reached, 2);
+  t.equal(await at(slow).batchOf('accounts', 6), 2);
+  t.equal(await at(slow).save('accounts', 6), 2, 'nor does it begin to');
+  t.equal(await at(slow).batchOf('accounts', 6), 2);
 });
