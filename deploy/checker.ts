@@ -161,20 +161,8 @@ async function checkBalances(
       if (total !== 0n) findings.push(`${id}: journal ${journal} is off by ${total}`);
     }
   });
-  const { data } = await merchantGet<{
-    data: readonly { currency: string; available: string; pending: string }[];
-  }>(service, secretKey, '/v1/balances');
-  for (const { currency, available, pending } of data) {
-    const expected = [
-      sums.get(`${currency} MERCHANT_AVAILABLE`) ?? 0n,
-      sums.get(`${currency} MERCHANT_PENDING`) ?? 0n,
-    ];
-    if (expected[0] !== BigInt(available) || expected[1] !== BigInt(pending)) {
-      findings.push(
-        `${accountId}: ${currency} is ${available} + ${pending}, its entries say ${expected.join(' + ')}`,
-      );
-    }
-  }
+  const { data } = await merchantGet<{ data: readonly Balance[] }>(service, secretKey, '/v1/balances');
+  findings.push(...balanceFindings(sums, data).map((finding) => `${accountId}: ${finding}`));
   const { status, body } = await get(
     `${service.operatorUrl}/operator/v1/accounts/${accountId}/trial_balance`,
     service.operatorToken,
@@ -182,6 +170,28 @@ async function checkBalances(
   if (status !== 200) findings.push(`${accountId}: the trial balance answers ${status}`);
   else findings.push(...trialBalanceFindings(accountId, JSON.parse(body) as TrialBalance));
   return findings;
+}
+
+interface Balance {
+  readonly currency: string;
+  readonly available: string;
+  readonly pending: string;
+}
+
+/** `sums`: credits minus debits of the entries, by currency and ledger account. A currency with entries has a balance. */
+export function balanceFindings(sums: ReadonlyMap<string, bigint>, balances: readonly Balance[]): string[] {
+  const currencies = new Set([...sums.keys()].map((key) => key.split(' ')[0] ?? ''));
+  const told = new Set(balances.map(({ currency }) => currency));
+  const absent = [...currencies].filter((currency) => !told.has(currency));
+  const differing = balances.flatMap(({ currency, available, pending }) => {
+    const expected = [
+      sums.get(`${currency} MERCHANT_AVAILABLE`) ?? 0n,
+      sums.get(`${currency} MERCHANT_PENDING`) ?? 0n,
+    ];
+    if (expected[0] === BigInt(available) && expected[1] === BigInt(pending)) return [];
+    return [`${currency} is ${available} + ${pending}, its entries say ${expected.join(' + ')}`];
+  });
+  return [...absent.map((currency) => `there are entries in ${currency}, and no balance`), ...differing];
 }
 
 interface TrialBalance {

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { balanceFindings } from '../../deploy/checker.ts';
 
 t.test('what cannot be checked is told in words, with status 2', async (t) => {
   const directory = t.testdir({ 'broken.jsonl': '{}\n{"account_id":\n', empty: {} });
@@ -28,4 +29,29 @@ t.test('what cannot be checked is told in words, with status 2', async (t) => {
     t.notMatch(stderr, /^ +at /m, 'no stack');
   }
   t.notOk(existsSync(join(directory, 'empty', 'log')), 'and nothing is made where there was no log');
+});
+
+t.test('balances are held against the entries, also one that is not told at all', (t) => {
+  const sums = new Map([
+    ['UGX MERCHANT_AVAILABLE', 700n],
+    ['UGX MERCHANT_PENDING', 20n],
+    ['KES PROVIDER_FLOAT', -5n],
+    ['KES MERCHANT_PENDING', 5n],
+  ]);
+  const [ugx, kes] = [
+    { currency: 'UGX', available: '700', pending: '20' },
+    { currency: 'KES', available: '0', pending: '5' },
+  ];
+  t.strictSame(balanceFindings(sums, [ugx, kes]), []);
+  t.strictSame(balanceFindings(sums, [ugx]), ['there are entries in KES, and no balance']);
+  t.strictSame(balanceFindings(sums, [{ ...ugx, available: '701' }, kes]), [
+    'UGX is 701 + 20, its entries say 700 + 20',
+  ]);
+  t.strictSame(balanceFindings(sums, [{ ...ugx, pending: '0' }, kes]), [
+    'UGX is 700 + 0, its entries say 700 + 20',
+  ]);
+  t.strictSame(balanceFindings(new Map(), [{ ...ugx, pending: '0' }]), [
+    'UGX is 700 + 0, its entries say 0 + 0',
+  ]);
+  t.end();
 });

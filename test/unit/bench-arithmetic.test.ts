@@ -193,3 +193,18 @@ t.test('a profile is grouped by stage, natives with whoever called them', async 
     { stage: 'log: seal, hash, commit', ms: 1, part: 0.25 },
   ]);
 });
+
+t.test('Welch: the side that varies decides how much the repeats can show', async (t) => {
+  // Logarithms ln 1.1 apart: variance 0.009084, of three a standard error of 0.05503; t(2) = 4.303, so e^0.2368 - 1.
+  const [steady, varied] = [
+    [100, 100.001],
+    [100, 110, 121],
+  ];
+  for (const { resolution } of [compareRepeats(steady, varied), compareRepeats(varied, steady)]) {
+    t.ok(Math.abs((resolution ?? 0) - 0.2672) < 0.001, `${resolution}`);
+  }
+  t.match(compareRepeats([100], varied), { verdict: 'unknown', resolution: null });
+  t.match(compareRepeats(varied, [100]), { verdict: 'unknown', resolution: null });
+  t.match(compareRepeats([100, 100], [100, 100]), { ratio: 1, verdict: 'within noise', resolution: 0 });
+  t.match(compareRepeats([100, 100], [101, 101]), { ratio: 1.01, verdict: 'differs', resolution: 0 });
+});

@@ -1,0 +1,49 @@
+// The bench's checks say no where they should: a check that cannot fail proves nothing of what was measured.
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { checkAcknowledged, checkAnswers, spread } from '../../bench/check.ts';
+import type { Load } from '../../bench/result.ts';
+import { startService } from './start.ts';
+
+t.test('an acknowledged id that is not there is told, and so is that there was none', async (t) => {
+  const service = await startService();
+  t.teardown(() => service.stop());
+  const body = { amount: '1000', currency: 'UGX', msisdn: '256772000001', reference: 'kept' };
+  const { body: charge } = await service.merchant('POST', '/v1/charges', { body });
+  const directory = t.testdir();
+  const [keysFile, idsFile] = [join(directory, 'keys'), join(directory, 'ids')];
+  writeFileSync(keysFile, service.demo.secret_key);
+  const { hostname, port } = new URL(service.demo.base_url);
+  const stop = () => service.stop();
+  const server = { name: 'service', host: hostname, port: Number(port), processes: [], readLog: null, stop };
+  const work = { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '', prefix: '' } as const;
+  const check = (ids: readonly string[]) => {
+    writeFileSync(idsFile, ids.map((id) => `0 ${id}`).join('\n'));
+    return checkAcknowledged(server, work, idsFile, 10);
+  };
+  t.match(await check([charge.id]), { passed: true, detail: '1 of 1 found, of 1 acknowledged' });
+  const lost = `${charge.id.slice(0, -1)}${charge.id.endsWith('0') ? '1' : '0'}`;
+  t.match(await check([charge.id, lost]), {
+    passed: false,
+    detail: `1 of 2 found, of 2 acknowledged; first: ${lost}`,
+  });
+  t.match(await check([]), { passed: false, detail: '0 of 0 found, of 0 acknowledged' });
+});
+
+t.test('a load with a refusal, an error or no answer at all does not pass', async (t) => {
+  const checked = (statuses: Load['statuses'], errors: Load['errors']) =>
+    checkAnswers({ label: 'rate', statuses, errors } as Load);
+  t.match(checked({ 201: 5 }, {}), { passed: true, detail: 'none refused, no error' });
+  t.match(checked({ 201: 5, 503: 1 }, {}), { passed: false, detail: '503: 1' });
+  t.match(checked({ 201: 5 }, { timeout: 2 }), { passed: false, detail: 'timeout: 2' });
+  t.match(checked({}, {}), { passed: false, detail: 'there was none' });
+  t.match(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
+});
+
+t.test('what is looked at is spread over all, with the last', async (t) => {
+  t.strictSame(spread([1, 2, 3], 3), [1, 2, 3]);
+  t.strictSame(spread([1, 2, 3, 4, 5, 6, 7], 3), [2, 4, 7]);
+  t.strictSame(spread([], 3), []);
+});
