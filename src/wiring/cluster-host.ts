@@ -28,7 +28,7 @@ import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stre
 import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
 import type { NodeFeed } from './node-feed.ts';
-import type { HostedPartition, Storage } from './storage.ts';
+import type { HostedLog, HostedPartition, Storage } from './storage.ts';
 
 export interface ClusterHostOptions {
   readonly link: NatsLink;
@@ -175,23 +175,30 @@ export class ClusterHost implements PartitionHost {
     }
   }
 
-  /** Snapshots of what has grown enough since the last one. */
+  /** Snapshots of what has grown enough since the last one. One that fails holds up no other. */
   async snapshot(): Promise<void> {
-    if (this.#snapshots === null) return;
-    const { snapshotEveryBatches } = this.#options;
-    for (const { group, number, log } of this.#storage().hosted()) {
-      const key = `${group}/${number}`;
-      const known = this.#snapshotted.get(key) ?? (await this.#snapshots.batchOf(group, number));
-      this.#snapshotted.set(key, known);
-      if (log.tip.batch - known < snapshotEveryBatches) continue;
-      const replica = this.#writers.get(key)?.replica;
-      if (!replica || !this.#options.holds(group, number)) continue;
-      this.#snapshotted.set(key, await this.#snapshots.save(group, number, () => replica.settled()));
-      this.#options.log.info(
-        { group, partition: number, batch: this.#snapshotted.get(key) },
-        'snapshot saved',
-      );
+    const snapshots = this.#snapshots;
+    if (snapshots === null) return;
+    for (const hosted of this.#storage().hosted()) {
+      const { group, number: partition } = hosted;
+      try {
+        await this.#snapshotOf(snapshots, hosted);
+      } catch (error) {
+        this.#options.log.warn({ group, partition, err: error }, 'no snapshot was saved');
+      }
     }
+  }
+
+  async #snapshotOf(snapshots: Snapshots, { group, number, log }: HostedLog): Promise<void> {
+    const key = `${group}/${number}`;
+    const known = this.#snapshotted.get(key) ?? (await snapshots.batchOf(group, number));
+    this.#snapshotted.set(key, known);
+    if (log.tip.batch - known < this.#options.snapshotEveryBatches) return;
+    const replica = this.#writers.get(key)?.replica;
+    if (!replica || !this.#options.holds(group, number)) return;
+    const batch = await snapshots.save(group, number, () => replica.settled());
+    this.#snapshotted.set(key, batch);
+    this.#options.log.info({ group, partition: number, batch }, 'snapshot saved');
   }
 
   async close(): Promise<void> {
@@ -265,7 +272,7 @@ export class ClusterHost implements PartitionHost {
     const replica = this.#replica(group, partition, offset, writer, onFenced);
     writer.replica = replica;
     await storage.openPartition(group, partition, { epoch, replica, onFenced });
-    const opened = [...storage.hosted()].find((each) => each.group === group && each.number === partition);
+    const opened = storage.hosted().find((each) => each.group === group && each.number === partition);
     await opened?.log.drained();
     if (refusal === null) await replica.settled();
     if (refusal !== null) throw refusal as Error;

@@ -248,9 +248,7 @@ function startJobs({ log }: ServiceOptions, storage: Storage | null, host: Clust
   jobs.everySecond(() => {
     host.keepViewsUp().catch((error: unknown) => log.warn({ err: error }, 'views of followed logs lag'));
   });
-  jobs.everyMinute(() =>
-    host.snapshot().catch((error: unknown) => log.warn({ err: error }, 'no snapshot was saved')),
-  );
+  jobs.everyMinute(() => host.snapshot());
   jobs.everyDay(() => storage.sweep());
   return async () => {
     clearInterval(ticking);

@@ -190,7 +190,7 @@ async function serveOutbound(
 }
 
 function partitionMap({ nodeName }: Config, { storage }: Ledger): object[] {
-  return [...storage.hosted()].map(({ group, number, log: { tip, durable } }) => {
+  return storage.hosted().map(({ group, number, log: { tip, durable } }) => {
     return { group, partition: number, node: nodeName, epoch: tip.epoch, sequence: durable };
   });
 }

@@ -20,6 +20,13 @@ import { lacksHistory } from './history.ts';
 
 export type HostedPartition = Partition<never, never, unknown>;
 
+export interface HostedLog {
+  readonly group: GroupName;
+  readonly number: number;
+  readonly log: PartitionLog;
+  readonly partition: HostedPartition;
+}
+
 export interface StorageOptions {
   readonly directory: string;
   readonly policies: GroupPolicies;
@@ -83,7 +90,7 @@ export class Storage {
     return this.#hosted.get(`${group}/${number}`)?.partition;
   }
 
-  hosted(): Iterable<{ group: GroupName; number: number; log: PartitionLog; partition: HostedPartition }> {
+  hosted(): HostedLog[] {
     return [...this.#hosted.values()].map(({ group, number, log, partition }) => ({
       group: group.name,
       number,

@@ -64,7 +64,7 @@ export function watchDisk(metrics: Metrics, space: DiskSpace): void {
 /** Transactions by state, money on hold, and reconciliation items, of the partitions that this process writes. */
 export function watchTransactions(metrics: Metrics, storage: Storage): void {
   const censuses = (): Census[] =>
-    [...storage.hosted()].flatMap(({ partition: { logic } }) => {
+    storage.hosted().flatMap(({ partition: { logic } }) => {
       const census = logic instanceof AccountsPartition ? logic.census : null;
       return census === null ? [] : [census];
     });
