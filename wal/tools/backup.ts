@@ -98,9 +98,10 @@ export const restore: Tool = {
   name: 'restore',
   summary: 'Make a log from a backup in another directory, up to any time or sequence, and prove it.',
   help: `
-Reads a backup (or an archive or export) into an empty directory, then verifies every batch of what it wrote. Nothing that
-exists is changed. What a restore leaves that did not come to its end is no log: nothing opens it, remove it. Put the kept files of the old data directory beside the restored log, and start the service on it: the
-views are rebuilt from the log.
+Reads a backup (or an archive or export) into an empty directory, then verifies every batch of what it wrote. Nothing
+that exists is changed. What a restore leaves that did not come to its end is no log: nothing opens it, remove it. Put
+the kept files of the old data directory beside the restored log, and start the service on it: the views are rebuilt
+from the log.
 
   restore --from /mnt/backup/daftari --to ./restored
   restore --from /mnt/backup/daftari --rehearse              restores into a temporary directory, proves it, removes it
