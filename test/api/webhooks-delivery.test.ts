@@ -165,6 +165,37 @@ void t.test(
   },
 );
 
+void t.test(
+  'one that is replayed while its attempt is in flight is sent again when that ends, once',
+  async (t) => {
+    const service = await start(t);
+    const receiver = await listen(t);
+    let answerFirst = (): void => {};
+    receiver.answer = (_request, response) => {
+      answerFirst = () => void response.writeHead(200).end();
+    };
+    await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+    await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+    await receiver.until(() => receiver.received.length === 1);
+    receiver.answer = (_request, response) => response.writeHead(200).end();
+    const deliveryId = (await service.deliveries(ACCOUNT))[0]!.id;
+    await service.webhooks({ type: 'ReplayDelivery', accountId: ACCOUNT, deliveryId, operator: 'amina' });
+    // It has fallen due meanwhile, and waits for the one in flight.
+    const { executor } = service;
+    await until(async () => {
+      const { scheduled, queued } = executor.gauges();
+      return scheduled.firsts + scheduled.retries + queued.firsts + queued.retries === 0;
+    });
+    t.equal(receiver.received.length, 1);
+    answerFirst();
+    await receiver.until(() => receiver.received.length === 2);
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+    t.equal(new Set(eventsOf(receiver).map(({ id }) => id)).size, 1);
+    t.match(await service.deliveries(ACCOUNT), [{ attempts: { length: 2 } }]);
+    t.equal(receiver.received.length, 2);
+  },
+);
+
 void t.test('an app that was removed hears nothing more', async (t) => {
   const service = await start(t, { retryMs: [100, 100] });
   const receiver = await listen(t);
