@@ -14,15 +14,13 @@ import { removeUpTo, sequenceOf } from '../src/nats/stream-trim.ts';
 import { hasStream, logPartitions } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
 import { emptyTip } from '../wal/batch.ts';
+import { archiveBeforeOf, archiveExamples, archiveOptions, finishArchive } from '../wal/tools/archive.ts';
 import { chosen, nameOf, partitionOptions, table } from '../wal/tools/partitions.ts';
 import { SegmentDirectory, tipFrom } from '../wal/tools/segment.ts';
 import type { Segment } from '../wal/tools/segment.ts';
-import { requiredString, timeOf } from '../wal/tools/tool.ts';
+import { requiredString } from '../wal/tools/tool.ts';
 import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
 import type { Batch, Tip } from '../wal/types.ts';
-
-const DAY_MS = 24 * 60 * 60 * 1000;
-const DAYS_KEPT = 30;
 
 /** `connect` is called once, by the tool that is run. */
 export function streamTools(connect: () => Promise<NatsLink>): readonly Tool[] {
@@ -37,18 +35,8 @@ function archiveTool(connect: () => Promise<NatsLink>): Tool {
     help: `
 Adds to an archive what is older than --before and not in it yet, every batch checked. The streams keep it: trim removes it.
 The cluster goes on meanwhile. An archive that was begun from a node's log (npm run wal -- archive) goes on here.
-
-  archive --to /mnt/archive/daftari                         what is older than ${DAYS_KEPT} days
-  archive --to /mnt/archive/daftari --before 2026-10-01`,
-    options: {
-      ...partitionOptions,
-      to: { type: 'string', value: 'directory', help: 'the archive of this cluster' },
-      before: {
-        type: 'string',
-        value: 'time',
-        help: `archive what was written before it (default: ${DAYS_KEPT} days ago)`,
-      },
-    },
+${archiveExamples}`,
+    options: archiveOptions,
     data: false,
     run: (input) =>
       withLink(connect, (link) =>
@@ -60,7 +48,7 @@ The cluster goes on meanwhile. An archive that was begun from a node's log (npm 
 }
 
 async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
-  const beforeMs = timeOf(input.values, 'before') ?? Date.now() - DAYS_KEPT * DAY_MS;
+  const beforeMs = archiveBeforeOf(input.values);
   const names = chosen(await logPartitions(link.manager), input.values);
   const lengths = names.map(async ({ group, partition }) => {
     const { state } = await link.manager.streams.info(logStream(group, partition));
@@ -77,15 +65,7 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
     const segment = await target.write(name, start, batches, input.progress);
     if (segment !== null) segments.push(segment);
   }
-  if (segments.length > 0) await target.add(segments, null);
-  const lines = segments.map(
-    (one) => `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.file}`,
-  );
-  return {
-    sound: true,
-    report: { to: target.path, before: new Date(beforeMs).toISOString(), segments },
-    lines: lines.length > 0 ? lines : ['Nothing to archive.'],
-  };
+  return finishArchive(target, beforeMs, segments);
 }
 
 async function* olderThan(batches: AsyncIterable<Batch>, timeMs: number): AsyncGenerator<Batch> {

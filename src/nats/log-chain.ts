@@ -8,9 +8,13 @@ import { checkFollows, LogCorruption, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 
 export class LogChain {
+  /** What is numbered up to this stood before the chain began. */
+  readonly #base: number;
   #tip: Tip;
+  #leftovers = 0;
 
   constructor(tip: Tip) {
+    this.#base = tip.batch;
     this.#tip = tip;
   }
 
@@ -18,16 +22,30 @@ export class LogChain {
     return this.#tip;
   }
 
+  /** Since the last batch that is part of the log. */
+  get leftovers(): number {
+    return this.#leftovers;
+  }
+
   /** False: it is a leftover, or stands before where the chain began. */
   take(batch: Batch): boolean {
+    if (!this.#isNext(batch)) {
+      if (batch.batch > this.#base) this.#leftovers++;
+      return false;
+    }
+    this.#tip = tipAt(batch);
+    this.#leftovers = 0;
+    return true;
+  }
+
+  #isNext(batch: Batch): boolean {
     if (batch.batch !== this.#tip.batch + 1 || batch.epoch < this.#tip.epoch) return false;
     try {
       checkFollows(batch, this.#tip);
+      return true;
     } catch (error) {
       if (error instanceof LogCorruption) return false;
       throw error;
     }
-    this.#tip = tipAt(batch);
-    return true;
   }
 }

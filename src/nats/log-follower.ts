@@ -44,12 +44,8 @@ export class LogFollower {
   #buffer: Buffer[] = [];
   #bufferBytes = 0;
   #flushing: Promise<void> = Promise.resolve();
-  /** Batches up to this one are not looked at again. */
-  readonly #base: number;
   /** Stream sequence handled last. */
   #handled: number;
-  /** Since the last batch that is part of the log. */
-  #leftovers = 0;
   #error: Error | null = null;
   #waiting: (() => void)[] = [];
 
@@ -63,12 +59,11 @@ export class LogFollower {
     // Some way back: the newest local batches may be ones that the stream never accepted.
     const base = Math.max(start.batch, this.#tip.batch - LIMITS.streamWarmUpMessages);
     this.#chain = new LogChain(base === start.batch ? start : tipAt(log.batch(group, partition, base)));
-    this.#base = base;
     this.#handled = base;
     this.#reader = new StreamReader({
       link,
       stream: logStream(group, partition),
-      // The offset is never negative: the batch after `base` stands here or later.
+      // The offset is never negative: the batch after `base` stands here, or later by as many leftovers as there have been.
       from: base + 1,
       heartbeatMs: LIMITS.streamFollowHeartbeatMs,
       onMessage: (message) => this.#onMessage(message),
@@ -104,7 +99,7 @@ export class LogFollower {
     const end = this.#chain.tip;
     // Few leftovers may be what follows a trim, or the log that another tip has: whoever wrote on from here would write what
     // every reader drops, and acknowledge it.
-    if (this.#leftovers > 0 && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
+    if (this.#chain.leftovers > 0 && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
     if (this.#tip.batch > end.batch) await this.#truncate(end);
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
@@ -127,16 +122,10 @@ export class LogFollower {
 
   #onMessage(message: StreamMessage): void | Promise<void> {
     const batch = decodeForeignBatch(message.data);
-    // Leftovers from before move everything after them: reading begins as much too early.
-    if (batch.batch <= this.#base) return this.#advance(message);
     if (!this.#chain.take(batch)) {
-      this.#leftovers++;
-      if (this.#leftovers > LIMITS.streamWarmUpMessages) {
-        throw this.#diverged();
-      }
+      if (this.#chain.leftovers > LIMITS.streamWarmUpMessages) throw this.#diverged();
       return this.#advance(message);
     }
-    this.#leftovers = 0;
     if (batch.batch > this.#tip.batch) {
       this.#buffer.push(batch.bytes);
       this.#bufferBytes += batch.bytes.length;

@@ -40,8 +40,8 @@ export async function* batchesAfter(
   const { link, group, partition } = place;
   const stream = logStream(group, partition);
   const { state } = await link.manager.streams.info(stream);
-  const first = await firstBatchOf(place);
-  if (first === 0) return;
+  if (state.messages === 0) return;
+  const { batch: first } = await batchAt(place, state.first_seq);
   if (first > after.batch + 1) {
     throw new Error(
       `the stream of ${group}/${partition} begins with batch ${first}: what is before was trimmed, and must be put back ` +
@@ -60,15 +60,12 @@ export async function* batchesAfter(
     onError: (error) => messages.fail(error),
   });
   try {
-    let leftovers = 0;
     for (let reached = after.batch; reached < state.last_seq;) {
       const { data, sequence } = await messages.take();
       reached = sequence;
       const batch = decodeForeignBatch(data);
-      if (chain.take(batch)) {
-        leftovers = 0;
-        yield batch;
-      } else if (batch.batch > after.batch && ++leftovers > LIMITS.streamWarmUpMessages) {
+      if (chain.take(batch)) yield batch;
+      else if (chain.leftovers > LIMITS.streamWarmUpMessages) {
         throw new Error(`the stream of ${group}/${partition} does not continue batch ${chain.tip.batch}`);
       }
     }

@@ -12,24 +12,52 @@ import type { Tool, ToolInput, ToolResult } from './tool.ts';
 const dayMs = 24 * 60 * 60 * 1000;
 const daysKept = 30;
 
+/** What an archive of anything takes: from a log here, from streams in deploy/stream-tools.ts. */
+export const archiveOptions: Tool['options'] = {
+  ...partitionOptions,
+  to: { type: 'string', value: 'directory', help: 'the archive, which nothing else goes to' },
+  before: {
+    type: 'string',
+    value: 'time',
+    help: `archive what was written before it (default: ${daysKept} days ago)`,
+  },
+};
+
+export const archiveExamples = `
+  archive --to /mnt/archive/daftari                         what is older than ${daysKept} days
+  archive --to /mnt/archive/daftari --before 2026-10-01`;
+
+/** Milliseconds since 1970. */
+export function archiveBeforeOf(values: ToolInput['values']): number {
+  return timeOf(values, 'before') ?? Date.now() - daysKept * dayMs;
+}
+
+/** Names the segments in the manifest, and says what was done. */
+export async function finishArchive(
+  target: SegmentDirectory,
+  beforeMs: number,
+  segments: readonly Segment[],
+): Promise<ToolResult> {
+  if (segments.length > 0) await target.add(segments, null);
+  const lines = segments.map(
+    (one) =>
+      `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.fileBytes} bytes`,
+  );
+  return {
+    sound: true,
+    report: { to: target.path, before: new Date(beforeMs).toISOString(), segments },
+    lines: lines.length > 0 ? lines : ['Nothing to archive.'],
+  };
+}
+
 export const archive: Tool = {
   name: 'archive',
   summary: 'Write old batches to compressed segments, each once, with their hashes recorded.',
   help: `
 Adds to an archive what is older than --before and not in it yet. The log keeps it: trim removes it. Works on a live
 directory.
-
-  archive --to /mnt/archive/daftari                         what is older than ${daysKept} days
-  archive --to /mnt/archive/daftari --before 2026-10-01`,
-  options: {
-    ...partitionOptions,
-    to: { type: 'string', value: 'directory', help: 'the archive of this log' },
-    before: {
-      type: 'string',
-      value: 'time',
-      help: `archive what was written before it (default: ${daysKept} days ago)`,
-    },
-  },
+${archiveExamples}`,
+  options: archiveOptions,
   run: (input) =>
     withReader(input.directory, (reader) =>
       SegmentDirectory.extend(targetOf(input, 'to'), (target) => runArchive(reader, target, input)),
@@ -41,7 +69,7 @@ async function runArchive(
   target: SegmentDirectory,
   input: ToolInput,
 ): Promise<ToolResult> {
-  const beforeMs = timeOf(input.values, 'before') ?? Date.now() - daysKept * dayMs;
+  const beforeMs = archiveBeforeOf(input.values);
   const work = chosen(reader.partitionNames(), input.values).map((name) => {
     const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);
     return { name, start, last: Math.max(start.batch, lastBefore(reader, name, beforeMs)) };
@@ -59,16 +87,7 @@ async function runArchive(
     const segment = await target.write(name, start, batchesUpTo(reader, name, start, last), input.progress);
     if (segment !== null) segments.push(segment);
   }
-  if (segments.length > 0) await target.add(segments, null);
-  const lines = segments.map(
-    (one) =>
-      `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.fileBytes} bytes`,
-  );
-  return {
-    sound: true,
-    report: { to: target.path, before: new Date(beforeMs).toISOString(), segments },
-    lines: lines.length > 0 ? lines : ['Nothing to archive.'],
-  };
+  return finishArchive(target, beforeMs, segments);
 }
 
 /** The last batch written before a time; times do not fall, but for a clock set back: then fewer are archived. */
