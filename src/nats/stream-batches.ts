@@ -3,18 +3,16 @@
 
 import { decodeForeignBatch } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
-import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { LogChain } from './log-chain.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { logStream } from './subjects.ts';
+import type { StreamOf } from './subjects.ts';
 
-export interface StreamPartition {
+export interface StreamPartition extends StreamOf {
   readonly link: NatsLink;
-  readonly group: GroupName;
-  readonly partition: number;
 }
 
 /** The batch that stands at a sequence of the stream; it may be a leftover. Rejects when there is none. */
@@ -24,11 +22,30 @@ export async function batchAt(place: StreamPartition, sequence: number): Promise
   return decodeForeignBatch(Buffer.from(data));
 }
 
+/** Stream sequence of the last message for which `holds`, which does so up to some batch of the log and for none after it; the
+ *  first when it does for none. Beside a leftover it may be one nearby. */
+export async function lastWhere(
+  place: StreamPartition,
+  { first_seq: first, last_seq: last }: { readonly first_seq: number; readonly last_seq: number },
+  holds: (batch: Batch) => boolean,
+): Promise<number> {
+  let low = Math.max(1, first);
+  let high = last;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (holds(await batchAt(place, middle))) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
 /** Number of the batch that a stream begins with; it may be a leftover's. 0: it is empty. */
 export async function firstBatchOf(place: StreamPartition): Promise<number> {
   const { link, group, partition } = place;
   const { state } = await link.manager.streams.info(logStream(group, partition));
-  return state.messages === 0 ? 0 : (await batchAt(place, state.first_seq)).batch;
+  if (state.messages === 0) return 0;
+  // A batch stands at its number or later: a stream that was never trimmed need not be asked, at each take-over.
+  return state.first_seq === 1 ? 1 : (await batchAt(place, state.first_seq)).batch;
 }
 
 /** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins

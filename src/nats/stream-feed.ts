@@ -10,7 +10,7 @@ import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { LogChain } from './log-chain.ts';
-import { batchAt } from './stream-batches.ts';
+import { lastWhere } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { logStream } from './subjects.ts';
@@ -111,16 +111,8 @@ class StreamSubscription implements Subscription {
     const { link } = this.#options;
     const place = { link, group: this.#group, partition: this.#partition };
     const { state } = await link.manager.streams.info(logStream(this.#group, this.#partition));
-    let low = Math.max(1, state.first_seq);
-    let high = state.last_seq;
     // The last message whose first record is not after the one wanted.
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      const { firstSequence } = await batchAt(place, middle);
-      if (firstSequence <= this.#cursor + 1) low = middle;
-      else high = middle - 1;
-    }
-    return low;
+    return lastWhere(place, state, ({ firstSequence }) => firstSequence <= this.#cursor + 1);
   }
 
   #onMessage(message: StreamMessage): void | Promise<void> {

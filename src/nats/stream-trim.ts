@@ -3,7 +3,7 @@
 
 import type { Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
-import { batchAt } from './stream-batches.ts';
+import { batchAt, lastWhere } from './stream-batches.ts';
 import type { StreamPartition } from './stream-batches.ts';
 import { logStream } from './subjects.ts';
 
@@ -15,7 +15,7 @@ export async function sequenceOf(
   const { link, group, partition } = place;
   const { state } = await link.manager.streams.info(logStream(group, partition));
   if (state.messages === 0) return null;
-  const near = await nearestTo(place, batch, state.first_seq, state.last_seq);
+  const near = await lastWhere(place, state, (found) => found.batch <= batch);
   // Leftovers have numbers of batches nearby: the search may have been led astray by one.
   for (let distance = 0; distance <= LIMITS.streamWarmUpMessages; distance++) {
     for (const sequence of distance === 0 ? [near] : [near - distance, near + distance]) {
@@ -25,23 +25,6 @@ export async function sequenceOf(
     }
   }
   return null;
-}
-
-/** The last message whose batch is not after the one wanted, or one near it. */
-async function nearestTo(
-  place: StreamPartition,
-  batch: number,
-  first: number,
-  last: number,
-): Promise<number> {
-  let low = first;
-  let high = last;
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if ((await batchAt(place, middle)).batch <= batch) low = middle;
-    else high = middle - 1;
-  }
-  return low;
 }
 
 /** Removes every message up to and with that sequence. For good. */
