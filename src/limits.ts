@@ -78,6 +78,14 @@ export const LIMITS = {
   checkpointsAtOnce: 2,
   /** Young generation of the checkpoint thread, MiB. */
   checkpointYoungGenerationMb: 96,
+  /** Threads that bring the views to the end of long logs at a start. */
+  catchUpThreadsMax: 8,
+  /** Records that are worth one more of them: half a second's work, where its start takes a fifth. */
+  catchUpRecordsPerThreadMin: 60_000,
+  /** What one may take of the machine's memory. */
+  catchUpThreadBytes: 512 * 1024 * 1024,
+  /** How often a long start says how far it is. */
+  catchUpSayEveryMs: 5_000,
   /** View rows removed in one transaction when their time is over. */
   retentionRowsPerCommitMax: 5_000,
   /** How long an idempotency key is kept, ms: 30 days. design.md §11. */

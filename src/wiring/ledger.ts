@@ -9,6 +9,7 @@ import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
+import { catchUp, threadsFor } from './catch-up.ts';
 import { corruptionOf } from './damage.ts';
 import type { DiskSpace } from './disk-space.ts';
 import type { GroupPolicies } from './groups.ts';
@@ -71,6 +72,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   });
   for (const group of ['platform', 'accounts', 'webhooks'] as const) {
     const from = performance.now();
+    await catchUpFirst(storage, options, group);
     // All at once: the checkpoint thread bounds what is in hand.
     const numbers = Array.from({ length: bus.partitions(group) }, (_, number) => number);
     await Promise.all(numbers.map((number) => recover(storage, bus, group, number, refuse)));
@@ -130,6 +132,41 @@ function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
     `it has read its accounts up to ${cursor}, and their log ends at ${end}: an older one was put back, restore both to ` +
       'the same time',
   );
+}
+
+/** Where the views are so far behind that several threads are worth it. Says how far it is: it may take minutes. */
+async function catchUpFirst(
+  storage: Storage,
+  { config, policies, bus, log }: LedgerOptions,
+  group: GroupName,
+): Promise<void> {
+  const lags = storage.lags(group, bus.partitions(group));
+  const threads = threadsFor(lags);
+  if (threads === 1) return;
+  const records = lags.reduce((sum, lag) => sum + lag.records, 0);
+  const from = performance.now();
+  let done = 0;
+  const say = (message: string): void => {
+    const seconds = (performance.now() - from) / 1_000;
+    const secondsLeft = Math.round((seconds * (records - done)) / Math.max(1, done));
+    log.info({ group, threads, records, done, seconds: Math.round(seconds), secondsLeft }, message);
+  };
+  log.info({ group, threads, records }, 'making the views from the log');
+  const saying = setInterval(() => say('still making the views'), LIMITS.catchUpSayEveryMs);
+  try {
+    await catchUp({
+      directory: config.dataDir,
+      policies,
+      lags,
+      threads,
+      onProgress(more) {
+        done += more;
+      },
+    });
+  } finally {
+    clearInterval(saying);
+  }
+  say('the views are made');
 }
 
 type Refuse = (group: GroupName, number: number, error: Error) => void;

@@ -14,6 +14,7 @@ import type { GroupName, Message, OnReply } from '../bus/bus.ts';
 import { assert } from '../domain/assert.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
+import type { Lag } from './catch-up.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
 import { lacksHistory } from './history.ts';
@@ -217,6 +218,28 @@ export class Storage {
     await this.log.closePartition(hosted.log);
   }
 
+  /** Partitions of a group, open nowhere, whose views can be brought to the end of their logs, and how much they lack. What is
+   *  wrong with a log is said when it is opened. */
+  lags(name: GroupName, partitions: number): Lag[] {
+    return Array.from({ length: partitions }, (_, number) => number).flatMap((number) => {
+      try {
+        const lag = this.#lagOf(groupNamed(this.#groups, name), number);
+        return lag === null ? [] : [lag];
+      } catch (error) {
+        if (error instanceof LogCorruption) return [];
+        throw error;
+      }
+    });
+  }
+
+  #lagOf(group: HostedGroup, number: number): Lag | null {
+    const tip = this.log.tip(group.name, number);
+    if (this.#strayViews(group.name, number, tip) !== null) return null;
+    if (lacksHistory(this.log, this.views, group, number)) return null;
+    const records = tip.sequence - this.#viewsReach(group, number);
+    return records === 0 ? null : { group: group.name, partition: number, upTo: tip.sequence, records };
+  }
+
   /** The views cannot be made from the log of this machine. */
   lacksHistory(name: GroupName, number: number): boolean {
     return lacksHistory(this.log, this.views, groupNamed(this.#groups, name), number);
@@ -229,12 +252,16 @@ export class Storage {
 
   async #follow(group: HostedGroup, number: number, sequence: number, toServe: boolean): Promise<void> {
     this.views.refresh();
-    const reached = this.views.position(group.name, number)?.sequence ?? 0;
-    const isCurrent = isOfFormat(this.views.reader(group.name, number), group);
-    if (sequence > 0 && (sequence > reached || !isCurrent)) {
+    if (sequence > this.#viewsReach(group, number)) {
       await this.#checkpoints.advance(group.name, number, sequence, toServe);
     }
     this.views.refresh();
+  }
+
+  /** Sequence up to which the views need not be made. */
+  #viewsReach(group: HostedGroup, number: number): number {
+    if (!isOfFormat(this.views.reader(group.name, number), group)) return 0;
+    return this.views.position(group.name, number)?.sequence ?? 0;
   }
 
   inbox(name: GroupName, number: number): (message: Message, onReply: OnReply) => void {

@@ -4,13 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import type { Message, Reply } from '../../src/bus/bus.ts';
-import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
-import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { Storage } from '../../src/wiring/storage.ts';
 import { encodeBatch } from '../../wal/batch.ts';
-import { byOperator, opened } from './domain/scenario.ts';
+import { fill, openStorage, serve } from './storage-driven.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'daftari-take-over-'));
 t.teardown(() => rmSync(directory, { recursive: true }));
@@ -20,46 +16,8 @@ const SERVED = 3;
 /** Commits of the views of each followed log. */
 const COMMITS = 5;
 
-function open(): Storage {
-  return new Storage({
-    directory,
-    policies: { accounts: DEFAULT_POLICY, webhooks: { retryMs: [], retentionMs: 0 } },
-    observer: { decided: () => {} },
-    clock: Date.now,
-    onFlush: () => {},
-    onDamage: (_group, _partition, error) => {
-      throw error;
-    },
-    onFailure: (error) => {
-      throw error;
-    },
-  });
-}
-
-function serve(storage: Storage, partition: number): Promise<unknown> {
-  return storage.openPartition('accounts', partition, { epoch: 1, replica: null, onFenced: null });
-}
-
-async function fill(storage: Storage, partition: number, count: number): Promise<void> {
-  await serve(storage, partition);
-  const deadline = Date.now() + 600_000;
-  const { name, country } = opened;
-  const may = { live: true, payoutsEnabled: true, withdrawalsEnabled: true };
-  for (let done = 0; done < count; done += LIMITS.checkpointRecordsPerCommitMax) {
-    const replies = Array.from({ length: LIMITS.checkpointRecordsPerCommitMax }, (_, i) => {
-      const accountId = makeId('account', `${encodeTime(done + i)}${'0'.repeat(16)}`);
-      const command = { ...byOperator, type: 'OpenAccount', accountId, name, country, ...may, deadline };
-      const message = command as unknown as Message;
-      return new Promise<Reply>((resolve) => {
-        storage.inbox('accounts', partition)(message, resolve);
-      });
-    });
-    for (const { type } of await Promise.all(replies)) if (type !== 'done') throw new Error(type);
-  }
-}
-
 t.test('the views of a partition that is taken over go before those that are prepared', async (t) => {
-  const before = open();
+  const before = openStorage(directory);
   for (const partition of FOLLOWED) {
     await fill(before, partition, COMMITS * LIMITS.checkpointRecordsPerCommitMax);
   }
@@ -67,7 +25,7 @@ t.test('the views of a partition that is taken over go before those that are pre
   await before.close();
   rmSync(join(directory, 'views'), { recursive: true });
 
-  const after = open();
+  const after = openStorage(directory);
   const ended: string[] = [];
   const followed = FOLLOWED.map(async (partition) => {
     await after.catchUpViews('accounts', partition);
@@ -82,7 +40,7 @@ t.test('the views of a partition that is taken over go before those that are pre
 
 t.test('views of batches that were cut off the log are made anew, others stay', async (t) => {
   const PARTITION = 9;
-  const storage = open();
+  const storage = openStorage(directory);
   await fill(storage, PARTITION, 1);
   const before = storage.log.tip('accounts', PARTITION);
   await storage.closePartition('accounts', PARTITION);

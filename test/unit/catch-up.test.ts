@@ -1,0 +1,133 @@
+// Views of many partitions that are gone or behind are made by several threads before the partitions are served: the same
+// views as one thread makes, all of them, and a damaged log holds up no other.
+
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
+import { catchUp, type Lag, threadsFor } from '../../src/wiring/catch-up.ts';
+import type { Storage } from '../../src/wiring/storage.ts';
+import { LogCorruption } from '../../wal/batch.ts';
+import { damageBatch, fill, OPEN_ACCOUNT, openStorage, POLICIES, send, serve } from './storage-driven.ts';
+
+const PARTITIONS = 5;
+const COMMIT = LIMITS.checkpointRecordsPerCommitMax;
+/** More commits than one for the first, nothing for the last. */
+const RECORDS = [3 * COMMIT, COMMIT, COMMIT, COMMIT, 0];
+
+const root = mkdtempSync(join(tmpdir(), 'daftari-catch-up-'));
+t.teardown(() => rmSync(root, { recursive: true }));
+const written = join(root, 'written');
+
+t.before(async () => {
+  const storage = openStorage(written);
+  for (let number = 0; number < PARTITIONS; number++) await fill(storage, number, RECORDS[number]!);
+  await storage.close();
+});
+
+function copy(name: string): string {
+  const directory = join(root, name);
+  cpSync(written, directory, { recursive: true });
+  return directory;
+}
+
+function withoutViews(name: string): string {
+  const directory = copy(name);
+  rmSync(join(directory, 'views'), { recursive: true });
+  return directory;
+}
+
+async function catchUpAll(directory: string, lags: readonly Lag[]): Promise<number[]> {
+  const steps: number[] = [];
+  const onProgress = (records: number): void => void steps.push(records);
+  await catchUp({ directory, policies: POLICIES, lags, threads: 2, onProgress });
+  return steps;
+}
+
+function viewsIn(storage: Storage): object[] {
+  storage.views.refresh();
+  return Array.from({ length: PARTITIONS }, (_, number) => ({
+    position: storage.views.position('accounts', number),
+    rows: [...storage.views.rows('accounts', number)],
+  }));
+}
+
+t.test('views made by several threads are those that were kept while the log was written', async (t) => {
+  const kept = openStorage(copy('kept'));
+  const directory = withoutViews('gone');
+  const storage = openStorage(directory);
+  const lags = storage.lags('accounts', PARTITIONS);
+  t.same(
+    lags.map(({ partition, upTo, records }) => ({ partition, upTo, records })),
+    RECORDS.slice(0, 4).map((records, partition) => ({ partition, upTo: records, records })),
+    'what has no record lacks none',
+  );
+
+  const steps = await catchUpAll(directory, lags);
+  t.equal(
+    steps.reduce((sum, records) => sum + records, 0),
+    RECORDS.reduce((sum, records) => sum + records, 0),
+    'progress adds up to what was lacking',
+  );
+  t.ok(steps.length > lags.length, 'and is told after every commit');
+  t.strictSame(viewsIn(storage), viewsIn(kept));
+  t.same(storage.lags('accounts', PARTITIONS), []);
+  await storage.close();
+  await kept.close();
+});
+
+t.test('views that lack the end of their log are continued', async (t) => {
+  const directory = copy('behind');
+  const ahead = openStorage(directory);
+  await serve(ahead, 1);
+  t.equal((await send(ahead, 1, OPEN_ACCOUNT)).type, 'done');
+  t.equal((await send(ahead, 1, { type: 'AddUser', email: 'u@shop.test', role: 'MEMBER' })).type, 'done');
+  await ahead.close();
+  const kept = openStorage(directory);
+  const views = viewsIn(kept);
+  await kept.close();
+  rmSync(join(directory, 'views'), { recursive: true });
+  cpSync(join(written, 'views'), join(directory, 'views'), { recursive: true });
+
+  const storage = openStorage(directory);
+  const lags = storage.lags('accounts', PARTITIONS);
+  t.same(lags, [{ group: 'accounts', partition: 1, upTo: COMMIT + 2, records: 2 }]);
+  t.same(await catchUpAll(directory, lags), [2]);
+  t.strictSame(viewsIn(storage), views);
+  await storage.close();
+});
+
+t.test('a damaged log holds up no other, and is refused when it is opened', async (t) => {
+  const directory = withoutViews('damaged');
+  const before = openStorage(directory);
+  const bytes = before.log.bytesOf('accounts', 0, 1)!;
+  await before.close();
+  damageBatch(directory, bytes);
+
+  const storage = openStorage(directory);
+  await catchUpAll(directory, storage.lags('accounts', PARTITIONS));
+  t.same(
+    storage.lags('accounts', PARTITIONS).map(({ partition }) => partition),
+    [0],
+  );
+  await t.rejects(serve(storage, 0), LogCorruption);
+  await serve(storage, 1);
+  await storage.close();
+});
+
+t.test('a thread is begun where it is worth it and nowhere else', async (t) => {
+  const lag = (records: number): Lag => ({ group: 'accounts', partition: 0, upTo: records, records });
+  const worth = LIMITS.catchUpRecordsPerThreadMin;
+  t.equal(threadsFor([]), 1);
+  t.equal(threadsFor([lag(100 * worth)]), 1, 'one partition is one thread’s work');
+  t.equal(threadsFor([lag(worth), lag(worth - 1)]), 1);
+  const most = threadsFor(Array.from({ length: 64 }, () => lag(worth)));
+  t.ok(most <= Math.min(availableParallelism(), LIMITS.catchUpThreadsMax));
+  if (availableParallelism() > 1) t.equal(threadsFor([lag(worth), lag(worth)]), 2);
+});
+
+t.test('a thread that cannot work ends it', async (t) => {
+  const lags: Lag[] = [0, 1].map((partition) => ({ group: 'accounts', partition, upTo: 1, records: 1 }));
+  await t.rejects(catchUpAll(join(root, 'nothing'), lags), /holds no log/);
+});

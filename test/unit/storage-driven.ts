@@ -1,0 +1,79 @@
+// A storage without the service around it: opened over a directory, given commands, damaged.
+
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Message, Reply } from '../../src/bus/bus.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { GroupPolicies } from '../../src/wiring/groups.ts';
+import { Storage, type StorageOptions } from '../../src/wiring/storage.ts';
+import { byOperator, opened } from './domain/scenario.ts';
+
+export const POLICIES: GroupPolicies = {
+  accounts: DEFAULT_POLICY,
+  webhooks: { retryMs: [], retentionMs: 0 },
+};
+
+export function openStorage(
+  directory: string,
+  onDamage: StorageOptions['onDamage'] = (_group, _partition, error) => {
+    throw error;
+  },
+): Storage {
+  return new Storage({
+    directory,
+    policies: POLICIES,
+    observer: { decided: () => {} },
+    clock: Date.now,
+    onFlush: () => {},
+    onDamage,
+    onFailure: (error) => {
+      throw error;
+    },
+  });
+}
+
+export function serve(storage: Storage, partition: number): Promise<unknown> {
+  return storage.openPartition('accounts', partition, { epoch: 1, replica: null, onFenced: null });
+}
+
+export function send(storage: Storage, partition: number, message: object): Promise<Reply> {
+  return new Promise((resolve) => {
+    const command = { ...byOperator, ...message } as unknown as Message;
+    storage.inbox('accounts', partition)(command, resolve);
+  });
+}
+
+export const OPEN_ACCOUNT = {
+  type: 'OpenAccount',
+  name: opened.name,
+  country: opened.country,
+  live: true,
+  payoutsEnabled: true,
+  withdrawalsEnabled: true,
+};
+
+/** Serves a partition and writes at least so many records, one an account. */
+export async function fill(storage: Storage, partition: number, count: number): Promise<void> {
+  await serve(storage, partition);
+  const deadline = Date.now() + 600_000;
+  for (let done = 0; done < count; done += LIMITS.checkpointRecordsPerCommitMax) {
+    const replies = Array.from({ length: LIMITS.checkpointRecordsPerCommitMax }, (_, i) => {
+      const accountId = makeId('account', `${encodeTime(done + i)}${'0'.repeat(16)}`);
+      return send(storage, partition, { ...OPEN_ACCOUNT, accountId, deadline });
+    });
+    for (const { type } of await Promise.all(replies)) if (type !== 'done') throw new Error(type);
+  }
+}
+
+/** Changes a batch as it lies on disk, while nobody has it open. Pages are copied when they are written: older copies may
+ *  hold the batch, too. */
+export function damageBatch(directory: string, bytes: Buffer): void {
+  const file = join(directory, 'log', 'data.mdb');
+  const content = readFileSync(file);
+  for (let at = content.indexOf(bytes); at >= 0; at = content.indexOf(bytes, at + 1)) {
+    content[at + 80]! ^= 0x04;
+  }
+  writeFileSync(file, content);
+}
