@@ -312,7 +312,7 @@ export const LIMITS = {
   railWordLength: 64,
   /** Between two attempts to get a token after a refused one: a wrong key must not become a storm. */
   railTokenRetryMs: 1_000,
-  /** Transactions of one route that may be reconciled in one run: they are kept in memory. */
+  /** Lines of a statement, and movements of all routes in its period, in one run: they are kept in memory. */
   reconcileLinesMax: 5_000_000,
   /** A file of routes; real ones are under 10 KiB. */
   routesFileBytesMax: 1024 * 1024,

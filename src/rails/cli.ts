@@ -205,18 +205,10 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
     const batches = partitions.map(({ partition }) => {
       return log.lastBatchNumber('accounts', partition) - log.startOf('accounts', partition).batch;
     });
-    progress.start(
-      'batches of the log read',
-      batches.reduce((sum, count) => sum + count, 0),
-    );
-    for (const { partition } of partitions) {
-      const afterBatch = log.startOf('accounts', partition).batch;
-      if (afterBatch > 0) addTrimmed(ledger, partition, log, views);
-      for (const batch of log.read('accounts', partition, { afterBatch })) {
-        for (const record of batch.records) ledger.add(decodeRecord(record));
-        progress.add(1, batch.bytes.length);
-      }
-    }
+    progress.start('batches of the log read, each twice', 2 * batches.reduce((sum, count) => sum + count, 0));
+    for (const { partition } of partitions) readPartition(ledger, partition, log, views, progress);
+    ledger.readAgain();
+    for (const { partition } of partitions) readPartition(ledger, partition, log, views, progress);
     return Promise.resolve();
   });
 
@@ -224,9 +216,49 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
   const span = `${new Date(from).toISOString()} to ${new Date(to).toISOString()}`;
   return {
     sound: findings.length === 0,
-    report: { route: railId, from: new Date(from), to: new Date(to), matched, findings },
-    lines: [...describe(findings), `${railId}, ${span}: ${matched} agree, ${findings.length} do not.`],
+    report: {
+      route: railId,
+      routes: ledger.rails,
+      from: new Date(from),
+      to: new Date(to),
+      matched,
+      findings,
+    },
+    lines: [
+      ...describe(findings),
+      ...(ledger.rails.includes(railId) ? [] : [unknownRoute(railId, ledger.rails)]),
+      `${railId}, ${span}: ${matched} agree, ${findings.length} do not.`,
+    ],
   };
+}
+
+function unknownRoute(railId: string, rails: readonly string[]): string {
+  const others = rails.length === 0 ? 'any other' : rails.join(', ');
+  return `The ledger has no transaction of the route ${railId}; it has of ${others}. Is --route right?`;
+}
+
+/** Once: all of it that the period may need. */
+function readPartition(
+  ledger: FloatMovements,
+  partition: number,
+  log: LogReader,
+  views: ViewStore | null,
+  progress: ToolInput['progress'],
+): void {
+  const afterBatch = log.startOf('accounts', partition).batch;
+  if (afterBatch > 0) addTrimmed(ledger, partition, log, views);
+  for (const batch of log.read('accounts', partition, { afterBatch })) {
+    const [first, last] = [batch.records[0], batch.records.at(-1)];
+    // Times never go back within a partition.
+    if (first !== undefined && last !== undefined && ledger.needs(timeOfRecord(first), timeOfRecord(last))) {
+      for (const record of batch.records) ledger.add(decodeRecord(record));
+    }
+    progress.add(1, batch.bytes.length);
+  }
+}
+
+function timeOfRecord(line: string): number {
+  return decodeRecord(line).at;
 }
 
 /** What the records before the log's beginning said, from the checkpoint: it must reach the beginning, and be of this log. */

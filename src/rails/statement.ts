@@ -140,34 +140,48 @@ function fieldOf({ fields }: CsvRow, heading: string): string | null {
   return fields.get(heading.toLowerCase())?.trim() ?? null;
 }
 
-/** The movements of one rail's float, from the records of the accounts group in the order of each partition's log. Where the
- *  beginning of a log is gone, the transactions of its views come first: records that they know already change nothing. */
+/** A movement of any rail's float, before it is known which, and how much it is. */
+type Settlement = Pick<Movement, 'transactionId' | 'reversal' | 'at'>;
+type Created = Pick<Transaction, 'id' | 'amount' | 'currency' | 'provider'>;
+
+/** The movements of one rail's float. Everything is read twice: for what settled in the period, and then for what those
+ *  transactions are, which may have been created long before. So memory is that of the period, not that of the log. Records
+ *  and, where the beginning of a log is gone, the transactions of its views may come in any order, and more than once. */
 export class FloatMovements {
   readonly #railId: string;
   readonly #period: Period;
-  /** Of the rail, until they end; charges stay, for they may be reversed at any time. */
-  readonly #created = new Map<string, { amount: Money; currency: Currency; isCharge: boolean }>();
+  readonly #movementsMax: number;
+  readonly #settlements = new Map<string, Settlement>();
   readonly #movements = new Map<string, Movement>();
+  readonly #rails = new Set<string>();
+  /** What settled in the period is known: it is the second reading. */
+  #isKnown = false;
 
-  constructor(railId: string, period: Period) {
+  /** `movementsMax`: in the period, of all rails. */
+  constructor(railId: string, period: Period, movementsMax: number = LIMITS.reconcileLinesMax) {
     this.#railId = railId;
     this.#period = period;
+    this.#movementsMax = movementsMax;
   }
 
   get movements(): Iterable<Movement> {
     return this.#movements.values();
   }
 
-  addTransaction({ id, type, status, provider, amount, currency, journals }: Transaction): void {
-    if (provider !== this.#railId) return;
-    for (const { reason, entries, at } of journals) {
-      if (entries.every(({ account }) => account !== 'PROVIDER_FLOAT')) continue;
-      this.#keep({ transactionId: id, reversal: reason === 'CHARGE_REVERSED', amount, currency, at });
-    }
-    const isCharge = type === 'CHARGE';
-    const isOver = status === 'FAILED' || status === 'REVERSED' || (status === 'SUCCESSFUL' && !isCharge);
-    if (!isOver) this.#created.set(id, { amount, currency, isCharge });
-    this.#checkCount();
+  /** Every rail that the ledger has transactions of: known when all was read. */
+  get rails(): readonly string[] {
+    return [...this.#rails].toSorted();
+  }
+
+  /** Whether this reading needs what was recorded between two times, milliseconds since 1970. */
+  needs(first: number, last: number): boolean {
+    const { from, to, slackMs } = this.#period;
+    return first < to + slackMs && (this.#isKnown || last >= from - slackMs);
+  }
+
+  /** All was added once, and is added once more. */
+  readAgain(): void {
+    this.#isKnown = true;
   }
 
   add({ at, events }: AccountRecord): void {
@@ -176,23 +190,18 @@ export class FloatMovements {
         case 'ChargeCreated':
         case 'DepositCreated':
         case 'PayoutCreated':
-        case 'WithdrawalCreated': {
-          const { id, amount, currency, provider } = event;
-          const isCharge = event.type === 'ChargeCreated';
-          if (provider === this.#railId) this.#created.set(id, { amount, currency, isCharge });
+        case 'WithdrawalCreated':
+          this.#created(event);
           break;
-        }
         case 'TransactionSucceeded':
-          this.#moved(event.id, false, at);
+          this.#settled({ transactionId: event.id, reversal: false, at });
           break;
         case 'ChargeReversed':
-          this.#moved(event.id, true, at);
-          break;
-        case 'TransactionFailed':
-        case 'WithdrawalRejected':
-          this.#created.delete(event.id);
+          this.#settled({ transactionId: event.id, reversal: true, at });
           break;
         // These move no money at a provider.
+        case 'TransactionFailed':
+        case 'WithdrawalRejected':
         case 'WithdrawalApproved':
         case 'SubmissionAccepted':
         case 'AnswerFixed':
@@ -212,27 +221,34 @@ export class FloatMovements {
           break;
       }
     }
-    this.#checkCount();
   }
 
-  #checkCount(): void {
-    if (this.#created.size + this.#movements.size > LIMITS.reconcileLinesMax) {
-      throw new Error(`over ${LIMITS.reconcileLinesMax} transactions; give a shorter period`);
+  addTransaction(transaction: Transaction): void {
+    this.#created(transaction);
+    for (const { reason, entries, at } of transaction.journals) {
+      if (entries.every(({ account }) => account !== 'PROVIDER_FLOAT')) continue;
+      this.#settled({ transactionId: transaction.id, reversal: reason === 'CHARGE_REVERSED', at });
     }
   }
 
-  #moved(transactionId: string, reversal: boolean, at: number): void {
-    const created = this.#created.get(transactionId);
-    if (created === undefined) return;
-    const { amount, currency, isCharge } = created;
-    if (!isCharge || reversal) this.#created.delete(transactionId);
-    this.#keep({ transactionId, reversal, amount, currency, at });
+  #settled(settlement: Settlement): void {
+    const { from, to, slackMs } = this.#period;
+    if (this.#isKnown || settlement.at < from - slackMs || settlement.at >= to + slackMs) return;
+    this.#settlements.set(keyOf(settlement), settlement);
+    if (this.#settlements.size > this.#movementsMax) {
+      throw new Error(`over ${this.#movementsMax} movements; give a shorter period`);
+    }
   }
 
-  #keep(movement: Movement): void {
-    const { from, to, slackMs } = this.#period;
-    if (movement.at < from - slackMs || movement.at >= to + slackMs) return;
-    this.#movements.set(keyOf(movement), movement);
+  #created({ id, amount, currency, provider }: Created): void {
+    if (!this.#isKnown) return;
+    this.#rails.add(provider);
+    if (provider !== this.#railId) return;
+    for (const reversal of [false, true]) {
+      const key = keyOf({ transactionId: id, reversal });
+      const settlement = this.#settlements.get(key);
+      if (settlement !== undefined) this.#movements.set(key, { ...settlement, amount, currency });
+    }
   }
 }
 

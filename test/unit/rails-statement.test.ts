@@ -7,6 +7,7 @@ import { decodeRecord } from '../../src/domain/event-codec.ts';
 import { evolve } from '../../src/domain/evolve.ts';
 import { makeId } from '../../src/domain/id.ts';
 import { MemoryState } from '../../src/domain/memory-state.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { readCsv } from '../../src/rails/statement-csv.ts';
 import {
@@ -53,6 +54,24 @@ function line(transactionId: string, amount: string, at: number, type = 'collect
   return `${new Date(at).toISOString()},${type},${referenceOf({ id: transactionId, accountId })},${amount},KES`;
 }
 
+/** Added, and added again, as the ledger asks for it. */
+function floatOf(
+  railId: string,
+  period: Period,
+  records: readonly AccountRecord[],
+  transactions: Iterable<Transaction> = [],
+): FloatMovements {
+  const ledger = new FloatMovements(railId, period);
+  const read = (): void => {
+    for (const transaction of transactions) ledger.addTransaction(transaction);
+    for (const each of records) if (ledger.needs(each.at, each.at)) ledger.add(each);
+  };
+  read();
+  ledger.readAgain();
+  read();
+  return ledger;
+}
+
 const HEADINGS = 'Time,Type,Reference,Amount,Currency';
 
 t.test('what agrees, what is missing, extra or different, and what is outside the period', async (t) => {
@@ -68,23 +87,19 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
     id('charge', 9),
   ] as const;
   const period = { from: START, to: START + 24 * HOUR, slackMs: HOUR };
-  const ledger = new FloatMovements('mtn_ke', period);
   const succeeds = (transactionId: string, at: number): AccountRecord =>
     record(at, { type: 'TransactionSucceeded', id: transactionId });
-  ledger.add(
+  const ledger = floatOf('mtn_ke', period, [
     record(START - 9 * HOUR, created('ChargeCreated', paid, 1050), created('ChargeCreated', late, 700)),
-  );
-  ledger.add(record(START, created('PayoutCreated', sent, 200), created('ChargeCreated', reversed, 300)));
-  ledger.add(record(START, created('ChargeCreated', unpaid, 400), created('ChargeCreated', wrong, 500)));
-  ledger.add(
+    record(START, created('PayoutCreated', sent, 200), created('ChargeCreated', reversed, 300)),
+    record(START, created('ChargeCreated', unpaid, 400), created('ChargeCreated', wrong, 500)),
     record(START, created('ChargeCreated', early, 800), created('ChargeCreated', other, 900, 'airtel_ke')),
-  );
-  for (const transactionId of [paid, sent, reversed, unpaid, wrong, other]) {
-    ledger.add(succeeds(transactionId, START + 1));
-  }
-  ledger.add(record(START + 2, { type: 'ChargeReversed', id: reversed }));
-  ledger.add(succeeds(late, START + 24 * HOUR + 5_000));
-  ledger.add(succeeds(early, START - 5_000));
+    ...[paid, sent, reversed, unpaid, wrong, other].map((each) => succeeds(each, START + 1)),
+    record(START + 2, { type: 'ChargeReversed', id: reversed }),
+    succeeds(late, START + 24 * HOUR + 5_000),
+    succeeds(early, START - 5_000),
+  ]);
+  t.strictSame(ledger.rails, ['airtel_ke', 'mtn_ke']);
 
   const lines = readStatement(
     [
@@ -121,13 +136,31 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
   t.strictSame(periodOf(lines), { from: START, to: START + 24 * HOUR });
 });
 
+t.test('what is kept is bounded by the period, not by what is in the log', async (t) => {
+  const period = { from: START, to: START + HOUR, slackMs: 0 };
+  const ledger = new FloatMovements('mtn_ke', period, 3);
+  t.notOk(ledger.needs(START - 2, START - 1), 'settled before the period');
+  t.ok(ledger.needs(START - 2, START));
+  t.notOk(ledger.needs(START + HOUR, START + HOUR), 'settled after it');
+  const settles = (number: number, at: number): void => {
+    const transactionId = id('charge', number);
+    ledger.add(record(at - 1, created('ChargeCreated', transactionId, 100)));
+    ledger.add(record(at, { type: 'TransactionSucceeded', id: transactionId }));
+  };
+  for (let number = 1; number <= 9; number++) settles(number, START - 1);
+  for (let number = 1; number <= 3; number++) settles(number, START);
+  t.throws(() => settles(4, START), /over 3 movements; give a shorter period/);
+  ledger.readAgain();
+  t.ok(ledger.needs(START - 2, START - 1), 'created before the period');
+  t.notOk(ledger.needs(START + HOUR, START + HOUR));
+});
+
 t.test('the same line twice: the second is extra', async (t) => {
   const period = { from: START, to: START + HOUR, slackMs: 0 };
-  const ledger = new FloatMovements('mtn_ke', period);
   const twice = id('charge', 1);
-  ledger.add(
+  const ledger = floatOf('mtn_ke', period, [
     record(START, created('ChargeCreated', twice, 100), { type: 'TransactionSucceeded', id: twice }),
-  );
+  ]);
   const lines = readStatement(
     [HEADINGS, line(twice, '1', START), line(twice, '1', START)].join('\n'),
     DEFAULT_COLUMNS,
@@ -164,9 +197,7 @@ t.test(
     const movementsOf = (trimmed: number, reached: number, period: Period): string[] => {
       const state = new MemoryState();
       records.slice(0, reached).forEach((each, index) => evolve(state, each, index + 1));
-      const ledger = new FloatMovements('mtn_ug', period);
-      for (const transaction of state.transactions.values()) ledger.addTransaction(transaction);
-      for (const each of records.slice(trimmed)) ledger.add(each);
+      const ledger = floatOf('mtn_ug', period, records.slice(trimmed), [...state.transactions.values()]);
       return [...ledger.movements].map((movement) => JSON.stringify(movement)).toSorted();
     };
     const always = { from: 0, to: Infinity, slackMs: 0 };
