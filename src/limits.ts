@@ -277,6 +277,8 @@ export const LIMITS = {
   railQueueMax: 20_000,
   /** Late callbacks about final transactions that one partition's poller looks into at once. */
   pollerLateMax: 5_000,
+  /** What expired later than it should have, since nobody was there, is looked at on after a restart when it was by less. */
+  pollerExpiredLateMs: 86_400_000,
   /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
   pollerRecentMax: 1_000,
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */

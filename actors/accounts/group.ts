@@ -43,6 +43,7 @@ const QUERY_TYPES = {
   GetWebhookEndpoint: true,
   ListPending: true,
   GetPending: true,
+  ListExpired: true,
   ListReconciliation: true,
 } as const satisfies Record<AccountQuery['type'], true>;
 
@@ -138,7 +139,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
   }
 
   query(query: AccountQuery, now: number): Answered {
-    return answerQuery(this.#memory, this.#views, query, now);
+    return answerQuery(this.#memory, this.#views, query, { policy: this.#policy, now });
   }
 
   answer(transactionId: string, replayed: boolean): Answered | null {

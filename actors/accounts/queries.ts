@@ -4,19 +4,15 @@
 import { authoriseQuery } from '../../src/domain/account-queries.ts';
 import type {
   AccountQuery,
-  GetPending,
   GetTransaction,
   GetWebhookEndpoint,
   GetWebhookObject,
-  ListPending,
   ListReconciliation,
   ListTransactions,
   MerchantQuery,
-  PendingTransaction,
 } from '../../src/domain/account-command.ts';
 import type { Account } from '../../src/domain/account.ts';
-import { assert } from '../../src/domain/assert.ts';
-import { type ErrorCode, rejection } from '../../src/domain/error-code.ts';
+import type { ErrorCode } from '../../src/domain/error-code.ts';
 import { deriveId, isId } from '../../src/domain/id.ts';
 import {
   renderAccount,
@@ -33,16 +29,24 @@ import {
   renderTimeline,
   renderTransaction,
 } from '../../src/domain/render.ts';
+import type { Policy } from '../../src/domain/policy.ts';
 import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';
-import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
+import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
+import { done, refuse } from './answers.ts';
+import { getPending, listExpired, listPending } from './for-pollers.ts';
 import { listPage } from './listing.ts';
 import type { Memory } from './memory.ts';
-import { decodeOpen, decodeReconciliation, openKey } from './rows.ts';
+import { decodeReconciliation } from './rows.ts';
 
-export function answerQuery(memory: Memory, views: Views, query: AccountQuery, now: number): Answered {
+export function answerQuery(
+  memory: Memory,
+  views: Views,
+  query: AccountQuery,
+  { policy, now }: { readonly policy: Policy; readonly now: number },
+): Answered {
   switch (query.type) {
     case 'GetTransaction':
     case 'ListTransactions':
@@ -61,17 +65,11 @@ export function answerQuery(memory: Memory, views: Views, query: AccountQuery, n
       return listPending(memory, views, query);
     case 'GetPending':
       return getPending(memory, query);
+    case 'ListExpired':
+      return listExpired(memory, views, query, policy.chargeExpiryMs);
     case 'ListReconciliation':
       return listReconciliation(memory, views, query);
   }
-}
-
-function done(body: string, sequence: number): Answered {
-  return { reply: { type: 'done', body, replayed: false }, sequence };
-}
-
-function refuse(code: ErrorCode, param: string | null = null): Answered {
-  return { reply: { type: 'rejected', rejection: rejection(code, null, param) }, sequence: 0 };
 }
 
 // --- Merchants ---------------------------------------------------------------------------------------------------------
@@ -169,69 +167,6 @@ function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
   if (account === undefined || app === undefined || app.removedAt !== null) return refuse('not_found');
   const { id, webhookUrl, signingSecretSealed } = app;
   return done(JSON.stringify({ id, webhookUrl, signingSecretSealed }), account.sequence);
-}
-
-function isPending(transaction: Transaction): boolean {
-  return !isFinal(transaction.status) && transaction.status !== 'INITIATED';
-}
-
-function getPending(memory: Memory, query: GetPending): Answered {
-  const transaction = memory.transaction(query.transactionId);
-  if (transaction === undefined || transaction.accountId !== query.accountId) {
-    return refuse('transaction_not_found');
-  }
-  if (!isPending(transaction) && query.evenFinal !== true) return refuse('transaction_not_found');
-  return done(JSON.stringify(pendingOf(transaction)), transaction.sequence);
-}
-
-function pendingOf(transaction: Transaction): PendingTransaction {
-  return {
-    id: transaction.id,
-    accountId: transaction.accountId,
-    type: transaction.type,
-    amount: transaction.amount,
-    currency: transaction.currency,
-    country: transaction.country,
-    network: transaction.network,
-    msisdn: transaction.msisdn,
-    provider: transaction.provider,
-    reference: transaction.reference,
-    note: transaction.description ?? transaction.narration,
-    createdAt: createdAt(transaction),
-    expiresAt: transaction.expiresAt,
-    submitted: transaction.submitted,
-  };
-}
-
-/** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. */
-function listPending(memory: Memory, views: Views, query: ListPending): Answered {
-  const after = query.afterId === null ? '' : pendingKey(memory, query.afterId);
-  const found = new Map<string, Transaction>();
-  let sequence = 0;
-  for (const transaction of memory.dirtyTransactions()) {
-    if (transaction.sequence > sequence) sequence = transaction.sequence;
-    const key = openKey(transaction.accountId, transaction.id);
-    if (key > after && isPending(transaction)) found.set(key, transaction);
-  }
-  let stored = 0;
-  for (const { key, value } of views.range('open', { start: after === '' ? '' : `${after}\x01`, end: '~' })) {
-    const { kind, id } = decodeOpen(key, value);
-    if (kind !== 'provider' || memory.isDirty(id)) continue;
-    const transaction = memory.transaction(id);
-    if (transaction !== undefined && isPending(transaction)) found.set(key, transaction);
-    if (++stored >= query.limit) break;
-  }
-  const data = [...found]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .slice(0, query.limit)
-    .map(([, transaction]) => pendingOf(transaction));
-  return done(JSON.stringify({ sequence: memory.sequence, data }), sequence);
-}
-
-function pendingKey(memory: Memory, id: string): string {
-  const transaction = memory.transaction(id);
-  assert(transaction !== undefined, 'a page of pending transactions goes on after one of ours');
-  return openKey(transaction.accountId, id);
 }
 
 function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {

@@ -2,7 +2,11 @@
 // details. Asks again with back-off while nobody answers; all waiting is by the group's tick.
 
 import { request, type Bus, type Reply } from '../../src/bus/bus.ts';
-import type { AccountQuery, PendingTransaction } from '../../src/domain/account-command.ts';
+import type {
+  AccountQuery,
+  ExpiredTransaction,
+  PendingTransaction,
+} from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { retryGapMs, type Random, type Timings } from './schedule.ts';
 
@@ -10,6 +14,12 @@ export interface PendingPage {
   /** Everything up to this sequence of the partition's log is in it. */
   readonly sequence: number;
   readonly data: readonly PendingTransaction[];
+}
+
+export interface ExpiredPage {
+  readonly data: readonly ExpiredTransaction[];
+  /** Null: it is the last. */
+  readonly next: string | null;
 }
 
 /** 'absent': the account says that there is none. 'unanswered': nobody said anything, often enough. */
@@ -36,17 +46,23 @@ export class AccountReader {
     this.#options = options;
   }
 
-  /** Asks until it is answered; null: stopped before that. */
+  /** Null: stopped before it was answered. */
   async page(afterId: string | null): Promise<PendingPage | null> {
+    const query = { type: 'ListPending', accountId: '', afterId, limit: LIMITS.pollerScanPageMax } as const;
+    return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as PendingPage | null;
+  }
+
+  /** `since`: milliseconds since 1970. Null: stopped before it was answered. */
+  async expired(since: number, after: string | null): Promise<ExpiredPage | null> {
+    const limit = LIMITS.pollerScanPageMax;
+    const query = { type: 'ListExpired', accountId: '', expiredSince: since, after, limit } as const;
+    return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as ExpiredPage | null;
+  }
+
+  async #askUntilDone(queryBy: (deadline: number) => AccountQuery): Promise<unknown> {
     for (let tries = 1; !this.#stopped; tries++) {
-      const reply = await this.#ask({
-        type: 'ListPending',
-        accountId: '',
-        deadline: this.#deadline(),
-        afterId,
-        limit: LIMITS.pollerScanPageMax,
-      });
-      if (reply.type === 'done') return JSON.parse(reply.body) as PendingPage;
+      const reply = await this.#ask(queryBy(this.#deadline()));
+      if (reply.type === 'done') return JSON.parse(reply.body);
       await this.#sleep(tries);
     }
     return null;

@@ -22,6 +22,7 @@ import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
 import { Pursuit, type Keeper, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
+import { afterExpiryMsMax } from './schedule.ts';
 import { Watched } from './watched.ts';
 
 export interface PartitionOptions extends PursuitOptions {
@@ -85,9 +86,11 @@ export class PollerPartition implements Keeper {
 
   /** Resolves when everything in flight is known; new transactions are served long before. */
   start(): Promise<void> {
+    const isFirst = this.#subscription === null;
     this.#scanning ??= this.#scan().finally(() => {
       this.#scanning = null;
       this.#finishedSinceAsked = null;
+      if (isFirst) void this.#scanExpired();
     });
     return this.#scanning;
   }
@@ -138,6 +141,23 @@ export class PollerPartition implements Keeper {
       afterId = page.data.length < LIMITS.pollerScanPageMax ? null : (page.data.at(-1)?.id ?? null);
       if (afterId === null || this.#overflowed) return;
       // A long scan shares the process.
+      await setImmediate();
+    }
+  }
+
+  /** What expired before this process served the partition is looked at on: nobody else does. */
+  async #scanExpired(): Promise<void> {
+    const since = this.#options.now() - afterExpiryMsMax(this.#options.timings);
+    for (let after: string | null = null; ;) {
+      const page = await this.#reader.expired(since, after);
+      if (page === null || this.#stopping) return;
+      for (const { expiredAt, ...transaction } of page.data) {
+        const hasRoom = this.#expired.size < LIMITS.pollerLateMax;
+        if (hasRoom && this.#ports.has(transaction.provider)) this.#lookAfterExpiry(transaction, expiredAt);
+      }
+      after = page.next;
+      if (after === null || this.#expired.size >= LIMITS.pollerLateMax) return;
+      // Nobody waits for it.
       await setImmediate();
     }
   }
@@ -233,18 +253,18 @@ export class PollerPartition implements Keeper {
     const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
     this.forget(watched);
     if (expired && mayBePaid && this.#expired.size < LIMITS.pollerLateMax) {
-      this.#lookAfterExpiry(watched);
+      this.#lookAfterExpiry(watched, this.#options.now());
     } else {
       this.#remember(watched);
     }
     if (more) this.lookInto(watched.accountId, transactionId);
   }
 
-  #lookAfterExpiry(transaction: PendingTransaction): void {
+  #lookAfterExpiry(transaction: PendingTransaction, expiredAt: number): void {
     const watched = this.#follow(transaction);
     if (watched === null) return;
     this.#expired.add(watched.id);
-    this.#pursuit.lookAfterExpiry(watched);
+    this.#pursuit.lookAfterExpiry(watched, expiredAt);
   }
 
   #remember(watched: Watched): void {

@@ -133,11 +133,20 @@ export class Pursuit implements Caller {
     }
   }
 
-  /** It expired at the account, and the provider may yet be paid: look now and then. */
-  lookAfterExpiry(watched: Watched): void {
+  /** It expired at the account at `expiredAt`, and the provider may yet be paid: look now and then. Looks whose time has passed,
+   *  before this process knew of it, are not made. */
+  lookAfterExpiry(watched: Watched, expiredAt: number): void {
     watched.beLate(0);
     watched.expired = true;
-    this.#restLate(watched);
+    const { now, random, timings } = this.#options;
+    const at = now();
+    let dueAt = expiredAt + afterExpiryGapMs(timings, 0, random);
+    while (dueAt <= at) {
+      watched.enquiries++;
+      if (watched.enquiries >= timings.lateEnquiries) return this.#keeper.forget(watched);
+      dueAt += afterExpiryGapMs(timings, watched.enquiries, random);
+    }
+    this.#wait(watched, dueAt);
   }
 
   // --- What is due ---------------------------------------------------------------------------------------------------

@@ -64,6 +64,15 @@ export function afterExpiryGapMs(timings: Timings, enquiries: number, random: Ra
   return jittered(timings.afterExpiryMs * 4 ** enquiries, random);
 }
 
+/** From expiry to the last look, at the most. */
+export function afterExpiryMsMax(timings: Timings): number {
+  let sum = 0;
+  for (let looks = 0; looks < timings.lateEnquiries; looks++) {
+    sum += afterExpiryGapMs(timings, looks, () => 1);
+  }
+  return sum;
+}
+
 /** After `tries` tries that failed, from 1. */
 export function retryGapMs(timings: Timings, tries: number, random: Random): number {
   return jittered(doubled(timings.retryMs, timings.retrySlowestMs, tries - 1), random);

@@ -328,6 +328,15 @@ export interface GetPending extends ForAccount {
    *  that the account never had it. */
   readonly evenFinal?: boolean;
 }
+/** For the pollers' recovery: what has expired since a time. Body: {data: ExpiredTransaction[], next}; `next` is the `after` of
+ *  the next page, null at the end. A page looks at `limit` rows, so it may be empty. accountId is not used. */
+export interface ListExpired extends ForAccount {
+  readonly type: 'ListExpired';
+  /** Milliseconds since 1970. */
+  readonly expiredSince: number;
+  readonly after: string | null;
+  readonly limit: number;
+}
 /** Newest first. accountId '': every account of the partition. */
 export interface ListReconciliation extends ForAccount {
   readonly type: 'ListReconciliation';
@@ -346,6 +355,7 @@ export type AccountQuery =
   | GetWebhookEndpoint
   | ListPending
   | GetPending
+  | ListExpired
   | ListReconciliation;
 
 /** What a poller needs to submit and enquire. */
@@ -367,4 +377,10 @@ export interface PendingTransaction {
   readonly expiresAt: number | null;
   /** The provider is known to have accepted it. */
   readonly submitted: boolean;
+}
+
+/** Ended by us and not by its provider, which may not know that. */
+export interface ExpiredTransaction extends PendingTransaction {
+  /** Milliseconds since 1970. */
+  readonly expiredAt: number;
 }

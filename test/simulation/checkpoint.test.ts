@@ -6,397 +6,44 @@
 import { strict as assert } from 'node:assert';
 import fc from 'fast-check';
 import t from 'tap';
-import { AccountsPartition } from '../../actors/accounts/group.ts';
-import { decodeOpen, type OpenTable } from '../../actors/accounts/rows.ts';
-import type {
-  AccountCommand,
-  AccountQuery,
-  GetTransaction,
-  TransactionFilter,
-} from '../../src/domain/account-command.ts';
-import { matches } from '../../src/domain/account-queries.ts';
-import { RECONCILIATION_KINDS, type AccountEvent } from '../../src/domain/account-event.ts';
+import type { AccountCommand, TransactionFilter } from '../../src/domain/account-command.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
-import { decide } from '../../src/domain/decide.ts';
-import type { Decision } from '../../src/domain/decision.ts';
-import { decodeRecord, encodeRecord } from '../../src/domain/event-codec.ts';
-import { evolve } from '../../src/domain/evolve.ts';
-import { bodyOf } from '../../src/domain/id.ts';
-import { MemoryState } from '../../src/domain/memory-state.ts';
-import { money } from '../../src/domain/money.ts';
-import { renderBalances } from '../../src/domain/render-account.ts';
-import { renderAnswer, renderCurrent, renderDetail, renderTimeline } from '../../src/domain/render.ts';
-import {
-  APPROVAL_STATUSES,
-  createdAt,
-  isFinal,
-  STATUSES,
-  type Transaction,
-  TRANSACTION_TYPES,
-} from '../../src/domain/transaction.ts';
+import { APPROVAL_STATUSES, createdAt, STATUSES, TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { RangeOptions, Row, Views } from '../../wal/types.ts';
 import {
   activateWallet,
   ADMIN,
   APP,
   appConnected,
-  body,
   byOperator,
   charge,
   deposit,
   due,
-  KEY_HASH,
   MEMBER,
   MINUTE,
   opened,
   outcome,
   OWNER,
   payout,
-  Scenario,
   START,
   submission,
   WALLET,
   walletAdded,
   withdrawal,
 } from '../unit/domain/scenario.ts';
+import { CHECKPOINT_MS, HOUR, Run } from './checkpoint-run.ts';
 
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 t.comment(`SEED=${SEED}`);
 
 const QUIET = `acc_${'Q'.repeat(24)}00`;
 const ACCOUNTS = [`acc_${'A'.repeat(24)}00`, `acc_${'B'.repeat(24)}00`] as const;
-/** How long after its time the partition itself expires what no poller has. */
-const EXPIRY_GRACE_MS = MINUTE;
-/** More than one step takes: what a scan for timers meets has its row. */
-const CHECKPOINT_MS = 5 * MINUTE;
-const HOUR = 60 * MINUTE;
-const POLICY = {
-  ...new Scenario().policy,
-  approvalThresholds: { UGX: money(15_000), KES: money(15_000), GHS: money(15_000) },
-  cashOutPerMinute: 1_000_000,
-  chargeReleaseMs: HOUR,
-  walletCoolingOffMs: 40 * MINUTE,
-};
 const WALLETS = [
   { currency: 'UGX', msisdn: '+256772123456' },
   { currency: 'UGX', msisdn: '+256702123456' },
   { currency: 'KES', msisdn: '+254733123456' },
   { currency: 'GHS', msisdn: '+233242123456' },
 ] as const;
-
-/** Rows as the store keeps them: by table, read in the order of their keys. */
-class Rows implements Views {
-  readonly #tables = new Map<string, Map<string, string>>();
-  /** Ranges begun and not ended: each holds a read transaction of the store. */
-  held = 0;
-
-  put(rows: readonly Row[]): void {
-    for (const { table, key, value } of rows) {
-      const found = this.#tables.get(table) ?? new Map<string, string>();
-      this.#tables.set(table, found);
-      if (value === null) found.delete(key);
-      else found.set(key, value);
-    }
-  }
-
-  get(table: string, key: string): string | undefined {
-    return this.#tables.get(table)?.get(key);
-  }
-
-  *range(table: string, { start, end, reverse = false, limit = Infinity }: RangeOptions) {
-    const inRange = [...(this.#tables.get(table) ?? [])].filter(([key]) => key >= start && key < end);
-    inRange.sort(([a], [b]) => (a < b === reverse ? 1 : -1));
-    this.held++;
-    try {
-      for (const [key, value] of inRange.slice(0, limit)) yield { key, value };
-    } finally {
-      this.held--;
-    }
-  }
-}
-const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
-
-class Run {
-  readonly state = new MemoryState();
-  readonly commands: AccountCommand[] = [];
-  now = START;
-  readonly #log: string[] = [];
-  readonly #rows = new Rows();
-  readonly #whole = new AccountsPartition(POLICY, NO_VIEWS, { sequence: 0, timers: true });
-  #served = new AccountsPartition(POLICY, this.#rows, { sequence: 0, timers: true });
-  #follower = new AccountsPartition(POLICY, this.#rows, { sequence: 0, timers: false });
-  /** Sequence that the views reach, and when they did. */
-  #reached = 0;
-  #reachedAt = START;
-  #fresh = 0;
-  /** Of each transaction, and of each account's money: the last record that changed it. */
-  readonly #changedAt = new Map<string, number>();
-
-  /** What the core decides that sees everything. */
-  decide(command: AccountCommand, freshBody = body(++this.#fresh, this.now)): Decision {
-    const soft = { cashOutsInWindow: 0, cashOutWindowFreesAt: 0, appsMax: 100 };
-    return decide(this.state, command, { now: this.now, freshBody, policy: POLICY, ...soft });
-  }
-
-  /** Decided as the core would that sees everything. */
-  send(command: AccountCommand): Decision {
-    const freshBody = body(++this.#fresh, this.now);
-    const tick = { now: this.now, freshBody, elapsedMs: 0, writeFormat: 1 };
-    const decision = this.decide(command, freshBody);
-    const { record, outcome: told, answers } = this.#served.decide(command, tick);
-    assert.deepEqual(record, decision.record);
-    assert.deepEqual(told, asTold(decision));
-    const waited = [...this.state.transactions.values()].filter(({ answeredAt }) => answeredAt === null);
-    if (record !== null) this.record(record.accountId, record.events);
-    const fixed = waited.filter(({ answeredAt }) => answeredAt !== null).map(({ id }) => id);
-    assert.deepEqual(
-      fixed,
-      fixed.length === 0 ? [] : [answers],
-      'who waits for what is answered now is told',
-    );
-    const answered = answers ?? (told.type === 'wait' && told.replayed ? told.key : null);
-    if (answered !== null) this.#compareAnswer(answered);
-    return decision;
-  }
-
-  #compareAnswer(id: string): void {
-    const transaction = this.state.transaction(id)!;
-    const answer = this.#served.answer(id, false);
-    if (transaction.answeredAt === null) return assert.equal(answer, null);
-    const reply = { type: 'done', body: renderAnswer(transaction), replayed: false };
-    assert.deepEqual(answer?.reply, reply);
-    const isCashOut = transaction.type === 'PAYOUT' || transaction.type === 'WITHDRAWAL';
-    assert.equal(answer?.sequence, isCashOut ? 0 : transaction.sequence);
-  }
-
-  record(accountId: string, events: readonly AccountEvent[]): void {
-    const line = encodeRecord({ accountId, at: this.now, events });
-    const sequence = this.#log.push(line);
-    const before = this.#balances(accountId);
-    evolve(this.state, decodeRecord(line), sequence);
-    if (this.#balances(accountId) !== before) this.#changedAt.set(accountId, sequence);
-    for (const event of events) if ('id' in event) this.#changedAt.set(event.id, sequence);
-    for (const partition of [this.#served, this.#whole]) partition.evolve(decodeRecord(line), sequence);
-  }
-
-  #balances(accountId: string): string {
-    const account = this.state.account(accountId);
-    return account === undefined ? '' : renderBalances(account);
-  }
-
-  /** The views reach a sequence between where they were and the end, and what they have leaves memory. */
-  checkpoint(upTo = this.#log.length): void {
-    for (let i = this.#reached; i < upTo; i++) this.#follower.evolve(decodeRecord(this.#log[i]!), i + 1);
-    this.#rows.put(this.#follower.takeRows());
-    this.#follower.evict(upTo);
-    assert.deepEqual(this.#follower.takeRows(), [], 'what the views have is let go of');
-    this.#served.evict(upTo);
-    this.#reached = upTo;
-    this.#reachedAt = this.now;
-    if (upTo === this.#log.length) this.#compareOpenRows();
-  }
-
-  /** In flight and waiting for a time: those that are, and nothing that is at rest. */
-  #compareOpenRows(): void {
-    const transactions = [...this.state.transactions.values()];
-    const inFlight = transactions.filter(({ status }) => !isFinal(status));
-    const held = transactions.filter(({ releaseAt, status, released }) => {
-      return releaseAt !== null && status === 'SUCCESSFUL' && !released;
-    });
-    const wallets = [...this.state.accounts.values()].flatMap(({ wallets: of }) => [...of.values()]);
-    const cooling = wallets.filter(({ status }) => status === 'COOLING_OFF');
-    assert.deepEqual(this.#idsIn('open'), inFlight.map(({ id }) => id).sort());
-    assert.deepEqual(this.#idsIn('timer'), [...held, ...cooling].map(({ id }) => id).sort());
-  }
-
-  #idsIn(table: OpenTable): string[] {
-    const rows = [...this.#rows.range(table, { start: '', end: '~' })];
-    return rows.map(({ key, value }) => decodeOpen(key, value).id).sort();
-  }
-
-  checkpointPart(part: number): void {
-    this.checkpoint(this.#reached + Math.ceil((this.#log.length - this.#reached) * part));
-  }
-
-  /** As after a restart: from the views, then the rest of the log. */
-  open(): void {
-    const sequence = this.#reached;
-    this.#served = new AccountsPartition(POLICY, this.#rows, { sequence, timers: true });
-    this.#follower = new AccountsPartition(POLICY, this.#rows, { sequence, timers: false });
-    for (let i = sequence; i < this.#log.length; i++) {
-      this.#served.evolve(decodeRecord(this.#log[i]!), i + 1);
-    }
-  }
-
-  /** Time passes, and what falls due is done: no more, and nothing is left. */
-  pass(ms: number): void {
-    this.now += ms;
-    if (this.now - this.#reachedAt >= CHECKPOINT_MS) this.checkpoint();
-    for (let i = 0; i < 1_000 && this.#served.nextDue() <= this.now; i++) {
-      for (const command of this.#served.takeDue(this.now, 10)) this.send(command);
-    }
-    assert(this.#served.nextDue() > this.now);
-    for (const { status, expiresAt, releaseAt, released } of this.state.transactions.values()) {
-      const isExpired = expiresAt !== null && expiresAt + EXPIRY_GRACE_MS <= this.now;
-      assert(isFinal(status) || !isExpired, 'what expired has failed');
-      const isDue = status === 'SUCCESSFUL' && releaseAt !== null && releaseAt <= this.now;
-      assert(released || !isDue, 'what is due is released');
-    }
-    for (const { wallets } of this.state.accounts.values()) {
-      for (const { status, activeAt } of wallets.values()) {
-        assert(status !== 'COOLING_OFF' || activeAt! > this.now, 'what has cooled off is active');
-      }
-    }
-  }
-
-  /** The answer of both. It must be held back until the last change of all that it is `about` is durable. */
-  ask(query: AccountQuery, about: readonly string[] = []): string {
-    const served = this.#served.query(query, this.now);
-    const whole = this.#whole.query(query, this.now);
-    assert.deepEqual(served.reply, whole.reply);
-    assert.equal(this.#rows.held, 0, 'a read lets go of the views');
-    // It may tell of anything up to `whole.sequence`; what the views have is durable.
-    if (whole.sequence > this.#reached) assert.equal(served.sequence, whole.sequence);
-    if (served.reply.type !== 'done') return '{}';
-    for (const id of about) {
-      const changedAt = this.#changedAt.get(id) ?? 0;
-      assert(served.sequence >= changedAt || changedAt <= this.#reached);
-    }
-    return served.reply.body;
-  }
-
-  /** `newest`: of the transactions, how many. */
-  compareObjects(newest = Infinity): void {
-    const transactions = [...this.state.transactions.values()].slice(-newest);
-    for (const [accountId, account] of this.state.accounts) {
-      const merchant = { accountId, deadline: Infinity, keyHash: KEY_HASH, problem: null };
-      const internal = { accountId, deadline: Infinity };
-      this.ask({ type: 'GetBalances', ...merchant }, [accountId]);
-      this.ask({ type: 'ListPayoutDestinations', ...merchant });
-      this.ask({ type: 'GetAccount', ...internal });
-      this.ask({ type: 'GetTrialBalance', ...internal }, [accountId]);
-      for (const open of [true, false]) {
-        for (const asked of [accountId, '']) {
-          this.ask({ type: 'ListReconciliation', ...internal, accountId: asked, open, limit: 5 });
-        }
-      }
-      for (const appId of account.apps.keys()) this.ask({ type: 'GetWebhookEndpoint', ...internal, appId });
-      for (const { id: transactionId } of transactions) {
-        this.compareTransaction(merchant, transactionId);
-        this.ask({ type: 'GetPending', ...internal, transactionId });
-        this.ask({ type: 'GetPending', ...internal, transactionId, evenFinal: true });
-        for (const status of ['SUCCESSFUL', 'FAILED', 'REVERSED'] as const) {
-          this.ask({ type: 'GetWebhookObject', ...internal, transactionId, status });
-        }
-      }
-    }
-    this.comparePending();
-    this.compareCensus();
-  }
-
-  compareTransaction(merchant: Omit<GetTransaction, 'type' | 'id' | 'view' | 'kind'>, id: string): void {
-    const transaction = this.state.transaction(id)!;
-    const get = { type: 'GetTransaction', ...merchant, id } as const;
-    const isTheirs = transaction.accountId === merchant.accountId;
-    const of = (body: string): string => (isTheirs ? body : '{}');
-    assert.equal(this.ask({ ...get, view: 'detail', kind: null }, [id]), of(renderDetail(transaction)));
-    assert.equal(this.ask({ ...get, view: 'timeline', kind: null }), of(renderTimeline(transaction)));
-    for (const kind of TRANSACTION_TYPES) {
-      const expected = kind === transaction.type ? of(renderCurrent(transaction)) : '{}';
-      assert.equal(this.ask({ ...get, view: 'object', kind }), expected);
-    }
-  }
-
-  /** Page by page: each that waits for a provider, once. */
-  comparePending(): void {
-    const found: string[] = [];
-    for (let afterId: string | null = null; ;) {
-      const page: { data: { id: string }[] } = JSON.parse(
-        this.ask({ type: 'ListPending', accountId: '', deadline: Infinity, afterId, limit: 7 }),
-      );
-      found.push(...page.data.map(({ id }) => id));
-      if (page.data.length < 7) break;
-      afterId = page.data[6]!.id;
-    }
-    const waits = ({ status }: Transaction): boolean => !isFinal(status) && status !== 'INITIATED';
-    const expected = [...this.state.transactions.values()].filter(waits).map(({ id }) => id);
-    assert.deepEqual(found.toSorted(), expected.toSorted());
-  }
-
-  compareCensus(): void {
-    const { census } = this.#served;
-    const { census: whole } = this.#whole;
-    const transactions = [...this.state.transactions.values()];
-    for (const status of STATUSES) {
-      const count = isFinal(status) ? 0 : transactions.filter((one) => one.status === status).length;
-      assert.equal(census!.open(status), count);
-    }
-    for (const currency of CURRENCIES) {
-      const held = transactions
-        .filter((one) => one.currency === currency && !isFinal(one.status))
-        .filter(({ type }) => type === 'PAYOUT' || type === 'WITHDRAWAL')
-        .map(({ amount, fee }) => amount + fee);
-      const amount = held.reduce((sum, each) => sum + each, 0);
-      assert.deepEqual(census!.holds(currency), { count: held.length, amount });
-    }
-    const entered = new Map<string, number>();
-    for (const { type, approvalStatus, events } of transactions) {
-      for (const { status } of events) {
-        // What needs no approval is in progress from the beginning.
-        if (status === 'INITIATED' && approvalStatus === 'NOT_REQUIRED') continue;
-        entered.set(`${type} ${status}`, (entered.get(`${type} ${status}`) ?? 0) + 1);
-      }
-    }
-    const counted = [...whole!.entered()].map(({ type, status, count }) => [`${type} ${status}`, count]);
-    assert.deepEqual(new Map(counted as [string, number][]), entered);
-    const items = [...this.state.reconciliations.values()];
-    for (const kind of RECONCILIATION_KINDS) {
-      const raised = items.filter((item) => item.kind === kind);
-      const open = raised.filter(({ resolvedAt }) => resolvedAt === null).length;
-      assert.deepEqual(whole!.reconciliation(kind), { raised: raised.length, open });
-      assert.equal(census!.reconciliation(kind).open, open);
-    }
-  }
-
-  /** One page of the partition that has views: ids, and where it goes on. */
-  page(accountId: string, filter: TransactionFilter, startingAfter: string | null) {
-    const call = { accountId, deadline: Infinity, keyHash: KEY_HASH, problem: null } as const;
-    const list = { type: 'ListTransactions', ...call, filter, view: 'object', limit: 10 } as const;
-    const { reply } = this.#served.query({ ...list, startingAfter }, this.now);
-    assert(reply.type === 'done');
-    const page: { data: { id: string }[]; next_cursor: string | null } = JSON.parse(reply.body);
-    return { ids: page.data.map(({ id }) => id), next: page.next_cursor };
-  }
-
-  /** All pages of a list. */
-  list(accountId: string, filter: TransactionFilter, limit: number): string[] {
-    const call = { accountId, deadline: Infinity, keyHash: KEY_HASH, problem: null };
-    const view = limit % 2 === 0 ? 'object' : 'transaction';
-    const all = [...this.state.transactions.values()].filter((one) => one.accountId === accountId);
-    const about = all.map(({ id }) => id);
-    const found: string[] = [];
-    for (let startingAfter: string | null = null; ;) {
-      const page: { data: { id: string; object: string }[]; next_cursor: string | null } = JSON.parse(
-        this.ask({ type: 'ListTransactions', ...call, filter, view, limit, startingAfter }, about),
-      );
-      for (const { id, object } of page.data) {
-        found.push(id);
-        assert.equal(object === 'transaction', view === 'transaction');
-      }
-      assert(page.data.length <= limit);
-      if (page.next_cursor === null) break;
-      assert.equal(page.data.length, limit, 'a page is full when there is more');
-      startingAfter = page.next_cursor;
-    }
-    const expected = all
-      .filter((one) => matches(one, filter))
-      .map(({ id }) => id)
-      .sort((a, b) => (bodyOf(a) < bodyOf(b) ? 1 : -1));
-    assert.deepEqual(found, expected);
-    return found;
-  }
-}
 
 function openAccounts(run: Run): void {
   // One to which nothing ever happens again: it is there all the same.
@@ -421,12 +68,6 @@ function openAccounts(run: Run): void {
       run.send({ ...outcome(made.transactionId, 'SUCCESSFUL'), accountId });
     }
   }
-}
-
-/** The core's outcome in the runtime's words. */
-function asTold({ outcome: of }: Decision): object {
-  if (of.type === 'answer') return { type: 'wait', key: of.transactionId, replayed: of.replayed };
-  return { type: 'reply', reply: of.type === 'done' ? { ...of, replayed: false } : of };
 }
 
 /** In one record each, as they come. */
@@ -563,6 +204,7 @@ t.test('every answer is the same wherever the checkpoint is, and whenever it was
   }
   run.compareObjects();
   t.ok(listed > 500, `${listed} rows listed`);
+  t.ok(run.expiredPages > 10, `${run.expiredPages} times more than a page had expired`);
   const { transactions, reconciliations } = run.state;
   const verdicts = new Set([...transactions.values()].map(({ approvalStatus }) => approvalStatus));
   t.ok(verdicts.has('APPROVED') && verdicts.has('REJECTED'), [...verdicts].join(', '));

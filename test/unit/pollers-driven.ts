@@ -118,11 +118,14 @@ class DrivenAccounts implements Bus, Feed {
       type: string;
       transactionId: string;
       afterId: string;
+      expiredSince: number;
       limit: number;
     };
     switch (query.type) {
       case 'ListPending':
         return onReply(this.#listPending(query.afterId, query.limit));
+      case 'ListExpired':
+        return onReply(this.#listExpired(query.expiredSince));
       case 'GetPending':
         return onReply(this.#getPending(query.transactionId, 'evenFinal' in message && message.evenFinal));
       default:
@@ -147,6 +150,15 @@ class DrivenAccounts implements Bus, Feed {
       .slice(0, limit)
       .map(pendingOf);
     return done({ sequence: this.scenario.lines.length, data });
+  }
+
+  #listExpired(since: number): Reply {
+    const data = [...this.scenario.state.transactions.values()].flatMap((transaction) => {
+      const failed = transaction.events.find(({ status }) => status === 'FAILED');
+      const isOurs = transaction.failureCode === 'expired' && failed?.source === 'SYSTEM';
+      return isOurs && failed.at >= since ? [{ ...pendingOf(transaction), expiredAt: failed.at }] : [];
+    });
+    return done({ data, next: null });
   }
 
   #getPending(id: string, evenFinal: boolean | undefined): Reply {

@@ -4,6 +4,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
 import { Driven, LOST, paid } from './pollers-driven.ts';
 
+const MINUTE = 60_000;
 const UNAVAILABLE = { type: 'unavailable' } as const;
 
 t.test('killed between log and submit: enquired about first, then submitted, once', async (t) => {
@@ -54,6 +55,50 @@ t.test(
     t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
   },
 );
+
+t.test('killed between expiry and a look: later looks are made as if it had not been', async (t) => {
+  const driven = await new Driven().start();
+  const early = driven.accounts.create(charge());
+  const never = driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE);
+  for (const { id } of [early, never]) {
+    t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  }
+  await driven.clock.advance(15 * MINUTE);
+  const looksBefore = driven.mtn.enquiriesOf(early.id).length;
+
+  await driven.crash();
+  driven.provider.settle(early, paid());
+  await driven.clock.advance(30 * MINUTE);
+  t.equal(driven.mtn.enquiriesOf(early.id).length, 0, 'the look after ten minutes is not made again');
+  t.ok(looksBefore > 1);
+  await driven.clock.advance(20 * MINUTE);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], 'found by the one after forty');
+  t.equal(driven.mtn.enquiriesOf(never.id).length, 1);
+  t.equal(driven.pollers.size, 0, 'none of them is in flight');
+
+  await driven.crash();
+  await driven.clock.advance(24 * 60 * MINUTE, 1_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], 'and once');
+  await driven.crash();
+  await driven.clock.advance(3 * 24 * 60 * MINUTE, 10_000);
+  await driven.crash();
+  await driven.clock.advance(24 * 60 * MINUTE, 10_000);
+  t.equal(driven.mtn.enquiriesOf(never.id).length, 0, 'looks end');
+  t.strictSame(driven.notices, []);
+});
+
+t.test('what expired over a rail that is gone is left alone', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(charge({ msisdn: '+256702123456' }));
+  await driven.clock.advance(32 * MINUTE);
+  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  await driven.crash(() => {
+    driven.airtel = driven.mtn;
+  });
+  await driven.clock.advance(60 * MINUTE, 1_000);
+  t.strictSame(driven.notices, []);
+});
 
 t.test('killed between answer and outcome: the outcome is found again', async (t) => {
   const driven = await new Driven().start();

@@ -1,0 +1,160 @@
+// What pollers ask of an accounts partition: what waits for a provider, and what has expired and might be paid nevertheless.
+
+import type {
+  ExpiredTransaction,
+  GetPending,
+  ListExpired,
+  ListPending,
+  PendingTransaction,
+} from '../../src/domain/account-command.ts';
+import { bucketMatches } from '../../src/domain/account-queries.ts';
+import { assert } from '../../src/domain/assert.ts';
+import { encodeTime } from '../../src/domain/id.ts';
+import {
+  createdAt,
+  isFinal,
+  type Transaction,
+  type TransactionType,
+  TRANSACTION_TYPES,
+} from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { Views } from '../../wal/types.ts';
+import type { Answered } from '../runtime/group.ts';
+import { done, refuse } from './answers.ts';
+import type { Memory } from './memory.ts';
+import { decodeOpen, openKey, SEPARATOR, transactionIdOf } from './rows.ts';
+
+/** The types that expire. */
+const TYPES: readonly TransactionType[] = ['CHARGE', 'DEPOSIT'];
+/** Sorts above every character of an id and of a bucket. */
+const AFTER_ALL = '~';
+
+// --- In flight ---------------------------------------------------------------------------------------------------------
+
+function isPending(transaction: Transaction): boolean {
+  return !isFinal(transaction.status) && transaction.status !== 'INITIATED';
+}
+
+export function getPending(memory: Memory, query: GetPending): Answered {
+  const transaction = memory.transaction(query.transactionId);
+  if (transaction === undefined || transaction.accountId !== query.accountId) {
+    return refuse('transaction_not_found');
+  }
+  if (!isPending(transaction) && query.evenFinal !== true) return refuse('transaction_not_found');
+  return done(JSON.stringify(pendingOf(transaction)), transaction.sequence);
+}
+
+function pendingOf(transaction: Transaction): PendingTransaction {
+  return {
+    id: transaction.id,
+    accountId: transaction.accountId,
+    type: transaction.type,
+    amount: transaction.amount,
+    currency: transaction.currency,
+    country: transaction.country,
+    network: transaction.network,
+    msisdn: transaction.msisdn,
+    provider: transaction.provider,
+    reference: transaction.reference,
+    note: transaction.description ?? transaction.narration,
+    createdAt: createdAt(transaction),
+    expiresAt: transaction.expiresAt,
+    submitted: transaction.submitted,
+  };
+}
+
+/** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. */
+export function listPending(memory: Memory, views: Views, query: ListPending): Answered {
+  const after = query.afterId === null ? '' : pendingKey(memory, query.afterId);
+  const found = new Map<string, Transaction>();
+  let sequence = 0;
+  for (const transaction of memory.dirtyTransactions()) {
+    if (transaction.sequence > sequence) sequence = transaction.sequence;
+    const key = openKey(transaction.accountId, transaction.id);
+    if (key > after && isPending(transaction)) found.set(key, transaction);
+  }
+  let stored = 0;
+  for (const { key, value } of views.range('open', { start: after === '' ? '' : `${after}\x01`, end: '~' })) {
+    const { kind, id } = decodeOpen(key, value);
+    if (kind !== 'provider' || memory.isDirty(id)) continue;
+    const transaction = memory.transaction(id);
+    if (transaction !== undefined && isPending(transaction)) found.set(key, transaction);
+    if (++stored >= query.limit) break;
+  }
+  const data = [...found]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .slice(0, query.limit)
+    .map(([, transaction]) => pendingOf(transaction));
+  return done(JSON.stringify({ sequence: memory.sequence, data }), sequence);
+}
+
+function pendingKey(memory: Memory, id: string): string {
+  const transaction = memory.transaction(id);
+  assert(transaction !== undefined, 'a page of pending transactions goes on after one of ours');
+  return openKey(transaction.accountId, id);
+}
+
+// --- Expired -----------------------------------------------------------------------------------------------------------
+
+/** What failed because it expired: its customer may have paid after all. By account, kind and creation. The rows of the index
+ *  since a time are a part of it, so the cost does not grow with the history. `expiryMs`: from creation to expiry. */
+export function listExpired(memory: Memory, views: Views, query: ListExpired, expiryMs: number): Answered {
+  const { expiredSince, after, limit } = query;
+  const data: ExpiredTransaction[] = [];
+  const take = (transaction: Transaction | undefined): void => {
+    const expiredAt = transaction === undefined ? null : expiredAtOf(transaction);
+    if (expiredAt !== null && expiredAt >= expiredSince) data.push({ ...pendingOf(transaction!), expiredAt });
+  };
+  let sequence = 0;
+  if (after === null) {
+    // Few: whoever asks has followed the log from here on, and recovery brought the views to its end.
+    for (const transaction of memory.dirtyTransactions()) {
+      if (data.length >= limit) break;
+      if (transaction.sequence > sequence) sequence = transaction.sequence;
+      take(transaction);
+    }
+  }
+  let looked = 0;
+  let next: string | null = null;
+  const createdSince = encodeTime(Math.max(0, expiredSince - expiryMs - LIMITS.pollerExpiredLateMs));
+  for (const { key, id } of failedSince(views, createdSince, after)) {
+    if (id !== null && !memory.isDirty(id)) take(memory.transaction(id));
+    if (++looked < limit) continue;
+    next = key;
+    break;
+  }
+  return done(JSON.stringify({ data, next }), sequence);
+}
+
+/** Null: it did not fail, or for another reason, or its provider said so, which is the last word. */
+function expiredAtOf({ status, failureCode, events }: Transaction): number | null {
+  if (status !== 'FAILED' || failureCode !== 'expired') return null;
+  const failed = events.find((event) => event.status === 'FAILED');
+  return failed?.source === 'SYSTEM' ? failed.at : null;
+}
+
+/** Rows of the index from behind `after` on, and, with `id` null, buckets that have none of interest. */
+function* failedSince(
+  views: Views,
+  createdSince: string,
+  after: string | null,
+): Generator<{ key: string; id: string | null }, void, undefined> {
+  const start = after === null ? '' : after.slice(0, after.lastIndexOf(SEPARATOR));
+  for (const { key: ofBucket } of views.range('bucket', { start, end: AFTER_ALL })) {
+    const prefix = ofBucket + SEPARATOR;
+    const end = prefix + AFTER_ALL;
+    if (after === end) continue;
+    const bucket = ofBucket.slice(ofBucket.indexOf(SEPARATOR) + 1);
+    if (!TYPES.some((type) => bucketMatches(bucket, { type, status: 'FAILED' }))) {
+      yield { key: end, id: null };
+      continue;
+    }
+    const type = TRANSACTION_TYPES[Number(bucket.charAt(0))]!;
+    const from = prefix + createdSince;
+    const range = { start: after !== null && after >= from ? `${after}\x01` : from, end };
+    for (const { key } of views.range('index', range)) {
+      yield { key, id: transactionIdOf(type, key.slice(prefix.length)) };
+    }
+    yield { key: end, id: null };
+  }
+}
