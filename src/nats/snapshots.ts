@@ -33,6 +33,8 @@ export interface SnapshotOptions {
 export class Snapshots {
   readonly #options: SnapshotOptions;
   #store: Promise<ObjectStore> | null = null;
+  /** Chunks of no snapshot as they were last seen, by subject: of one that is being saved, or never will be. */
+  #unnamed: ReadonlyMap<string, number> = new Map();
 
   constructor(options: SnapshotOptions) {
     this.#options = options;
@@ -106,6 +108,22 @@ export class Snapshots {
     return tip;
   }
 
+  /** Removes what processes have left that died while they saved: chunks that no snapshot names, and that have become no more
+   *  since this was asked for before. Between the two lies longer than any save takes. Resolves with how many saves left some. */
+  async removeAbandoned(): Promise<number> {
+    const { manager } = this.#options.link;
+    const store = await this.#openFilled();
+    if (store === null) return 0;
+    // In this order: what is finished between the two has a name, and what it replaced goes by itself.
+    const { state } = await manager.streams.info(SNAPSHOT_STREAM, { subjects_filter: CHUNKS });
+    const named = new Set((await store.list()).map(({ nuid }) => chunksOf(nuid)));
+    const unnamed = Object.entries(state.subjects ?? {}).filter(([subject]) => !named.has(subject));
+    const abandoned = unnamed.filter(([subject, count]) => this.#unnamed.get(subject) === count);
+    for (const [subject] of abandoned) await manager.streams.purge(SNAPSHOT_STREAM, { filter: subject });
+    this.#unnamed = new Map(unnamed);
+    return abandoned.length;
+  }
+
   async #infoOf(group: GroupName, partition: number): Promise<ObjectInfo | null> {
     const store = await this.#openFilled();
     return store === null ? null : store.info(nameOf(group, partition));
@@ -141,6 +159,12 @@ function jetstreamOf({ connection }: NatsLink): JetStreamClient {
   };
   return jetstream;
 }
+
+/** Where the object store has the chunks of what it is given, by the id that it makes for it. */
+function chunksOf(id: string): string {
+  return `$O.${SNAPSHOT_BUCKET}.C.${id}`;
+}
+const CHUNKS = chunksOf('>');
 
 function batchIn(info: ObjectInfo | null): number {
   return Number(info?.metadata?.['batch'] ?? 0);

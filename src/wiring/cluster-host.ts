@@ -189,6 +189,14 @@ export class ClusterHost implements PartitionHost {
     }
   }
 
+  /** What was left of snapshots by processes that died while they saved them. */
+  async removeAbandonedSnapshots(): Promise<void> {
+    const count = (await this.#snapshots?.removeAbandoned()) ?? 0;
+    if (count > 0) {
+      this.#options.log.info({ count }, 'removed what was left of snapshots that were never finished');
+    }
+  }
+
   async #snapshotOf(snapshots: Snapshots, { group, number, log }: HostedLog): Promise<void> {
     const key = `${group}/${number}`;
     const known = this.#snapshotted.get(key) ?? (await snapshots.batchOf(group, number));

@@ -250,6 +250,11 @@ function startJobs({ log }: ServiceOptions, storage: Storage | null, host: Clust
   });
   jobs.everyMinute(() => host.snapshot());
   jobs.everyDay(() => storage.sweep());
+  jobs.everyDay(() => {
+    return host.removeAbandonedSnapshots().catch((error: unknown) => {
+      log.warn({ err: error }, 'what was left of unfinished snapshots could not be removed');
+    });
+  });
   return async () => {
     clearInterval(ticking);
     clearInterval(checkpointing);

@@ -127,6 +127,27 @@ t.test('a snapshot for which there is no room is not saved, and what was saved s
   t.equal(await at(full).save('accounts', 3), partition.tip.batch, 'the next time there is room');
 });
 
+t.test('what was left by who died while saving goes, and nothing else', async (t) => {
+  const jetstream = nats.connection.jetstream();
+  const left = `$O.${SNAPSHOT_BUCKET}.C.LEFT`;
+  const growing = `$O.${SNAPSHOT_BUCKET}.C.GROWING`;
+  const chunks = async (): Promise<Record<string, number>> => {
+    const filter = { subjects_filter: `$O.${SNAPSHOT_BUCKET}.C.>` };
+    return (await nats.manager.streams.info(SNAPSHOT_STREAM, filter)).state.subjects ?? {};
+  };
+  const before = await chunks();
+  for (const subject of [left, left, growing]) await jetstream.publish(subject, 'of a snapshot');
+  const snapshots = at(full);
+  t.equal(await snapshots.removeAbandoned(), 0, 'it may be on its way');
+  await jetstream.publish(growing, 'and more of it');
+  t.equal(await snapshots.removeAbandoned(), 1);
+  t.strictSame(await chunks(), { ...before, [growing]: 2 });
+  t.equal(await snapshots.removeAbandoned(), 1);
+  t.strictSame(await chunks(), before);
+  t.equal(await snapshots.removeAbandoned(), 0);
+  t.not(await snapshots.batchOf('accounts', 0), 0);
+});
+
 t.test('a snapshot that does not have the digest it should have restores nothing', async (t) => {
   const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
   const whole = await store.getBlob('accounts.0');
