@@ -236,6 +236,30 @@ t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
   t.match(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
 
+t.test('trim takes a sequence to keep that only the longest partition has', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 4, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: () => 1,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const longest = log.openPartition('accounts', 1, { epoch: 1, replica: null, onDurable: () => {} });
+  for (let n = 13; n <= 20; n += 1) {
+    longest.append('more');
+    await longest.drained();
+  }
+  await log.close();
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  t.match(await toolJson('trim', '--data', data, '--archive', archive, '--keep-sequence', '16'), {
+    status: 0,
+    report: {
+      partitions: [{ last: 4, why: 'the last batch' }, { last: 8, why: /sequence 16/ }, { last: 4 }],
+    },
+  });
+});
+
 t.test('an archive is of one log: another is refused', async (t) => {
   const [data, other, archive] = [next(), next(), next()];
   const atMs = Date.parse('2026-01-01T00:00:00Z');
