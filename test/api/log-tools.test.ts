@@ -407,6 +407,16 @@ t.test('trim keeps what a webhook has not read', async (t) => {
   t.equal(status, 0);
   t.match(out, new RegExp(`accounts/${partition} .*kept: from sequence 5, which is needed`));
   t.notMatch(out, /Cursors are not known/);
+
+  // Of another log of webhooks, the views are made again from this one's beginning, and read as it did then.
+  const other = ViewStore.open({ directory: copy });
+  const position = other.position('webhooks', partition)!;
+  await other.commit('webhooks', partition, { ...position, hash: Buffer.alloc(32, 1) }, []);
+  await other.close();
+  t.match(
+    (await tool('trim', '--data', copy, '--archive', join(root, 'archive'))).out,
+    new RegExp(`accounts/${partition} .*kept: from sequence 1, which is needed`),
+  );
 });
 
 /** null removes the batch. */
