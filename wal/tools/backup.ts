@@ -38,9 +38,10 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
 
 async function runBackup(reader: LogReader, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
   // One turn of the event loop is one read transaction: all these tips are of one moment.
-  const tips = reader
-    .partitionNames()
-    .map((name) => ({ ...name, tip: reader.tip(name.group, name.partition) }));
+  const names = reader.partitionNames();
+  const inLog = new Set(names.map(nameOf));
+  const lost = target.partitions().filter((name) => !inLog.has(nameOf(name)));
+  const tips = [...names, ...lost].map((name) => ({ ...name, tip: reader.tip(name.group, name.partition) }));
   const work = tips.map((one) => ({ ...one, start: startOfNext(reader, target, one, one.tip) }));
   input.progress.start(
     'backup',

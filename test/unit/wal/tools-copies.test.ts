@@ -105,6 +105,19 @@ t.test('backup adds what is new while the log is written, and restore proves it'
   );
 });
 
+t.test('a partition that the log has lost is not taken for backed up', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const database = openLogDatabase({ directory: data });
+  await database.batch(() => [1, 2, 3, 4].forEach((batch) => void database.remove(key(batch))));
+  await database.close();
+  t.match(await tool('backup', '--data', data, '--to', to), {
+    status: 1,
+    err: /accounts\/1: the backup has batch 4, but the log ends at 0: its end is lost/,
+  });
+});
+
 t.test(
   'one backup at a time: one that runs is not overtaken, and one that failed leaves nothing',
   async (t) => {
