@@ -2,9 +2,13 @@
 import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { emptyTip } from '../../../wal/batch.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
-import { bytesAt, checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
+import { Progress } from '../../../wal/tools/progress.ts';
+import { SegmentDirectory } from '../../../wal/tools/segment.ts';
+import { checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
 t.test('export and import make the same log elsewhere', async (t) => {
   const [data, copy, other] = [next(), next(), next()];
@@ -114,7 +118,7 @@ t.test('a partition that the log has lost is not taken for backed up', async (t)
   await database.close();
   t.match(await tool('backup', '--data', data, '--to', to), {
     status: 1,
-    err: /accounts\/1: the backup has batch 4, but the log ends at 0: its end is lost/,
+    out: /Nothing of accounts\/1 was added: .*the backup has batch 4, but the log ends at 0: its end is lost/,
   });
 });
 
@@ -136,21 +140,67 @@ t.test(
     t.match(both.find(({ status }) => status === 1)?.err, /is being written by process/);
     t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
 
-    await write(data, 2, { epoch: 3 });
-    // The second of the partitions cannot be read to its end: the segment of the first is there by then.
-    const intact = next();
-    cpSync(data, intact, { recursive: true });
-    const database = openLogDatabase({ directory: data });
-    await database.put(key(9), bytesAt(database, 9).subarray(0, -9));
-    await database.close();
     writeFileSync(join(to, 'accounts-0-000000000001-000000000002.segment.gz.part'), 'of one that was killed');
     const before = readdirSync(to).filter((name) => !name.endsWith('.part'));
-    t.match(await tool('backup', '--data', data, '--to', to), { status: 1, err: /CRC32C/ });
+    const failed = SegmentDirectory.extend(to, async (target) => {
+      const reader = LogReader.openReader({ directory: data });
+      const name = { group: 'accounts', partition: 0 };
+      const batches = reader.read(name.group, name.partition, { afterBatch: 0 });
+      await target.write(
+        name,
+        emptyTip,
+        batches,
+        new Progress({ write: () => {}, shown: false, overwrites: false }),
+      );
+      await reader.close();
+      throw new Error('the disk is full');
+    });
+    await t.rejects(failed, /the disk is full/);
     t.strictSame(readdirSync(to), before);
-    t.equal((await tool('backup', '--data', intact, '--to', to)).status, 0);
-    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0 });
   },
 );
+
+t.test('what is damaged is not backed up, and does not keep the rest from it', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  await write(data, 2, { epoch: 2 });
+  const intact = next();
+  cpSync(data, intact, { recursive: true });
+  // Of accounts/0 all can be read; of webhooks/0, which has read it, the last batch cannot.
+  const database = openLogDatabase({ directory: data });
+  const place: [string, number, number] = ['webhooks', 0, 6];
+  const bytes = Buffer.from(database.getBinary(place) ?? []);
+  for (const [batch, problem] of [
+    [6, /webhooks\/0 batch 6 .*CRC32C/],
+    [7, /webhooks\/0 batch 7 .*missing/],
+  ] as const) {
+    await (batch === 6 ? database.put(place, bytes.subarray(0, -9)) : database.put(place, bytes));
+    if (batch === 7) {
+      await database.put(['webhooks', 0, 8], bytes);
+      await database.remove(['webhooks', 0, 7]);
+    }
+    const copy = next();
+    cpSync(to, copy, { recursive: true });
+    t.match(await toolJson('backup', '--data', data, '--to', copy), {
+      status: 1,
+      report: {
+        sound: false,
+        batches: 3,
+        faults: [{ names: [{ group: 'accounts' }, { group: 'webhooks' }], problem }],
+      },
+    });
+    t.notOk(
+      readdirSync(copy).some((name) => name.includes('-0-000000000005')),
+      'no file that nothing names',
+    );
+    const restored = next();
+    t.match(await tool('restore', '--from', copy, '--to', restored), { status: 0 });
+    t.match(await tips(restored), [{ tip: { batch: 4 } }, { tip: { batch: 7 } }, { tip: { batch: 4 } }]);
+    t.match(await toolJson('backup', '--data', intact, '--to', copy), { status: 0, report: { batches: 6 } });
+  }
+  await database.close();
+});
 
 t.test('restore goes back to a time or a sequence', async (t) => {
   const [data, to] = [next(), next()];
