@@ -187,7 +187,10 @@ t.test('what is written and checkpointed while verify reads the last batch is no
     }
   }
   const progress = new Interrupted({ write: () => {}, shown: false, overwrites: false });
-  t.match(await verify.run({ directory: data, values: {}, progress }), { sound: true, report: { batches: 210 } });
+  t.match(await verify.run({ directory: data, values: {}, progress }), {
+    sound: true,
+    report: { batches: 210 },
+  });
   t.match(await toolJson('verify', '--data', data), { status: 0, report: { batches: 216 } });
 });
 
