@@ -32,6 +32,6 @@ export const WAL_LIMITS = {
   faultsShownMax: 100,
   /** Bytes that an import or restore appends in one transaction. */
   bytesPerImport: 16 * 1024 * 1024,
-  /** By how much the file grows (as a hole) before batches are removed; see makeRoom. */
+  /** What the file has behind its pages (as a hole) before batches are removed; see makeRoom. */
   removalRoomBytes: 16 * 1024 * 1024,
 } as const;

@@ -52,20 +52,29 @@ export function openLogDatabase({
 /** Reading a mapped page behind the end of the file would kill the process without a word. */
 function assertWhole(database: LogDatabase, file: string): void {
   const transaction = database.useReadTransaction();
-  const { lastPageNumber, pageSize } = database.getStats() as { lastPageNumber: number; pageSize: number };
+  const wanted = bytesOfPages(database);
   transaction.done();
-  const wanted = (lastPageNumber + 1) * pageSize;
   const { size } = statSync(file);
   if (size >= wanted) return;
   void database.close();
   throw new Error(`${file} was cut off: ${size} bytes, where its pages need ${wanted}`);
 }
 
+function bytesOfPages(database: LogDatabase): number {
+  const { lastPageNumber, pageSize } = database.getStats() as { lastPageNumber: number; pageSize: number };
+  return (lastPageNumber + 1) * pageSize;
+}
+
 /** Before removals: they may leave the last pages free and never written, and the file shorter than its pages. The room
- *  is a hole in the file and takes no disk. */
-export function makeRoom(directory: string): void {
+ *  is a hole in the file and takes no disk. In a transaction, since a commit that made the file longer between the two
+ *  calls would be cut off again. */
+export async function makeRoom(database: LogDatabase, directory: string, msMax?: number): Promise<void> {
   const file = logFile(directory);
-  truncateSync(file, statSync(file).size + WAL_LIMITS.removalRoomBytes);
+  const made = database.transaction(() => {
+    const wanted = bytesOfPages(database) + WAL_LIMITS.removalRoomBytes;
+    if (statSync(file).size < wanted) truncateSync(file, wanted);
+  });
+  await ended(made, msMax);
 }
 
 /** Somebody has written a log there. */
@@ -131,11 +140,15 @@ export interface Write<K, V> {
 export async function commitDurably<K extends LogKey | string, V extends Buffer | string>(
   database: RootDatabase<V, K>,
   writes: readonly Write<K, V>[],
-  msMax: number = WAL_LIMITS.commitMsMax,
+  msMax?: number,
 ): Promise<void> {
+  await ended(commit(database, writes), msMax);
+}
+
+async function ended(done: Promise<void>, msMax: number = WAL_LIMITS.commitMsMax): Promise<void> {
   try {
     // lmdb-js says nothing when it cannot even begin its transaction.
-    await within(msMax, commit(database, writes), `the commit has not ended in ${msMax} ms`);
+    await within(msMax, done, `the commit has not ended in ${msMax} ms`);
   } catch (error) {
     throw await reasonOf(error);
   }

@@ -141,7 +141,7 @@ export class WriteAheadLog extends LogReader {
     const end = batch - 1;
     let start = this.startOf(group, partition);
     this.batch(group, partition, batch);
-    if (start.batch < end) makeRoom(this.#directory);
+    if (start.batch < end) await this.#makeRoom();
     while (start.batch < end) {
       const first = start.batch + 1;
       const last = Math.min(end, start.batch + WAL_LIMITS.batchesPerTrim);
@@ -157,7 +157,7 @@ export class WriteAheadLog extends LogReader {
     const last = this.lastBatchNumber(group, partition);
     const start = this.startOf(group, partition);
     if (batch < start.batch) throw new Error(`${group}/${partition}: batch ${batch} was trimmed`);
-    if (last > batch) makeRoom(this.#directory);
+    if (last > batch) await this.#makeRoom();
     await this.#commitDurably(removals(group, partition, batch + 1, last));
   }
 
@@ -190,6 +190,10 @@ export class WriteAheadLog extends LogReader {
 
   async #commitDurably(writes: readonly LogWrite[]): Promise<void> {
     await commitDurably(this.database, writes, this.#commitMsMax);
+  }
+
+  async #makeRoom(): Promise<void> {
+    await makeRoom(this.database, this.#directory, this.#commitMsMax);
   }
 
   #assertNotOpen(group: string, partition: number): void {

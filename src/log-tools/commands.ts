@@ -13,8 +13,11 @@ import type { Tool } from '../../wal/tools/tool.ts';
 function neededByWebhooks(directory: string): Promise<NeededFrom> {
   return withData(directory, async ({ log, views, partitions }) => {
     const cursors = Array.from({ length: partitions }, (_, partition) => {
-      if (log.lastBatchNumber('webhooks', partition) === 0) return null;
-      return Number(views?.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
+      const position = views?.position('webhooks', partition) ?? null;
+      if (position === null && log.lastBatchNumber('webhooks', partition) === 0) return null;
+      // Views of another log are made again from this one's beginning, and what they say was read may not have been.
+      const isOfThis = position !== null && log.holds('webhooks', partition, position);
+      return isOfThis ? Number(views?.reader('webhooks', partition).get('cursor', 'upstream') ?? 0) : 0;
     });
     const needed = cursors.map((cursor) => (cursor === null ? null : cursor + 1));
     return ({ group, partition }) => (group === 'accounts' ? (needed[partition] ?? null) : null);

@@ -63,18 +63,28 @@ t.teardown(async () => {
   rmSync(root, { recursive: true });
 });
 
-/** A moment in which nothing happens: the records before it and after it have other times. */
+/** A moment in which nothing happens: the records before it and after it have other times. What a provider says late of what
+ *  is final is a record, too: then it was none, and the next is tried. */
 async function rest(): Promise<void> {
-  const before = Date.now();
-  await service.until(
-    async () => Date.now(),
-    (now) => now > before,
-  );
-  moments.push({
-    atMs: before,
-    balances: (await service.merchant('GET', '/v1/balances')).body,
-    transactions: (await service.merchant('GET', '/v1/transactions?limit=100')).body.data,
-  });
+  const log = LogReader.openReader({ directory: data });
+  for (;;) {
+    const end = endOf(log);
+    const before = Date.now();
+    await service.until(
+      async () => Date.now(),
+      (now) => now > before,
+    );
+    const balances = (await service.merchant('GET', '/v1/balances')).body;
+    const transactions = (await service.merchant('GET', '/v1/transactions?limit=100')).body.data;
+    if (endOf(log) !== end) continue;
+    moments.push({ atMs: before, balances, transactions });
+    return log.close();
+  }
+}
+
+function endOf(log: LogReader): number {
+  log.refresh();
+  return log.tip('accounts', accountPartition()).sequence;
 }
 
 function tool(name: string, ...args: string[]) {
@@ -235,6 +245,41 @@ t.test('a checkpoint that was tampered with is shown with both sides', async (t)
   t.equal((await tool('replay', '--data', copy)).status, 0);
 });
 
+t.test('rows of a checkpoint that cannot be read are named by verify, and shown by replay', async (t) => {
+  const partition = accountPartition();
+  const { account_id } = service.demo;
+  const copy = await stoppedCopy();
+  const views = ViewStore.open({ directory: copy });
+  const reader = views.reader('accounts', partition);
+  const [transactionId = ''] = ids;
+  for (const [table, key, accountId] of [
+    ['account', account_id, account_id],
+    ['transaction', transactionId, ''],
+  ] as const) {
+    const sound = reader.get(table, key) ?? '';
+    for (const value of [sound.slice(0, -9), '{}', 'null', '[]']) {
+      await views.commit('accounts', partition, views.position('accounts', partition)!, [
+        { table, key, value },
+      ]);
+      const { status, report } = await toolJson('verify', '--data', copy);
+      t.equal(status, 1);
+      t.match(report, { sound: false, faults: [] });
+      t.match(
+        report.ledger[0],
+        { partition, accountId, problem: /the row cannot be read/ },
+        `${table} ${value}`,
+      );
+      t.match(await tool('replay', '--verify', '--data', copy), {
+        status: 1,
+        out: new RegExp(`accounts/${partition} ${table} ${key}:`),
+      });
+    }
+    const rows = [{ table, key, value: sound }];
+    await views.commit('accounts', partition, views.position('accounts', partition)!, rows);
+  }
+  await views.close();
+});
+
 t.test(
   'verify names the record and the transaction whose bit turned over, whichever bit it is',
   async (t) => {
@@ -272,6 +317,25 @@ t.test(
   },
 );
 
+t.test('records that are damaged beyond their names are passed over by verify', async (t) => {
+  const partition = accountPartition();
+  const copy = await stoppedCopy();
+  const log = LogReader.openReader({ directory: copy });
+  const taken = [...log.read('webhooks', partition, { fromSequence: 1 })].find(({ records }) =>
+    records.some((line) => line.includes('EventsTaken')),
+  );
+  await log.close();
+  const bytes = Buffer.from(taken!.bytes);
+  bytes.write('"unread"', bytes.indexOf('"events"'));
+  const database = openLogDatabase({ directory: copy });
+  await database.put(['webhooks', partition, taken!.batch], bytes);
+  await database.close();
+  t.match(await toolJson('verify', '--data', copy), {
+    status: 1,
+    report: { faults: [{ group: 'webhooks', partition, batch: taken!.batch, transactions: [] }] },
+  });
+});
+
 t.test('verify tells what a missing batch concerned, as far as the checkpoint knows', async (t) => {
   const partition = accountPartition();
   const copy = await stoppedCopy();
@@ -284,6 +348,13 @@ t.test('verify tells what a missing batch concerned, as far as the checkpoint kn
   t.equal(status, 1);
   t.match(report.faults[0], { batch, transactions: [ids[2]] });
   t.ok(report.faults[0].firstSequence <= sequence && report.faults[0].lastSequence >= sequence);
+
+  const views = ViewStore.open({ directory: copy });
+  await views.commit('accounts', partition, views.position('accounts', partition)!, [
+    { table: 'transaction', key: ids[0]!, value: 'damaged, too' },
+  ]);
+  await views.close();
+  t.match((await toolJson('verify', '--data', copy)).report.faults[0], { batch, transactions: [ids[2]] });
 });
 
 t.test('a partition that the log has lost altogether is told by the checkpoint', async (t) => {
@@ -384,6 +455,7 @@ t.test('replay and verify are wrongly asked', async (t) => {
     [['replay', '--verify', '--until', '5'], /neither --until nor --account/],
     [['replay', '--until', '5'], /a sequence is one of a partition/],
     [['replay', '--until', 'monday'], /such as/],
+    [['replay', '--until', '1763768400'], /a sequence is one of a partition/],
     [['replay', '--group', 'accounts', '--partition', '0', '--until', '99999'], /ends at sequence/],
     [['inspect', '--transaction', 'chg_x'], /is not the id of a transaction/],
   ];
@@ -407,6 +479,16 @@ t.test('trim keeps what a webhook has not read', async (t) => {
   t.equal(status, 0);
   t.match(out, new RegExp(`accounts/${partition} .*kept: from sequence 5, which is needed`));
   t.notMatch(out, /Cursors are not known/);
+
+  // Of another log of webhooks, the views are made again from this one's beginning, and read as it did then.
+  const other = ViewStore.open({ directory: copy });
+  const position = other.position('webhooks', partition)!;
+  await other.commit('webhooks', partition, { ...position, hash: Buffer.alloc(32, 1) }, []);
+  await other.close();
+  t.match(
+    (await tool('trim', '--data', copy, '--archive', join(root, 'archive'))).out,
+    new RegExp(`accounts/${partition} .*kept: from sequence 1, which is needed`),
+  );
 });
 
 /** null removes the batch. */

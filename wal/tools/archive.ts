@@ -239,6 +239,9 @@ function archivedUpTo(source: SegmentDirectory, name: PartitionName, from: numbe
 
 function lastBelow(reader: LogReader, { group, partition }: PartitionName, sequence: number): number {
   if (sequence <= reader.startOf(group, partition).sequence) return 0;
+  const tip = reader.tip(group, partition);
+  // One sequence is asked of all partitions, and some are shorter.
+  if (sequence > tip.sequence) return tip.batch;
   const [batch] = reader.read(group, partition, { fromSequence: sequence });
-  return batch === undefined ? reader.lastBatchNumber(group, partition) : batch.batch - 1;
+  return (batch?.batch ?? tip.batch) - 1;
 }

@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { encodeBatch, tipAt } from '../batch.ts';
+import { encodeBatch, LogCorruption, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
@@ -13,7 +13,7 @@ import { nameOf, table, timeText, tipReport, withReader } from './partitions.ts'
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { batchesUpTo, SegmentDirectory, storedTip, tipFrom } from './segment.ts';
-import type { Segment } from './segment.ts';
+import type { Point, Segment } from './segment.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
@@ -23,7 +23,8 @@ export const backup: Tool = {
   summary: 'Copy what the log has gained since the last backup, while the service runs.',
   help: `
 Adds segments to a directory that only backups of this log go to. All partitions are taken as they were at one moment.
-Every batch is proven on its way, so a damaged log does not become a backup.
+Every batch is proven on its way, so a damaged log does not become a backup: what is damaged keeps its partition, and
+those of the same number in the other groups, as the last backup has them; all others are copied, and the exit status is 1.
 
 The views are not copied: they are rebuilt from the log. The other files of the data directory (keys and tokens) are not
 copied either: keep them apart from the log, or whoever finds the backup can read its secrets.
@@ -37,61 +38,120 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
 };
 
 async function runBackup(reader: LogReader, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
-  // One turn of the event loop is one read transaction: all these tips are of one moment.
-  const tips = reader
-    .partitionNames()
-    .map((name) => ({ ...name, tip: reader.tip(name.group, name.partition) }));
-  const work = tips.map((one) => ({ ...one, start: startOfNext(reader, target, one, one.tip) }));
+  // One turn of the event loop is one read transaction: all that is planned in it is of one moment.
+  const { plans, faults } = plan(reader, target);
   input.progress.start(
     'backup',
-    work.reduce((sum, { tip, start }) => sum + tip.batch - start.batch, 0),
+    plans.flat().reduce((sum, { tip, start }) => sum + tip.batch - start.batch, 0),
   );
   const segments: Segment[] = [];
-  for (const { group, partition, tip, start } of work) {
-    const batches = batchesUpTo(reader, { group, partition }, start, tip.batch);
-    const segment = await target.write({ group, partition }, start, batches, input.progress);
-    if (segment !== null) segments.push(segment);
+  const tips: Point['tips'][number][] = [];
+  for (const works of plans) {
+    try {
+      segments.push(...(await target.attempt(() => copyOut(reader, target, works, input.progress))));
+      tips.push(...works.map(({ group, partition, tip }) => ({ group, partition, ...storedTip(tip) })));
+    } catch (error) {
+      faults.push({ names: works, problem: corruptionIn(error) });
+    }
   }
-  const point = {
-    timeMs: Math.max(0, ...tips.map(({ tip }) => tip.timeMs)),
-    tips: tips.map(({ group, partition, tip }) => ({ group, partition, ...storedTip(tip) })),
-  };
+  const point = { timeMs: Math.max(0, ...tips.map(({ timeMs }) => timeMs)), tips };
   await target.add(segments, point);
 
   const batches = segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
   const records = segments.reduce((sum, { start, end }) => sum + end.sequence - start.sequence, 0);
   const fileBytes = segments.reduce((sum, segment) => sum + segment.fileBytes, 0);
+  const sound = faults.length === 0;
   return {
-    sound: true,
-    report: { to: target.path, batches, records, fileBytes, time: timeText(point.timeMs), segments },
+    sound,
+    report: {
+      sound,
+      to: target.path,
+      batches,
+      records,
+      fileBytes,
+      time: timeText(point.timeMs),
+      faults,
+      segments,
+    },
     lines: [
+      ...faults.map(
+        ({ names, problem }) => `Nothing of ${names.map(nameOf).join(', ')} was added: ${problem}`,
+      ),
       `${batches} batches, ${records} records added (${fileBytes} bytes) to ${target.path}, up to ${timeText(point.timeMs)}`,
       `Not in it: the other files of ${input.directory} (keys and tokens). Keep them apart.`,
+      ...(sound ? [] : ['NOT SOUND: the log is damaged, see verify']),
     ],
   };
 }
 
-/** What the next segment of a partition follows. Throws when the backup is of another log. */
-function startOfNext(reader: LogReader, target: SegmentDirectory, name: PartitionName, tip: Tip): Tip {
-  const { group, partition } = name;
-  const end = target.endOf(name);
-  if (end === null) {
-    const start = reader.startOf(group, partition);
-    if (start.batch === 0) return start;
+interface Work extends PartitionName {
+  readonly start: Tip;
+  readonly tip: Tip;
+}
+
+/** Partitions of one number, of which nothing is copied, because one of them is damaged. */
+interface Passed {
+  readonly names: readonly PartitionName[];
+  readonly problem: string;
+}
+
+/** Partitions of one number go together: one group reads the log of another, and must not have read what is not there. */
+function plan(reader: LogReader, target: SegmentDirectory): { plans: Work[][]; faults: Passed[] } {
+  const inLog = reader.partitionNames();
+  const known = new Set(inLog.map(nameOf));
+  const lost = target.partitions().filter((name) => !known.has(nameOf(name)));
+  const plans: Work[][] = [];
+  const faults: Passed[] = [];
+  for (const names of Map.groupBy([...inLog, ...lost], ({ partition }) => partition).values()) {
+    try {
+      plans.push(names.map((name) => workOf(reader, target, name)));
+    } catch (error) {
+      faults.push({ names, problem: corruptionIn(error) });
+    }
+  }
+  return { plans, faults };
+}
+
+/** What is wrong with the log; anything else is thrown on. */
+function corruptionIn(error: unknown): string {
+  if (error instanceof LogCorruption) return error.message;
+  throw error;
+}
+
+/** Throws when the backup is of another log, or cannot begin with this one. */
+function workOf(reader: LogReader, target: SegmentDirectory, { group, partition }: PartitionName): Work {
+  const name = { group, partition };
+  const tip = reader.tip(group, partition);
+  const start = target.endOf(name) ?? reader.startOf(group, partition);
+  if (target.endOf(name) === null && start.batch > 0) {
     throw new Error(
       `${nameOf(name)}: batches up to ${start.batch} were trimmed, and without them nothing can be restored: copy the ` +
         'archive that has them to --to first, the backup goes on from there',
     );
   }
-  if (end.batch > tip.batch) {
-    throw new Error(
-      `${nameOf(name)}: the backup has batch ${end.batch}, but the log ends at ${tip.batch}: its end is lost`,
-    );
+  if (start.batch > tip.batch) {
+    const problem = `the backup has batch ${start.batch}, but the log ends at ${tip.batch}: its end is lost`;
+    throw new LogCorruption({ ...name, batch: tip.batch + 1, sequence: tip.sequence + 1 }, problem);
   }
-  if (!reader.holds(group, partition, end)) {
+  if (!reader.holds(group, partition, start)) {
     throw new Error(`${nameOf(name)}: the backup is of another log, or what follows it was trimmed`);
   }
-  return end;
+  return { ...name, start, tip };
+}
+
+async function copyOut(
+  reader: LogReader,
+  target: SegmentDirectory,
+  works: readonly Work[],
+  progress: ToolInput['progress'],
+): Promise<Segment[]> {
+  const segments: Segment[] = [];
+  for (const { start, tip, ...name } of works) {
+    const batches = batchesUpTo(reader, name, start, tip.batch);
+    const segment = await target.write(name, start, batches, progress);
+    if (segment !== null) segments.push(segment);
+  }
+  return segments;
 }
 
 export const restore: Tool = {
@@ -166,12 +226,14 @@ async function restoreInto(
   const reader = LogReader.openReader({ directory: to, unfinished: true });
   try {
     const verified = await verifyPartitions(reader, reader.partitionNames(), progress);
+    if (verified.length === 0) throw new UsageError(`${source.path} has nothing to restore`);
     const faults = verified.flatMap((one) => one.faults);
     const sound = faults.length === 0;
     if (sound) markFinished(to);
     const rows = verified.map(({ group, partition, records, tip }) => {
       return [nameOf({ group, partition }), records, 'records to', tip.sequence, timeText(tip.timeMs)];
     });
+    const lateOnes = sound ? reader.partitions().filter(({ start }) => start.batch > 0) : [];
     const partitions = verified.map(({ group, partition, tip }) => ({ group, partition, ...tipReport(tip) }));
     return {
       sound,
@@ -179,6 +241,10 @@ async function restoreInto(
       lines: [
         ...table(rows),
         ...faults.map((fault) => `${nameOf(fault)} batch ${fault.batch}: ${fault.problem}`),
+        ...lateOnes.map(
+          (one) =>
+            `${nameOf(one)} begins after sequence ${one.start.sequence}: import what is before, or it is not served`,
+        ),
         `${sound ? 'sound' : 'NOT SOUND'}: ${rehearse ? 'the rehearsal' : to}`,
       ],
     };
@@ -233,8 +299,16 @@ function untilOf(values: ToolInput['values'], source: SegmentDirectory): Until {
   if (sequence === undefined || group === undefined || partition === undefined) {
     throw new UsageError('--until-sequence, --group and --partition go together');
   }
+  const [first] = source.segmentsOf({ group, partition });
   const end = source.endOf({ group, partition });
-  if (end === null) throw new UsageError(`${source.path} has no partition ${group}/${partition}`);
+  if (first === undefined || end === null) {
+    throw new UsageError(`${source.path} has no partition ${group}/${partition}`);
+  }
+  if (sequence < first.start.sequence) {
+    throw new UsageError(
+      `${group}/${partition} begins after sequence ${first.start.sequence} in ${source.path}`,
+    );
+  }
   if (sequence > end.sequence) {
     throw new UsageError(`${group}/${partition} ends at sequence ${end.sequence} in ${source.path}`);
   }

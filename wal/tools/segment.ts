@@ -98,14 +98,20 @@ export class SegmentDirectory {
       const directory = existsSync(join(path, manifestFile))
         ? SegmentDirectory.open(path)
         : new SegmentDirectory(path, { format: 'daftari-segments', version: 1, segments: [], points: [] });
-      try {
-        return await use(directory);
-      } catch (error) {
-        for (const file of directory.#written) rmSync(join(path, file), { force: true });
-        throw error;
-      }
+      return await directory.attempt(() => use(directory));
     } finally {
       lock.release();
+    }
+  }
+
+  /** What `use` wrote and did not `add` is removed when it fails; what was written before it stays. */
+  async attempt<T>(use: () => Promise<T>): Promise<T> {
+    const before = this.#written.length;
+    try {
+      return await use();
+    } catch (error) {
+      for (const file of this.#written.splice(before)) rmSync(join(this.path, file), { force: true });
+      throw error;
     }
   }
 

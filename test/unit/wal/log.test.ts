@@ -2,7 +2,7 @@
 // nothing acknowledged that is not durable.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -10,6 +10,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
 import type { FlushReport } from '../../../wal/group-commit.ts';
+import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import type { LogOptions } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
@@ -288,6 +289,18 @@ t.test('a trimmed log keeps its proof', async (t) => {
   await t.rejects(log.truncateAfter('accounts', 0, 4), /trimmed/);
   await log.truncateAfter('accounts', 0, 5);
   t.match(log.tip('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
+});
+
+t.test('removals make room in the file, and not more each time', async (t) => {
+  const { log, partition } = await trimmedLog(t);
+  await log.closePartition(partition);
+  const { size } = statSync(join(directory, `${opened}`, 'log', 'data.mdb'));
+  t.ok(size > WAL_LIMITS.removalRoomBytes);
+  await log.trimBefore('accounts', 0, 7);
+  await log.trimBefore('accounts', 0, 8);
+  await log.truncateAfter('accounts', 0, 8);
+  const after = statSync(join(directory, `${opened}`, 'log', 'data.mdb')).size;
+  t.ok(after < size + WAL_LIMITS.removalRoomBytes, `${after} bytes`);
 });
 
 t.test('whatever the log writes is given up when its commit does not end', async (t) => {

@@ -2,9 +2,13 @@
 import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { emptyTip } from '../../../wal/batch.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
-import { bytesAt, checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
+import { Progress } from '../../../wal/tools/progress.ts';
+import { SegmentDirectory } from '../../../wal/tools/segment.ts';
+import { checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
 t.test('export and import make the same log elsewhere', async (t) => {
   const [data, copy, other] = [next(), next(), next()];
@@ -105,6 +109,19 @@ t.test('backup adds what is new while the log is written, and restore proves it'
   );
 });
 
+t.test('a partition that the log has lost is not taken for backed up', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const database = openLogDatabase({ directory: data });
+  await database.batch(() => [1, 2, 3, 4].forEach((batch) => void database.remove(key(batch))));
+  await database.close();
+  t.match(await tool('backup', '--data', data, '--to', to), {
+    status: 1,
+    out: /Nothing of accounts\/1 was added: .*the backup has batch 4, but the log ends at 0: its end is lost/,
+  });
+});
+
 t.test(
   'one backup at a time: one that runs is not overtaken, and one that failed leaves nothing',
   async (t) => {
@@ -123,33 +140,81 @@ t.test(
     t.match(both.find(({ status }) => status === 1)?.err, /is being written by process/);
     t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
 
-    await write(data, 2, { epoch: 3 });
-    // The second of the partitions cannot be read to its end: the segment of the first is there by then.
-    const intact = next();
-    cpSync(data, intact, { recursive: true });
-    const database = openLogDatabase({ directory: data });
-    await database.put(key(9), bytesAt(database, 9).subarray(0, -9));
-    await database.close();
     writeFileSync(join(to, 'accounts-0-000000000001-000000000002.segment.gz.part'), 'of one that was killed');
     const before = readdirSync(to).filter((name) => !name.endsWith('.part'));
-    t.match(await tool('backup', '--data', data, '--to', to), { status: 1, err: /CRC32C/ });
+    const failed = SegmentDirectory.extend(to, async (target) => {
+      const reader = LogReader.openReader({ directory: data });
+      const name = { group: 'accounts', partition: 0 };
+      const batches = reader.read(name.group, name.partition, { afterBatch: 0 });
+      await target.write(
+        name,
+        emptyTip,
+        batches,
+        new Progress({ write: () => {}, shown: false, overwrites: false }),
+      );
+      await reader.close();
+      throw new Error('the disk is full');
+    });
+    await t.rejects(failed, /the disk is full/);
     t.strictSame(readdirSync(to), before);
-    t.equal((await tool('backup', '--data', intact, '--to', to)).status, 0);
-    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0 });
   },
 );
+
+t.test('what is damaged is not backed up, and does not keep the rest from it', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  await write(data, 2, { epoch: 2 });
+  const intact = next();
+  cpSync(data, intact, { recursive: true });
+  // Of accounts/0 all can be read; of webhooks/0, which has read it, the last batch cannot.
+  const database = openLogDatabase({ directory: data });
+  const place: [string, number, number] = ['webhooks', 0, 6];
+  const bytes = Buffer.from(database.getBinary(place) ?? []);
+  for (const [batch, problem] of [
+    [6, /webhooks\/0 batch 6 .*CRC32C/],
+    [7, /webhooks\/0 batch 7 .*missing/],
+  ] as const) {
+    await (batch === 6 ? database.put(place, bytes.subarray(0, -9)) : database.put(place, bytes));
+    if (batch === 7) {
+      await database.put(['webhooks', 0, 8], bytes);
+      await database.remove(['webhooks', 0, 7]);
+    }
+    const copy = next();
+    cpSync(to, copy, { recursive: true });
+    t.match(await toolJson('backup', '--data', data, '--to', copy), {
+      status: 1,
+      report: {
+        sound: false,
+        batches: 3,
+        faults: [{ names: [{ group: 'accounts' }, { group: 'webhooks' }], problem }],
+      },
+    });
+    t.notOk(
+      readdirSync(copy).some((name) => name.includes('-0-000000000005')),
+      'no file that nothing names',
+    );
+    const restored = next();
+    t.match(await tool('restore', '--from', copy, '--to', restored), { status: 0 });
+    t.match(await tips(restored), [{ tip: { batch: 4 } }, { tip: { batch: 7 } }, { tip: { batch: 4 } }]);
+    t.match(await toolJson('backup', '--data', intact, '--to', copy), { status: 0, report: { batches: 6 } });
+  }
+  await database.close();
+});
 
 t.test('restore goes back to a time or a sequence', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 6);
   await tool('backup', '--data', data, '--to', to);
-  const byTime = next();
-  await tool('restore', '--from', to, '--to', byTime, '--until', '2026-11-21T09:00:04Z');
-  t.match(await tips(byTime), [
-    { tip: { sequence: 12 } },
-    { tip: { sequence: 12 } },
-    { tip: { sequence: 12 } },
-  ]);
+  for (const until of ['2026-11-21T09:00:04Z', `${Date.parse('2026-11-21T09:00:04Z')}`]) {
+    const byTime = next();
+    await tool('restore', '--from', to, '--to', byTime, '--until', until);
+    t.match(await tips(byTime), [
+      { tip: { sequence: 12 } },
+      { tip: { sequence: 12 } },
+      { tip: { sequence: 12 } },
+    ]);
+  }
 
   const bySequence = next();
   const at = ['--group', 'accounts', '--partition', '1', '--until-sequence', '8'];
@@ -196,6 +261,8 @@ t.test('restore refuses what the backup does not have, where it would restore al
     [['--group', 'accounts', '--partition', '1'], /go together/],
     [['--group', 'accounts', '--partition', '7', '--until-sequence', '3'], /has no partition accounts\/7/],
     [['--group', 'accounts', '--partition', '1', '--until-sequence', '10'], /ends at sequence 9/],
+    [['--until', '1763768400'], /is a time such as/],
+    [['--until', '2026-11-21T08:59:59Z'], /has nothing to restore/],
     [['--to', next()], /--rehearse goes without --to/],
   ];
   for (const [args, message] of cases) {
@@ -236,6 +303,30 @@ t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
   t.match(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
 
+t.test('trim takes a sequence to keep that only the longest partition has', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 4, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: () => 1,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const longest = log.openPartition('accounts', 1, { epoch: 1, replica: null, onDurable: () => {} });
+  for (let n = 13; n <= 20; n += 1) {
+    longest.append('more');
+    await longest.drained();
+  }
+  await log.close();
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  t.match(await toolJson('trim', '--data', data, '--archive', archive, '--keep-sequence', '16'), {
+    status: 0,
+    report: {
+      partitions: [{ last: 4, why: 'the last batch' }, { last: 8, why: /sequence 16/ }, { last: 4 }],
+    },
+  });
+});
+
 t.test('an archive is of one log: another is refused', async (t) => {
   const [data, other, archive] = [next(), next(), next()];
   const atMs = Date.parse('2026-01-01T00:00:00Z');
@@ -269,6 +360,15 @@ t.test('a log that begins late is exported and imported as it is', async (t) => 
   t.match(await toolJson('import', '--data', other, '--from', copy), { status: 0, report: { imported: 9 } });
   t.strictSame(await tips(other), await tips(data));
   t.match((await tips(other)) as object[], [{ start: { batch: 6 } }, {}, {}]);
+  t.match(await tool('restore', '--from', copy, '--rehearse'), {
+    status: 0,
+    out: /accounts\/0 begins after sequence 15: import what is before, or it is not served/,
+  });
+  const before = ['--group', 'accounts', '--partition', '1', '--until-sequence', '14'];
+  t.match(await tool('restore', '--from', copy, '--rehearse', ...before), {
+    status: 2,
+    err: /accounts\/1 begins after sequence 15 in/,
+  });
   const later = next();
   await write(data, 1, { epoch: 2, atMs: atMs + 60_000 });
   await tool('export', '--data', data, '--to', later);
