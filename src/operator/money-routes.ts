@@ -179,6 +179,7 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
 }
 
 interface Raised {
+  readonly id: string;
   readonly raised_at: string;
 }
 
@@ -189,8 +190,14 @@ async function listOfEveryAccount(context: OperatorContext, open: boolean, limit
     if (reply.type !== 'done') return { type: 'rejected', rejection: SOME_UNAVAILABLE };
     items.push(...(JSON.parse(reply.body) as { data: readonly Raised[] }).data);
   }
-  items.sort((a, b) => (a.raised_at < b.raised_at ? 1 : -1));
+  items.sort(byNewest);
   return done({ object: 'list', data: items.slice(0, limit) });
+}
+
+/** Of one millisecond in the order of their ids, as in the list of one account. */
+function byNewest(a: Raised, b: Raised): number {
+  if (a.raised_at !== b.raised_at) return a.raised_at < b.raised_at ? 1 : -1;
+  return a.id < b.id ? 1 : -1;
 }
 
 const SOME_UNAVAILABLE = rejection('service_unavailable', 'Some partitions do not answer.', null, 1);

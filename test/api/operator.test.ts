@@ -277,6 +277,43 @@ t.test('a trial balance and a reconciliation list are there from the start', asy
   t.strictSame((await operator.call('GET', '/reconciliation?open=true')).body.data, []);
 });
 
+t.test(
+  'reconciliation items are in one order, of one account or of all, also within a millisecond',
+  async (t) => {
+    const id = await newAccount();
+    const partition = partitionOf(id, operator.bus.partitions('accounts'));
+    const raise = { type: 'RaiseReconciliation', accountId: id, kind: 'CONTRADICTION', transactionId: null };
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) => {
+        const message = { ...raise, detail: `Paid ${i} times.`, deadline: Date.now() + 5_000 };
+        return request(operator.bus, 'accounts', partition, message);
+      }),
+    );
+    const list = async (query: string): Promise<{ id: string; account_id: string; raised_at: string }[]> =>
+      (await operator.call('GET', `/reconciliation?limit=100${query}`)).body.data;
+    const own = await list(`&account=${id}`);
+    t.equal(own.length, 20);
+    t.strictSame(
+      own.map((item) => item.id),
+      own
+        .map((item) => item.id)
+        .sort()
+        .reverse(),
+    );
+    const all = await list('');
+    t.strictSame(
+      all.filter((item) => item.account_id === id),
+      own,
+    );
+    const { body: page } = await operator.call('GET', '/reconciliation?limit=3');
+    t.strictSame(page.data, all.slice(0, 3));
+    for (const item of own) {
+      const how = { account_id: id, resolution: 'Paid back by hand.' };
+      equal((await operator.call('POST', `/reconciliation/${item.id}/resolve`, how)).status, 200);
+    }
+  },
+);
+
 t.test('reconciliation items are counted by kind, open and raised, also over a restart', async (t) => {
   const id = await newAccount();
   const partition = partitionOf(id, operator.bus.partitions('accounts'));
