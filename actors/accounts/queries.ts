@@ -16,7 +16,8 @@ import type {
 } from '../../src/domain/account-command.ts';
 import type { Account } from '../../src/domain/account.ts';
 import { assert } from '../../src/domain/assert.ts';
-import { type ErrorCode, rejection } from '../../src/domain/error-code.ts';
+import { NO_ACCOUNT, NO_APP } from '../../src/domain/decide-operator.ts';
+import { type ErrorCode, type Rejection, rejection } from '../../src/domain/error-code.ts';
 import { deriveId, isId } from '../../src/domain/id.ts';
 import {
   renderAccount,
@@ -71,16 +72,18 @@ function done(body: string, sequence: number): Answered {
 }
 
 function refuse(code: ErrorCode, param: string | null = null): Answered {
-  return { reply: { type: 'rejected', rejection: rejection(code, null, param) }, sequence: 0 };
+  return refuseWith(rejection(code, null, param));
+}
+
+function refuseWith(refusal: Rejection): Answered {
+  return { reply: { type: 'rejected', rejection: refusal }, sequence: 0 };
 }
 
 // --- Merchants ---------------------------------------------------------------------------------------------------------
 
 function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now: number): Answered {
   const access = authoriseQuery(memory, query, now);
-  if (access.type === 'refused') {
-    return { reply: { type: 'rejected', rejection: access.rejection }, sequence: 0 };
-  }
+  if (access.type === 'refused') return refuseWith(access.rejection);
   const { account } = access;
   switch (query.type) {
     case 'GetTransaction':
@@ -144,7 +147,7 @@ function isCursor(memory: Memory, account: Account, id: string): boolean {
 
 function ofAccount(memory: Memory, accountId: string, render: (account: Account) => string): Answered {
   const account = memory.account(accountId);
-  return account === undefined ? refuse('not_found') : done(render(account), account.sequence);
+  return account === undefined ? refuseWith(NO_ACCOUNT) : done(render(account), account.sequence);
 }
 
 function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
@@ -166,7 +169,7 @@ function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
 function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
   const account = memory.account(query.accountId);
   const app = account?.apps.get(query.appId);
-  if (account === undefined || app === undefined || app.removedAt !== null) return refuse('not_found');
+  if (account === undefined || app === undefined || app.removedAt !== null) return refuseWith(NO_APP);
   const { id, webhookUrl, signingSecretSealed } = app;
   return done(JSON.stringify({ id, webhookUrl, signingSecretSealed }), account.sequence);
 }

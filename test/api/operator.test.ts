@@ -483,6 +483,22 @@ t.test('deliveries and apps that are not there are said to be not there', async 
   refused(t, await operator.call('POST', failed, { since: '2026-01-01T00:00:00.000Z' }), 404, 'not_found');
 });
 
+t.test('of an account or an app that is not there it is said, not of its path', async (t) => {
+  const nobody = `/accounts/${freshId('account')}`;
+  const app = `/accounts/${await newAccount()}/apps/${freshId('app')}`;
+  const asked: [method: string, path: string, message: RegExp][] = [
+    ['GET', nobody, /no such account/],
+    ['GET', `${nobody}/apps`, /no such account/],
+    ['GET', `${nobody}/trial_balance`, /no such account/],
+    ['POST', `${app}/reveal_signing_secret`, /no such app/],
+  ];
+  for (const [method, path, message] of asked) {
+    const reply = await operator.call(method, path);
+    refused(t, reply, 404, 'not_found');
+    t.match(reply.body.error.message, message, `${method} ${path}`);
+  }
+});
+
 t.test('the format of records is raised on demand, or the reason why not is given', async (t) => {
   refused(t, await operator.call('POST', '/write_format/raise'), 409, 'conflict');
   t.match((await operator.call('GET', '/audit?limit=1')).body.data, [
