@@ -35,7 +35,7 @@ import {
   TRANSACTION_TYPES,
 } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { RangeOptions, Row, Views } from '../../wal/types.ts';
+import type { Views } from '../../wal/types.ts';
 import {
   activateWallet,
   ADMIN,
@@ -60,6 +60,7 @@ import {
   walletAdded,
   withdrawal,
 } from '../unit/domain/scenario.ts';
+import { Rows } from './rows.ts';
 
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 t.comment(`SEED=${SEED}`);
@@ -85,36 +86,6 @@ const WALLETS = [
   { currency: 'GHS', msisdn: '+233242123456' },
 ] as const;
 
-/** Rows as the store keeps them: by table, read in the order of their keys. */
-class Rows implements Views {
-  readonly #tables = new Map<string, Map<string, string>>();
-  /** Ranges begun and not ended: each holds a read transaction of the store. */
-  held = 0;
-
-  put(rows: readonly Row[]): void {
-    for (const { table, key, value } of rows) {
-      const found = this.#tables.get(table) ?? new Map<string, string>();
-      this.#tables.set(table, found);
-      if (value === null) found.delete(key);
-      else found.set(key, value);
-    }
-  }
-
-  get(table: string, key: string): string | undefined {
-    return this.#tables.get(table)?.get(key);
-  }
-
-  *range(table: string, { start, end, reverse = false, limit = Infinity }: RangeOptions) {
-    const inRange = [...(this.#tables.get(table) ?? [])].filter(([key]) => key >= start && key < end);
-    inRange.sort(([a], [b]) => (a < b === reverse ? 1 : -1));
-    this.held++;
-    try {
-      for (const [key, value] of inRange.slice(0, limit)) yield { key, value };
-    } finally {
-      this.held--;
-    }
-  }
-}
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 class Run {
@@ -594,5 +565,28 @@ t.test('a page that would look at too many rows ends there, and the next one goe
     const looked = ids.length - ids.indexOf(first.next!);
     t.equal(looked, LIMITS.listRowsScannedMax + 1, 'as many as may be looked at');
     t.strictSame(run.page(accountId, filter, first.next), { ids: [rare], next: null });
+  }
+});
+
+t.test('what the views do not yet know is on its page, also where a page ends', async (t) => {
+  const run = new Run();
+  openAccounts(run);
+  const [accountId] = ACCOUNTS;
+  const ids = createMany(run, accountId, LIMITS.listRowsScannedMax + 10);
+  run.checkpoint();
+  const filters: TransactionFilter[] = [
+    { status: 'AWAITING_CUSTOMER' },
+    { status: 'AWAITING_CUSTOMER', reference: 'order-1' },
+  ];
+  const newest = ids.at(-1)!;
+  const end = run.page(accountId, filters[0]!, null).next!;
+  run.send({ ...submission(newest), accountId });
+  for (const filter of filters) {
+    t.strictSame(run.page(accountId, filter, null), { ids: [newest], next: end }, 'goes on from the end');
+  }
+  run.send({ ...submission(end), accountId });
+  for (const filter of filters) {
+    t.strictSame(run.page(accountId, filter, null), { ids: [newest, end], next: end }, 'the end is on it');
+    t.strictSame(run.page(accountId, filter, end), { ids: [], next: null });
   }
 });
