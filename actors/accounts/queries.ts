@@ -18,7 +18,7 @@ import type { Account } from '../../src/domain/account.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { NO_ACCOUNT, NO_APP } from '../../src/domain/decide-operator.ts';
 import { type ErrorCode, type Rejection, rejection } from '../../src/domain/error-code.ts';
-import { deriveId, isId } from '../../src/domain/id.ts';
+import { deriveId } from '../../src/domain/id.ts';
 import {
   renderAccount,
   renderBalances,
@@ -129,18 +129,13 @@ function renderView(transaction: Transaction, view: GetTransaction['view']): str
 }
 
 function listTransactions(memory: Memory, views: Views, account: Account, query: ListTransactions): Answered {
-  if (query.startingAfter !== null && !isCursor(memory, account, query.startingAfter)) {
+  const { startingAfter } = query;
+  if (startingAfter !== null && memory.transaction(startingAfter)?.accountId !== account.id) {
     return refuse('invalid_cursor', 'starting_after');
   }
-  const page = listPage(memory, views, account.id, query.filter, query.startingAfter, query.limit);
+  const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);
   const rows = page.transactions.map(query.view === 'object' ? renderCurrent : renderTransaction);
   return done(renderPage(rows, page.nextCursor), page.sequence);
-}
-
-function isCursor(memory: Memory, account: Account, id: string): boolean {
-  const kinds = ['charge', 'payout', 'deposit', 'withdrawal', 'refund'] as const;
-  if (!kinds.some((kind) => isId(kind, id))) return false;
-  return memory.transaction(id)?.accountId === account.id;
 }
 
 // --- Operators and other groups ---------------------------------------------------------------------------------------
