@@ -420,7 +420,10 @@ t.test('nothing is changed when the audit log cannot be written', async (t) => {
   const id = await newAccount();
   operator.bus.attach('platform', 0, undefined);
   const before = await operator.call('GET', `/accounts/${id}`);
-  refused(t, await operator.call('PATCH', `/accounts/${id}`, { live: false }), 503, 'service_unavailable');
+  const change = () => operator.call('PATCH', `/accounts/${id}`, { live: false });
+  refused(t, await change(), 503, 'service_unavailable');
+  operator.bus.attach('platform', 0, (_, onReply) => onReply({ type: 'unknown' }));
+  refused(t, await change(), 503, 'service_unavailable');
   t.equal((await operator.call('GET', `/accounts/${id}`)).text, before.text);
   await operator.stop();
   operator = await startOperator(dir);
