@@ -204,7 +204,7 @@ const SETTINGS = {
   ),
   CALLBACK_BASE_URL: url(
     'where this process listens',
-    'Where providers reach `/callbacks`, without a slash at its end. The pollers of a cluster need it.',
+    'Where providers reach `/callbacks`. The pollers of a cluster need it.',
   ),
   DATA_DIR: text(
     './data',
@@ -354,11 +354,13 @@ const SETTINGS = {
 
 function url(fallbackText: string, meaning: string): Setting<string | null> {
   return optional({
-    takes: 'an http:// or https:// URL',
+    takes: 'an http:// or https:// URL, no query, no slash at its end',
     fallbackText,
     meaning,
     secret: false,
-    parse: (value) => (/^https?:\/\/[^\s]+[^\s/]$/.test(value) ? value : undefined),
+    // Paths are put behind it.
+    parse: (value) =>
+      /^https?:\/\/[^\s?#]*[^\s?#/]$/.test(value) && URL.canParse(value) ? value : undefined,
   });
 }
 

@@ -1,6 +1,6 @@
 // The two answers that a query can have.
 
-import { type ErrorCode, rejection } from '../../src/domain/error-code.ts';
+import { type ErrorCode, type Rejection, rejection } from '../../src/domain/error-code.ts';
 import type { Answered } from '../runtime/group.ts';
 
 /** `sequence`: what the body depends on; the answer is held back until that is durable. */
@@ -9,5 +9,9 @@ export function done(body: string, sequence: number): Answered {
 }
 
 export function refuse(code: ErrorCode, param: string | null = null): Answered {
-  return { reply: { type: 'rejected', rejection: rejection(code, null, param) }, sequence: 0 };
+  return refuseWith(rejection(code, null, param));
+}
+
+export function refuseWith(refusal: Rejection): Answered {
+  return { reply: { type: 'rejected', rejection: refusal }, sequence: 0 };
 }

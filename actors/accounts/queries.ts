@@ -12,8 +12,9 @@ import type {
   MerchantQuery,
 } from '../../src/domain/account-command.ts';
 import type { Account } from '../../src/domain/account.ts';
+import { NO_ACCOUNT, NO_APP } from '../../src/domain/decide-operator.ts';
 import type { ErrorCode } from '../../src/domain/error-code.ts';
-import { deriveId, isId } from '../../src/domain/id.ts';
+import { deriveId } from '../../src/domain/id.ts';
 import {
   renderAccount,
   renderBalances,
@@ -35,7 +36,7 @@ import { formatTime } from '../../src/domain/time.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
-import { done, refuse } from './answers.ts';
+import { done, refuse, refuseWith } from './answers.ts';
 import { getPending, listExpired, listPending } from './for-pollers.ts';
 import { listPage } from './listing.ts';
 import type { Memory } from './memory.ts';
@@ -76,9 +77,7 @@ export function answerQuery(
 
 function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now: number): Answered {
   const access = authoriseQuery(memory, query, now);
-  if (access.type === 'refused') {
-    return { reply: { type: 'rejected', rejection: access.rejection }, sequence: 0 };
-  }
+  if (access.type === 'refused') return refuseWith(access.rejection);
   const { account } = access;
   switch (query.type) {
     case 'GetTransaction':
@@ -124,25 +123,20 @@ function renderView(transaction: Transaction, view: GetTransaction['view']): str
 }
 
 function listTransactions(memory: Memory, views: Views, account: Account, query: ListTransactions): Answered {
-  if (query.startingAfter !== null && !isCursor(memory, account, query.startingAfter)) {
+  const { startingAfter } = query;
+  if (startingAfter !== null && memory.transaction(startingAfter)?.accountId !== account.id) {
     return refuse('invalid_cursor', 'starting_after');
   }
-  const page = listPage(memory, views, account.id, query.filter, query.startingAfter, query.limit);
+  const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);
   const rows = page.transactions.map(query.view === 'object' ? renderCurrent : renderTransaction);
   return done(renderPage(rows, page.nextCursor), page.sequence);
-}
-
-function isCursor(memory: Memory, account: Account, id: string): boolean {
-  const kinds = ['charge', 'payout', 'deposit', 'withdrawal', 'refund'] as const;
-  if (!kinds.some((kind) => isId(kind, id))) return false;
-  return memory.transaction(id)?.accountId === account.id;
 }
 
 // --- Operators and other groups ---------------------------------------------------------------------------------------
 
 function ofAccount(memory: Memory, accountId: string, render: (account: Account) => string): Answered {
   const account = memory.account(accountId);
-  return account === undefined ? refuse('not_found') : done(render(account), account.sequence);
+  return account === undefined ? refuseWith(NO_ACCOUNT) : done(render(account), account.sequence);
 }
 
 function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
@@ -164,7 +158,7 @@ function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
 function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
   const account = memory.account(query.accountId);
   const app = account?.apps.get(query.appId);
-  if (account === undefined || app === undefined || app.removedAt !== null) return refuse('not_found');
+  if (account === undefined || app === undefined || app.removedAt !== null) return refuseWith(NO_APP);
   const { id, webhookUrl, signingSecretSealed } = app;
   return done(JSON.stringify({ id, webhookUrl, signingSecretSealed }), account.sequence);
 }

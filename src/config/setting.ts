@@ -40,6 +40,11 @@ export function seconds(fallbackMs: number, meaning: string): Setting<number> {
   };
 }
 
+const FLAGS = new Map([
+  ['true', true],
+  ['false', false],
+]);
+
 export function flag(fallback: boolean, meaning: string): Setting<boolean> {
   return {
     takes: '`true` or `false`',
@@ -47,7 +52,7 @@ export function flag(fallback: boolean, meaning: string): Setting<boolean> {
     fallbackText: `\`${fallback}\``,
     meaning,
     secret: false,
-    parse: (text) => ({ true: true, false: false })[text],
+    parse: (text) => FLAGS.get(text),
   };
 }
 

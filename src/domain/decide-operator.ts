@@ -21,7 +21,7 @@ import { renderAccount, renderApp, renderReconciliation, renderUser } from './re
 import type { Context, LedgerState } from './state.ts';
 
 export const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
-const NO_APP = rejection('not_found', 'There is no such app on the account.');
+export const NO_APP: Rejection = rejection('not_found', 'There is no such app on the account.');
 
 export function decideOpenAccount(state: LedgerState, command: OpenAccount, { now }: Context): Decision {
   const { accountId, name, country, live, payoutsEnabled, withdrawalsEnabled } = command;

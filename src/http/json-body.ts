@@ -2,6 +2,7 @@
 // sent is refused too: half a surrogate pair, and an integer that no double holds.
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
+import { echoed } from './echoed.ts';
 
 /** A class, because no JSON text parses to one. */
 export class MalformedBody {
@@ -32,18 +33,21 @@ export function parseJson(bytes: Uint8Array): unknown {
   if (text.includes('\\u')) {
     const path = brokenText(value);
     if (path !== null) {
-      const message = `\`${path}\` has half a surrogate pair, which is not text.`;
-      return new MalformedBody(rejection('validation_failed', message, path));
+      return invalid(path, 'has half a surrogate pair, which is not text');
     }
   }
   if (LONG_NUMBER.test(text)) {
     const path = inexactInteger(text);
     if (path !== null) {
-      const message = `\`${path}\` is an integer that a JSON number does not keep exactly: send it as a string.`;
-      return new MalformedBody(rejection('validation_failed', message, path));
+      return invalid(path, 'is an integer that a JSON number does not keep exactly: send it as a string');
     }
   }
   return value;
+}
+
+function invalid(path: string, problem: string): MalformedBody {
+  const param = echoed(path);
+  return new MalformedBody(rejection('validation_failed', `\`${param}\` ${problem}.`, param));
 }
 
 /** Shorter ones are exact. */

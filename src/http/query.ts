@@ -2,6 +2,7 @@
 // the schema's (validator.ts).
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
+import { echoed } from './echoed.ts';
 
 export type QueryPairs = ReadonlyMap<string, string>;
 
@@ -17,17 +18,18 @@ export function parseQuery(raw: string): QueryPairs | Rejection {
     const at = part.indexOf('=');
     const rawName = at === -1 ? part : part.slice(0, at);
     const name = decode(rawName);
-    if (name === null) return invalid(rawName, 'A parameter name is not valid percent-encoding.');
+    if (name === null) return invalid(rawName, 'is not valid percent-encoding');
     const value = decode(at === -1 ? '' : part.slice(at + 1));
-    if (value === null) return invalid(name, `\`${name}\` is not valid percent-encoding.`);
-    if (pairs.has(name)) return invalid(name, `\`${name}\` is given more than once.`);
+    if (value === null) return invalid(name, 'has a value that is not valid percent-encoding');
+    if (pairs.has(name)) return invalid(name, 'is given more than once');
     pairs.set(name, value);
   }
   return pairs;
 }
 
-function invalid(param: string, message: string): Rejection {
-  return rejection('validation_failed', message, param);
+function invalid(name: string, problem: string): Rejection {
+  const param = echoed(name);
+  return rejection('validation_failed', `\`${param}\` ${problem}.`, param);
 }
 
 function decode(text: string): string | null {

@@ -25,13 +25,13 @@ import * as schemas from './schemas.ts';
 // ---- Parts that routes share
 
 /** What any create that names a wallet number may be refused for. */
-const walletErrors: readonly ErrorCode[] = [
+export const walletErrors: readonly ErrorCode[] = [
   'invalid_msisdn',
   'network_required',
   'network_not_supported',
   'currency_mismatch',
 ];
-const limitErrors: readonly ErrorCode[] = [
+export const limitErrors: readonly ErrorCode[] = [
   'amount_below_minimum',
   'amount_above_maximum',
   'daily_limit_exceeded',

@@ -10,7 +10,7 @@ import { rejection, type Rejection } from '../domain/error-code.ts';
 import { isId } from '../domain/id.ts';
 import { parseAmount } from '../domain/money.ts';
 import { parseTime } from '../domain/time.ts';
-import { LIMITS } from '../limits.ts';
+import { echoed } from './echoed.ts';
 import { isRejection, parseQuery } from './query.ts';
 
 const ajv = new Ajv({ verbose: true, strictTypes: false });
@@ -72,7 +72,7 @@ export function compileQuery<Schema extends TObject>(schema: Schema): (raw: stri
 
 function unknownParameter(name: string, known: readonly string[]): Rejection {
   const takes = known.length === 0 ? 'It takes none.' : `It takes ${known.join(', ')}.`;
-  const param = shown(name);
+  const param = echoed(name);
   return rejection('unknown_parameter', `\`${param}\` is not a parameter of this path. ${takes}`, param);
 }
 
@@ -103,14 +103,7 @@ function paramOf(error: ErrorObject): string {
   if (error.keyword === 'additionalProperties') path.push(String(error.params['additionalProperty']));
   if (error.keyword === 'required') path.push(String(error.params['missingProperty']));
   if (error.propertyName !== undefined) path.push(error.propertyName);
-  return shown(path.join('.'));
-}
-
-/** A caller's own words are echoed, but not by the kilobyte. */
-function shown(name: string): string {
-  if (name.length <= LIMITS.echoedNameMax) return name;
-  // A cut may fall between the halves of one character.
-  return `${name.slice(0, LIMITS.echoedNameMax).toWellFormed()}…`;
+  return echoed(path.join('.'));
 }
 
 function saying(error: ErrorObject): string {

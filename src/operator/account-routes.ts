@@ -156,6 +156,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       path: '/accounts/:account_id/apps/:app_id/reveal_signing_secret',
       operationId: 'revealSigningSecret',
       summary: "Show an app's webhook signing secret again",
+      errors: ['conflict'],
       handle: async ({ parameters }, accountId) => {
         const appId = parameters['app_id'] ?? '';
         const reply = await askAccount(context, { type: 'GetWebhookEndpoint', accountId, appId });

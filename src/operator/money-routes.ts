@@ -3,8 +3,10 @@
 
 import type { Reply } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
+import type { ErrorCode } from '../domain/error-code.ts';
 import { requestHashOf } from '../http/account-calls.ts';
 import type { PlainRoute } from '../http/route.ts';
+import { limitErrors, walletErrors } from '../http/routes.ts';
 import { LIMITS } from '../limits.ts';
 import { done, partOfAccount } from './account-routes.ts';
 import { operatorOf } from './audit.ts';
@@ -71,6 +73,13 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
   ];
 }
 
+/** What may have been switched off, or revoked, since it was requested. */
+const APPROVAL_ERRORS = [
+  'live_mode_not_enabled',
+  'withdrawals_not_enabled_live',
+  'destination_not_active',
+] as const satisfies readonly ErrorCode[];
+
 function ofWithdrawals(context: OperatorContext): PlainRoute[] {
   const decide = (type: 'ApproveWithdrawal' | 'RejectWithdrawal', verb: string): PlainRoute =>
     operatorRoute(context, {
@@ -80,7 +89,12 @@ function ofWithdrawals(context: OperatorContext): PlainRoute[] {
       tag: 'Withdrawals',
       summary: `${verb === 'approve' ? 'Approve' : 'Reject'} a withdrawal (any member but the requester)`,
       body: schemas.ByBody,
-      errors: ['not_permitted', 'withdrawal_not_found', 'conflict'],
+      errors: [
+        'not_permitted',
+        'withdrawal_not_found',
+        'conflict',
+        ...(verb === 'approve' ? APPROVAL_ERRORS : []),
+      ],
       handle: ({ body, operator, parameters }, accountId) => {
         const transactionId = parameters['withdrawal_id'] ?? '';
         const { by } = body;
@@ -109,10 +123,9 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
       errors: [
         'not_permitted',
         'live_mode_not_enabled',
-        'invalid_msisdn',
-        'network_required',
-        'currency_mismatch',
         'idempotency_key_reused',
+        ...walletErrors,
+        ...limitErrors,
       ],
       handle: ({ body, operator }, accountId) => {
         const { by, idempotency_key: idempotencyKey, ...input } = body;
@@ -179,6 +192,7 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
 }
 
 interface Raised {
+  readonly id: string;
   readonly raised_at: string;
 }
 
@@ -189,8 +203,14 @@ async function listOfEveryAccount(context: OperatorContext, open: boolean, limit
     if (reply.type !== 'done') return { type: 'rejected', rejection: SOME_UNAVAILABLE };
     items.push(...(JSON.parse(reply.body) as { data: readonly Raised[] }).data);
   }
-  items.sort((a, b) => (a.raised_at < b.raised_at ? 1 : -1));
+  items.sort(byNewest);
   return done({ object: 'list', data: items.slice(0, limit) });
+}
+
+/** Of one millisecond in the order of their ids, as in the list of one account. */
+function byNewest(a: Raised, b: Raised): number {
+  if (a.raised_at !== b.raised_at) return a.raised_at < b.raised_at ? 1 : -1;
+  return a.id < b.id ? 1 : -1;
 }
 
 const SOME_UNAVAILABLE = rejection('service_unavailable', 'Some partitions do not answer.', null, 1);

@@ -56,6 +56,20 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     `${'x'.repeat(128)}…`,
   ],
   [
+    'half a surrogate pair under a very long name',
+    '/v1/charges',
+    { ...CHARGE, ['x'.repeat(9_000)]: '\ud800' },
+    'validation_failed',
+    `${'x'.repeat(128)}…`,
+  ],
+  [
+    'an inexact integer under a very long name',
+    '/v1/charges',
+    `{"metadata":{"${'x'.repeat(9_000)}":12345678901234567891}}`,
+    'validation_failed',
+    `metadata.${'x'.repeat(119)}…`,
+  ],
+  [
     '__proto__',
     '/v1/charges',
     JSON.stringify(CHARGE).replace('{', '{"__proto__":{"a":1},'),
@@ -357,6 +371,9 @@ const anyQuery: [string, ErrorCode, string][] = [
   ['toString=1', 'unknown_parameter', 'toString'],
   ['%6c%6f%6c=1', 'unknown_parameter', 'lol'],
   ['%zz=1', 'validation_failed', '%zz'],
+  [`%zz${'x'.repeat(900)}=1`, 'validation_failed', `%zz${'x'.repeat(125)}…`],
+  [`${'x'.repeat(900)}=%zz`, 'validation_failed', `${'x'.repeat(128)}…`],
+  [`${'x'.repeat(900)}=1&${'x'.repeat(900)}=1`, 'validation_failed', `${'x'.repeat(128)}…`],
   ['=1', 'unknown_parameter', ''],
 ];
 // [query, code, param] of the lists that have pages

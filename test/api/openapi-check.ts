@@ -44,8 +44,7 @@ const validators = new Map<string, ValidateFunction>();
 /** `path`: as requested, with or without its query. Throws when the reply is not in the document. */
 export function assertMatchesOpenApi(method: string, path: string, status: number, body: unknown): void {
   const [bare = ''] = path.split('?');
-  const template = Object.keys(openApi.paths).find((known) => patternOf(known).test(bare));
-  const operation = template === undefined ? undefined : openApi.paths[template]?.[method.toLowerCase()];
+  const { template, operation } = operationOf(openApi, method, bare);
   if (operation === undefined) {
     // What no route matched: the error body is all there is to say.
     if (status !== 404 && status !== 405) throw new Error(`${method} ${bare} is not in the document`);
@@ -57,6 +56,34 @@ export function assertMatchesOpenApi(method: string, path: string, status: numbe
   if (media === undefined) throw new Error(`${where} is not in the document: ${JSON.stringify(body)}`);
   assertSchema(where, media.schema, body);
   if (status >= 400) assertKnownCode(where, media, status, body);
+}
+
+/** Throws when a route of the document refused with a code that it does not name. */
+export function assertRefusalIsNamed(
+  document: OpenApiDocument,
+  method: string,
+  path: string,
+  status: number,
+  body: unknown,
+): void {
+  if (status < 400) return;
+  const [bare = ''] = path.split('?');
+  const { template, operation } = operationOf(document, method, bare);
+  if (operation === undefined) return;
+  const where = `${method} ${template} ${status}`;
+  const media = operation.responses[String(status)]?.content?.['application/json'];
+  if (media === undefined) throw new Error(`${where} is not in the document: ${JSON.stringify(body)}`);
+  assertKnownCode(where, media, status, body);
+}
+
+function operationOf(
+  document: OpenApiDocument,
+  method: string,
+  path: string,
+): { readonly template: string | undefined; readonly operation: Operation | undefined } {
+  const template = Object.keys(document.paths).find((known) => patternOf(known).test(path));
+  const operation = template === undefined ? undefined : document.paths[template]?.[method.toLowerCase()];
+  return { template, operation };
 }
 
 /** A webhook's body, whatever its type. */

@@ -13,6 +13,7 @@ import { operatorSurface } from '../../src/operator/surface.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { Storage } from '../../src/wiring/storage.ts';
 import { watchTransactions } from '../../src/wiring/watch.ts';
+import { assertRefusalIsNamed } from './openapi-check.ts';
 
 export const TOKEN = 'operator-token-of-the-tests';
 const PARTITIONS = 4;
@@ -82,12 +83,17 @@ export async function startOperator(directory: string): Promise<Operator> {
   const observer = createHttpObserver(metrics, log);
   const server = createServer({ surface: operatorSurface(context), bus, observer });
   const port = await server.listen('127.0.0.1', 0);
+  const { body: document } = await send(port, 'GET', '//openapi.json', undefined, {});
   return {
     context,
     bus,
     port,
     lines,
-    call: (method, path, body, headers = {}) => send(port, method, path, body, headers),
+    call: async (method, path, body, headers = {}) => {
+      const reply = await send(port, method, path, body, headers);
+      assertRefusalIsNamed(document, method, wholeOf(path), reply.status, reply.body);
+      return reply;
+    },
     handOver: (partition) => storage.closePartition('accounts', partition),
     stop: async () => {
       await server.stop();
@@ -104,7 +110,7 @@ function send(
   headers: Record<string, string>,
 ): Promise<Reply> {
   const text = body === undefined ? null : JSON.stringify(body);
-  const whole = path.startsWith('//') ? path.slice(1) : `/operator/v1${path}`;
+  const whole = wholeOf(path);
   const type = text === null ? {} : { 'content-type': 'application/json' };
   return new Promise((resolve, reject) => {
     const request = httpRequest(
@@ -130,6 +136,10 @@ function send(
     request.on('error', reject);
     request.end(text ?? undefined);
   });
+}
+
+function wholeOf(path: string): string {
+  return path.startsWith('//') ? path.slice(1) : `/operator/v1${path}`;
 }
 
 function jsonOf(text: string): unknown {

@@ -54,6 +54,28 @@ t.test('finance deposits from the dashboard, a member may not', async (t) => {
   t.match(detail.body.events[0], { source: 'DASHBOARD' });
 });
 
+t.test('a deposit from the dashboard is refused as a merchant’s is', async (t) => {
+  const by = await userWith('FINANCE');
+  const limit = (row: object | null): Promise<Answer> =>
+    service.operator('PATCH', account, { limits: { DEPOSIT: { UGX: row } } });
+  const refused = async (change: object, code: string, param: string): Promise<void> => {
+    const deposit = { ...WALLET, amount: '5000', reference: 'refused', by, ...change };
+    const answer = await service.operator('POST', `${account}/deposits`, deposit);
+    t.match(answer, { status: 400, body: { error: { code, param } } }, code);
+  };
+  await refused({ msisdn: '1' }, 'invalid_msisdn', 'msisdn');
+  await refused({ currency: 'KES' }, 'currency_mismatch', 'currency');
+  await refused({ msisdn: '+254711000001', currency: 'KES' }, 'network_required', 'network');
+  await refused({ amount: '499' }, 'amount_below_minimum', 'amount');
+  await limit({ maximum: '4999' });
+  await refused({}, 'amount_above_maximum', 'amount');
+  await limit({ daily: '5000' });
+  await refused({}, 'daily_limit_exceeded', 'amount');
+  await limit({ monthly: '5000' });
+  await refused({}, 'monthly_limit_exceeded', 'amount');
+  await limit(null);
+});
+
 t.test('a deposit that an operator sends again under its key is made once', async (t) => {
   const by = await userWith('ADMIN');
   const deposit = { ...WALLET, amount: '4000', reference: 'float-2', by, idempotency_key: 'float-2/2026-11' };
@@ -103,6 +125,20 @@ t.test('a withdrawal above the threshold waits for a person, who approves or rej
     });
     t.match(again, { status: 409, body: { error: { code: 'conflict' } } });
   }
+  const request = { amount: '2000', currency: 'UGX', destination: added.id, reference: 'out-off' };
+  const { body: waiting } = await service.merchant('POST', '/v1/withdrawals', { body: request });
+  const approve = (): Promise<Answer> =>
+    service.operator('POST', `${account}/withdrawals/${waiting.id}/approve`, { by: first.id });
+  for (const [setting, code] of [
+    ['withdrawals_enabled', 'withdrawals_not_enabled_live'],
+    ['live', 'live_mode_not_enabled'],
+  ] as const) {
+    await service.operator('PATCH', account, { [setting]: false });
+    t.match(await approve(), { status: 403, body: { error: { code } } });
+    await service.operator('PATCH', account, { [setting]: true });
+  }
+  await service.operator('POST', `${account}/wallets/${added.id}/revoke`, { by: first.id });
+  t.match(await approve(), { status: 400, body: { error: { code: 'destination_not_active' } } });
   t.match((await service.operator('GET', `${account}/trial_balance`)).body, {
     balanced: true,
     data: [{ sum: '0' }],

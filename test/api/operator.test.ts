@@ -277,6 +277,43 @@ t.test('a trial balance and a reconciliation list are there from the start', asy
   t.strictSame((await operator.call('GET', '/reconciliation?open=true')).body.data, []);
 });
 
+t.test(
+  'reconciliation items are in one order, of one account or of all, also within a millisecond',
+  async (t) => {
+    const id = await newAccount();
+    const partition = partitionOf(id, operator.bus.partitions('accounts'));
+    const raise = { type: 'RaiseReconciliation', accountId: id, kind: 'CONTRADICTION', transactionId: null };
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) => {
+        const message = { ...raise, detail: `Paid ${i} times.`, deadline: Date.now() + 5_000 };
+        return request(operator.bus, 'accounts', partition, message);
+      }),
+    );
+    const list = async (query: string): Promise<{ id: string; account_id: string; raised_at: string }[]> =>
+      (await operator.call('GET', `/reconciliation?limit=100${query}`)).body.data;
+    const own = await list(`&account=${id}`);
+    t.equal(own.length, 20);
+    t.strictSame(
+      own.map((item) => item.id),
+      own
+        .map((item) => item.id)
+        .sort()
+        .reverse(),
+    );
+    const all = await list('');
+    t.strictSame(
+      all.filter((item) => item.account_id === id),
+      own,
+    );
+    const { body: page } = await operator.call('GET', '/reconciliation?limit=3');
+    t.strictSame(page.data, all.slice(0, 3));
+    for (const item of own) {
+      const how = { account_id: id, resolution: 'Paid back by hand.' };
+      equal((await operator.call('POST', `/reconciliation/${item.id}/resolve`, how)).status, 200);
+    }
+  },
+);
+
 t.test('reconciliation items are counted by kind, open and raised, also over a restart', async (t) => {
   const id = await newAccount();
   const partition = partitionOf(id, operator.bus.partitions('accounts'));
@@ -383,7 +420,10 @@ t.test('nothing is changed when the audit log cannot be written', async (t) => {
   const id = await newAccount();
   operator.bus.attach('platform', 0, undefined);
   const before = await operator.call('GET', `/accounts/${id}`);
-  refused(t, await operator.call('PATCH', `/accounts/${id}`, { live: false }), 503, 'service_unavailable');
+  const change = () => operator.call('PATCH', `/accounts/${id}`, { live: false });
+  refused(t, await change(), 503, 'service_unavailable');
+  operator.bus.attach('platform', 0, (_, onReply) => onReply({ type: 'unknown' }));
+  refused(t, await change(), 503, 'service_unavailable');
   t.equal((await operator.call('GET', `/accounts/${id}`)).text, before.text);
   await operator.stop();
   operator = await startOperator(dir);
@@ -444,6 +484,22 @@ t.test('deliveries and apps that are not there are said to be not there', async 
   const failed = `/accounts/${id}/apps/${freshId('app')}/replay_failed`;
   refused(t, await operator.call('POST', failed, { since: 'yesterday' }), 400, 'validation_failed', 'since');
   refused(t, await operator.call('POST', failed, { since: '2026-01-01T00:00:00.000Z' }), 404, 'not_found');
+});
+
+t.test('of an account or an app that is not there it is said, not of its path', async (t) => {
+  const nobody = `/accounts/${freshId('account')}`;
+  const app = `/accounts/${await newAccount()}/apps/${freshId('app')}`;
+  const asked: [method: string, path: string, message: RegExp][] = [
+    ['GET', nobody, /no such account/],
+    ['GET', `${nobody}/apps`, /no such account/],
+    ['GET', `${nobody}/trial_balance`, /no such account/],
+    ['POST', `${app}/reveal_signing_secret`, /no such app/],
+  ];
+  for (const [method, path, message] of asked) {
+    const reply = await operator.call(method, path);
+    refused(t, reply, 404, 'not_found');
+    t.match(reply.body.error.message, message, `${method} ${path}`);
+  }
 });
 
 t.test('the format of records is raised on demand, or the reason why not is given', async (t) => {

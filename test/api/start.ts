@@ -8,7 +8,7 @@ import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/observability/log.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import { startStandalone } from '../../src/wiring/standalone.ts';
-import { assertMatchesOpenApi } from './openapi-check.ts';
+import { assertMatchesOpenApi, assertRefusalIsNamed, type OpenApiDocument } from './openapi-check.ts';
 
 export interface Answer {
   readonly status: number;
@@ -70,6 +70,7 @@ export async function startService(
     },
   });
   const demo = service.demo!;
+  let operatorApi: OpenApiDocument | null = null;
 
   return {
     demo,
@@ -84,8 +85,13 @@ export async function startService(
       assertPromised(method, path, answer);
       return answer;
     },
-    operator: (method, path, body) =>
-      call(service.operatorUrl + path, method, body, { authorization: `Bearer ${service.operatorToken}` }),
+    operator: async (method, path, body) => {
+      const authorization = `Bearer ${service.operatorToken}`;
+      const answer = await call(service.operatorUrl + path, method, body, { authorization });
+      operatorApi ??= (await call(`${service.operatorUrl}/openapi.json`, 'GET', undefined, {})).body;
+      assertRefusalIsNamed(operatorApi!, method, path, answer.status, answer.body);
+      return answer;
+    },
     until,
     async stop() {
       await service.stop();

@@ -23,8 +23,9 @@ import { money } from '../../src/domain/money.ts';
 import { renderBalances } from '../../src/domain/render-account.ts';
 import { renderAnswer, renderCurrent, renderDetail, renderTimeline } from '../../src/domain/render.ts';
 import { isFinal, STATUSES, type Transaction, TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
-import type { RangeOptions, Row, Views } from '../../wal/types.ts';
+import type { Views } from '../../wal/types.ts';
 import { body, KEY_HASH, MINUTE, Scenario, START } from '../unit/domain/scenario.ts';
+import { Rows } from './rows.ts';
 
 /** How long after its time the partition itself expires what no poller has. */
 const EXPIRY_GRACE_MS = MINUTE;
@@ -39,36 +40,6 @@ const POLICY = {
   chargeReleaseMs: HOUR,
   walletCoolingOffMs: 40 * MINUTE,
 };
-/** Rows as the store keeps them: by table, read in the order of their keys. */
-class Rows implements Views {
-  readonly #tables = new Map<string, Map<string, string>>();
-  /** Ranges begun and not ended: each holds a read transaction of the store. */
-  held = 0;
-
-  put(rows: readonly Row[]): void {
-    for (const { table, key, value } of rows) {
-      const found = this.#tables.get(table) ?? new Map<string, string>();
-      this.#tables.set(table, found);
-      if (value === null) found.delete(key);
-      else found.set(key, value);
-    }
-  }
-
-  get(table: string, key: string): string | undefined {
-    return this.#tables.get(table)?.get(key);
-  }
-
-  *range(table: string, { start, end, reverse = false, limit = Infinity }: RangeOptions) {
-    const inRange = [...(this.#tables.get(table) ?? [])].filter(([key]) => key >= start && key < end);
-    inRange.sort(([a], [b]) => (a < b === reverse ? 1 : -1));
-    this.held++;
-    try {
-      for (const [key, value] of inRange.slice(0, limit)) yield { key, value };
-    } finally {
-      this.held--;
-    }
-  }
-}
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 export class Run {

@@ -238,3 +238,26 @@ t.test('a page that would look at too many rows ends there, and the next one goe
     t.strictSame(run.page(accountId, filter, first.next), { ids: [rare], next: null });
   }
 });
+
+t.test('what the views do not yet know is on its page, also where a page ends', async (t) => {
+  const run = new Run();
+  openAccounts(run);
+  const [accountId] = ACCOUNTS;
+  const ids = createMany(run, accountId, LIMITS.listRowsScannedMax + 10);
+  run.checkpoint();
+  const filters: TransactionFilter[] = [
+    { status: 'AWAITING_CUSTOMER' },
+    { status: 'AWAITING_CUSTOMER', reference: 'order-1' },
+  ];
+  const newest = ids.at(-1)!;
+  const end = run.page(accountId, filters[0]!, null).next!;
+  run.send({ ...submission(newest), accountId });
+  for (const filter of filters) {
+    t.strictSame(run.page(accountId, filter, null), { ids: [newest], next: end }, 'goes on from the end');
+  }
+  run.send({ ...submission(end), accountId });
+  for (const filter of filters) {
+    t.strictSame(run.page(accountId, filter, null), { ids: [newest, end], next: end }, 'the end is on it');
+    t.strictSame(run.page(accountId, filter, end), { ids: [], next: null });
+  }
+});

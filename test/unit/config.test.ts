@@ -57,7 +57,7 @@ t.test('every value is read into its unit', async (t) => {
     HOST: '::1',
     OPERATOR_HOST: 'ops.internal',
     SIMULATOR_APPROVE_AFTER_MS: '20',
-    SIMULATOR_URL: 'http://127.0.0.1:9000',
+    SIMULATOR_URL: 'http://s',
     CALLBACK_BASE_URL: 'https://pay.test/in',
     DATA_DIR: '/var/lib/daftari',
     DISK_RESERVE_MB: '3',
@@ -84,7 +84,7 @@ t.test('every value is read into its unit', async (t) => {
     host: '::1',
     operatorHost: 'ops.internal',
     simulatorApproveAfterMs: 20,
-    simulatorUrl: 'http://127.0.0.1:9000',
+    simulatorUrl: 'http://s',
     callbackBaseUrl: 'https://pay.test/in',
     dataDir: '/var/lib/daftari',
     diskReserveBytes: 3_145_728,
@@ -167,16 +167,18 @@ const wrong: [string, string, string][] = [
   ...['NATS_CA_FILE', 'NATS_CERT_FILE', 'NATS_KEY_FILE', 'NATS_CREDENTIALS_FILE'].map(
     (name): [string, string, string] => [name, '/absent', `${name}: "/absent" is not a file (default: none)`],
   ),
-  [
+  ...['localhost:8082', 'http://:8082', 'http://a:80800'].map((value): [string, string, string] => [
     'SIMULATOR_URL',
-    'localhost:8082',
-    'SIMULATOR_URL: "localhost:8082" is not an http:// or https:// URL (default: none: standalone starts one)',
-  ],
-  [
-    'CALLBACK_BASE_URL',
-    'https://pay.test/',
-    'CALLBACK_BASE_URL: "https://pay.test/" is not an http:// or https:// URL (default: where this process listens)',
-  ],
+    value,
+    `SIMULATOR_URL: "${value}" is not an http:// or https:// URL, no query, no slash at its end (default: none: standalone starts one)`,
+  ]),
+  ...['https://pay.test/', 'https://', 'https://pay.test?in', 'https://pay.test/#in', 'https://pay test'].map(
+    (value): [string, string, string] => [
+      'CALLBACK_BASE_URL',
+      value,
+      `CALLBACK_BASE_URL: "${value}" is not an http:// or https:// URL, no query, no slash at its end (default: where this process listens)`,
+    ],
+  ),
   ['NATS_REPLICAS', '2', 'NATS_REPLICAS: "2" is not 1, 3 or 5 (default: 3)'],
   ['REPLICATION', 'none', 'REPLICATION: "none" is not sync or async (default: sync)'],
   [
@@ -251,7 +253,11 @@ const wrong: [string, string, string][] = [
     value,
     `WEBHOOK_PORTS: "${value}" is not port numbers, comma-separated (default: none)`,
   ]),
-  ['WEBHOOK_ALLOW_PRIVATE', 'yes', 'WEBHOOK_ALLOW_PRIVATE: "yes" is not true or false (default: false)'],
+  ...['yes', 'TRUE', 'constructor'].map((value): [string, string, string] => [
+    'WEBHOOK_ALLOW_PRIVATE',
+    value,
+    `WEBHOOK_ALLOW_PRIVATE: "${value}" is not true or false (default: false)`,
+  ]),
   ['DEMO', '1', 'DEMO: "1" is not true or false (default: true)'],
 ];
 
