@@ -75,12 +75,17 @@ export class HttpClient {
   }
 }
 
+/** What a piece of an answer takes beside its bytes: a provider that sends one byte at a time costs no more memory than
+ *  one that sends them together. */
+const PIECE_BYTES = 100;
+
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (result: HttpResult) => void;
   readonly #answerMs: number;
   #startedAt = 0;
   #status = 0;
-  #length = 0;
+  /** Bytes of memory that the answer takes so far. */
+  #held = 0;
   readonly #chunks: Buffer[] = [];
 
   constructor(answerMs: number, resolve: (result: HttpResult) => void) {
@@ -92,16 +97,16 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#startedAt = performance.now();
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     this.#status = status;
+    // "102 Processing" and its like are no answer, and undici waits anew after each.
+    if (status < 200) this.#abortIfLate(controller);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#length += chunk.length;
-    if (this.#length > LIMITS.railAnswerBytesMax) controller.abort(new Error('the answer is too long'));
-    else if (performance.now() - this.#startedAt > this.#answerMs) {
-      controller.abort(new Error('the answer took too long'));
-    } else this.#chunks.push(chunk);
+    this.#held += chunk.length + PIECE_BYTES;
+    if (this.#held > LIMITS.railAnswerBytesMax) controller.abort(new Error('the answer is too long'));
+    else if (!this.#abortIfLate(controller)) this.#chunks.push(chunk);
   }
 
   onResponseEnd(): void {
@@ -112,6 +117,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     // undici starts a request only on a connection: before that, nothing has left this machine.
     this.#resolve({ type: this.#startedAt === 0 ? 'not_sent' : 'lost', reason: reasonOf(error) });
+  }
+
+  #abortIfLate(controller: Dispatcher.DispatchController): boolean {
+    const isLate = performance.now() - this.#startedAt > this.#answerMs;
+    if (isLate) controller.abort(new Error('the answer took too long'));
+    return isLate;
   }
 }
 

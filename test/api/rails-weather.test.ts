@@ -1,11 +1,11 @@
 // What providers' networks do to calls: tokens that end early, storms of 503, calls that hang, answers that are lost, a
 // provider that is not there, keys that rotate. Real adapters over HTTP.
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
-import { HttpClient } from '../../src/rails/http-client.ts';
+import { HttpClient, type HttpResult } from '../../src/rails/http-client.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
 import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
@@ -277,6 +277,42 @@ t.test('a provider that hangs, drips or is not there', async (t) => {
   t.match(await gone.submit(transactionOf()), { type: 'not_accepted' }, 'not there: it was not sent');
   await Promise.all([slow.close(), gone.close()]);
 });
+
+t.test(
+  'an answer that never begins, or comes byte by byte, is given up: its time and memory are bounded',
+  async (t) => {
+    const pieces = (count: number): string =>
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1\r\n \r\n'.repeat(count)}0\r\n\r\n`;
+    const odd = createTcpServer((socket) => {
+      let telling: NodeJS.Timeout | undefined;
+      socket.on('error', () => {});
+      socket.on('close', () => clearInterval(telling));
+      socket.on('data', (request) => {
+        const [, path = ''] = request.toString('latin1').split(' ');
+        if (path !== '/never') {
+          socket.write(pieces(Number(path.slice(1))));
+          return;
+        }
+        let told = 0;
+        telling = setInterval(() => {
+          socket.write(`HTTP/1.1 ${++told < 40 ? '102 Processing' : '204 No Content'}\r\n\r\n`);
+        }, 50);
+      });
+    });
+    await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
+    const baseUrl = `http://127.0.0.1:${(odd.address() as AddressInfo).port}`;
+    const get = async (path: string, answerMs: number): Promise<HttpResult> => {
+      const http = new HttpClient({ baseUrl, connections: 1, answerMs });
+      const result = await http.request({ method: 'GET', path, headers: {}, body: null });
+      await http.close();
+      return result;
+    };
+    t.match(await get('/never', 500), { type: 'lost', reason: 'the answer took too long' });
+    t.match(await get('/2000', 15_000), { type: 'answer', text: /^ {2000}$/ });
+    t.match(await get('/3000', 15_000), { type: 'lost', reason: 'the answer is too long' });
+    await new Promise((resolve) => odd.close(resolve));
+  },
+);
 
 t.test('an address that takes a second to accept is waited for, though its host has another', async (t) => {
   const { port, letGo } = await listenSlowly(t);
