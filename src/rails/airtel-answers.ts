@@ -119,6 +119,7 @@ function finalWord(
   asked: 'submit' | 'enquiry',
 ): Terminal | null {
   if (word === null) return null;
+  if (code !== null && isAirtelAmbiguous(code, asked)) return null;
   const status = code === null ? word : `${word} ${code}`;
   switch (word) {
     case 'TS':
@@ -130,10 +131,8 @@ function finalWord(
       return moved(type, status, textAt(said, 'airtel_money_id'), what);
     }
     case 'TE':
-      if (code !== null && isAirtelAmbiguous(code, asked)) return null;
       return failed('expired', status, message);
     case 'TF': {
-      if (code !== null && isAirtelAmbiguous(code, asked)) return null;
       const failure = code === null ? null : airtelFailure(code, direction);
       // Without a listed code the enquiry has to say it again.
       if (failure === null && asked === 'submit') return null;

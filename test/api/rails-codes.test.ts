@@ -253,13 +253,15 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
   }
 });
 
-t.test('a success in an answer that calls itself a refusal is none', async (t) => {
+t.test('a success in an answer that calls itself a refusal, or not final, is none', async (t) => {
   for (const type of ['CHARGE', 'PAYOUT'] as const) {
     for (const word of ['TS', 'TR']) {
       for (const body of [
         airtelStatus(word, 'DP00900001001', false),
         airtelStatus(word, 'DP00900001001', 'false'),
         airtelStatus(word, 'DP00900001009'),
+        airtelStatus(word, 'DP00800001006'),
+        airtelStatus(word, 'DP00900001000'),
         { ...airtelStatus(word, 'DP00900001001'), status_code: 'ROUTER117' },
       ]) {
         const submitted = transactionOf({ network: 'AIRTEL', type });
