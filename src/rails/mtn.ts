@@ -27,13 +27,14 @@ import {
 } from './http-client.ts';
 import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
-import { referenceOf, uuidReference } from './reference.ts';
+import { isOfAnother, referenceOf, uuidReference } from './reference.ts';
 import {
   directionOf,
   excerpt,
   failed,
   moved,
   movedOf,
+  OF_ANOTHER,
   providerWord,
   submitWithoutAnswer,
 } from './terminal.ts';
@@ -238,6 +239,7 @@ export class MtnRail implements ProviderRail {
     if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
     // Accepted answers have no body.
     if (body === undefined) return ACCEPTED;
+    if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
     const read = readStatus(transaction, direction, this.#options.currency, body);
     if (read === null) return code === null ? ACCEPTED : readRefusal(result, body, direction);
     if (read.type === 'pending') return { type: 'accepted', providerStatus: providerWord(read.word) };
@@ -284,6 +286,7 @@ function readEnquiry(
   const body = parseObject(result.text);
   if (result.status === 404 && body !== undefined) return { type: 'not_found' };
   if (result.status !== 200 || body === undefined) return { type: 'unknown', reason: describe(result) };
+  if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
   const read = readStatus(transaction, direction, currency, body);
   if (read === null) return { type: 'unknown', reason: describe(result) };
   return read.type === 'pending' ? { type: 'pending', providerStatus: providerWord(read.word) } : read;

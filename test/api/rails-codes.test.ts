@@ -2,6 +2,7 @@
 // it becomes, whose fault it is, and that what is not final ends nothing.
 import t from 'tap';
 import type { FailureCode } from '../../src/domain/transaction.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
 import { outcomeOf, startRails, transactionOf, until } from './rails-setup.ts';
 
 const rails = await startRails();
@@ -272,6 +273,35 @@ t.test('a success in an answer that calls itself a refusal, or not final, is non
         await rail.submit(enquired);
         await answerWith(enquired.msisdn, 'enquiry', 200, body);
         t.match(await rail.enquire(enquired), { type: 'pending' }, JSON.stringify(body));
+      }
+    }
+  }
+});
+
+t.test('an answer about another transaction of ours ends none', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    for (const [mtn, airtel] of [
+      ['SUCCESSFUL', 'TS'],
+      ['REJECTED', 'TE'],
+    ]) {
+      const transaction = transactionOf({ network, type: 'PAYOUT' });
+      const other = referenceOf(transactionOf({ network, type: 'PAYOUT' }));
+      const about = (id: string | boolean): object => {
+        if (network === 'MTN') return { status: mtn, externalId: id };
+        return { data: { transaction: { status: airtel, id } } };
+      };
+      const rail = rails.rail(transaction.provider);
+      await answerWith(transaction.msisdn, 'submit', 200, about(other));
+      t.match(await rail.submit(transaction), { type: 'unknown', reason: /another/ });
+      t.equal((await rail.submit(transaction)).type, 'accepted');
+      for (const id of [other, ` ${other.toLowerCase()} `]) {
+        await answerWith(transaction.msisdn, 'enquiry', 200, about(id));
+        t.match(await rail.enquire(transaction), { type: 'unknown', reason: /another/ });
+      }
+      // Ours in their case, and names that are not ours.
+      for (const id of [referenceOf(transaction).toLowerCase(), 'theirs', '', false]) {
+        await answerWith(transaction.msisdn, 'enquiry', 200, about(id));
+        t.match(await rail.enquire(transaction), { type: /succeeded|failed/ }, `${mtn} ${id}`);
       }
     }
   }
