@@ -1,5 +1,6 @@
 // What providers' networks do to calls: tokens that end early, storms of 503, calls that hang, answers that are lost, a
 // provider that is not there, keys that rotate. Real adapters over HTTP.
+import { generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import t from 'tap';
@@ -370,4 +371,32 @@ t.test('signed collections, both paddings of the PIN, and keys that rotate', asy
     const refused = await wrongPin.submit(transactionOf({ network: 'AIRTEL', type: 'PAYOUT' }));
     t.match(refused, { type: 'failed', failureCode: 'provider_rejected', providerStatus: 'ROUTER115' });
   }
+});
+
+t.test('a published key that signs nothing sends nothing', async (t) => {
+  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const key = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
+  const odd = createServer((request, response) => {
+    const isToken = request.url?.includes('token') === true;
+    response.end(JSON.stringify(isToken ? { access_token: 't' } : { data: { key } }));
+  });
+  await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
+  const rail = new AirtelRail({
+    id: 'airtel_odd',
+    country: 'UG',
+    currency: 'UGX',
+    baseUrl: `http://127.0.0.1:${(odd.address() as AddressInfo).port}`,
+    maxConcurrency: 2,
+    answerMs: 5_000,
+    notFoundGraceMs: 1_000,
+    forgetful: false,
+    clock: systemClock,
+    clientId: 'a',
+    clientSecret: 'b',
+    collectionApi: 'v2',
+    disbursement: null,
+  });
+  t.teardown(() => odd.close());
+  t.teardown(() => rail.close());
+  t.match(await rail.submit(transactionOf()), { type: 'not_accepted', reason: /no usable key/ });
 });
