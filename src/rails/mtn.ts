@@ -41,6 +41,7 @@ import {
 import {
   lifeMsOf,
   type Minted,
+  refusesCredentials,
   sendWithToken,
   TokenCache,
   type TokenFailure,
@@ -196,10 +197,9 @@ export class MtnRail implements ProviderRail {
       return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
     }
     // A bad key is also seen as 500; that one may pass, so it is not held against the credentials.
-    const refused = result.status === 400 || result.status === 401 || result.status === 403;
     // What was granted may stand in the body under another name: it is never shown.
     const said = result.status < 300 ? `HTTP ${result.status} without access_token` : describe(result);
-    return { type: refused ? 'refused' : 'unavailable', reason: `token: ${said}` };
+    return { type: refusesCredentials(result) ? 'refused' : 'unavailable', reason: `token: ${said}` };
   }
 
   #get(product: Product, token: string, path: string): Promise<HttpResult> {

@@ -101,10 +101,11 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
 });
 
 t.test('an answer without a token sends nothing, and what it has instead is never shown', async (t) => {
+  let status = 200;
   let answer = '';
   let sent = 0;
   const odd = createServer((request, response) => {
-    if (request.url?.includes('token') === true) response.end(answer);
+    if (request.url?.includes('token') === true) response.writeHead(status).end(answer);
     else response.end(String(++sent));
   });
   await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
@@ -122,13 +123,28 @@ t.test('an answer without a token sends nothing, and what it has instead is neve
   const collection = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
   const mtn = { targetEnvironment: 'mtnuganda', collection, disbursement: null, callbackUrl: () => null };
   const airtel = { clientId: 'a', clientSecret: 'b', collectionApi: 'v1', disbursement: null } as const;
-  for (answer of ['{"access_token":""}', '{"accessToken":"granted"}', 'access_token=granted', '']) {
+  const ODD = [
+    [200, '{"access_token":""}', /not_accepted|unknown/],
+    [200, '{"accessToken":"granted"}', /not_accepted|unknown/],
+    [200, 'access_token=granted', /not_accepted|unknown/],
+    [200, '', /not_accepted|unknown/],
+    // A firewall's page says nothing about credentials, and fails nothing.
+    [403, '<html>a firewall</html>', /not_accepted|unknown/],
+    [401, '', /failed|unknown/],
+    [400, '{"error":"invalid_client"}', /failed|unknown/],
+    [403, '{"error":"forbidden"}', /failed|unknown/],
+    [500, '{"error":"login_failed"}', /not_accepted|unknown/],
+  ] as const;
+  for (const [answered, body, type] of ODD) {
+    status = answered;
+    answer = body;
     for (const rail of [
       new MtnRail({ ...common, ...mtn, id: 'mtn_odd' }),
       new AirtelRail({ ...common, ...airtel, id: 'airtel_odd' }),
     ]) {
       for (const result of [await rail.submit(transactionOf()), await rail.enquire(transactionOf())]) {
-        t.match(result, { type: /^(not_accepted|unknown)$/, reason: /^token: HTTP 200/ });
+        t.match(result, { type }, `${status} ${answer}`);
+        t.match(JSON.stringify(result), `"token: HTTP ${status}`);
         t.notMatch(JSON.stringify(result), /granted/);
       }
       await rail.close();
