@@ -327,13 +327,10 @@ function reasonIn(body: Readonly<Record<string, unknown>>): { code: string | nul
   return { code: textAt(reason, 'code'), message: textAt(reason, 'message') };
 }
 
-/** Shown to the payer and the payee; never empty, printable. */
+/** Shown to the payer and the payee; never empty, printable, cut between characters: half of one is no text. */
 function noteOf({ note, reference }: PendingTransaction): string {
   const text = (note ?? '').replace(/\p{Cc}+/gu, ' ').trim();
-  return Array.from(text === '' ? reference : text)
-    .slice(0, NOTE_LENGTH)
-    .join('')
-    .slice(0, NOTE_LENGTH);
+  return (text === '' ? reference : text).slice(0, NOTE_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
 }
 
 function describe({ status, text }: HttpAnswer): string {

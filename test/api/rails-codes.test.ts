@@ -192,6 +192,24 @@ t.test('the answer to a submit', async (t) => {
   }
 });
 
+t.test('whatever the note, what is sent of it is taken', async (t) => {
+  const notes = [
+    `a${'🥑'.repeat(254)}`,
+    '🥑'.repeat(255),
+    `${'x'.repeat(127)}🥑`,
+    'x'.repeat(255),
+    '\u0007 \n',
+    '',
+  ];
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    for (const note of notes) {
+      const transaction = transactionOf({ network, note });
+      const { type } = await rails.rail(transaction.provider).submit(transaction);
+      t.equal(type, 'accepted', JSON.stringify(note.slice(0, 20)));
+    }
+  }
+});
+
 t.test('no answer to a submit fails what the provider may yet pay', async (t) => {
   const gateway = (code: string) => ({ status_code: code, status_message: 'x' });
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
