@@ -4,6 +4,7 @@
 // Invariants: an answer is complete or it is none; a body is at most LIMITS.railAnswerBytesMax; a request ends within
 // twice `answerMs`; redirects are not followed; no timer per request (undici's own are shared).
 
+import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, Pool } from 'undici';
 import { LIMITS } from '../limits.ts';
@@ -57,7 +58,7 @@ export class HttpClient {
       connect: {
         timeout: connectMs,
         autoSelectFamilyAttemptTimeout: Math.min(LIMITS.connectAddressMs, Math.ceil(connectMs / 2)),
-        lookup,
+        lookup: shared(lookup ?? systemLookup),
       },
     });
   }
@@ -73,6 +74,21 @@ export class HttpClient {
   close(): Promise<void> {
     return this.#pool.destroy(new Error('the rail is closed'));
   }
+}
+
+/** One look-up for all connections that wait for the host's addresses: each takes one of the two threads that resolve names
+ *  for the whole process, and a provider whose name server is gone would keep the other rails from theirs. */
+function shared(lookup: LookupFunction): LookupFunction {
+  let waiting: Parameters<LookupFunction>[2][] = [];
+  return (hostname, options, callback) => {
+    waiting.push(callback);
+    if (waiting.length > 1) return;
+    lookup(hostname, options, (...found) => {
+      const callbacks = waiting;
+      waiting = [];
+      for (const callback of callbacks) callback(...found);
+    });
+  };
 }
 
 /** What a piece of an answer takes beside its bytes: a provider that sends one byte at a time costs no more memory than

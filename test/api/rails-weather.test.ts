@@ -11,7 +11,7 @@ import { MtnRail } from '../../src/rails/mtn.ts';
 import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
 import { listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
-import { outcomeOf, type RailsUnderTest, startRails, transactionOf } from './rails-setup.ts';
+import { outcomeOf, type RailsUnderTest, startRails, transactionOf, until } from './rails-setup.ts';
 
 const rails = await startRails({ approveAfterMs: 5 });
 t.teardown(() => rails.stop());
@@ -345,6 +345,39 @@ t.test('an address that takes a second to accept is waited for, though its host 
   t.teardown(() => http.close());
   const result = await http.request({ method: 'GET', path: '/', headers: {}, body: null });
   t.match(result, { type: 'answer', status: 200, text: 'ok' });
+});
+
+t.test('a host is looked up once for all connections that wait for it, and anew after that', async (t) => {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { connection: 'close' }).end('ok');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const asked: (() => void)[] = [];
+  const http = new HttpClient({
+    baseUrl: `http://pay.example.com:${(server.address() as AddressInfo).port}`,
+    connections: 3,
+    answerMs: 15_000,
+    lookup: (_hostname, _options, callback) => {
+      asked.push(() => callback(null, [{ address: '127.0.0.1', family: 4 }]));
+    },
+  });
+  t.teardown(() => http.close());
+  const get = () => http.request({ method: 'GET', path: '/', headers: {}, body: null });
+  for (const [lookUps, count] of [
+    [1, 3],
+    [2, 1],
+  ] as const) {
+    const all = Promise.all(Array.from({ length: count }, get));
+    await until(
+      () => asked.length,
+      (length) => length >= lookUps,
+    );
+    t.equal(asked.length, lookUps);
+    asked.at(-1)?.();
+    t.ok((await all).every(({ type }) => type === 'answer'));
+  }
+  t.equal(asked.length, 2);
 });
 
 t.test('signed collections, both paddings of the PIN, and keys that rotate', async (t) => {
