@@ -304,7 +304,7 @@ export const LIMITS = {
   /** Connections, and so requests at once, to one provider's host for one route, unless its route says otherwise. */
   railConcurrencyDefault: 128,
   railConcurrencyMax: 1_024,
-  /** Body of a provider's answer: theirs are under 2 KiB, a firewall's page under 100. */
+  /** Body of a provider's answer, with what each piece of it costs: theirs are under 2 KiB, a firewall's page under 100. */
   railAnswerBytesMax: 256 * 1024,
   /** A provider must accept a connection within this. */
   railConnectMs: 5_000,

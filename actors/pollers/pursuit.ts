@@ -152,10 +152,7 @@ export class Pursuit implements Caller {
   // --- What is due ---------------------------------------------------------------------------------------------------
 
   #due(watched: Watched, now: number): void {
-    if (watched.verdict !== null) {
-      if (watched.state === 'waiting') this.#tell(watched);
-      return;
-    }
+    if (watched.verdict !== null) return this.#tell(watched);
     if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
     if (watched.late) return this.#dueLate(watched);
     if (watched.told) return this.#askAccount(watched);
@@ -195,7 +192,8 @@ export class Pursuit implements Caller {
     }
     const { now, random, timings } = this.#options;
     if (!watched.port.lane.call(watched)) {
-      this.#wait(watched, now() + retryGapMs(timings, 3, random));
+      if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
+      else this.#wait(watched, now() + retryGapMs(timings, 3, random));
     } else if (watched.state === 'queued' && watched.expiresAt !== null) {
       this.#heap.set(watched, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
     }
@@ -209,9 +207,14 @@ export class Pursuit implements Caller {
     this.#heap.set(watched, capped);
   }
 
-  /** Until the next enquiry or submit. Beyond its bound a partition lets go of what rests; a scan finds it again. */
+  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again. */
+  #mayLetGo(watched: Watched): boolean {
+    return watched.lastUntil === 0 && this.#keeper.isFull();
+  }
+
+  /** Until the next enquiry or submit. */
   #rest(watched: Watched): void {
-    if (watched.lastUntil === 0 && this.#keeper.isFull()) return this.#keeper.letGo(watched);
+    if (this.#mayLetGo(watched)) return this.#keeper.letGo(watched);
     const { now, random, timings } = this.#options;
     if (watched.next === 'submit') {
       return this.#wait(watched, now() + retryGapMs(timings, watched.submits, random));

@@ -11,7 +11,16 @@ import {
 import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
-import { excerpt, failed, moved, movedOf, providerWord, submitWithoutAnswer } from './terminal.ts';
+import { isOfAnother } from './reference.ts';
+import {
+  excerpt,
+  failed,
+  moved,
+  movedOf,
+  OF_ANOTHER,
+  providerWord,
+  submitWithoutAnswer,
+} from './terminal.ts';
 import type { TokenFailure, TokenRefused } from './token-cache.ts';
 
 /** The parts of an answer, wherever this version of the API puts them. */
@@ -52,6 +61,7 @@ export function readSubmit(
   const body = parseObject(result.text);
   const parts = partsOf(body ?? {});
   const { word, code, message, success } = parts;
+  if (isOfAnother(textAt(parts.transaction, 'id'), transaction)) return OF_ANOTHER;
   if (code !== null && isAirtelDuplicate(code)) return { type: 'accepted', providerStatus: code };
   const refused = refusedByStatus(result, body, parts);
   if (refused !== null) return refused;
@@ -102,6 +112,7 @@ export function readEnquiry(
   const { word, code } = parts;
   const usable = result.status === 200 || result.status === 400 || result.status === 404;
   if (!usable) return { type: 'unknown', reason: describe(result) };
+  if (isOfAnother(textAt(parts.transaction, 'id'), transaction)) return OF_ANOTHER;
   if (word === null) {
     const notFound = code === null ? result.status === 404 : isAirtelNotFound(code);
     return notFound ? { type: 'not_found' } : { type: 'unknown', reason: describe(result) };
@@ -119,6 +130,7 @@ function finalWord(
   asked: 'submit' | 'enquiry',
 ): Terminal | null {
   if (word === null) return null;
+  if (code !== null && isAirtelAmbiguous(code, asked)) return null;
   const status = code === null ? word : `${word} ${code}`;
   switch (word) {
     case 'TS':
@@ -130,10 +142,8 @@ function finalWord(
       return moved(type, status, textAt(said, 'airtel_money_id'), what);
     }
     case 'TE':
-      if (code !== null && isAirtelAmbiguous(code, asked)) return null;
       return failed('expired', status, message);
     case 'TF': {
-      if (code !== null && isAirtelAmbiguous(code, asked)) return null;
       const failure = code === null ? null : airtelFailure(code, direction);
       // Without a listed code the enquiry has to say it again.
       if (failure === null && asked === 'submit') return null;

@@ -14,11 +14,23 @@ import {
 /** PKCS#1 v1.5 with 1,024 bits, or OAEP with SHA-256 and 2,048: sources disagree, so it is configured. */
 export type PinPadding = 'pkcs1' | 'oaep-sha256';
 
-/** A public key as PEM, or as base64 of its DER, which is how Airtel gives it. Throws when it is neither. */
+/** Airtel's shortest. Under 640 the key and IV of a signature no longer fit. */
+const RSA_BITS_MIN = 1_024;
+
+/** An RSA public key as PEM, or as base64 of its DER, which is how Airtel gives it. Throws when it is neither, or another
+ *  kind of key: nothing could be encrypted with it. */
 export function parsePublicKey(text: string): KeyObject {
   const trimmed = text.trim();
-  if (trimmed.startsWith('-----BEGIN')) return createPublicKey(trimmed);
-  return createPublicKey({ key: Buffer.from(trimmed, 'base64'), format: 'der', type: 'spki' });
+  const key = createPublicKey(
+    trimmed.startsWith('-----BEGIN')
+      ? trimmed
+      : { key: Buffer.from(trimmed, 'base64'), format: 'der', type: 'spki' },
+  );
+  const { asymmetricKeyType, asymmetricKeyDetails } = key;
+  if (asymmetricKeyType !== 'rsa' || (asymmetricKeyDetails?.modulusLength ?? 0) < RSA_BITS_MIN) {
+    throw new Error(`not an RSA key of at least ${RSA_BITS_MIN} bits`);
+  }
+  return key;
 }
 
 export function encryptRsa(key: KeyObject, padding: PinPadding, text: string): string {

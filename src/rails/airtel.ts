@@ -15,7 +15,14 @@ import type { CheckResult, ProviderRail, ProviderRailOptions } from './provider-
 import type { EnquiryResult, SubmitResult } from './rail.ts';
 import { referenceOf } from './reference.ts';
 import { directionOf, failed } from './terminal.ts';
-import { lifeMsOf, type Minted, sendWithToken, TokenCache, type TokenFailure } from './token-cache.ts';
+import {
+  lifeMsOf,
+  type Minted,
+  refusesCredentials,
+  sendWithToken,
+  TokenCache,
+  type TokenFailure,
+} from './token-cache.ts';
 
 export interface AirtelPin {
   readonly pin: string;
@@ -195,8 +202,10 @@ export class AirtelRail implements ProviderRail {
     if (body !== undefined && value !== null && value !== '') {
       return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
     }
-    const refused = result.status === 400 || result.status === 401 || result.status === 403;
-    return { type: refused ? 'refused' : 'unavailable', reason: `token: HTTP ${result.status}` };
+    return {
+      type: refusesCredentials(result) ? 'refused' : 'unavailable',
+      reason: `token: HTTP ${result.status}`,
+    };
   }
 
   #get(token: string, path: string): Promise<HttpResult> {

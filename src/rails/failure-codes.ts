@@ -14,9 +14,14 @@ function both(code: FailureCode): Row {
   return [code, code];
 }
 
+/** A map, not an object: a provider may say "constructor". */
+function tableOf(rows: Readonly<Record<string, Row>>): ReadonlyMap<string, Row> {
+  return new Map(Object.entries(rows));
+}
+
 // --- MTN ---------------------------------------------------------------------------------------------------------------
 
-const MTN: Readonly<Record<string, Row>> = {
+const MTN = tableOf({
   NOT_ENOUGH_FUNDS: ['insufficient_funds', 'provider_rejected'],
   LOW_BALANCE_OR_PAYEE_LIMIT_REACHED_OR_NOT_ALLOWED: ['insufficient_funds', 'provider_rejected'],
   APPROVAL_REJECTED: both('customer_declined'),
@@ -43,7 +48,7 @@ const MTN: Readonly<Record<string, Row>> = {
   RESOURCE_ALREADY_EXIST: both('unknown'),
   // The simulator's: MTN documents no word for it.
   HANDSET_UNREACHABLE: both('customer_unreachable'),
-};
+});
 
 /** Configuration errors that MTN dresses as HTTP 500: they stop at once. Any other 5xx means "enquire". */
 const MTN_CONFIGURATION: ReadonlySet<string> = new Set([
@@ -59,7 +64,7 @@ export function isMtnConfigurationCode(code: string): boolean {
 
 export function mtnFailure(code: string, message: string | null, direction: Direction): FailureCode {
   if (code === 'VALIDATION_ERROR' && isAboutNumber(message)) return 'invalid_msisdn';
-  const row = MTN[code];
+  const row = MTN.get(code);
   if (row !== undefined) return ofDirection(row, direction);
   return /^(?:NOT_ALLOWED|INVALID)_/.test(code) ? 'provider_rejected' : 'unknown';
 }
@@ -73,7 +78,7 @@ export function mtnRefusal(code: string, message: string | null, direction: Dire
 
 /** Listed, and nothing that says that MTN did not take it. */
 export function isMtnAmbiguous(code: string, direction: Direction): boolean {
-  const row = MTN[code];
+  const row = MTN.get(code);
   return row !== undefined && isVague(ofDirection(row, direction));
 }
 
@@ -96,7 +101,7 @@ function isAboutNumber(message: string | null): boolean {
 const COLLECTION = 'DP00800001';
 const DISBURSEMENT = 'DP00900001';
 
-const AIRTEL: Readonly<Record<string, Row>> = {
+const AIRTEL = tableOf({
   [`${COLLECTION}002`]: both('customer_declined'),
   [`${COLLECTION}003`]: both('wallet_limit_exceeded'),
   [`${COLLECTION}004`]: both('provider_rejected'),
@@ -136,7 +141,7 @@ const AIRTEL: Readonly<Record<string, Row>> = {
   ROUTER119: both('provider_rejected'),
   // The simulator's: Airtel documents no final word for it.
   ESB000503: both('provider_unavailable'),
-};
+});
 
 const AIRTEL_AMBIGUOUS: ReadonlySet<string> = new Set([
   ...['000', '006', '025'].map((end) => COLLECTION + end),
@@ -167,7 +172,7 @@ export function isAirtelDuplicate(code: string): boolean {
 
 /** Null: the code is in no table. */
 export function airtelFailure(code: string, direction: Direction): FailureCode | null {
-  const row = AIRTEL[code];
+  const row = AIRTEL.get(code);
   return row === undefined ? null : ofDirection(row, direction);
 }
 

@@ -4,6 +4,7 @@
 // Invariants: an answer is complete or it is none; a body is at most LIMITS.railAnswerBytesMax; a request ends within
 // twice `answerMs`; redirects are not followed; no timer per request (undici's own are shared).
 
+import { lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, Pool } from 'undici';
 import { LIMITS } from '../limits.ts';
@@ -57,7 +58,7 @@ export class HttpClient {
       connect: {
         timeout: connectMs,
         autoSelectFamilyAttemptTimeout: Math.min(LIMITS.connectAddressMs, Math.ceil(connectMs / 2)),
-        lookup,
+        lookup: shared(lookup ?? systemLookup),
       },
     });
   }
@@ -75,12 +76,32 @@ export class HttpClient {
   }
 }
 
+/** One look-up for all connections that wait for the host's addresses: each takes one of the two threads that resolve names
+ *  for the whole process, and a provider whose name server is gone would keep the other rails from theirs. */
+function shared(lookup: LookupFunction): LookupFunction {
+  let waiting: Parameters<LookupFunction>[2][] = [];
+  return (hostname, options, callback) => {
+    waiting.push(callback);
+    if (waiting.length > 1) return;
+    lookup(hostname, options, (...found) => {
+      const callbacks = waiting;
+      waiting = [];
+      for (const callback of callbacks) callback(...found);
+    });
+  };
+}
+
+/** What a piece of an answer takes beside its bytes: a provider that sends one byte at a time costs no more memory than
+ *  one that sends them together. */
+const PIECE_BYTES = 100;
+
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (result: HttpResult) => void;
   readonly #answerMs: number;
   #startedAt = 0;
   #status = 0;
-  #length = 0;
+  /** Bytes of memory that the answer takes so far. */
+  #held = 0;
   readonly #chunks: Buffer[] = [];
 
   constructor(answerMs: number, resolve: (result: HttpResult) => void) {
@@ -92,16 +113,16 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#startedAt = performance.now();
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     this.#status = status;
+    // "102 Processing" and its like are no answer, and undici waits anew after each.
+    if (status < 200) this.#abortIfLate(controller);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#length += chunk.length;
-    if (this.#length > LIMITS.railAnswerBytesMax) controller.abort(new Error('the answer is too long'));
-    else if (performance.now() - this.#startedAt > this.#answerMs) {
-      controller.abort(new Error('the answer took too long'));
-    } else this.#chunks.push(chunk);
+    this.#held += chunk.length + PIECE_BYTES;
+    if (this.#held > LIMITS.railAnswerBytesMax) controller.abort(new Error('the answer is too long'));
+    else if (!this.#abortIfLate(controller)) this.#chunks.push(chunk);
   }
 
   onResponseEnd(): void {
@@ -112,6 +133,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     // undici starts a request only on a connection: before that, nothing has left this machine.
     this.#resolve({ type: this.#startedAt === 0 ? 'not_sent' : 'lost', reason: reasonOf(error) });
+  }
+
+  #abortIfLate(controller: Dispatcher.DispatchController): boolean {
+    const isLate = performance.now() - this.#startedAt > this.#answerMs;
+    if (isLate) controller.abort(new Error('the answer took too long'));
+    return isLate;
   }
 }
 

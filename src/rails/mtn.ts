@@ -27,19 +27,21 @@ import {
 } from './http-client.ts';
 import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
-import { referenceOf, uuidReference } from './reference.ts';
+import { isOfAnother, referenceOf, uuidReference } from './reference.ts';
 import {
   directionOf,
   excerpt,
   failed,
   moved,
   movedOf,
+  OF_ANOTHER,
   providerWord,
   submitWithoutAnswer,
 } from './terminal.ts';
 import {
   lifeMsOf,
   type Minted,
+  refusesCredentials,
   sendWithToken,
   TokenCache,
   type TokenFailure,
@@ -195,10 +197,9 @@ export class MtnRail implements ProviderRail {
       return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
     }
     // A bad key is also seen as 500; that one may pass, so it is not held against the credentials.
-    const refused = result.status === 400 || result.status === 401 || result.status === 403;
     // What was granted may stand in the body under another name: it is never shown.
     const said = result.status < 300 ? `HTTP ${result.status} without access_token` : describe(result);
-    return { type: refused ? 'refused' : 'unavailable', reason: `token: ${said}` };
+    return { type: refusesCredentials(result) ? 'refused' : 'unavailable', reason: `token: ${said}` };
   }
 
   #get(product: Product, token: string, path: string): Promise<HttpResult> {
@@ -238,6 +239,7 @@ export class MtnRail implements ProviderRail {
     if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
     // Accepted answers have no body.
     if (body === undefined) return ACCEPTED;
+    if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
     const read = readStatus(transaction, direction, this.#options.currency, body);
     if (read === null) return code === null ? ACCEPTED : readRefusal(result, body, direction);
     if (read.type === 'pending') return { type: 'accepted', providerStatus: providerWord(read.word) };
@@ -284,6 +286,7 @@ function readEnquiry(
   const body = parseObject(result.text);
   if (result.status === 404 && body !== undefined) return { type: 'not_found' };
   if (result.status !== 200 || body === undefined) return { type: 'unknown', reason: describe(result) };
+  if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
   const read = readStatus(transaction, direction, currency, body);
   if (read === null) return { type: 'unknown', reason: describe(result) };
   return read.type === 'pending' ? { type: 'pending', providerStatus: providerWord(read.word) } : read;
@@ -324,13 +327,10 @@ function reasonIn(body: Readonly<Record<string, unknown>>): { code: string | nul
   return { code: textAt(reason, 'code'), message: textAt(reason, 'message') };
 }
 
-/** Shown to the payer and the payee; never empty, printable. */
+/** Shown to the payer and the payee; never empty, printable, cut between characters: half of one is no text. */
 function noteOf({ note, reference }: PendingTransaction): string {
   const text = (note ?? '').replace(/\p{Cc}+/gu, ' ').trim();
-  return Array.from(text === '' ? reference : text)
-    .slice(0, NOTE_LENGTH)
-    .join('')
-    .slice(0, NOTE_LENGTH);
+  return (text === '' ? reference : text).slice(0, NOTE_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
 }
 
 function describe({ status, text }: HttpAnswer): string {

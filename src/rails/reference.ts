@@ -37,6 +37,12 @@ export function parseReference(reference: string): ReferenceParts | null {
   return isId(kind, transactionId) && isId('account', accountId) ? { accountId, transactionId } : null;
 }
 
+/** True: what a provider names as its answer's subject is a transaction of ours, and not this one. */
+export function isOfAnother(named: string | null, transaction: { readonly id: string }): boolean {
+  const parts = named === null ? null : parseReference(named.trim());
+  return parts !== null && parts.transactionId !== transaction.id;
+}
+
 /** A UUID shaped as version 4, for MTN's X-Reference-Id: the first 16 bytes of the id's SHA-256 with the bits of
  *  version and variant set. It cannot be turned back into the id. */
 export function uuidReference(transactionId: string): string {

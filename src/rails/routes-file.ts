@@ -384,7 +384,7 @@ class Field {
       parsePublicKey(text);
       return text;
     } catch {
-      return this.#wrong('takes an RSA public key, PEM or base64 of its DER');
+      return this.#wrong('takes an RSA public key of at least 1024 bits, PEM or base64 of its DER');
     }
   }
 

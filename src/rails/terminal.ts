@@ -52,6 +52,9 @@ export function submitWithoutAnswer(
   }
 }
 
+/** Whatever it says: it proves nothing of the transaction that was asked about. */
+export const OF_ANOTHER = { type: 'unknown', reason: 'an answer about another transaction' } as const;
+
 export function moved(
   type: 'succeeded' | 'reversed',
   providerStatus: string,

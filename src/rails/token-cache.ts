@@ -4,7 +4,7 @@
 // after a fetch that failed none is tried for LIMITS.railTokenRetryMs, so that a wrong key is no storm at the provider.
 
 import { LIMITS } from '../limits.ts';
-import type { HttpAnswer, HttpResult } from './http-client.ts';
+import { type HttpAnswer, type HttpResult, parseObject } from './http-client.ts';
 import type { Clock } from './rail.ts';
 
 export interface Token {
@@ -115,6 +115,12 @@ export async function sendWithToken(
 }
 
 const JUST_MADE: TokenFailure = { type: 'unavailable', reason: 'a token that was just made is refused' };
+
+/** True: the provider does not accept our credentials. A page of something in between says nothing about them. */
+export function refusesCredentials({ status, text }: HttpAnswer): boolean {
+  const isPage = text !== '' && parseObject(text) === undefined;
+  return !isPage && (status === 400 || status === 401 || status === 403);
+}
 
 /** Of `expires_in`, in seconds, number or text; `fallback` seconds when it says nothing. In milliseconds. */
 export function lifeMsOf(expiresIn: string | null, fallback: number): number {

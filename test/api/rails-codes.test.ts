@@ -2,6 +2,7 @@
 // it becomes, whose fault it is, and that what is not final ends nothing.
 import t from 'tap';
 import type { FailureCode } from '../../src/domain/transaction.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
 import { outcomeOf, startRails, transactionOf, until } from './rails-setup.ts';
 
 const rails = await startRails();
@@ -191,6 +192,24 @@ t.test('the answer to a submit', async (t) => {
   }
 });
 
+t.test('whatever the note, what is sent of it is taken', async (t) => {
+  const notes = [
+    `a${'🥑'.repeat(254)}`,
+    '🥑'.repeat(255),
+    `${'x'.repeat(127)}🥑`,
+    'x'.repeat(255),
+    '\u0007 \n',
+    '',
+  ];
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    for (const note of notes) {
+      const transaction = transactionOf({ network, note });
+      const { type } = await rails.rail(transaction.provider).submit(transaction);
+      t.equal(type, 'accepted', JSON.stringify(note.slice(0, 20)));
+    }
+  }
+});
+
 t.test('no answer to a submit fails what the provider may yet pay', async (t) => {
   const gateway = (code: string) => ({ status_code: code, status_message: 'x' });
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
@@ -204,6 +223,7 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 400, '<html>Bad Request</html>', { type: 'unknown' }],
     ['MTN', 400, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
     ['MTN', 400, { code: 'A_WORD_NOBODY_KNOWS' }, { type: 'unknown' }],
+    ['MTN', 400, { code: '__proto__' }, { type: 'unknown' }],
     ['MTN', 400, { code: 'INTERNAL_PROCESSING_ERROR' }, { type: 'unknown' }],
     ['MTN', 400, { code: 'NOT_ALLOWED' }, { type: 'failed', failureCode: 'provider_rejected' }],
     ['MTN', 401, { code: 'UNAUTHORIZED' }, { type: 'failed', failureCode: 'provider_rejected' }],
@@ -252,13 +272,15 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
   }
 });
 
-t.test('a success in an answer that calls itself a refusal is none', async (t) => {
+t.test('a success in an answer that calls itself a refusal, or not final, is none', async (t) => {
   for (const type of ['CHARGE', 'PAYOUT'] as const) {
     for (const word of ['TS', 'TR']) {
       for (const body of [
         airtelStatus(word, 'DP00900001001', false),
         airtelStatus(word, 'DP00900001001', 'false'),
         airtelStatus(word, 'DP00900001009'),
+        airtelStatus(word, 'DP00800001006'),
+        airtelStatus(word, 'DP00900001000'),
         { ...airtelStatus(word, 'DP00900001001'), status_code: 'ROUTER117' },
       ]) {
         const submitted = transactionOf({ network: 'AIRTEL', type });
@@ -269,6 +291,35 @@ t.test('a success in an answer that calls itself a refusal is none', async (t) =
         await rail.submit(enquired);
         await answerWith(enquired.msisdn, 'enquiry', 200, body);
         t.match(await rail.enquire(enquired), { type: 'pending' }, JSON.stringify(body));
+      }
+    }
+  }
+});
+
+t.test('an answer about another transaction of ours ends none', async (t) => {
+  for (const network of ['MTN', 'AIRTEL'] as const) {
+    for (const [mtn, airtel] of [
+      ['SUCCESSFUL', 'TS'],
+      ['REJECTED', 'TE'],
+    ]) {
+      const transaction = transactionOf({ network, type: 'PAYOUT' });
+      const other = referenceOf(transactionOf({ network, type: 'PAYOUT' }));
+      const about = (id: string | boolean): object => {
+        if (network === 'MTN') return { status: mtn, externalId: id };
+        return { data: { transaction: { status: airtel, id } } };
+      };
+      const rail = rails.rail(transaction.provider);
+      await answerWith(transaction.msisdn, 'submit', 200, about(other));
+      t.match(await rail.submit(transaction), { type: 'unknown', reason: /another/ });
+      t.equal((await rail.submit(transaction)).type, 'accepted');
+      for (const id of [other, ` ${other.toLowerCase()} `]) {
+        await answerWith(transaction.msisdn, 'enquiry', 200, about(id));
+        t.match(await rail.enquire(transaction), { type: 'unknown', reason: /another/ });
+      }
+      // Ours in their case, and names that are not ours.
+      for (const id of [referenceOf(transaction).toLowerCase(), 'theirs', '', false]) {
+        await answerWith(transaction.msisdn, 'enquiry', 200, about(id));
+        t.match(await rail.enquire(transaction), { type: /succeeded|failed/ }, `${mtn} ${id}`);
       }
     }
   }
@@ -357,6 +408,7 @@ t.test('the answer to an enquiry', async (t) => {
       { status: 'FAILED', reason: 'SERVICE_UNAVAILABLE' },
       { failureCode: 'provider_unavailable' },
     ],
+    ['MTN', 200, { status: 'FAILED', reason: 'constructor' }, { type: 'failed', failureCode: 'unknown' }],
     ['MTN', 200, { status: 'REJECTED' }, { type: 'failed', failureCode: 'customer_declined' }],
     ['MTN', 200, { status: 'CREATED' }, { type: 'pending' }],
     ['MTN', 200, { status: 'TIMEOUT' }, { type: 'pending' }],
@@ -375,6 +427,7 @@ t.test('the answer to an enquiry', async (t) => {
     ['AIRTEL', 200, airtelStatus('TF', 'DP00800001024'), { failureCode: 'expired' }],
     ['AIRTEL', 200, airtelStatus('TF', 'ESB000503'), { failureCode: 'provider_unavailable' }],
     ['AIRTEL', 200, { data: { transaction: { status: 'TF' } } }, { failureCode: 'unknown' }],
+    ['AIRTEL', 200, airtelStatus('TF', 'constructor'), { type: 'failed', failureCode: 'unknown' }],
     ['AIRTEL', 200, airtelStatus('TIP', 'DP00800001006'), { type: 'pending' }],
     ['AIRTEL', 200, airtelStatus('TA', 'DP00800001000'), { type: 'pending' }],
     ['AIRTEL', 200, airtelStatus('TI', 'DP00800001000'), { type: 'pending' }],

@@ -111,6 +111,7 @@ t.test('MTN: what its gateway and its product refuse', async (t) => {
     ['decimals in Uganda', {}, { ...good, amount: '500.50' }, 400, /no decimals/],
     ['another currency', {}, { ...good, currency: 'EUR' }, 500, /INVALID_CURRENCY/],
     ['a note that is null', {}, { ...good, payeeNote: null }, 400, /payeeNote/],
+    ['a note with half a character', {}, { ...good, payeeNote: 'x\ud83e' }, 400, /payeeNote/],
     ['a note that is too long', {}, { ...good, payerMessage: 'x'.repeat(129) }, 400, /longer/],
     ['a number with +', {}, { ...good, payer: { ...good.payer, partyId: '+256772000001' } }, 400, /partyId/],
     [

@@ -1,16 +1,17 @@
 // What providers' networks do to calls: tokens that end early, storms of 503, calls that hang, answers that are lost, a
 // provider that is not there, keys that rotate. Real adapters over HTTP.
+import { generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
-import { HttpClient } from '../../src/rails/http-client.ts';
+import { HttpClient, type HttpResult } from '../../src/rails/http-client.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
 import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
 import { listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
-import { outcomeOf, type RailsUnderTest, startRails, transactionOf } from './rails-setup.ts';
+import { outcomeOf, type RailsUnderTest, startRails, transactionOf, until } from './rails-setup.ts';
 
 const rails = await startRails({ approveAfterMs: 5 });
 t.teardown(() => rails.stop());
@@ -100,10 +101,11 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
 });
 
 t.test('an answer without a token sends nothing, and what it has instead is never shown', async (t) => {
+  let status = 200;
   let answer = '';
   let sent = 0;
   const odd = createServer((request, response) => {
-    if (request.url?.includes('token') === true) response.end(answer);
+    if (request.url?.includes('token') === true) response.writeHead(status).end(answer);
     else response.end(String(++sent));
   });
   await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
@@ -121,13 +123,28 @@ t.test('an answer without a token sends nothing, and what it has instead is neve
   const collection = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
   const mtn = { targetEnvironment: 'mtnuganda', collection, disbursement: null, callbackUrl: () => null };
   const airtel = { clientId: 'a', clientSecret: 'b', collectionApi: 'v1', disbursement: null } as const;
-  for (answer of ['{"access_token":""}', '{"accessToken":"granted"}', 'access_token=granted', '']) {
+  const ODD = [
+    [200, '{"access_token":""}', /not_accepted|unknown/],
+    [200, '{"accessToken":"granted"}', /not_accepted|unknown/],
+    [200, 'access_token=granted', /not_accepted|unknown/],
+    [200, '', /not_accepted|unknown/],
+    // A firewall's page says nothing about credentials, and fails nothing.
+    [403, '<html>a firewall</html>', /not_accepted|unknown/],
+    [401, '', /failed|unknown/],
+    [400, '{"error":"invalid_client"}', /failed|unknown/],
+    [403, '{"error":"forbidden"}', /failed|unknown/],
+    [500, '{"error":"login_failed"}', /not_accepted|unknown/],
+  ] as const;
+  for (const [answered, body, type] of ODD) {
+    status = answered;
+    answer = body;
     for (const rail of [
       new MtnRail({ ...common, ...mtn, id: 'mtn_odd' }),
       new AirtelRail({ ...common, ...airtel, id: 'airtel_odd' }),
     ]) {
       for (const result of [await rail.submit(transactionOf()), await rail.enquire(transactionOf())]) {
-        t.match(result, { type: /^(not_accepted|unknown)$/, reason: /^token: HTTP 200/ });
+        t.match(result, { type }, `${status} ${answer}`);
+        t.match(JSON.stringify(result), `"token: HTTP ${status}`);
         t.notMatch(JSON.stringify(result), /granted/);
       }
       await rail.close();
@@ -278,6 +295,42 @@ t.test('a provider that hangs, drips or is not there', async (t) => {
   await Promise.all([slow.close(), gone.close()]);
 });
 
+t.test(
+  'an answer that never begins, or comes byte by byte, is given up: its time and memory are bounded',
+  async (t) => {
+    const pieces = (count: number): string =>
+      `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${'1\r\n \r\n'.repeat(count)}0\r\n\r\n`;
+    const odd = createTcpServer((socket) => {
+      let telling: NodeJS.Timeout | undefined;
+      socket.on('error', () => {});
+      socket.on('close', () => clearInterval(telling));
+      socket.on('data', (request) => {
+        const [, path = ''] = request.toString('latin1').split(' ');
+        if (path !== '/never') {
+          socket.write(pieces(Number(path.slice(1))));
+          return;
+        }
+        let told = 0;
+        telling = setInterval(() => {
+          socket.write(`HTTP/1.1 ${++told < 40 ? '102 Processing' : '204 No Content'}\r\n\r\n`);
+        }, 50);
+      });
+    });
+    await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
+    const baseUrl = `http://127.0.0.1:${(odd.address() as AddressInfo).port}`;
+    const get = async (path: string, answerMs: number): Promise<HttpResult> => {
+      const http = new HttpClient({ baseUrl, connections: 1, answerMs });
+      const result = await http.request({ method: 'GET', path, headers: {}, body: null });
+      await http.close();
+      return result;
+    };
+    t.match(await get('/never', 500), { type: 'lost', reason: 'the answer took too long' });
+    t.match(await get('/2000', 15_000), { type: 'answer', text: /^ {2000}$/ });
+    t.match(await get('/3000', 15_000), { type: 'lost', reason: 'the answer is too long' });
+    await new Promise((resolve) => odd.close(resolve));
+  },
+);
+
 t.test('an address that takes a second to accept is waited for, though its host has another', async (t) => {
   const { port, letGo } = await listenSlowly(t);
   const http = new HttpClient({
@@ -292,6 +345,39 @@ t.test('an address that takes a second to accept is waited for, though its host 
   t.teardown(() => http.close());
   const result = await http.request({ method: 'GET', path: '/', headers: {}, body: null });
   t.match(result, { type: 'answer', status: 200, text: 'ok' });
+});
+
+t.test('a host is looked up once for all connections that wait for it, and anew after that', async (t) => {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { connection: 'close' }).end('ok');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const asked: (() => void)[] = [];
+  const http = new HttpClient({
+    baseUrl: `http://pay.example.com:${(server.address() as AddressInfo).port}`,
+    connections: 3,
+    answerMs: 15_000,
+    lookup: (_hostname, _options, callback) => {
+      asked.push(() => callback(null, [{ address: '127.0.0.1', family: 4 }]));
+    },
+  });
+  t.teardown(() => http.close());
+  const get = () => http.request({ method: 'GET', path: '/', headers: {}, body: null });
+  for (const [lookUps, count] of [
+    [1, 3],
+    [2, 1],
+  ] as const) {
+    const all = Promise.all(Array.from({ length: count }, get));
+    await until(
+      () => asked.length,
+      (length) => length >= lookUps,
+    );
+    t.equal(asked.length, lookUps);
+    asked.at(-1)?.();
+    t.ok((await all).every(({ type }) => type === 'answer'));
+  }
+  t.equal(asked.length, 2);
 });
 
 t.test('signed collections, both paddings of the PIN, and keys that rotate', async (t) => {
@@ -334,4 +420,32 @@ t.test('signed collections, both paddings of the PIN, and keys that rotate', asy
     const refused = await wrongPin.submit(transactionOf({ network: 'AIRTEL', type: 'PAYOUT' }));
     t.match(refused, { type: 'failed', failureCode: 'provider_rejected', providerStatus: 'ROUTER115' });
   }
+});
+
+t.test('a published key that signs nothing sends nothing', async (t) => {
+  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const key = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
+  const odd = createServer((request, response) => {
+    const isToken = request.url?.includes('token') === true;
+    response.end(JSON.stringify(isToken ? { access_token: 't' } : { data: { key } }));
+  });
+  await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
+  const rail = new AirtelRail({
+    id: 'airtel_odd',
+    country: 'UG',
+    currency: 'UGX',
+    baseUrl: `http://127.0.0.1:${(odd.address() as AddressInfo).port}`,
+    maxConcurrency: 2,
+    answerMs: 5_000,
+    notFoundGraceMs: 1_000,
+    forgetful: false,
+    clock: systemClock,
+    clientId: 'a',
+    clientSecret: 'b',
+    collectionApi: 'v2',
+    disbursement: null,
+  });
+  t.teardown(() => odd.close());
+  t.teardown(() => rail.close());
+  t.match(await rail.submit(transactionOf()), { type: 'not_accepted', reason: /no usable key/ });
 });

@@ -203,3 +203,17 @@ t.test(
     }
   },
 );
+
+t.test('a callback soon after another about one that is final may be about a reversal', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+  driven.hint(transaction);
+  await driven.clock.advance(100);
+  t.equal(driven.accounts.commands.filter(({ type }) => type === 'RecordOutcome').length, 1, 'told again');
+  driven.provider.settle(transaction, reversed());
+  driven.hint(transaction);
+  await driven.clock.advance(5_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+});

@@ -221,16 +221,21 @@ t.test('more callbacks about what it does not follow than it may look into are r
   t.match(driven.hint({ id: id(0) }), { type: 'done' }, 'there is room again');
 });
 
-t.test('more submits than a rail may have waiting wait their turn, and all are sent', async (t) => {
-  const driven = await new Driven().start();
-  driven.mtn.maxConcurrency = 0;
-  const count = LIMITS.railQueueMax + 100;
-  for (let i = 0; i < count; i++) driven.accounts.create(charge({ amount: '500' }));
-  t.match(driven.pollers.railHealth(), [{ submitsWaiting: LIMITS.railQueueMax }, {}]);
-  driven.mtn.maxConcurrency = 10;
-  await driven.clock.advance(10_000);
-  t.equal(driven.mtn.submits.length, count);
-});
+t.test(
+  'more submits than a rail may have waiting wait their turn, and no more than may be followed',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.maxConcurrency = 0;
+    const count = LIMITS.pollerPendingMax + 100;
+    for (let i = 0; i < count; i++) driven.accounts.create(charge({ amount: '500' }));
+    t.match(driven.pollers.railHealth(), [{ submitsWaiting: LIMITS.railQueueMax }, {}]);
+    t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
+    t.match(driven.notices, [{ what: 'follows_too_many' }]);
+    driven.mtn.maxConcurrency = 10;
+    await driven.clock.advance(20_000);
+    t.equal(driven.mtn.submits.length, LIMITS.pollerPendingMax, 'all of them are sent');
+  },
+);
 
 t.test('beyond its bound a partition lets go of accepted ones, and finds them again', async (t) => {
   const driven = await new Driven().start();

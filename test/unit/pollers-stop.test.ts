@@ -62,6 +62,19 @@ t.test('a partition that is handed over calls nobody while it waits for what is 
   t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 2);
 });
 
+t.test('a partition that is handed over lets nothing expire: the next owner may have sent it', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  const charged = driven.accounts.create(charge());
+  await driven.clock.advance((charged.expiresAt ?? 0) - driven.clock.now() - 1_000, 1_000);
+  driven.mtn.onSubmit = () => new Promise(() => {});
+  driven.accounts.create(payout());
+  const releasing = driven.pollers.release(0);
+  await driven.clock.advance(11_000);
+  await releasing;
+  t.equal(driven.accounts.transaction(charged.id).status, 'PENDING_PROVIDER');
+});
+
 t.test(
   'a partition that is handed over sends nothing again that its provider turns out not to have',
   async (t) => {

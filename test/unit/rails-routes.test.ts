@@ -11,6 +11,13 @@ const environment = { KEY: 'k1', API_KEY: 'k2', SECRET: 's', PIN: '1234', PORTAL
 const PUBLIC_KEY = generateKeyPairSync('rsa', { modulusLength: 1_024 })
   .publicKey.export({ type: 'spki', format: 'der' })
   .toString('base64');
+const EC_KEY = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  .publicKey.export({ type: 'spki', format: 'pem' })
+  .toString();
+/** No PIN fits in it with OAEP. */
+const SHORT_KEY = generateKeyPairSync('rsa', { modulusLength: 512 })
+  .publicKey.export({ type: 'spki', format: 'pem' })
+  .toString();
 const MTN = {
   id: 'mtn_ug',
   country: 'UG',
@@ -106,10 +113,13 @@ t.test('what is wrong is named, with its line', async (t) => {
       change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, public_key: undefined } }),
       /disbursement\.public_key: is missing/,
     ],
-    [
-      change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, public_key: 'x' } }),
-      /public_key: takes an RSA/,
-    ],
+    ...['x', EC_KEY, SHORT_KEY].map(
+      (public_key) =>
+        [
+          change(AIRTEL, { disbursement: { ...AIRTEL.disbursement, public_key } }),
+          /public_key: takes an RSA/,
+        ] as const,
+    ),
     [[MTN, { ...MTN, id: 'other' }], /UG MTN has a route at line 3 already/],
     [[MTN, { ...AIRTEL, id: 'mtn_ug' }], /id mtn_ug has a route at line 3 already/],
     [[], /at least one/],

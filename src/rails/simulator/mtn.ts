@@ -370,6 +370,7 @@ function problemWith(body: Record<string, unknown>, partyField: 'payer' | 'payee
     const note = body[name];
     if (note === undefined) continue;
     if (typeof note !== 'string') return `${name} must be a string.`;
+    if (!note.isWellFormed()) return `${name} is not text.`;
     if (note.length > NOTE_LENGTH) return `${name} is longer than ${NOTE_LENGTH} characters.`;
   }
   return null;
