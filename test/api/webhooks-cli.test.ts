@@ -144,3 +144,23 @@ void t.test('wrong usage is explained', async (t) => {
     t.match(child.text, says);
   }
 });
+
+void t.test('a key that is none, and an address of something else, are told in words', async (t) => {
+  const page = new Receiver(null);
+  await page.listen();
+  t.teardown(() => page.close());
+  const key = `sk_live_${'0'.repeat(26)}${'a'.repeat(43)}`;
+  for (const [args, says] of [
+    [[], /^There is no demo\.json/],
+    [['--key', 'sk_live_1'], /^The key is not one of this service\.$/],
+    [['--key', key], /^POST http\S+\/v1\/charges: HTTP 200, and what it says is no JSON/],
+  ] as const) {
+    const child = start('actors/webhooks/cli.ts', ['trigger', 'charge.failed', ...args], {
+      DATA_DIR: t.testdir(),
+      BASE_URL: `http://127.0.0.1:${page.port}`,
+    });
+    const [code] = (await once(child, 'close')) as [number];
+    t.equal(code, 1);
+    t.match(child.text.trim(), says);
+  }
+});
