@@ -59,7 +59,9 @@ export function compareRepeats(before: readonly number[], after: readonly number
   const freedom =
     (shareA + shareB) ** 2 / (shareA ** 2 / (before.length - 1) + shareB ** 2 / (after.length - 1));
   const needed = criticalT(freedom) * error;
-  const differs = Math.abs(b.mean - a.mean) > needed;
+  const change = b.mean - a.mean;
+  // Where the medians moved the other way, or not at all, the ratio that is told would belie the verdict.
+  const differs = Math.abs(change) > needed && Math.sign(change) === Math.sign(Math.log(ratio));
   return { ratio, verdict: differs ? 'differs' : 'within noise', resolution: Math.expm1(needed) };
 }
 

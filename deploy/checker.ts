@@ -9,7 +9,8 @@
 // What must hold:
 //   - an acknowledged create (201) exists exactly once, as it was acknowledged; a refused one (4xx, 5xx) does not exist;
 //     one without a reply exists at most once
-//   - each account's balances are those that its transactions add up to, and its trial balance is zero
+//   - each transaction's ledger entries are what its status, amount and net say; each account's balances are what the entries
+//     add up to, and its trial balance is zero
 //   - the logs of all data directories have one hash chain per partition
 //
 // Exit status 0 only if all of it holds; 1 if not; 2 if it could not be found out.
@@ -43,12 +44,16 @@ interface Transaction {
   readonly type: 'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL' | 'REFUND';
   readonly status: string;
   readonly amount: string;
+  readonly net: string;
   readonly currency: string;
   readonly reference: string;
 }
 
+type LedgerAccount =
+  'MERCHANT_PENDING' | 'MERCHANT_AVAILABLE' | 'FEES_REVENUE' | 'PROVIDER_FLOAT' | 'SETTLEMENT_CLEARING';
+
 interface Entry {
-  readonly account: string;
+  readonly account: LedgerAccount;
   readonly side: 'DEBIT' | 'CREDIT';
   readonly amount: string;
   readonly currency: string;
@@ -99,14 +104,18 @@ function compareLog(
   seen: Map<number, Seen>,
 ): string | null {
   try {
-    const afterBatch = log.startOf(group, partition).batch;
-    for (const { batch, hash } of log.read(group, partition, { afterBatch })) {
-      const own = { hash: hash.toString('hex'), directory };
-      const other = seen.get(batch) ?? own;
-      if (other.hash !== own.hash) {
-        return `batch ${batch} differs between ${other.directory} and ${directory}`;
+    // What the log begins after is of the chain, too: from a snapshot on, two logs may have nothing else in common.
+    const start = log.startOf(group, partition);
+    const tips = start.batch === 0 ? [] : [start];
+    for (const each of [tips, log.read(group, partition, { afterBatch: start.batch })]) {
+      for (const { batch, hash } of each) {
+        const own = { hash: hash.toString('hex'), directory };
+        const other = seen.get(batch) ?? own;
+        if (other.hash !== own.hash) {
+          return `batch ${batch} differs between ${other.directory} and ${directory}`;
+        }
+        seen.set(batch, other);
       }
-      seen.set(batch, other);
     }
     return null;
   } catch (error) {
@@ -136,7 +145,7 @@ function checkCreates(entries: readonly JournalEntry[], transactions: readonly T
   return findings;
 }
 
-/** Balances are what the ledger entries of the account's transactions add up to; entries balance; so does the account. */
+/** Entries are what their transactions say, and balance; balances are what they add up to; so is the account's trial balance. */
 async function checkBalances(
   service: Service,
   accountId: string,
@@ -146,20 +155,16 @@ async function checkBalances(
   const findings: string[] = [];
   const sums = new Map<string, bigint>();
   await inParallel(transactions, async ({ id }) => {
-    const detail = await merchantGet<{ ledger: readonly Entry[] }>(
-      service,
-      secretKey,
-      `/v1/transactions/${id}`,
-    );
+    const { transaction, ledger } = await merchantGet<Detail>(service, secretKey, `/v1/transactions/${id}`);
     const totals = new Map<string, bigint>();
-    for (const { account, side, amount, currency, journal_id: journal } of detail.ledger) {
-      const signed = side === 'CREDIT' ? BigInt(amount) : -BigInt(amount);
-      add(sums, `${currency} ${account}`, signed);
-      add(totals, journal, signed);
+    for (const entry of ledger) {
+      add(sums, `${entry.currency} ${entry.account}`, signed(entry));
+      add(totals, entry.journal_id, signed(entry));
     }
     for (const [journal, total] of totals) {
       if (total !== 0n) findings.push(`${id}: journal ${journal} is off by ${total}`);
     }
+    findings.push(...entryFindings(transaction, ledger));
   });
   const { data } = await merchantGet<{ data: readonly Balance[] }>(service, secretKey, '/v1/balances');
   findings.push(...balanceFindings(sums, data).map((finding) => `${accountId}: ${finding}`));
@@ -167,9 +172,70 @@ async function checkBalances(
     `${service.operatorUrl}/operator/v1/accounts/${accountId}/trial_balance`,
     service.operatorToken,
   );
-  if (status !== 200) findings.push(`${accountId}: the trial balance answers ${status}`);
-  else findings.push(...trialBalanceFindings(accountId, JSON.parse(body) as TrialBalance));
-  return findings;
+  if (status !== 200) throw new Error(`the trial balance of ${accountId} answers ${status}: ${body}`);
+  return [...findings, ...trialBalanceFindings(accountId, JSON.parse(body) as TrialBalance)];
+}
+
+interface Detail {
+  readonly transaction: Transaction;
+  readonly ledger: readonly Entry[];
+}
+
+/** Whether the entries of one transaction are what it says of itself: the provider's part its amount, the merchant's its net,
+ *  the fee what is between; of what failed or was taken back nothing is left. */
+export function entryFindings(
+  transaction: Pick<Transaction, 'id' | 'type' | 'status' | 'amount' | 'net' | 'currency'>,
+  ledger: readonly Entry[],
+): string[] {
+  const { id, type, status, currency } = transaction;
+  const sum = (...accounts: readonly LedgerAccount[]): bigint =>
+    ledger
+      .filter(({ account }) => accounts.includes(account))
+      .reduce((total, entry) => total + signed(entry), 0n);
+  const found = {
+    merchant: sum('MERCHANT_PENDING', 'MERCHANT_AVAILABLE'),
+    provider: sum('PROVIDER_FLOAT'),
+    fees: sum('FEES_REVENUE'),
+    held: sum('SETTLEMENT_CLEARING'),
+  };
+  const expected = partsOf(transaction, found.held);
+  const wrong = parts.filter((part) => found[part] !== expected[part]);
+  const told = (of: Parts): string => parts.map((part) => `${part} ${of[part]}`).join(', ');
+  return [
+    ...(wrong.length === 0
+      ? []
+      : [`${id}: ${type} is ${status}, its entries say ${told(found)}, and not ${told(expected)}`]),
+    ...(ledger.every((entry) => entry.currency === currency)
+      ? []
+      : [`${id}: not all entries are in ${currency}`]),
+  ];
+}
+
+/** Credits minus debits. */
+type Parts = Readonly<Record<'merchant' | 'provider' | 'fees' | 'held', bigint>>;
+const parts = ['merchant', 'provider', 'fees', 'held'] as const;
+const nothing: Parts = { merchant: 0n, provider: 0n, fees: 0n, held: 0n };
+
+/** `held`: by its entries. How much that is of a payout on its way only the service knows: its fee is shown when it has ended. */
+function partsOf(
+  { type, status, ...told }: Pick<Transaction, 'type' | 'status' | 'amount' | 'net'>,
+  held: bigint,
+): Parts {
+  const amount = BigInt(told.amount);
+  const net = BigInt(told.net);
+  const isOut = type === 'PAYOUT' || type === 'WITHDRAWAL';
+  if (status === 'SUCCESSFUL') {
+    return isOut
+      ? { merchant: -net, provider: amount, fees: net - amount, held: 0n }
+      : { merchant: net, provider: -amount, fees: amount - net, held: 0n };
+  }
+  if (!isOut || finalStatuses.has(status)) return nothing;
+  const holds = held < amount ? amount : held;
+  return { ...nothing, merchant: -holds, held: holds };
+}
+
+function signed({ side, amount }: Pick<Entry, 'side' | 'amount'>): bigint {
+  return side === 'CREDIT' ? BigInt(amount) : -BigInt(amount);
 }
 
 interface Balance {
@@ -289,6 +355,8 @@ async function main(): Promise<number> {
   const findings: string[] = [];
   if (values.journal !== undefined) {
     const journal = readJournal(values.journal);
+    // Of none nothing is known.
+    if (journal.length === 0) throw new Error(`${values.journal} has no creates`);
     const service = {
       baseUrl: values['base-url'] ?? 'http://127.0.0.1:8080',
       operatorUrl: values['operator-url'] ?? 'http://127.0.0.1:8081',
@@ -322,8 +390,8 @@ function readJournal(path: string): JournalEntry[] {
 const help = `node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL --operator-token TOKEN] [--data-dir DIR …]
 
 Decides whether the service told its callers the truth: what was acknowledged exists once, what was refused does not
-exist, balances are what the entries add up to, and the logs of all data directories are one. deploy/README.md has the
-journal's format.`;
+exist, entries are what their transactions say, balances are what the entries add up to, and the logs of all data directories
+are one. deploy/README.md has the journal's format.`;
 
 if (import.meta.filename === process.argv[1]) {
   try {

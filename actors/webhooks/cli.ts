@@ -84,10 +84,11 @@ function addressOf({ key, app }: Chosen): ServiceAddress {
   const demo = readDemo();
   const { BASE_URL, OPERATOR_URL, OPERATOR_TOKEN } = process.env;
   const secretKey = key ?? demo['secret_key'];
-  const accountId = secretKey === undefined ? undefined : parseApiKey(secretKey)?.accountId;
-  if (secretKey === undefined || accountId === undefined) {
+  if (secretKey === undefined) {
     throw new ServiceRefused('usage', 'There is no demo.json: give --key with a secret key (sk_live_…).');
   }
+  const accountId = parseApiKey(secretKey)?.accountId;
+  if (accountId === undefined) throw new ServiceRefused('usage', 'The key is not one of this service.');
   const appId = app ?? (secretKey === demo['secret_key'] ? (demo['app_id'] ?? null) : null);
   return {
     baseUrl: BASE_URL ?? demo['base_url'] ?? 'http://127.0.0.1:8080',

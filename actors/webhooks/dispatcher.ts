@@ -57,7 +57,7 @@ export class Dispatcher<Item extends DispatchItem> {
   /** Starts an attempt; resolves with how it ended, never rejects. */
   readonly #attempt: (item: Item) => Promise<AttemptEnd>;
   readonly #clock: () => number;
-  /** Least recently used first. */
+  /** Longest not looked at for forgetting first. */
   readonly #endpoints = new Map<string, Endpoint<Item>>();
   /** In the order they were started. */
   readonly #running = new Set<Running<Item>>();
@@ -158,11 +158,13 @@ export class Dispatcher<Item extends DispatchItem> {
   /** Forgetting a failing endpoint costs it nothing but a second chance at eight attempts. */
   #forgetIdle(): void {
     let looked = 0;
-    for (const [id, { inFlight, firsts, retries, failuresInARow }] of this.#endpoints) {
+    for (const [id, endpoint] of this.#endpoints) {
       if (++looked > FORGET_LOOKS) return;
-      if (inFlight > 0 || firsts.size > 0 || retries.size > 0) continue;
-      if (failuresInARow > 0) this.#failing--;
+      const { inFlight, firsts, retries, failuresInARow } = endpoint;
       this.#endpoints.delete(id);
+      // To the back, so that next time others are looked at.
+      if (inFlight > 0 || firsts.size > 0 || retries.size > 0) this.#endpoints.set(id, endpoint);
+      else if (failuresInARow > 0) this.#failing--;
     }
   }
 
@@ -240,7 +242,6 @@ export class Dispatcher<Item extends DispatchItem> {
     endpoint.pausedUntil =
       end === 'delivered' ? 0 : this.#clock() + this.#pauseMs * pausePart(endpoint.failuresInARow);
     this.#failing += Number(endpoint.failuresInARow > 0) - Number(before > 0);
-    if (end === 'delivered') this.#paused.delete(endpoint);
   }
 
   /** One attempt for each endpoint in turn while there is room. */

@@ -40,7 +40,10 @@ export async function listen({ client, forwardTo, print }: ListenOptions): Promi
     {},
   );
   const server = http.createServer((request, response) => {
-    void receive(request, secret, forwardTo, print).then((status) => response.writeHead(status).end());
+    receive(request, secret, forwardTo, print).then(
+      (status) => response.writeHead(status).end(),
+      (error: unknown) => print(`A request broke off: ${messageOf(error)}.`),
+    );
   });
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
@@ -63,10 +66,23 @@ export async function listen({ client, forwardTo, print }: ListenOptions): Promi
   );
   return {
     stop: async () => {
-      await client.operator('PATCH', `/apps/${appId}`, { webhook_url: app.webhook_url });
-      await close();
+      try {
+        await client.operator('PATCH', `/apps/${appId}`, { webhook_url: app.webhook_url });
+      } catch (error) {
+        throw notPutBack(app, error);
+      } finally {
+        await close();
+      }
     },
   };
+}
+
+function notPutBack({ id, webhook_url }: App, error: unknown): ServiceRefused {
+  return new ServiceRefused(
+    error instanceof ServiceRefused ? error.code : 'unknown',
+    `The webhook URL of ${id} was not put back (it was ${webhook_url ?? 'none'}): ${messageOf(error)}`,
+    { cause: error },
+  );
 }
 
 function hintFor(error: unknown): unknown {
@@ -118,8 +134,12 @@ async function forward(
     await response.arrayBuffer();
     return { status: response.status, note: String(response.status) };
   } catch (error) {
-    return { status: BAD_GATEWAY, note: `failed: ${error instanceof Error ? error.message : String(error)}` };
+    return { status: BAD_GATEWAY, note: `failed: ${messageOf(error)}` };
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function isSigned(body: Buffer, header: string, secret: string): boolean {

@@ -79,8 +79,22 @@ async function call<Body>(
       },
     );
   }
-  const answer = (await response.json()) as Body & { error?: { code: string; message: string } };
+  const answer = parsed<Body & { error?: { code: string; message: string } }>(await response.text());
+  if (answer === null) {
+    throw new ServiceRefused(
+      'not_the_service',
+      `${method} ${url}: HTTP ${response.status}, and what it says is no JSON: is that the service's address?`,
+    );
+  }
   if (response.ok) return answer;
   const { code = 'unknown', message = `HTTP ${response.status}` } = answer.error ?? {};
   throw new ServiceRefused(code, `${method} ${new URL(url).pathname}: ${code}: ${message}`);
+}
+
+function parsed<Value>(text: string): Value | null {
+  try {
+    return JSON.parse(text) as Value;
+  } catch {
+    return null;
+  }
 }

@@ -70,8 +70,13 @@ function fileSystemOf(path: string): string | null {
   return FILE_SYSTEMS[statfsSync(path).type] ?? null;
 }
 
-/** Null outside a git clone. */
+/** Null outside a git clone. What was measured may be more than what was committed. */
 export function commitOf(folder: string): string | null {
-  const git = spawnSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: folder, encoding: 'utf8' });
-  return git.status === 0 ? git.stdout.trim() : null;
+  const git = (...args: readonly string[]): string | null => {
+    const { status, stdout } = spawnSync('git', args, { cwd: folder, encoding: 'utf8' });
+    return status === 0 ? stdout.trim() : null;
+  };
+  const commit = git('rev-parse', '--short', 'HEAD');
+  const changed = git('status', '--porcelain', '--untracked-files=no');
+  return commit === null || changed === '' ? commit : `${commit} with changes`;
 }

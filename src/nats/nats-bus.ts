@@ -94,7 +94,7 @@ export class NatsBus implements Bus {
     this.#server = options.server;
     this.#server.attach(this.#caller, (id, attempt, reply) => this.#onReply(id, attempt, reply));
     this.#lanes = { accounts: [], webhooks: [], pollers: [], platform: [] };
-    this.#wheel = new TimerWheel(LIMITS.busTickMs, (id) => this.#due(id));
+    this.#wheel = new TimerWheel(LIMITS.busTickMs, (id, at) => this.#due(id, at));
     this.#subscription = options.connection.subscribe(`${this.#replyPrefix}*`, {
       callback: (error, message) => {
         if (error === null) this.#onMessage(message);
@@ -275,12 +275,11 @@ export class NatsBus implements Bus {
     this.#enqueue(request);
   }
 
-  #due(id: number): void {
+  #due(id: number, at: number): void {
     const request = this.#requests.get(id);
-    if (request === undefined) return;
-    const now = performance.now();
     // An entry that an earlier one has replaced.
-    if (now < request.wheelAt) return;
+    if (request === undefined || at !== request.wheelAt) return;
+    const now = performance.now();
     request.wheelAt = Infinity;
     if (now >= request.deadline) return this.#giveUp(request);
     if (now >= request.nextAt) {

@@ -1,17 +1,19 @@
 // Due times for many short-lived things without a timer each: one interval looks at one slot at a time. Ids whose
-// thing is gone are simply not found by the callback.
+// thing is gone are simply not found by the callback, and the time that an entry was added for tells it from one that has
+// replaced it.
 
 import { LIMITS } from '../limits.ts';
 
 export class TimerWheel {
   readonly #tickMs: number;
-  readonly #onDue: (id: number) => void;
+  readonly #onDue: (id: number, at: number) => void;
+  /** [id, at, id, at, …] */
   readonly #slots: number[][];
   readonly #timer: NodeJS.Timeout;
   /** Slots up to this tick have been looked at. */
   #tick: number;
 
-  constructor(tickMs: number, onDue: (id: number) => void) {
+  constructor(tickMs: number, onDue: (id: number, at: number) => void) {
     this.#tickMs = tickMs;
     this.#onDue = onDue;
     this.#slots = Array.from({ length: LIMITS.busWheelSlots }, () => []);
@@ -20,11 +22,12 @@ export class TimerWheel {
     this.#timer.unref();
   }
 
-  /** `at` in monotonic milliseconds; beyond the wheel it is due early, and the callback adds it again. */
+  /** `at` in monotonic milliseconds; beyond the wheel, which stands while the process does, it is due early, and the callback
+   *  adds it again. */
   add(id: number, at: number): void {
     const due = Math.ceil(at / this.#tickMs);
     const tick = Math.min(Math.max(due, this.#tick + 1), this.#tick + this.#slots.length - 1);
-    this.#slots[tick % this.#slots.length]?.push(id);
+    this.#slots[tick % this.#slots.length]?.push(id, at);
   }
 
   stop(): void {
@@ -38,10 +41,10 @@ export class TimerWheel {
     while (this.#tick < now) {
       this.#tick++;
       const index = this.#tick % this.#slots.length;
-      const ids = this.#slots[index] ?? [];
-      if (ids.length === 0) continue;
+      const entries = this.#slots[index] ?? [];
+      if (entries.length === 0) continue;
       this.#slots[index] = [];
-      for (const id of ids) this.#onDue(id);
+      for (let i = 0; i < entries.length; i += 2) this.#onDue(entries[i]!, entries[i + 1]!);
     }
   }
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { checkAcknowledged, checkAnswers, spread } from '../../bench/check.ts';
 import type { Load } from '../../bench/result.ts';
+import { isHeld } from '../../bench/scenarios/peaks.ts';
 import { startService } from './start.ts';
 
 t.test('an acknowledged id that is not there is told, and so is that there was none', async (t) => {
@@ -40,6 +41,19 @@ t.test('a load with a refusal, an error or no answer at all does not pass', asyn
   t.match(checked({ 201: 5 }, { timeout: 2 }), { passed: false, detail: 'timeout: 2' });
   t.match(checked({}, {}), { passed: false, detail: 'there was none' });
   t.match(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
+});
+
+t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {
+  const load = (changes: Partial<Load>, p99Ms = 10): Load => {
+    const latency = { meanMs: 1, maxMs: p99Ms, percentiles: [[99, p99Ms]] } as const;
+    return { label: 'search', statuses: { 201: 500 }, errors: {}, unsent: 0, latency, ...changes } as Load;
+  };
+  t.ok(isHeld(load({})));
+  t.notOk(isHeld(load({}, 10.1)));
+  t.notOk(isHeld(load({ unsent: 1 })));
+  t.notOk(isHeld(load({ statuses: { 201: 250, 503: 250 } })));
+  t.notOk(isHeld(load({ errors: { reset: 1 } })));
+  t.notOk(isHeld(load({ statuses: {} })));
 });
 
 t.test('what is looked at is spread over all, with the last', async (t) => {

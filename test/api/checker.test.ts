@@ -1,12 +1,19 @@
-// `node deploy/checker.ts` where it cannot tell: a person reads why, and a script sees it by the exit status.
+// The checker: it finds nothing against a service that told the truth, and everything that would be a lie. Where it cannot tell,
+// a person reads why, and a script sees it by the exit status.
 import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { balanceFindings } from '../../deploy/checker.ts';
+import { balanceFindings, checkJournal, checkReplicas, entryFindings } from '../../deploy/checker.ts';
+import type { JournalEntry } from '../../deploy/checker.ts';
+import { LogReader } from '../../wal/log-reader.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { startService } from './start.ts';
 
 t.test('what cannot be checked is told in words, with status 2', async (t) => {
-  const directory = t.testdir({ 'broken.jsonl': '{}\n{"account_id":\n', empty: {} });
+  const directory = t.testdir({ 'broken.jsonl': '{}\n{"account_id":\n', 'no.jsonl': '\n', empty: {} });
   const sent = join(directory, 'sent.jsonl');
   const entry = { account_id: 'acc_1', secret_key: 'sk_live_1', path: '/v1/charges', key: 'k', body: {} };
   writeFileSync(sent, `${JSON.stringify({ ...entry, status: 201, reply: {} })}\n`);
@@ -16,6 +23,7 @@ t.test('what cannot be checked is told in words, with status 2', async (t) => {
     [[], /^$/],
     [['--journal', join(directory, 'none.jsonl')], /^Could not tell: ENOENT.*none\.jsonl/],
     [['--journal', join(directory, 'broken.jsonl')], /^Could not tell: line 2 of .*broken\.jsonl: /],
+    [['--journal', join(directory, 'no.jsonl')], /^Could not tell: .*no\.jsonl has no creates\n$/],
     [['--journal', sent, ...away], /^Could not tell: fetch failed: \S/],
     [['--data-dir', join(directory, 'empty')], /^Could not tell: .*empty holds no log\n$/],
     [['--wrong'], /^Could not tell: .*--wrong/],
@@ -55,3 +63,181 @@ t.test('balances are held against the entries, also one that is not told at all'
   ]);
   t.end();
 });
+
+t.test('a service that told the truth is sound, and each lie is found', async (t) => {
+  const service = await startService();
+  t.teardown(() => service.stop());
+  const { account_id, secret_key, base_url, operator_url, operator_token } = service.demo;
+  const at = { baseUrl: base_url, operatorUrl: operator_url, operatorToken: operator_token };
+  const journal: JournalEntry[] = [];
+  const create = async (path: string, msisdn: string): Promise<void> => {
+    const reference = `order-${journal.length}`;
+    const body = { amount: '5000', currency: 'UGX', msisdn, reference };
+    const { status, body: reply } = await service.merchant('POST', path, {
+      body,
+      idempotencyKey: `key-${reference}`,
+    });
+    journal.push({ account_id, secret_key, path, key: `key-${reference}`, body, status, reply });
+  };
+  await create('/v1/deposits', '+256772000068');
+  await service.until(
+    () => service.merchant('GET', '/v1/balances'),
+    ({ body }) => body.data[0]?.available === '5000',
+  );
+  await create('/v1/charges', '+256772000068');
+  await create('/v1/charges', '+256772000075');
+  await create('/v1/payouts', '+256772000068');
+  t.match(
+    journal.map(({ status }) => status),
+    [201, 201, 201, 400],
+  );
+  t.strictSame(await checkJournal(journal, at), []);
+
+  const [deposit, charge, , payout] = journal as [JournalEntry, JournalEntry, JournalEntry, JournalEntry];
+  const { reply } = charge;
+  const lies: [JournalEntry, string][] = [
+    [
+      { ...deposit, body: { ...deposit.body, amount: '5001' } },
+      'order-0 (key key-order-0) was acknowledged with another amount',
+    ],
+    [{ ...charge, status: 503 }, `order-1 (key key-order-1) was refused with 503 and exists as ${reply?.id}`],
+    [
+      { ...charge, reply: { id: 'chg_1' } },
+      `order-1 (key key-order-1) was acknowledged as chg_1, is ${reply?.id}`,
+    ],
+    [{ ...payout, status: 201 }, 'order-3 (key key-order-3) was acknowledged and does not exist'],
+  ];
+  for (const [entry, finding] of lies) {
+    t.strictSame(await checkJournal([entry], at), [`${account_id}: ${finding}`]);
+  }
+  t.strictSame(await checkJournal([{ ...charge, status: null, reply: null }], at), [], 'it may exist, once');
+  await t.rejects(
+    checkJournal([charge], { ...at, operatorToken: 'wrong' }),
+    /trial balance of acc_\w+ answers 401/,
+  );
+});
+
+t.test('a ledger that adds up and is not what its transactions say is not sound', async (t) => {
+  // What no service of ours answers: money was collected, and no entry says so.
+  const charge = {
+    id: 'chg_1',
+    type: 'CHARGE',
+    status: 'SUCCESSFUL',
+    amount: '500',
+    net: '490',
+    currency: 'UGX',
+  };
+  const answers: Record<string, object> = {
+    '/v1/transactions?limit=100': {
+      data: [{ ...charge, reference: 'order' }],
+      has_more: false,
+      next_cursor: null,
+    },
+    '/v1/transactions/chg_1': { transaction: charge, ledger: [] },
+    '/v1/balances': { data: [] },
+    '/operator/v1/accounts/acc_1/trial_balance': { data: [] },
+  };
+  const server = createServer((request, response) =>
+    response.end(JSON.stringify(answers[request.url ?? ''])),
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const body = { reference: 'order', amount: '500', currency: 'UGX' };
+  const entry = { account_id: 'acc_1', secret_key: 'sk_live_1', path: '/v1/charges', key: 'key-order', body };
+  const journal = [{ ...entry, status: 201, reply: { id: 'chg_1' } }];
+  const findings = await checkJournal(journal, { baseUrl: url, operatorUrl: url, operatorToken: '' });
+  t.match(findings, [/^chg_1: CHARGE is SUCCESSFUL, its entries say merchant 0, /]);
+});
+
+t.test('the entries of a transaction are held against its status, amount and net', (t) => {
+  const entry = (account: string, amount: number, currency = 'UGX') => ({
+    account: account as 'PROVIDER_FLOAT',
+    side: amount < 0 ? ('DEBIT' as const) : ('CREDIT' as const),
+    amount: String(Math.abs(amount)),
+    currency,
+    journal_id: 'jnl_1',
+  });
+  const settled = [entry('PROVIDER_FLOAT', -500), entry('MERCHANT_PENDING', 490), entry('FEES_REVENUE', 10)];
+  const released = [entry('MERCHANT_PENDING', -490), entry('MERCHANT_AVAILABLE', 490)];
+  const reversed = [
+    entry('PROVIDER_FLOAT', 500),
+    entry('MERCHANT_AVAILABLE', -490),
+    entry('FEES_REVENUE', -10),
+  ];
+  const hold = [entry('MERCHANT_AVAILABLE', -510), entry('SETTLEMENT_CLEARING', 510)];
+  const paid = [entry('SETTLEMENT_CLEARING', -510), entry('PROVIDER_FLOAT', 500), entry('FEES_REVENUE', 10)];
+  const returned = [entry('MERCHANT_AVAILABLE', 510), entry('SETTLEMENT_CLEARING', -510)];
+  const deposited = [entry('PROVIDER_FLOAT', -500), entry('MERCHANT_AVAILABLE', 500)];
+  const found = (type: string, status: string, net: string, ledger: Parameters<typeof entryFindings>[1]) =>
+    entryFindings({ id: 'x_1', type: type as 'CHARGE', status, amount: '500', net, currency: 'UGX' }, ledger);
+
+  t.strictSame(found('CHARGE', 'SUCCESSFUL', '490', settled), []);
+  t.strictSame(found('CHARGE', 'SUCCESSFUL', '490', [...settled, ...released]), []);
+  t.strictSame(found('CHARGE', 'REVERSED', '490', [...settled, ...released, ...reversed]), []);
+  t.strictSame(found('CHARGE', 'AWAITING_CUSTOMER', '500', []), []);
+  t.strictSame(found('DEPOSIT', 'SUCCESSFUL', '500', deposited), []);
+  t.strictSame(found('PAYOUT', 'PENDING_PROVIDER', '500', hold), []);
+  t.strictSame(found('PAYOUT', 'SUCCESSFUL', '510', [...hold, ...paid]), []);
+  t.strictSame(found('WITHDRAWAL', 'FAILED', '510', [...hold, ...returned]), []);
+
+  t.strictSame(found('CHARGE', 'SUCCESSFUL', '490', []), [
+    'x_1: CHARGE is SUCCESSFUL, its entries say merchant 0, provider 0, fees 0, held 0, and not ' +
+      'merchant 490, provider -500, fees 10, held 0',
+  ]);
+  for (const [type, status, net, ledger] of [
+    ['CHARGE', 'SUCCESSFUL', '490', [...settled, ...settled]],
+    ['CHARGE', 'SUCCESSFUL', '480', settled],
+    ['CHARGE', 'SUCCESSFUL', '490', [...settled, ...reversed]],
+    ['CHARGE', 'REVERSED', '490', settled],
+    ['CHARGE', 'FAILED', '500', settled],
+    ['DEPOSIT', 'AWAITING_CUSTOMER', '500', deposited],
+    ['PAYOUT', 'PENDING_PROVIDER', '500', []],
+    ['PAYOUT', 'PENDING_PROVIDER', '500', [...hold, ...returned]],
+    ['PAYOUT', 'SUCCESSFUL', '510', hold],
+    ['PAYOUT', 'SUCCESSFUL', '510', [...hold, ...returned]],
+    ['WITHDRAWAL', 'FAILED', '510', hold],
+  ] as const) {
+    t.equal(found(type, status, net, ledger).length, 1, `${type} ${status}`);
+  }
+  const elsewhere = settled.map(({ account, side, amount }) =>
+    entry(account, (side === 'DEBIT' ? -1 : 1) * Number(amount), 'KES'),
+  );
+  t.strictSame(found('CHARGE', 'SUCCESSFUL', '490', elsewhere), ['x_1: not all entries are in UGX']);
+  t.end();
+});
+
+t.test(
+  'logs that have no batch in common are one chain only if one begins where the other was',
+  async (t) => {
+    const [whole, later] = [t.testdir({ whole: {}, later: {} })].flatMap((root) => [
+      join(root, 'whole'),
+      join(root, 'later'),
+    ]);
+    const open = (directory: string): WriteAheadLog =>
+      WriteAheadLog.open({ directory, now: Date.now, onFailure: (error) => void t.fail(error.message) });
+    const log = open(whole!);
+    const partition = log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
+    await partition.drained();
+    partition.append('{}');
+    await partition.drained();
+    await log.close();
+    const reader = LogReader.openReader({ directory: whole! });
+    const tip = reader.tip('accounts', 0);
+    await reader.close();
+
+    const other = open(later!);
+    await other.startAt('accounts', 0, tip);
+    t.strictSame(await checkReplicas([whole!, later!]), []);
+    await other.startAt('accounts', 0, { ...tip, hash: Buffer.alloc(32, 1) });
+    await other.close();
+    for (const directories of [
+      [whole!, later!],
+      [later!, whole!],
+    ]) {
+      t.strictSame(await checkReplicas(directories), [
+        `accounts/0: batch ${tip.batch} differs between ${directories[0]} and ${directories[1]}`,
+      ]);
+    }
+  },
+);

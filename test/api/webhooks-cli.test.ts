@@ -5,11 +5,15 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
+import net from 'node:net';
 import { join } from 'node:path';
 import { Stripe } from 'stripe';
 import t from 'tap';
+import { listen } from '../../actors/webhooks/listen.ts';
+import { ServiceClient } from '../../actors/webhooks/service-client.ts';
 import { TRIGGERS } from '../../actors/webhooks/trigger.ts';
 import { freePorts } from '../../deploy/free-ports.ts';
+import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
 
 const root = new URL('../../', import.meta.url);
@@ -97,6 +101,36 @@ void t.test('listen and trigger', async (t) => {
   t.match(await apps.json(), { data: [{ id: demo['app_id'], webhook_url: null }] }, 'the URL is as it was');
 });
 
+void t.test('listen outlives a request that breaks off, and ends though the service has gone', async (t) => {
+  const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true' });
+  const { base_url, operator_url, operator_token, secret_key, account_id, app_id } = service.demo;
+  const client = new ServiceClient({
+    baseUrl: base_url,
+    operatorUrl: operator_url,
+    operatorToken: operator_token,
+    secretKey: secret_key,
+    accountId: account_id,
+    appId: app_id,
+  });
+  const printed: string[] = [];
+  const listening = await listen({ client, forwardTo: null, print: (line) => void printed.push(line) });
+  const { data } = await client.operator<{ data: { webhook_url: string }[] }>('GET', '/apps');
+  const { webhook_url } = data[0]!;
+  const socket = net.connect(Number(new URL(webhook_url).port), '127.0.0.1');
+  socket.write('POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\nhalf');
+  // Its answer to the head: it reads on.
+  await once(socket, 'data');
+  socket.destroy();
+  while (!printed.some((line) => line.includes('broke off'))) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const refused = await fetch(webhook_url, { method: 'POST', body: '{}' });
+  t.equal(refused.status, 400, 'it goes on');
+  await service.stop();
+  await t.rejects(listening.stop(), { message: /URL of app_\w+ was not put back \(it was none\): http/ });
+  await t.rejects(fetch(webhook_url, { method: 'POST', body: '{}' }), 'nobody listens any more');
+});
+
 void t.test('wrong usage is explained', async (t) => {
   for (const [args, says] of [
     [['trigger', 'charge.pending'], /no event type/],
@@ -108,5 +142,25 @@ void t.test('wrong usage is explained', async (t) => {
     const [code] = (await once(child, 'close')) as [number];
     t.equal(code, 2);
     t.match(child.text, says);
+  }
+});
+
+void t.test('a key that is none, and an address of something else, are told in words', async (t) => {
+  const page = new Receiver(null);
+  await page.listen();
+  t.teardown(() => page.close());
+  const key = `sk_live_${'0'.repeat(26)}${'a'.repeat(43)}`;
+  for (const [args, says] of [
+    [[], /^There is no demo\.json/],
+    [['--key', 'sk_live_1'], /^The key is not one of this service\.$/],
+    [['--key', key], /^POST http\S+\/v1\/charges: HTTP 200, and what it says is no JSON/],
+  ] as const) {
+    const child = start('actors/webhooks/cli.ts', ['trigger', 'charge.failed', ...args], {
+      DATA_DIR: t.testdir(),
+      BASE_URL: `http://127.0.0.1:${page.port}`,
+    });
+    const [code] = (await once(child, 'close')) as [number];
+    t.equal(code, 1);
+    t.match(child.text.trim(), says);
   }
 });

@@ -1,6 +1,10 @@
 // The bench's own arithmetic: percentiles, ratios, noise, the search for a rate, and what it reads from /proc and /metrics.
 
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { commitOf } from '../../bench/measure/conditions.ts';
 import { logUseBetween, readLogCounters } from '../../bench/measure/log-counters.ts';
 import { parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
 import { growthOf, threadTimeOf } from '../../bench/measure/process-use.ts';
@@ -15,6 +19,23 @@ import {
   ratioOf,
   summarize,
 } from '../../bench/statistics.ts';
+
+const hasGit = spawnSync('git', ['--version']).status === 0;
+t.test('figures are of a commit only if nothing was changed since', { skip: !hasGit }, async (t) => {
+  const directory = t.testdir({ 'code.ts': 'one' });
+  const git = (...args: string[]): void => {
+    const as = ['-c', 'user.name=x', '-c', 'user.email=x@x.test', '-c', 'commit.gpgsign=false'];
+    const { status, stderr } = spawnSync('git', [...as, ...args], { cwd: directory, encoding: 'utf8' });
+    if (status !== 0) throw new Error(stderr);
+  };
+  git('init', '-q');
+  git('add', 'code.ts');
+  git('commit', '-q', '-m', 'one');
+  writeFileSync(join(directory, 'result.json'), '{}');
+  t.match(commitOf(directory), /^[0-9a-f]{7,}$/);
+  writeFileSync(join(directory, 'code.ts'), 'two');
+  t.match(commitOf(directory), /^[0-9a-f]{7,} with changes$/);
+});
 
 t.test('growth compares the peaks of the last two quarters', async (t) => {
   t.equal(growthOf([100, 100, 50, 300, 60, 200, 100, 50]), 0.5);
@@ -52,6 +73,10 @@ t.test('what CPU time allows: one core a thread, and no more than there are', as
   t.equal(capacityOf({ busiestThread: 1 / 100, allThreads: 1 / 20 }, 2), 40, 'the cores are full first');
 });
 
+const MANY = Array.from({ length: 11 }, (_, n) => 1_000 + n);
+/** Five of them a fifth more, the other six a little less. */
+const TWO_HEAPS = MANY.map((value, n) => (n < 5 ? value * 1.2 : value - 20));
+
 t.test('a difference within the noise of the repeats is told from one beyond it', async (t) => {
   const rows: [string, number[], number[], string][] = [
     ['the same', [100, 101, 99], [100, 101, 99], 'within noise'],
@@ -59,6 +84,8 @@ t.test('a difference within the noise of the repeats is told from one beyond it'
     ['30 % where repeats differ by 1 %', [100, 101, 99], [130, 131, 129], 'differs'],
     ['30 % where repeats differ by 30 %', [80, 100, 130], [104, 130, 169], 'within noise'],
     ['equal repeats that changed at all', [5, 5, 5], [6, 6, 6], 'differs'],
+    ['a mean that rose while the median fell', MANY, TWO_HEAPS, 'within noise'],
+    ['the other way', TWO_HEAPS, MANY, 'within noise'],
     ['one repeat', [100], [200], 'unknown'],
     ['no logarithm of nothing', [0, 0, 0], [1, 1, 1], 'unknown'],
   ];

@@ -37,9 +37,19 @@ class Driven {
     return this.endAll((id) => id === endpointId, end);
   }
 
-  async endAll(isMeant: (endpointId: string) => boolean, end: AttemptEnd): Promise<void> {
+  endAll(isMeant: (endpointId: string) => boolean, end: AttemptEnd): Promise<void> {
+    return this.endAllOf(({ endpointId }) => isMeant(endpointId), end);
+  }
+
+  /** Ends the oldest attempt in flight to the endpoint. */
+  async endOne(endpointId: string, end: AttemptEnd): Promise<void> {
+    const oldest = Array.from(this.running.keys()).find((item) => item.endpointId === endpointId);
+    await this.endAllOf((item) => item === oldest, end);
+  }
+
+  async endAllOf(isMeant: (item: Started) => boolean, end: AttemptEnd): Promise<void> {
     for (const [item, resolve] of this.running) {
-      if (!isMeant(item.endpointId)) continue;
+      if (!isMeant(item)) continue;
       this.running.delete(item);
       resolve(end);
     }
@@ -160,6 +170,65 @@ void t.test('a failing endpoint alternates between first attempts and retries', 
   );
 });
 
+void t.test('the fifth failure in a row begins to pause retries, each one twice as long', async (t) => {
+  const driven = new Driven();
+  const longestMs = 1_600;
+  driven.dispatcher.limitPause(longestMs);
+  driven.dispatcher.limitPause(LIMITS.webhookPauseMsMax);
+  for (const pauseMs of [0, 0, 0, 0, 100, 200, 400, 800, 1_600, 1_600]) {
+    driven.offer('a');
+    await driven.end('a', 'failed');
+    driven.offer('a', false);
+    driven.wait(Math.max(0, pauseMs - 1));
+    t.equal(driven.inFlight('a'), pauseMs === 0 ? 1 : 0);
+    driven.wait(1);
+    t.equal(driven.inFlight('a'), 1, `${pauseMs} ms`);
+    await driven.end('a', 'none');
+  }
+});
+
+void t.test('a pause that was prolonged holds up nobody else whose pause is over', async (t) => {
+  const driven = new Driven();
+  for (const id of ['a', 'b']) {
+    for (let i = 0; i < 20; i++) {
+      driven.offer(id);
+      await driven.end(id, 'failed');
+    }
+    driven.offer(id, false);
+  }
+  driven.wait(LIMITS.webhookPauseMsMax - 1);
+  driven.offer('a');
+  await driven.end('a', 'failed');
+  driven.wait(1);
+  t.same([driven.inFlight('a'), driven.inFlight('b')], [0, 1]);
+});
+
+void t.test('a healthy endpoint hears first attempts before retries', async (t) => {
+  const driven = new Driven();
+  driven.offer('a', true, LIMITS.webhookEndpointInFlightMax);
+  driven.offer('a', false, 2);
+  driven.now += 1_000;
+  driven.offer('a', true, 2);
+  t.equal(driven.dispatcher.oldestDueAt(), driven.now - 1_000, 'of both the oldest is told');
+  for (let i = 0; i < 4; i++) await driven.endOne('a', 'delivered');
+  t.same(
+    driven.started.slice(LIMITS.webhookEndpointInFlightMax).map(({ isFirst }) => isFirst),
+    [true, true, false, false],
+  );
+});
+
+void t.test('one in the line for room that may not start now is not in the way of the next', async (t) => {
+  const driven = new Driven();
+  for (let i = 0; i < LIMITS.webhookRetryInFlightMax; i++) driven.offer(`r${i}`, false);
+  driven.offer('a', true, 2);
+  driven.offer('a', false);
+  driven.offer('b', false);
+  await driven.endOne('a', 'failed');
+  t.equal(driven.inFlight('a'), 1, 'failing, with one in flight: it may have no more');
+  await driven.end('r0', 'delivered');
+  t.equal(driven.inFlight('b'), 1);
+});
+
 void t.test('an attempt that sent nothing says nothing of the endpoint', async (t) => {
   const driven = new Driven();
   driven.offer('a', true, 9);
@@ -228,6 +297,22 @@ void t.test(
     t.equal(driven.inFlight('busy'), LIMITS.webhookEndpointInFlightMax, 'it is the same endpoint still');
     for (let i = 0; i < 3; i++) await driven.end('busy', 'delivered');
     t.equal(driven.started.filter(({ endpointId }) => endpointId === 'busy').length, 21);
+  },
+);
+
+void t.test(
+  'endpoints that always have something to send do not keep the idle ones from being forgotten',
+  async (t) => {
+    const driven = new Driven();
+    for (let i = 0; i < 2_000; i++) driven.offer(`hangs${i}`, false);
+    driven.offer('failing', true);
+    await driven.end('failing', 'failed');
+    t.equal(driven.dispatcher.endpointsFailing, 1);
+    for (let i = 0; i < LIMITS.webhookEndpointsKnownMax; i++) {
+      driven.offer(`idle${i}`);
+      if (i % 500 === 499) await driven.endAll((id) => id.startsWith('idle'), 'delivered');
+    }
+    t.equal(driven.dispatcher.endpointsFailing, 0);
   },
 );
 

@@ -6,6 +6,7 @@ import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts'
 import { FeedReader } from '../../actors/webhooks/feed-reader.ts';
 import type { TakeEvents, WebhookCommand } from '../../actors/webhooks/message.ts';
 import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
+import { rejection } from '../../src/domain/error-code.ts';
 import { deriveId, encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { accountId, appId, DrivenWebhooks } from './webhooks-driven.ts';
@@ -40,6 +41,8 @@ class Upstream implements Bus {
   room: () => Promise<void> = () => Promise.resolve();
   /** Of each transaction's object. */
   description = '';
+  /** Whom each transaction concerns. */
+  apps = [appId(1)];
   readonly #batches: LoggedBatch[] = [];
   #last = 0;
   readonly feed = new LocalFeed((_group, _partition, after) => this.#read(after));
@@ -79,7 +82,7 @@ class Upstream implements Bus {
   #object(transactionId: string, status: string): Reply {
     const object = { id: transactionId, object: 'charge', status, description: this.description };
     const event = { event_id: deriveId('event', transactionId, 3), created_at: new Date(NOW).toISOString() };
-    const body = JSON.stringify({ ...event, object, apps: [{ id: appId(1) }] });
+    const body = JSON.stringify({ ...event, object, apps: this.apps.map((id) => ({ id })) });
     return { type: 'done', body, replayed: false };
   }
 
@@ -167,8 +170,9 @@ void t.test('what is lost on its way is handed over again and taken once', async
   const reader = upstream.read();
   let answers = 0;
   upstream.onAnswer = (reply) => (++answers % 2 === 1 ? { type: 'unknown' } : reply);
+  const tooLate: Reply = { type: 'rejected', rejection: rejection('service_unavailable') };
   let questions = 0;
-  upstream.ledger = () => (++questions % 2 === 1 ? UNAVAILABLE : null);
+  upstream.ledger = () => [UNAVAILABLE, tooLate, null][questions++ % 3] ?? null;
   upstream.write(connected());
   const last = upstream.write(succeeded(1), succeeded(2));
   await upstream.reached(last);
@@ -210,8 +214,12 @@ void t.test('so many objects are asked for at once, and so many deliveries hande
   }
   await reader.close();
   t.equal(most, LIMITS.webhookObjectQueriesMax);
-  const sizes = upstream.taken.slice(1).map(({ events }) => events.length);
-  t.ok(Math.max(...sizes) <= LIMITS.webhookDeliveriesPerRecordMax, sizes.join());
+  const full = LIMITS.webhookDeliveriesPerRecordMax;
+  const rest = LIMITS.webhookObjectQueriesMax - full;
+  t.same(
+    upstream.taken.slice(1).map(({ events }) => events.length),
+    [full, rest, full, rest, 10],
+  );
   t.same(upstream.told(), charges(count));
   let told = 0;
   for (const { events, upstreamSequence } of upstream.taken.slice(1)) {
@@ -220,14 +228,31 @@ void t.test('so many objects are asked for at once, and so many deliveries hande
   }
 });
 
+void t.test('an event for many apps is as many deliveries', async (t) => {
+  const upstream = new Upstream();
+  upstream.apps = Array.from({ length: 100 }, (_, n) => appId(n + 1));
+  const perRecord = LIMITS.webhookDeliveriesPerRecordMax / upstream.apps.length;
+  const reader = upstream.read();
+  await upstream.reached(
+    upstream.write(...Array.from({ length: perRecord * 2 }, (_, n) => succeeded(n + 1))),
+  );
+  await reader.close();
+  t.same(
+    upstream.taken.map(({ events }) => events.length),
+    [perRecord, perRecord],
+  );
+});
+
 void t.test('so many bytes are handed over at once', async (t) => {
   const upstream = new Upstream();
-  upstream.description = 'x'.repeat(LIMITS.webhookRecordBytesMax / 10);
+  upstream.description = '€'.repeat(LIMITS.webhookRecordBytesMax / 30);
   const reader = upstream.read();
   const last = upstream.write(connected(), ...Array.from({ length: 30 }, (_, n) => succeeded(n + 1)));
   await upstream.reached(last);
   await reader.close();
-  const sizes = upstream.taken.map(({ events }) => events.reduce((sum, { body }) => sum + body.length, 0));
+  const bytesOf = ({ events }: TakeEvents): number =>
+    Buffer.byteLength(events.map(({ body }) => body).join(''));
+  const sizes = upstream.taken.map(bytesOf);
   t.ok(Math.max(...sizes) <= LIMITS.webhookRecordBytesMax, sizes.join());
   t.ok(sizes.length <= 5, `${sizes.length}: and not much less`);
   t.same(upstream.told(), charges(30));

@@ -4,6 +4,10 @@
 import t from 'tap';
 import { addressProblem, checkWebhookUrl, PUBLIC_ONLY } from '../../actors/webhooks/url-guard.ts';
 
+function longUrl(length: number): string {
+  return 'https://example.com/'.padEnd(length, 'a');
+}
+
 const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   // Not a URL for us.
   ['', 'empty'],
@@ -15,6 +19,7 @@ const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   ['https://', 'no host'],
   ['https://user@example.com/', 'credentials'],
   ['https://user:secret@example.com/', 'credentials'],
+  ['https://:secret@example.com/', 'a password alone'],
   ['https://example.com@127.0.0.1/', 'credentials that look like the host'],
   ['https://example.com\\@127.0.0.1/', 'backslash read as slash'],
   ['https://example.com\t.evil.com/', 'tab that the parser drops'],
@@ -24,7 +29,9 @@ const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   ['https://example.com:8443/', 'odd port'],
   ['https://example.com:22/', 'odd port'],
   ['https://example.com:99999/', 'no such port'],
-  [`https://example.com/${'a'.repeat(2_048)}`, 'too long'],
+  [longUrl(2_049), 'too long'],
+  ['https://exa!mple.com/', 'no host name'],
+  ['https://hooks..example.com/', 'an empty label'],
   // Names of this machine and this network.
   ['https://localhost/', 'this machine'],
   ['https://LOCALHOST/', 'this machine'],
@@ -36,7 +43,18 @@ const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   ['https://kubernetes.default.svc.cluster.local/', 'cluster'],
   ['https://router.home.arpa/', 'home network'],
   ['https://db.corp/', 'private suffix'],
+  ['https://home.arpa/', 'home network'],
   ['https://1.0.0.127.in-addr.arpa/', 'reverse name'],
+  ['https://1.ip6.arpa/', 'reverse name'],
+  ['https://hook.localdomain/', 'this machine'],
+  ['https://hook.intranet/', 'private suffix'],
+  ['https://hook.private/', 'private suffix'],
+  ['https://hook.lan/', 'private suffix'],
+  ['https://hook.home/', 'private suffix'],
+  ['https://hook.test/', 'reserved for tests'],
+  ['https://hook.invalid/', 'reserved'],
+  ['https://hook.onion/', 'another network'],
+  ['https://printer.local./', 'mDNS, with the root dot'],
   // IPv4 in every notation.
   ['https://127.0.0.1/', 'loopback'],
   ['https://127.1/', 'loopback, short'],
@@ -63,6 +81,9 @@ const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   ['https://168.63.129.16/', 'Azure metadata'],
   ['https://192.0.0.192/', 'Oracle metadata'],
   ['https://192.0.2.1/', 'documentation'],
+  ['https://192.31.196.1/', 'AS112'],
+  ['https://192.52.193.1/', 'AMT'],
+  ['https://192.175.48.1/', 'AS112'],
   ['https://192.88.99.1/', '6to4 relay'],
   ['https://198.18.0.1/', 'benchmarking'],
   ['https://198.51.100.1/', 'documentation'],
@@ -104,6 +125,8 @@ const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   ['https://[4000::1]/', 'not assigned'],
   ['https://[5f00::1]/', 'segment routing'],
   ['https://[2606:4700::5efe:10.0.0.1]/', 'ISATAP'],
+  ['https://[2606:4700::200:5efe:10.0.0.1]/', 'ISATAP'],
+  ['https://[2620:4f:8000::1]/', 'AS112'],
   ['https://[fe80::1%25eth0]/', 'zone'],
 ];
 
@@ -111,6 +134,8 @@ const ALLOWED_URLS = [
   'https://example.com/hook',
   'https://example.com',
   'https://EXAMPLE.com:443/hook?app=1',
+  'https://example.com./hook',
+  longUrl(2_048),
   'https://hooks.shop.co.ug/daftari',
   'https://xn--bcher-kva.example.com/',
   'https://bücher.example.com/',

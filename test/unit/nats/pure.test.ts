@@ -85,6 +85,21 @@ t.test('what is put into the wheel comes out once, not before its time', async (
   }
 });
 
+t.test('what is beyond the wheel comes early and says its time, so that it can be added again', async (t) => {
+  const at = performance.now() + 3_600_000;
+  const early = await new Promise((resolve) => {
+    const wheel = new TimerWheel(0.05, (...entry) => {
+      wheel.stop();
+      resolve(entry);
+    });
+    wheel.add(7, at);
+    // Nothing else keeps the process up.
+    const waiting = setInterval(() => {}, 1_000);
+    t.teardown(() => clearInterval(waiting));
+  });
+  t.strictSame(early, [7, at]);
+});
+
 t.test('shares are even, and the same for everybody', async (t) => {
   const nodes = ['ledger1', 'ledger2', 'ledger3'];
   const counts = new Map<string, number>();
