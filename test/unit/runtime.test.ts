@@ -256,14 +256,14 @@ void t.test(
     log.publish(2);
     t.same(seen, [1, 2, 3], 'live: in the turn of the publication');
 
-    log.write(2);
+    log.write(1);
     const last = log.write(1);
-    const mended = until(6);
+    const mended = until(5);
     log.feed.publish('accounts', 0, last);
     await mended;
     log.feed.publish('accounts', 0, last);
     log.publish(1);
-    t.same(seen, [1, 2, 3, 4, 5, 6, 7]);
+    t.same(seen, [1, 2, 3, 4, 5, 6]);
   },
 );
 
