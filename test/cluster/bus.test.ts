@@ -278,6 +278,29 @@ t.test(
   },
 );
 
+t.test('who holds no lease, or never came to open, decides nothing: the next owner does', async (t) => {
+  for (const becomesOwner of [true, false]) {
+    const { bus, routes } = newBus();
+    const server = new NatsBusServer(ownerLink.connection);
+    const [first, second] = [server.serve('accounts', 1, 31), server.serve('accounts', 1, 32)];
+    if (becomesOwner) first.open({ inbox: () => t.fail('it has no lease'), holds: () => false });
+    second.open({ inbox: (_, onReply) => onReply(done('second')), holds: () => true });
+    await ownerLink.connection.flush();
+    routes.set('accounts', 1, { node: 'a', epoch: 31 });
+    const reply = request(bus, 'accounts', 1, onceOnly(10_000));
+    // Sent at the end of this turn, and taken by then.
+    await new Promise((resolve) => setImmediate(resolve));
+    await callerLink.connection.flush();
+    await ownerLink.connection.flush();
+    first.close();
+    routes.set('accounts', 1, { node: 'b', epoch: 32 });
+    t.strictSame(await reply, done('second'));
+    first.stop();
+    second.stop();
+    bus.close();
+  }
+});
+
 t.test('after a rejected repetition the first attempt can no longer act', async (t) => {
   const { routes } = newBus();
   const served = new NatsBusServer(ownerLink.connection).serve('accounts', 3, 9);
