@@ -98,7 +98,7 @@ void t.test('an independent verifier accepts the signature, and nothing that was
 
 void t.test('each attempt is signed at its own time', async (t) => {
   const receiver = await receiverFor(t);
-  let now = 1_700_000_000_000;
+  let now = 1_700_000_000_999;
   const sender = senderFor(t, { clock: () => now });
   await send(sender, `https://localhost:${receiver.port}/`);
   now += 30_000;
@@ -231,7 +231,18 @@ void t.test('nobody listens', async (t) => {
   const receiver = new Receiver(certificate);
   const port = await receiver.listen();
   await receiver.close();
-  t.match(await send(senderFor(t), `https://localhost:${port}/`), { error: 'connect', statusCode: null });
+  t.hasStrict(await send(senderFor(t), `https://localhost:${port}/`), { error: 'connect', statusCode: null });
+});
+
+void t.test('of a name whose first address refuses, the next is tried', async (t) => {
+  const receiver = await receiverFor(t);
+  // Nobody listens at the first: the receiver is at 127.0.0.1 alone.
+  const addresses = ['127.0.0.9', '127.0.0.1'].map((address) => ({ address, family: 4 }));
+  const sender = senderFor(t, { resolve: () => Promise.resolve(addresses) });
+  t.match(await send(sender, `https://hooks.example.com:${receiver.port}/`), {
+    error: null,
+    statusCode: 200,
+  });
 });
 
 void t.test('a certificate that nobody vouches for, for another name, or none at all', async (t) => {
@@ -333,10 +344,24 @@ void t.test('a connection is kept, and one that the endpoint closed meanwhile is
   t.equal(receiver.received.length, 4, 'sent again at once on a fresh connection');
 });
 
+void t.test('a kept connection carries nothing of the deliveries before', async (t) => {
+  const receiver = await receiverFor(t);
+  const sender = senderFor(t);
+  const url = `https://localhost:${receiver.port}/`;
+  const warnings: string[] = [];
+  const onWarning = ({ name }: Error): void => void warnings.push(name);
+  process.on('warning', onWarning);
+  t.teardown(() => process.off('warning', onWarning));
+  for (let n = 0; n < 20; n++) await send(sender, url);
+  t.strictSame([receiver.connections, warnings], [1, []], 'no listener stays');
+  receiver.answer = (_request, _response, socket) => socket.end('I am not HTTP\r\n\r\n');
+  t.match(await send(sender, url), { error: 'invalid_response', statusCode: null });
+});
+
 void t.test('a literal address needs no name, in brackets or not', async (t) => {
   const receiver = await receiverFor(t);
   t.match(await send(senderFor(t), `https://127.0.0.1:${receiver.port}/`), { error: null });
-  t.match(await send(senderFor(t), `https://[::1]:${receiver.port}/`), { error: 'connect' });
+  t.hasStrict(await send(senderFor(t), `https://[::1]:${receiver.port}/`), { error: 'connect' });
 });
 
 void t.test('a name that does not resolve, or for ever', async (t) => {
@@ -436,7 +461,7 @@ void t.test(
     t.match(await send(sender, `https://hooks.example.com:${receiver.port}/`), { error: null });
     t.same(answers, ['127.0.0.99'], 'asked once');
     receiver.dropConnections();
-    t.match(
+    t.hasStrict(
       await send(sender, `https://hooks.example.com:${receiver.port}/`),
       { error: 'connect' },
       'asked again',

@@ -205,6 +205,50 @@ t.test('an owner dies with the answer: repeatable messages are resolved, others 
   bus.close();
 });
 
+t.test('while an attempt may have been decided, only a decision on the newest one ends it', async (t) => {
+  const { bus, routes } = newBus();
+  const server = new NatsBusServer(ownerLink.connection);
+  const asked: OnReply[][] = [[], []];
+  const owners = asked.map((taken, index) => {
+    const served = server.serve('accounts', 0, 11 + index);
+    served.open({ inbox: (_, onReply) => taken.push(onReply), holds: () => true });
+    return served;
+  });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'a', epoch: 11 });
+  const reply = request(bus, 'accounts', 0, repeatable(1));
+  await waitFor('the first owner has it', 20_000, () => asked[0]!.length === 1);
+  routes.set('accounts', 0, { node: 'b', epoch: 12 });
+  await waitFor('the next owner has it', 20_000, () => asked[1]!.length === 1);
+  const conflict = { code: 'conflict', param: null, message: null, retryAfterSeconds: null } as const;
+  asked[0]![0]!({ type: 'rejected', rejection: conflict });
+  asked[1]![0]!({ type: 'unavailable' });
+  await waitFor('it is asked again', 20_000, () => asked[1]!.length === 2);
+  asked[1]![1]!(done('known'));
+  t.strictSame(await reply, done('known'));
+  for (const owner of owners) owner.stop();
+  bus.close();
+});
+
+t.test('what acts only once is not sent again when its owner does not know what became of it', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 0, 21);
+  let taken = 0;
+  served.open({
+    inbox: (_, onReply) => {
+      taken++;
+      onReply({ type: 'unknown' });
+    },
+    holds: () => true,
+  });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'a', epoch: 21 });
+  t.strictSame(await request(bus, 'accounts', 0, onceOnly(600)), { type: 'unknown' });
+  t.equal(taken, 1);
+  served.stop();
+  bus.close();
+});
+
 t.test(
   'an owner without its lease says neither rejections nor reads, only what the log proved',
   async (t) => {
@@ -233,6 +277,29 @@ t.test(
     bus.close();
   },
 );
+
+t.test('who holds no lease, or never came to open, decides nothing: the next owner does', async (t) => {
+  for (const becomesOwner of [true, false]) {
+    const { bus, routes } = newBus();
+    const server = new NatsBusServer(ownerLink.connection);
+    const [first, second] = [server.serve('accounts', 1, 31), server.serve('accounts', 1, 32)];
+    if (becomesOwner) first.open({ inbox: () => t.fail('it has no lease'), holds: () => false });
+    second.open({ inbox: (_, onReply) => onReply(done('second')), holds: () => true });
+    await ownerLink.connection.flush();
+    routes.set('accounts', 1, { node: 'a', epoch: 31 });
+    const reply = request(bus, 'accounts', 1, onceOnly(10_000));
+    // Sent at the end of this turn, and taken by then.
+    await new Promise((resolve) => setImmediate(resolve));
+    await callerLink.connection.flush();
+    await ownerLink.connection.flush();
+    first.close();
+    routes.set('accounts', 1, { node: 'b', epoch: 32 });
+    t.strictSame(await reply, done('second'));
+    first.stop();
+    second.stop();
+    bus.close();
+  }
+});
 
 t.test('after a rejected repetition the first attempt can no longer act', async (t) => {
   const { routes } = newBus();

@@ -1,14 +1,11 @@
-// The actor runtime: due times, ids and time of a partition, the feed, and when callers are answered.
+// The actor runtime: due times, ids and time of a partition, and the feed. When callers are answered: partition.test.ts.
 
 import { strict as assert } from 'node:assert';
 import fc from 'fast-check';
 import t from 'tap';
 import { DueHeap } from '../../actors/runtime/due-heap.ts';
 import { PartitionClock } from '../../actors/runtime/fresh-id.ts';
-import type { Answered, Decision, Group, PartitionLogic, Tick } from '../../actors/runtime/group.ts';
 import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
-import { Partition } from '../../actors/runtime/partition.ts';
-import type { Reply } from '../../src/bus/bus.ts';
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import { timeOf } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -68,12 +65,25 @@ void t.test('ids that two partitions make at the same time differ', (t) => {
   t.end();
 });
 
+void t.test('a record with a later time puts time forward, one with an earlier time never back', (t) => {
+  const partition = new PartitionClock(() => 1_700_000_000_000, 0);
+  const { freshBody } = partition.tick(1);
+  for (const time of [1_700_000_000_500, 1_700_000_000_200]) {
+    partition.notBefore(time);
+    t.equal(partition.now(), 1_700_000_000_500);
+  }
+  t.ok(partition.tick(1).freshBody > freshBody);
+  t.end();
+});
+
 void t.test('more ids than a millisecond has room for go to the next one', (t) => {
   const partition = new PartitionClock(() => 1_700_000_000_000, 0);
   let last = '';
   for (let i = 0; i < 100_000; i++) {
     const { freshBody, now } = partition.tick(1);
-    if (freshBody <= last || timeOf(`chg_${freshBody}`) !== now) t.fail(`id ${i} is out of order`);
+    if (freshBody <= last || freshBody.length !== 26 || timeOf(`chg_${freshBody}`) !== now) {
+      t.fail(`id ${i} is out of order`);
+    }
     last = freshBody;
   }
   t.ok(timeOf(`chg_${last}`) > 1_700_000_000_000);
@@ -246,14 +256,14 @@ void t.test(
     log.publish(2);
     t.same(seen, [1, 2, 3], 'live: in the turn of the publication');
 
-    log.write(2);
+    log.write(1);
     const last = log.write(1);
-    const mended = until(6);
+    const mended = until(5);
     log.feed.publish('accounts', 0, last);
     await mended;
     log.feed.publish('accounts', 0, last);
     log.publish(1);
-    t.same(seen, [1, 2, 3, 4, 5, 6, 7]);
+    t.same(seen, [1, 2, 3, 4, 5, 6]);
   },
 );
 
@@ -304,291 +314,4 @@ void t.test('close waits for the handler in progress, whoever and how many call 
   await Promise.all(closes);
   t.same(ends, [true, true]);
   await subscription.close();
-});
-
-// --- When callers are answered ------------------------------------------------------------------------------------------
-
-interface Command {
-  readonly type: 'Add' | 'Refuse' | 'Open' | 'Answer' | 'Read';
-  readonly deadline: number;
-}
-
-/** Counts. `Open` starts something whose answer comes with the next `Answer`. An `Add` has another record in format 2. */
-class Counter implements PartitionLogic<Command, Command, string> {
-  count = 0;
-  answered = false;
-  sequence = 0;
-
-  decide(command: Command, { writeFormat }: Tick): Decision<string> {
-    switch (command.type) {
-      case 'Refuse':
-        return { record: null, outcome: { type: 'reply', reply: REFUSED }, answers: null };
-      case 'Open':
-        return { record: 'opened', outcome: { type: 'wait', key: 'k', replayed: false }, answers: null };
-      case 'Answer':
-        return { record: 'answered', outcome: { type: 'reply', reply: bodyOf('ok') }, answers: 'k' };
-      case 'Add':
-      case 'Read':
-        return {
-          record: writeFormat < 2 ? 'added' : 'added in format 2',
-          outcome: { type: 'reply', reply: bodyOf('ok') },
-          answers: null,
-        };
-    }
-  }
-  evolve(record: string, sequence: number): void {
-    this.count++;
-    this.sequence = sequence;
-    if (record === 'answered') this.answered = true;
-  }
-  query(): Answered {
-    return { reply: bodyOf(String(this.count)), sequence: this.sequence };
-  }
-  answer(): Answered | null {
-    return this.answered ? { reply: bodyOf('answer'), sequence: this.sequence } : null;
-  }
-  settleAnswer(): Command {
-    return { type: 'Answer', deadline: Infinity };
-  }
-  nextDue(): number {
-    return Infinity;
-  }
-  takeDue(): Command[] {
-    return [];
-  }
-  takeRows(): [] {
-    return [];
-  }
-  evict(): void {}
-}
-
-const REFUSED: Reply = {
-  type: 'rejected',
-  rejection: { code: 'conflict', param: null, message: null, retryAfterSeconds: null },
-};
-
-function bodyOf(body: string): Reply {
-  return { type: 'done', body, replayed: false };
-}
-
-const group: Group<Command, Command, string> = {
-  name: 'accounts',
-  answerWaitMs: 1_000,
-  viewsFormat: 1,
-  open: () => new Counter(),
-  isQuery: ({ type }) => type === 'Read',
-  encode: (record) => record,
-  decode: (line) => line,
-};
-
-/** A partition over a log whose flush the test holds back. */
-function heldBack(options: { answerWaitMs?: number } = {}) {
-  const log = { appended: 0, durable: 0, append: () => ++log.appended };
-  /** `aheadMs`: of the process's clock, compared with that of its callers. */
-  const state = { now: 1_000, aheadMs: 0, isPaused: false, writeFormat: 1 };
-  const published: string[] = [];
-  const partition = new Partition<Command, Command, string>({
-    group: { ...group, ...options },
-    logic: new Counter(),
-    log,
-    clock: () => state.now,
-    deadlineClock: () => state.now - state.aheadMs,
-    lastRecordAt: 0,
-    observer: { decided: () => {} },
-    writeFormat: () => state.writeFormat,
-    isPaused: () => state.isPaused,
-    publish: (_first, records) => published.push(...records),
-  });
-  const replies: string[] = [];
-  const send = (type: Command['type'], deadline = Infinity): void => {
-    partition.send({ type, deadline }, (reply) => {
-      replies.push(`${type}:${reply.type === 'done' ? reply.body : reply.type}`);
-    });
-  };
-  const flush = (to = log.appended): void => {
-    const first = log.durable + 1;
-    const count = to - log.durable;
-    log.durable = to;
-    partition.committed(first, count);
-    partition.answer();
-  };
-  return { partition, log, state, published, replies, send, flush };
-}
-
-void t.test('no reply leaves before the log is durable up to what it tells', (t) => {
-  const { partition, replies, published, send, flush } = heldBack();
-  send('Refuse');
-  t.same(replies, ['Refuse:rejected'], 'with nothing in the log there is nothing to wait for');
-  send('Add');
-  send('Refuse');
-  send('Read');
-  send('Add');
-  t.same(replies, ['Refuse:rejected'], 'a refusal and a read may tell of what is not durable yet: they wait');
-  t.same(published, [], 'so does the feed');
-  flush(1);
-  t.same(replies.slice(1), ['Add:ok', 'Refuse:rejected', 'Read:1']);
-  t.same(published, ['added']);
-  t.equal(partition.depth, 1);
-  flush();
-  t.same(replies.slice(4), ['Add:ok']);
-  t.end();
-});
-
-void t.test('a caller who waits for an answer gets it when the record that gives it is durable', (t) => {
-  const { replies, send, flush } = heldBack();
-  send('Open');
-  flush();
-  t.same(replies, [], 'created and durable, not yet answered');
-  send('Answer');
-  t.same(replies, [], 'answered in memory only');
-  flush();
-  t.same(replies, ['Answer:ok', 'Open:answer']);
-  send('Open');
-  t.same(replies.length, 2, 'a repetition waits for what it added to the log');
-  flush();
-  t.same(replies.slice(2), ['Open:answer']);
-  t.end();
-});
-
-void t.test('a record of the next format is made only when that may be written', (t) => {
-  const { published, state, send, flush } = heldBack();
-  send('Add');
-  state.writeFormat = 2;
-  send('Add');
-  flush();
-  t.same(published, ['added', 'added in format 2']);
-  t.end();
-});
-
-void t.test('whoever waits too long makes the answer be settled', (t) => {
-  const { partition, state, replies, send, flush } = heldBack();
-  send('Open');
-  flush();
-  partition.tick();
-  t.equal(partition.waiting, 1);
-  state.now += group.answerWaitMs;
-  partition.tick();
-  flush();
-  t.same(replies, ['Open:answer']);
-  t.equal(partition.waiting, 0);
-  t.end();
-});
-
-void t.test('who was let in before nothing may be written any more is answered all the same', (t) => {
-  for (const answerWaitMs of [0, group.answerWaitMs]) {
-    const { partition, log, state, replies, send, flush } = heldBack({ answerWaitMs });
-    send('Open');
-    state.isPaused = true;
-    flush();
-    send('Answer');
-    t.same(replies, ['Answer:unavailable'], 'the rail cannot tell what it answered');
-    state.now += answerWaitMs;
-    partition.tick();
-    partition.tick();
-    flush();
-    t.same(replies.slice(1), ['Open:answer']);
-    t.equal(partition.waiting, 0);
-    t.equal(log.appended, 2, 'one record for each who waited');
-  }
-  t.end();
-});
-
-void t.test('where nobody is to wait, a tick still ends, and settles each answer once', (t) => {
-  const { partition, log, state, replies, send, flush } = heldBack({ answerWaitMs: 0 });
-  send('Open');
-  flush();
-  const before = log.appended;
-  state.now += 1;
-  partition.tick();
-  t.equal(log.appended, before + 1);
-  flush();
-  t.same(replies, ['Open:answer']);
-  t.end();
-});
-
-void t.test('a full mailbox and a passed deadline answer unavailable, undecided', (t) => {
-  const { partition, log, replies, send } = heldBack();
-  send('Add', 999);
-  t.same(replies, ['Add:unavailable']);
-  for (let i = 0; i < LIMITS.mailboxMax; i++) send('Add');
-  const before = log.appended;
-  send('Add');
-  send('Read');
-  t.equal(log.appended, before);
-  t.same(replies.slice(1), ['Add:unavailable', 'Read:unavailable']);
-  t.equal(partition.depth, LIMITS.mailboxMax);
-  t.end();
-});
-
-void t.test('a deadline passes by the clock of its caller, also where that of the process is ahead', (t) => {
-  const { state, replies, send, flush } = heldBack();
-  state.now += 60_000;
-  state.aheadMs = 60_000;
-  send('Add', 1_000);
-  send('Add', 999);
-  flush();
-  t.same(replies, ['Add:unavailable', 'Add:ok']);
-  t.end();
-});
-
-void t.test('nor is a wait ended while the mailbox is full; it is when there is room', (t) => {
-  const { partition, log, state, replies, send, flush } = heldBack();
-  send('Open');
-  flush();
-  for (let i = 0; i < LIMITS.mailboxMax; i++) send('Add');
-  state.now += group.answerWaitMs;
-  const before = log.appended;
-  partition.tick();
-  t.equal(log.appended, before);
-  flush();
-  t.equal(replies.includes('Open:answer'), false);
-  state.now += group.answerWaitMs;
-  partition.tick();
-  flush();
-  t.equal(replies.at(-1), 'Open:answer');
-  t.end();
-});
-
-void t.test('how far the views lag is what was written since the last checkpoint', (t) => {
-  const { partition, send, flush } = heldBack();
-  t.equal(partition.checkpointLag, 0);
-  for (let i = 0; i < 3; i++) send('Add');
-  flush();
-  t.equal(partition.checkpointLag, 3);
-  partition.checkpointed(2);
-  t.equal(partition.checkpointLag, 1);
-  t.end();
-});
-
-void t.test('while the views lag too far behind, commands are refused and reads are not', (t) => {
-  const { log, state, replies, send } = heldBack();
-  state.isPaused = true;
-  send('Add');
-  send('Read');
-  t.same(replies, ['Add:unavailable', 'Read:0']);
-  t.equal(log.appended, 0);
-  state.isPaused = false;
-  send('Refuse');
-  t.same(replies.slice(2), ['Refuse:rejected']);
-  t.end();
-});
-
-void t.test('draining answers everything decided and takes nothing more', async (t) => {
-  const { partition, replies, send, flush } = heldBack();
-  send('Add');
-  const drained = partition.drain();
-  send('Add');
-  t.same(replies, ['Add:unavailable']);
-  flush();
-  await drained;
-  t.same(replies, ['Add:unavailable', 'Add:ok']);
-});
-
-void t.test('after a failure of the log its callers are told nothing', (t) => {
-  const { partition, replies, send } = heldBack();
-  send('Add');
-  partition.abandon();
-  send('Add');
-  t.same(replies, ['Add:unknown', 'Add:unavailable']);
-  t.end();
 });

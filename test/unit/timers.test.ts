@@ -104,6 +104,31 @@ t.test('more rows than one tick looks at are all found', async (t) => {
   t.equal(raised.size, count);
 });
 
+t.test('what waits in its row for days is raised, too, though nothing is due soon', async (t) => {
+  const rows = new Rows();
+  const due = START + 24 * 60 * MINUTE;
+  const row = { accountId: ACCOUNT, bucket: '01----', dueAt: due };
+  rows.put('timer', { ...row, id: idAt(1), kind: 'release' });
+  rows.put('timer', { ...row, id: 'wal_00000000000000000000000002', kind: 'cooling' });
+  const timers = new Timers(rows);
+  const raised: string[] = [];
+  for (let now = START; now <= due; now += MINUTE) {
+    if (timers.nextDue() > now) continue;
+    for (const { type } of timers.takeDue(now, 1_000, always)) raised.push(`${type} ${now - due}`);
+  }
+  t.strictSame(raised.toSorted(), ['ActivateWallet 0', 'ReleaseCharge 0']);
+});
+
+t.test('no more are taken than may be, and of those none that applies no more', async (t) => {
+  const timers = new Timers(new Rows());
+  run(timers, START, START);
+  for (let n = 0; n < 5; n++) timers.follow(created(n, START, START));
+  const due = START + 2 * MINUTE;
+  t.equal(timers.takeDue(due, 2, always).length, 2);
+  t.equal(timers.takeDue(due, 2, () => false).length, 0);
+  t.equal(timers.takeDue(due, 2, always).length, 1, 'what does not apply is gone');
+});
+
 t.test('what falls due soon needs no row: charges, their money, and wallets', async (t) => {
   const timers = new Timers(new Rows());
   run(timers, START, START);
