@@ -153,6 +153,8 @@ function checkBatch(
 function checkpointFaults(reader: LogReader, views: ViewStore | null, verified: VerifiedPartition): Fault[] {
   const { group, partition, tip } = verified;
   const position = views?.position(group, partition) ?? null;
+  // A live service has gone on since: the log is looked at as of a moment after that of the checkpoint.
+  reader.refresh();
   if (position === null || verified.faults.length > 0 || reader.holds(group, partition, position)) return [];
   const problem =
     position.batch > tip.batch

@@ -1,4 +1,5 @@
 // The operator's tools, on logs that a writer made, sound and damaged in every way a disk or a person can.
+import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, statSync, truncateSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -6,8 +7,10 @@ import { WriteAheadLog } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import type { LogDatabase } from '../../../wal/lmdb.ts';
 import { walTools } from '../../../wal/tools/all.ts';
+import { Progress } from '../../../wal/tools/progress.ts';
 import { runTools } from '../../../wal/tools/tool.ts';
 import type { Tool } from '../../../wal/tools/tool.ts';
+import { verify } from '../../../wal/tools/verify.ts';
 import { runTool } from './run-tool.ts';
 import { bytesAt, checkpointAll, key, next, root, tool, toolJson, write } from './tool-logs.ts';
 
@@ -164,6 +167,31 @@ t.test('verify proves a sound log, also while it is written', async (t) => {
   });
   t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true } });
   await log.close();
+});
+
+t.test('what is written and checkpointed while verify reads the last batch is no fault', async (t) => {
+  const data = next();
+  // So many that there is a pause between them, in which its view of the checkpoint is forgotten.
+  await write(data, 69);
+  await checkpointAll(data);
+  const logs = new URL('tool-logs.ts', import.meta.url).href;
+  const script = `
+    import { checkpointAll, write } from ${JSON.stringify(logs)};
+    await write(${JSON.stringify(data)}, 1, { epoch: 2 });
+    await checkpointAll(${JSON.stringify(data)});`;
+  let read = 0;
+  class Interrupted extends Progress {
+    override add(): void {
+      read += 1;
+      if (read === 210) spawnSync(process.execPath, ['--input-type=module', '--eval', script]);
+    }
+  }
+  const progress = new Interrupted({ write: () => {}, shown: false, overwrites: false });
+  t.match(await verify.run({ directory: data, values: {}, progress }), {
+    sound: true,
+    report: { batches: 210 },
+  });
+  t.match(await toolJson('verify', '--data', data), { status: 0, report: { batches: 216 } });
 });
 
 type Damage = (database: LogDatabase) => Promise<unknown>;
