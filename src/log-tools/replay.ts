@@ -127,7 +127,7 @@ function untilOf(
   const until = stringOf(values, 'until');
   const lastOf = ({ group, partition }: PartitionName): number => data.log.tip(group, partition).sequence;
   if (until === undefined) return lastOf;
-  if (!/^\d{1,9}$/.test(until)) {
+  if (!/^\d{1,12}$/.test(until)) {
     const atMs = timeOf(values, 'until') ?? 0;
     return (name) => lastSequenceAt(data.log, name, atMs);
   }

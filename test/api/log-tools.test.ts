@@ -384,6 +384,7 @@ t.test('replay and verify are wrongly asked', async (t) => {
     [['replay', '--verify', '--until', '5'], /neither --until nor --account/],
     [['replay', '--until', '5'], /a sequence is one of a partition/],
     [['replay', '--until', 'monday'], /such as/],
+    [['replay', '--until', '1763768400'], /a sequence is one of a partition/],
     [['replay', '--group', 'accounts', '--partition', '0', '--until', '99999'], /ends at sequence/],
     [['inspect', '--transaction', 'chg_x'], /is not the id of a transaction/],
   ];

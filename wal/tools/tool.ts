@@ -204,11 +204,11 @@ export function numberOf(values: ToolInput['values'], name: string): number | un
   return Number(text);
 }
 
-/** ISO 8601 with a zone, or milliseconds since 1970. */
+/** ISO 8601 with a zone, or milliseconds since 1970: 13 digits. Seconds, of which `date` gives 10, would be a day of 1970. */
 export function timeOf(values: ToolInput['values'], name: string): number | undefined {
   const text = stringOf(values, name);
   if (text === undefined) return undefined;
-  if (/^\d{10,15}$/.test(text)) return Number(text);
+  if (/^\d{13}$/.test(text)) return Number(text);
   const timeMs = /^\d{4}-\d\d-\d\d(T.*(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(timeMs)) return timeMs;
   throw new UsageError(`--${name} is a time such as 2026-11-21T09:00:00Z, not ${text}`);

@@ -206,13 +206,15 @@ t.test('restore goes back to a time or a sequence', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 6);
   await tool('backup', '--data', data, '--to', to);
-  const byTime = next();
-  await tool('restore', '--from', to, '--to', byTime, '--until', '2026-11-21T09:00:04Z');
-  t.match(await tips(byTime), [
-    { tip: { sequence: 12 } },
-    { tip: { sequence: 12 } },
-    { tip: { sequence: 12 } },
-  ]);
+  for (const until of ['2026-11-21T09:00:04Z', `${Date.parse('2026-11-21T09:00:04Z')}`]) {
+    const byTime = next();
+    await tool('restore', '--from', to, '--to', byTime, '--until', until);
+    t.match(await tips(byTime), [
+      { tip: { sequence: 12 } },
+      { tip: { sequence: 12 } },
+      { tip: { sequence: 12 } },
+    ]);
+  }
 
   const bySequence = next();
   const at = ['--group', 'accounts', '--partition', '1', '--until-sequence', '8'];
@@ -259,6 +261,7 @@ t.test('restore refuses what the backup does not have, where it would restore al
     [['--group', 'accounts', '--partition', '1'], /go together/],
     [['--group', 'accounts', '--partition', '7', '--until-sequence', '3'], /has no partition accounts\/7/],
     [['--group', 'accounts', '--partition', '1', '--until-sequence', '10'], /ends at sequence 9/],
+    [['--until', '1763768400'], /is a time such as/],
     [['--to', next()], /--rehearse goes without --to/],
   ];
   for (const [args, message] of cases) {
