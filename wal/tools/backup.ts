@@ -226,12 +226,14 @@ async function restoreInto(
   const reader = LogReader.openReader({ directory: to, unfinished: true });
   try {
     const verified = await verifyPartitions(reader, reader.partitionNames(), progress);
+    if (verified.length === 0) throw new UsageError(`${source.path} has nothing to restore`);
     const faults = verified.flatMap((one) => one.faults);
     const sound = faults.length === 0;
     if (sound) markFinished(to);
     const rows = verified.map(({ group, partition, records, tip }) => {
       return [nameOf({ group, partition }), records, 'records to', tip.sequence, timeText(tip.timeMs)];
     });
+    const lateOnes = sound ? reader.partitions().filter(({ start }) => start.batch > 0) : [];
     const partitions = verified.map(({ group, partition, tip }) => ({ group, partition, ...tipReport(tip) }));
     return {
       sound,
@@ -239,6 +241,10 @@ async function restoreInto(
       lines: [
         ...table(rows),
         ...faults.map((fault) => `${nameOf(fault)} batch ${fault.batch}: ${fault.problem}`),
+        ...lateOnes.map(
+          (one) =>
+            `${nameOf(one)} begins after sequence ${one.start.sequence}: import what is before, or it is not served`,
+        ),
         `${sound ? 'sound' : 'NOT SOUND'}: ${rehearse ? 'the rehearsal' : to}`,
       ],
     };
@@ -293,8 +299,16 @@ function untilOf(values: ToolInput['values'], source: SegmentDirectory): Until {
   if (sequence === undefined || group === undefined || partition === undefined) {
     throw new UsageError('--until-sequence, --group and --partition go together');
   }
+  const [first] = source.segmentsOf({ group, partition });
   const end = source.endOf({ group, partition });
-  if (end === null) throw new UsageError(`${source.path} has no partition ${group}/${partition}`);
+  if (first === undefined || end === null) {
+    throw new UsageError(`${source.path} has no partition ${group}/${partition}`);
+  }
+  if (sequence < first.start.sequence) {
+    throw new UsageError(
+      `${group}/${partition} begins after sequence ${first.start.sequence} in ${source.path}`,
+    );
+  }
   if (sequence > end.sequence) {
     throw new UsageError(`${group}/${partition} ends at sequence ${end.sequence} in ${source.path}`);
   }

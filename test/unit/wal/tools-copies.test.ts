@@ -262,6 +262,7 @@ t.test('restore refuses what the backup does not have, where it would restore al
     [['--group', 'accounts', '--partition', '7', '--until-sequence', '3'], /has no partition accounts\/7/],
     [['--group', 'accounts', '--partition', '1', '--until-sequence', '10'], /ends at sequence 9/],
     [['--until', '1763768400'], /is a time such as/],
+    [['--until', '2026-11-21T08:59:59Z'], /has nothing to restore/],
     [['--to', next()], /--rehearse goes without --to/],
   ];
   for (const [args, message] of cases) {
@@ -359,6 +360,15 @@ t.test('a log that begins late is exported and imported as it is', async (t) => 
   t.match(await toolJson('import', '--data', other, '--from', copy), { status: 0, report: { imported: 9 } });
   t.strictSame(await tips(other), await tips(data));
   t.match((await tips(other)) as object[], [{ start: { batch: 6 } }, {}, {}]);
+  t.match(await tool('restore', '--from', copy, '--rehearse'), {
+    status: 0,
+    out: /accounts\/0 begins after sequence 15: import what is before, or it is not served/,
+  });
+  const before = ['--group', 'accounts', '--partition', '1', '--until-sequence', '14'];
+  t.match(await tool('restore', '--from', copy, '--rehearse', ...before), {
+    status: 2,
+    err: /accounts\/1 begins after sequence 15 in/,
+  });
   const later = next();
   await write(data, 1, { epoch: 2, atMs: atMs + 60_000 });
   await tool('export', '--data', data, '--to', later);
