@@ -90,7 +90,8 @@ function missing({ log, views }: Data, { group, partition, batch, sequence }: Fa
   if (views !== null && group === 'accounts') {
     for (const { table, value } of views.rows(group, partition)) {
       if (table !== 'transaction' || value === null) continue;
-      const transaction = decodeTransaction(value);
+      const transaction = readable(decodeTransaction, value);
+      if (transaction === null) continue;
       if (transaction.sequence >= sequence && transaction.sequence <= lastSequence) {
         transactions.push(transaction.id);
       }
@@ -112,22 +113,17 @@ function linesOf(bytes: Buffer, covered: number): string[] {
 
 /** Of the lines that can still be read. */
 function transactionsIn(group: string, lines: readonly string[]): string[] {
-  const found = new Set<string>();
-  for (const line of lines) {
-    const record = readable(group, line);
-    if (record === null) continue;
-    for (const id of group === 'accounts'
-      ? idsOf(record as AccountRecord)
-      : heardIn(record as WebhookRecord)) {
-      found.add(id);
-    }
-  }
-  return [...found];
+  return [...new Set(lines.flatMap((line) => readable((text) => idsIn(group, text), line) ?? []))];
 }
 
-function readable(group: string, line: string): unknown {
+function idsIn(group: string, line: string): string[] {
+  const record: unknown = groupOf(group).decode(line);
+  return group === 'accounts' ? idsOf(record as AccountRecord) : heardIn(record as WebhookRecord);
+}
+
+function readable<T>(decode: (text: string) => T, text: string): T | null {
   try {
-    return groupOf(group).decode(line);
+    return decode(text);
   } catch (error) {
     // It is damaged: that is why it is looked at.
     if (error instanceof Error) return null;

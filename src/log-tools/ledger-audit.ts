@@ -3,7 +3,6 @@
 
 import { decodeAccount } from '../../actors/accounts/rows.ts';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
-import { AssertionFailure } from '../domain/assert.ts';
 import type { LedgerBalances } from '../domain/account.ts';
 import type { Currency } from '../domain/country.ts';
 import { emptyBalances, type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
@@ -53,13 +52,17 @@ export function auditLedger(rows: Iterable<Row>): LedgerAudit {
     if (value === null) continue;
     if (table === 'account') {
       accounts += 1;
-      const account = decodeAccount(value);
+      const account = readable(decodeAccount, key, value);
+      if (typeof account === 'string') {
+        tell(key, null, account);
+        continue;
+      }
       for (const [currency, stated] of account.balances) {
         sums.set(`${account.id} ${currency}`, newSums(stated));
       }
     } else if (table === 'transaction') {
       transactions += 1;
-      const transaction = readable(value);
+      const transaction = readable(decodeTransaction, key, value);
       if (typeof transaction === 'string') {
         tell('', key, transaction);
         continue;
@@ -77,12 +80,18 @@ export function auditLedger(rows: Iterable<Row>): LedgerAudit {
   return { accounts, transactions, journals, totals, faultCount, faults };
 }
 
-/** Reading a row asserts that its journals balance. A text: what does not hold. */
-function readable(row: string): Transaction | string {
+/** Reading a transaction asserts that its journals balance. A text: what does not hold, or why the row is none: it may be
+ *  damaged in any way. */
+function readable<T extends { readonly id: string }>(
+  decode: (row: string) => T,
+  key: string,
+  row: string,
+): T | string {
   try {
-    return decodeTransaction(row);
+    const found = decode(row);
+    return found.id === key ? found : `the row cannot be read: it is that of ${found.id}`;
   } catch (error) {
-    if (error instanceof AssertionFailure || error instanceof SyntaxError) return error.message;
+    if (error instanceof Error) return `the row cannot be read: ${error.message}`;
     throw error;
   }
 }

@@ -235,6 +235,41 @@ t.test('a checkpoint that was tampered with is shown with both sides', async (t)
   t.equal((await tool('replay', '--data', copy)).status, 0);
 });
 
+t.test('rows of a checkpoint that cannot be read are named by verify, and shown by replay', async (t) => {
+  const partition = accountPartition();
+  const { account_id } = service.demo;
+  const copy = await stoppedCopy();
+  const views = ViewStore.open({ directory: copy });
+  const reader = views.reader('accounts', partition);
+  const [transactionId = ''] = ids;
+  for (const [table, key, accountId] of [
+    ['account', account_id, account_id],
+    ['transaction', transactionId, ''],
+  ] as const) {
+    const sound = reader.get(table, key) ?? '';
+    for (const value of [sound.slice(0, -9), '{}', 'null', '[]']) {
+      await views.commit('accounts', partition, views.position('accounts', partition)!, [
+        { table, key, value },
+      ]);
+      const { status, report } = await toolJson('verify', '--data', copy);
+      t.equal(status, 1);
+      t.match(report, { sound: false, faults: [] });
+      t.match(
+        report.ledger[0],
+        { partition, accountId, problem: /the row cannot be read/ },
+        `${table} ${value}`,
+      );
+      t.match(await tool('replay', '--verify', '--data', copy), {
+        status: 1,
+        out: new RegExp(`accounts/${partition} ${table} ${key}:`),
+      });
+    }
+    const rows = [{ table, key, value: sound }];
+    await views.commit('accounts', partition, views.position('accounts', partition)!, rows);
+  }
+  await views.close();
+});
+
 t.test(
   'verify names the record and the transaction whose bit turned over, whichever bit it is',
   async (t) => {
@@ -272,6 +307,25 @@ t.test(
   },
 );
 
+t.test('records that are damaged beyond their names are passed over by verify', async (t) => {
+  const partition = accountPartition();
+  const copy = await stoppedCopy();
+  const log = LogReader.openReader({ directory: copy });
+  const taken = [...log.read('webhooks', partition, { fromSequence: 1 })].find(({ records }) =>
+    records.some((line) => line.includes('EventsTaken')),
+  );
+  await log.close();
+  const bytes = Buffer.from(taken!.bytes);
+  bytes.write('"unread"', bytes.indexOf('"events"'));
+  const database = openLogDatabase({ directory: copy });
+  await database.put(['webhooks', partition, taken!.batch], bytes);
+  await database.close();
+  t.match(await toolJson('verify', '--data', copy), {
+    status: 1,
+    report: { faults: [{ group: 'webhooks', partition, batch: taken!.batch, transactions: [] }] },
+  });
+});
+
 t.test('verify tells what a missing batch concerned, as far as the checkpoint knows', async (t) => {
   const partition = accountPartition();
   const copy = await stoppedCopy();
@@ -284,6 +338,13 @@ t.test('verify tells what a missing batch concerned, as far as the checkpoint kn
   t.equal(status, 1);
   t.match(report.faults[0], { batch, transactions: [ids[2]] });
   t.ok(report.faults[0].firstSequence <= sequence && report.faults[0].lastSequence >= sequence);
+
+  const views = ViewStore.open({ directory: copy });
+  await views.commit('accounts', partition, views.position('accounts', partition)!, [
+    { table: 'transaction', key: ids[0]!, value: 'damaged, too' },
+  ]);
+  await views.close();
+  t.match((await toolJson('verify', '--data', copy)).report.faults[0], { batch, transactions: [ids[2]] });
 });
 
 t.test('a partition that the log has lost altogether is told by the checkpoint', async (t) => {
