@@ -159,6 +159,7 @@ t.test('reads from any batch and any sequence', async (t) => {
     t.equal(wanted.length, 21 - sequence);
     t.ok(records.length - wanted.length < 3, 'starts with the batch that holds the sequence');
   }
+  t.strictSame([...log.read('accounts', 7, { fromSequence: 0 })], durable);
   t.throws(() => [...log.read('accounts', 7, { fromSequence: 22 })], /ends at sequence 20/);
   t.strictSame(log.lastBatches('accounts', 7, 2), durable.slice(-2));
   t.strictSame(log.lastBatches('accounts', 7, 99), durable);
