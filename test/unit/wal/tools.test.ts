@@ -61,6 +61,7 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
     [['nothing'], /There is no tool "nothing"/],
     [['verify', '--data', join(root, 'nowhere')], /holds no log/],
     [['verify', '--wrong'], /--wrong/],
+    [['verify', '--data', ''], /--data is empty/],
     [['backup', '--data', join(root, '1')], /--to is needed/],
     [['backup', '--data', join(root, '1'), '--to', join(root, '1')], /is in the data directory/],
     [['export', '--data', join(root, '1'), '--to', join(root, '1', '..copy')], /is in the data directory/],
