@@ -427,6 +427,25 @@ t.test('of two that would write at the same moment, one does', async (t) => {
   );
 });
 
+t.test('a lock whose process is gone is taken, though another process has its number now', async (t) => {
+  const path = join(directory, 'numbered');
+  mkdirSync(path);
+  const file = join(path, 'writer.lock');
+  for (const text of [`${process.pid} 1`, '999999999 1', '']) {
+    writeFileSync(file, text);
+    const lock = WriterLock.take(path);
+    t.throws(() => WriterLock.take(path), new RegExp(`being written by process ${process.pid}$`));
+    lock.release();
+    t.notOk(existsSync(file));
+  }
+});
+
+t.test('a reader makes no log where there is none', async (t) => {
+  const nowhere = join(directory, 'nowhere');
+  t.throws(() => LogReader.openReader({ directory: nowhere }), /holds no log/);
+  t.notOk(existsSync(nowhere));
+});
+
 t.test('one that was killed while it took the lock is seen to be dead', (t) => {
   const path = join(directory, 'killed');
   const claim = join(path, 'writer.lock.claim');
