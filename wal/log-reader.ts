@@ -104,6 +104,14 @@ export class LogReader {
     }
   }
 
+  /** The oldest that is there; 0: the partition has no batch. For a log whose start cannot be read: `startOf` says it else. */
+  firstBatchNumber(group: string, partition: number): number {
+    assertPlace(group, partition);
+    const end: [string, number, number] = [group, partition, Number.MAX_SAFE_INTEGER];
+    const key = first(this.database.getKeys({ start: [group, partition, 1], end, limit: 1 }));
+    return key === undefined ? 0 : key[2];
+  }
+
   /** 0: the partition has no batch. */
   lastBatchNumber(group: string, partition: number): number {
     assertPlace(group, partition);

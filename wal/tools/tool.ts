@@ -123,6 +123,17 @@ function parse(tool: Tool, args: readonly string[]): ToolInput['values'] {
   const options = Object.fromEntries(
     Object.entries(optionsOf(tool)).map(([name, { type }]) => [name, { type }]),
   );
+  const values = parsed(args, options);
+  // A variable of the shell that is not set: it must not stand for the directory one is in.
+  const empty = Object.keys(values).find((name) => values[name] === '');
+  if (empty !== undefined) throw new UsageError(`--${empty} is empty`);
+  return values;
+}
+
+function parsed(
+  args: readonly string[],
+  options: Readonly<Record<string, Pick<ToolOption, 'type'>>>,
+): ToolInput['values'] {
   try {
     return parseArgs({ args: [...args], options, strict: true }).values as ToolInput['values'];
   } catch (error) {

@@ -1,5 +1,5 @@
 // `verify`: reads every byte of the log and proves it. Goes on past what it finds, so that one run tells everything.
-import { checkFollows, decodeBatch, emptyHash, LogCorruption, tipAt } from '../batch.ts';
+import { checkFollows, decodeBatch, emptyHash, emptyTip, LogCorruption, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
@@ -113,7 +113,8 @@ function startOrFault(reader: LogReader, { group, partition }: PartitionName, fa
     return reader.startOf(group, partition);
   } catch (error) {
     faults.push(faultFrom(error, { group, partition, batch: 0, sequence: 0 }));
-    return { batch: 0, sequence: 0, epoch: 0, timeMs: 0, hash: emptyHash };
+    // What the first batch follows is not known; from it on, the chain is.
+    return { ...emptyTip, batch: Math.max(0, reader.firstBatchNumber(group, partition) - 1) };
   }
 }
 

@@ -159,6 +159,7 @@ t.test('reads from any batch and any sequence', async (t) => {
     t.equal(wanted.length, 21 - sequence);
     t.ok(records.length - wanted.length < 3, 'starts with the batch that holds the sequence');
   }
+  t.strictSame([...log.read('accounts', 7, { fromSequence: 0 })], durable);
   t.throws(() => [...log.read('accounts', 7, { fromSequence: 22 })], /ends at sequence 20/);
   t.strictSame(log.lastBatches('accounts', 7, 2), durable.slice(-2));
   t.strictSame(log.lastBatches('accounts', 7, 99), durable);
@@ -424,6 +425,25 @@ t.test('of two that would write at the same moment, one does', async (t) => {
     counts,
     directories.map(() => 1),
   );
+});
+
+t.test('a lock whose process is gone is taken, though another process has its number now', async (t) => {
+  const path = join(directory, 'numbered');
+  mkdirSync(path);
+  const file = join(path, 'writer.lock');
+  for (const text of [`${process.pid} 1`, '999999999 1', '']) {
+    writeFileSync(file, text);
+    const lock = WriterLock.take(path);
+    t.throws(() => WriterLock.take(path), new RegExp(`being written by process ${process.pid}$`));
+    lock.release();
+    t.notOk(existsSync(file));
+  }
+});
+
+t.test('a reader makes no log where there is none', async (t) => {
+  const nowhere = join(directory, 'nowhere');
+  t.throws(() => LogReader.openReader({ directory: nowhere }), /holds no log/);
+  t.notOk(existsSync(nowhere));
 });
 
 t.test('one that was killed while it took the lock is seen to be dead', (t) => {

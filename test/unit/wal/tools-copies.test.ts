@@ -1,19 +1,23 @@
 // The tools that copy logs, take from them and put back: export, import, backup, restore, archive, trim.
-import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
+import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
+import { Portions } from '../../../wal/tools/portions.ts';
 import { Progress } from '../../../wal/tools/progress.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
+import type { Batch } from '../../../wal/types.ts';
 import { checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
 
 t.test('export and import make the same log elsewhere', async (t) => {
   const [data, copy, other] = [next(), next(), next()];
   await write(data, 6);
   t.equal((await tool('export', '--data', data, '--to', copy)).status, 0);
+  t.match(await tool('export', '--data', data, '--to', copy), { status: 2, err: /is not empty/ });
   t.match(await toolJson('import', '--data', other, '--from', copy), {
     status: 0,
     report: { sound: true, imported: 21 },
@@ -225,6 +229,17 @@ t.test('restore goes back to a time or a sequence', async (t) => {
     { tip: { sequence: 18 } },
   ]);
   t.equal((await tool('verify', '--data', bySequence)).status, 0, 'the batch cut in two is sealed anew');
+  const [, whole] = (await tips(data)) as { tip: { batch: number } }[];
+  for (const [sequence, tip] of [
+    ['9', { batch: 4, sequence: 9 }],
+    ['18', whole!.tip],
+    ['0', { batch: 1, sequence: 0 }],
+  ] as const) {
+    const between = next();
+    const upTo = ['--group', 'accounts', '--partition', '1', '--until-sequence', sequence];
+    t.equal((await tool('restore', '--from', to, '--to', between, ...upTo)).status, 0);
+    t.match(await tips(between), [{ tip: { sequence: 18 } }, { tip }, { tip: { sequence: 18 } }], sequence);
+  }
   await write(bySequence, 2, { epoch: 2 });
   t.equal((await tool('verify', '--data', bySequence)).status, 0);
 });
@@ -286,6 +301,96 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
     report: { partitions: [{ last: 0, why: /not archived/ }] },
   });
   t.match(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
+t.test('trim removes nothing when its archive is damaged, or is of another log', async (t) => {
+  const [data, other] = [next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await write(other, 4, { atMs: atMs + 1 });
+  await checkpointAll(data);
+  const damages: [string, (archive: string) => void, RegExp][] = [
+    [
+      data,
+      (archive) => {
+        const file = segmentIn(archive, 'webhooks-0');
+        const bytes = readFileSync(file);
+        bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
+        writeFileSync(file, bytes);
+      },
+      /SHA-256/,
+    ],
+    [data, (archive) => rmSync(segmentIn(archive, 'webhooks-0')), /no such file/],
+    [other, () => {}, /is not of this log/],
+  ];
+  for (const [from, damage, problem] of damages) {
+    const archive = next();
+    await tool('archive', '--data', from, '--to', archive);
+    damage(archive);
+    t.match(await tool('trim', '--data', data, '--archive', archive, '--yes'), { status: 1, err: problem });
+    t.match(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  }
+});
+
+function segmentIn(directory: string, partition: string): string {
+  return join(directory, readdirSync(directory).find((name) => name.startsWith(partition)) ?? '');
+}
+
+t.test('a manifest that does not say what its segments are is not restored', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 2);
+  for (const epoch of [2, 3]) {
+    await tool('backup', '--data', data, '--to', to);
+    await write(data, 2, { epoch });
+  }
+  await tool('backup', '--data', data, '--to', to);
+  const file = join(to, 'manifest.json');
+  const manifest = JSON.parse(readFileSync(file, 'utf8'));
+  const { segments } = manifest;
+  t.equal(segments.length, 9);
+  const longer = segments.with(8, { ...segments[8], end: { ...segments[8].end, batch: 10 } });
+  for (const [wrong, problem] of [
+    [{ ...manifest, segments: segments.toSpliced(3, 1) }, /does not follow batch 3: a segment is missing/],
+    [{ ...manifest, segments: longer }, /ends at batch 9/],
+    [{ ...manifest, version: 2 }, /format daftari-segments 2 is not known/],
+    [{ ...manifest, segments: [] }, /nothing to restore/],
+  ] as const) {
+    writeFileSync(file, JSON.stringify(wrong));
+    const { status, err } = await tool('restore', '--from', to, '--rehearse');
+    t.ok(status > 0);
+    t.match(err, problem);
+  }
+  writeFileSync(file, JSON.stringify({ ...manifest, segments: segments.toReversed() }));
+  t.equal((await tool('restore', '--from', to, '--rehearse')).status, 0, 'in whatever order');
+});
+
+t.test('a rehearsal leaves nothing behind', async (t) => {
+  const [data, to, temporary] = [next(), next(), next()];
+  await write(data, 2);
+  await tool('backup', '--data', data, '--to', to);
+  mkdirSync(temporary);
+  const before = process.env['TMPDIR'];
+  process.env['TMPDIR'] = temporary;
+  try {
+    t.equal((await tool('restore', '--from', to, '--rehearse')).status, 0);
+    rmSync(segmentIn(to, 'webhooks-0'));
+    t.equal((await tool('restore', '--from', to, '--rehearse')).status, 1);
+  } finally {
+    if (before === undefined) delete process.env['TMPDIR'];
+    else process.env['TMPDIR'] = before;
+  }
+  t.strictSame(readdirSync(temporary), []);
+});
+
+t.test('what is written from segments goes in portions', async (t) => {
+  const written: number[] = [];
+  const portions = new Portions(async (batches) => written.push(batches.length));
+  const third = { bytes: Buffer.alloc(WAL_LIMITS.bytesPerImport / 3 + 1) } as Batch;
+  for (let n = 0; n < 7; n += 1) await portions.add(third);
+  t.strictSame(written, [3, 3]);
+  await portions.flush();
+  await portions.flush();
+  t.strictSame(written, [3, 3, 1]);
 });
 
 t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
@@ -415,6 +520,10 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   t.equal((await tool('trim', ...trimArgs, '--yes')).status, 0);
   t.match(await tips(data), [{ start: { batch: 6, sequence: 15 }, tip: { sequence: 24 } }, {}, {}]);
   t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true, records: 27 } });
+  t.match(await toolJson('trim', ...trimArgs, '--keep-sequence', '5'), {
+    status: 0,
+    report: { partitions: [{ from: 6, last: 6, why: /sequence 5/ }] },
+  });
 
   const backup = next();
   t.match(await tool('backup', '--data', data, '--to', backup), {

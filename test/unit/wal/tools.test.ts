@@ -3,6 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, statSync, truncateSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { decodeBatch, encodeBatch } from '../../../wal/batch.ts';
+import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
 import type { LogDatabase } from '../../../wal/lmdb.ts';
@@ -59,6 +61,7 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
     [['nothing'], /There is no tool "nothing"/],
     [['verify', '--data', join(root, 'nowhere')], /holds no log/],
     [['verify', '--wrong'], /--wrong/],
+    [['verify', '--data', ''], /--data is empty/],
     [['backup', '--data', join(root, '1')], /--to is needed/],
     [['backup', '--data', join(root, '1'), '--to', join(root, '1')], /is in the data directory/],
     [['export', '--data', join(root, '1'), '--to', join(root, '1', '..copy')], /is in the data directory/],
@@ -204,16 +207,32 @@ const flip =
     await database.put(key(4), bytes);
   };
 
-// [what happened, how, batch that verify names, its words]
-const damages: [string, Damage, number, RegExp][] = [
-  ['a bit of the header flipped', flip(33), 4, /CRC32C/],
-  ['a bit of a record flipped', flip(100), 4, /CRC32C/],
-  ['a bit of the CRC flipped', flip(-34), 4, /CRC32C/],
-  ['a bit of the hash flipped', flip(-1), 4, /hash chain/],
-  ['a batch cut short', async (db) => db.put(key(4), bytesAt(db, 4).subarray(0, -9)), 4, /CRC32C/],
-  ['a batch emptied', async (db) => db.put(key(4), Buffer.alloc(3)), 4, /too few/],
-  ['a batch removed', async (db) => db.remove(key(4)), 4, /missing/],
-  ['the first batch removed', async (db) => db.remove(key(1)), 1, /missing/],
+/** Written as if another batch had been before it. */
+const forged: Damage = async (database) => {
+  const batch = decodeBatch(bytesAt(database, 1), { group: 'accounts', partition: 1, batch: 1 });
+  const { bytes } = encodeBatch({ ...batch, recordsBytes: 0, previousHash: Buffer.alloc(32, 1) });
+  await database.put(key(1), bytes);
+};
+
+// [what happened, how, batch and sequence that verify names, how many faults it finds, its words]
+const damages: [string, Damage, number, number, number, RegExp][] = [
+  ['a bit of the header flipped', flip(33), 4, 7, 1, /CRC32C/],
+  ['a bit of a record flipped', flip(100), 4, 7, 1, /CRC32C/],
+  ['a bit of the CRC flipped', flip(-34), 4, 7, 1, /CRC32C/],
+  ['a bit of the hash flipped', flip(-1), 4, 7, 2, /hash chain/],
+  ['a batch cut short', async (db) => db.put(key(4), bytesAt(db, 4).subarray(0, -9)), 4, 7, 1, /CRC32C/],
+  ['a batch emptied', async (db) => db.put(key(4), Buffer.alloc(3)), 4, 7, 1, /too few/],
+  ['a batch removed', async (db) => db.remove(key(4)), 4, 7, 1, /missing/],
+  ['the first batch removed', async (db) => db.remove(key(1)), 1, 1, 1, /missing/],
+  ['the first batch of another history', forged, 1, 1, 2, /hash chain/],
+  [
+    'the last batch cut short',
+    async (db) => db.put(key(6), bytesAt(db, 6).subarray(0, -9)),
+    6,
+    13,
+    1,
+    /CRC32C/,
+  ],
   [
     'two batches swapped',
     async (db) => {
@@ -222,19 +241,32 @@ const damages: [string, Damage, number, RegExp][] = [
       await db.put(key(4), a);
     },
     3,
+    7,
+    2,
     /says it is batch 4/,
   ],
   [
     "another partition's batch in its place",
     async (db) => db.put(key(4), Buffer.from(db.getBinary(['accounts', 0, 4]) ?? [])),
     4,
+    7,
+    1,
     /belongs to partition 0/,
   ],
-  ['the end removed, below the checkpoint', async (db) => db.remove(key(6)), 6, /end of the log is lost/],
+  [
+    'the end removed, below the checkpoint',
+    async (db) => db.remove(key(6)),
+    6,
+    15,
+    1,
+    /end of the log is lost/,
+  ],
   [
     'all of it removed',
     async (db) => db.batch(() => [1, 2, 3, 4, 5, 6].forEach((batch) => void db.remove(key(batch)))),
     6,
+    15,
+    1,
     /log ends at batch 0, .* end of the log is lost/,
   ],
 ];
@@ -244,7 +276,7 @@ t.test('verify names what is damaged, and nothing else', async (t) => {
   await write(sound, 5);
   await checkpointAll(sound);
   t.equal((await tool('verify', '--data', sound)).status, 0);
-  for (const [what, damage, batch, words] of damages) {
+  for (const [what, damage, batch, sequence, count, words] of damages) {
     const data = next();
     cpSync(sound, data, { recursive: true });
     const database = openLogDatabase({ directory: data });
@@ -252,13 +284,61 @@ t.test('verify names what is damaged, and nothing else', async (t) => {
     await database.close();
     const { status, report } = await toolJson('verify', '--data', data);
     t.equal(status, 1, what);
-    t.match(report.faults[0], { group: 'accounts', partition: 1, batch, problem: words }, what);
+    t.match(report.faults[0], { group: 'accounts', partition: 1, batch, sequence, problem: words }, what);
+    t.equal(report.faults.length, count, what);
     t.ok(
       report.faults.every((fault: { partition: number }) => fault.partition === 1),
       `${what}: the others are sound`,
     );
     const { out } = await tool('verify', '--data', data);
-    t.match(out, new RegExp(`accounts/1 batch ${batch} sequence \\d+: `));
+    t.match(out, new RegExp(`accounts/1 batch ${batch} sequence ${sequence}: `));
+  }
+});
+
+t.test('verify tells the first of many faults, and goes on with the next partition', async (t) => {
+  const data = next();
+  await write(data, 120);
+  const database = openLogDatabase({ directory: data });
+  await database.batch(() => {
+    for (let batch = 2; batch <= 120; batch += 1) void database.remove(key(batch));
+    void database.remove(['webhooks', 0, 5]);
+  });
+  await database.close();
+  const { report } = await toolJson('verify', '--data', data);
+  t.equal(report.faults.length, WAL_LIMITS.faultsShownMax + 1);
+  t.match(report.faults.at(-1), { group: 'webhooks', batch: 5 });
+});
+
+t.test('a start of a trimmed log that cannot be read is told, and what follows it is proven', async (t) => {
+  const sound = next();
+  await write(sound, 5);
+  const log = WriteAheadLog.open({
+    directory: sound,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  await log.trimBefore('accounts', 1, 4);
+  const start = { ...log.startOf('accounts', 1), hash: 'ab'.repeat(32) };
+  await log.close();
+  const rows = [{}, null, { ...start, hash: 'ab' }, { ...start, batch: -1 }, { ...start, sequence: 1.5 }];
+  for (const row of [...rows.map((each) => JSON.stringify(each)), 'no JSON']) {
+    const data = next();
+    cpSync(sound, data, { recursive: true });
+    const database = openLogDatabase({ directory: data });
+    await database.put(key(0), Buffer.from(row));
+    await database.put(key(6), bytesAt(database, 6).subarray(0, -9));
+    await database.close();
+    const { status, report } = await toolJson('verify', '--data', data);
+    t.equal(status, 1);
+    t.match(report.faults, [
+      { partition: 1, batch: 0, problem: /start of the trimmed log is unreadable/ },
+      { partition: 1, batch: 6, sequence: 13, problem: /CRC32C/ },
+    ]);
+    t.equal(report.faults.length, 2, row);
+    t.match(await tool('inspect', '--data', data), {
+      status: 1,
+      out: /start of the trimmed log is unreadable/,
+    });
   }
 });
 

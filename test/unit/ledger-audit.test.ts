@@ -1,0 +1,157 @@
+// The second adding up of the money, on rows that were changed in one place each: whatever does not hold is told.
+import t from 'tap';
+import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
+import { chargeReleased, chargeSettled, held, type LedgerAccount } from '../../src/domain/ledger.ts';
+import { money } from '../../src/domain/money.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
+import { auditLedger } from '../../src/log-tools/ledger-audit.ts';
+import type { Row } from '../../wal/types.ts';
+
+const AT = 1_772_357_400_000;
+
+const common: Omit<Transaction, 'id' | 'type' | 'amount' | 'fee' | 'status' | 'journals'> = {
+  accountId: 'acc_1',
+  appId: null,
+  requestedBy: null,
+  currency: 'UGX',
+  country: 'UG',
+  network: 'MTN',
+  msisdn: '256772000001' as Transaction['msisdn'],
+  reference: 'r',
+  description: null,
+  narration: null,
+  metadata: null,
+  destination: null,
+  provider: 'mtn_ug',
+  expiresAt: null,
+  approvalStatus: 'NOT_REQUIRED',
+  failureCode: null,
+  failureMessage: null,
+  providerTransactionId: null,
+  submitted: true,
+  events: [{ status: 'INITIATED', source: 'API', providerStatus: null, message: null, at: AT }],
+  answeredAt: null,
+  releaseAt: null,
+  released: false,
+  sequence: 1,
+};
+const [paid, fee] = [money(50_000), money(1_000)];
+const charge: Transaction = {
+  ...common,
+  id: 'chg_1',
+  type: 'CHARGE',
+  amount: paid,
+  fee,
+  status: 'SUCCESSFUL',
+  journals: [chargeSettled(paid, fee, 'UGX', AT), chargeReleased(paid, fee, 'UGX', AT)],
+};
+const payout: Transaction = payoutOf(7_000);
+const balances: Record<LedgerAccount, number> = {
+  MERCHANT_PENDING: 0,
+  MERCHANT_AVAILABLE: 41_500,
+  FEES_REVENUE: 1_000,
+  PROVIDER_FLOAT: 50_000,
+  SETTLEMENT_CLEARING: 7_500,
+};
+
+/** Its fee is 500. */
+function payoutOf(amount: number): Transaction {
+  const [of, on] = [money(amount), money(500)];
+  const journals = [held('PAYOUT', of, on, 'UGX', AT)];
+  return {
+    ...common,
+    id: 'pyt_1',
+    type: 'PAYOUT',
+    amount: of,
+    fee: on,
+    status: 'PENDING_PROVIDER',
+    journals,
+  };
+}
+
+function audit(stated: Partial<Record<LedgerAccount, number>> | null, transactions: readonly Transaction[]) {
+  const account = {
+    id: 'acc_1',
+    users: [],
+    apps: [],
+    wallets: [],
+    balances: stated === null ? [] : [['UGX', { ...balances, ...stated }]],
+    usage: [],
+  };
+  const rows: Row[] = transactions.map((one) => ({
+    table: 'transaction',
+    key: one.id,
+    value: encodeTransaction(one),
+  }));
+  return auditLedger([{ table: 'account', key: 'acc_1', value: JSON.stringify(account) }, ...rows]);
+}
+
+t.test('a ledger that holds has no faults, and its totals', async (t) => {
+  const { faults, faultCount, totals, ...counts } = audit({}, [charge, payout]);
+  t.strictSame(faults, []);
+  t.equal(faultCount, 0);
+  t.strictSame(counts, { accounts: 1, transactions: 2, journals: 3 });
+  t.strictSame([...totals], [['UGX', balances]]);
+});
+
+const inKes = { ...charge, journals: [chargeSettled(paid, fee, 'KES', AT), charge.journals[1]!] };
+const short = { MERCHANT_AVAILABLE: -11_500, SETTLEMENT_CLEARING: 60_500 };
+const reversed: Transaction = { ...charge, id: 'chg_2', status: 'REVERSED', journals: [] };
+
+// [what was changed, stated balances, transactions, all faults]
+const cases: [string, Partial<Record<LedgerAccount, number>> | null, Transaction[], RegExp[]][] = [
+  [
+    'two balances, by the same',
+    { MERCHANT_AVAILABLE: 41_501, PROVIDER_FLOAT: 50_001 },
+    [charge, payout],
+    [
+      /^MERCHANT_AVAILABLE is stated as 41501 UGX, its journals .* 41500$/,
+      /^PROVIDER_FLOAT is stated as 50001/,
+    ],
+  ],
+  [
+    'one balance',
+    { FEES_REVENUE: 999 },
+    [charge, payout],
+    [/^FEES_REVENUE is stated as 999/, /UGX sum to 1,/],
+  ],
+  ['a balance is gone', null, [charge, payout], [/^transactions in UGX, but no balance in it$/]],
+  [
+    'a hold whose payout is over',
+    {},
+    [charge, { ...payout, status: 'SUCCESSFUL' }],
+    [/^SETTLEMENT_CLEARING is 7500 UGX, open holds are 0$/],
+  ],
+  [
+    'a hold whose payout failed',
+    {},
+    [charge, { ...payout, status: 'FAILED' }],
+    [/^SETTLEMENT_CLEARING is 7500 UGX, open holds are 0$/],
+  ],
+  [
+    'an open hold is less than was booked',
+    {},
+    [charge, { ...payout, fee: money(400) }],
+    [/^SETTLEMENT_CLEARING is 7500 UGX, open holds are 7400$/],
+  ],
+  ['a journal in another currency', {}, [inKes, payout], [/^CHARGE_SETTLED is in KES$/]],
+  [
+    'more was paid out than there was',
+    short,
+    [charge, payoutOf(60_000)],
+    [/^available is -11500 UGX, and nothing was reversed$/],
+  ],
+  ['the same, after a reversal', short, [charge, payoutOf(60_000), reversed], []],
+];
+
+for (const [what, stated, transactions, problems] of cases) {
+  t.test(what, async (t) => {
+    const { faults, faultCount } = audit(stated, transactions);
+    t.equal(faultCount, problems.length);
+    t.match(
+      faults.map(({ problem }) => problem),
+      problems,
+    );
+    t.ok(faults.every(({ accountId }) => accountId === 'acc_1'));
+  });
+}
