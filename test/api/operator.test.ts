@@ -6,10 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { partitionOf, request } from '../../src/bus/bus.ts';
+import type { Bus } from '../../src/bus/bus.ts';
 import type { ReconciliationKind } from '../../src/domain/account-event.ts';
 import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { openRegisteredAccounts } from '../../src/operator/account-actions.ts';
+import { createAccount, openRegisteredAccounts } from '../../src/operator/account-actions.ts';
 import { askPlatform, freshId } from '../../src/operator/context.ts';
 import { open, readToEnd } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
@@ -469,6 +470,38 @@ t.test('what was created is there after a restart, and what was only registered 
     { id: accountId, opened: true },
     { id },
   ]);
+});
+
+t.test('an account that is registered is never told not to be, and a start opens it', async (t) => {
+  const create = (ofAccounts: Bus['send']) => {
+    const bus: Bus = {
+      partitions: (group) => operator.bus.partitions(group),
+      send: (group, ...rest) =>
+        group === 'accounts' ? ofAccounts(group, ...rest) : operator.bus.send(group, ...rest),
+    };
+    const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: false };
+    const account = { accountId: freshId('account'), name: 'Far', country: 'UG', ...flags } as const;
+    return createAccount({ ...operator.context, bus }, { ...account, operator: 'amina' });
+  };
+  const now = Date.now;
+  let waitedMs = 0;
+  t.intercept(Date, 'now', { value: () => now() + waitedMs });
+  for (const reply of [{ type: 'unavailable' }, { type: 'unknown' }] as const) {
+    const created = await create((_, __, ___, onReply) => {
+      waitedMs = 2 * LIMITS.commandDeadlineMs;
+      onReply(reply);
+    });
+    waitedMs = 0;
+    t.strictSame(created, { type: 'unknown' }, reply.type);
+    t.equal(await openRegisteredAccounts(operator.context), 1);
+  }
+  let asked = 0;
+  const created = await create((group, partition, message, onReply) => {
+    if (asked++ === 0) onReply({ type: 'unavailable' });
+    else operator.bus.send(group, partition, message, onReply);
+  });
+  t.match(created, { type: 'done' }, 'its partition was away for a moment');
+  t.equal(await openRegisteredAccounts(operator.context), 0);
 });
 
 t.test('deliveries and apps that are not there are said to be not there', async (t) => {
