@@ -96,6 +96,8 @@ t.test('an account is created, read, listed and changed', async (t) => {
     fees: { CHARGE: { UGX: null } },
   });
   t.match(back.body, { live: false, withdrawals_enabled: true, fees: {}, cash_out_per_minute: 3 });
+  const { body: plain } = await operator.call('POST', '/accounts', { name: 'Plain', country: 'KE' });
+  t.match(plain, { live: false, payouts_enabled: false, withdrawals_enabled: false }, 'may do nothing yet');
 });
 
 t.test('wrong bodies, queries and paths are refused by name, and change nothing', async (t) => {
@@ -390,10 +392,12 @@ t.test('every change is in the audit log, refused ones too, without secrets', as
   );
   const wallet = { label: 'Till of 256772000001', msisdn: '+256772000001', by: user.body.id };
   await operator.call('POST', `/accounts/${id}/wallets`, wallet, { Operator: ' Grâce\t' });
-  await operator.call('DELETE', `/accounts/${id}/apps/${freshId('app')}`);
+  const long = { Operator: 'x'.repeat(65) };
+  await operator.call('DELETE', `/accounts/${id}/apps/${freshId('app')}`, undefined, long);
   const { body, text } = await operator.call('GET', '/audit?limit=4');
   t.match(body.data, [
     {
+      operator: 'x'.repeat(64),
       action: 'DELETE /operator/v1/accounts/:account_id/apps/:app_id',
       body: null,
       outcome: 'refused',
