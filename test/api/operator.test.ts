@@ -93,9 +93,11 @@ t.test('an account is created, read, listed and changed', async (t) => {
   t.strictSame((await operator.call('GET', `/accounts/${id}`)).body, changed.body);
   const back = await operator.call('PATCH', `/accounts/${id}`, {
     live: false,
+    payouts_enabled: false,
     fees: { CHARGE: { UGX: null } },
   });
-  t.match(back.body, { live: false, withdrawals_enabled: true, fees: {}, cash_out_per_minute: 3 });
+  const kept = { withdrawals_enabled: true, cash_out_per_minute: 3 };
+  t.match(back.body, { live: false, payouts_enabled: false, fees: {}, ...kept });
   const { body: plain } = await operator.call('POST', '/accounts', { name: 'Plain', country: 'KE' });
   t.match(plain, { live: false, payouts_enabled: false, withdrawals_enabled: false }, 'may do nothing yet');
 });
@@ -130,6 +132,14 @@ t.test('wrong bodies, queries and paths are refused by name, and change nothing'
       'POST',
       `/accounts/${id}/apps`,
       { name: 'a', domain: 'b', webhook_url: 'http://x' },
+      400,
+      'validation_failed',
+      'webhook_url',
+    ],
+    [
+      'PATCH',
+      `/accounts/${id}/apps/${freshId('app')}`,
+      { webhook_url: 'http://x' },
       400,
       'validation_failed',
       'webhook_url',
