@@ -245,6 +245,20 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     'description',
   ],
   [
+    'half a surrogate pair in a name',
+    '/v1/charges',
+    JSON.stringify({ ...CHARGE, ['\ud800']: 1 }),
+    'validation_failed',
+    '\ufffd',
+  ],
+  [
+    'half a surrogate pair in a name of metadata',
+    '/v1/charges',
+    JSON.stringify({ ...CHARGE, metadata: { ['\udc00']: 'x' } }),
+    'validation_failed',
+    'metadata',
+  ],
+  [
     'half a surrogate pair in metadata',
     '/v1/charges',
     JSON.stringify({ ...CHARGE, metadata: { a: '\udc00' } }),
