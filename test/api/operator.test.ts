@@ -110,6 +110,7 @@ t.test('wrong bodies, queries and paths are refused by name, and change nothing'
     ['POST', '/accounts', { ...SHOP, extra: 1 }, 400, 'validation_failed', 'extra'],
     ['POST', '/accounts', [], 400, 'invalid_json', null],
     ['GET', '/accounts?limit=0', undefined, 400, 'validation_failed', 'limit'],
+    ['GET', '/accounts?limit=101', undefined, 400, 'validation_failed', 'limit'],
     ['GET', '/accounts?page=2', undefined, 400, 'unknown_parameter', 'page'],
     ['GET', '/accounts?starting_after=x', undefined, 400, 'invalid_cursor', 'starting_after'],
     ['GET', '/accounts/acc_x', undefined, 404, 'not_found', null],
@@ -123,7 +124,14 @@ t.test('wrong bodies, queries and paths are refused by name, and change nothing'
       'validation_failed',
       'fees.CHARGE.UGX',
     ],
-    ['PATCH', `/accounts/${id}`, { cash_out_per_minute: 0 }, 400, 'validation_failed', 'cash_out_per_minute'],
+    ...[0, LIMITS.cashOutPerMinuteMax + 1].map((count): (typeof wrong)[number] => [
+      'PATCH',
+      `/accounts/${id}`,
+      { cash_out_per_minute: count },
+      400,
+      'validation_failed',
+      'cash_out_per_minute',
+    ]),
     ['POST', `/accounts/${id}/users`, { email: 'nobody', role: 'OWNER' }, 400, 'validation_failed', 'email'],
     ['POST', `/accounts/${id}/users`, { email: 'a@b', role: 'KING' }, 400, 'validation_failed', 'role'],
     [
