@@ -11,6 +11,7 @@ import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import {
+  ACCOUNT,
   appConnected,
   byOperator,
   charge,
@@ -188,6 +189,35 @@ void t.test('when the clock is set back a minute of cash-outs ends after a minut
   t.match(refused, { type: 'rejected', rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: 60 } });
   state.now += MINUTE;
   t.equal(pay()[0]?.type, 'done');
+  t.end();
+});
+
+void t.test('of an event hears who has a webhook URL and is still there', (t) => {
+  const { send, create, succeed, flush, createdIds, ofType } = opened();
+  create();
+  flush();
+  const [transactionId] = createdIds();
+  succeed(transactionId!);
+  flush();
+  const { id: appId } = ofType('AppConnected')[0]!;
+  const change = (message: object): void => {
+    send({ ...byOperator, appId, ...message } as AccountCommand);
+    flush();
+  };
+  const query = { type: 'GetWebhookObject', accountId: ACCOUNT, deadline: FOR_EVER } as const;
+  const hears = (): string[] => {
+    const [reply] = send({ ...query, transactionId: transactionId!, status: 'SUCCESSFUL' });
+    if (reply?.type !== 'done') throw new Error(JSON.stringify(reply));
+    return (JSON.parse(reply.body) as { apps: { webhookUrl: string }[] }).apps.map((app) => app.webhookUrl);
+  };
+  change({ type: 'ChangeAppWebhook', webhookUrl: 'https://shop.test/a' });
+  t.same(hears(), ['https://shop.test/a']);
+  change({ type: 'ChangeAppWebhook', webhookUrl: null });
+  t.same(hears(), []);
+  change({ type: 'ChangeAppWebhook', webhookUrl: 'https://shop.test/b' });
+  t.same(hears(), ['https://shop.test/b']);
+  change({ type: 'RemoveApp' });
+  t.same(hears(), []);
   t.end();
 });
 
