@@ -480,6 +480,7 @@ t.test('paths and methods', async (t) => {
     '/v1/%63harges',
     '/v1/charges/x/y',
     '/v1/charges/../balances',
+    '/openapi-json',
     '/v2/charges',
   ]) {
     const answer = await front.get(path);
