@@ -216,8 +216,27 @@ void t.test('of an event hears who has a webhook URL and is still there', (t) =>
   t.same(hears(), []);
   change({ type: 'ChangeAppWebhook', webhookUrl: 'https://shop.test/b' });
   t.same(hears(), ['https://shop.test/b']);
+  const endpoint = { type: 'GetWebhookEndpoint', accountId: ACCOUNT, appId, deadline: FOR_EVER } as const;
+  t.match(send(endpoint), [{ type: 'done' }]);
   change({ type: 'RemoveApp' });
   t.same(hears(), []);
+  t.match(send(endpoint), [{ type: 'rejected', rejection: { code: 'not_found' } }]);
+  t.end();
+});
+
+void t.test('what is final waits for no provider, and is told only to who asks for that', (t) => {
+  const { send, create, succeed, flush, createdIds } = opened();
+  create();
+  flush();
+  const transactionId = createdIds()[0]!;
+  const query = { type: 'GetPending', accountId: ACCOUNT, transactionId, deadline: FOR_EVER } as const;
+  const unknown = [{ type: 'rejected', rejection: { code: 'transaction_not_found' } }];
+  t.match(send(query), [{ type: 'done' }]);
+  t.match(send({ ...query, accountId: `${ACCOUNT.slice(0, -1)}1` }), unknown, 'of another account');
+  succeed(transactionId);
+  flush();
+  t.match(send(query), unknown);
+  t.match(send({ ...query, evenFinal: true }), [{ type: 'done' }]);
   t.end();
 });
 
