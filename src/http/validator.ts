@@ -46,27 +46,23 @@ export interface ParsedQuery {
   readonly problem: Rejection | null;
 }
 
-/** Parses and types a raw query. With a problem, `values` are the defaults. */
+/** Parses and types a raw query. With a problem there are no values. */
 export function compileQuery<Schema extends TObject>(schema: Schema): (raw: string) => ParsedQuery {
   const validate = ajv.compile(schema);
   const properties: Readonly<Record<string, TSchema>> = schema.properties;
-  const defaults: Record<string, unknown> = {};
-  for (const [name, property] of Object.entries(properties)) {
-    if ('default' in property) defaults[name] = property.default;
-  }
   return (raw) => {
-    if (raw === '') return { values: defaults, problem: null };
+    if (raw === '') return { values: {}, problem: null };
     const pairs = parseQuery(raw);
-    if (isRejection(pairs)) return { values: defaults, problem: pairs };
-    const values: Record<string, unknown> = { ...defaults };
+    if (isRejection(pairs)) return { values: {}, problem: pairs };
+    const values: Record<string, unknown> = {};
     for (const [name, text] of pairs) {
       if (!Object.hasOwn(properties, name)) {
-        return { values: defaults, problem: unknownParameter(name, Object.keys(properties)) };
+        return { values: {}, problem: unknownParameter(name, Object.keys(properties)) };
       }
       values[name] = typed(properties[name], text);
     }
     if (validate(values)) return { values, problem: null };
-    return { values: defaults, problem: rejectionOf(validate) };
+    return { values: {}, problem: rejectionOf(validate) };
   };
 }
 

@@ -83,7 +83,6 @@ export const DepositBody = body({
   idempotency_key: Type.Optional(
     Type.String({
       ...IdempotencyKey,
-      pattern: '^[ -~]*$',
       'x-rule': 'must be 8 to 255 printable ASCII characters',
     }),
   ),

@@ -198,9 +198,9 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
   [
     'a long value in metadata',
     '/v1/charges',
-    { ...CHARGE, metadata: { 'a/b~c': 'x'.repeat(513) } },
+    { ...CHARGE, metadata: { 'a/b~1c': 'x'.repeat(513) } },
     'validation_failed',
-    'metadata.a/b~c',
+    'metadata.a/b~1c',
   ],
   [
     '1e400 in metadata',
@@ -243,6 +243,20 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     JSON.stringify({ ...CHARGE, description: 'x\ud800' }),
     'validation_failed',
     'description',
+  ],
+  [
+    'half a surrogate pair in a name',
+    '/v1/charges',
+    JSON.stringify({ ...CHARGE, ['\ud800']: 1 }),
+    'validation_failed',
+    '\ufffd',
+  ],
+  [
+    'half a surrogate pair in a name of metadata',
+    '/v1/charges',
+    JSON.stringify({ ...CHARGE, metadata: { ['\udc00']: 'x' } }),
+    'validation_failed',
+    'metadata',
   ],
   [
     'half a surrogate pair in metadata',
@@ -466,6 +480,7 @@ t.test('paths and methods', async (t) => {
     '/v1/%63harges',
     '/v1/charges/x/y',
     '/v1/charges/../balances',
+    '/openapi-json',
     '/v2/charges',
   ]) {
     const answer = await front.get(path);

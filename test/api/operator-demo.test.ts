@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { demoCurl, ensureDemo } from '../../src/operator/demo.ts';
 import type { Demo } from '../../src/operator/demo.ts';
+import type { OperatorContext } from '../../src/operator/context.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import type { Operator } from './operator-harness.ts';
 
@@ -88,6 +89,27 @@ t.test('a demo.json of another data directory, or a removed app, is made anew', 
   writeFileSync(path, '{"account_id": "acc_');
   const third = await ensureDemo(operator.context, dir, urls);
   t.not(third.account_id, second.account_id);
+});
+
+t.test('a start that is cut off, or cannot know, makes no second account', async (t) => {
+  const known = await accountIds();
+  const without = (type: string): OperatorContext['bus'] => ({
+    partitions: (group) => operator.bus.partitions(group),
+    send(group, partition, message, onReply) {
+      if (message.type === type) onReply({ type: 'unavailable' });
+      else operator.bus.send(group, partition, message, onReply);
+    },
+  });
+  const asks = { ...operator.context, bus: without('GetAccount') };
+  await t.rejects(ensureDemo(asks, dir, urls), /could not be found: unavailable/);
+  t.strictSame(await accountIds(), known, 'it may be there');
+  rmSync(path);
+  const connects = { ...operator.context, bus: without('ConnectApp') };
+  await t.rejects(ensureDemo(connects, dir, urls), /could not be given an app: unavailable/);
+  const [begun] = await accountIds();
+  t.notOk(known.includes(begun!));
+  t.equal((await ensureDemo(operator.context, dir, urls)).account_id, begun);
+  t.strictSame(await accountIds(), [begun, ...known]);
 });
 
 t.test('the printed command is one that a shell reads as meant', async (t) => {

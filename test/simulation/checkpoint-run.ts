@@ -214,7 +214,7 @@ export class Run {
         this.ask({ type: 'GetPending', ...internal, transactionId });
         this.ask({ type: 'GetPending', ...internal, transactionId, evenFinal: true });
         for (const status of ['SUCCESSFUL', 'FAILED', 'REVERSED'] as const) {
-          this.ask({ type: 'GetWebhookObject', ...internal, transactionId, status });
+          this.ask({ type: 'GetWebhookObject', ...internal, transactionId, status }, [transactionId]);
         }
       }
     }

@@ -11,6 +11,7 @@ import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import {
+  ACCOUNT,
   appConnected,
   byOperator,
   charge,
@@ -188,6 +189,54 @@ void t.test('when the clock is set back a minute of cash-outs ends after a minut
   t.match(refused, { type: 'rejected', rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: 60 } });
   state.now += MINUTE;
   t.equal(pay()[0]?.type, 'done');
+  t.end();
+});
+
+void t.test('of an event hears who has a webhook URL and is still there', (t) => {
+  const { send, create, succeed, flush, createdIds, ofType } = opened();
+  create();
+  flush();
+  const [transactionId] = createdIds();
+  succeed(transactionId!);
+  flush();
+  const { id: appId } = ofType('AppConnected')[0]!;
+  const change = (message: object): void => {
+    send({ ...byOperator, appId, ...message } as AccountCommand);
+    flush();
+  };
+  const query = { type: 'GetWebhookObject', accountId: ACCOUNT, deadline: FOR_EVER } as const;
+  const hears = (): string[] => {
+    const [reply] = send({ ...query, transactionId: transactionId!, status: 'SUCCESSFUL' });
+    if (reply?.type !== 'done') throw new Error(JSON.stringify(reply));
+    return (JSON.parse(reply.body) as { apps: { webhookUrl: string }[] }).apps.map((app) => app.webhookUrl);
+  };
+  change({ type: 'ChangeAppWebhook', webhookUrl: 'https://shop.test/a' });
+  t.same(hears(), ['https://shop.test/a']);
+  change({ type: 'ChangeAppWebhook', webhookUrl: null });
+  t.same(hears(), []);
+  change({ type: 'ChangeAppWebhook', webhookUrl: 'https://shop.test/b' });
+  t.same(hears(), ['https://shop.test/b']);
+  const endpoint = { type: 'GetWebhookEndpoint', accountId: ACCOUNT, appId, deadline: FOR_EVER } as const;
+  t.match(send(endpoint), [{ type: 'done' }]);
+  change({ type: 'RemoveApp' });
+  t.same(hears(), []);
+  t.match(send(endpoint), [{ type: 'rejected', rejection: { code: 'not_found' } }]);
+  t.end();
+});
+
+void t.test('what is final waits for no provider, and is told only to who asks for that', (t) => {
+  const { send, create, succeed, flush, createdIds } = opened();
+  create();
+  flush();
+  const transactionId = createdIds()[0]!;
+  const query = { type: 'GetPending', accountId: ACCOUNT, transactionId, deadline: FOR_EVER } as const;
+  const unknown = [{ type: 'rejected', rejection: { code: 'transaction_not_found' } }];
+  t.match(send(query), [{ type: 'done' }]);
+  t.match(send({ ...query, accountId: `${ACCOUNT.slice(0, -1)}1` }), unknown, 'of another account');
+  succeed(transactionId);
+  flush();
+  t.match(send(query), unknown);
+  t.match(send({ ...query, evenFinal: true }), [{ type: 'done' }]);
   t.end();
 });
 

@@ -186,7 +186,11 @@ const wrong: [string, string, string][] = [
     '0',
     'SNAPSHOT_EVERY_BATCHES: "0" is not a whole number from 1 to 10000000 (default: 50000)',
   ],
-  ['ROLES', 'front', 'ROLES: without NATS_URL one process has every role (default: all of them)'],
+  ...['front', 'front,front,ledger,webhooks'].map((value): [string, string, string] => [
+    'ROLES',
+    value,
+    'ROLES: without NATS_URL one process has every role (default: all of them)',
+  ]),
   [
     'ROLES',
     'front,chef',
@@ -213,11 +217,11 @@ const wrong: [string, string, string][] = [
     '30m',
     'CHARGE_EXPIRY_SECONDS: "30m" is not a duration in seconds, up to a year (default: 1800)',
   ],
-  [
+  ...['-1', '31622400.001'].map((value): [string, string, string] => [
     'CHARGE_RELEASE_SECONDS',
-    '-1',
-    'CHARGE_RELEASE_SECONDS: "-1" is not a duration in seconds, up to a year (default: 86400)',
-  ],
+    value,
+    `CHARGE_RELEASE_SECONDS: "${value}" is not a duration in seconds, up to a year (default: 86400)`,
+  ]),
   [
     'WALLET_COOLING_OFF_SECONDS',
     '999999999',
@@ -292,6 +296,34 @@ t.test('deliveries are kept for as long as they may be tried, jitter and attempt
 t.test('as many waits between attempts as there may be are taken', async (t) => {
   const waits = Array.from({ length: LIMITS.webhookRetriesMax }, () => '9').join();
   t.equal(readConfig({ WEBHOOK_RETRY_SECONDS: waits }).webhookRetryMs.length, LIMITS.webhookRetriesMax);
+});
+
+t.test('numbers are taken up to their bounds, and seconds to the millisecond', async (t) => {
+  const ends = { PORT: '65535', PARTITIONS: '1024', WEBHOOK_PORTS: '1,65535', CASH_OUT_PER_MINUTE: '1' };
+  t.match(readConfig({ ...ends, CHARGE_RELEASE_SECONDS: '31622400', CHARGE_EXPIRY_SECONDS: '1.001' }), {
+    port: 65_535,
+    partitions: 1_024,
+    webhookPorts: [1, 65_535],
+    policy: { cashOutPerMinute: 1, chargeReleaseMs: 366 * 86_400_000, chargeExpiryMs: 1_001 },
+  });
+});
+
+t.test('texts are taken up to their bounds, and a key in every form of its 32 bytes', async (t) => {
+  const [token, name] = ['!'.repeat(16), 'n'.repeat(64)];
+  const config = readConfig({ OPERATOR_TOKEN: token, NODE_NAME: name });
+  t.match(config, { operatorToken: token, nodeName: name });
+  const key = Buffer.from(KEY, 'hex');
+  for (const text of [KEY, KEY.toUpperCase(), key.toString('base64'), key.toString('base64url')]) {
+    t.strictSame(readConfig({ MASTER_KEY: text }).masterKey, key, text);
+  }
+  const problems = problemsOf({
+    ...CLUSTER,
+    OPERATOR_TOKEN: 'a token with spaces',
+    NODE_NAME: `${name}n`,
+    NATS_URL: 'nats://a:4222/b',
+    MASTER_KEY: `${KEY}ab`,
+  });
+  t.match(problems, [/^OPERATOR_TOKEN: /, /^MASTER_KEY: /, /^NATS_URL: /, /^NODE_NAME: /]);
 });
 
 t.test('the rules of webhooks are those of the configuration', async (t) => {

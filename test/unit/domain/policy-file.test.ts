@@ -46,6 +46,8 @@ t.test('mistakes are all reported, each with its path', async (t) => {
     [{ fee: {} }, ['fee']],
     [{ minimums: { UGX: '0', KES: null, USD: '1' } }, ['minimums.USD', 'minimums.UGX', 'minimums.KES']],
     [{ minimums: 5 }, ['minimums']],
+    [{ approval_thresholds: { GHS: null } }, ['approval_thresholds.GHS']],
+    [{ limits: { DEPOSIT: { KES: null } } }, ['limits.DEPOSIT.KES']],
     [{ fees: { DEPOSIT: {} } }, ['fees.DEPOSIT']],
     [{ fees: { CHARGE: { UGX: null } } }, ['fees.CHARGE.UGX']],
     [{ fees: { CHARGE: { UGX: { fixed: '1.5' } } } }, ['fees.CHARGE.UGX.fixed']],

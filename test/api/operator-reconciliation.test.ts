@@ -1,0 +1,171 @@
+// Reconciliation items: listed in one order, resolved once, counted for `/metrics` whatever becomes of the process.
+import { equal } from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { partitionOf, request } from '../../src/bus/bus.ts';
+import type { ReconciliationKind } from '../../src/domain/account-event.ts';
+import { startOperator } from './operator-harness.ts';
+import type { Operator } from './operator-harness.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'daftari-reconciliation-'));
+let operator: Operator;
+t.before(async () => {
+  operator = await startOperator(dir);
+});
+t.teardown(async () => {
+  await operator.stop();
+  rmSync(dir, { recursive: true });
+});
+
+async function newAccount(): Promise<string> {
+  const { status, body } = await operator.call('POST', '/accounts', {
+    name: 'Kampala Coffee',
+    country: 'UG',
+  });
+  equal(status, 201);
+  return body.id as string;
+}
+
+t.test('a trial balance and a reconciliation list are there from the start', async (t) => {
+  const id = await newAccount();
+  t.match((await operator.call('GET', `/accounts/${id}/trial_balance`)).body, {
+    account_id: id,
+    balanced: true,
+  });
+  const raise = { type: 'RaiseReconciliation', accountId: id, kind: 'CONTRADICTION', transactionId: null };
+  const { bus } = operator;
+  const message = { ...raise, detail: 'Paid twice.', deadline: Date.now() + 5_000 };
+  await request(bus, 'accounts', partitionOf(id, bus.partitions('accounts')), message);
+
+  const all = await operator.call('GET', '/reconciliation?open=true');
+  t.match(all.body.data, [{ id: /^rec_/, account_id: id, kind: 'CONTRADICTION', resolved_at: null }]);
+  const of = await operator.call('GET', `/reconciliation?account=${id}`);
+  t.strictSame(of.body.data, all.body.data);
+  const resolve = { account_id: id, resolution: 'Paid back by hand.', by: 'amina' };
+  const path = `/reconciliation/${all.body.data[0].id}/resolve`;
+  t.match((await operator.call('POST', path, resolve)).body, {
+    resolved_by: 'amina',
+    resolution: resolve.resolution,
+  });
+  t.match(await operator.call('POST', path, { ...resolve, resolution: 'Other.' }), {
+    status: 409,
+    body: { error: { code: 'conflict', param: null } },
+  });
+  t.strictSame((await operator.call('GET', '/reconciliation?open=true')).body.data, []);
+  for (const query of ['', '?open=false']) {
+    const { body } = await operator.call('GET', `/reconciliation${query}`);
+    t.match(body.data, [{ id: all.body.data[0].id, resolved_by: 'amina' }], query);
+  }
+});
+
+t.test(
+  'reconciliation items are in one order, of one account or of all, also within a millisecond',
+  async (t) => {
+    const id = await newAccount();
+    const partition = partitionOf(id, operator.bus.partitions('accounts'));
+    const raise = { type: 'RaiseReconciliation', accountId: id, kind: 'CONTRADICTION', transactionId: null };
+    await Promise.all(
+      Array.from({ length: 20 }, (_, i) => {
+        const message = { ...raise, detail: `Paid ${i} times.`, deadline: Date.now() + 5_000 };
+        return request(operator.bus, 'accounts', partition, message);
+      }),
+    );
+    const list = async (query: string): Promise<{ id: string; account_id: string; raised_at: string }[]> =>
+      (await operator.call('GET', `/reconciliation?limit=100${query}`)).body.data;
+    const own = await list(`&account=${id}`);
+    t.equal(own.length, 20);
+    t.strictSame(
+      own.map((item) => item.id),
+      own
+        .map((item) => item.id)
+        .sort()
+        .reverse(),
+    );
+    const all = await list('');
+    t.strictSame(
+      all.filter((item) => item.account_id === id),
+      own,
+    );
+    const { body: page } = await operator.call('GET', '/reconciliation?limit=3');
+    t.strictSame(page.data, all.slice(0, 3));
+    for (const item of own) {
+      const how = { account_id: id, resolution: 'Paid back by hand.' };
+      equal((await operator.call('POST', `/reconciliation/${item.id}/resolve`, how)).status, 200);
+    }
+  },
+);
+
+t.test('reconciliation items are counted by kind, open and raised, also over a restart', async (t) => {
+  const id = await newAccount();
+  const partition = partitionOf(id, operator.bus.partitions('accounts'));
+  const raise = (kind: ReconciliationKind): Promise<unknown> =>
+    request(operator.bus, 'accounts', partition, {
+      type: 'RaiseReconciliation',
+      accountId: id,
+      kind,
+      transactionId: null,
+      detail: 'Paid twice.',
+      deadline: Date.now() + 5_000,
+    });
+  const counted = async (what: string): Promise<number[]> => {
+    const { text } = await operator.call('GET', '//metrics');
+    return ['AMOUNT_MISMATCH', 'UNKNOWN_REFERENCE'].map((kind) => {
+      const line = new RegExp(`^daftari_reconciliation_${what}\\{kind="${kind}"\\} (\\d+)$`, 'm');
+      return Number(line.exec(text)?.[1]);
+    });
+  };
+  t.strictSame(await counted('open'), [0, 0], 'there before there is one');
+  for (const kind of ['AMOUNT_MISMATCH', 'AMOUNT_MISMATCH', 'UNKNOWN_REFERENCE'] as const) await raise(kind);
+  t.strictSame(
+    [await counted('open'), await counted('raised_total')],
+    [
+      [2, 1],
+      [2, 1],
+    ],
+  );
+  const resolve = async (kind: string): Promise<void> => {
+    const { body } = await operator.call('GET', `/reconciliation?account=${id}&open=true`);
+    const item = body.data.find((each: { kind: string }) => each.kind === kind);
+    const how = { account_id: id, resolution: 'Paid back by hand.' };
+    equal((await operator.call('POST', `/reconciliation/${item.id}/resolve`, how)).status, 200);
+  };
+  await resolve('UNKNOWN_REFERENCE');
+  t.strictSame(
+    [await counted('open'), await counted('raised_total')],
+    [
+      [2, 0],
+      [2, 1],
+    ],
+  );
+
+  await operator.handOver(partition);
+  t.strictSame(
+    [await counted('open'), await counted('raised_total')],
+    [
+      [0, 0],
+      [2, 1],
+    ],
+    'what was counted does not go with the partition',
+  );
+  await operator.stop();
+  operator = await startOperator(dir);
+  t.strictSame(
+    [await counted('open'), await counted('raised_total')],
+    [
+      [2, 0],
+      [0, 0],
+    ],
+  );
+  await resolve('AMOUNT_MISMATCH');
+  t.strictSame(await counted('open'), [1, 0], 'one that was raised before the restart');
+});
+
+t.test('a list of all accounts is whole, or it is refused', async (t) => {
+  operator.bus.attach('accounts', 1, undefined);
+  t.match(await operator.call('GET', '/reconciliation'), {
+    status: 503,
+    body: { error: { code: 'service_unavailable', message: 'Some partitions do not answer.' } },
+  });
+});
