@@ -5,7 +5,7 @@ import type { Message } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { charge, outcome, payout } from './domain/scenario.ts';
+import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -216,4 +216,16 @@ t.test('a callback soon after another about one that is final may be about a rev
   driven.hint(transaction);
   await driven.clock.advance(5_000);
   t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+});
+
+t.test('a callback that was on its way for too long causes nothing', async (t) => {
+  const driven = await new Driven().start();
+  const { id: transactionId } = driven.accounts.create(charge());
+  const hint = { type: 'Hint', accountId: ACCOUNT, transactionId, deadline: driven.clock.now() - 1 } as const;
+  let answer: unknown;
+  driven.pollers.send(0, hint, (reply) => {
+    answer = reply;
+  });
+  t.match(answer, { type: 'done' }, 'nobody need send it again');
+  t.equal(driven.mtn.enquiries.length, 0);
 });

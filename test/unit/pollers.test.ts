@@ -168,6 +168,10 @@ t.test('a last enquiry without a usable answer is tried again, then the charge e
   t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
   const last = driven.mtn.enquiriesOf(id).filter((at) => at >= expiresAt!);
   t.equal(last.length, 3);
+  t.ok(
+    last.every((at, i) => i === 0 || at - last[i - 1]! >= 10_000),
+    'not all at once',
+  );
   t.ok(driven.accounts.transaction(id).events.at(-1)!.at <= expiresAt! + MINUTE);
 });
 
