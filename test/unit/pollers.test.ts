@@ -151,6 +151,15 @@ t.test(
   },
 );
 
+t.test('what a scan finds tells the time of its account, too', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.aheadMs = 60 * MINUTE;
+  const { id } = driven.accounts.create(charge());
+  await driven.crash();
+  await driven.clock.advance(32 * MINUTE);
+  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+});
+
 t.test('an approval in the last moment still succeeds', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
@@ -189,6 +198,18 @@ t.test('a charge that the provider certainly never took fails as provider_unavai
   }
   t.equal(driven.mtn.enquiries.length, 0, 'what was certainly not taken is not asked about');
 });
+
+t.test(
+  'a charge that its provider took never counts as not taken, though its account could not be told',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.accounts.intercept = ({ type }) => (type === 'RecordSubmission' ? UNAVAILABLE : null);
+    driven.mtn.onEnquire = () => LOST;
+    const { id } = driven.accounts.create(charge());
+    await driven.clock.advance(32 * MINUTE);
+    t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  },
+);
 
 t.test('a charge that its provider ended at once never counts as not taken', async (t) => {
   const driven = await new Driven().start();
@@ -315,8 +336,9 @@ t.test(
   async (t) => {
     const driven = await new Driven().start();
     driven.mtn.onSubmit = () => BUSY;
-    for (let n = 0; n < 40; n++) driven.accounts.create(payout());
-    await driven.clock.advance(60 * MINUTE, 1_000);
+    for (let n = 0; n < 5; n++) driven.accounts.create(payout());
+    await driven.clock.advance(150 * MINUTE, 1_000);
+    t.ok(driven.mtn.submits.length > 5 * 25, 'each often enough');
     t.equal(driven.pollers.railHealth().find(({ id }) => id === 'mtn_ug')?.breaker === 'closed', false);
     t.strictSame(driven.notices, []);
   },
