@@ -229,3 +229,14 @@ t.test('a callback that was on its way for too long causes nothing', async (t) =
   t.match(answer, { type: 'done' }, 'nobody need send it again');
   t.equal(driven.mtn.enquiries.length, 0);
 });
+
+t.test('a callback under the name of another account is about nothing', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(charge());
+  const accountId = 'acc_01JB2XK8Z30001NPQRSTVWXY00';
+  driven.hint({ id, accountId });
+  driven.accounts.when(outcome(id, 'SUCCESSFUL'));
+  driven.hint({ id, accountId });
+  await driven.clock.advance(5_000);
+  t.equal(driven.mtn.enquiries.length, 0);
+});

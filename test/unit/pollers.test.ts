@@ -255,6 +255,36 @@ t.test('a charge whose submit was lost on a silent rail expires, and a payment i
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
 });
 
+t.test('what is final is never sent again, though its provider does not know it', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => LOST;
+  driven.mtn.onEnquire = () => LOST;
+  const expired = driven.accounts.create(charge());
+  await driven.clock.advance(32 * MINUTE, 1_000);
+  const returned = driven.accounts.create(payout());
+  driven.accounts.when(outcome(returned.id, 'FAILED'));
+  t.equal(driven.mtn.submits.length, 2);
+  driven.mtn.onEnquire = () => ({ type: 'not_found' });
+  driven.hint(returned);
+  await driven.clock.advance(120 * MINUTE, 1_000);
+  for (const { id } of [expired, returned]) t.ok(driven.mtn.enquiriesOf(id).length > 0, 'it was looked at');
+  t.equal(driven.mtn.submits.length, 2);
+});
+
+t.test('only so many are looked at again after they expired', async (t) => {
+  const driven = await new Driven().start();
+  const all = Array.from({ length: LIMITS.pollerLateMax + 10 }, () =>
+    driven.accounts.create(charge({ amount: '500' })),
+  );
+  await driven.clock.advance(30 * MINUTE - 1_000, 10_000);
+  await driven.clock.advance(10_000);
+  t.ok(all.every(({ id }) => driven.accounts.transaction(id).status === 'FAILED'));
+  const before = driven.mtn.enquiries.length;
+  await driven.clock.advance(15 * MINUTE, 1_000);
+  const lookedAt = new Set(driven.mtn.enquiries.slice(before).map(({ id }) => id));
+  t.equal(lookedAt.size, LIMITS.pollerLateMax);
+});
+
 t.test('a payment is found later, too, where the account expired it while its submit was out', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
@@ -290,8 +320,12 @@ t.test('a payout is never ended by a time-out', async (t) => {
 
 t.test('a provider that forgets an accepted payout is not paid twice', async (t) => {
   const driven = await new Driven().start();
+  driven.mtn.notFoundGraceMs = MINUTE;
   const { id } = driven.accounts.create(payout());
   driven.provider.accepted.clear();
+  await driven.clock.advance(MINUTE - 1_000);
+  t.ok(driven.mtn.enquiries.length > 0);
+  t.strictSame(driven.notices, [], 'within its grace it says nothing');
   await driven.clock.advance(60 * MINUTE, 1_000);
   t.equal(driven.mtn.submits.length, 1);
   t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
