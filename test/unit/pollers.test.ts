@@ -253,6 +253,8 @@ t.test('a charge whose submit was lost on a silent rail expires, and a payment i
   driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
   await driven.clock.advance(60 * MINUTE, 1_000);
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.pollers.size, 0);
 });
 
 t.test('what is final is never sent again, though its provider does not know it', async (t) => {
