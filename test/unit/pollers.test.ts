@@ -257,36 +257,6 @@ t.test('a charge whose submit was lost on a silent rail expires, and a payment i
   t.equal(driven.pollers.size, 0);
 });
 
-t.test('what is final is never sent again, though its provider does not know it', async (t) => {
-  const driven = await new Driven().start();
-  driven.mtn.onSubmit = () => LOST;
-  driven.mtn.onEnquire = () => LOST;
-  const expired = driven.accounts.create(charge());
-  await driven.clock.advance(32 * MINUTE, 1_000);
-  const returned = driven.accounts.create(payout());
-  driven.accounts.when(outcome(returned.id, 'FAILED'));
-  t.equal(driven.mtn.submits.length, 2);
-  driven.mtn.onEnquire = () => ({ type: 'not_found' });
-  driven.hint(returned);
-  await driven.clock.advance(120 * MINUTE, 1_000);
-  for (const { id } of [expired, returned]) t.ok(driven.mtn.enquiriesOf(id).length > 0, 'it was looked at');
-  t.equal(driven.mtn.submits.length, 2);
-});
-
-t.test('only so many are looked at again after they expired', async (t) => {
-  const driven = await new Driven().start();
-  const all = Array.from({ length: LIMITS.pollerLateMax + 10 }, () =>
-    driven.accounts.create(charge({ amount: '500' })),
-  );
-  await driven.clock.advance(30 * MINUTE - 1_000, 10_000);
-  await driven.clock.advance(10_000);
-  t.ok(all.every(({ id }) => driven.accounts.transaction(id).status === 'FAILED'));
-  const before = driven.mtn.enquiries.length;
-  await driven.clock.advance(15 * MINUTE, 1_000);
-  const lookedAt = new Set(driven.mtn.enquiries.slice(before).map(({ id }) => id));
-  t.equal(lookedAt.size, LIMITS.pollerLateMax);
-});
-
 t.test('a payment is found later, too, where the account expired it while its submit was out', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
@@ -518,6 +488,22 @@ t.test('acceptance is told again when the account was busy', async (t) => {
   driven.provider.settle(transaction, paid());
   await driven.clock.advance(MINUTE);
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL', 'it is asked about in its time');
+});
+
+t.test('acceptance is told in the end though the account was away for long', async (t) => {
+  const driven = await new Driven().start();
+  let tells = 0;
+  driven.accounts.intercept = ({ type }) => {
+    if (type !== 'RecordSubmission') return null;
+    tells++;
+    return UNAVAILABLE;
+  };
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(15 * MINUTE);
+  t.ok(tells > LIMITS.pollerSendsMax && tells < 20, `told ${tells} times`);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(7 * MINUTE);
+  t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER', 'by an enquiry that says it again');
 });
 
 t.test('what its account ended on its own is followed no more', async (t) => {
