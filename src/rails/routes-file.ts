@@ -402,7 +402,7 @@ class Field {
     const { environment, openSealed } = this.#context.secrets;
     switch (how) {
       case 'env':
-        return this.#present(environment[named], `the environment has no ${named}`, line);
+        return this.#present(environment[named]?.trim(), `the environment has no ${named}`, line);
       case 'file':
         return this.#ofFile(named);
       case 'sealed':

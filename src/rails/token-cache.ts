@@ -102,7 +102,7 @@ export async function sendWithToken(
 ): Promise<HttpResult | TokenFailure | TokenRefused> {
   const token = await tokens.get();
   if (token.type !== 'token') return token;
-  const result = await send(token.value);
+  const result = withoutToken(await send(token.value), token);
   if (result.type !== 'answer' || (result.status !== 401 && result.status !== 403)) return result;
 
   tokens.refuse(token);
@@ -110,9 +110,18 @@ export async function sendWithToken(
   // The same again would be refused again. Where a new token revokes the one before, another process with our
   // credentials may have made one since: soon we may, too.
   const failure = another === token ? JUST_MADE : another;
-  if (failure.type === 'token') return send(failure.value);
+  if (failure.type === 'token') return withoutToken(await send(failure.value), failure);
   return { type: 'token_refused', answer: result, failure, reason: failure.reason };
 }
+
+/** "Invalid access token: …" repeats what it was sent, and a refusal's words are shown to merchants and logged. */
+function withoutToken(result: HttpResult, { value }: Token): HttpResult {
+  if (result.type !== 'answer' || value.length < TOKEN_LENGTH_MIN) return result;
+  return { ...result, text: result.text.replaceAll(value, '***') };
+}
+
+/** A shorter one may stand in an answer by chance; the providers' are longer. */
+const TOKEN_LENGTH_MIN = 16;
 
 const JUST_MADE: TokenFailure = { type: 'unavailable', reason: 'a token that was just made is refused' };
 

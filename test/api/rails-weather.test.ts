@@ -221,6 +221,49 @@ t.test(
   },
 );
 
+t.test('an answer that repeats the token it was sent shows it to nobody', async (t) => {
+  let minted = 0;
+  let status = 401;
+  const echoes = createServer((request, response) => {
+    const { authorization = '' } = request.headers;
+    const [, sent = ''] = authorization.split(' ');
+    if (request.url?.includes('token') === true) {
+      response.end(JSON.stringify({ access_token: `secret-of-a-session-${++minted}` }));
+    } else {
+      response.writeHead(status).end(JSON.stringify({ error_description: `Invalid access token: ${sent}` }));
+    }
+  });
+  await new Promise<void>((resolve) => echoes.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => echoes.close());
+  let now = Date.now();
+  const rail = new AirtelRail({
+    id: 'airtel_echo',
+    country: 'UG',
+    currency: 'UGX',
+    baseUrl: `http://127.0.0.1:${(echoes.address() as AddressInfo).port}`,
+    maxConcurrency: 2,
+    answerMs: 5_000,
+    notFoundGraceMs: 1_000,
+    forgetful: false,
+    clock: { ...systemClock, now: () => now },
+    clientId: 'a',
+    clientSecret: 'b',
+    collectionApi: 'v1',
+    disbursement: null,
+  });
+  t.teardown(() => rail.close());
+  await rail.submit(transactionOf());
+  for (status of [401, 500]) {
+    now += LIMITS.railTokenRetryMs;
+    const result = await rail.submit(transactionOf());
+    t.match(result, { type: status === 401 ? 'failed' : 'unknown' });
+    t.match(JSON.stringify(result), /Invalid access token: \*{3}/);
+    now += LIMITS.railTokenRetryMs;
+    t.notMatch(JSON.stringify(await rail.enquire(transactionOf())), /secret-of/);
+  }
+  t.ok(minted > 2, 'the token of a second try is not shown either');
+});
+
 t.test('a storm of 503, then fair weather', async (t) => {
   for (const network of ['MTN', 'AIRTEL'] as const) {
     const rail = rails.rail(`${network.toLowerCase()}_ug`);

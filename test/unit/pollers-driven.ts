@@ -103,6 +103,10 @@ class DrivenAccounts implements Bus, Feed {
     return [...this.scenario.state.transactions.values()].filter(isPending);
   }
 
+  get subscriptions(): number {
+    return this.#subscribers.size;
+  }
+
   reconciliation(): string[] {
     return [...this.scenario.state.reconciliations.values()].map(({ kind }) => kind);
   }

@@ -5,7 +5,7 @@ import type { Message } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { charge, outcome, payout } from './domain/scenario.ts';
+import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -152,6 +152,15 @@ t.test('a callback about a transaction that the account never had is a reconcili
   t.strictSame(driven.accounts.reconciliation(), ['UNKNOWN_REFERENCE']);
 });
 
+t.test('a callback about nothing of its account that cannot be recorded is told to operators', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.intercept = ({ type }) => (type === 'RaiseReconciliation' ? UNAVAILABLE : null);
+  driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' });
+  await driven.clock.advance(100);
+  const notices = driven.notices.map(({ what }) => what);
+  t.strictSame(notices, ['unknown_reference', 'hint_lost']);
+});
+
 t.test('a repeated callback about a final transaction raises nothing', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
@@ -167,16 +176,19 @@ t.test('a repeated callback about a final transaction raises nothing', async (t)
 });
 
 t.test('a callback about one that is final is followed a few times, not for ever', async (t) => {
-  const driven = await new Driven().start();
-  const transaction = driven.accounts.create(payout());
-  driven.accounts.when(outcome(transaction.id, 'FAILED'));
-  t.equal(driven.pollers.size, 0);
-  driven.hint(transaction);
-  await driven.clock.advance(100);
-  t.equal(driven.pollers.size, 1);
-  await driven.clock.advance(120 * MINUTE, 1_000);
-  t.equal(driven.pollers.size, 0, 'its provider still says that it is pending');
-  t.ok(driven.mtn.enquiries.length < 10, `${driven.mtn.enquiries.length} enquiries`);
+  for (const answer of [{ type: 'pending', providerStatus: null }, { type: 'not_found' }, LOST] as const) {
+    const driven = await new Driven().start();
+    const transaction = driven.accounts.create(payout());
+    driven.accounts.when(outcome(transaction.id, 'FAILED'));
+    t.equal(driven.pollers.size, 0);
+    driven.mtn.onEnquire = () => answer;
+    driven.hint(transaction);
+    await driven.clock.advance(100);
+    t.equal(driven.pollers.size, 1);
+    await driven.clock.advance(120 * MINUTE, 1_000);
+    t.equal(driven.pollers.size, 0, `its provider goes on saying ${answer.type}`);
+    t.ok(driven.mtn.enquiries.length < 10, `${driven.mtn.enquiries.length} enquiries`);
+  }
 });
 
 t.test(
@@ -216,4 +228,27 @@ t.test('a callback soon after another about one that is final may be about a rev
   driven.hint(transaction);
   await driven.clock.advance(5_000);
   t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+});
+
+t.test('a callback that was on its way for too long causes nothing', async (t) => {
+  const driven = await new Driven().start();
+  const { id: transactionId } = driven.accounts.create(charge());
+  const hint = { type: 'Hint', accountId: ACCOUNT, transactionId, deadline: driven.clock.now() - 1 } as const;
+  let answer: unknown;
+  driven.pollers.send(0, hint, (reply) => {
+    answer = reply;
+  });
+  t.match(answer, { type: 'done' }, 'nobody need send it again');
+  t.equal(driven.mtn.enquiries.length, 0);
+});
+
+t.test('a callback under the name of another account is about nothing', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(charge());
+  const accountId = 'acc_01JB2XK8Z30001NPQRSTVWXY00';
+  driven.hint({ id, accountId });
+  driven.accounts.when(outcome(id, 'SUCCESSFUL'));
+  driven.hint({ id, accountId });
+  await driven.clock.advance(5_000);
+  t.equal(driven.mtn.enquiries.length, 0);
 });

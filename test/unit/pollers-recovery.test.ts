@@ -140,6 +140,7 @@ t.test('everything in flight is taken up, over many pages, while new charges are
   };
   await driven.crash();
   t.ok(pages >= 4);
+  t.equal(driven.accounts.subscriptions, 1, 'the feed is read once');
   t.equal(driven.pollers.size, count + 1);
   await driven.clock.advance(20_000);
   t.equal(new Set(driven.mtn.enquiries.map(({ id }) => id)).size, count + 1, 'each was enquired about');

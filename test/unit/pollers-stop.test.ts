@@ -23,8 +23,10 @@ t.test('a stop lets calls in the air finish and their outcomes be told, and star
   const stopping = driven.pollers.stop().then(() => {
     stopped = true;
   });
+  driven.accounts.create(charge({ msisdn: '+256702123456' }));
   await driven.clock.advance(1_000);
   t.notOk(stopped, 'it waits for the call');
+  t.equal(driven.airtel.submits.length, 0, 'nor on a rail that is idle');
   answer.resolve(paid());
   await driven.clock.advance(5_000);
   await stopping;

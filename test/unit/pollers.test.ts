@@ -151,6 +151,15 @@ t.test(
   },
 );
 
+t.test('what a scan finds tells the time of its account, too', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.aheadMs = 60 * MINUTE;
+  const { id } = driven.accounts.create(charge());
+  await driven.crash();
+  await driven.clock.advance(32 * MINUTE);
+  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+});
+
 t.test('an approval in the last moment still succeeds', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
@@ -168,6 +177,10 @@ t.test('a last enquiry without a usable answer is tried again, then the charge e
   t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
   const last = driven.mtn.enquiriesOf(id).filter((at) => at >= expiresAt!);
   t.equal(last.length, 3);
+  t.ok(
+    last.every((at, i) => i === 0 || at - last[i - 1]! >= 10_000),
+    'not all at once',
+  );
   t.ok(driven.accounts.transaction(id).events.at(-1)!.at <= expiresAt! + MINUTE);
 });
 
@@ -185,6 +198,18 @@ t.test('a charge that the provider certainly never took fails as provider_unavai
   }
   t.equal(driven.mtn.enquiries.length, 0, 'what was certainly not taken is not asked about');
 });
+
+t.test(
+  'a charge that its provider took never counts as not taken, though its account could not be told',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.accounts.intercept = ({ type }) => (type === 'RecordSubmission' ? UNAVAILABLE : null);
+    driven.mtn.onEnquire = () => LOST;
+    const { id } = driven.accounts.create(charge());
+    await driven.clock.advance(32 * MINUTE);
+    t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  },
+);
 
 t.test('a charge that its provider ended at once never counts as not taken', async (t) => {
   const driven = await new Driven().start();
@@ -228,6 +253,8 @@ t.test('a charge whose submit was lost on a silent rail expires, and a payment i
   driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
   await driven.clock.advance(60 * MINUTE, 1_000);
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.pollers.size, 0);
 });
 
 t.test('a payment is found later, too, where the account expired it while its submit was out', async (t) => {
@@ -265,8 +292,12 @@ t.test('a payout is never ended by a time-out', async (t) => {
 
 t.test('a provider that forgets an accepted payout is not paid twice', async (t) => {
   const driven = await new Driven().start();
+  driven.mtn.notFoundGraceMs = MINUTE;
   const { id } = driven.accounts.create(payout());
   driven.provider.accepted.clear();
+  await driven.clock.advance(MINUTE - 1_000);
+  t.ok(driven.mtn.enquiries.length > 0);
+  t.strictSame(driven.notices, [], 'within its grace it says nothing');
   await driven.clock.advance(60 * MINUTE, 1_000);
   t.equal(driven.mtn.submits.length, 1);
   t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
@@ -311,8 +342,9 @@ t.test(
   async (t) => {
     const driven = await new Driven().start();
     driven.mtn.onSubmit = () => BUSY;
-    for (let n = 0; n < 40; n++) driven.accounts.create(payout());
-    await driven.clock.advance(60 * MINUTE, 1_000);
+    for (let n = 0; n < 5; n++) driven.accounts.create(payout());
+    await driven.clock.advance(150 * MINUTE, 1_000);
+    t.ok(driven.mtn.submits.length > 5 * 25, 'each often enough');
     t.equal(driven.pollers.railHealth().find(({ id }) => id === 'mtn_ug')?.breaker === 'closed', false);
     t.strictSame(driven.notices, []);
   },
@@ -456,6 +488,22 @@ t.test('acceptance is told again when the account was busy', async (t) => {
   driven.provider.settle(transaction, paid());
   await driven.clock.advance(MINUTE);
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL', 'it is asked about in its time');
+});
+
+t.test('acceptance is told in the end though the account was away for long', async (t) => {
+  const driven = await new Driven().start();
+  let tells = 0;
+  driven.accounts.intercept = ({ type }) => {
+    if (type !== 'RecordSubmission') return null;
+    tells++;
+    return UNAVAILABLE;
+  };
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(15 * MINUTE);
+  t.ok(tells > LIMITS.pollerSendsMax && tells < 20, `told ${tells} times`);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(7 * MINUTE);
+  t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER', 'by an enquiry that says it again');
 });
 
 t.test('what its account ended on its own is followed no more', async (t) => {

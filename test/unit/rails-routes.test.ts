@@ -84,6 +84,17 @@ t.test('secrets from the environment, from files beside it, or sealed', async (t
   t.match(routes[0], { collection: { subscriptionKey: 'from a file', apiKey: 'opened v1.x' } });
 });
 
+t.test('a line break after a secret is not part of it', async (t) => {
+  const withBreaks = { ...environment, KEY: 'k1\n', API_KEY: ' k2\r\n', BLANK: ' \n' };
+  const parse = (route: object): RoutesFile =>
+    parseRoutesFile(JSON.stringify({ routes: [route] }), 'x', { environment: withBreaks, openSealed: null });
+  const [route] = parse(MTN).routes;
+  const collection = { subscriptionKey: 'k1', apiUser: 'user', apiKey: 'k2' };
+  t.strictSame(route?.adapter === 'mtn' && route.collection, collection);
+  const blank = { ...MTN.collection, api_key: { env: 'BLANK' } };
+  t.throws(() => parse({ ...MTN, collection: blank }), /the environment has no BLANK/);
+});
+
 t.test('what is wrong is named, with its line', async (t) => {
   const change = (route: object, changes: object): object[] => [{ ...route, ...changes }];
   const withKey = (subscription_key: unknown) =>
