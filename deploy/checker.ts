@@ -18,6 +18,7 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { LogReader } from '../wal/log-reader.ts';
+import type { Tip } from '../wal/types.ts';
 
 export interface JournalEntry {
   readonly account_id: string;
@@ -98,24 +99,32 @@ interface Seen {
   readonly directory: string;
 }
 
+interface Place {
+  readonly group: string;
+  readonly partition: number;
+}
+
+/** Proven batch by batch. What the log begins after is of the chain, too: from a snapshot on, two logs may have nothing else
+ *  in common. */
+function* chainOf(log: LogReader, { group, partition }: Place): Generator<Pick<Tip, 'batch' | 'hash'>> {
+  const start = log.startOf(group, partition);
+  if (start.batch > 0) yield start;
+  yield* log.read(group, partition, { afterBatch: start.batch });
+}
+
 function compareLog(
   { directory, log }: { readonly directory: string; readonly log: LogReader },
-  { group, partition }: { readonly group: string; readonly partition: number },
+  place: Place,
   seen: Map<number, Seen>,
 ): string | null {
   try {
-    // What the log begins after is of the chain, too: from a snapshot on, two logs may have nothing else in common.
-    const start = log.startOf(group, partition);
-    const tips = start.batch === 0 ? [] : [start];
-    for (const each of [tips, log.read(group, partition, { afterBatch: start.batch })]) {
-      for (const { batch, hash } of each) {
-        const own = { hash: hash.toString('hex'), directory };
-        const other = seen.get(batch) ?? own;
-        if (other.hash !== own.hash) {
-          return `batch ${batch} differs between ${other.directory} and ${directory}`;
-        }
-        seen.set(batch, other);
+    for (const { batch, hash } of chainOf(log, place)) {
+      const own = { hash: hash.toString('hex'), directory };
+      const other = seen.get(batch) ?? own;
+      if (other.hash !== own.hash) {
+        return `batch ${batch} differs between ${other.directory} and ${directory}`;
       }
+      seen.set(batch, other);
     }
     return null;
   } catch (error) {

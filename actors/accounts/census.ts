@@ -2,6 +2,7 @@
 // reconcile it: for /metrics. Counted as records are applied, in a few array cells, so that the ledger's own path does not
 // feel it.
 
+import { typeOfBucket } from '../../src/domain/account-queries.ts';
 import {
   type AccountEvent,
   type AccountRecord,
@@ -53,7 +54,7 @@ export class Census {
 
   /** A transaction that is in flight when the partition is opened. `bucket`: of its open row. */
   seed(bucket: string, id: string, ledger: Ledger): void {
-    const type = TRANSACTION_TYPES[Number(bucket.charAt(0))]!;
+    const type = typeOfBucket(bucket);
     this.#open[Number(bucket.charAt(1))]!++;
     if (type === 'PAYOUT' || type === 'WITHDRAWAL') this.#hold(ledger.transaction(id)!, 1);
   }

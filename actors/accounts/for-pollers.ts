@@ -7,27 +7,19 @@ import type {
   ListPending,
   PendingTransaction,
 } from '../../src/domain/account-command.ts';
-import { bucketMatches } from '../../src/domain/account-queries.ts';
+import { bucketMatches, typeOfBucket } from '../../src/domain/account-queries.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { encodeTime } from '../../src/domain/id.ts';
-import {
-  createdAt,
-  isFinal,
-  type Transaction,
-  type TransactionType,
-  TRANSACTION_TYPES,
-} from '../../src/domain/transaction.ts';
+import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
 import { done, refuse } from './answers.ts';
 import type { Memory } from './memory.ts';
-import { decodeOpen, openKey, SEPARATOR, transactionIdOf } from './rows.ts';
+import { AFTER_ALL, decodeOpen, openKey, SEPARATOR, transactionIdOf } from './rows.ts';
 
 /** The types that expire. */
 const TYPES: readonly TransactionType[] = ['CHARGE', 'DEPOSIT'];
-/** Sorts above every character of an id and of a bucket. */
-const AFTER_ALL = '~';
 
 // --- In flight ---------------------------------------------------------------------------------------------------------
 
@@ -74,7 +66,10 @@ export function listPending(memory: Memory, views: Views, query: ListPending): A
     if (key > after && isPending(transaction)) found.set(key, transaction);
   }
   let stored = 0;
-  for (const { key, value } of views.range('open', { start: after === '' ? '' : `${after}\x01`, end: '~' })) {
+  for (const { key, value } of views.range('open', {
+    start: after === '' ? '' : `${after}\x01`,
+    end: AFTER_ALL,
+  })) {
     const { kind, id } = decodeOpen(key, value);
     if (kind !== 'provider' || memory.isDirty(id)) continue;
     const transaction = memory.transaction(id);
@@ -101,9 +96,9 @@ function pendingKey(memory: Memory, id: string): string {
 export function listExpired(memory: Memory, views: Views, query: ListExpired, expiryMs: number): Answered {
   const { expiredSince, after, limit } = query;
   const data: ExpiredTransaction[] = [];
-  const take = (transaction: Transaction | undefined): void => {
-    const expiredAt = transaction === undefined ? null : expiredAtOf(transaction);
-    if (expiredAt !== null && expiredAt >= expiredSince) data.push({ ...pendingOf(transaction!), expiredAt });
+  const take = (transaction: Transaction): void => {
+    const expiredAt = expiredAtOf(transaction);
+    if (expiredAt !== null && expiredAt >= expiredSince) data.push({ ...pendingOf(transaction), expiredAt });
   };
   let sequence = 0;
   if (after === null) {
@@ -118,7 +113,7 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
   let next: string | null = null;
   const createdSince = encodeTime(Math.max(0, expiredSince - expiryMs - LIMITS.pollerExpiredLateMs));
   for (const { key, id } of failedSince(views, createdSince, after)) {
-    if (id !== null && !memory.isDirty(id)) take(memory.transaction(id));
+    if (id !== null && !memory.isDirty(id)) take(memory.transaction(id)!);
     if (++looked < limit) continue;
     next = key;
     break;
@@ -149,7 +144,7 @@ function* failedSince(
       yield { key: end, id: null };
       continue;
     }
-    const type = TRANSACTION_TYPES[Number(bucket.charAt(0))]!;
+    const type = typeOfBucket(bucket);
     const from = prefix + createdSince;
     const range = { start: after !== null && after >= from ? `${after}\x01` : from, end };
     for (const { key } of views.range('index', range)) {

@@ -27,7 +27,14 @@ import { CashOutWindow, WINDOW_MS } from './cash-out-window.ts';
 import { listPage } from './listing.ts';
 import { Memory } from './memory.ts';
 import { answerQuery } from './queries.ts';
-import { decodeOpen, decodeReconciliation, isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
+import {
+  AFTER_ALL,
+  decodeOpen,
+  decodeReconciliation,
+  isIdempotencyOver,
+  openOf,
+  openOfWallet,
+} from './rows.ts';
 import { Timers } from './timers.ts';
 
 export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
@@ -81,11 +88,11 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
 
   #count(views: Views): Census {
     const census = new Census();
-    for (const { key, value } of views.range('open', { start: '', end: '~' })) {
+    for (const { key, value } of views.range('open', { start: '', end: AFTER_ALL })) {
       const { bucket, id } = decodeOpen(key, value);
       census.seed(bucket, id, this.#memory);
     }
-    for (const { value } of views.range('reconciliation', { start: '', end: '~' })) {
+    for (const { value } of views.range('reconciliation', { start: '', end: AFTER_ALL })) {
       census.seedItem(decodeReconciliation(value));
     }
     return census;

@@ -5,14 +5,14 @@
 // A page looks at LIMITS.listRowsScannedMax rows at most. A list that had to skip so many ends its page there, with a cursor to
 // go on from: a page may be short, or empty, although there is more.
 
-import { bucketMatches, matches } from '../../src/domain/account-queries.ts';
+import { bucketMatches, matches, typeOfBucket } from '../../src/domain/account-queries.ts';
 import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { bodyOf, encodeTime } from '../../src/domain/id.ts';
-import { type Transaction, TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import type { Memory } from './memory.ts';
-import { decodeOpen, indexPrefix, referencePrefix, SEPARATOR, transactionIdOf } from './rows.ts';
+import { AFTER_ALL, decodeOpen, indexPrefix, referencePrefix, SEPARATOR, transactionIdOf } from './rows.ts';
 
 export interface Page {
   readonly transactions: readonly Transaction[];
@@ -21,9 +21,6 @@ export interface Page {
   /** Highest sequence that the page could depend on. */
   readonly sequence: number;
 }
-
-/** Sorts above every character of an id and of a bucket. */
-const AFTER_ALL = '~';
 
 interface Candidate {
   readonly body: string;
@@ -128,7 +125,7 @@ function* atRest(
   bucket: string,
 ): Generator<Candidate, undefined> {
   const prefix = indexPrefix(accountId, bucket);
-  const type = TRANSACTION_TYPES[Number(bucket.charAt(0))]!;
+  const type = typeOfBucket(bucket);
   for (const { key } of views.range('index', { start: prefix + from, end: prefix + before, reverse: true })) {
     const body = key.slice(prefix.length);
     const id = transactionIdOf(type, body);

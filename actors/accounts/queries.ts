@@ -40,7 +40,7 @@ import { done, refuse, refuseWith } from './answers.ts';
 import { getPending, listExpired, listPending } from './for-pollers.ts';
 import { listPage } from './listing.ts';
 import type { Memory } from './memory.ts';
-import { decodeReconciliation } from './rows.ts';
+import { AFTER_ALL, decodeReconciliation } from './rows.ts';
 
 export function answerQuery(
   memory: Memory,
@@ -165,7 +165,7 @@ function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
 
 function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {
   const items = new Map<string, ReconciliationItem>();
-  for (const { key, value } of views.range('reconciliation', { start: '', end: '~' })) {
+  for (const { key, value } of views.range('reconciliation', { start: '', end: AFTER_ALL })) {
     items.set(key, decodeReconciliation(value));
   }
   for (const item of memory.dirtyReconciliation()) items.set(item.id, item);

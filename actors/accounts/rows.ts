@@ -24,6 +24,8 @@ import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/stat
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 
 export const SEPARATOR = '\x01';
+/** Sorts above every character of a key. */
+export const AFTER_ALL = '~';
 
 export function encodeAccount(account: Account): string {
   return JSON.stringify({

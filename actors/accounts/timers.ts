@@ -11,7 +11,7 @@ import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
-import { decodeOpen, tableOf, type OpenKind, type OpenRow, type OpenTable } from './rows.ts';
+import { AFTER_ALL, decodeOpen, tableOf, type OpenKind, type OpenRow, type OpenTable } from './rows.ts';
 
 interface Timer {
   readonly kind: OpenKind;
@@ -106,7 +106,11 @@ class TimerScan {
     const limit = LIMITS.timerRowsPerTickMax;
     const found: DueRow[] = [];
     let looked = 0;
-    for (const { key, value } of this.#views.range(this.#table, { start: this.#cursor, end: '~', limit })) {
+    for (const { key, value } of this.#views.range(this.#table, {
+      start: this.#cursor,
+      end: AFTER_ALL,
+      limit,
+    })) {
       looked++;
       this.#cursor = `${key}\x01`;
       const row = decodeOpen(key, value);

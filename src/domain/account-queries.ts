@@ -13,6 +13,7 @@ import {
   STATUSES,
   type Transaction,
   TRANSACTION_TYPES,
+  type TransactionType,
 } from './transaction.ts';
 
 interface MerchantCall {
@@ -117,6 +118,13 @@ export function bucketMatches(bucket: string, filter: TransactionFilter): boolea
     hasDigit(bucket, 4, NETWORKS, filter.network) &&
     hasDigit(bucket, 5, CURRENCIES, filter.currency)
   );
+}
+
+/** The type of the transactions in it. */
+export function typeOfBucket(bucket: string): TransactionType {
+  const type = TRANSACTION_TYPES[Number(bucket.charAt(0))];
+  assert(type !== undefined, 'a bucket begins with the digit of a type');
+  return type;
 }
 
 const DIGITS = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];

@@ -27,16 +27,19 @@ export interface CatchUpOptions {
   readonly onProgress: (records: number) => void;
 }
 
+export function recordsOf(lags: readonly Lag[]): number {
+  return lags.reduce((sum, { records }) => sum + records, 0);
+}
+
 /** How many threads are worth their start, and fit the machine: 1 means that the checkpoint thread alone does as well. */
 export function threadsFor(lags: readonly Lag[]): number {
-  const records = lags.reduce((sum, lag) => sum + lag.records, 0);
   return Math.max(
     1,
     Math.min(
       availableParallelism(),
       lags.length,
       LIMITS.catchUpThreadsMax,
-      Math.floor(records / LIMITS.catchUpRecordsPerThreadMin),
+      Math.floor(recordsOf(lags) / LIMITS.catchUpRecordsPerThreadMin),
       Math.floor(process.availableMemory() / LIMITS.catchUpThreadBytes),
     ),
   );

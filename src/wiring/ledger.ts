@@ -9,7 +9,7 @@ import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
-import { catchUp, threadsFor } from './catch-up.ts';
+import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
 import { corruptionOf } from './damage.ts';
 import type { DiskSpace } from './disk-space.ts';
 import type { GroupPolicies } from './groups.ts';
@@ -143,7 +143,7 @@ async function catchUpFirst(
   const lags = storage.lags(group, bus.partitions(group));
   const threads = threadsFor(lags);
   if (threads === 1) return;
-  const records = lags.reduce((sum, lag) => sum + lag.records, 0);
+  const records = recordsOf(lags);
   const from = performance.now();
   let done = 0;
   const say = (message: string): void => {

@@ -233,6 +233,10 @@ export class Storage {
   }
 
   #lagOf(group: HostedGroup, number: number): Lag | null {
+    // Mostly so: then no batch need be read for it.
+    const isCurrent =
+      this.views.position(group.name, number)?.batch === this.log.lastBatchNumber(group.name, number);
+    if (isCurrent && isOfFormat(this.views.reader(group.name, number), group)) return null;
     const tip = this.log.tip(group.name, number);
     if (this.#strayViews(group.name, number, tip) !== null) return null;
     if (lacksHistory(this.log, this.views, group, number)) return null;

@@ -1,9 +1,9 @@
 // What providers' networks do to calls: tokens that end early, storms of 503, calls that hang, answers that are lost, a
 // provider that is not there, keys that rotate. Real adapters over HTTP.
 import { generateKeyPairSync } from 'node:crypto';
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
 import { HttpClient, type HttpResult } from '../../src/rails/http-client.ts';
@@ -15,6 +15,25 @@ import { outcomeOf, type RailsUnderTest, startRails, transactionOf, until } from
 
 const rails = await startRails({ approveAfterMs: 5 });
 t.teardown(() => rails.stop());
+
+/** Of a rail to a provider of a test's own. */
+const RAIL = {
+  country: 'UG',
+  currency: 'UGX',
+  maxConcurrency: 2,
+  answerMs: 5_000,
+  notFoundGraceMs: 1_000,
+  forgetful: false,
+  clock: systemClock,
+} as const;
+
+/** A provider that answers so, until the test is over; its address. */
+async function providerOf(t: Test, answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 async function tokensMinted(under: RailsUnderTest): Promise<number> {
   return Number((await under.control('GET', '/simulator/counts'))['tokens_minted']);
@@ -104,22 +123,11 @@ t.test('an answer without a token sends nothing, and what it has instead is neve
   let status = 200;
   let answer = '';
   let sent = 0;
-  const odd = createServer((request, response) => {
+  const baseUrl = await providerOf(t, (request, response) => {
     if (request.url?.includes('token') === true) response.writeHead(status).end(answer);
     else response.end(String(++sent));
   });
-  await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => odd.close());
-  const common = {
-    country: 'UG',
-    currency: 'UGX',
-    baseUrl: `http://127.0.0.1:${(odd.address() as AddressInfo).port}`,
-    maxConcurrency: 2,
-    answerMs: 5_000,
-    notFoundGraceMs: 1_000,
-    forgetful: false,
-    clock: systemClock,
-  } as const;
+  const common = { ...RAIL, baseUrl } as const;
   const collection = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
   const mtn = { targetEnvironment: 'mtnuganda', collection, disbursement: null, callbackUrl: () => null };
   const airtel = { clientId: 'a', clientSecret: 'b', collectionApi: 'v1', disbursement: null } as const;
@@ -172,16 +180,7 @@ t.test(
     await new Promise<void>((resolve) => revokes.listen(0, '127.0.0.1', resolve));
     const baseUrl = `http://127.0.0.1:${(revokes.address() as AddressInfo).port}`;
     let now = Date.now();
-    const common = {
-      country: 'UG',
-      currency: 'UGX',
-      baseUrl,
-      maxConcurrency: 2,
-      answerMs: 5_000,
-      notFoundGraceMs: 1_000,
-      forgetful: false,
-      clock: { ...systemClock, now: () => now },
-    } as const;
+    const common = { ...RAIL, baseUrl, clock: { ...systemClock, now: () => now } } as const;
     const mtn = (): Rail =>
       new MtnRail({
         ...common,
@@ -224,7 +223,7 @@ t.test(
 t.test('an answer that repeats the token it was sent shows it to nobody', async (t) => {
   let minted = 0;
   let status = 401;
-  const echoes = createServer((request, response) => {
+  const baseUrl = await providerOf(t, (request, response) => {
     const { authorization = '' } = request.headers;
     const [, sent = ''] = authorization.split(' ');
     if (request.url?.includes('token') === true) {
@@ -233,18 +232,11 @@ t.test('an answer that repeats the token it was sent shows it to nobody', async 
       response.writeHead(status).end(JSON.stringify({ error_description: `Invalid access token: ${sent}` }));
     }
   });
-  await new Promise<void>((resolve) => echoes.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => echoes.close());
   let now = Date.now();
   const rail = new AirtelRail({
+    ...RAIL,
     id: 'airtel_echo',
-    country: 'UG',
-    currency: 'UGX',
-    baseUrl: `http://127.0.0.1:${(echoes.address() as AddressInfo).port}`,
-    maxConcurrency: 2,
-    answerMs: 5_000,
-    notFoundGraceMs: 1_000,
-    forgetful: false,
+    baseUrl,
     clock: { ...systemClock, now: () => now },
     clientId: 'a',
     clientSecret: 'b',
@@ -314,15 +306,10 @@ t.test('a provider that hangs, drips or is not there', async (t) => {
   const { port } = hangs.address() as AddressInfo;
   const railTo = (baseUrl: string) =>
     new MtnRail({
+      ...RAIL,
       id: 'mtn_slow',
-      country: 'UG',
-      currency: 'UGX',
       baseUrl,
-      maxConcurrency: 2,
       answerMs: 1_000,
-      notFoundGraceMs: 1_000,
-      forgetful: false,
-      clock: systemClock,
       targetEnvironment: 'mtnuganda',
       collection: { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' },
       disbursement: null,
@@ -391,14 +378,14 @@ t.test('an address that takes a second to accept is waited for, though its host 
 });
 
 t.test('a host is looked up once for all connections that wait for it, and anew after that', async (t) => {
-  const server = createServer((_request, response) => {
-    response.writeHead(200, { connection: 'close' }).end('ok');
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => server.close());
+  const { port } = new URL(
+    await providerOf(t, (_request, response) => {
+      response.writeHead(200, { connection: 'close' }).end('ok');
+    }),
+  );
   const asked: (() => void)[] = [];
   const http = new HttpClient({
-    baseUrl: `http://pay.example.com:${(server.address() as AddressInfo).port}`,
+    baseUrl: `http://pay.example.com:${port}`,
     connections: 3,
     answerMs: 15_000,
     lookup: (_hostname, _options, callback) => {
@@ -468,27 +455,19 @@ t.test('signed collections, both paddings of the PIN, and keys that rotate', asy
 t.test('a published key that signs nothing sends nothing', async (t) => {
   const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const key = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
-  const odd = createServer((request, response) => {
+  const baseUrl = await providerOf(t, (request, response) => {
     const isToken = request.url?.includes('token') === true;
     response.end(JSON.stringify(isToken ? { access_token: 't' } : { data: { key } }));
   });
-  await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
   const rail = new AirtelRail({
+    ...RAIL,
     id: 'airtel_odd',
-    country: 'UG',
-    currency: 'UGX',
-    baseUrl: `http://127.0.0.1:${(odd.address() as AddressInfo).port}`,
-    maxConcurrency: 2,
-    answerMs: 5_000,
-    notFoundGraceMs: 1_000,
-    forgetful: false,
-    clock: systemClock,
+    baseUrl,
     clientId: 'a',
     clientSecret: 'b',
     collectionApi: 'v2',
     disbursement: null,
   });
-  t.teardown(() => odd.close());
   t.teardown(() => rail.close());
   t.match(await rail.submit(transactionOf()), { type: 'not_accepted', reason: /no usable key/ });
 });

@@ -9,7 +9,7 @@ import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { markFinished, markUnfinished } from '../unfinished.ts';
-import { nameOf, table, timeText, tipReport, withReader } from './partitions.ts';
+import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { batchesUpTo, SegmentDirectory, storedTip, tipFrom } from './segment.ts';
@@ -97,12 +97,11 @@ interface Passed {
 
 /** Partitions of one number go together: one group reads the log of another, and must not have read what is not there. */
 function plan(reader: LogReader, target: SegmentDirectory): { plans: Work[][]; faults: Passed[] } {
-  const inLog = reader.partitionNames();
-  const known = new Set(inLog.map(nameOf));
-  const lost = target.partitions().filter((name) => !known.has(nameOf(name)));
+  // What the log has lost altogether is known to the backup.
+  const all = withOthers(reader.partitionNames(), target.partitions());
   const plans: Work[][] = [];
   const faults: Passed[] = [];
-  for (const names of Map.groupBy([...inLog, ...lost], ({ partition }) => partition).values()) {
+  for (const names of Map.groupBy(all, ({ partition }) => partition).values()) {
     try {
       plans.push(names.map((name) => workOf(reader, target, name)));
     } catch (error) {

@@ -28,6 +28,15 @@ export async function withReader<T>(directory: string, use: (reader: LogReader) 
   }
 }
 
+/** Those of `names`, and those that only `others` know. */
+export function withOthers(
+  names: readonly PartitionName[],
+  others: readonly PartitionName[],
+): PartitionName[] {
+  const known = new Set(names.map(nameOf));
+  return [...names, ...others.filter((name) => !known.has(nameOf(name)))];
+}
+
 /** null: there are no views; they will be rebuilt. */
 export function openViewsIfAny(directory: string): ViewStore | null {
   return hasViews(directory) ? ViewStore.open({ directory, readOnly: true }) : null;

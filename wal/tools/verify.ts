@@ -12,6 +12,7 @@ import {
   partitionOptions,
   tipReport,
   withReader,
+  withOthers,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -63,9 +64,7 @@ async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
 
 /** Those of the log, and those that the log has lost altogether: their checkpoint reaches further than it. */
 export function allPartitions(reader: LogReader, views: ViewStore | null): PartitionName[] {
-  const names = reader.partitionNames();
-  const inLog = new Set(names.map(nameOf));
-  return [...names, ...(views?.partitionNames() ?? []).filter((name) => !inLog.has(nameOf(name)))];
+  return withOthers(reader.partitionNames(), views?.partitionNames() ?? []);
 }
 
 /** Reads and proves all of it. Other tools prove with this what they have made. */
