@@ -8,7 +8,7 @@
 //   - What was in flight when the partition started may have been sent before: it is enquired about first.
 //   - What the feed says is final is followed no more. A callback after that is looked into; the account decides.
 //   - Its time never falls and is never behind what it has heard of: what the accounts' own time says is due, is.
-//   - No timer objects, and nothing here waits: what is to happen later is in the pursuit's heap.
+//   - No timer objects, and nothing here waits: what is to happen later is in the pursuit's wheel.
 
 import { setImmediate } from 'node:timers/promises';
 import type { OnReply, Reply } from '../../src/bus/bus.ts';

@@ -6,7 +6,7 @@
 //   - Only a final answer of the provider ends a payout or withdrawal. Charges and deposits also expire, after a last
 //     enquiry; as provider_unavailable when the provider certainly never had them.
 //   - A callback causes an enquiry, never more: at most one each `hintGapMs` for a transaction.
-//   - Every answer leaves the transaction in the heap, with its rail, with its account, or gone: nothing is lost sight of.
+//   - Every answer leaves the transaction in the wheel, with its rail, with its account, or gone: nothing is lost sight of.
 
 import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { ExpireTransaction, RecordOutcome } from '../../src/domain/account-command.ts';
@@ -22,7 +22,8 @@ import {
   type Random,
   type Timings,
 } from './schedule.ts';
-import { WatchHeap, type Watched } from './watched.ts';
+import { TimingWheel } from './timing-wheel.ts';
+import type { Watched } from './watched.ts';
 
 export const NOTICES = [
   'our_fault',
@@ -70,7 +71,7 @@ export interface PursuitOptions {
 export class Pursuit implements Caller {
   readonly #options: PursuitOptions;
   readonly #keeper: Keeper;
-  readonly #heap = new WatchHeap();
+  readonly #wheel: TimingWheel;
   #stopping = false;
   /** Commands with accounts. */
   #telling = 0;
@@ -80,6 +81,7 @@ export class Pursuit implements Caller {
   constructor(options: PursuitOptions, keeper: Keeper) {
     this.#options = options;
     this.#keeper = keeper;
+    this.#wheel = new TimingWheel(options.now());
   }
 
   /** Nothing is on its way to an account. */
@@ -94,7 +96,7 @@ export class Pursuit implements Caller {
 
   tick(now: number): void {
     for (let taken = 0; taken < LIMITS.pollerDuePerTickMax; taken++) {
-      const watched = this.#heap.takeDue(now);
+      const watched = this.#wheel.takeDue(now);
       if (watched === undefined) break;
       this.#due(watched, now);
     }
@@ -104,7 +106,7 @@ export class Pursuit implements Caller {
   end(watched: Watched): void {
     this.#settleVerdict(watched);
     watched.state = 'gone';
-    this.#heap.remove(watched);
+    this.#wheel.remove(watched);
   }
 
   /** A callback came for it. */
@@ -116,7 +118,7 @@ export class Pursuit implements Caller {
     watched.maybeSent = true;
     const now = this.#options.now();
     const at = Math.max(now, watched.enquiredAt + this.#options.timings.hintGapMs);
-    if (at > now) this.#heap.setBy(watched, at);
+    if (at > now) this.#wheel.setBy(watched, at);
     else this.#due(watched, now);
   }
 
@@ -177,7 +179,7 @@ export class Pursuit implements Caller {
     const certainlyNot = !watched.maybeSent && !watched.submitted;
     if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#expire(watched);
     if (watched.state === 'queued' && watched.next === 'enquire') {
-      return this.#heap.set(watched, watched.lastUntil);
+      return this.#wheel.set(watched, watched.lastUntil);
     }
     watched.next = 'enquire';
     this.call(watched);
@@ -195,7 +197,7 @@ export class Pursuit implements Caller {
       if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
       else this.#wait(watched, now() + retryGapMs(timings, 3, random));
     } else if (watched.state === 'queued' && watched.expiresAt !== null) {
-      this.#heap.set(watched, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
+      this.#wheel.set(watched, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
     }
   }
 
@@ -204,7 +206,7 @@ export class Pursuit implements Caller {
     const { expiresAt, lastUntil } = watched;
     const capped =
       expiresAt !== null && lastUntil === 0 && !watched.late ? Math.min(dueAt, expiresAt) : dueAt;
-    this.#heap.set(watched, capped);
+    this.#wheel.set(watched, capped);
   }
 
   /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again. */
@@ -344,7 +346,7 @@ export class Pursuit implements Caller {
   #restUnlessHinted(watched: Watched): void {
     this.#rest(watched);
     const { hintGapMs } = this.#options.timings;
-    if (watched.hinted) this.#heap.setBy(watched, watched.enquiredAt + hintGapMs);
+    if (watched.hinted) this.#wheel.setBy(watched, watched.enquiredAt + hintGapMs);
   }
 
   #restLate(watched: Watched): void {
@@ -352,7 +354,7 @@ export class Pursuit implements Caller {
     if (watched.enquiries >= timings.lateEnquiries) return this.#keeper.forget(watched);
     if (!watched.expired) return this.#restUnlessHinted(watched);
     this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
-    if (watched.hinted) this.#heap.setBy(watched, watched.enquiredAt + timings.hintGapMs);
+    if (watched.hinted) this.#wheel.setBy(watched, watched.enquiredAt + timings.hintGapMs);
   }
 
   /** Its account made it final while the rail was busy with it. */
@@ -383,7 +385,7 @@ export class Pursuit implements Caller {
         if (++watched.tells > LIMITS.pollerSendsMax || watched.state !== 'waiting') return;
         watched.submitted = true;
         watched.acceptanceUntold = true;
-        this.#heap.setBy(watched, now() + retryGapMs(timings, watched.tells, random));
+        this.#wheel.setBy(watched, now() + retryGapMs(timings, watched.tells, random));
       },
     );
   }
@@ -416,7 +418,7 @@ export class Pursuit implements Caller {
     const { verdict } = watched;
     if (verdict === null) return;
     watched.state = 'telling';
-    this.#heap.remove(watched);
+    this.#wheel.remove(watched);
     this.#telling++;
     const command = watched.tells === 0 ? verdict : { ...verdict, deadline: this.#deadline() };
     watched.tells++;
@@ -433,7 +435,7 @@ export class Pursuit implements Caller {
         watched.told = true;
         watched.state = 'waiting';
         // The feed usually ends it before that.
-        return this.#heap.set(watched, now() + this.#afterToldMs(watched));
+        return this.#wheel.set(watched, now() + this.#afterToldMs(watched));
       case 'rejected':
         this.#notice('not_taken', watched, reply.rejection.code);
         return this.#keeper.forget(watched);
@@ -441,7 +443,7 @@ export class Pursuit implements Caller {
       case 'unknown':
         watched.state = 'waiting';
         if (watched.tells < LIMITS.pollerSendsMax) {
-          return this.#heap.set(watched, now() + retryGapMs(timings, watched.tells, random));
+          return this.#wheel.set(watched, now() + retryGapMs(timings, watched.tells, random));
         }
         // The provider remembers what it said.
         this.#settleVerdict(watched);
@@ -482,7 +484,7 @@ export class Pursuit implements Caller {
           return;
         }
         if (reply.type !== 'done') {
-          return this.#heap.set(watched, now() + retryGapMs(timings, 3, random));
+          return this.#wheel.set(watched, now() + retryGapMs(timings, 3, random));
         }
         watched.told = false;
         watched.disputed = true;

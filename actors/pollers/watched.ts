@@ -1,5 +1,4 @@
-// A transaction that a poller brings to a final state, and the heap of when each is looked at next. The heap knows each
-// transaction's place, so that one that finishes leaves at once and costs no memory until it would have been due.
+// A transaction that a poller brings to a final state.
 //
 // Hot: at 40,000 charges a second one of these is made for each; every field is set at birth, in one order.
 
@@ -13,8 +12,8 @@ import type { TransactionType } from '../../src/domain/transaction.ts';
 import type { Port } from './rail-lane.ts';
 
 /**
- * waiting    in the heap; what happens when it falls due follows from the other fields
- * queued     in its rail's queue for `next`, and in the heap if it can expire
+ * waiting    in the wheel; what happens when it falls due follows from the other fields
+ * queued     in its rail's queue for `next`, and in the wheel if it can expire
  * calling    the rail has it
  * telling    its account has a command or a query about it
  * gone       final, or forgotten: whatever still holds it lets go
@@ -44,8 +43,11 @@ export class Watched implements PendingTransaction {
   readonly port: Port;
   state: WatchState = 'waiting';
   next: 'submit' | 'enquire' = 'submit';
-  /** Place in the heap; -1: not in it. */
-  place = -1;
+  /** When it is looked at next, its slot and its neighbours there; owned by timing-wheel.ts. Slot -1: it is in none. */
+  due = 0;
+  slot = -1;
+  before: Watched | null = null;
+  after: Watched | null = null;
   /** Some submit may have reached the provider; false only when it is certain that none did: not sent, or not known to it
    *  after the grace. */
   maybeSent = false;
@@ -104,90 +106,5 @@ export class Watched implements PendingTransaction {
     this.enquiredAt = enquiredAt;
     this.next = 'enquire';
     this.maybeSent = true;
-  }
-}
-
-/** Binary min-heap by due time, in milliseconds since 1970. */
-export class WatchHeap {
-  readonly #dues: number[] = [];
-  readonly #watched: Watched[] = [];
-
-  get size(): number {
-    return this.#dues.length;
-  }
-
-  /** Puts it in, or moves it. */
-  set(watched: Watched, dueAt: number): void {
-    if (watched.place === -1) {
-      this.#dues.push(dueAt);
-      this.#watched.push(watched);
-      this.#rise(this.#dues.length - 1, watched, dueAt);
-      return;
-    }
-    const before = this.#dues[watched.place] ?? dueAt;
-    if (dueAt < before) this.#rise(watched.place, watched, dueAt);
-    else this.#sink(watched.place, watched, dueAt);
-  }
-
-  /** Puts it in, or moves it forward, never back. */
-  setBy(watched: Watched, dueAt: number): void {
-    const before = watched.place === -1 ? Infinity : (this.#dues[watched.place] ?? Infinity);
-    if (dueAt < before) this.set(watched, dueAt);
-  }
-
-  remove(watched: Watched): void {
-    const { place } = watched;
-    if (place === -1) return;
-    watched.place = -1;
-    const lastDue = this.#dues.pop();
-    const last = this.#watched.pop();
-    if (last === undefined || lastDue === undefined || last === watched) return;
-    const parent = this.#dues[(place - 1) >> 1];
-    if (place > 0 && parent !== undefined && parent > lastDue) this.#rise(place, last, lastDue);
-    else this.#sink(place, last, lastDue);
-  }
-
-  /** Removes and returns the earliest if it is due. */
-  takeDue(now: number): Watched | undefined {
-    const due = this.#dues[0];
-    if (due === undefined || due > now) return undefined;
-    const first = this.#watched[0];
-    if (first !== undefined) this.remove(first);
-    return first;
-  }
-
-  #rise(from: number, watched: Watched, dueAt: number): void {
-    let at = from;
-    while (at > 0) {
-      const up = (at - 1) >> 1;
-      const parentDue = this.#dues[up];
-      const parent = this.#watched[up];
-      if (parent === undefined || parentDue === undefined || parentDue <= dueAt) break;
-      this.#put(at, parent, parentDue);
-      at = up;
-    }
-    this.#put(at, watched, dueAt);
-  }
-
-  #sink(from: number, watched: Watched, dueAt: number): void {
-    let at = from;
-    for (;;) {
-      const left = 2 * at + 1;
-      const leftDue = this.#dues[left] ?? Infinity;
-      const rightDue = this.#dues[left + 1] ?? Infinity;
-      const down = rightDue < leftDue ? left + 1 : left;
-      const childDue = Math.min(leftDue, rightDue);
-      const child = this.#watched[down];
-      if (child === undefined || childDue >= dueAt) break;
-      this.#put(at, child, childDue);
-      at = down;
-    }
-    this.#put(at, watched, dueAt);
-  }
-
-  #put(at: number, watched: Watched, dueAt: number): void {
-    this.#dues[at] = dueAt;
-    this.#watched[at] = watched;
-    watched.place = at;
   }
 }
