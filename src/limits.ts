@@ -22,6 +22,8 @@ export const LIMITS = {
   /** An answer up to this is handed over whole, and what its client does not take waits in the HTTP library, for every answer
    *  of a connection that sends request after request and reads nothing. A longer one is written as it is taken. */
   answerAtOnceCharactersMax: 4 * 1024,
+  /** Answers made in a row are sent together, unless the first of them has waited for this. */
+  answersGatheredMs: 1,
   /** Authorization headers whose hash a front remembers: 300 bytes each. */
   frontKeysKeptMax: 4_096,
   /** How often open requests are looked at for their deadline. */

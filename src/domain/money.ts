@@ -1,7 +1,7 @@
 // Money: a branded safe integer in minor units of its currency. Arithmetic on money happens here and
 // nowhere else; every result is asserted to stay a safe integer.
 
-import { assert } from './assert.ts';
+import { assert, AssertionFailure } from './assert.ts';
 import { CURRENCY_DECIMALS, type Currency } from './country.ts';
 
 declare const moneyBrand: unique symbol;
@@ -12,7 +12,10 @@ export const ZERO = 0 as Money;
 
 /** Brands an integer that is already known to be minor units. */
 export function money(minorUnits: number): Money {
-  assert(Number.isSafeInteger(minorUnits), `money is a safe integer, got ${minorUnits}`);
+  // Not an assert: its text would be made for every amount that is right.
+  if (!Number.isSafeInteger(minorUnits)) {
+    throw new AssertionFailure(`money is a safe integer, got ${minorUnits}`);
+  }
   return minorUnits as Money;
 }
 

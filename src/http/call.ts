@@ -1,6 +1,6 @@
 // One request from its headers to its answer. A call is in exactly one of three phases: its body is being received, it
 // waits for an answer, or it is closed. Every way out goes through `#close`, so nothing is answered twice, after the
-// client went away, or after the deadline.
+// client went away, or after the deadline. A closed one may have an answer that is about to be sent (departing.ts).
 //
 // Hot path: one object and few closures per request, no promise, no timer; a deadline costs a place in a list.
 
@@ -8,6 +8,7 @@ import type { Reply } from '../bus/bus.ts';
 import { ERROR_CODES, rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
 import type { Arrived } from './arrived.ts';
+import type { Departing, Departure } from './departing.ts';
 import type { RenderError } from './error-reply.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
 import type { CallList, OpenCalls } from './open-calls.ts';
@@ -42,6 +43,7 @@ export interface Bounds {
 export interface CallContext {
   readonly open: OpenCalls;
   readonly arrived: Arrived;
+  readonly departing: Departing;
   readonly observer: HttpObserver | null;
   readonly renderError: RenderError;
   readonly nextRequestId: () => string;
@@ -58,6 +60,15 @@ interface Header {
   readonly value: string;
 }
 
+/** An answer as it is given. `header`: one more than every answer has; `code`: of an error. */
+interface Given {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string | null;
+  readonly code: ErrorCode | null;
+  readonly header: Header | null;
+}
+
 const TOO_LARGE = rejection('body_too_large');
 const NOT_FOUND = rejection('not_found');
 const METHOD_NOT_ALLOWED = rejection('method_not_allowed');
@@ -65,7 +76,7 @@ const METHOD_NOT_ALLOWED = rejection('method_not_allowed');
 const CHALLENGE: Header = { name: 'WWW-Authenticate', value: 'Bearer' };
 const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 
-export class Call {
+export class Call implements Departure {
   readonly requestId: string;
   readonly route: RouteName;
   /** performance.now(). */
@@ -81,6 +92,8 @@ export class Call {
 
   readonly #context: CallContext;
   readonly #response: ResponseHandle;
+  /** Waits to be sent; null: there is none, or the client has gone. */
+  #given: Given | null = null;
   #chunks: Buffer[] | null = null;
   #received = 0;
   /** Bytes that `#chunks` takes. */
@@ -206,7 +219,9 @@ export class Call {
   }
 
   #abandon(reason: NoReplyReason): void {
-    if (!this.#close()) return;
+    const isAnswered = this.#given !== null;
+    this.#given = null;
+    if (!this.#close() && !isAnswered) return;
     this.#context.observer?.onNoReply(this.route, reason, performance.now() - this.startedAt, this.requestId);
   }
 
@@ -216,7 +231,6 @@ export class Call {
     this.#answer(ERROR_CODES[code].status, JSON_TYPE, body, code, header);
   }
 
-  /** `header`: one more than every answer has. */
   #answer(
     status: number,
     contentType: string,
@@ -225,19 +239,26 @@ export class Call {
     header: Header | null,
   ): void {
     if (!this.#close()) return;
+    this.#given = { status, contentType, body, code, header };
+    this.#context.departing.append(this, performance.now());
+  }
+
+  send(now: number): void {
+    if (this.#given === null) return;
     const context = this.#context;
     const response = this.#response;
-    const head = replyHead(status, contentType, this.requestId);
+    const { status, contentType, body, code, header } = this.#given;
+    this.#given = null;
     const closeConnection = context.closing || code === 'body_too_large';
     response.cork(() => {
-      response.writeStatus(head);
+      response.writeStatus(replyHead(status, contentType, this.requestId));
       if (header !== null) response.writeHeader(header.name, header.value);
       if (body === null) response.endWithoutBody(0, closeConnection);
       else if (closeConnection || body.length <= LIMITS.answerAtOnceCharactersMax) {
         response.end(body, closeConnection);
       } else pour(response, Buffer.from(body));
     });
-    context.observer?.onReply(this.route, status, performance.now() - this.startedAt, this.requestId, code);
+    context.observer?.onReply(this.route, status, now - this.startedAt, this.requestId, code);
   }
 
   /** False: it was closed already. */

@@ -13,6 +13,7 @@ import { LIMITS } from '../limits.ts';
 import { create, read, type AccountGate } from './account-calls.ts';
 import { Arrived } from './arrived.ts';
 import { Call, type CallContext, type Bounds } from './call.ts';
+import { Departing } from './departing.ts';
 import type { HttpObserver, RouteName } from './observer.ts';
 import { OpenCalls } from './open-calls.ts';
 import { plain, raw } from './plain-calls.ts';
@@ -53,6 +54,7 @@ export function createServer(options: ServerOptions): HttpServer {
   const context: CallContext = {
     open: new OpenCalls(),
     arrived: new Arrived(),
+    departing: new Departing(),
     observer: options.observer,
     renderError: options.surface.renderError,
     nextRequestId: requestIdMaker(),
