@@ -6,15 +6,25 @@ import { join } from 'node:path';
 import type { HistoryJob } from './history/job.ts';
 import { writeHistory, type Written } from './history/write-history.ts';
 import { drive, type Driven, type DriveOptions } from './load/drive.ts';
+import type { Kind } from './load/work.ts';
 import { sumOf } from './measure/metrics.ts';
 import type { RunOptions } from './options.ts';
 import type { Repeat } from './result.ts';
 import type { Server } from './servers/server.ts';
 import { startService, type Service } from './servers/start-service.ts';
 
+/** Work of some kinds on one service. */
+export interface Peak {
+  readonly kinds: readonly Kind[];
+  /** What lies in its data directory before. */
+  readonly history: (options: RunOptions) => HistoryWishes;
+}
+
 export interface Scenario {
   readonly name: string;
   readonly summary: string;
+  /** What two checkouts can also take side by side; absent: it is no load on one service. */
+  readonly peak?: Peak;
   /** What it needs that npm does not install; it is left out of a run that names no scenarios. */
   readonly needs: string | null;
   /** `repeat` counts from 0. */
@@ -28,7 +38,7 @@ export interface Prepared extends Written {
   readonly idsFile: string;
 }
 
-type HistoryWishes = Partial<Omit<HistoryJob, 'dataDir' | 'partitions' | 'keysFile' | 'idsFile'>>;
+export type HistoryWishes = Partial<Omit<HistoryJob, 'dataDir' | 'partitions' | 'keysFile' | 'idsFile'>>;
 
 const LOOK_MS = 200;
 

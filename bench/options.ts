@@ -47,6 +47,8 @@ export interface RunOptions extends Sizes {
   readonly peer: 'postgres' | null;
   /** Folder of another checkout, whose service is measured in turn with this one's. */
   readonly against: string | null;
+  /** Both run all the time and are loaded in turn, instead of one whole measurement after the other. */
+  readonly sideBySide: boolean;
   /** Null: a temporary one, removed afterwards. */
   readonly directory: string | null;
   readonly json: string | null;
@@ -151,6 +153,7 @@ const ARGUMENTS = {
   form: { type: 'string' },
   peer: { type: 'string' },
   against: { type: 'string' },
+  'side-by-side': { type: 'boolean' },
   partitions: { type: 'string' },
   directory: { type: 'string' },
   json: { type: 'string' },
@@ -191,6 +194,8 @@ Without scenarios: all that need nothing installed. --list names them.
   --peer postgres                    also the same work on Fastify and PostgreSQL, started from Debian's package
   --against folder                   the service of another checkout too, in turn with this one's (its dependencies
                                      installed), and the ratios of the pairs: is a change faster than the noise?
+  --side-by-side                     with --against, for charges, payouts, reads and mixed: both services run all the time
+                                     and take peak loads in turn; shows the smallest change with --repeats 30 --seconds 2
   --directory path                   where data goes; default a temporary folder. Its disk is what is measured
   --profile folder                   CPU profiles of the service, read with \`profile\`; they cost some per cent
   --node-args='--flag …'             options of Node for the service, to try what they do
@@ -208,6 +213,10 @@ export function parseCommand(args: readonly string[]): Command {
   const form = choice('form', values.form ?? 'quick', FORMS);
   const sizes = SIZES[form];
   const seconds = number('seconds', values.seconds, sizes.seconds);
+  const sideBySide = values['side-by-side'] ?? false;
+  if (sideBySide && values.against === undefined) {
+    throw new UsageError('--side-by-side takes --against folder: whom to measure beside this checkout');
+  }
   return {
     type: 'run',
     options: {
@@ -216,6 +225,7 @@ export function parseCommand(args: readonly string[]): Command {
       scenarios: positionals,
       peer: values.peer === undefined ? null : choice('peer', values.peer, ['postgres'] as const),
       against: values.against === undefined ? null : checkout(values.against),
+      sideBySide,
       partitions: number('partitions', values.partitions, sizes.partitions),
       directory: values.directory ?? null,
       json: values.json ?? null,

@@ -10,13 +10,14 @@ import { Bench, type Scenario } from './bench.ts';
 import { commitOf, findConditions } from './measure/conditions.ts';
 import { UsageError, type RunOptions } from './options.ts';
 import type { Repeat, Report } from './result.ts';
+import { measureSideBySide } from './side-by-side.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
 const HERE = join(import.meta.dirname, '..');
 
 export interface RunListener {
   progress(text: string): void;
-  finished(scenario: string, repeat: number, result: Repeat): void;
+  finished(scenario: string, repeat: number): void;
   failed(scenario: string, error: unknown): void;
 }
 
@@ -36,7 +37,7 @@ interface Side {
 }
 
 export async function run(options: RunOptions, command: string, listener: RunListener): Promise<Ran> {
-  const scenarios = chosen(options.scenarios);
+  const scenarios = chosen(options);
   const startedAt = new Date();
   const root = rootOf(options.directory);
   try {
@@ -48,14 +49,9 @@ export async function run(options: RunOptions, command: string, listener: RunLis
       const repeats = new Map<string, Repeat[]>(scenarios.map(({ name }) => [name, []]));
       return { bench, commit: commitOf(checkout), repeats };
     });
-    let failures = 0;
-    for (let repeat = 0; repeat < options.repeats; repeat++) {
-      // Who is first changes: a machine that tires in the course of a pair does so for both.
-      const inTurn = repeat % 2 === 0 ? sides : sides.toReversed();
-      for (const scenario of scenarios) {
-        if (!(await runOnAll(inTurn, scenario, repeat, listener))) failures++;
-      }
-    }
+    const failures = options.sideBySide
+      ? await runSideBySide(sides, scenarios, listener)
+      : await runInTurn(sides, scenarios, options.repeats, listener);
     const seconds = (Date.now() - startedAt.getTime()) / 1_000;
     const [report, against = null] = sides.map(({ commit, repeats }): Report => ({
       format: 1,
@@ -71,6 +67,46 @@ export async function run(options: RunOptions, command: string, listener: RunLis
   } finally {
     if (options.directory === null) rmSync(root, { recursive: true, force: true });
   }
+}
+
+/** How many of the repeats failed. */
+async function runInTurn(
+  sides: readonly Side[],
+  scenarios: readonly Scenario[],
+  repeats: number,
+  listener: RunListener,
+): Promise<number> {
+  let failures = 0;
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    // Who is first changes: a machine that tires in the course of a pair does so for both.
+    const inTurn = repeat % 2 === 0 ? sides : sides.toReversed();
+    for (const scenario of scenarios) {
+      if (!(await runOnAll(inTurn, scenario, repeat, listener))) failures++;
+    }
+  }
+  return failures;
+}
+
+/** How many of the scenarios failed: of those there is no repeat. */
+async function runSideBySide(
+  sides: readonly Side[],
+  scenarios: readonly Scenario[],
+  listener: RunListener,
+): Promise<number> {
+  const benches = sides.map(({ bench }) => bench);
+  let failures = 0;
+  for (const { name, peak } of scenarios) {
+    try {
+      const measured = await measureSideBySide(benches, peak!, (repeat) => listener.finished(name, repeat));
+      for (const [index, { repeats }] of sides.entries()) repeats.get(name)!.push(...measured[index]!);
+    } catch (error) {
+      listener.failed(name, error);
+      failures++;
+    } finally {
+      for (const bench of benches) await bench.clear();
+    }
+  }
+  return failures;
 }
 
 /** False when it failed on one: then none has this repeat. */
@@ -99,7 +135,7 @@ async function runOnce(
 ): Promise<Repeat | null> {
   try {
     const result = await scenario.run(bench, repeat);
-    listener.finished(scenario.name, repeat, result);
+    listener.finished(scenario.name, repeat);
     return result;
   } catch (error) {
     listener.failed(scenario.name, error);
@@ -109,14 +145,19 @@ async function runOnce(
   }
 }
 
-function chosen(names: readonly string[]): readonly Scenario[] {
-  if (names.length === 0) return SCENARIOS.filter(({ needs }) => needs === null);
+function chosen({ scenarios: names, sideBySide }: RunOptions): readonly Scenario[] {
+  if (names.length === 0) {
+    return SCENARIOS.filter(({ needs, peak }) => needs === null && (!sideBySide || peak !== undefined));
+  }
   return names.map((name) => {
     const scenario = SCENARIOS.find((each) => each.name === name);
     if (scenario === undefined) {
       throw new UsageError(
         `no scenario "${name}"; there are ${SCENARIOS.map((each) => each.name).join(', ')}`,
       );
+    }
+    if (sideBySide && scenario.peak === undefined) {
+      throw new UsageError(`${name} is no load on one service: it cannot be measured side by side`);
     }
     return scenario;
   });

@@ -46,13 +46,14 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
 }
 
 function verdictText({ ratio, verdict, resolution }: Comparison, better: 'more' | 'less'): string {
+  const shown = `${fixed((resolution ?? 0) * 100)} %`;
   switch (verdict) {
     case 'unknown':
       return 'too few repeats to tell';
     case 'within noise':
-      return `within the noise of the repeats (which show changes above ${fixed((resolution ?? 0) * 100)} %)`;
+      return `within the noise of the repeats (which show changes above ${shown})`;
     case 'differs':
-      return ratio > 1 === (better === 'more') ? 'better' : 'WORSE';
+      return `${ratio > 1 === (better === 'more') ? 'better' : 'WORSE'} (± ${shown})`;
   }
 }
 

@@ -1,28 +1,12 @@
 // POST /v1/charges, each answer after its fsync: the promise that costs the most.
 
-import type { Scenario } from '../bench.ts';
-import { startPeer } from './peer.ts';
-import { measureAll } from './peaks.ts';
+import { peakScenario } from './peak-scenario.ts';
 
-const BARE_TARGET = 0.5;
-const PEER_TARGET = 8;
-
-export const charges: Scenario = {
+export const charges = peakScenario({
   name: 'charges',
   summary: 'POST /v1/charges to numbers that never settle',
-  needs: null,
-  async run(bench) {
-    const prepared = await bench.prepare();
-    const service = await bench.service(prepared);
-    const peer = await startPeer(bench, prepared, PEER_TARGET);
-    const measured = await measureAll({
-      bench,
-      prepared,
-      service,
-      kinds: ['charge'],
-      bareTarget: BARE_TARGET,
-      peer,
-    });
-    return { ...measured, notes: [] };
-  },
-};
+  kinds: ['charge'],
+  history: () => ({}),
+  bareTarget: 0.5,
+  peerTarget: 8,
+});

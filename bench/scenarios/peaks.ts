@@ -94,7 +94,8 @@ async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
       { name: 'service / bare', unit: '×', value: peakPerSecond / barePerSecond, better: 'more' },
       options.bareTarget,
     ),
-    ...cpuFigures(driven.load, before.load),
+    ...cpuFigures(driven.load),
+    ...cpuFigure('bare, CPU a request', mainThreadCost(before.load)),
     ...capacityFigures(driven.load, before.load),
     ...logFigures(driven.load),
   ];
@@ -195,27 +196,38 @@ function isCreate(kind: Kind): boolean {
   return kind === 'charge' || kind === 'payout';
 }
 
+/** What one load says of the service under it, with nothing beside it. */
+export function loadFigures(load: Load): Figure[] {
+  return [
+    { name: 'service, peak', unit: '/s', value: load.perSecond, better: 'more' },
+    ...cpuFigures(load),
+    ...logFigures(load),
+  ];
+}
+
 /** What one request costs the server's main thread: where the cores are shared with the driver, this compares better than
  *  throughput. */
-function cpuFigures(service: Load, bare: Load): Figure[] {
-  const cost = ({ processes, perSecond }: Load): number | null => {
-    const [server] = processes;
-    const main = server?.threads.find(({ name }) => name.endsWith('(main)'));
-    return main === undefined || perSecond === 0 ? null : (main.cpu / perSecond) * US_PER_SECOND;
-  };
-  const servers = service.processes.filter(({ name }) => !DRIVERS.includes(name));
+function cpuFigures(load: Load): Figure[] {
+  const servers = load.processes.filter(({ name }) => !DRIVERS.includes(name));
   const whole = servers.reduce((sum, { cpu }) => sum + cpu, 0);
-  const figures: [string, number | null][] = [
-    ['service, CPU of the front’s main thread a request', cost(service)],
-    [
+  return [
+    ...cpuFigure('service, CPU of the front’s main thread a request', mainThreadCost(load)),
+    ...cpuFigure(
       'service, CPU of all its threads a request',
-      servers.length === 0 ? null : (whole / service.perSecond) * US_PER_SECOND,
-    ],
-    ['bare, CPU a request', cost(bare)],
+      servers.length === 0 ? null : (whole / load.perSecond) * US_PER_SECOND,
+    ),
   ];
-  return figures.flatMap(([name, value]) =>
-    value === null ? [] : [{ name, unit: 'µs', value, better: 'less' as const }],
-  );
+}
+
+function cpuFigure(name: string, value: number | null): Figure[] {
+  return value === null ? [] : [{ name, unit: 'µs', value, better: 'less' }];
+}
+
+/** µs; null where /proc says nothing. */
+function mainThreadCost({ processes, perSecond }: Load): number | null {
+  const [server] = processes;
+  const main = server?.threads.find(({ name }) => name.endsWith('(main)'));
+  return main === undefined || perSecond === 0 ? null : (main.cpu / perSecond) * US_PER_SECOND;
 }
 
 /** What the ratio would be on cores of one's own, if CPU were all that bounds: it holds still while others use the cores. */

@@ -8,3 +8,4 @@ for (const name of ['bare', 'charges', 'payouts', 'mixed', 'hot']) smokeTest(t, 
 
 // This checkout in turn with itself.
 smokeTest(t, 'payouts', ['--against', '.']);
+smokeTest(t, 'payouts', ['--against', '.', '--side-by-side']);

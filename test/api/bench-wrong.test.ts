@@ -15,6 +15,8 @@ t.test('files that cannot be used are told before anything is measured', async (
     [['bare', '--json', join(directory, 'nowhere', 'out.json')], /ENOENT.*nowhere/],
     [['bare', '--html', join(directory, 'nowhere', 'out.html')], /ENOENT.*nowhere/],
     [['bare', '--directory', broken!], /EEXIST.*broken\.json/],
+    [['charges', '--side-by-side'], /--side-by-side takes --against/],
+    [['lists', '--side-by-side', '--against', '.'], /lists is no load on one service/],
   ];
   for (const [args, words] of cases) {
     const child = spawnSync(process.execPath, ['bench/cli.ts', ...args], { encoding: 'utf8' });

@@ -1,0 +1,57 @@
+// Two checkouts under one kind of load, both started once and loaded in turn, a few seconds at a time. Both have compiled what
+// they need and stand in the same minute of the same machine, so the ratios of the pairs show a smaller change than whole
+// runs one after the other (README.md tells how small).
+
+import type { Bench, Peak } from './bench.ts';
+import { checkAnswers, checkTrialBalances } from './check.ts';
+import type { Load, Repeat } from './result.ts';
+import { startPeak, type StartedPeak } from './scenarios/peak-scenario.ts';
+import { loadFigures, workOf } from './scenarios/peaks.ts';
+
+/** Of each load, once its service is warm. */
+const WARM_UP_SECONDS_MAX = 1;
+
+interface Side extends StartedPeak {
+  readonly bench: Bench;
+  readonly repeats: Repeat[];
+}
+
+/** For each bench its repeats; the n-th of one was measured beside the n-th of the others. */
+export async function measureSideBySide(
+  benches: readonly Bench[],
+  peak: Peak,
+  onRepeat: (repeat: number) => void,
+): Promise<Repeat[][]> {
+  const sides: Side[] = [];
+  for (const bench of benches) sides.push({ bench, ...(await startPeak(bench, peak)), repeats: [] });
+  const { repeats, warmUpSeconds } = benches[0]!.options;
+  for (const side of sides) await load(side, peak, warmUpSeconds);
+  for (let repeat = 0; repeat < repeats; repeat++) {
+    // Who is first changes: a machine that tires in the course of a pair does so for both.
+    for (const side of repeat % 2 === 0 ? sides : sides.toReversed()) {
+      const loaded = await load(side, peak, Math.min(WARM_UP_SECONDS_MAX, warmUpSeconds));
+      const checks = [checkAnswers(loaded)];
+      side.repeats.push({ figures: loadFigures(loaded), loads: [loaded], checks, notes: [] });
+    }
+    onRepeat(repeat);
+  }
+  return Promise.all(sides.map(withBooksChecked));
+}
+
+async function load(
+  { bench, prepared, service }: Side,
+  { kinds }: Peak,
+  warmUpSeconds: number,
+): Promise<Load> {
+  const work = workOf(bench, prepared, kinds);
+  const driven = await bench.drive({ label: 'service, peak', server: service, work, warmUpSeconds });
+  return driven.load;
+}
+
+/** What all loads together have left behind. */
+async function withBooksChecked({ service, prepared, repeats }: Side): Promise<Repeat[]> {
+  const balanced = await checkTrialBalances(service, prepared.keysFile);
+  return repeats.map((repeat, index) =>
+    index === repeats.length - 1 ? { ...repeat, checks: [...repeat.checks, balanced] } : repeat,
+  );
+}
