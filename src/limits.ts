@@ -30,6 +30,8 @@ export const LIMITS = {
   frontSweepMs: 250,
   /** How often a stopping front looks whether its last request is answered. */
   frontStopLookMs: 10,
+  /** How long after its stop began a front lets clients go on taking long answers. */
+  frontStopPourMs: 15_000,
   /** Characters of a caller's field name that an error repeats. */
   echoedNameMax: 128,
 

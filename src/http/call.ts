@@ -1,6 +1,7 @@
 // One request from its headers to its answer. A call is in exactly one of three phases: its body is being received, it
 // waits for an answer, or it is closed. Every way out goes through `#close`, so nothing is answered twice, after the
-// client went away, or after the deadline. A closed one may have an answer that is about to be sent (departing.ts).
+// client went away, or after the deadline. A closed one may have an answer that is about to be sent (departing.ts), or that
+// its client is taking.
 //
 // Hot path: one object and few closures per request, no promise, no timer; a deadline costs a place in a list.
 
@@ -110,6 +111,7 @@ export class Call implements Departure {
     context.open.receiving.append(this);
     // Before anything that may throw: uWebSockets ends the process over a request with neither answer nor handler.
     response.onAborted(() => {
+      context.open.pouring.delete(this);
       this.#abandon('aborted');
     });
   }
@@ -254,11 +256,23 @@ export class Call implements Departure {
       response.writeStatus(replyHead(status, contentType, this.requestId));
       if (header !== null) response.writeHeader(header.name, header.value);
       if (body === null) response.endWithoutBody(0, closeConnection);
-      else if (closeConnection || body.length <= LIMITS.answerAtOnceCharactersMax) {
-        response.end(body, closeConnection);
-      } else pour(response, Buffer.from(body));
+      else if (body.length <= LIMITS.answerAtOnceCharactersMax) response.end(body, closeConnection);
+      else this.#pour(Buffer.from(body));
     });
     context.observer?.onReply(this.route, status, now - this.startedAt, this.requestId, code);
+  }
+
+  /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
+  #pour(body: Buffer): void {
+    const response = this.#response;
+    const [, isDone] = response.tryEnd(body, body.length);
+    if (isDone) return;
+    this.#context.open.pouring.add(this);
+    response.onWritable((offset) => {
+      const [isTaken, isOver] = response.tryEnd(body.subarray(offset), body.length);
+      if (isOver) this.#context.open.pouring.delete(this);
+      return isTaken;
+    });
   }
 
   /** False: it was closed already. */
@@ -297,13 +311,6 @@ export class Call implements Departure {
     if (this.#chunks === null) return new Uint8Array(last);
     return Buffer.concat([...this.#chunks, new Uint8Array(last)]);
   }
-}
-
-/** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
-function pour(response: ResponseHandle, body: Buffer): void {
-  const [, isDone] = response.tryEnd(body, body.length);
-  if (isDone) return;
-  response.onWritable((offset) => response.tryEnd(body.subarray(offset), body.length)[0]);
 }
 
 function copyOf(chunk: ArrayBuffer): Buffer {

@@ -44,6 +44,8 @@ export class CallList {
 export class OpenCalls {
   readonly receiving = new CallList();
   readonly waiting = new CallList();
+  /** Closed: their answers are long, and their clients are still taking them. */
+  readonly pouring = new Set<Call>();
   /** What the bodies that are not whole yet take, all calls together. */
   bodyBytes = 0;
 

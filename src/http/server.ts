@@ -40,7 +40,8 @@ export interface ServerOptions {
 export interface HttpServer {
   /** Port 0: any free one. Resolves with the port; rejects when it cannot be had. */
   listen(host: string, port: number): Promise<number>;
-  /** Takes no new connections, answers what is open, then closes every connection. */
+  /** Takes no new connections, answers what is open, lets clients take long answers for LIMITS.frontStopPourMs, then closes
+   *  every connection. */
   stop(): Promise<void>;
 }
 
@@ -101,19 +102,25 @@ function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
     context.closing = true;
     if (listening !== null) us_listen_socket_close(listening);
     listening = null;
+    const { open } = context;
+    const lastAt = performance.now() + LIMITS.frontStopPourMs;
     // The sweep bounds this wait: every open call ends at its deadline.
-    await new Promise<void>((resolve) => {
-      const look = (): void => {
-        if (context.open.count === 0) resolve();
-        else setTimeout(look, LIMITS.frontStopLookMs);
-      };
-      look();
-    });
+    await until(() => open.count === 0 && (open.pouring.size === 0 || performance.now() >= lastAt));
     clearInterval(sweep);
     app.close();
   }
 
   return { listen, stop };
+}
+
+function until(isSo: () => boolean): Promise<void> {
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (isSo()) resolve();
+      else setTimeout(look, LIMITS.frontStopLookMs);
+    };
+    look();
+  });
 }
 
 // ---- Routes

@@ -457,6 +457,26 @@ t.test('stopping: what is open is answered, nothing new is let in, every connect
   t.equal(await idleClosed, '');
 });
 
+t.test('stopping: a client that is reading a long answer reads it to its end', async (t) => {
+  const { front } = await watched(t);
+  const body = JSON.stringify({ long: 'x'.repeat(8_000_000) });
+  front.bus.answer = () => ({ type: 'done', body, replayed: false });
+  const reading = await open(front.port);
+  const gone = await open(front.port);
+  for (const socket of [reading, gone]) {
+    socket.write(read);
+    await new Promise((resolve) => socket.once('readable', resolve));
+  }
+  let isStopped = false;
+  const stopped = front.stop().then(() => (isStopped = true));
+  gone.destroy();
+  await t.rejects(open(front.port), { code: 'ECONNREFUSED' });
+  t.equal(isStopped, false);
+  const answer = await readToEnd(reading);
+  t.ok(answer.endsWith(body), 'all of it, then the connection is closed');
+  await stopped;
+});
+
 t.test('a port that is taken is an error', async (t) => {
   const { createServer } = await import('../../src/http/server.ts');
   const { merchantSurface } = await import('../../src/http/routes.ts');
