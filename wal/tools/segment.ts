@@ -17,7 +17,7 @@ import {
   statSync,
 } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -97,11 +97,16 @@ export class SegmentDirectory {
       for (const file of readdirSync(path)) if (file.endsWith(partial)) rmSync(join(path, file));
       const directory = existsSync(join(path, manifestFile))
         ? SegmentDirectory.open(path)
-        : new SegmentDirectory(path, { format: 'daftari-segments', version: 1, segments: [], points: [] });
+        : await SegmentDirectory.#begin(path);
       return await directory.attempt(() => use(directory));
     } finally {
       lock.release();
     }
+  }
+
+  static async #begin(path: string): Promise<SegmentDirectory> {
+    await syncDirectory(dirname(resolve(path)));
+    return new SegmentDirectory(path, { format: 'daftari-segments', version: 1, segments: [], points: [] });
   }
 
   /** What `use` wrote and did not `add` is removed when it fails; what was written before it stays. */
@@ -214,6 +219,8 @@ export class SegmentDirectory {
       segments: [...this.#manifest.segments, ...segments],
       points: point === null ? this.#manifest.points : [...this.#manifest.points, point],
     };
+    // The names that `write` gave: after a power cut the manifest must name no file that has lost its own.
+    await syncDirectory(this.path);
     const temporary = join(this.path, `${manifestFile}${partial}`);
     this.#written.push(`${manifestFile}${partial}`);
     const handle = await open(temporary, 'wx', 0o600);

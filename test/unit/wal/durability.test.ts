@@ -1,10 +1,11 @@
-// An acknowledgement comes after the disk has confirmed, and a disk that fails is never taken for one that works. The log
+// An acknowledgement comes after the disk has confirmed, and a disk that fails is never taken for one that works; nor does a
+// backup name what is not on disk. The log
 // runs in a process of its own whose system calls are traced, delayed or made to fail by strace; without strace (or the
 // right to trace) those tests are skipped, and group-commit.test.ts proves the gate with a disk held back by hand.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -14,6 +15,7 @@ import { recordAt } from '../../crash/wal-record.ts';
 const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
 t.teardown(() => rmSync(root, { recursive: true }));
 const writer = fileURLToPath(new URL('../../crash/wal-writer.ts', import.meta.url));
+const cli = fileURLToPath(new URL('../../../wal/cli.ts', import.meta.url));
 const tracer = 'strace';
 const canTrace = spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
 const traced = { skip: canTrace ? false : 'strace is not here, or may not trace' };
@@ -189,4 +191,29 @@ t.test('the map grows far beyond what was reserved', async (t) => {
   const result = await run([], [4, 1, 256, 60_000]);
   t.equal(result.lines.at(-1), 'done');
   await checkKept(t, result);
+});
+
+t.test('a manifest is on disk only after the files it names, under the names it gives', traced, async (t) => {
+  const { directory } = await run([], [2, 1, 8, 40]);
+  const [to, trace] = [join(root, 'backup'), join(root, 'backup-trace.txt')];
+  const traceArgs = ['-f', '-y', '-qq', '-o', trace, '-e', 'trace=fsync,rename'];
+  const backup = spawnSync(
+    tracer,
+    [...traceArgs, process.execPath, cli, 'backup', '--data', directory, '--to', to],
+    // One thread makes the calls, so that no line of the trace is cut by another.
+    { env: { ...process.env, UV_THREADPOOL_SIZE: '1' } },
+  );
+  t.equal(backup.status, 0);
+  const calls = readFileSync(trace, 'utf8').matchAll(/(fsync|rename)\(.*[<"](.+)[>"]\) += 0/g);
+  const steps = Array.from(calls, ([, call, path = '']) => `${call} ${relative(to, path) || '.'}`);
+  const segments = readdirSync(to).filter((file) => file.endsWith('.gz'));
+  t.equal(segments.length, 2);
+  t.strictSame(steps, [
+    'fsync ..',
+    ...segments.flatMap((file) => [`fsync ${file.replace(/-\d+\.segment\.gz$/, '.part')}`, `rename ${file}`]),
+    'fsync .',
+    'fsync manifest.json.part',
+    'rename manifest.json',
+    'fsync .',
+  ]);
 });
