@@ -18,8 +18,8 @@ import {
 } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { pipeline, Readable } from 'node:stream';
+import { pipeline as piped } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { checkFollows, decodeBatch, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
@@ -193,7 +193,7 @@ export class SegmentDirectory {
       }
     };
     const target = createWriteStream(temporary, { mode: 0o600, flush: true });
-    await pipeline(Readable.from(frames()), createGzip({ level: 6 }), count, target);
+    await piped(Readable.from(frames()), createGzip({ level: 6 }), count, target);
     if (end === start) {
       rmSync(temporary);
       return null;
@@ -260,7 +260,10 @@ export class SegmentDirectory {
     const path = join(this.path, segment.file);
     // First the whole file against the manifest: gzip tells damage late and in words of its own.
     await this.check(segment);
-    const bytes = new ByteReader(createReadStream(path).pipe(createGunzip()));
+    const plain = createGunzip();
+    // Whoever reads `plain` is told of a failure.
+    pipeline(bytesOf(path), plain, () => {});
+    const bytes = new ByteReader(plain);
     const header: SegmentHeader = JSON.parse((await bytes.line()).toString());
     if (header.format !== 'daftari-segment' || header.version !== 1) throw new Error(`${path} is no segment`);
     for (;;) {
@@ -277,9 +280,10 @@ export class SegmentDirectory {
   /** Throws when the file of a segment is not the one the manifest names. */
   async check(segment: Segment): Promise<void> {
     const hash = createHash('sha256');
-    for await (const chunk of createReadStream(join(this.path, segment.file))) hash.update(chunk);
+    const path = join(this.path, segment.file);
+    for await (const chunk of bytesOf(path)) hash.update(chunk);
     if (hash.digest('hex') !== segment.sha256) {
-      throw new Error(`${join(this.path, segment.file)} has changed: its SHA-256 is not the manifest's`);
+      throw new Error(`${path} has changed: its SHA-256 is not the manifest's`);
     }
   }
 }
@@ -299,6 +303,16 @@ export function* batchesUpTo(
     if (end === last) return;
   }
   throw new Error(`${group}/${partition} ended at batch ${end}, not ${last}`);
+}
+
+/** Throws which file it is that cannot be read, where the system says no more than EIO. */
+async function* bytesOf(path: string): AsyncGenerator<Buffer> {
+  try {
+    yield* createReadStream(path);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`${path} cannot be read: ${reason}`, { cause: error });
+  }
 }
 
 function framed(bytes: Buffer): Buffer {

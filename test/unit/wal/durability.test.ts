@@ -1,7 +1,7 @@
 // An acknowledgement comes after the disk has confirmed, and a disk that fails is never taken for one that works; nor does a
-// backup name what is not on disk. The log
-// runs in a process of its own whose system calls are traced, delayed or made to fail by strace; without strace (or the
-// right to trace) those tests are skipped, and group-commit.test.ts proves the gate with a disk held back by hand.
+// backup name what is not on disk. The log runs in a process of its own whose system calls are traced, delayed or made to
+// fail by strace; without strace (or the right to trace) those tests are skipped, and group-commit.test.ts proves the gate
+// with a disk held back by hand.
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
