@@ -221,36 +221,55 @@ t.test('a manifest is on disk only after the files it names, under the names it 
   t.strictSame(second, [...added(fresh), ...part, ...named]);
 });
 
-t.test('a backup that is killed at any step leaves one that is restored and goes on', traced, async (t) => {
-  const { directory } = await run([], [2, 1, 8, 40]);
-  const base = join(root, 'killed');
-  t.equal(backup(directory, base), 0);
-  growManifest(base);
-  const before = await tips(directory);
-  await run([], [2, 2, 8, 40], directory);
-  const after = await tips(directory);
-  const restoredFrom = async (to: string): Promise<unknown> => {
-    const restored = next();
-    t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
-    return tips(restored);
-  };
-  const kills = { fsync: 0, rename: 0 };
-  for (const call of ['fsync', 'rename'] as const) {
-    for (let at = 1, status: number | null = null; status === null; at += 1) {
-      const to = next();
-      cpSync(base, to, { recursive: true });
-      status = backup(directory, to, ['-e', `trace=${call}`, '-e', `inject=${call}:signal=KILL:when=${at}`]);
-      if (status === null) kills[call] += 1;
-      const restored = JSON.stringify(await restoredFrom(to));
-      const isWhole = [before, after].some((whole) => JSON.stringify(whole) === restored);
-      t.ok(isWhole, `${call} ${at}: as it was before, or all of it`);
-      t.equal((await tool('backup', '--data', directory, '--to', to)).status, 0);
-      t.strictSame(await restoredFrom(to), after);
-      t.notOk(readdirSync(to).some((file) => file.endsWith('.part')));
+t.test(
+  'a backup that is killed or fails at any step leaves one that is restored and goes on',
+  traced,
+  async (t) => {
+    const { directory } = await run([], [2, 1, 8, 40]);
+    const base = join(root, 'killed');
+    t.equal(backup(directory, base), 0);
+    growManifest(base);
+    const before = await tips(directory);
+    await run([], [2, 2, 8, 40], directory);
+    const after = await tips(directory);
+    const restoredFrom = async (to: string): Promise<unknown> => {
+      const restored = next();
+      t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
+      return tips(restored);
+    };
+    const kills = { fsync: 0, rename: 0 };
+    for (const call of ['fsync', 'rename'] as const) {
+      for (let at = 1, status: number | null = null; status === null; at += 1) {
+        const to = next();
+        cpSync(base, to, { recursive: true });
+        status = backup(directory, to, [
+          '-e',
+          `trace=${call}`,
+          '-e',
+          `inject=${call}:signal=KILL:when=${at}`,
+        ]);
+        if (status === null) kills[call] += 1;
+        const restored = JSON.stringify(await restoredFrom(to));
+        const isWhole = [before, after].some((whole) => JSON.stringify(whole) === restored);
+        t.ok(isWhole, `${call} ${at}: as it was before, or all of it`);
+        t.equal((await tool('backup', '--data', directory, '--to', to)).status, 0);
+        t.strictSame(await restoredFrom(to), after);
+        t.notOk(readdirSync(to).some((file) => file.endsWith('.part')));
+      }
     }
-  }
-  t.strictSame(kills, { fsync: 6, rename: 4 });
-});
+    t.strictSame(kills, { fsync: 6, rename: 4 });
+
+    const failed = next();
+    cpSync(base, failed, { recursive: true });
+    const lastRename = ['-o', '/dev/null', '-e', 'trace=rename', '-e', 'inject=rename:error=ENOSPC:when=4'];
+    t.equal(backup(directory, failed, lastRename), 1);
+    t.strictSame(
+      readdirSync(failed),
+      readdirSync(base),
+      'one that fails leaves nothing, nor a part of a manifest',
+    );
+  },
+);
 
 /** The exit status; null: it was killed. */
 function backup(directory: string, to: string, traceArgs?: readonly string[]): number | null {
