@@ -32,6 +32,8 @@ export const WAL_LIMITS = {
   faultsShownMax: 100,
   /** Bytes that an import or restore appends in one transaction. */
   bytesPerImport: 16 * 1024 * 1024,
+  /** Of a part of a manifest, from which on the next backup begins another: every backup reads and writes one. */
+  manifestBytes: 1024 * 1024,
   /** What the file has behind its pages (as a hole) before batches are removed; see makeRoom. */
   removalRoomBytes: 16 * 1024 * 1024,
 } as const;

@@ -17,6 +17,11 @@ export interface User {
   readonly createdAt: number;
 }
 
+/** Alike for all users that are one person: an address in other capitals is the same mailbox. Accounts may have such users. */
+export function personOf({ email }: Pick<User, 'email'>): string {
+  return email.toLowerCase();
+}
+
 export interface App {
   readonly id: string;
   readonly name: string;

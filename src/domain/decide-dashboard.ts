@@ -5,8 +5,10 @@
 //   approve a wallet                owners; another than who added it, when the account has several owners
 //   approve, reject a withdrawal    any member but the one who requested it
 //   deposit                         owners, admins, finance
+//
+// "Another" and "several" are of persons, not of users: see personOf.
 
-import type { Account, PayoutWallet, Role, User } from './account.ts';
+import { type Account, type PayoutWallet, personOf, type Role, type User } from './account.ts';
 import type {
   AddWallet,
   ApproveWallet,
@@ -81,12 +83,12 @@ export function decideAddWallet(
 export function decideApproveWallet(state: LedgerState, command: ApproveWallet, context: Context): Decision {
   const member = memberWith(state, command, ['OWNER']);
   if (member.type === 'refused') return refuse(member.rejection);
-  const { account } = member;
+  const { account, user } = member;
   const { walletId, by } = command;
   const wallet = account.wallets.get(walletId);
   if (wallet === undefined) return refuse(rejection('destination_not_found'));
   if (wallet.status !== 'PENDING_APPROVAL') return refuse(wrongState(wallet));
-  if (wallet.addedBy === by && ownersOf(account) > 1) {
+  if (isPerson(user, account.users.get(wallet.addedBy)) && ownersOf(account) > 1) {
     return refuse(
       rejection('not_permitted', 'Another owner than the one who added the wallet approves it.', 'by'),
     );
@@ -113,10 +115,14 @@ function wrongState({ status }: PayoutWallet): Rejection {
   return rejection('conflict', `The payout wallet is ${status}.`);
 }
 
+function isPerson(user: User, other: User | undefined): boolean {
+  return other !== undefined && personOf(user) === personOf(other);
+}
+
 function ownersOf(account: Account): number {
-  let owners = 0;
-  for (const user of account.users.values()) if (user.role === 'OWNER') owners++;
-  return owners;
+  const owners = new Set<string>();
+  for (const user of account.users.values()) if (user.role === 'OWNER') owners.add(personOf(user));
+  return owners.size;
 }
 
 // --- Approval of withdrawals -----------------------------------------------------------------------------------------
@@ -170,7 +176,7 @@ function findWaiting(
   if (approvalStatus !== 'PENDING') {
     return rejection('conflict', `The withdrawal is ${status}, its approval ${approvalStatus}.`);
   }
-  if (requestedBy === command.by) {
+  if (requestedBy !== null && isPerson(member.user, member.account.users.get(requestedBy))) {
     return rejection('not_permitted', 'Another member than the requester decides.', 'by');
   }
   return transaction;

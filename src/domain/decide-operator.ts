@@ -1,7 +1,7 @@
 // Decisions on what operators do with the operator token: open and configure accounts, users, apps, reconciliation items.
 // What a front resends because it lost the answer finds its own work done and gets the same answer.
 
-import type { Account, AccountSettings } from './account.ts';
+import { type Account, type AccountSettings, personOf } from './account.ts';
 import type {
   AccountSettingsChanges,
   AddUser,
@@ -93,7 +93,7 @@ export function decideAddUser(state: LedgerState, command: AddUser, { now, fresh
   if (account === undefined) return refuse(NO_ACCOUNT);
   const { email, role, operator: by } = command;
   for (const user of account.users.values()) {
-    if (user.email !== email) continue;
+    if (personOf(user) !== personOf(command)) continue;
     if (user.role === role) return done(null, renderUser(user));
     return refuse(rejection('conflict', `A user with this email is already ${user.role}.`, 'email'));
   }

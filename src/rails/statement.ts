@@ -99,10 +99,20 @@ function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine 
     reference,
     transactionId: parseReference(reference)?.transactionId ?? null,
     reversal: /revers|refund|clawback/i.test(fieldOf(row, columns.type) ?? ''),
-    amountText: amount.replaceAll(',', '').replace(/^[+-]/, ''),
+    amountText: amountIn(amount, line),
     currency: fieldOf(row, columns.currency),
     at,
   };
+}
+
+const THOUSANDS_BY_COMMA = /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/;
+
+/** Without its sign, and without the commas of thousands. "10,50" has another comma: it is not 1050. */
+function amountIn(text: string, line: number): string {
+  if (text.includes(',') && !THOUSANDS_BY_COMMA.test(text)) {
+    throw new Error(`line ${line}: "${text}" is no amount; write it as 10.50 or 1,000.50`);
+  }
+  return text.replaceAll(',', '').replace(/^[+-]/, '');
 }
 
 const NUMBERS_FIRST_YEAR =
@@ -124,15 +134,22 @@ function timeIn(text: string, timeZone: string, line: number): number {
   const words = MONTH_AS_WORD.exec(text);
   if (numbers !== null) {
     const [, year, month, day, time = '00:00', zone = timeZone] = numbers;
-    at = Date.parse(
-      `${year}-${month}-${day}T${time}${zone.replace(/(\d\d):?(\d\d)$/, '$1:$2').toUpperCase()}`,
-    );
+    const date = `${year}-${month}-${day}`;
+    const zoneWithColon = zone.replace(/(\d\d):?(\d\d)$/, '$1:$2').toUpperCase();
+    if (hasDay(date, day)) at = Date.parse(`${date}T${time}${zoneWithColon}`);
   } else if (words !== null) {
-    const [, date = '', time = '00:00', zone = timeZone] = words;
-    at = Date.parse(`${date.replaceAll('-', ' ')} ${time} ${zone}`);
+    const [, dateWithDashes = '', time = '00:00', zone = timeZone] = words;
+    const date = dateWithDashes.replaceAll('-', ' ');
+    const [day] = /\b\d{1,2}\b/.exec(date) ?? [];
+    if (hasDay(date, day)) at = Date.parse(`${date} ${time} ${zone}`);
   }
   if (Number.isNaN(at)) throw new Error(`line ${line}: "${text}" is no time`);
   return at;
+}
+
+/** Whether its month has the day: Date.parse takes 31 February for 3 March. */
+function hasDay(date: string, day: string | undefined): boolean {
+  return new Date(`${date} UTC`).getUTCDate() === Number(day);
 }
 
 /** Headings are compared without regard to case. */

@@ -270,4 +270,30 @@ t.test('a statement that cannot be read says where', async (t) => {
     () => readStatement('reference,amount,time\nx,1,yesterday', DEFAULT_COLUMNS, 'Z'),
     /line 2: "yesterday" is no time/,
   );
+  for (const day of [
+    '2026-02-31',
+    '2026/02/29 10:00',
+    '31 Apr 2026',
+    '31-Jun-2026 10:00',
+    'February 29, 2026',
+  ]) {
+    t.throws(
+      () => readStatement(`reference;amount;time\nx;1;${day}`, DEFAULT_COLUMNS, '+03:00'),
+      new RegExp(`line 2: "${day}" is no time`),
+      'no such day',
+    );
+  }
+  for (const amount of ['10,50', '0,500', '1,0000', '1.000,50', '1000,500', '-10,5']) {
+    t.throws(
+      () => readStatement(`reference;amount\nx;${amount}`, DEFAULT_COLUMNS, 'Z'),
+      new RegExp(`line 2: "${amount}" is no amount; write it as 10.50 or 1,000.50`),
+    );
+  }
+  const amounts = ['1,000.50', '-12,345,678', '+1,000'].map((amount) => `x;${amount}`);
+  t.strictSame(
+    readStatement(['reference;amount', ...amounts].join('\n'), DEFAULT_COLUMNS, 'Z').map(
+      ({ amountText }) => amountText,
+    ),
+    ['1000.50', '12345678', '1000'],
+  );
 });

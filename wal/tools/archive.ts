@@ -2,10 +2,11 @@
 // same, and needed by nobody.
 import { WriteAheadLog } from '../log.ts';
 import type { LogReader } from '../log-reader.ts';
+import { tipFrom } from './manifest.ts';
+import type { Segment } from './manifest.ts';
 import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { batchesUpTo, SegmentDirectory, tipFrom } from './segment.ts';
-import type { Segment } from './segment.ts';
+import { batchesUpTo, SegmentDirectory } from './segment.ts';
 import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 

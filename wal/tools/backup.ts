@@ -9,11 +9,12 @@ import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { markFinished, markUnfinished } from '../unfinished.ts';
+import { storedTip, tipFrom } from './manifest.ts';
+import type { Point, Segment } from './manifest.ts';
 import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
-import { batchesUpTo, SegmentDirectory, storedTip, tipFrom } from './segment.ts';
-import type { Point, Segment } from './segment.ts';
+import { batchesUpTo, SegmentDirectory } from './segment.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
@@ -212,7 +213,9 @@ async function restoreInto(
   progress: ToolInput['progress'],
 ): Promise<ToolResult> {
   const names = source.partitions();
-  const total = source.manifest.segments.reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
+  const total = names
+    .flatMap((name) => source.segmentsOf(name))
+    .reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
   progress.start('restore', total);
   markUnfinished(to);
   const log = WriteAheadLog.open({ directory: to, now: Date.now, onFailure: () => {}, unfinished: true });

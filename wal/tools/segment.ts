@@ -3,7 +3,8 @@
 //
 // Inside the gzip: one line of JSON (SegmentHeader), then each batch as four bytes of length (little-endian) and its bytes
 // as they are in the log. The manifest holds the SHA-256 of each file; the batches prove themselves besides.
-// A segment is complete on disk before the manifest names it: what a killed tool leaves behind is not in the manifest.
+// A segment is complete on disk, under its name, before the manifest names it: what a killed tool leaves behind is not in
+// the manifest.
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again.
 import { createHash } from 'node:crypto';
@@ -17,25 +18,30 @@ import {
   statSync,
 } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
-import { join } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { dirname, join, resolve } from 'node:path';
+import { pipeline, Readable } from 'node:stream';
+import { pipeline as piped } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { checkFollows, decodeBatch, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { WriterLock } from '../writer-lock.ts';
+import {
+  allSegments,
+  emptyManifest,
+  manifestFile,
+  partFile,
+  readManifest,
+  sha256,
+  storedTip,
+  tipFrom,
+  withAdded,
+} from './manifest.ts';
+import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
+import { nameOf } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Progress } from './progress.ts';
-
-interface StoredTip {
-  readonly batch: number;
-  readonly sequence: number;
-  readonly epoch: number;
-  readonly timeMs: number;
-  readonly hash: string;
-}
 
 interface SegmentHeader extends PartitionName {
   readonly format: 'daftari-segment';
@@ -44,43 +50,15 @@ interface SegmentHeader extends PartitionName {
   readonly start: StoredTip;
 }
 
-export interface Segment extends PartitionName {
-  /** In the directory of the manifest. */
-  readonly file: string;
-  readonly start: StoredTip;
-  readonly end: StoredTip;
-  readonly fileBytes: number;
-  readonly sha256: string;
-}
-
-/** Where the partitions ended, all at one moment, when segments were added. */
-export interface Point {
-  readonly timeMs: number;
-  readonly tips: readonly (PartitionName & StoredTip)[];
-}
-
-export interface Manifest {
-  readonly format: 'daftari-segments';
-  readonly version: 1;
-  readonly segments: readonly Segment[];
-  readonly points: readonly Point[];
-}
-
-const manifestFile = 'manifest.json';
 /** What is not written to its end. */
 const partial = '.part';
 
-export function storedTip({ batch, sequence, epoch, timeMs, hash }: Tip): StoredTip {
-  return { batch, sequence, epoch, timeMs, hash: hash.toString('hex') };
-}
-
-export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Tip {
-  return { batch, sequence, epoch, timeMs, hash: Buffer.from(hash, 'hex') };
-}
-
 export class SegmentDirectory {
   readonly path: string;
+  /** Its newest part. */
   #manifest: Manifest;
+  /** What all parts name, by partition, in the order of the log; null: not read yet. */
+  #segments: Map<string, Segment[]> | null = null;
   /** Files of segments that the manifest does not name yet. */
   #written: string[] = [];
 
@@ -97,11 +75,16 @@ export class SegmentDirectory {
       for (const file of readdirSync(path)) if (file.endsWith(partial)) rmSync(join(path, file));
       const directory = existsSync(join(path, manifestFile))
         ? SegmentDirectory.open(path)
-        : new SegmentDirectory(path, { format: 'daftari-segments', version: 1, segments: [], points: [] });
+        : await SegmentDirectory.#begin(path);
       return await directory.attempt(() => use(directory));
     } finally {
       lock.release();
     }
+  }
+
+  static async #begin(path: string): Promise<SegmentDirectory> {
+    await syncDirectory(dirname(resolve(path)));
+    return new SegmentDirectory(path, emptyManifest);
   }
 
   /** What `use` wrote and did not `add` is removed when it fails; what was written before it stays. */
@@ -116,39 +99,29 @@ export class SegmentDirectory {
   }
 
   static open(path: string): SegmentDirectory {
-    const file = join(path, manifestFile);
-    if (statSync(file, { throwIfNoEntry: false }) === undefined) {
+    if (!existsSync(join(path, manifestFile))) {
       throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
     }
-    const manifest: Manifest = JSON.parse(readFileSync(file, 'utf8'));
-    if (manifest.format !== 'daftari-segments' || manifest.version !== 1) {
-      throw new Error(`${file}: format ${manifest.format} ${manifest.version} is not known`);
-    }
-    return new SegmentDirectory(path, manifest);
-  }
-
-  get manifest(): Manifest {
-    return this.#manifest;
+    return new SegmentDirectory(path, readManifest(path));
   }
 
   partitions(): PartitionName[] {
-    const names = new Map(
-      this.#manifest.segments.map(({ group, partition }) => [`${group}/${partition}`, { group, partition }]),
-    );
-    return [...names.values()];
+    return this.#manifest.ends.map(({ group, partition }) => ({ group, partition }));
   }
 
   /** In the order of the log. */
-  segmentsOf({ group, partition }: PartitionName): Segment[] {
-    return this.#manifest.segments
-      .filter((segment) => segment.group === group && segment.partition === partition)
-      .toSorted((a, b) => a.start.batch - b.start.batch);
+  segmentsOf(name: PartitionName): readonly Segment[] {
+    this.#segments ??= Map.groupBy(
+      allSegments(this.path, this.#manifest).toSorted((a, b) => a.start.batch - b.start.batch),
+      nameOf,
+    );
+    return this.#segments.get(nameOf(name)) ?? [];
   }
 
   /** Where the segments of a partition end; null: there are none. */
   endOf(name: PartitionName): Tip | null {
-    const last = this.segmentsOf(name).at(-1);
-    return last === undefined ? null : tipFrom(last.end);
+    const end = this.#manifest.ends.find((one) => nameOf(one) === nameOf(name));
+    return end === undefined ? null : tipFrom(end);
   }
 
   /** Writes batches that follow `start`, in order; null when there are none. The manifest does not name the segment yet:
@@ -188,7 +161,7 @@ export class SegmentDirectory {
       }
     };
     const target = createWriteStream(temporary, { mode: 0o600, flush: true });
-    await pipeline(Readable.from(frames()), createGzip({ level: 6 }), count, target);
+    await piped(Readable.from(frames()), createGzip({ level: 6 }), count, target);
     if (end === start) {
       rmSync(temporary);
       return null;
@@ -209,23 +182,40 @@ export class SegmentDirectory {
 
   /** Names segments, and the point they reach, in the manifest: all or none. */
   async add(segments: readonly Segment[], point: Point | null): Promise<void> {
-    this.#manifest = {
-      ...this.#manifest,
-      segments: [...this.#manifest.segments, ...segments],
-      points: point === null ? this.#manifest.points : [...this.#manifest.points, point],
-    };
-    const temporary = join(this.path, `${manifestFile}${partial}`);
-    this.#written.push(`${manifestFile}${partial}`);
-    const handle = await open(temporary, 'wx', 0o600);
+    const part = await this.#roomy();
+    // The names of files: after a power cut the manifest must name none that has lost its own.
+    await syncDirectory(this.path);
+    this.#manifest = withAdded(part, segments, point);
+    this.#segments = null;
+    await this.#put(manifestFile, `${JSON.stringify(this.#manifest, null, 2)}\n`);
+    this.#written = [];
+    await syncDirectory(this.path);
+  }
+
+  /** The newest part, or, once that is large and kept under its number, the one that follows it. */
+  async #roomy(): Promise<Manifest> {
+    const file = join(this.path, manifestFile);
+    const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+    if (size < WAL_LIMITS.manifestBytes) return this.#manifest;
+    const bytes = readFileSync(file);
+    const earlier = { number: (this.#manifest.earlier?.number ?? 0) + 1, sha256: sha256(bytes) };
+    this.#written.push(partFile(earlier.number));
+    await this.#put(partFile(earlier.number), bytes);
+    return { ...this.#manifest, earlier, segments: [], points: [] };
+  }
+
+  /** A file that is there whole or not at all. */
+  async #put(file: string, content: string | Buffer): Promise<void> {
+    const temporary = `${file}${partial}`;
+    this.#written.push(temporary);
+    const handle = await open(join(this.path, temporary), 'wx', 0o600);
     try {
-      await handle.writeFile(`${JSON.stringify(this.#manifest, null, 2)}\n`);
+      await handle.writeFile(content);
       await handle.sync();
     } finally {
       await handle.close();
     }
-    await rename(temporary, join(this.path, manifestFile));
-    this.#written = [];
-    await syncDirectory(this.path);
+    await rename(join(this.path, temporary), join(this.path, file));
   }
 
   /** The batches of a partition over all its segments, each checked: the file's SHA-256, the batch, and the chain. */
@@ -253,7 +243,10 @@ export class SegmentDirectory {
     const path = join(this.path, segment.file);
     // First the whole file against the manifest: gzip tells damage late and in words of its own.
     await this.check(segment);
-    const bytes = new ByteReader(createReadStream(path).pipe(createGunzip()));
+    const plain = createGunzip();
+    // Whoever reads `plain` is told of a failure.
+    pipeline(bytesOf(path), plain, () => {});
+    const bytes = new ByteReader(plain);
     const header: SegmentHeader = JSON.parse((await bytes.line()).toString());
     if (header.format !== 'daftari-segment' || header.version !== 1) throw new Error(`${path} is no segment`);
     for (;;) {
@@ -270,9 +263,10 @@ export class SegmentDirectory {
   /** Throws when the file of a segment is not the one the manifest names. */
   async check(segment: Segment): Promise<void> {
     const hash = createHash('sha256');
-    for await (const chunk of createReadStream(join(this.path, segment.file))) hash.update(chunk);
+    const path = join(this.path, segment.file);
+    for await (const chunk of bytesOf(path)) hash.update(chunk);
     if (hash.digest('hex') !== segment.sha256) {
-      throw new Error(`${join(this.path, segment.file)} has changed: its SHA-256 is not the manifest's`);
+      throw new Error(`${path} has changed: its SHA-256 is not the manifest's`);
     }
   }
 }
@@ -292,6 +286,16 @@ export function* batchesUpTo(
     if (end === last) return;
   }
   throw new Error(`${group}/${partition} ended at batch ${end}, not ${last}`);
+}
+
+/** Throws which file it is that cannot be read, where the system says no more than EIO. */
+async function* bytesOf(path: string): AsyncGenerator<Buffer> {
+  try {
+    yield* createReadStream(path);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`${path} cannot be read: ${reason}`, { cause: error });
+  }
 }
 
 function framed(bytes: Buffer): Buffer {

@@ -63,6 +63,12 @@ function dashboardDeposit(by: string, over: Partial<CreateDashboardDeposit> = {}
   return { ...byOperator, type: 'CreateDashboardDeposit', input, by, ...over };
 }
 
+/** A user of the same person: such were added while addresses in other capitals were other ones. */
+function sameInCapitals(scenario: Scenario, user: string): { id: string; email: string } {
+  const email = scenario.account().users.get(user)?.email.toUpperCase() ?? '';
+  return { id: `${user.slice(0, -2)}CC`, email };
+}
+
 const OTHER_SHOP = {
   type: 'OpenAccount',
   name: 'Other',
@@ -162,6 +168,16 @@ t.test('a payout wallet', async (t) => {
     t.equal(scenario.account().wallets.get(WALLET)?.activeAt, START + DAY);
     thenRefused(scenario.decide(approveWallet(SECOND_OWNER)), 'conflict');
     thenRefused(scenario.decide(approveWallet(OWNER, 'wal_none')), 'destination_not_found');
+  });
+
+  t.test('is not approved by its adder under the same address in capitals', async () => {
+    const scenario = merchant().given({ ...walletAdded, by: OWNER });
+    const other = sameInCapitals(scenario, OWNER);
+    scenario.given({ ...secondOwner(), ...other });
+    thenRecorded(scenario.decide(approveWallet(other.id)), 'WalletApproved');
+    scenario.given(secondOwner());
+    thenRefused(scenario.decide(approveWallet(other.id)), 'not_permitted', 'by');
+    thenRecorded(scenario.decide(approveWallet(SECOND_OWNER)), 'WalletApproved');
   });
 
   t.test('is revoked from any state, once, and receives nothing from then on', async (t) => {
@@ -275,6 +291,9 @@ t.test('a withdrawal that waits', async (t) => {
     scenario.given({ ...event, appId: null, requestedBy: FINANCE });
     thenRefused(scenario.decide(verdict('ApproveWithdrawal', event.id, FINANCE)), 'not_permitted', 'by');
     thenRefused(scenario.decide(verdict('RejectWithdrawal', event.id, FINANCE)), 'not_permitted', 'by');
+    const other = sameInCapitals(scenario, FINANCE);
+    scenario.given({ ...secondOwner(), ...other });
+    thenRefused(scenario.decide(verdict('ApproveWithdrawal', event.id, other.id)), 'not_permitted', 'by');
     thenRecorded(scenario.decide(verdict('ApproveWithdrawal', event.id, MEMBER)), 'WithdrawalApproved');
   });
 });

@@ -155,7 +155,7 @@ t.test('switching live off stops every key at once', async () => {
   thenRefused(scenario.decide(payout()), 'live_mode_not_enabled');
 });
 
-t.test('a user is added once', async (t) => {
+t.test('a user is added once, in whatever capitals the address is written', async (t) => {
   const scenario = merchant();
   const decision = scenario.when(addUser);
   thenRecorded(decision, 'UserAdded');
@@ -164,6 +164,11 @@ t.test('a user is added once', async (t) => {
   thenRecorded(again);
   t.strictSame(thenBody(again), thenBody(decision));
   thenRefused(scenario.decide({ ...addUser, role: 'OWNER' }), 'conflict', 'email');
+  const inCapitals = { ...addUser, email: 'A@B.Example' };
+  const same = scenario.when(inCapitals);
+  thenRecorded(same);
+  t.strictSame(thenBody(same), thenBody(decision));
+  thenRefused(scenario.decide({ ...inCapitals, role: 'OWNER' }), 'conflict', 'email');
 });
 
 t.test('an app', async (t) => {

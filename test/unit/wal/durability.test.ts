@@ -1,19 +1,22 @@
-// An acknowledgement comes after the disk has confirmed, and a disk that fails is never taken for one that works. The log
-// runs in a process of its own whose system calls are traced, delayed or made to fail by strace; without strace (or the
-// right to trace) those tests are skipped, and group-commit.test.ts proves the gate with a disk held back by hand.
+// An acknowledgement comes after the disk has confirmed, and a disk that fails is never taken for one that works; nor does a
+// backup name what is not on disk. The log runs in a process of its own whose system calls are traced, delayed or made to
+// fail by strace; without strace (or the right to trace) those tests are skipped, and group-commit.test.ts proves the gate
+// with a disk held back by hand.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { Test } from 'tap';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { recordAt } from '../../crash/wal-record.ts';
+import { growManifest, next, tips, tool } from './tool-logs.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
 t.teardown(() => rmSync(root, { recursive: true }));
 const writer = fileURLToPath(new URL('../../crash/wal-writer.ts', import.meta.url));
+const cli = fileURLToPath(new URL('../../../wal/cli.ts', import.meta.url));
 const tracer = 'strace';
 const canTrace = spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
 const traced = { skip: canTrace ? false : 'strace is not here, or may not trace' };
@@ -190,3 +193,88 @@ t.test('the map grows far beyond what was reserved', async (t) => {
   t.equal(result.lines.at(-1), 'done');
   await checkKept(t, result);
 });
+
+t.test('a manifest is on disk only after the files it names, under the names it gives', traced, async (t) => {
+  const { directory } = await run([], [2, 1, 8, 40]);
+  const to = join(root, 'backup');
+  const stepsOfBackup = (): string[] => {
+    const trace = join(root, 'backup-trace.txt');
+    t.equal(backup(directory, to, ['-y', '-o', trace, '-e', 'trace=fsync,rename']), 0);
+    const calls = readFileSync(trace, 'utf8').matchAll(/(fsync|rename)\(.*[<"](.+)[>"]\) += 0/g);
+    return Array.from(calls, ([, call, path = '']) => `${call} ${relative(to, path) || '.'}`);
+  };
+  const segmentsIn = (): string[] => readdirSync(to).filter((file) => file.endsWith('.gz'));
+  const added = (files: readonly string[]): string[] =>
+    files.flatMap((file) => [`fsync ${file.replace(/-\d+\.segment\.gz$/, '.part')}`, `rename ${file}`]);
+  const named = ['fsync .', 'fsync manifest.json.part', 'rename manifest.json', 'fsync .'];
+
+  const first = stepsOfBackup();
+  const before = segmentsIn();
+  t.equal(before.length, 2);
+  t.strictSame(first, ['fsync ..', ...added(before), ...named]);
+
+  growManifest(to);
+  await run([], [2, 2, 8, 40], directory);
+  const part = ['fsync manifest-000001.json.part', 'rename manifest-000001.json'];
+  const second = stepsOfBackup();
+  const fresh = segmentsIn().filter((file) => !before.includes(file));
+  t.strictSame(second, [...added(fresh), ...part, ...named]);
+});
+
+t.test(
+  'a backup that is killed or fails at any step leaves one that is restored and goes on',
+  traced,
+  async (t) => {
+    const { directory } = await run([], [2, 1, 8, 40]);
+    const base = join(root, 'killed');
+    t.equal(backup(directory, base), 0);
+    growManifest(base);
+    const before = await tips(directory);
+    await run([], [2, 2, 8, 40], directory);
+    const after = await tips(directory);
+    const restoredFrom = async (to: string): Promise<unknown> => {
+      const restored = next();
+      t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
+      return tips(restored);
+    };
+    const kills = { fsync: 0, rename: 0 };
+    for (const call of ['fsync', 'rename'] as const) {
+      for (let at = 1, status: number | null = null; status === null; at += 1) {
+        const to = next();
+        cpSync(base, to, { recursive: true });
+        status = backup(directory, to, [
+          '-e',
+          `trace=${call}`,
+          '-e',
+          `inject=${call}:signal=KILL:when=${at}`,
+        ]);
+        if (status === null) kills[call] += 1;
+        const restored = JSON.stringify(await restoredFrom(to));
+        const isWhole = [before, after].some((whole) => JSON.stringify(whole) === restored);
+        t.ok(isWhole, `${call} ${at}: as it was before, or all of it`);
+        t.equal((await tool('backup', '--data', directory, '--to', to)).status, 0);
+        t.strictSame(await restoredFrom(to), after);
+        t.notOk(readdirSync(to).some((file) => file.endsWith('.part')));
+      }
+    }
+    t.strictSame(kills, { fsync: 6, rename: 4 });
+
+    const failed = next();
+    cpSync(base, failed, { recursive: true });
+    const lastRename = ['-o', '/dev/null', '-e', 'trace=rename', '-e', 'inject=rename:error=ENOSPC:when=4'];
+    t.equal(backup(directory, failed, lastRename), 1);
+    t.strictSame(
+      readdirSync(failed),
+      readdirSync(base),
+      'one that fails leaves nothing, nor a part of a manifest',
+    );
+  },
+);
+
+/** The exit status; null: it was killed. */
+function backup(directory: string, to: string, traceArgs?: readonly string[]): number | null {
+  const tracing = traceArgs === undefined ? [] : [tracer, '-f', '-qq', ...traceArgs];
+  const [command, ...args] = [...tracing, process.execPath, cli, 'backup', '--data', directory, '--to', to];
+  // One thread makes the calls, so that a trace has them in order and strace counts them together.
+  return spawnSync(command, args, { env: { ...process.env, UV_THREADPOOL_SIZE: '1' } }).status;
+}

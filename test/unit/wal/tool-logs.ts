@@ -1,8 +1,9 @@
 // What the tests of the tools share: places for logs, a writer that flushes turn by turn, and the tools run on them.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { WAL_LIMITS } from '../../../wal/limits.ts';
 import type { LogDatabase } from '../../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import type { PartitionLog } from '../../../wal/partition-log.ts';
@@ -64,6 +65,11 @@ export function tips(directory: string): Promise<unknown> {
   const reader = LogReader.openReader({ directory });
   const found = reader.partitions();
   return reader.close().then(() => found);
+}
+
+/** So large that the next to add something begins another part: it means the same. */
+export function growManifest(directory: string): void {
+  appendFileSync(join(directory, 'manifest.json'), ' '.repeat(WAL_LIMITS.manifestBytes));
 }
 
 /** A batch of accounts/1. */

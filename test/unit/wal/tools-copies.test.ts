@@ -352,7 +352,7 @@ t.test('a manifest that does not say what its segments are is not restored', asy
   for (const [wrong, problem] of [
     [{ ...manifest, segments: segments.toSpliced(3, 1) }, /does not follow batch 3: a segment is missing/],
     [{ ...manifest, segments: longer }, /ends at batch 9/],
-    [{ ...manifest, version: 2 }, /format daftari-segments 2 is not known/],
+    [{ ...manifest, version: 3 }, /format daftari-segments 3 is not known/],
     [{ ...manifest, segments: [] }, /nothing to restore/],
   ] as const) {
     writeFileSync(file, JSON.stringify(wrong));

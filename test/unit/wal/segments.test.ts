@@ -1,0 +1,125 @@
+// Directories of segments: the parts of their manifest, and what is told of a file that cannot be read.
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { WAL_LIMITS } from '../../../wal/limits.ts';
+import { SegmentDirectory } from '../../../wal/tools/segment.ts';
+import { checkpointAll, growManifest, next, tips, tool, toolJson, write } from './tool-logs.ts';
+
+const manifestsIn = (directory: string): string[] =>
+  readdirSync(directory).filter((file) => file.startsWith('manifest'));
+
+t.test(
+  'a manifest that has grown large goes on in another part, and every tool reads all of them',
+  async (t) => {
+    const [data, to, imported, late] = [next(), next(), next(), next()];
+    const atMs = Date.parse('2026-01-01T00:00:00Z');
+    for (let epoch = 1; epoch <= 4; epoch += 1) {
+      await write(data, 2, { epoch, atMs: atMs + epoch * 60_000 });
+      t.match(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 9 } });
+      t.ok(statSync(join(to, 'manifest.json')).size < WAL_LIMITS.manifestBytes);
+      if (epoch > 2) continue;
+      const before = readFileSync(join(to, 'manifest.json'));
+      growManifest(to);
+      t.match(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 0 } });
+      t.ok(
+        readFileSync(join(to, `manifest-00000${epoch}.json`))
+          .subarray(0, before.length)
+          .equals(before),
+      );
+    }
+    t.strictSame(manifestsIn(to), ['manifest-000001.json', 'manifest-000002.json', 'manifest.json']);
+
+    const whole = await tips(data);
+    const restored = next();
+    t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
+    t.strictSame(await tips(restored), whole);
+    const at = ['--group', 'accounts', '--partition', '1', '--until-sequence', '5'];
+    t.equal((await tool('restore', '--from', to, '--to', late, ...at)).status, 0);
+    t.match(await tips(late), [
+      { tip: { sequence: 24 } },
+      { tip: { sequence: 5 } },
+      { tip: { sequence: 24 } },
+    ]);
+    t.equal((await tool('import', '--data', imported, '--from', to)).status, 0);
+    t.strictSame(await tips(imported), whole);
+
+    // A backup is an archive, too, and goes on as one.
+    await write(data, 2, { epoch: 5, atMs: atMs + 300_000 });
+    t.match(await toolJson('archive', '--data', data, '--to', to), { report: { segments: [{}, {}, {}] } });
+    await checkpointAll(data);
+    t.match(await toolJson('trim', '--data', data, '--archive', to, '--yes'), {
+      status: 0,
+      report: { partitions: [{ from: 0, last: 14 }, { last: 14 }, { last: 14 }] },
+    });
+  },
+);
+
+t.test('a part of a manifest that is gone or has changed is named, and is not needed to go on', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 2);
+  await tool('backup', '--data', data, '--to', to);
+  growManifest(to);
+  await write(data, 2, { epoch: 2 });
+  await tool('backup', '--data', data, '--to', to);
+  const file = join(to, 'manifest-000001.json');
+  const text = readFileSync(file, 'utf8');
+  writeFileSync(file, text.trimEnd());
+  const restore = ['restore', '--from', to, '--rehearse'] as const;
+  t.match(await tool(...restore), { status: 1, err: new RegExp(`${file} has changed: its SHA-256`) });
+  rmSync(file);
+  t.match(await tool(...restore), { status: 1, err: new RegExp(file) });
+  await write(data, 1, { epoch: 3 });
+  t.equal((await tool('backup', '--data', data, '--to', to)).status, 0);
+  writeFileSync(file, text);
+  t.equal((await tool(...restore)).status, 0);
+});
+
+t.test('a directory with a manifest of version 1 is read, and goes on, small or large', async (t) => {
+  const [data, small] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', small);
+  const file = join(small, 'manifest.json');
+  const { format, segments, points } = JSON.parse(readFileSync(file, 'utf8'));
+  // In any order: it said nothing of it.
+  const old = { format, version: 1, segments: segments.toReversed(), points };
+  writeFileSync(file, JSON.stringify(old, null, 2));
+  const large = next();
+  cpSync(small, large, { recursive: true });
+  growManifest(large);
+  const before = await tips(data);
+  await write(data, 2, { epoch: 2 });
+  const after = await tips(data);
+  for (const to of [small, large]) {
+    const [then, now] = [next(), next()];
+    t.equal((await tool('restore', '--from', to, '--to', then)).status, 0);
+    t.strictSame(await tips(then), before);
+    t.match(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 9 } });
+    t.equal((await tool('restore', '--from', to, '--to', now)).status, 0);
+    t.strictSame(await tips(now), after);
+  }
+  t.strictSame(manifestsIn(small), ['manifest.json']);
+  t.strictSame(manifestsIn(large), ['manifest-000001.json', 'manifest.json']);
+});
+
+t.test('a file that cannot be read is named, also when that begins after its check', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const file = join(to, readdirSync(to).find((name) => name.startsWith('accounts-1')) ?? '');
+
+  const source = SegmentDirectory.open(to);
+  const check = source.check.bind(source);
+  source.check = async (segment) => {
+    await check(segment);
+    rmSync(file);
+  };
+  const batches = source.read({ group: 'accounts', partition: 1 });
+  await t.rejects(batches.next(), new RegExp(`${file} cannot be read: ENOENT`));
+
+  mkdirSync(file);
+  t.match(await tool('restore', '--from', to, '--rehearse'), {
+    status: 1,
+    err: new RegExp(`${file} cannot be read: EISDIR`),
+  });
+});

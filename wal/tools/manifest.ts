@@ -1,0 +1,125 @@
+// The manifest of a directory of segments: what its files are, and where partitions ended when they were added.
+//
+// `manifest.json` is the newest part of it. A part that has grown large is kept under a number, never written again, and
+// the next one names it with its hash: what one backup reads and writes does not grow with the age of the directory.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Tip } from '../types.ts';
+import { nameOf } from './partitions.ts';
+import type { PartitionName } from './partitions.ts';
+
+export interface StoredTip {
+  readonly batch: number;
+  readonly sequence: number;
+  readonly epoch: number;
+  readonly timeMs: number;
+  readonly hash: string;
+}
+
+export interface Segment extends PartitionName {
+  /** In the directory of the manifest. */
+  readonly file: string;
+  readonly start: StoredTip;
+  readonly end: StoredTip;
+  readonly fileBytes: number;
+  readonly sha256: string;
+}
+
+type End = PartitionName & StoredTip;
+
+/** Where the partitions ended, all at one moment, when segments were added. */
+export interface Point {
+  readonly timeMs: number;
+  readonly tips: readonly End[];
+}
+
+/** Version 1 has neither `earlier` nor `ends`: it is the whole manifest, and is read as the first part of one. */
+export interface Manifest {
+  readonly format: 'daftari-segments';
+  readonly version: 2;
+  /** The part before this one; null: there is none. */
+  readonly earlier: { readonly number: number; readonly sha256: string } | null;
+  /** Of every partition, whichever part names its last segment. */
+  readonly ends: readonly End[];
+  readonly segments: readonly Segment[];
+  readonly points: readonly Point[];
+}
+
+export const manifestFile = 'manifest.json';
+
+export const emptyManifest: Manifest = {
+  format: 'daftari-segments',
+  version: 2,
+  earlier: null,
+  ends: [],
+  segments: [],
+  points: [],
+};
+
+/** The name of a part that is not written again. */
+export function partFile(number: number): string {
+  return `manifest-${String(number).padStart(6, '0')}.json`;
+}
+
+export function storedTip({ batch, sequence, epoch, timeMs, hash }: Tip): StoredTip {
+  return { batch, sequence, epoch, timeMs, hash: hash.toString('hex') };
+}
+
+export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Tip {
+  return { batch, sequence, epoch, timeMs, hash: Buffer.from(hash, 'hex') };
+}
+
+/** The newest part. */
+export function readManifest(directory: string): Manifest {
+  const file = join(directory, manifestFile);
+  return manifestIn(file, readFileSync(file));
+}
+
+/** What all parts name, the oldest first. Throws when a part is not the one that the next names. */
+export function allSegments(directory: string, newest: Manifest): Segment[] {
+  const parts = [newest.segments];
+  for (let { earlier } = newest; earlier !== null;) {
+    const file = join(directory, partFile(earlier.number));
+    const bytes = readFileSync(file);
+    if (sha256(bytes) !== earlier.sha256) {
+      throw new Error(`${file} has changed: its SHA-256 is not the one that the manifest after it names`);
+    }
+    const part = manifestIn(file, bytes);
+    parts.push(part.segments);
+    ({ earlier } = part);
+  }
+  return parts.toReversed().flat();
+}
+
+export function withAdded(manifest: Manifest, segments: readonly Segment[], point: Point | null): Manifest {
+  return {
+    ...manifest,
+    ends: endsOf(manifest.ends, segments),
+    segments: [...manifest.segments, ...segments],
+    points: point === null ? manifest.points : [...manifest.points, point],
+  };
+}
+
+/** A segment that is added begins where the partition's last ended, so its end is the partition's. */
+function endsOf(ends: readonly End[], segments: readonly Segment[]): End[] {
+  const byName = new Map(ends.map((end) => [nameOf(end), end]));
+  for (const { group, partition, end } of segments) {
+    byName.set(nameOf({ group, partition }), { group, partition, ...end });
+  }
+  return [...byName.values()];
+}
+
+function manifestIn(file: string, bytes: Buffer): Manifest {
+  const stored: Manifest | (Omit<Manifest, 'version'> & { version: 1 }) = JSON.parse(bytes.toString('utf8'));
+  if (stored.format !== 'daftari-segments' || (stored.version !== 1 && stored.version !== 2)) {
+    throw new Error(`${file}: format ${stored.format} ${stored.version} is not known`);
+  }
+  if (stored.version === 2) return stored;
+  const inOrder = stored.segments.toSorted((a, b) => a.start.batch - b.start.batch);
+  return { ...stored, version: 2, earlier: null, ends: endsOf([], inOrder) };
+}
+
+export function sha256(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
