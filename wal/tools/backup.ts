@@ -26,6 +26,7 @@ export const backup: Tool = {
 Adds segments to a directory that only backups of this log go to. All partitions are taken as they were at one moment.
 Every batch is proven on its way, so a damaged log does not become a backup: what is damaged keeps its partition, and
 those of the same number in the other groups, as the last backup has them; all others are copied, and the exit status is 1.
+So it is where the log was cut off and written anew behind what the backup has.
 
 The views are not copied: they are rebuilt from the log. The other files of the data directory (keys and tokens) are not
 copied either: keep them apart from the log, or whoever finds the backup can read its secrets.
@@ -52,7 +53,7 @@ async function runBackup(reader: LogReader, target: SegmentDirectory, input: Too
       segments.push(...(await target.attempt(() => copyOut(reader, target, works, input.progress))));
       tips.push(...works.map(({ group, partition, tip }) => ({ group, partition, ...storedTip(tip) })));
     } catch (error) {
-      faults.push({ names: works, problem: corruptionIn(error) });
+      faults.push({ names: works, problem: problemIn(error) });
     }
   }
   const point = { timeMs: Math.max(0, ...tips.map(({ timeMs }) => timeMs)), tips };
@@ -80,7 +81,7 @@ async function runBackup(reader: LogReader, target: SegmentDirectory, input: Too
       ),
       `${batches} batches, ${records} records added (${fileBytes} bytes) to ${target.path}, up to ${timeText(point.timeMs)}`,
       `Not in it: the other files of ${input.directory} (keys and tokens). Keep them apart.`,
-      ...(sound ? [] : ['NOT SOUND: the log is damaged, see verify']),
+      ...(sound ? [] : ['NOT SOUND: not all of the log was added, see above and verify']),
     ],
   };
 }
@@ -90,7 +91,7 @@ interface Work extends PartitionName {
   readonly tip: Tip;
 }
 
-/** Partitions of one number, of which nothing is copied, because one of them is damaged. */
+/** Partitions of one number, of which nothing is copied, because one of them is damaged or goes on otherwise. */
 interface Passed {
   readonly names: readonly PartitionName[];
   readonly problem: string;
@@ -106,15 +107,18 @@ function plan(reader: LogReader, target: SegmentDirectory): { plans: Work[][]; f
     try {
       plans.push(names.map((name) => workOf(reader, target, name)));
     } catch (error) {
-      faults.push({ names, problem: corruptionIn(error) });
+      faults.push({ names, problem: problemIn(error) });
     }
   }
   return { plans, faults };
 }
 
-/** What is wrong with the log; anything else is thrown on. */
-function corruptionIn(error: unknown): string {
-  if (error instanceof LogCorruption) return error.message;
+/** Log and backup were one and are not any more. */
+class OtherEnd extends Error {}
+
+/** What keeps some partitions out; anything else is thrown on. */
+function problemIn(error: unknown): string {
+  if (error instanceof LogCorruption || error instanceof OtherEnd) return error.message;
   throw error;
 }
 
@@ -134,9 +138,27 @@ function workOf(reader: LogReader, target: SegmentDirectory, { group, partition 
     throw new LogCorruption({ ...name, batch: tip.batch + 1, sequence: tip.sequence + 1 }, problem);
   }
   if (!reader.holds(group, partition, start)) {
-    throw new Error(`${nameOf(name)}: the backup is of another log, or what follows it was trimmed`);
+    if (!hasCommonPart(reader, target, name)) {
+      throw new Error(`${nameOf(name)}: the backup is of another log, or what follows it was trimmed`);
+    }
+    throw new OtherEnd(
+      `the log has another batch ${start.batch} than the backup: its end was cut off since, as a node of a cluster does ` +
+        'with what no other has, and written anew. The backup keeps its own; begin a new directory for the rest',
+    );
   }
   return { ...name, start, tip };
+}
+
+/** True when some segment begins or ends with a batch that the log has. */
+function hasCommonPart(
+  reader: LogReader,
+  target: SegmentDirectory,
+  { group, partition }: PartitionName,
+): boolean {
+  return target
+    .segmentsOf({ group, partition })
+    .flatMap(({ start, end }) => [start, end])
+    .some((tip) => tip.batch > 0 && reader.holds(group, partition, tipFrom(tip)));
 }
 
 async function copyOut(
