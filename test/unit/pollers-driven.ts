@@ -325,7 +325,8 @@ export class Driven {
     const deadline = this.clock.now() + 1_000;
     const { id: transactionId, accountId = ACCOUNT } = transaction;
     let answer: Reply | undefined;
-    this.pollers.send(0, { type: 'Hint', accountId, transactionId, deadline }, (reply) => {
+    const hint = { type: 'Hint', accountId, transactionId, deadline } as const;
+    this.pollers.send(0, hint, (reply) => {
       answer = reply;
     });
     return answer;
