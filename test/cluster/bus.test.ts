@@ -1,9 +1,12 @@
 // The NATS bus: what a caller is told is known to be so. Owners here are plain functions on a real nats-server.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import t from 'tap';
 import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { NatsBus } from '../../src/nats/nats-bus.ts';
+import { commandLine } from '../../src/nats/wire.ts';
 import { link, RoutesByHand } from './adapters.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
@@ -348,6 +351,29 @@ t.test('what an owner does not know, or cannot read, is unavailable there, and i
   );
   served.stop();
   bus.close();
+});
+
+t.test('an owner that fails over a message ends, and does not go on half done and deaf', async (t) => {
+  const owner = `
+    import { link } from '${import.meta.resolve('./adapters.ts')}';
+    import { NatsBusServer } from '${import.meta.resolve('../../src/nats/nats-bus-server.ts')}';
+    const { connection } = await link('${servers.url}', 'failing');
+    const served = new NatsBusServer(connection).serve('accounts', 3, 40);
+    served.open({ inbox: () => { throw new Error('a bug of ours'); }, holds: () => true });
+    await connection.flush();
+    process.stdout.write('serving');
+  `;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', owner]);
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (said += String(text)));
+  const ended = once(child, 'exit');
+  t.teardown(() => child.kill('SIGKILL'));
+  await waitFor('it serves', 60_000, () => said.includes('serving'));
+  callerLink.connection.publish('daftari.cmd.accounts.3.40', commandLine(1, 1, onceOnly()), {
+    reply: 'daftari.reply.anybody.1',
+  });
+  t.strictSame(await ended, [1, null]);
+  t.match(said, /a bug of ours/);
 });
 
 t.test('after a rejected repetition the first attempt can no longer act', async (t) => {
