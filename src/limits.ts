@@ -283,6 +283,8 @@ export const LIMITS = {
   pollerLateMax: 5_000,
   /** What expired later than it should have, since nobody was there, is looked at on after a restart when it was by less. */
   pollerExpiredLateMs: 86_400_000,
+  /** The last look at what expired is made up for at a start when it was due less long ago: a day on which nobody was there. */
+  pollerMissedLooksMs: 86_400_000,
   /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
   pollerRecentMax: 1_000,
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */

@@ -39,31 +39,55 @@ import { Timers } from './timers.ts';
 
 export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
 
-const QUERY_TYPES = {
-  GetTransaction: true,
-  ListTransactions: true,
-  GetBalances: true,
-  ListPayoutDestinations: true,
-  GetAccount: true,
-  GetTrialBalance: true,
-  GetWebhookObject: true,
-  GetWebhookEndpoint: true,
-  ListPending: true,
-  GetPending: true,
-  ListExpired: true,
-  ListReconciliation: true,
-} as const satisfies Record<AccountQuery['type'], true>;
+const MESSAGES: AccountsGroup['messages'] = {
+  CreateCharge: 'command',
+  CreateDeposit: 'command',
+  CreatePayout: 'command',
+  CreateWithdrawal: 'command',
+  RecordSubmission: 'command',
+  RecordOutcome: 'command',
+  RaiseReconciliation: 'command',
+  ExpireTransaction: 'command',
+  FixAnswer: 'command',
+  ReleaseCharge: 'command',
+  ActivateWallet: 'command',
+  OpenAccount: 'command',
+  ChangeAccountSettings: 'command',
+  AddUser: 'command',
+  ConnectApp: 'command',
+  ChangeAppWebhook: 'command',
+  RemoveApp: 'command',
+  AddWallet: 'command',
+  ApproveWallet: 'command',
+  RevokeWallet: 'command',
+  ApproveWithdrawal: 'command',
+  RejectWithdrawal: 'command',
+  CreateDashboardDeposit: 'command',
+  ResolveReconciliation: 'command',
+  GetTransaction: 'query',
+  ListTransactions: 'query',
+  GetBalances: 'query',
+  ListPayoutDestinations: 'query',
+  GetAccount: 'query',
+  GetTrialBalance: 'query',
+  GetWebhookObject: 'query',
+  GetWebhookEndpoint: 'query',
+  ListPending: 'query',
+  GetPending: 'query',
+  ListExpired: 'query',
+  ListReconciliation: 'query',
+};
 
 const VIEWS_FORMAT = 3;
 
 export function accountsGroup(policy: Policy): AccountsGroup {
   return {
     name: 'accounts',
+    messages: MESSAGES,
     answerWaitMs: policy.providerAnswerWaitMs,
     open: (_partition, views, options) => new AccountsPartition(policy, views, options),
     viewsFormat: VIEWS_FORMAT,
     retention: [{ table: 'idempotency', isOver: isIdempotencyOver }],
-    isQuery: (message) => message.type in QUERY_TYPES,
     encode: encodeRecord,
     decode: decodeRecord,
   };

@@ -13,21 +13,23 @@ import { PlatformState } from './state.ts';
 
 type PlatformLogic = PartitionLogic<PlatformCommand, PlatformQuery, PlatformRecord>;
 
-const QUERY_TYPES = [
-  'ListAccounts',
-  'ListUnopenedAccounts',
-  'GetAudit',
-] as const satisfies readonly PlatformQuery['type'][];
-
 export const platformGroup: Group<PlatformCommand, PlatformQuery, PlatformRecord> = {
   name: 'platform',
+  messages: {
+    RegisterAccount: 'command',
+    MarkAccountOpened: 'command',
+    BeginAudit: 'command',
+    EndAudit: 'command',
+    ListAccounts: 'query',
+    ListUnopenedAccounts: 'query',
+    GetAudit: 'query',
+  },
   answerWaitMs: 0,
   viewsFormat: 1,
   open(partition, views, { timers }): PlatformLogic {
     assert(partition === 0, 'the platform has one partition');
     return openLogic(new PlatformState(views, !timers));
   },
-  isQuery: ({ type }) => (QUERY_TYPES as readonly string[]).includes(type),
   encode: encodePlatformRecord,
   decode: decodePlatformRecord,
 };

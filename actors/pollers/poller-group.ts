@@ -3,9 +3,9 @@
 // A partition's work starts and ends here: `start` when the process comes to own it, `release` to hand it over having
 // finished what is in the air, `lose` to stop at once.
 
-import type { Bus, OnReply } from '../../src/bus/bus.ts';
+import type { Bus, Message, OnReply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
-import type { PollerMessage } from '../../src/domain/poller-message.ts';
+import { isPollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Clock, Rail } from '../../src/rails/rail.ts';
 import { PollerPartition } from './poller-partition.ts';
@@ -66,9 +66,9 @@ export class PollerGroup {
     return poller.start();
   }
 
-  send(partition: number, message: PollerMessage, onReply: OnReply): void {
+  send(partition: number, message: Message, onReply: OnReply): void {
     const poller = this.#partitions.get(partition);
-    if (poller === undefined) onReply({ type: 'unavailable' });
+    if (poller === undefined || !isPollerMessage(message)) onReply({ type: 'unavailable' });
     else poller.send(message, onReply);
   }
 

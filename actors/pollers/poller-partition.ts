@@ -145,9 +145,10 @@ export class PollerPartition implements Keeper {
     }
   }
 
-  /** What expired before this process served the partition is looked at on: nobody else does. */
+  /** What expired before this process served the partition is looked at on: nobody else does. Also what was due for its last
+   *  look not long ago: perhaps nobody was there to make it. */
   async #scanExpired(): Promise<void> {
-    const since = this.#options.now() - afterExpiryMsMax(this.#options.timings);
+    const since = this.#options.now() - afterExpiryMsMax(this.#options.timings) - LIMITS.pollerMissedLooksMs;
     for (let after: string | null = null; ;) {
       const page = await this.#reader.expired(since, after);
       if (page === null || this.#stopping) return;

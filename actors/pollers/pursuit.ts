@@ -135,18 +135,22 @@ export class Pursuit implements Caller {
     }
   }
 
-  /** It expired at the account at `expiredAt`, and the provider may yet be paid: look now and then. Looks whose time has passed,
-   *  before this process knew of it, are not made. */
+  /** It expired at the account at `expiredAt`, and the provider may yet be paid: look now and then. Of the looks that were due
+   *  before this process knew of it, the last is made up for, unless the next one comes first: whether anybody was there to
+   *  make it is not known. */
   lookAfterExpiry(watched: Watched, expiredAt: number): void {
     watched.beLate(0);
     watched.expired = true;
     const { now, random, timings } = this.#options;
     const at = now();
     let dueAt = expiredAt + afterExpiryGapMs(timings, 0, random);
-    while (dueAt <= at) {
-      watched.enquiries++;
-      if (watched.enquiries >= timings.lateEnquiries) return this.#keeper.forget(watched);
-      dueAt += afterExpiryGapMs(timings, watched.enquiries, random);
+    let missed = 0;
+    while (dueAt <= at && missed < timings.lateEnquiries) {
+      dueAt += afterExpiryGapMs(timings, ++missed, random);
+    }
+    if (missed > 0) {
+      watched.enquiries = missed - 1;
+      dueAt = Math.min(dueAt, at + Math.floor(timings.makeUpSpreadMs * random()));
     }
     this.#wait(watched, dueAt);
   }

@@ -28,6 +28,9 @@ export interface Timings {
   readonly lateEnquiries: number;
   /** From expiry to the first look whether the customer paid after all; each further one after four times as long. */
   readonly afterExpiryMs: number;
+  /** At recovery, looks that make up for missed ones are spread over this. So long that a process which is started every minute
+   *  makes one of each transaction in this time, by chance, not one a minute. */
+  readonly makeUpSpreadMs: number;
   /** Tries to read a transaction's details from its account. */
   readonly fetches: number;
 }
@@ -46,6 +49,7 @@ export const TIMINGS: Timings = {
   lastEnquiriesMs: 40_000,
   lateEnquiries: 5,
   afterExpiryMs: 600_000,
+  makeUpSpreadMs: 3_600_000,
   fetches: 8,
 };
 

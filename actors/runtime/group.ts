@@ -72,8 +72,19 @@ export interface Retention {
   isOver(value: string, now: number): boolean;
 }
 
-export interface Group<Command, Query, Record> {
+/** Every type of message that a group knows, and what it is: one that is added does not compile until it is here. */
+export type MessageKinds<Command extends Typed, Query extends Typed> = {
+  readonly [Type in Command['type']]: 'command';
+} & { readonly [Type in Query['type']]: 'query' };
+
+interface Typed {
+  readonly type: string;
+}
+
+export interface Group<Command extends Typed, Query extends Typed, Record> {
   readonly name: GroupName;
+  /** A message of another type, from a node of a newer version, is `unavailable` here. */
+  readonly messages: MessageKinds<Command, Query>;
   /** How long a caller may wait for `answer` before `settleAnswer` is sent. */
   readonly answerWaitMs: number;
   open(partition: number, views: Views, options: OpenOptions): PartitionLogic<Command, Query, Record>;
@@ -81,7 +92,6 @@ export interface Group<Command, Query, Record> {
   readonly viewsFormat: number;
   /** Looked after once a day. */
   readonly retention?: readonly Retention[];
-  isQuery(message: { readonly type: string }): boolean;
   encode(record: Record): string;
   decode(line: string): Record;
 }

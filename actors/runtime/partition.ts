@@ -8,6 +8,7 @@
 //     a caller is never told of a state that a crash could take back.
 //   - What is decided and not yet durable is bounded (LIMITS.mailboxMax): beyond it callers get `unavailable`, before
 //     anything is decided. So is who waits for an answer (LIMITS.waitersMax); what ends a wait is not refused for that.
+//   - What this version does not know changes nothing and is `unavailable`: nodes are upgraded one after the other.
 //   - A timer that was taken is decided: none is taken while it would be refused.
 //   - Who was let in is answered: what ends a wait is decided also while nothing else may be written, once for each.
 //   - State in memory is never rolled back: when the log fails, the process ends and recovery decides.
@@ -31,7 +32,7 @@ export interface PartitionObserver {
   decided(group: string, commandType: string, outcome: Outcome['type'] | 'rejected' | 'unavailable'): void;
 }
 
-export interface PartitionOptions<Command, Query, Record> {
+export interface PartitionOptions<Command extends { type: string }, Query extends { type: string }, Record> {
   readonly group: Group<Command, Query, Record>;
   readonly logic: PartitionLogic<Command, Query, Record>;
   readonly log: AppendLog;
@@ -66,9 +67,15 @@ interface Waiter {
 }
 
 const UNAVAILABLE: Reply = { type: 'unavailable' };
+/** All types that the group does not know are counted as one: anybody on the bus can think of more. */
+const UNKNOWN_TYPE = 'unknown';
 const ignoreReply: OnReply = () => {};
 
-export class Partition<Command extends { type: string; deadline: number }, Query, Record> {
+export class Partition<
+  Command extends { type: string; deadline: number },
+  Query extends { type: string },
+  Record,
+> {
   readonly logic: PartitionLogic<Command, Query, Record>;
   readonly #group: Group<Command, Query, Record>;
   readonly #log: AppendLog;
@@ -121,8 +128,16 @@ export class Partition<Command extends { type: string; deadline: number }, Query
   }
 
   send(message: Command | Query, onReply: OnReply): void {
-    if (this.#group.isQuery(message as { type: string })) this.#query(message as Query, onReply);
-    else this.#command(message as Command, onReply);
+    const kind = this.#group.messages[message.type as (Command | Query)['type']];
+    if (kind === 'command') this.#command(message as Command, onReply);
+    else if (kind === 'query') this.#query(message as Query, onReply);
+    else this.#notKnown(onReply);
+  }
+
+  /** From a node of a newer version: it finds one that knows it, or this one upgraded. */
+  #notKnown(onReply: OnReply): void {
+    this.#observer.decided(this.#group.name, UNKNOWN_TYPE, 'unavailable');
+    onReply(UNAVAILABLE);
   }
 
   #query(query: Query, onReply: OnReply): void {

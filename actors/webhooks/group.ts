@@ -18,7 +18,16 @@ import { decodeWebhookRecord, encodeWebhookRecord } from './record.ts';
 import type { Delivery, Endpoint, WebhookRecord } from './record.ts';
 import { isFirstAttempt, WebhookState } from './state.ts';
 
-const QUERY_TYPES = ['ListDeliveries', 'GetDelivery'] as const satisfies readonly WebhookQuery['type'][];
+const MESSAGES: WebhooksGroup['messages'] = {
+  TakeEvents: 'command',
+  RecordAttempt: 'command',
+  CancelDelivery: 'command',
+  ReplayDelivery: 'command',
+  ReplayFailedDeliveries: 'command',
+  RemoveOldDeliveries: 'command',
+  ListDeliveries: 'query',
+  GetDelivery: 'query',
+};
 
 /** How long the command of a timer stays valid, ms. */
 const COMMAND_VALID_MS = LIMITS.commandDeadlineMs;
@@ -30,10 +39,10 @@ export interface WebhooksGroup extends Group<WebhookCommand, WebhookQuery, Webho
 export function createWebhooksGroup(policy: WebhookPolicy): WebhooksGroup {
   return {
     name: 'webhooks',
+    messages: MESSAGES,
     answerWaitMs: 0,
     viewsFormat: 1,
     open: (_partition, views, options) => new WebhooksLogic(views, policy, options),
-    isQuery: ({ type }) => (QUERY_TYPES as readonly string[]).includes(type),
     encode: encodeWebhookRecord,
     decode: decodeWebhookRecord,
   };

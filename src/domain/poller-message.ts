@@ -10,3 +10,10 @@ export interface Hint {
 }
 
 export type PollerMessage = Hint;
+
+const TYPES: Record<PollerMessage['type'], true> = { Hint: true };
+
+/** False: from a node of a newer version. */
+export function isPollerMessage(message: { readonly type: string }): message is PollerMessage {
+  return Object.hasOwn(TYPES, message.type);
+}

@@ -3,7 +3,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { connect, createInbox, credsAuthenticator, Events } from 'nats';
-import type { ConnectionOptions, JetStreamManager, NatsConnection } from 'nats';
+import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsError } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
 
@@ -80,6 +80,23 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
       return () => listeners.delete(listener);
     },
     close: () => connection.close(),
+  };
+}
+
+/** For a subscription. The client takes an exception for the end of its connection and goes on, hearing little: it becomes
+ *  an uncaught one instead, which stops the process as one from a caller here does. */
+export function whenHeard(
+  onMessage: (message: Msg) => void,
+): (error: NatsError | null, message: Msg) => void {
+  return (error, message) => {
+    if (error !== null) return;
+    try {
+      onMessage(message);
+    } catch (fault) {
+      process.nextTick(() => {
+        throw fault;
+      });
+    }
   };
 }
 

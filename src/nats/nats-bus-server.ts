@@ -11,6 +11,7 @@
 import type { Msg, NatsConnection, Subscription } from 'nats';
 import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
+import { whenHeard } from './connection.ts';
 import { isQuery } from './repeatable.ts';
 import { callerSubject, commandSubject } from './subjects.ts';
 import { readCommands, replyLine } from './wire.ts';
@@ -45,9 +46,7 @@ export class ServedPartition {
     this.#server = server;
     this.#subject = subject;
     this.#subscription = connection.subscribe(subject, {
-      callback: (error, message) => {
-        if (error === null) this.#onMessage(message);
-      },
+      callback: whenHeard((message) => this.#onMessage(message)),
     });
   }
 

@@ -17,6 +17,7 @@ import type { Msg, NatsConnection, Subscription } from 'nats';
 import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
+import { whenHeard } from './connection.ts';
 import { isRepeatable } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
 import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
@@ -96,9 +97,7 @@ export class NatsBus implements Bus {
     this.#lanes = { accounts: [], webhooks: [], pollers: [], platform: [] };
     this.#wheel = new TimerWheel(LIMITS.busTickMs, (id, at) => this.#due(id, at));
     this.#subscription = options.connection.subscribe(`${this.#replyPrefix}*`, {
-      callback: (error, message) => {
-        if (error === null) this.#onMessage(message);
-      },
+      callback: whenHeard((message) => this.#onMessage(message)),
     });
     this.#routes.onChange((group, partition) => this.#onRoute(group, partition));
   }

@@ -4,7 +4,7 @@
 import { headers } from 'nats';
 import type { NatsConnection, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
+import { whenHeard, type NatsLink } from './connection.ts';
 
 /** What JetStream said. */
 export type PublishResult =
@@ -47,14 +47,13 @@ export class StreamPublisher {
     this.#connection = link.connection;
     this.#prefix = `${link.newInbox()}.`;
     this.#subscription = link.connection.subscribe(`${this.#prefix}*`, {
-      callback: (error, message) => {
-        if (error !== null) return;
+      callback: whenHeard((message) => {
         const number = message.subject.slice(this.#prefix.length);
         if (message.data.length === 0) this.#settle(number, unanswered('no responders'));
         else {
           this.#settle(number, resultOf(JSON.parse(Buffer.from(message.data).toString()) as Acknowledgement));
         }
-      },
+      }),
     });
   }
 

@@ -7,7 +7,7 @@
 import { AckPolicy, DeliverPolicy, nanos } from 'nats';
 import type { ConsumerConfig, Msg, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
-import type { NatsLink } from './connection.ts';
+import { whenHeard, type NatsLink } from './connection.ts';
 
 export interface StreamMessage {
   readonly sequence: number;
@@ -87,9 +87,9 @@ export class StreamReader {
       this.#consumer = info.name;
       this.#consumerSequence = 0;
       this.#subscription = link.connection.subscribe(link.newInbox(), {
-        callback: (error, message) => {
-          if (error === null && generation === this.#generation) this.#onMessage(message);
-        },
+        callback: whenHeard((message) => {
+          if (generation === this.#generation) this.#onMessage(message);
+        }),
       });
       this.#pull();
     } catch {

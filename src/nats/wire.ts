@@ -6,9 +6,12 @@
 // JSON text never holds a raw line feed, so a line is a message. `id` is the caller's number of the request, `attempt`
 // counts its sends from 1. Codes: d done (rest: body), p done from an earlier identical request (rest: body),
 // r rejected (rest: JSON of the rejection), u unavailable, n not the owner, x unknown.
+//
+// Nothing that comes throws: what cannot be read here is of a later version, or of nobody. A message is then one that no
+// group knows; a line without its parts is of request 0, which nobody has made.
 
 import type { Message, Reply } from '../bus/bus.ts';
-import type { Rejection } from '../domain/error-code.ts';
+import { ERROR_CODES, type Rejection } from '../domain/error-code.ts';
 
 /** What an owner can say; `not_owner`: nothing was decided, and nothing will be, of this attempt. */
 export type WireReply = Reply | { readonly type: 'not_owner' };
@@ -19,6 +22,8 @@ export type OnWireReply = (id: number, attempt: number, reply: WireReply) => voi
 const UNAVAILABLE = { type: 'unavailable' } as const;
 const NOT_OWNER = { type: 'not_owner' } as const;
 const UNKNOWN = { type: 'unknown' } as const;
+/** Its type is of no group: it is answered, and counted, like one of a later version. */
+const UNREADABLE: Message = { type: '', deadline: 0 };
 
 export function commandLine(id: number, attempt: number, message: Message): string {
   return `${id} ${attempt} ${JSON.stringify(message)}\n`;
@@ -26,8 +31,14 @@ export function commandLine(id: number, attempt: number, message: Message): stri
 
 export function readCommands(text: string, onCommand: OnCommand): void {
   eachLine(text, (id, attempt, start, end) => {
-    onCommand(id, attempt, JSON.parse(text.slice(start, end)) as Message);
+    onCommand(id, attempt, messageFrom(text.slice(start, end)));
   });
+}
+
+function messageFrom(text: string): Message {
+  const message = objectFrom(text) as Partial<Message>;
+  const { type, deadline } = message;
+  return typeof type === 'string' && typeof deadline === 'number' ? (message as Message) : UNREADABLE;
 }
 
 export function replyLine(id: number, attempt: number, reply: WireReply): string {
@@ -60,7 +71,7 @@ function replyFrom(code: string, rest: string): WireReply {
     case 'p':
       return { type: 'done', body: rest, replayed: true };
     case 'r':
-      return { type: 'rejected', rejection: JSON.parse(rest) as Rejection };
+      return rejectionFrom(rest);
     case 'u':
       return UNAVAILABLE;
     case 'n':
@@ -68,6 +79,23 @@ function replyFrom(code: string, rest: string): WireReply {
     // A code of a later version: whatever it means, it is not known here.
     default:
       return UNKNOWN;
+  }
+}
+
+/** Why it was refused cannot be told with a code that is not known here; that nothing was decided can. */
+function rejectionFrom(text: string): WireReply {
+  const rejection = objectFrom(text) as Partial<Rejection>;
+  if (rejection.code === undefined || !Object.hasOwn(ERROR_CODES, rejection.code)) return UNAVAILABLE;
+  return { type: 'rejected', rejection: rejection as Rejection };
+}
+
+/** One without fields where there is none. */
+function objectFrom(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : {};
+  } catch {
+    return {};
   }
 }
 
@@ -79,7 +107,7 @@ function eachLine(text: string, onLine: OnLine): void {
     const space = text.indexOf(' ', at);
     const secondSpace = text.indexOf(' ', space + 1);
     const end = text.indexOf('\n', secondSpace + 1);
-    if (space < 0 || secondSpace < 0 || end < 0) throw new Error('a bus message is cut short');
+    if (space < 0 || secondSpace < 0 || end < 0) return onLine(0, 0, text.length, text.length);
     onLine(digits(text, at, space), digits(text, space + 1, secondSpace), secondSpace + 1, end);
     at = end + 1;
   }

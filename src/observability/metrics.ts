@@ -62,11 +62,11 @@ export class Metrics {
       'surface',
       'code',
     ]);
-    this.#commands = this.counter('daftari_commands_total', 'Commands by type and what was decided.', [
-      'group',
-      'type',
-      'outcome',
-    ]);
+    this.#commands = this.counter(
+      'daftari_commands_total',
+      'Commands by type and what was decided; type `unknown`: what only a newer version knows.',
+      ['group', 'type', 'outcome'],
+    );
     this.#flushes = this.histogram(
       'daftari_log_flush_seconds',
       'From a batch being sealed to it being durable.',

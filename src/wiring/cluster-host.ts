@@ -15,7 +15,6 @@ import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { PartitionHost } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
-import type { PollerMessage } from '../domain/poller-message.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import { readHistory } from '../nats/log-history.ts';
@@ -244,7 +243,7 @@ export class ClusterHost implements PartitionHost {
     // time is what its log says.
     void pollers.start(partition);
     served.open({
-      inbox: (message, onReply) => pollers.send(partition, message as PollerMessage, onReply),
+      inbox: (message, onReply) => pollers.send(partition, message, onReply),
       holds: () => this.#options.holds('pollers', partition),
     });
   }

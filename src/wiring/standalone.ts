@@ -10,7 +10,6 @@ import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import { checkWebhookUrl } from '../../actors/webhooks/url-guard.ts';
 import { LocalBus } from '../bus/local-bus.ts';
 import type { Config } from '../config.ts';
-import type { PollerMessage } from '../domain/poller-message.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { callbackRoutes } from '../http/callbacks.ts';
 import { merchantSurface } from '../http/routes.ts';
@@ -177,9 +176,7 @@ async function serveOutbound(
   for (let number = 0; number < partitions; number++) {
     const accounts = storage.partition('accounts', number);
     if (accounts === undefined || damaged.has(`accounts/${number}`)) continue;
-    bus.attach('pollers', number, (message, onReply) =>
-      pollers.send(number, message as PollerMessage, onReply),
-    );
+    bus.attach('pollers', number, (message, onReply) => pollers.send(number, message, onReply));
     starting.push(pollers.start(number, () => accounts.now()));
     const webhooks = storage.partition('webhooks', number);
     if (webhooks === undefined || damaged.has(`webhooks/${number}`)) continue;

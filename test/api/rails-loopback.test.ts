@@ -10,7 +10,6 @@ import { LocalBus } from '../../src/bus/local-bus.ts';
 import type { CollectInput } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
-import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LoopbackRail } from '../../src/rails/loopback.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { Storage } from '../../src/wiring/storage.ts';
@@ -69,9 +68,7 @@ class Service {
   async start(): Promise<this> {
     await this.storage.openPartition('accounts', 0, { epoch: 1, replica: null, onFenced: null });
     this.bus.attach('accounts', 0, this.storage.inbox('accounts', 0));
-    this.bus.attach('pollers', 0, (message, onReply) =>
-      this.#pollers.send(0, message as PollerMessage, onReply),
-    );
+    this.bus.attach('pollers', 0, (message, onReply) => this.#pollers.send(0, message, onReply));
     const operator = { accountId, deadline: FOR_EVER, operator: 'amina' };
     const on = { live: true, payoutsEnabled: true, withdrawalsEnabled: true };
     await this.ask({ ...operator, ...on, type: 'OpenAccount', name: 'Shop', country: 'UG' });

@@ -1,11 +1,17 @@
 // The NATS bus: what a caller is told is known to be so. Owners here are plain functions on a real nats-server.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import t from 'tap';
 import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { NatsBus } from '../../src/nats/nats-bus.ts';
+import { commandLine } from '../../src/nats/wire.ts';
 import { link, RoutesByHand } from './adapters.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { platformGroup } from '../../actors/platform/group.ts';
+import { Partition } from '../../actors/runtime/partition.ts';
+import type { Views } from '../../wal/types.ts';
 
 const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
 const servers = await startNatsServers();
@@ -15,6 +21,8 @@ t.teardown(async () => {
   await Promise.all([ownerLink.close(), callerLink.close()]);
   await servers.stop();
 });
+
+const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 let callers = 0;
 function newBus(
@@ -299,6 +307,73 @@ t.test('who holds no lease, or never came to open, decides nothing: the next own
     second.stop();
     bus.close();
   }
+});
+
+t.test('what an owner does not know, or cannot read, is unavailable there, and it goes on', async (t) => {
+  const { bus, routes } = newBus();
+  const counted: string[] = [];
+  const platform = new Partition({
+    group: platformGroup,
+    logic: platformGroup.open(0, NO_VIEWS, { sequence: 0, timers: true }),
+    log: { appended: 0, durable: 0, append: () => t.fail('nothing is logged') as never },
+    clock: Date.now,
+    deadlineClock: Date.now,
+    lastRecordAt: 0,
+    observer: { decided: (_, type, outcome) => counted.push(`${type} ${outcome}`) },
+    writeFormat: () => 1,
+    isPaused: () => false,
+    publish: () => {},
+  });
+  const served = new NatsBusServer(ownerLink.connection).serve('platform', 0, 1);
+  served.open({
+    inbox: (message, onReply) => platform.send(message as never, onReply),
+    holds: () => true,
+  });
+  await ownerLink.connection.flush();
+  routes.set('platform', 0, { node: 'a', epoch: 1 });
+  const ask = (type: string): Promise<Reply> =>
+    request(bus, 'platform', 0, {
+      type,
+      limit: 1,
+      startingAfter: null,
+      deadline: Date.now() + 10_000,
+    } as Message);
+  t.strictSame(await ask('RegisterBranch'), { type: 'unavailable' });
+  t.strictSame(await ask('ListBranches'), { type: 'unavailable' });
+  const broken = ['hello', '1 1 \n', '1 1 null\n', '1 1 {"type":"ListAccounts"}\n', '1 1 {"type":'];
+  for (const text of broken) {
+    callerLink.connection.publish('daftari.cmd.platform.0.1', text, { reply: 'daftari.reply.broken.1' });
+  }
+  t.match(await ask('ListAccounts'), { type: 'done' });
+  t.strictSame(
+    counted,
+    [...broken, 'RegisterBranch', 'ListBranches'].map(() => 'unknown unavailable'),
+  );
+  served.stop();
+  bus.close();
+});
+
+t.test('an owner that fails over a message ends, and does not go on half done and deaf', async (t) => {
+  const owner = `
+    import { link } from '${import.meta.resolve('./adapters.ts')}';
+    import { NatsBusServer } from '${import.meta.resolve('../../src/nats/nats-bus-server.ts')}';
+    const { connection } = await link('${servers.url}', 'failing');
+    const served = new NatsBusServer(connection).serve('accounts', 3, 40);
+    served.open({ inbox: () => { throw new Error('a bug of ours'); }, holds: () => true });
+    await connection.flush();
+    process.stdout.write('serving');
+  `;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', owner]);
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (said += String(text)));
+  const ended = once(child, 'exit');
+  t.teardown(() => child.kill('SIGKILL'));
+  await waitFor('it serves', 60_000, () => said.includes('serving'));
+  callerLink.connection.publish('daftari.cmd.accounts.3.40', commandLine(1, 1, onceOnly()), {
+    reply: 'daftari.reply.anybody.1',
+  });
+  t.strictSame(await ended, [1, null]);
+  t.match(said, /a bug of ours/);
 });
 
 t.test('after a rejected repetition the first attempt can no longer act', async (t) => {

@@ -1,9 +1,11 @@
 // Random weather: rails that lose answers, refuse, hang and forget nothing; accounts that are busy; callbacks that come
 // early, twice or never; and crashes at any moment. Whatever happens, each transaction has one reference at the provider,
-// none that went out ended without the provider's word, the ledger agrees with the provider, and nothing stays in flight.
+// none that went out ended without the provider's word, the ledger agrees with the provider or operators are told that it
+// does not, and nothing stays in flight.
 import t from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { charge, deposit, payout } from '../unit/domain/scenario.ts';
 import { BUSY, declined, Driven, type DrivenRail, LOST, paid } from '../unit/pollers-driven.ts';
@@ -11,6 +13,8 @@ import { BUSY, declined, Driven, type DrivenRail, LOST, paid } from '../unit/pol
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 t.comment(`SEED=${SEED}`);
 
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
 const UNAVAILABLE: Reply = { type: 'unavailable' };
 
 function seeded(seed: number): () => number {
@@ -56,7 +60,7 @@ async function run(seed: number): Promise<Driven> {
     type !== 'ListPending' && random() < trouble / 5 ? UNAVAILABLE : null;
   await driven.start();
 
-  const all = [];
+  const all: Transaction[] = [];
   for (let step = 0; step < 150; step++) {
     const msisdn = random() < 0.5 ? '+256772123456' : '+256702123456';
     const make = [charge, payout, deposit][Math.floor(random() * 3)]!;
@@ -78,15 +82,26 @@ async function run(seed: number): Promise<Driven> {
     await driven.clock.advance(Math.floor(random() * 3_000), 100);
   }
 
-  // The weather clears, and every customer answers.
+  // The weather clears, and every customer answers: some when their charge has expired.
   trouble = 0;
-  for (let round = 0; round < 4; round++) {
-    await driven.clock.advance(8 * 60_000, 1_000);
-    for (const transaction of all) {
+  const tooLate = new Set(all.filter(({ expiresAt }) => expiresAt !== null && random() < 0.3));
+  const approve = (transactions: Iterable<Transaction>): void => {
+    for (const transaction of transactions) {
       const waits = driven.provider.accepted.get(referenceOf(transaction)) === null;
       if (waits) driven.provider.settle(transaction, paid({ amount: 5_000 }));
     }
+  };
+  for (let round = 0; round < 4; round++) {
+    await driven.clock.advance(8 * 60_000, 1_000);
+    approve(all.filter((transaction) => !tooLate.has(transaction)));
   }
+  approve(tooLate);
+  // Some hours without anybody there, in which looks at what expired fall due.
+  await driven.crash(() => {
+    weather();
+    return driven.clock.advance(Math.floor(random() * DAY), HOUR);
+  });
+  await driven.clock.advance(2 * HOUR, 5_000);
   return driven;
 }
 
@@ -105,6 +120,7 @@ for (let i = 0; i < 20; i++) {
       [...driven.provider.accepted.keys()].every((reference) => references.has(reference)),
       'the provider knows no reference but those of the transactions',
     );
+    const raised = new Set([...state.reconciliations.values()].map(({ transactionId }) => transactionId));
     for (const transaction of state.transactions.values()) {
       const theirs = driven.provider.accepted.get(referenceOf(transaction));
       const { id, status, failureCode } = transaction;
@@ -112,6 +128,8 @@ for (let i = 0; i < 20; i++) {
         t.equal(theirs?.type, 'succeeded', `${id} succeeded there too`);
       } else if (transaction.type === 'PAYOUT') {
         t.match(theirs, { type: 'failed', failureCode }, `${id} failed there too`);
+      } else if (theirs?.type === 'succeeded') {
+        t.ok(raised.has(id), `${id} was paid after it had expired, and operators know`);
       }
     }
     const balances = driven.accounts.scenario.balances();

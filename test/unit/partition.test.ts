@@ -7,12 +7,16 @@ import type { Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 
 interface Command {
-  readonly type: 'Add' | 'Refuse' | 'Open' | 'Again' | 'Answer' | 'Read';
+  readonly type: 'Add' | 'Refuse' | 'Open' | 'Again' | 'Answer';
+  readonly deadline: number;
+}
+interface Query {
+  readonly type: 'Read';
   readonly deadline: number;
 }
 
 /** Counts. `Open` starts something whose answer comes with the next `Answer`, and `Again` asks for it once more. An `Add` has another record in format 2. */
-class Counter implements PartitionLogic<Command, Command, string> {
+class Counter implements PartitionLogic<Command, Query, string> {
   count = 0;
   answered = false;
   sequence = 0;
@@ -29,7 +33,6 @@ class Counter implements PartitionLogic<Command, Command, string> {
       case 'Answer':
         return { record: 'answered', outcome: { type: 'reply', reply: bodyOf('ok') }, answers: 'k' };
       case 'Add':
-      case 'Read':
         return {
           record: writeFormat < 2 ? 'added' : 'added in format 2',
           outcome: { type: 'reply', reply: bodyOf('ok') },
@@ -74,12 +77,19 @@ function bodyOf(body: string): Reply {
   return { type: 'done', body, replayed: false };
 }
 
-const group: Group<Command, Command, string> = {
+const group: Group<Command, Query, string> = {
   name: 'accounts',
+  messages: {
+    Add: 'command',
+    Refuse: 'command',
+    Open: 'command',
+    Again: 'command',
+    Answer: 'command',
+    Read: 'query',
+  },
   answerWaitMs: 1_000,
   viewsFormat: 1,
   open: () => new Counter(),
-  isQuery: ({ type }) => type === 'Read',
   encode: (record) => record,
   decode: (line) => line,
 };
@@ -91,7 +101,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
   const state = { now: 1_000, aheadMs: 0, isPaused: false, writeFormat: 1 };
   const published: string[] = [];
   const logic = new Counter();
-  const partition = new Partition<Command, Command, string>({
+  const partition = new Partition<Command, Query, string>({
     group: { ...group, ...options },
     logic,
     log,
@@ -104,7 +114,7 @@ function heldBack(options: { answerWaitMs?: number } = {}) {
     publish: (_first, records) => published.push(...records),
   });
   const replies: string[] = [];
-  const send = (type: Command['type'], deadline = Infinity): void => {
+  const send = (type: (Command | Query)['type'], deadline = Infinity): void => {
     partition.send({ type, deadline }, (reply) => {
       replies.push(`${type}:${reply.type === 'done' ? reply.body : reply.type}`);
     });

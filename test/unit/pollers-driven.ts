@@ -303,8 +303,8 @@ export class Driven {
     return this;
   }
 
-  /** kill -9 and a new process: what was promised is never heard of again. The rails' scripts are kept. */
-  async crash(between: () => void = () => {}): Promise<void> {
+  /** kill -9, and a new process after `between`: what was promised is never heard of again. The rails' scripts are kept. */
+  async crash(between: () => void | Promise<void> = () => {}): Promise<void> {
     this.clock.killIntervals();
     this.accounts.dropSubscribers();
     const dead = this.accounts.intercept;
@@ -316,7 +316,7 @@ export class Driven {
       rail.onEnquire = () => new Promise(() => {});
     }
     this.accounts.intercept = dead;
-    between();
+    await between();
     this.pollers = this.#newPollers();
     await this.pollers.start(0);
   }
@@ -325,7 +325,8 @@ export class Driven {
     const deadline = this.clock.now() + 1_000;
     const { id: transactionId, accountId = ACCOUNT } = transaction;
     let answer: Reply | undefined;
-    this.pollers.send(0, { type: 'Hint', accountId, transactionId, deadline }, (reply) => {
+    const hint = { type: 'Hint', accountId, transactionId, deadline } as const;
+    this.pollers.send(0, hint, (reply) => {
       answer = reply;
     });
     return answer;

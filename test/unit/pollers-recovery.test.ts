@@ -5,7 +5,13 @@ import { charge, payout } from './domain/scenario.ts';
 import { Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 const UNAVAILABLE = { type: 'unavailable' } as const;
+
+function seeded(): () => number {
+  let seed = 1;
+  return () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+}
 
 t.test('killed between log and submit: enquired about first, then submitted, once', async (t) => {
   // It never started: the feed had nobody to tell.
@@ -56,7 +62,7 @@ t.test(
   },
 );
 
-t.test('killed between expiry and a look: later looks are made as if it had not been', async (t) => {
+t.test('killed between expiry and a look: later looks are made, and one more', async (t) => {
   const driven = await new Driven().start();
   const early = driven.accounts.create(charge());
   const never = driven.accounts.create(charge());
@@ -69,13 +75,15 @@ t.test('killed between expiry and a look: later looks are made as if it had not 
 
   await driven.crash();
   driven.provider.settle(early, paid());
-  await driven.clock.advance(30 * MINUTE);
-  t.equal(driven.mtn.enquiriesOf(early.id).length, 0, 'the look after ten minutes is not made again');
+  await driven.clock.advance(9 * MINUTE);
+  t.equal(driven.mtn.enquiriesOf(early.id).length, 0);
   t.ok(looksBefore > 1);
-  await driven.clock.advance(20 * MINUTE);
-  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], 'found by the one after forty');
+  await driven.clock.advance(31 * MINUTE);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], 'it is soon found');
   t.equal(driven.mtn.enquiriesOf(never.id).length, 1);
   t.equal(driven.pollers.size, 0, 'none of them is in flight');
+  await driven.clock.advance(40 * MINUTE);
+  t.equal(driven.mtn.enquiriesOf(never.id).length, 2, 'and looks go on');
 
   await driven.crash();
   await driven.clock.advance(24 * 60 * MINUTE, 1_000);
@@ -87,6 +95,52 @@ t.test('killed between expiry and a look: later looks are made as if it had not 
   t.equal(driven.mtn.enquiriesOf(never.id).length, 0, 'looks end');
   t.strictSame(driven.notices, []);
 });
+
+t.test('looks that a day without anybody there took are made up for by one, within the hour', async (t) => {
+  const driven = await new Driven().start();
+  const looked = driven.accounts.create(charge());
+  await driven.clock.advance(40 * HOUR, 1_000);
+  const fresh = driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE);
+  for (const { id } of [looked, fresh]) {
+    t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  }
+  await driven.crash(() => driven.clock.advance(24 * HOUR, HOUR));
+  for (const transaction of [looked, fresh]) driven.provider.settle(transaction, paid());
+  await driven.clock.advance(HOUR, 1_000);
+  t.strictSame(
+    [looked, fresh].map(({ id }) => driven.mtn.enquiriesOf(id).length),
+    [1, 1],
+    'the last look of the one was missed, and of the other the first four',
+  );
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL', 'SUCCESS_AFTER_FINAL']);
+});
+
+t.test('what expired longer ago than looks and a day take is left alone', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.create(charge());
+  await driven.clock.advance(31 * MINUTE);
+  await driven.crash(() => driven.clock.advance(4 * 24 * HOUR, HOUR));
+  await driven.clock.advance(24 * HOUR, 10_000);
+  t.strictSame(driven.mtn.enquiries, []);
+});
+
+t.test(
+  'a process that dies every minute looks at what expired once an hour, not once a minute',
+  async (t) => {
+    const count = 50;
+    const driven = await new Driven({ random: seeded() }).start();
+    for (let i = 0; i < count; i++) driven.accounts.create(charge());
+    await driven.clock.advance(60 * MINUTE, 1_000);
+    let looks = 0;
+    for (let minute = 0; minute < 180; minute++) {
+      await driven.crash();
+      await driven.clock.advance(MINUTE, 1_000);
+      looks += driven.mtn.enquiries.length;
+    }
+    t.ok(looks > count && looks < 6 * count, `${looks} looks at ${count} in three hours`);
+  },
+);
 
 t.test('what expired over a rail that is gone is left alone', async (t) => {
   const driven = await new Driven().start();
@@ -164,9 +218,7 @@ t.test('what the feed told of during a scan is not taken up a second time by it'
 });
 
 t.test('enquiries of recovery are spread', async (t) => {
-  let seed = 1;
-  const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
-  const driven = await new Driven({ random }).start();
+  const driven = await new Driven({ random: seeded() }).start();
   for (let i = 0; i < 1_000; i++) driven.accounts.create(charge());
   await driven.crash();
   await driven.clock.advance(1_000);

@@ -40,10 +40,50 @@ t.test('every reply survives the wire', async (t) => {
   readReplies(replies.map((reply, n) => replyLine(n, 1, reply)).join(''), (_, __, reply) => read.push(reply));
   t.strictSame(read, replies);
   t.throws(() => replyLine(1, 1, { type: 'done', body: '{\n}', replayed: false }), /line feed/);
-  t.throws(() => readReplies('1 1 d{}', () => {}), /cut short/);
   readReplies('1 1 ?later\n', (_, __, reply) =>
     t.strictSame(reply, { type: 'unknown' }, 'a code of a later version'),
   );
+});
+
+t.test('a line that cannot be read is a message that nobody knows, and the others are read', async (t) => {
+  const readable = { type: 'GetAccount', deadline: 5 };
+  for (const text of [
+    '',
+    '{',
+    'null',
+    '7',
+    '"GetAccount"',
+    '{}',
+    '{"type":3,"deadline":5}',
+    '{"type":"A"}',
+  ]) {
+    const read: unknown[] = [];
+    const lines = `1 2 ${text}\n${commandLine(2, 1, readable)}`;
+    readCommands(lines, (id, attempt, message) => read.push([id, attempt, message]));
+    t.strictSame(
+      read,
+      [
+        [1, 2, { type: '', deadline: 0 }],
+        [2, 1, readable],
+      ],
+      text,
+    );
+  }
+});
+
+t.test('what is no line at all is of no request', async (t) => {
+  for (const text of ['x', '1 1', '1 1 {"type":"A","deadline":5}', '\n', 'hello world']) {
+    const ids: number[] = [];
+    readCommands(text, (id, _, { type }) => type === '' && ids.push(id));
+    readReplies(text, (id, _, { type }) => type === 'unknown' && ids.push(id));
+    t.strictSame(ids, [0, 0], text);
+  }
+});
+
+t.test('a rejection of a later version says that nothing was decided, and no more', async (t) => {
+  for (const text of ['{"code":"later","param":null}', '{"code":"toString"}', '{}', 'null', '{']) {
+    readReplies(`1 1 r${text}\n`, (_, __, reply) => t.strictSame(reply, { type: 'unavailable' }, text));
+  }
 });
 
 t.test("people's acts are not sent twice, facts and keyed creates are", async (t) => {

@@ -1,0 +1,99 @@
+// Nodes are upgraded one after the other: a message that only a newer version knows is `unavailable` at an older one, which
+// goes on as before.
+
+import t from 'tap';
+import { accountsGroup } from '../../actors/accounts/group.ts';
+import { platformGroup } from '../../actors/platform/group.ts';
+import type { Group } from '../../actors/runtime/group.ts';
+import { Partition } from '../../actors/runtime/partition.ts';
+import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
+import type { Message, Reply } from '../../src/bus/bus.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { isQuery } from '../../src/nats/repeatable.ts';
+import type { Views } from '../../wal/types.ts';
+import { ACCOUNT, charge } from './domain/scenario.ts';
+import { Driven } from './pollers-driven.ts';
+
+const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
+const GROUPS = [
+  accountsGroup(DEFAULT_POLICY),
+  createWebhooksGroup({ retryMs: [], retentionMs: 0 }),
+  platformGroup,
+] as unknown as Group<Message, Message, unknown>[];
+
+/** What every object has by its nature is not known either. */
+const UNKNOWN = [
+  'CreateRefund',
+  'GetRefund',
+  'ListRefunds',
+  '',
+  'constructor',
+  'hasOwnProperty',
+  '__proto__',
+];
+
+/** A partition of the real group, and what it was seen to do. */
+function watched(group: Group<Message, Message, unknown>) {
+  const log = { appended: 0, durable: 0, append: () => ++log.appended };
+  const decided: string[] = [];
+  const partition = new Partition({
+    group,
+    logic: group.open(0, NO_VIEWS, { sequence: 0, timers: true }),
+    log,
+    clock: () => 1_000,
+    deadlineClock: () => 1_000,
+    lastRecordAt: 0,
+    observer: { decided: (name, type, outcome) => decided.push(`${name} ${type} ${outcome}`) },
+    writeFormat: () => 1,
+    isPaused: () => false,
+    publish: () => {},
+  });
+  return { partition, log, decided };
+}
+
+for (const group of GROUPS) {
+  void t.test(`${group.name}: what it does not know changes nothing and is unavailable`, (t) => {
+    const { partition, log, decided } = watched(group);
+    const replies: Reply[] = [];
+    for (const type of UNKNOWN) {
+      const message = { type, accountId: ACCOUNT, deadline: Infinity };
+      partition.send(message, (reply) => replies.push(reply));
+    }
+    t.strictSame(
+      replies,
+      UNKNOWN.map(() => ({ type: 'unavailable' })),
+    );
+    t.equal(log.appended, 0);
+    t.strictSame(
+      decided,
+      UNKNOWN.map(() => `${group.name} unknown unavailable`),
+      'they are counted, under one name however many there are',
+    );
+    t.end();
+  });
+
+  void t.test(`${group.name}: the bus takes for a read what the group does`, (t) => {
+    for (const [type, kind] of Object.entries(group.messages)) {
+      t.equal(isQuery({ type, deadline: 0 }), kind === 'query', type);
+    }
+    t.end();
+  });
+}
+
+void t.test('pollers: what they do not know is no callback', async (t) => {
+  const driven = await new Driven().start();
+  const { id } = driven.accounts.create(charge());
+  await driven.clock.advance(5_000);
+  const replies: Reply[] = [];
+  for (const type of UNKNOWN) {
+    const message = { type, accountId: ACCOUNT, transactionId: id, deadline: Infinity };
+    driven.pollers.send(0, message, (reply) => replies.push(reply));
+  }
+  t.strictSame(
+    replies,
+    UNKNOWN.map(() => ({ type: 'unavailable' })),
+  );
+  t.strictSame(driven.mtn.enquiries, []);
+  t.match(driven.hint({ id }), { type: 'done' }, 'what they know is looked into');
+  t.equal(driven.mtn.enquiries.length, 1);
+});
