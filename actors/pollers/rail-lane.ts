@@ -6,6 +6,7 @@
 
 import type { EnquiryResult, Rail, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { Fifo } from '../runtime/fifo.ts';
 import { Breaker } from './breaker.ts';
 import type { Random } from './schedule.ts';
 import type { Watched } from './watched.ts';
@@ -60,8 +61,8 @@ export class RailLane {
   readonly #now: () => number;
   readonly #onFault: (error: unknown) => void;
   readonly #breaker: Breaker;
-  readonly #submits = new Queue();
-  readonly #enquiries = new Queue();
+  readonly #submits = new Fifo<Watched>();
+  readonly #enquiries = new Fifo<Watched>();
   #calling = 0;
   #submitsInARow = 0;
   #pumping = false;
@@ -226,29 +227,5 @@ export class RailLane {
   #faulty(error: unknown): { readonly type: 'unknown'; readonly reason: string } {
     this.#onFault(error);
     return { type: 'unknown', reason: `the adapter failed: ${String(error)}` };
-  }
-}
-
-/** First in, first out; once half of it is empty, that half is given back. */
-class Queue {
-  #items: Watched[] = [];
-  #head = 0;
-
-  get size(): number {
-    return this.#items.length - this.#head;
-  }
-
-  push(watched: Watched): void {
-    this.#items.push(watched);
-  }
-
-  shift(): Watched | undefined {
-    const watched = this.#items[this.#head];
-    this.#head++;
-    if (this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
-    return watched;
   }
 }

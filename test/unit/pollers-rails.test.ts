@@ -201,6 +201,15 @@ t.test('failures of two windows open a breaker together', async (t) => {
   t.equal(breaker.state, 'open');
 });
 
+t.test('answers to calls from before it opened keep a breaker neither open nor closed', async (t) => {
+  const breaker = new Breaker(() => 0);
+  for (let i = 0; i < 20; i++) breaker.failed(100_000);
+  for (let i = 0; i < 100; i++) breaker.failed(101_999);
+  for (let i = 0; i < 3; i++) breaker.succeeded(101_999);
+  t.notOk(breaker.allows(101_999));
+  t.ok(breaker.allows(102_000));
+});
+
 t.test('old failures are forgotten', async (t) => {
   const breaker = new Breaker(() => 0);
   for (let i = 0; i < 19; i++) breaker.failed(100_000);
