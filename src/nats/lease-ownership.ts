@@ -56,7 +56,8 @@ export class LeaseOwnership implements Ownership {
   #state: 'live' | 'draining' = 'live';
   /** Until when the session is certainly ours, monotonic milliseconds. */
   #validUntil = 0;
-  #renewedAt = 0;
+  /** -Infinity: never; a process may be younger than any gap. */
+  #renewedAt = -Infinity;
   /** Silence of others counts from here: since then every renewal of ours went through. */
   #healthySince = Infinity;
   /** The set of nodes that may own has not changed since. */
