@@ -165,28 +165,33 @@ void t.test(
   },
 );
 
+/** A delivery that was replayed while its first attempt is in flight, has fallen due, and waits for that one. */
+async function replayedInFlight(t: Test) {
+  const service = await start(t);
+  const receiver = await listen(t);
+  let answerFirst = (): void => {};
+  receiver.answer = (_request, response) => {
+    answerFirst = () => void response.writeHead(200).end();
+  };
+  const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+  await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+  await receiver.until(() => receiver.received.length === 1);
+  receiver.answer = (_request, response) => response.writeHead(200).end();
+  const deliveryId = (await service.deliveries(ACCOUNT))[0]!.id;
+  await service.webhooks({ type: 'ReplayDelivery', accountId: ACCOUNT, deliveryId, operator: 'amina' });
+  const { executor } = service;
+  await until(async () => {
+    const { scheduled, queued } = executor.gauges();
+    return scheduled.firsts + scheduled.retries + queued.firsts + queued.retries === 0;
+  });
+  t.equal(receiver.received.length, 1);
+  return { service, receiver, appId, deliveryId, answerFirst };
+}
+
 void t.test(
   'one that is replayed while its attempt is in flight is sent again when that ends, once',
   async (t) => {
-    const service = await start(t);
-    const receiver = await listen(t);
-    let answerFirst = (): void => {};
-    receiver.answer = (_request, response) => {
-      answerFirst = () => void response.writeHead(200).end();
-    };
-    await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
-    await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
-    await receiver.until(() => receiver.received.length === 1);
-    receiver.answer = (_request, response) => response.writeHead(200).end();
-    const deliveryId = (await service.deliveries(ACCOUNT))[0]!.id;
-    await service.webhooks({ type: 'ReplayDelivery', accountId: ACCOUNT, deliveryId, operator: 'amina' });
-    // It has fallen due meanwhile, and waits for the one in flight.
-    const { executor } = service;
-    await until(async () => {
-      const { scheduled, queued } = executor.gauges();
-      return scheduled.firsts + scheduled.retries + queued.firsts + queued.retries === 0;
-    });
-    t.equal(receiver.received.length, 1);
+    const { service, receiver, answerFirst } = await replayedInFlight(t);
     answerFirst();
     await receiver.until(() => receiver.received.length === 2);
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
@@ -195,6 +200,16 @@ void t.test(
     t.equal(receiver.received.length, 2);
   },
 );
+
+void t.test('nor is it left waiting when its app was removed meanwhile', async (t) => {
+  const { service, receiver, appId, deliveryId, answerFirst } = await replayedInFlight(t);
+  await service.command({ type: 'RemoveApp', accountId: ACCOUNT, operator: 'amina', appId });
+  const { logic } = service.logics()[0]!;
+  await until(async () => logic.attemptOf(deliveryId) === 'cannot_hear');
+  answerFirst();
+  await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'CANCELLED');
+  t.equal(receiver.received.length, 1);
+});
 
 void t.test('an app that was removed hears nothing more', async (t) => {
   const service = await start(t, { retryMs: [100, 100] });
