@@ -150,10 +150,10 @@ t.test('the search finds the highest rate that holds', async (t) => {
 });
 
 t.test('the search at its ends', async (t) => {
-  const trial = (limit: number, trialsMax: number) =>
+  const trial = (limit: number, trialsMax: number, lowPerSecond = 100, highPerSecond = 1_000) =>
     searchHighestRate({
-      lowPerSecond: 100,
-      highPerSecond: 1_000,
+      lowPerSecond,
+      highPerSecond,
       precision: 0.01,
       trialsMax,
       attempt: async (rate) => rate,
@@ -161,6 +161,10 @@ t.test('the search at its ends', async (t) => {
     });
   t.equal((await trial(50, 10)).highestPerSecond, 0, 'not even the lowest');
   t.equal((await trial(5_000, 10)).highestPerSecond, 1_000, 'even the highest');
+  const slow = await trial(7, 20, 1, 20);
+  t.equal(slow.highestPerSecond, 7);
+  const tried = slow.trials.map(({ ratePerSecond }) => ratePerSecond);
+  t.equal(new Set(tried).size, tried.length, 'none is tried twice');
   const few = await trial(500, 4);
   t.equal(few.trials.length, 4);
   t.ok(few.highestPerSecond <= 500, 'never more than was shown to hold');
