@@ -65,7 +65,6 @@ export class RailLane {
   readonly #enquiries = new Fifo<Watched>();
   #calling = 0;
   #submitsInARow = 0;
-  #pumping = false;
   #stopped = false;
   #submitCount = 0;
   #enquiryCount = 0;
@@ -90,24 +89,17 @@ export class RailLane {
     const queue = watched.next === 'submit' ? this.#submits : this.#enquiries;
     if (queue.size >= LIMITS.railQueueMax) return false;
     watched.state = 'queued';
-    if (!this.#pumping && !this.#stopped && !this.#hasWaiting() && this.#mayStart()) {
-      this.#start(watched);
-      return true;
-    }
-    queue.push(watched);
-    this.pump();
+    if (!this.#stopped && !this.#hasWaiting() && this.#mayStart()) this.#start(watched);
+    else queue.push(watched);
     return true;
   }
 
   /** Starts what may start: after an answer, and on each tick for the breaker's sake. */
   pump(): void {
-    if (this.#pumping) return;
-    this.#pumping = true;
     while (!this.#stopped && this.#hasWaiting() && this.#mayStart()) {
       const watched = this.#take();
       if (watched !== undefined) this.#start(watched);
     }
-    this.#pumping = false;
   }
 
   /** Starts no more calls. */
@@ -153,8 +145,7 @@ export class RailLane {
       this.#submits.size === 0 || (this.#submitsInARow >= SUBMITS_IN_A_ROW && this.#enquiries.size > 0);
     this.#submitsInARow = enquiry ? 0 : this.#submitsInARow + 1;
     const watched = enquiry ? this.#enquiries.shift() : this.#submits.shift();
-    const step = enquiry ? 'enquire' : 'submit';
-    return watched?.state === 'queued' && watched.next === step ? watched : undefined;
+    return watched?.state === 'queued' ? watched : undefined;
   }
 
   #start(watched: Watched): void {
