@@ -125,6 +125,12 @@ export class World {
     const given = `${partition} under ${epoch}`;
     if (this.#epochs.has(given)) this.wrong.push(`${given} is given a second time`);
     this.#epochs.add(given);
+    for (const node of this.nodes) {
+      const serves = !node.isGone && node.serving.has(partition);
+      if (serves && this.as(node, () => node.ownership.isSessionValid())) {
+        this.wrong.push(`${given} is given while ${node.name} serves it`);
+      }
+    }
   }
 
   /** The bucket's answer; false: another revision stands there. */
@@ -147,6 +153,7 @@ export class Node implements PartitionHost, Leases {
   standsStillUntil = 0;
   isSlowUntil = 0;
   isCutUntil = 0;
+  readonly serving = new Set<number>();
   readonly prepared = new Set<number>();
   /** Acquired without having been prepared. */
   readonly unprepared: number[] = [];
@@ -261,13 +268,16 @@ export class Node implements PartitionHost, Leases {
 
   serve(_group: GroupName, partition: number): void {
     if (this.#busy.has(partition)) this.#world.wrong.push(`${this.name} serves ${partition} at work`);
+    this.serving.add(partition);
   }
 
-  release(_group: GroupName, partition: number): Promise<void> {
-    return this.#alone(partition, 200);
+  async release(_group: GroupName, partition: number): Promise<void> {
+    await this.#alone(partition, 200);
+    this.serving.delete(partition);
   }
 
   lose(_group: GroupName, partition: number): Promise<void> {
+    this.serving.delete(partition);
     return this.#alone(partition, 20);
   }
 

@@ -111,7 +111,7 @@ for (let i = 0; i < 20; i++) {
       if (status === 'SUCCESSFUL' && !isFunding(transaction)) {
         t.equal(theirs?.type, 'succeeded', `${id} succeeded there too`);
       } else if (transaction.type === 'PAYOUT') {
-        t.match(theirs, { type: 'failed', failureCode }, `${id} failed there too`);
+        t.hasStrict(theirs, { type: 'failed', failureCode }, `${id} failed there too`);
       }
     }
     const balances = driven.accounts.scenario.balances();
