@@ -30,23 +30,23 @@ t.test('an acknowledged id that is not there is told, and so is that there was n
     writeFileSync(idsFile, ids.map((id) => `0 ${id}`).join('\n'));
     return checkAcknowledged(server, work, idsFile, 10);
   };
-  t.match(await check([charge.id]), { passed: true, detail: '1 of 1 found, of 1 acknowledged' });
+  t.hasStrict(await check([charge.id]), { passed: true, detail: '1 of 1 found, of 1 acknowledged' });
   const lost = `${charge.id.slice(0, -1)}${charge.id.endsWith('0') ? '1' : '0'}`;
-  t.match(await check([charge.id, lost]), {
+  t.hasStrict(await check([charge.id, lost]), {
     passed: false,
     detail: `1 of 2 found, of 2 acknowledged; first: ${lost}`,
   });
-  t.match(await check([]), { passed: false, detail: '0 of 0 found, of 0 acknowledged' });
+  t.hasStrict(await check([]), { passed: false, detail: '0 of 0 found, of 0 acknowledged' });
 });
 
 t.test('a load with a refusal, an error or no answer at all does not pass', async (t) => {
   const checked = (statuses: Load['statuses'], errors: Load['errors']) =>
     checkAnswers({ label: 'rate', statuses, errors } as Load);
-  t.match(checked({ 201: 5 }, {}), { passed: true, detail: 'none refused, no error' });
-  t.match(checked({ 201: 5, 503: 1 }, {}), { passed: false, detail: '503: 1' });
-  t.match(checked({ 201: 5 }, { timeout: 2 }), { passed: false, detail: 'timeout: 2' });
-  t.match(checked({}, {}), { passed: false, detail: 'there was none' });
-  t.match(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
+  t.hasStrict(checked({ 201: 5 }, {}), { passed: true, detail: 'none refused, no error' });
+  t.hasStrict(checked({ 201: 5, 503: 1 }, {}), { passed: false, detail: '503: 1' });
+  t.hasStrict(checked({ 201: 5 }, { timeout: 2 }), { passed: false, detail: 'timeout: 2' });
+  t.hasStrict(checked({}, {}), { passed: false, detail: 'there was none' });
+  t.hasStrict(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
 });
 
 t.test('what is refused after the load has ended is told, what is done by then does not count', async (t) => {

@@ -53,7 +53,7 @@ void t.test(
     stripe.webhooks.constructEvent(body, String(headers['service-signature']), SIGNING_SECRET, 300);
     const [event] = eventsOf(mine);
     t.match(event, { object: 'event', type: 'charge.successful', id: /^evt_[0-9A-Z]{26}$/ });
-    t.match(event!.data.object, {
+    t.hasStrict(event!.data.object, {
       id,
       object: 'charge',
       status: 'SUCCESSFUL',
@@ -66,7 +66,7 @@ void t.test(
     t.equal(headers['service-event-type'], 'charge.successful');
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
     t.equal(other.received.length, 0);
-    t.match((await service.deliveries(ACCOUNT))[0], {
+    t.hasStrict((await service.deliveries(ACCOUNT))[0], {
       transaction_id: id,
       event_id: event!.id,
       url: urlOf(mine),
@@ -116,7 +116,7 @@ void t.test('money moved from the dashboard is told to every app with a webhook 
   await Promise.all(receivers.map((receiver) => receiver.until(() => receiver.received.length === 1)));
   const [a, b] = receivers.map((receiver) => eventsOf(receiver)[0]!);
   t.equal(a!.type, 'deposit.failed');
-  t.match(a!.data.object, { id, object: 'deposit', failure_code: 'customer_declined' });
+  t.hasStrict(a!.data.object, { id, object: 'deposit', failure_code: 'customer_declined' });
   t.same(a, b, 'the same event, id included');
 });
 
@@ -137,7 +137,7 @@ void t.test(
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
     const [delivery] = await service.deliveries(ACCOUNT);
     t.equal(delivery!.attempts.at(-1)!.status_code, 200);
-    t.match(delivery!.attempts[0], { status_code: 500, error: 'http_status', excerpt: 'oops' });
+    t.hasStrict(delivery!.attempts[0], { status_code: 500, error: 'http_status', excerpt: 'oops' });
   },
 );
 
@@ -196,7 +196,7 @@ void t.test(
     await receiver.until(() => receiver.received.length === 2);
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
     t.equal(new Set(eventsOf(receiver).map(({ id }) => id)).size, 1);
-    t.match(await service.deliveries(ACCOUNT), [{ attempts: { length: 2 } }]);
+    t.equal((await service.deliveries(ACCOUNT))[0]?.attempts.length, 2);
     t.equal(receiver.received.length, 2);
   },
 );

@@ -18,12 +18,12 @@ t.test('export and import make the same log elsewhere', async (t) => {
   await write(data, 6);
   t.equal((await tool('export', '--data', data, '--to', copy)).status, 0);
   t.match(await tool('export', '--data', data, '--to', copy), { status: 2, err: /is not empty/ });
-  t.match(await toolJson('import', '--data', other, '--from', copy), {
+  t.hasStrict(await toolJson('import', '--data', other, '--from', copy), {
     status: 0,
     report: { sound: true, imported: 21 },
   });
   t.strictSame(await tips(other), await tips(data));
-  t.match(
+  t.hasStrict(
     await toolJson('import', '--data', other, '--from', copy),
     { status: 0, report: { imported: 0 } },
     'again: nothing',
@@ -31,7 +31,10 @@ t.test('export and import make the same log elsewhere', async (t) => {
   await write(data, 1, { epoch: 2 });
   const more = next();
   await tool('export', '--data', data, '--to', more);
-  t.match(await toolJson('import', '--data', other, '--from', more), { status: 0, report: { imported: 6 } });
+  t.hasStrict(await toolJson('import', '--data', other, '--from', more), {
+    status: 0,
+    report: { imported: 6 },
+  });
   t.strictSame(await tips(other), await tips(data));
 
   await write(other, 1, { epoch: 3 });
@@ -58,7 +61,7 @@ t.test('export writes lines for people', async (t) => {
     lines.map(({ sequence }) => sequence),
     [3, 4, 5, 6, 7],
   );
-  t.match(lines[0], {
+  t.hasStrict(lines[0], {
     group: 'webhooks',
     partition: 0,
     batch: 2,
@@ -70,11 +73,11 @@ t.test('export writes lines for people', async (t) => {
 t.test('backup adds what is new while the log is written, and restore proves it', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 3);
-  t.match(await toolJson('backup', '--data', data, '--to', to), {
+  t.hasStrict(await toolJson('backup', '--data', data, '--to', to), {
     status: 0,
     report: { batches: 12, records: 27 },
   });
-  t.match(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 0 } });
+  t.hasStrict(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 0 } });
 
   const log = WriteAheadLog.open({
     directory: data,
@@ -104,7 +107,7 @@ t.test('backup adds what is new while the log is written, and restore proves it'
   t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
 
   await write(restored, 1, { epoch: 3 });
-  t.match(await tool('backup', '--data', restored, '--to', to), { status: 0 }, 'it goes on from there');
+  t.hasStrict(await tool('backup', '--data', restored, '--to', to), { status: 0 }, 'it goes on from there');
   await write(data, 1, { epoch: 4 });
   t.match(
     await tool('backup', '--data', data, '--to', to),
@@ -199,9 +202,12 @@ t.test('what is damaged is not backed up, and does not keep the rest from it', a
       'no file that nothing names',
     );
     const restored = next();
-    t.match(await tool('restore', '--from', copy, '--to', restored), { status: 0 });
-    t.match(await tips(restored), [{ tip: { batch: 4 } }, { tip: { batch: 7 } }, { tip: { batch: 4 } }]);
-    t.match(await toolJson('backup', '--data', intact, '--to', copy), { status: 0, report: { batches: 6 } });
+    t.hasStrict(await tool('restore', '--from', copy, '--to', restored), { status: 0 });
+    t.hasStrict(await tips(restored), [{ tip: { batch: 4 } }, { tip: { batch: 7 } }, { tip: { batch: 4 } }]);
+    t.hasStrict(await toolJson('backup', '--data', intact, '--to', copy), {
+      status: 0,
+      report: { batches: 6 },
+    });
   }
   await database.close();
 });
@@ -213,7 +219,7 @@ t.test('restore goes back to a time or a sequence', async (t) => {
   for (const until of ['2026-11-21T09:00:04Z', `${Date.parse('2026-11-21T09:00:04Z')}`]) {
     const byTime = next();
     await tool('restore', '--from', to, '--to', byTime, '--until', until);
-    t.match(await tips(byTime), [
+    t.hasStrict(await tips(byTime), [
       { tip: { sequence: 12 } },
       { tip: { sequence: 12 } },
       { tip: { sequence: 12 } },
@@ -223,7 +229,7 @@ t.test('restore goes back to a time or a sequence', async (t) => {
   const bySequence = next();
   const at = ['--group', 'accounts', '--partition', '1', '--until-sequence', '8'];
   t.equal((await tool('restore', '--from', to, '--to', bySequence, ...at)).status, 0);
-  t.match(await tips(bySequence), [
+  t.hasStrict(await tips(bySequence), [
     { tip: { sequence: 18 } },
     { tip: { sequence: 8 } },
     { tip: { sequence: 18 } },
@@ -238,7 +244,11 @@ t.test('restore goes back to a time or a sequence', async (t) => {
     const between = next();
     const upTo = ['--group', 'accounts', '--partition', '1', '--until-sequence', sequence];
     t.equal((await tool('restore', '--from', to, '--to', between, ...upTo)).status, 0);
-    t.match(await tips(between), [{ tip: { sequence: 18 } }, { tip }, { tip: { sequence: 18 } }], sequence);
+    t.hasStrict(
+      await tips(between),
+      [{ tip: { sequence: 18 } }, { tip }, { tip: { sequence: 18 } }],
+      sequence,
+    );
   }
   await write(bySequence, 2, { epoch: 2 });
   t.equal((await tool('verify', '--data', bySequence)).status, 0);
@@ -291,7 +301,7 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
   await checkpointAll(data);
   cpSync(data, whole, { recursive: true });
   await tool('archive', '--data', data, '--to', first, '--before', '2026-01-01T00:00:06Z');
-  t.match(await toolJson('trim', '--data', data, '--archive', first, '--yes'), {
+  t.hasStrict(await toolJson('trim', '--data', data, '--archive', first, '--yes'), {
     status: 0,
     report: { removed: true, partitions: [{ last: 6 }] },
   });
@@ -300,7 +310,7 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
     status: 0,
     report: { partitions: [{ last: 0, why: /not archived/ }] },
   });
-  t.match(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
 
 t.test('trim removes nothing when its archive is damaged, or is of another log', async (t) => {
@@ -327,8 +337,15 @@ t.test('trim removes nothing when its archive is damaged, or is of another log',
     const archive = next();
     await tool('archive', '--data', from, '--to', archive);
     damage(archive);
-    t.match(await tool('trim', '--data', data, '--archive', archive, '--yes'), { status: 1, err: problem });
-    t.match(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+    t.match(await tool('trim', '--data', data, '--archive', archive, '--yes'), {
+      status: 1,
+      err: problem,
+    });
+    t.hasStrict(await tips(data), [
+      { start: { batch: 0 } },
+      { start: { batch: 0 } },
+      { start: { batch: 0 } },
+    ]);
   }
 });
 
@@ -405,7 +422,7 @@ t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
     status: 0,
     report: { partitions: [{ last: 0, why: /checkpoint/ }] },
   });
-  t.match(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  t.hasStrict(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
 });
 
 t.test('trim takes a sequence to keep that only the longest partition has', async (t) => {
@@ -448,7 +465,7 @@ t.test('without a time, archive takes what is older than 30 days', async (t) => 
   const dayMs = 86_400_000;
   await write(data, 2, { atMs: Date.now() - 31 * dayMs });
   await write(data, 2, { epoch: 2, atMs: Date.now() - 29 * dayMs });
-  t.match(await toolJson('archive', '--data', data, '--to', archive), {
+  t.hasStrict(await toolJson('archive', '--data', data, '--to', archive), {
     status: 0,
     report: { segments: [{ end: { sequence: 6 } }, { end: { sequence: 6 } }, { end: { sequence: 6 } }] },
   });
@@ -462,9 +479,12 @@ t.test('a log that begins late is exported and imported as it is', async (t) => 
   await tool('archive', '--data', data, '--to', archive, '--before', '2026-01-01T00:00:06Z');
   await tool('trim', '--data', data, '--archive', archive, '--yes');
   t.equal((await tool('export', '--data', data, '--to', copy)).status, 0);
-  t.match(await toolJson('import', '--data', other, '--from', copy), { status: 0, report: { imported: 9 } });
+  t.hasStrict(await toolJson('import', '--data', other, '--from', copy), {
+    status: 0,
+    report: { imported: 9 },
+  });
   t.strictSame(await tips(other), await tips(data));
-  t.match((await tips(other)) as object[], [{ start: { batch: 6 } }, {}, {}]);
+  t.hasStrict((await tips(other)) as object[], [{ start: { batch: 6 } }, {}, {}]);
   t.match(await tool('restore', '--from', copy, '--rehearse'), {
     status: 0,
     out: /accounts\/0 begins after sequence 15: import what is before, or it is not served/,
@@ -477,23 +497,26 @@ t.test('a log that begins late is exported and imported as it is', async (t) => 
   const later = next();
   await write(data, 1, { epoch: 2, atMs: atMs + 60_000 });
   await tool('export', '--data', data, '--to', later);
-  t.match(await toolJson('import', '--data', other, '--from', later), { status: 0, report: { imported: 6 } });
+  t.hasStrict(await toolJson('import', '--data', other, '--from', later), {
+    status: 0,
+    report: { imported: 6 },
+  });
   t.strictSame(await tips(other), await tips(data));
 
   // Its beginning put back in one partition: the others stay as they are.
   const only = ['--group', 'accounts', '--partition', '1'];
-  t.match(await toolJson('import', '--data', other, '--from', archive, ...only), {
+  t.hasStrict(await toolJson('import', '--data', other, '--from', archive, ...only), {
     status: 0,
     report: { imported: 6 },
   });
-  t.match(await tips(other), [{ start: { batch: 6 } }, { start: { batch: 0 } }, { start: { batch: 6 } }]);
+  t.hasStrict(await tips(other), [{ start: { batch: 6 } }, { start: { batch: 0 } }, { start: { batch: 6 } }]);
 });
 
 t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
   const archiveArgs = ['--data', data, '--to', to, '--before', '2026-01-01T00:00:06Z'];
-  t.match(await toolJson('archive', ...archiveArgs), {
+  t.hasStrict(await toolJson('archive', ...archiveArgs), {
     status: 0,
     report: { segments: [{ end: { sequence: 15 } }] },
   });
@@ -504,11 +527,11 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   await checkpointAll(data);
   const kept = await toolJson('trim', ...trimArgs, '--keep-sequence', '5');
   t.match(kept.report.partitions[0], { from: 0, last: 2, why: /sequence 5/ });
-  t.match(await toolJson('trim', ...trimArgs), {
+  t.hasStrict(await toolJson('trim', ...trimArgs), {
     status: 0,
     report: { removed: false, partitions: [{ last: 6 }] },
   });
-  t.match(await tips(data), [{ start: { batch: 0 } }], 'nothing is removed without --yes');
+  t.hasStrict(await tips(data), [{ start: { batch: 0 } }], 'nothing is removed without --yes');
 
   const log = WriteAheadLog.open({
     directory: data,
@@ -518,8 +541,8 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   t.match(await tool('trim', ...trimArgs, '--yes'), { status: 1, err: /being written/ });
   await log.close();
   t.equal((await tool('trim', ...trimArgs, '--yes')).status, 0);
-  t.match(await tips(data), [{ start: { batch: 6, sequence: 15 }, tip: { sequence: 24 } }, {}, {}]);
-  t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true, records: 27 } });
+  t.hasStrict(await tips(data), [{ start: { batch: 6, sequence: 15 }, tip: { sequence: 24 } }, {}, {}]);
+  t.hasStrict(await toolJson('verify', '--data', data), { status: 0, report: { sound: true, records: 27 } });
   t.match(await toolJson('trim', ...trimArgs, '--keep-sequence', '5'), {
     status: 0,
     report: { partitions: [{ from: 6, last: 6, why: /sequence 5/ }] },
@@ -533,7 +556,7 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   rmSync(backup, { recursive: true, force: true });
   cpSync(to, backup, { recursive: true });
   t.equal((await tool('backup', '--data', data, '--to', backup)).status, 0, 'it goes on from the archive');
-  t.match(await tool('restore', '--from', backup, '--rehearse'), { status: 0 });
+  t.hasStrict(await tool('restore', '--from', backup, '--rehearse'), { status: 0 });
 
   const [again, tooShort] = [next(), next()];
   cpSync(data, again, { recursive: true });
@@ -544,10 +567,17 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
     status: 1,
     err: /begins after batch 6, and .* ends with 4: add what is between/,
   });
-  t.match(await toolJson('import', '--data', again, '--from', to), { status: 0, report: { imported: 18 } });
-  t.match(await tips(again), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
-  t.match(await toolJson('verify', '--data', again), { status: 0, report: { records: 72 } }, 'all is back');
-  t.match(
+  t.hasStrict(await toolJson('import', '--data', again, '--from', to), {
+    status: 0,
+    report: { imported: 18 },
+  });
+  t.hasStrict(await tips(again), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  t.hasStrict(
+    await toolJson('verify', '--data', again),
+    { status: 0, report: { records: 72 } },
+    'all is back',
+  );
+  t.hasStrict(
     await toolJson('import', '--data', again, '--from', to),
     { report: { imported: 0 } },
     'again: nothing',
@@ -556,6 +586,6 @@ t.test('old batches are archived once, then trimmed, and the rest is still prove
   await write(data, 2, { epoch: 2, atMs: Date.parse('2026-02-01T00:00:00Z') });
   t.equal((await tool('archive', '--data', data, '--to', to)).status, 0, 'the archive goes on');
   const whole = next();
-  t.match(await tool('restore', '--from', to, '--to', whole), { status: 0 });
-  t.match(await tips(whole), [{ start: { batch: 0 }, tip: { sequence: 30 } }]);
+  t.hasStrict(await tool('restore', '--from', to, '--to', whole), { status: 0 });
+  t.hasStrict(await tips(whole), [{ start: { batch: 0 }, tip: { sequence: 30 } }]);
 });
