@@ -41,7 +41,8 @@ export async function searchHighestRate<Outcome>(
   let high = options.highPerSecond;
   if (!(await holdsAt(low))) return { highestPerSecond: 0, trials };
   if (await holdsAt(high)) return { highestPerSecond: high, trials };
-  while (trials.length < options.trialsMax && high / low > 1 + options.precision) {
+  // Rates are whole: between neighbours there is none.
+  while (trials.length < options.trialsMax && high - low > 1 && high / low > 1 + options.precision) {
     const middle = Math.round(Math.sqrt(low * high));
     if (await holdsAt(middle)) low = middle;
     else high = middle;

@@ -43,7 +43,6 @@ export class Breaker {
       if (now < this.reopensAt) return false;
       this.state = 'half_open';
       this.#goodAnswers = 0;
-      this.#probing = false;
     }
     return !this.#probing;
   }

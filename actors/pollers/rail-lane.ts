@@ -6,6 +6,7 @@
 
 import type { EnquiryResult, Rail, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { Fifo } from '../runtime/fifo.ts';
 import { Breaker } from './breaker.ts';
 import type { Random } from './schedule.ts';
 import type { Watched } from './watched.ts';
@@ -60,11 +61,10 @@ export class RailLane {
   readonly #now: () => number;
   readonly #onFault: (error: unknown) => void;
   readonly #breaker: Breaker;
-  readonly #submits = new Queue();
-  readonly #enquiries = new Queue();
+  readonly #submits = new Fifo<Watched>();
+  readonly #enquiries = new Fifo<Watched>();
   #calling = 0;
   #submitsInARow = 0;
-  #pumping = false;
   #stopped = false;
   #submitCount = 0;
   #enquiryCount = 0;
@@ -89,24 +89,17 @@ export class RailLane {
     const queue = watched.next === 'submit' ? this.#submits : this.#enquiries;
     if (queue.size >= LIMITS.railQueueMax) return false;
     watched.state = 'queued';
-    if (!this.#pumping && !this.#stopped && !this.#hasWaiting() && this.#mayStart()) {
-      this.#start(watched);
-      return true;
-    }
-    queue.push(watched);
-    this.pump();
+    if (!this.#stopped && !this.#hasWaiting() && this.#mayStart()) this.#start(watched);
+    else queue.push(watched);
     return true;
   }
 
   /** Starts what may start: after an answer, and on each tick for the breaker's sake. */
   pump(): void {
-    if (this.#pumping) return;
-    this.#pumping = true;
     while (!this.#stopped && this.#hasWaiting() && this.#mayStart()) {
       const watched = this.#take();
       if (watched !== undefined) this.#start(watched);
     }
-    this.#pumping = false;
   }
 
   /** Starts no more calls. */
@@ -152,8 +145,7 @@ export class RailLane {
       this.#submits.size === 0 || (this.#submitsInARow >= SUBMITS_IN_A_ROW && this.#enquiries.size > 0);
     this.#submitsInARow = enquiry ? 0 : this.#submitsInARow + 1;
     const watched = enquiry ? this.#enquiries.shift() : this.#submits.shift();
-    const step = enquiry ? 'enquire' : 'submit';
-    return watched?.state === 'queued' && watched.next === step ? watched : undefined;
+    return watched?.state === 'queued' ? watched : undefined;
   }
 
   #start(watched: Watched): void {
@@ -226,29 +218,5 @@ export class RailLane {
   #faulty(error: unknown): { readonly type: 'unknown'; readonly reason: string } {
     this.#onFault(error);
     return { type: 'unknown', reason: `the adapter failed: ${String(error)}` };
-  }
-}
-
-/** First in, first out; once half of it is empty, that half is given back. */
-class Queue {
-  #items: Watched[] = [];
-  #head = 0;
-
-  get size(): number {
-    return this.#items.length - this.#head;
-  }
-
-  push(watched: Watched): void {
-    this.#items.push(watched);
-  }
-
-  shift(): Watched | undefined {
-    const watched = this.#items[this.#head];
-    this.#head++;
-    if (this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head);
-      this.#head = 0;
-    }
-    return watched;
   }
 }

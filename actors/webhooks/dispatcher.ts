@@ -11,7 +11,7 @@
 // An item is in one place: a queue here or in flight. The number of items is bounded by the caller (LIMITS.webhookQueuedMax).
 
 import { LIMITS } from '../../src/limits.ts';
-import { Fifo } from './fifo.ts';
+import { Fifo } from '../runtime/fifo.ts';
 
 export interface DispatchItem {
   readonly endpointId: string;
@@ -62,7 +62,7 @@ export class Dispatcher<Item extends DispatchItem> {
   /** In the order they were started. */
   readonly #running = new Set<Running<Item>>();
   readonly #inFlight: Record<Room, number> = { first: 0, retry: 0, slow: 0 };
-  /** Endpoints with something to send that found no room, in turn. */
+  /** Endpoints whose next attempt waits for that room, in turn. */
   readonly #waiting: Record<'first' | 'retry', Set<Endpoint<Item>>> = { first: new Set(), retry: new Set() };
   /** Endpoints whose retries wait for the end of a pause. */
   readonly #paused = new Set<Endpoint<Item>>();
@@ -127,7 +127,7 @@ export class Dispatcher<Item extends DispatchItem> {
     for (const endpoint of this.#paused) {
       if (endpoint.pausedUntil > now) continue;
       this.#paused.delete(endpoint);
-      this.#run(endpoint);
+      this.#queueUp(endpoint);
     }
     this.#serveWaiting();
   }
@@ -168,27 +168,46 @@ export class Dispatcher<Item extends DispatchItem> {
     }
   }
 
-  /** Starts what `endpoint` may send now. */
+  /** Starts what there is room for, what `endpoint` has to send in its turn. */
   #run(endpoint: Endpoint<Item>): void {
-    while (this.#runOne(endpoint));
+    this.#queueUp(endpoint);
+    this.#serveWaiting();
   }
 
-  #runOne(endpoint: Endpoint<Item>): boolean {
-    if (this.#stopped || !mayStart(endpoint)) return false;
-    const queue = this.#nextQueue(endpoint);
-    if (queue === null) return false;
-    const room = queue === endpoint.firsts && endpoint.failuresInARow === 0 ? 'first' : 'retry';
-    if (this.#inFlight[room] >= ROOM[room]) {
-      this.#waiting[room].add(endpoint);
-      return false;
+  #queueUp(endpoint: Endpoint<Item>): void {
+    const room = this.#nextRoom(endpoint);
+    if (room !== null) this.#waiting[room].add(endpoint);
+  }
+
+  /** One attempt for each endpoint in turn while there is room. */
+  #serveWaiting(): void {
+    for (const room of ['first', 'retry'] as const) {
+      const waiting = this.#waiting[room];
+      for (const endpoint of waiting) {
+        if (this.#stopped || this.#inFlight[room] >= ROOM[room]) break;
+        waiting.delete(endpoint);
+        // Since it failed or answered it may wait for the other room, or for its own attempt to end.
+        if (this.#nextRoom(endpoint) !== room) continue;
+        this.#startNext(endpoint, room);
+        this.#queueUp(endpoint);
+      }
     }
-    const item = queue.shift();
-    if (item === undefined) return false;
+  }
+
+  /** Which room the next attempt of `endpoint` takes; null: it may start none. */
+  #nextRoom(endpoint: Endpoint<Item>): 'first' | 'retry' | null {
+    const queue = mayStart(endpoint) ? this.#nextQueue(endpoint) : null;
+    if (queue === null) return null;
+    return queue === endpoint.firsts && endpoint.failuresInARow === 0 ? 'first' : 'retry';
+  }
+
+  #startNext(endpoint: Endpoint<Item>, room: 'first' | 'retry'): void {
+    const item = this.#nextQueue(endpoint)?.shift();
+    if (item === undefined) return;
     endpoint.lastWasFirst = item.isFirst;
     if (item.isFirst) this.#queuedFirsts--;
     else this.#queuedRetries--;
     this.#start(endpoint, item, room);
-    return true;
   }
 
   #nextQueue(endpoint: Endpoint<Item>): Fifo<Item> | null {
@@ -232,32 +251,14 @@ export class Dispatcher<Item extends DispatchItem> {
     if (running.isSlow) endpoint.slow--;
     this.#learn(endpoint, end);
     this.#run(endpoint);
-    this.#serveWaiting();
   }
 
   #learn(endpoint: Endpoint<Item>, end: AttemptEnd): void {
     if (end === 'none') return;
     const before = endpoint.failuresInARow;
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
-    endpoint.pausedUntil =
-      end === 'delivered' ? 0 : this.#clock() + this.#pauseMs * pausePart(endpoint.failuresInARow);
+    endpoint.pausedUntil = this.#clock() + this.#pauseMs * pausePart(endpoint.failuresInARow);
     this.#failing += Number(endpoint.failuresInARow > 0) - Number(before > 0);
-  }
-
-  /** One attempt for each endpoint in turn while there is room. */
-  #serveWaiting(): void {
-    for (const room of ['first', 'retry'] as const) {
-      const waiting = this.#waiting[room];
-      while (waiting.size > 0 && this.#inFlight[room] < ROOM[room]) {
-        const [endpoint] = waiting;
-        if (endpoint === undefined) break;
-        waiting.delete(endpoint);
-        if (!this.#runOne(endpoint)) continue;
-        // To the back of the line when it has more to send.
-        const hasMore = mayStart(endpoint) && this.#nextQueue(endpoint) !== null;
-        if (hasMore) waiting.add(endpoint);
-      }
-    }
   }
 }
 
@@ -269,7 +270,7 @@ function mayStart(endpoint: Endpoint<unknown>): boolean {
   return endpoint.inFlight < (isFailing ? 1 : LIMITS.webhookEndpointInFlightMax);
 }
 
-/** How much of the longest pause follows: nothing after a few failures, as a passing fault makes them; then doubling. */
+/** How much of the longest pause follows: nothing after none or a few failures, as a passing fault makes them; then doubling. */
 function pausePart(failuresInARow: number): number {
   if (failuresInARow < FAILURES_BEFORE_PAUSE) return 0;
   return Math.min(1, 2 ** (failuresInARow - FAILURES_BEFORE_WHOLE_PAUSE));

@@ -169,14 +169,15 @@ export class WebhookExecutor {
     const end = await this.#sendOnce(hosted, deliveryId);
     const dueAgain = hosted.active.get(deliveryId) === true;
     hosted.active.delete(deliveryId);
-    if (dueAgain && !hosted.released) this.#offerAgain(hosted, deliveryId);
+    if (dueAgain && !hosted.released) await this.#seeThrough(hosted, deliveryId);
     return end;
   }
 
   /** It was replayed while its attempt was in flight. */
-  #offerAgain(hosted: Hosted, deliveryId: string): void {
+  async #seeThrough(hosted: Hosted, deliveryId: string): Promise<void> {
     const due = hosted.logic.attemptOf(deliveryId);
-    if (typeof due === 'string') return;
+    if (due === 'gone') return;
+    if (due === 'cannot_hear') return this.#cancel(hosted, deliveryId);
     const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= hosted.clock();
     if (isDue) this.#offer(hosted, due.delivery);
   }
@@ -185,8 +186,7 @@ export class WebhookExecutor {
     const due = hosted.logic.attemptOf(deliveryId);
     if (due === 'gone' || hosted.released) return 'none';
     if (due === 'cannot_hear') {
-      this.#options.metrics.cancelled();
-      await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
+      await this.#cancel(hosted, deliveryId);
       return 'none';
     }
     const at = hosted.clock();
@@ -200,6 +200,11 @@ export class WebhookExecutor {
     );
     await this.#record(hosted, due, at, result);
     return result.error === null ? 'delivered' : 'failed';
+  }
+
+  async #cancel(hosted: Hosted, deliveryId: string): Promise<void> {
+    this.#options.metrics.cancelled();
+    await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
   }
 
   #send({ delivery, endpoint, body }: DueAttempt): Promise<SendResult> {

@@ -195,7 +195,8 @@ class Driver {
     const isMeasured = this.#isMeasured(intendedAt);
     if (isMeasured) this.#latencies.recordValue(microseconds(now - intendedAt));
     const second = this.#secondOf(now);
-    if (second < 0 || !this.#sending) return;
+    // What comes after the end is not done in its time, but a refusal is one whenever it comes.
+    if (second < 0 || (!this.#sending && isDone)) return;
     // What the warm-up left behind is not done of what was offered since.
     if (!isMeasured && this.#job.ratePerSecond !== null) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;

@@ -32,8 +32,14 @@ interface Place {
   retryAt: number;
 }
 
+/** What it needs of the table. */
+export type Leases = Pick<
+  LeaseTable,
+  'nodes' | 'leases' | 'wants' | 'lease' | 'isHeld' | 'onAnyChange' | 'write'
+>;
+
 export interface LeaseOwnershipOptions {
-  readonly table: LeaseTable;
+  readonly table: Leases;
   readonly host: PartitionHost;
   readonly node: string;
   /** Of records that this node reads. */
@@ -48,7 +54,7 @@ export interface LeaseOwnershipOptions {
 
 export class LeaseOwnership implements Ownership {
   readonly #options: LeaseOwnershipOptions;
-  readonly #table: LeaseTable;
+  readonly #table: Leases;
   readonly #places: Place[] = [];
   readonly #byName = new Map<string, Place>();
   readonly #timer: NodeJS.Timeout[] = [];
@@ -56,7 +62,8 @@ export class LeaseOwnership implements Ownership {
   #state: 'live' | 'draining' = 'live';
   /** Until when the session is certainly ours, monotonic milliseconds. */
   #validUntil = 0;
-  #renewedAt = 0;
+  /** -Infinity: never; a process may be younger than any gap. */
+  #renewedAt = -Infinity;
   /** Silence of others counts from here: since then every renewal of ours went through. */
   #healthySince = Infinity;
   /** The set of nodes that may own has not changed since. */

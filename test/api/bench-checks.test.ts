@@ -1,10 +1,16 @@
 // The bench's checks say no where they should: a check that cannot fail proves nothing of what was measured.
 
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { checkAcknowledged, checkAnswers, spread } from '../../bench/check.ts';
 import type { Load } from '../../bench/result.ts';
+import { drive } from '../../bench/load/drive.ts';
+import { readLogCounters } from '../../bench/measure/log-counters.ts';
+import { parseMetrics } from '../../bench/measure/metrics.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
 import { startService } from './start.ts';
 
@@ -24,23 +30,67 @@ t.test('an acknowledged id that is not there is told, and so is that there was n
     writeFileSync(idsFile, ids.map((id) => `0 ${id}`).join('\n'));
     return checkAcknowledged(server, work, idsFile, 10);
   };
-  t.match(await check([charge.id]), { passed: true, detail: '1 of 1 found, of 1 acknowledged' });
+  t.hasStrict(await check([charge.id]), { passed: true, detail: '1 of 1 found, of 1 acknowledged' });
   const lost = `${charge.id.slice(0, -1)}${charge.id.endsWith('0') ? '1' : '0'}`;
-  t.match(await check([charge.id, lost]), {
+  t.hasStrict(await check([charge.id, lost]), {
     passed: false,
     detail: `1 of 2 found, of 2 acknowledged; first: ${lost}`,
   });
-  t.match(await check([]), { passed: false, detail: '0 of 0 found, of 0 acknowledged' });
+  t.hasStrict(await check([]), { passed: false, detail: '0 of 0 found, of 0 acknowledged' });
 });
 
 t.test('a load with a refusal, an error or no answer at all does not pass', async (t) => {
   const checked = (statuses: Load['statuses'], errors: Load['errors']) =>
     checkAnswers({ label: 'rate', statuses, errors } as Load);
-  t.match(checked({ 201: 5 }, {}), { passed: true, detail: 'none refused, no error' });
-  t.match(checked({ 201: 5, 503: 1 }, {}), { passed: false, detail: '503: 1' });
-  t.match(checked({ 201: 5 }, { timeout: 2 }), { passed: false, detail: 'timeout: 2' });
-  t.match(checked({}, {}), { passed: false, detail: 'there was none' });
-  t.match(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
+  t.hasStrict(checked({ 201: 5 }, {}), { passed: true, detail: 'none refused, no error' });
+  t.hasStrict(checked({ 201: 5, 503: 1 }, {}), { passed: false, detail: '503: 1' });
+  t.hasStrict(checked({ 201: 5 }, { timeout: 2 }), { passed: false, detail: 'timeout: 2' });
+  t.hasStrict(checked({}, {}), { passed: false, detail: 'there was none' });
+  t.hasStrict(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
+});
+
+t.test('what is refused after the load has ended is told, what is done by then does not count', async (t) => {
+  for (const late of [201, 503]) {
+    const firsts = 5;
+    let count = 0;
+    const waiting: (() => void)[] = [];
+    const endpoint = createServer((request, response) => {
+      request.resume();
+      const answer = (status: number): void => void response.writeHead(status).end();
+      if (++count <= firsts) answer(201);
+      else waiting.push(() => answer(late));
+    });
+    endpoint.listen(0, '127.0.0.1');
+    await once(endpoint, 'listening');
+    t.teardown(() => endpoint.close());
+    const keysFile = join(t.testdir({ keys: 'sk_live_one' }), 'keys');
+    const { load, sent } = await drive({
+      label: 'late',
+      server: {
+        name: 'late',
+        host: '127.0.0.1',
+        port: (endpoint.address() as AddressInfo).port,
+        processes: [],
+        // Asked before the load, when it begins and when it has ended.
+        readLog: async () => {
+          for (const answer of waiting.splice(0)) answer();
+          return { ...readLogCounters(parseMetrics('')), atMs: 0 };
+        },
+        stop: async () => {},
+      },
+      work: { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '256772000001', prefix: 'late' },
+      connections: 20,
+      ratePerSecond: 20,
+      warmUpSeconds: 0,
+      seconds: 1,
+      wrk: false,
+      onProgress: () => {},
+    });
+    t.strictSame(load.errors, {});
+    t.ok(sent > firsts);
+    t.equal(load.perSecond, firsts);
+    t.equal(checkAnswers(load).passed, late === 201);
+  }
 });
 
 t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {

@@ -19,7 +19,7 @@ function refused(t: Test, answer: Answer, code: ErrorCode, param: string | null)
   t.equal(answer.headers['content-type'], 'application/json');
   t.strictSame(Object.keys(answer.body), ['error']);
   const { error } = answer.body;
-  t.match(error, { code, param, request_id: answer.headers['request-id'] });
+  t.hasStrict(error, { code, param, request_id: answer.headers['request-id'] });
   t.type(error.message, 'string');
   t.ok(error.message.length > 10 && error.message.length < 400, error.message);
 }
@@ -509,7 +509,7 @@ t.test(
   'HEAD is answered without a body, so that the next request on the connection is read right',
   async (t) => {
     const head = await front.send(requestBytes('HEAD', '/v1/charges', {}, null));
-    t.match(head, { status: 405, headers: { allow: 'POST, GET' }, text: '' });
-    t.match(await front.send(requestBytes('HEAD', '/nowhere', {}, null)), { status: 404, text: '' });
+    t.hasStrict(head, { status: 405, headers: { allow: 'POST, GET' }, text: '' });
+    t.hasStrict(await front.send(requestBytes('HEAD', '/nowhere', {}, null)), { status: 404, text: '' });
   },
 );

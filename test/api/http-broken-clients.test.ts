@@ -62,7 +62,7 @@ t.test('busy accounts: 503 with Retry-After, for creates and reads', async (t) =
     ['GET', `/v1/charges/${ID}`, read],
   ] as const) {
     const answer = await front.send(bytes);
-    t.match(answer, {
+    t.hasStrict(answer, {
       status: 503,
       headers: { 'retry-after': '1' },
       body: { error: { code: 'service_unavailable', param: null } },
@@ -81,7 +81,7 @@ t.test('a rate limit says when to come back', async (t) => {
   } as const;
   front.bus.answer = () => ({ type: 'rejected', rejection });
   const answer = await front.post('/v1/payouts', CHARGE);
-  t.match(answer, {
+  t.hasStrict(answer, {
     status: 429,
     headers: { 'retry-after': '17' },
     body: { error: { code: 'rate_limit_exceeded' } },
@@ -96,7 +96,7 @@ t.test('a create of which nobody knows the fate gets no status; a read gets 503'
   socket.write(create('unknown-fate'));
   t.equal(await all, '', 'closed without a byte');
   t.strictSame(unanswered, ['unknown']);
-  t.match(await front.send(read), { status: 503 });
+  t.hasStrict(await front.send(read), { status: 503 });
 });
 
 t.test('past the deadline a create is cut off and a read gets 503; a late answer goes nowhere', async (t) => {
@@ -106,11 +106,11 @@ t.test('past the deadline a create is cut off and a read gets 503; a late answer
   const all = readToEnd(socket);
   socket.write(create('too-late-1'));
   t.equal(await all, '');
-  t.match(await front.send(read), { status: 503, body: { error: { code: 'service_unavailable' } } });
+  t.hasStrict(await front.send(read), { status: 503, body: { error: { code: 'service_unavailable' } } });
   t.strictSame([unanswered, statuses], [['unknown'], [503]]);
   for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
   front.bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
-  t.match(await front.send(read), { status: 200 }, 'the front goes on');
+  t.hasStrict(await front.send(read), { status: 200 }, 'the front goes on');
   t.strictSame([unanswered, statuses], [['unknown'], [503, 200]], 'the late answers were told to nobody');
 });
 
@@ -177,7 +177,7 @@ t.test('a body too large: 413, and the connection is closed', async (t) => {
     const closed = new Promise((resolve) => socket.on('close', resolve));
     socket.write(create('too-large', `{"description":"${'x'.repeat(size - 18)}"}`));
     const answer = await answered;
-    t.match(answer, {
+    t.hasStrict(answer, {
       status: 413,
       headers: { connection: 'close' },
       body: { error: { code: 'body_too_large' } },
@@ -206,8 +206,8 @@ t.test('the largest body that is allowed arrives', async (t) => {
   );
   const text = JSON.stringify({ ...CHARGE, metadata });
   const padded = text.padEnd(LIMITS.bodyBytesMax, ' ');
-  t.match(await front.send(create('largest-1', padded)), { status: 201 });
-  t.match(front.bus.sent.at(-1)?.input, { metadata });
+  t.hasStrict(await front.send(create('largest-1', padded)), { status: 201 });
+  t.hasStrict(front.bus.sent.at(-1)?.input, { metadata });
 });
 
 t.test('a front with too much open answers 503 at once', async (t) => {
@@ -219,7 +219,7 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   await until(() => front.bus.held.length === 3);
   for (const bytes of [create('one-too-many'), read]) {
     const answer = await front.send(bytes);
-    t.match(answer, {
+    t.hasStrict(answer, {
       status: 503,
       headers: { 'retry-after': '1' },
       body: { error: { code: 'service_unavailable' } },
@@ -244,15 +244,15 @@ t.test('too much of bodies that are not whole yet: 503, until there is room agai
   };
   const sockets = await Promise.all(['half-a-body', 'half-a-body2', 'half-a-body3'].map(half));
   const answer = await Promise.race(sockets.map(readAnswer));
-  t.match(answer, { status: 503, headers: { 'retry-after': '1' } });
+  t.hasStrict(answer, { status: 503, headers: { 'retry-after': '1' } });
   assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
-  t.match(await front.send(create('one-packet')), { status: 201 }, 'what comes in one piece is taken');
+  t.hasStrict(await front.send(create('one-packet')), { status: 201 }, 'what comes in one piece is taken');
   for (const socket of sockets) socket.destroy();
   await until(() => unanswered.length === 2);
   const socket = await half('room-again');
-  t.match(await front.send(read), { status: 200 }, 'the half has been read before this');
+  t.hasStrict(await front.send(read), { status: 200 }, 'the half has been read before this');
   socket.write(create('room-again', body).subarray(50_000));
-  t.match(await readAnswer(socket), { status: 201 });
+  t.hasStrict(await readAnswer(socket), { status: 201 });
 });
 
 t.test('a body takes room until it is whole, and only once', async (t) => {
@@ -264,7 +264,7 @@ t.test('a body takes room until it is whole, and only once', async (t) => {
     const socket = await open(front.port);
     t.teardown(() => socket.destroy());
     socket.write(bytes.subarray(0, 50_000));
-    t.match(await front.send(read), { status: 200 }, 'the half has been read before this');
+    t.hasStrict(await front.send(read), { status: 200 }, 'the half has been read before this');
     return socket;
   };
   const waiting: Socket[] = [];
@@ -278,7 +278,7 @@ t.test('a body takes room until it is whole, and only once', async (t) => {
   for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
   await answered;
   await firstHalf();
-  t.match(await readAnswer(await firstHalf()), { status: 503 });
+  t.hasStrict(await readAnswer(await firstHalf()), { status: 503 });
 });
 
 t.test('a body in small pieces takes the room of its pieces too', async (t) => {
@@ -288,7 +288,7 @@ t.test('a body in small pieces takes the room of its pieces too', async (t) => {
   const answer = await front.send(
     Buffer.concat([requestBytes('POST', '/v1/charges', head, null), Buffer.from(`${pieces}0\r\n\r\n`)]),
   );
-  t.match(answer, { status: 503 });
+  t.hasStrict(answer, { status: 503 });
 });
 
 t.test('of a create that was refused before its body was whole nothing comes when it is', async (t) => {
@@ -298,11 +298,11 @@ t.test('of a create that was refused before its body was whole nothing comes whe
   t.teardown(() => socket.destroy());
   const refused = readAnswer(socket);
   socket.write(bytes.subarray(0, 50_000));
-  t.match(await refused, { status: 503 });
+  t.hasStrict(await refused, { status: 503 });
   socket.write(bytes.subarray(50_000));
   const next = readAnswer(socket);
   socket.write(read);
-  t.match(await next, { status: 200 }, 'the connection serves the next');
+  t.hasStrict(await next, { status: 200 }, 'the connection serves the next');
   t.strictSame(
     front.bus.sent.map(({ type }) => type),
     ['GetTransaction'],
@@ -364,7 +364,7 @@ t.test(
       unanswered,
       rows.map(() => 'aborted'),
     );
-    t.match(await front.send(create('goes-on-1')), { status: 201 }, 'the front goes on');
+    t.hasStrict(await front.send(create('goes-on-1')), { status: 201 }, 'the front goes on');
   },
 );
 
@@ -376,7 +376,7 @@ t.test('answers that a client does not read do not pile up: its connection is cl
   socket.write('GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(requests));
   const answers = (await all).split('HTTP/1.1 200 OK').length - 1;
   t.ok(answers >= 1 && answers < requests, `${answers} answers`);
-  t.match(await front.send(read), { status: 200 });
+  t.hasStrict(await front.send(read), { status: 200 });
 });
 
 t.test(
@@ -437,7 +437,7 @@ t.test('what is not HTTP is closed, and harms nobody', async (t) => {
     t.match(received, /^(?:|HTTP\/1\.1 (?:400|404|431|505) [^]*)$/, JSON.stringify(bytes.slice(0, 40)));
   }
   t.strictSame(front.bus.sent, []);
-  t.match(await front.send(read), { status: 200 });
+  t.hasStrict(await front.send(read), { status: 200 });
 });
 
 t.test('stopping: what is open is answered, nothing new is let in, every connection is closed', async (t) => {
@@ -452,7 +452,7 @@ t.test('stopping: what is open is answered, nothing new is let in, every connect
   const stopped = front.stop();
   await t.rejects(open(front.port), { code: 'ECONNREFUSED' });
   front.bus.held[0]!({ type: 'done', body: '{"ok":1}', replayed: false });
-  t.match(await answered, { status: 201, text: '{"ok":1}', headers: { connection: 'close' } });
+  t.hasStrict(await answered, { status: 201, text: '{"ok":1}', headers: { connection: 'close' } });
   await stopped;
   t.equal(await idleClosed, '');
 });

@@ -31,7 +31,11 @@ t.test('creates', async (t) => {
   for (const [path, type, input] of rows) {
     const before = Date.now();
     const answer = await front.post(path, input, { 'Idempotency-Key': 'key-12345678' });
-    t.match(answer, { status: 201, text: '{"ok":true}', headers: { 'content-type': 'application/json' } });
+    t.hasStrict(answer, {
+      status: 201,
+      text: '{"ok":true}',
+      headers: { 'content-type': 'application/json' },
+    });
     t.match(answer.headers['request-id'], /^req_[0-9A-HJKMNP-TV-Z]{26}$/);
     t.notOk('idempotent-replayed' in answer.headers);
     const { deadline, ...message } = front.bus.sent.at(-1)!;
@@ -53,7 +57,7 @@ t.test('a replay says so', async (t) => {
   t.teardown(() => front.stop());
   front.bus.answer = () => ({ type: 'done', body: '{"id":"chg_1"}', replayed: true });
   const answer = await front.post('/v1/charges', CHARGE);
-  t.match(answer, { status: 201, text: '{"id":"chg_1"}', headers: { 'idempotent-replayed': 'true' } });
+  t.hasStrict(answer, { status: 201, text: '{"id":"chg_1"}', headers: { 'idempotent-replayed': 'true' } });
 });
 
 t.test('reads', async (t) => {
@@ -140,7 +144,7 @@ t.test('reads', async (t) => {
   ];
   for (const [path, expected] of rows) {
     const answer = await front.get(path);
-    t.match(answer, { status: 200, text: '{"ok":true}' }, path);
+    t.hasStrict(answer, { status: 200, text: '{"ok":true}' }, path);
     const { deadline, ...message } = front.bus.sent.at(-1)!;
     t.ok(deadline > Date.now());
     t.strictSame(message, expected, path);
@@ -154,7 +158,7 @@ t.test('the account is read off the key, and the key goes no further than the fr
   const key = makeApiKey('secret', accountId);
   t.strictSame(parseApiKey(key), { kind: 'secret', accountId, wellFormed: true });
   await front.get('/v1/balances', { Authorization: `Bearer ${key}` });
-  t.match(front.bus.sent.at(-1), { accountId, keyHash: hashApiKey(key) });
+  t.hasStrict(front.bus.sent.at(-1), { accountId, keyHash: hashApiKey(key) });
   t.notMatch(JSON.stringify(front.bus.sent), key.slice(34));
   t.ok(partitionOf(accountId, 16) < 16);
 });
@@ -187,7 +191,7 @@ t.test('bodies arrive whole, however they are cut', async (t) => {
     Buffer.from(`${chunks.join('')}0\r\n\r\n`),
   ]);
   t.equal((await front.send(chunked)).status, 201);
-  t.match(front.bus.sent.at(-1), { ...expected, idempotencyKey: 'chunked-key' });
+  t.hasStrict(front.bus.sent.at(-1), { ...expected, idempotencyKey: 'chunked-key' });
 });
 
 function head(idempotencyKey: string): Record<string, string> {
@@ -240,23 +244,23 @@ t.test('callbacks are handed on as they came, and the answer says whether anybod
   t.teardown(() => front.stop());
   const call = (method: string, path: string, body: Buffer) =>
     front.send(requestBytes(method, path, { 'Content-Type': 'text/html' }, body));
-  t.match(await call('PUT', '/callbacks/mtn_ug/known', Buffer.from([0xff, 0x00])), {
+  t.hasStrict(await call('PUT', '/callbacks/mtn_ug/known', Buffer.from([0xff, 0x00])), {
     status: 200,
     text: '{}',
   });
-  t.match(seen, [{ method: 'PUT', path: '/callbacks/mtn_ug/known', contentType: 'text/html' }]);
+  t.hasStrict(seen, [{ method: 'PUT', path: '/callbacks/mtn_ug/known', contentType: 'text/html' }]);
   t.strictSame(seen[0]!.body, Buffer.from([0xff, 0x00]));
-  t.match(await call('POST', '/callbacks/a/b/known', Buffer.from('x')), { status: 200 });
-  t.match(await call('POST', '/callbacks/x', Buffer.alloc(0)), {
+  t.hasStrict(await call('POST', '/callbacks/a/b/known', Buffer.from('x')), { status: 200 });
+  t.hasStrict(await call('POST', '/callbacks/x', Buffer.alloc(0)), {
     status: 404,
     body: { error: { code: 'not_found' } },
   });
-  t.match(await call('POST', '/callbacks/busy', Buffer.alloc(0)), {
+  t.hasStrict(await call('POST', '/callbacks/busy', Buffer.alloc(0)), {
     status: 503,
     headers: { 'retry-after': '1' },
     body: { error: { code: 'service_unavailable' } },
   });
-  t.match(await call('POST', '/callbacks/known', Buffer.alloc(70_000)), { status: 413 });
+  t.hasStrict(await call('POST', '/callbacks/known', Buffer.alloc(70_000)), { status: 413 });
   t.equal(seen.length, 4);
 });
 

@@ -258,7 +258,7 @@ t.test('a restart: the cash-outs of the minute before it still count', async (t)
   t.teardown(() => running.stop());
   t.equal((await withdrawal()).status, 201);
   for (const refused of [await payout(), await withdrawal()]) {
-    t.match([refused.status, refused.body], [429, { error: { code: 'rate_limit_exceeded' } }]);
+    t.hasStrict([refused.status, refused.body], [429, { error: { code: 'rate_limit_exceeded' } }]);
     const seconds = Number(refused.headers.get('retry-after'));
     t.ok(seconds >= 1 && seconds <= 60, `${seconds} s`);
   }

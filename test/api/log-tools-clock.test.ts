@@ -27,12 +27,12 @@ Date.now = () => realNow() + aheadMs;
 async function pay(service: Running): Promise<string> {
   const body = { currency: 'UGX', msisdn: '256772000001', amount: '5000', reference: 'clock' };
   const made = await service.merchant('POST', '/v1/charges', { body });
-  t.match(made, { status: 201 });
+  t.hasStrict(made, { status: 201 });
   const read = await service.until(
     () => service.merchant('GET', `/v1/charges/${made.body.id}`),
     (answer) => answer.status !== 200 || answer.body.status === 'SUCCESSFUL',
   );
-  t.match(read, { status: 200 });
+  t.hasStrict(read, { status: 200 });
   return made.body.created_at as string;
 }
 
@@ -89,7 +89,7 @@ async function begin(service: Running): Promise<Begun> {
       service.merchant('POST', '/v1/charges', { body: { ...charge, msisdn } }),
     ),
   );
-  t.match([paid, silent], [{ status: 201 }, { status: 201 }]);
+  t.hasStrict([paid, silent], [{ status: 201 }, { status: 201 }]);
   const path = `/v1/charges/${paid!.body.id}`;
   await service.until(
     () => service.merchant('GET', path),

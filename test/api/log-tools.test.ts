@@ -164,7 +164,7 @@ t.test('replay --until says of then what the service answered then', async (t) =
   }
   const before = await toolJson('replay', '--account', account_id, '--until', '2020-01-01', '--data', data);
   t.equal(before.status, 1);
-  t.match(before.report, { upTo: 0 });
+  t.hasStrict(before.report, { upTo: 0 });
 });
 
 t.test('replay --verify finds the checkpoint of a live service to be what its log says', async (t) => {
@@ -182,12 +182,12 @@ t.test('replay --verify finds the checkpoint of a live service to be what its lo
   await log.close();
   const { status, report, err } = await toolJson('replay', '--verify', '--data', data);
   t.equal(status, 0, err);
-  t.match(report, { sound: true, faults: [] });
+  t.hasStrict(report, { sound: true, faults: [] });
   const ours = report.verified.find(
     (one: { group: string; partition: number }) =>
       one.group === 'accounts' && one.partition === accountPartition(),
   );
-  t.match(ours, { differenceCount: 0 });
+  t.hasStrict(ours, { differenceCount: 0 });
   for (const { table, logHash, checkpointHash } of ours.tables) t.equal(logHash, checkpointHash, table);
   t.match(
     (await tool('verify', '--data', data)).out,
@@ -227,13 +227,13 @@ t.test('a checkpoint that was tampered with is shown with both sides', async (t)
     (one: { group: string; partition: number }) => one.group === 'accounts' && one.partition === partition,
   );
   t.equal(differenceCount, 4);
-  t.match(differences[0], {
+  t.hasStrict(differences[0], {
     table: 'account',
     fields: [{ path: 'balances.0.1.MERCHANT_AVAILABLE', log: held, checkpoint: held + 1_000_000 }],
   });
   const of = (key: string) => differences.find((one: { key: string }) => one.key === key);
-  t.match(of(chargeId), { fields: [{ path: '', log: { amount: 50_000 } }] });
-  t.match(of(payoutId), { fields: [{ path: 'amount', log: 7_000, checkpoint: 9_000 }] });
+  t.hasStrict(of(chargeId), { fields: [{ path: '', log: { amount: 50_000 } }] });
+  t.hasStrict(of(payoutId), { fields: [{ path: 'amount', log: 7_000, checkpoint: 9_000 }] });
   const shown = await tool('replay', '--verify', '--data', copy);
   t.match(shown.out, `the log says ${held}, the checkpoint ${held + 1_000_000}`);
   t.notMatch(shown.out, '256772000003');
@@ -263,7 +263,7 @@ t.test('rows of a checkpoint that cannot be read are named by verify, and shown 
       ]);
       const { status, report } = await toolJson('verify', '--data', copy);
       t.equal(status, 1);
-      t.match(report, { sound: false, faults: [] });
+      t.hasStrict(report, { sound: false, faults: [] });
       t.match(
         report.ledger[0],
         { partition, accountId, problem: /the row cannot be read/ },
@@ -300,12 +300,12 @@ t.test(
         const { status, report } = await toolJson('verify', '--data', copy);
         t.equal(status, 1, `bit ${bit}`);
         const [fault] = report.faults;
-        t.match(fault, { group: 'accounts', partition, batch: batch.batch });
+        t.hasStrict(fault, { group: 'accounts', partition, batch: batch.batch });
         const inPayload = bit >> 3 >= 64 && bit >> 3 < bytes.length - 36;
         if (!inPayload) continue;
         const before = batch.bytes.subarray(64, bit >> 3).toString('latin1');
         const sequence = batch.firstSequence + before.split('\n').length - 1;
-        t.match(fault, { firstSequence: sequence, lastSequence: sequence });
+        t.hasStrict(fault, { firstSequence: sequence, lastSequence: sequence });
         const told = ids.filter((id) =>
           batch.records[sequence - batch.firstSequence]?.includes(id.slice(4, 28)),
         );
@@ -330,7 +330,7 @@ t.test('records that are damaged beyond their names are passed over by verify', 
   const database = openLogDatabase({ directory: copy });
   await database.put(['webhooks', partition, taken!.batch], bytes);
   await database.close();
-  t.match(await toolJson('verify', '--data', copy), {
+  t.hasStrict(await toolJson('verify', '--data', copy), {
     status: 1,
     report: { faults: [{ group: 'webhooks', partition, batch: taken!.batch, transactions: [] }] },
   });
@@ -346,7 +346,7 @@ t.test('verify tells what a missing batch concerned, as far as the checkpoint kn
   await write(copy, partition, batch, null);
   const { status, report } = await toolJson('verify', '--data', copy);
   t.equal(status, 1);
-  t.match(report.faults[0], { batch, transactions: [ids[2]] });
+  t.hasStrict(report.faults[0], { batch, transactions: [ids[2]] });
   t.ok(report.faults[0].firstSequence <= sequence && report.faults[0].lastSequence >= sequence);
 
   const views = ViewStore.open({ directory: copy });
@@ -354,7 +354,7 @@ t.test('verify tells what a missing batch concerned, as far as the checkpoint kn
     { table: 'transaction', key: ids[0]!, value: 'damaged, too' },
   ]);
   await views.close();
-  t.match((await toolJson('verify', '--data', copy)).report.faults[0], { batch, transactions: [ids[2]] });
+  t.hasStrict((await toolJson('verify', '--data', copy)).report.faults[0], { batch, transactions: [ids[2]] });
 });
 
 t.test('a partition that the log has lost altogether is told by the checkpoint', async (t) => {

@@ -65,7 +65,7 @@ void t.test('a charge: prompt, success, fee, pending, release a day later', asyn
     };
     const created = await service.merchant('POST', '/v1/charges', { body });
     t.equal(created.status, 201);
-    t.match(created.body, {
+    t.hasStrict(created.body, {
       object: 'charge',
       status: 'AWAITING_CUSTOMER',
       fee: '0',
@@ -137,7 +137,7 @@ void t.test(
       const body = { ...FROM_UGANDA, amount: '20000', reference: 'salary-1', narration: 'Salary' };
       const created = await service.merchant('POST', '/v1/payouts', { body });
       t.equal(created.status, 201);
-      t.match(created.body, {
+      t.hasStrict(created.body, {
         object: 'payout',
         status: 'PENDING_PROVIDER',
         fee: '0',
@@ -170,7 +170,12 @@ void t.test('a payout that fails returns the whole hold, fee included', async (t
     const body = { ...FROM_UGANDA, msisdn: '+256772000057', amount: '20000', reference: 'salary-2' };
     const created = await service.merchant('POST', '/v1/payouts', { body });
     const payout = await finished(service, `/v1/payouts/${created.body.id}`);
-    t.match(payout, { status: 'FAILED', failure_code: 'wallet_not_found', fee: '0', total_debited: '20000' });
+    t.hasStrict(payout, {
+      status: 'FAILED',
+      failure_code: 'wallet_not_found',
+      fee: '0',
+      total_debited: '20000',
+    });
     t.equal(await available(service), '50000');
     await trialBalanceIsZero(t, service);
   });
@@ -225,14 +230,14 @@ void t.test(
         () => service.merchant('GET', '/v1/payout_destinations'),
         ({ body }) => body.data[0].status === 'ACTIVE',
       );
-      t.match(destinations.body.data[0], {
+      t.hasStrict(destinations.body.data[0], {
         id: wallet,
         object: 'payout_destination',
         msisdn_masked: '25677****001',
       });
 
       const small = await withdraw('10000');
-      t.match(small.body, {
+      t.hasStrict(small.body, {
         object: 'withdrawal',
         status: 'PENDING_PROVIDER',
         approval_status: 'NOT_REQUIRED',
@@ -242,7 +247,7 @@ void t.test(
       t.equal((await finished(service, `/v1/withdrawals/${small.body.id}`)).status, 'SUCCESSFUL');
 
       const large = await withdraw('5000001');
-      t.match(large.body, { status: 'INITIATED', approval_status: 'PENDING' });
+      t.hasStrict(large.body, { status: 'INITIATED', approval_status: 'PENDING' });
       const waiting = await service.merchant(
         'GET',
         '/v1/transactions?type=WITHDRAWAL&approval_status=PENDING',
@@ -253,13 +258,17 @@ void t.test(
       );
       await service.operator('POST', `${account}/withdrawals/${large.body.id}/reject`, { by: first });
       const rejected = await finished(service, `/v1/withdrawals/${large.body.id}`);
-      t.match(rejected, { status: 'FAILED', failure_code: 'approval_rejected', approval_status: 'REJECTED' });
+      t.hasStrict(rejected, {
+        status: 'FAILED',
+        failure_code: 'approval_rejected',
+        approval_status: 'REJECTED',
+      });
 
       const again = await withdraw('5000001');
       await service.operator('POST', `${account}/withdrawals/${again.body.id}/approve`, { by: second });
       t.equal(again.status, 201, again.text);
       const approved = await finished(service, `/v1/withdrawals/${again.body.id}`);
-      t.match(approved, { status: 'SUCCESSFUL', approval_status: 'APPROVED' });
+      t.hasStrict(approved, { status: 'SUCCESSFUL', approval_status: 'APPROVED' });
       await trialBalanceIsZero(t, service);
     });
   },
@@ -273,7 +282,7 @@ void t.test('a charge that nobody answers expires, and one that is taken back is
     const clawed = await service.merchant('POST', '/v1/charges', {
       body: { amount: '5000', currency: 'UGX', msisdn: '+256772000070', reference: 'clawed' },
     });
-    t.match(await finished(service, `/v1/charges/${silent.body.id}`), {
+    t.hasStrict(await finished(service, `/v1/charges/${silent.body.id}`), {
       status: 'FAILED',
       failure_code: 'expired',
     });
@@ -308,6 +317,6 @@ void t.test('what falls due after a restart still happens', async (t) => {
   );
   t.ok(Number(balances.body.data[0].available) > 0, 'the charge was released');
   const expired = await finished(after, `/v1/charges/${silent.body.id}`);
-  t.match(expired, { status: 'FAILED', failure_code: 'expired' });
+  t.hasStrict(expired, { status: 'FAILED', failure_code: 'expired' });
   await after.stop();
 });

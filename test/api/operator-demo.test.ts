@@ -50,7 +50,7 @@ t.test('an account that may do everything, with an app and two owners', async (t
   t.equal(statSync(path).mode & 0o777, 0o600);
   t.notOk(existsSync(`${path}.new`));
   const { body } = await operator.call('GET', `/accounts/${first.account_id}`);
-  t.match(body, {
+  t.hasStrict(body, {
     country: 'UG',
     live: true,
     payouts_enabled: true,

@@ -40,18 +40,19 @@ t.test('finance deposits from the dashboard, a member may not', async (t) => {
     ...deposit,
     by: await userWith('MEMBER'),
   });
-  t.match(refused, { status: 403, body: { error: { code: 'not_permitted', param: 'by' } } });
+  t.hasStrict(refused, { status: 403, body: { error: { code: 'not_permitted', param: 'by' } } });
   const made = await service.operator('POST', `${account}/deposits`, {
     ...deposit,
     by: await userWith('FINANCE'),
   });
-  t.match(made, { status: 201, body: { id: /^dep_/, object: 'deposit', amount: '900000' } });
-  t.match((await finished(`/v1/deposits/${made.body.id}`)).body, { status: 'SUCCESSFUL' });
-  t.match((await service.merchant('GET', '/v1/balances')).body.data, [
+  t.hasStrict(made, { status: 201, body: { object: 'deposit', amount: '900000' } });
+  t.match(made.body.id, /^dep_/);
+  t.hasStrict((await finished(`/v1/deposits/${made.body.id}`)).body, { status: 'SUCCESSFUL' });
+  t.hasStrict((await service.merchant('GET', '/v1/balances')).body.data, [
     { currency: 'UGX', available: '900000' },
   ]);
   const detail = await service.merchant('GET', `/v1/transactions/${made.body.id}`);
-  t.match(detail.body.events[0], { source: 'DASHBOARD' });
+  t.hasStrict(detail.body.events[0], { source: 'DASHBOARD' });
 });
 
 t.test('a deposit from the dashboard is refused as a merchant’s is', async (t) => {
@@ -61,7 +62,7 @@ t.test('a deposit from the dashboard is refused as a merchant’s is', async (t)
   const refused = async (change: object, code: string, param: string): Promise<void> => {
     const deposit = { ...WALLET, amount: '5000', reference: 'refused', by, ...change };
     const answer = await service.operator('POST', `${account}/deposits`, deposit);
-    t.match(answer, { status: 400, body: { error: { code, param } } }, code);
+    t.hasStrict(answer, { status: 400, body: { error: { code, param } } }, code);
   };
   await refused({ msisdn: '1' }, 'invalid_msisdn', 'msisdn');
   await refused({ currency: 'KES' }, 'currency_mismatch', 'currency');
@@ -86,12 +87,15 @@ t.test('a deposit that an operator sends again under its key is made once', asyn
   t.strictSame(atOnce!.body, first!.body);
   await finished(`/v1/deposits/${first!.body.id}`);
   t.strictSame((await send()).body, first!.body, 'the answer of then, also when it is final');
-  t.match(await send({ amount: '4001' }), {
+  t.hasStrict(await send({ amount: '4001' }), {
     status: 422,
     body: { error: { code: 'idempotency_key_reused' } },
   });
   for (const idempotency_key of ['short', 'ключ-ключ', 'x'.repeat(256)]) {
-    t.match(await send({ idempotency_key }), { status: 400, body: { error: { param: 'idempotency_key' } } });
+    t.hasStrict(await send({ idempotency_key }), {
+      status: 400,
+      body: { error: { param: 'idempotency_key' } },
+    });
   }
   const { body } = await service.merchant('GET', '/v1/transactions?limit=100');
   t.equal(body.data.filter(({ reference }: any) => reference === 'float-2').length, 1);
@@ -114,16 +118,16 @@ t.test('a withdrawal above the threshold waits for a person, who approves or rej
   ] as const) {
     const request = { amount: '2000', currency: 'UGX', destination: added.id, reference: `out-${verb}` };
     const { body: created } = await service.merchant('POST', '/v1/withdrawals', { body: request });
-    t.match(created, { status: 'INITIATED', approval_status: 'PENDING' });
+    t.hasStrict(created, { status: 'INITIATED', approval_status: 'PENDING' });
     const decided = await service.operator('POST', `${account}/withdrawals/${created.id}/${verb}`, {
       by: first.id,
     });
-    t.match(decided, { status: 200, body: { id: created.id } });
-    t.match((await finished(`/v1/withdrawals/${created.id}`)).body, { status, failure_code: code });
+    t.hasStrict(decided, { status: 200, body: { id: created.id } });
+    t.hasStrict((await finished(`/v1/withdrawals/${created.id}`)).body, { status, failure_code: code });
     const again = await service.operator('POST', `${account}/withdrawals/${created.id}/${verb}`, {
       by: first.id,
     });
-    t.match(again, { status: 409, body: { error: { code: 'conflict' } } });
+    t.hasStrict(again, { status: 409, body: { error: { code: 'conflict' } } });
   }
   const request = { amount: '2000', currency: 'UGX', destination: added.id, reference: 'out-off' };
   const { body: waiting } = await service.merchant('POST', '/v1/withdrawals', { body: request });
@@ -134,12 +138,12 @@ t.test('a withdrawal above the threshold waits for a person, who approves or rej
     ['live', 'live_mode_not_enabled'],
   ] as const) {
     await service.operator('PATCH', account, { [setting]: false });
-    t.match(await approve(), { status: 403, body: { error: { code } } });
+    t.hasStrict(await approve(), { status: 403, body: { error: { code } } });
     await service.operator('PATCH', account, { [setting]: true });
   }
   await service.operator('POST', `${account}/wallets/${added.id}/revoke`, { by: first.id });
-  t.match(await approve(), { status: 400, body: { error: { code: 'destination_not_active' } } });
-  t.match((await service.operator('GET', `${account}/trial_balance`)).body, {
+  t.hasStrict(await approve(), { status: 400, body: { error: { code: 'destination_not_active' } } });
+  t.hasStrict((await service.operator('GET', `${account}/trial_balance`)).body, {
     balanced: true,
     data: [{ sum: '0' }],
   });
@@ -151,11 +155,11 @@ t.test('a removed app is locked out at once, and so is an account that is not li
   const balances = () => service.merchant('GET', '/v1/balances', { key: second.secret_key });
   t.equal((await balances()).status, 200);
   await service.operator('PATCH', account, { live: false });
-  t.match(await balances(), { status: 403, body: { error: { code: 'live_mode_not_enabled' } } });
+  t.hasStrict(await balances(), { status: 403, body: { error: { code: 'live_mode_not_enabled' } } });
   await service.operator('PATCH', account, { live: true });
   t.equal((await balances()).status, 200);
   await service.operator('DELETE', `${account}/apps/${second.id}`);
-  t.match(await balances(), { status: 401, body: { error: { code: 'invalid_api_key' } } });
+  t.hasStrict(await balances(), { status: 401, body: { error: { code: 'invalid_api_key' } } });
 });
 
 t.test('a webhook URL may use the ports of WEBHOOK_PORTS, and no others', async (t) => {

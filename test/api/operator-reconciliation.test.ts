@@ -30,7 +30,7 @@ async function newAccount(): Promise<string> {
 
 t.test('a trial balance and a reconciliation list are there from the start', async (t) => {
   const id = await newAccount();
-  t.match((await operator.call('GET', `/accounts/${id}/trial_balance`)).body, {
+  t.hasStrict((await operator.call('GET', `/accounts/${id}/trial_balance`)).body, {
     account_id: id,
     balanced: true,
   });
@@ -45,18 +45,18 @@ t.test('a trial balance and a reconciliation list are there from the start', asy
   t.strictSame(of.body.data, all.body.data);
   const resolve = { account_id: id, resolution: 'Paid back by hand.', by: 'amina' };
   const path = `/reconciliation/${all.body.data[0].id}/resolve`;
-  t.match((await operator.call('POST', path, resolve)).body, {
+  t.hasStrict((await operator.call('POST', path, resolve)).body, {
     resolved_by: 'amina',
     resolution: resolve.resolution,
   });
-  t.match(await operator.call('POST', path, { ...resolve, resolution: 'Other.' }), {
+  t.hasStrict(await operator.call('POST', path, { ...resolve, resolution: 'Other.' }), {
     status: 409,
     body: { error: { code: 'conflict', param: null } },
   });
   t.strictSame((await operator.call('GET', '/reconciliation?open=true')).body.data, []);
   for (const query of ['', '?open=false']) {
     const { body } = await operator.call('GET', `/reconciliation${query}`);
-    t.match(body.data, [{ id: all.body.data[0].id, resolved_by: 'amina' }], query);
+    t.hasStrict(body.data, [{ id: all.body.data[0].id, resolved_by: 'amina' }], query);
   }
 });
 
@@ -164,7 +164,7 @@ t.test('reconciliation items are counted by kind, open and raised, also over a r
 
 t.test('a list of all accounts is whole, or it is refused', async (t) => {
   operator.bus.attach('accounts', 1, undefined);
-  t.match(await operator.call('GET', '/reconciliation'), {
+  t.hasStrict(await operator.call('GET', '/reconciliation'), {
     status: 503,
     body: { error: { code: 'service_unavailable', message: 'Some partitions do not answer.' } },
   });

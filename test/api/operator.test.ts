@@ -77,7 +77,7 @@ t.test('an account is created, read, listed and changed', async (t) => {
   });
   const { id } = created.body;
   t.strictSame((await operator.call('GET', `/accounts/${id}`)).body, created.body);
-  t.match((await operator.call('GET', '/accounts')).body.data[0], { id, name: SHOP.name, opened: true });
+  t.hasStrict((await operator.call('GET', '/accounts')).body.data[0], { id, name: SHOP.name, opened: true });
 
   const changes = {
     withdrawals_enabled: true,
@@ -87,7 +87,7 @@ t.test('an account is created, read, listed and changed', async (t) => {
     limits: { PAYOUT: { UGX: { maximum: '9000', daily: null, monthly: null } } },
   };
   const changed = await operator.call('PATCH', `/accounts/${id}`, changes);
-  t.match(changed, { status: 200, body: { ...SHOP, ...changes } });
+  t.hasStrict(changed, { status: 200, body: { ...SHOP, ...changes } });
   t.strictSame((await operator.call('GET', `/accounts/${id}`)).body, changed.body);
   const back = await operator.call('PATCH', `/accounts/${id}`, {
     live: false,
@@ -95,9 +95,13 @@ t.test('an account is created, read, listed and changed', async (t) => {
     fees: { CHARGE: { UGX: null } },
   });
   const kept = { withdrawals_enabled: true, cash_out_per_minute: 3 };
-  t.match(back.body, { live: false, payouts_enabled: false, fees: {}, ...kept });
+  t.hasStrict(back.body, { live: false, payouts_enabled: false, fees: {}, ...kept });
   const { body: plain } = await operator.call('POST', '/accounts', { name: 'Plain', country: 'KE' });
-  t.match(plain, { live: false, payouts_enabled: false, withdrawals_enabled: false }, 'may do nothing yet');
+  t.hasStrict(
+    plain,
+    { live: false, payouts_enabled: false, withdrawals_enabled: false },
+    'may do nothing yet',
+  );
 });
 
 t.test('wrong bodies, queries and paths are refused by name, and change nothing', async (t) => {
@@ -224,7 +228,7 @@ t.test('an app shows its secret key once; only its hash is kept', async (t) => {
   t.equal(body.secret_key.slice(8, 34), id.slice(4), 'the key names its account');
 
   const list = await operator.call('GET', `/accounts/${id}/apps`);
-  t.match(list.body.data, [{ id: body.id, publishable_key: body.publishable_key, removed_at: null }]);
+  t.hasStrict(list.body.data, [{ id: body.id, publishable_key: body.publishable_key, removed_at: null }]);
   t.notMatch(
     list.text,
     new RegExp(`${body.secret_key}|${body.signing_secret}|${hashApiKey(body.secret_key)}`),
@@ -233,7 +237,7 @@ t.test('an app shows its secret key once; only its hash is kept', async (t) => {
   t.strictSame(revealed.body, { id: body.id, signing_secret: body.signing_secret });
 
   const moved = await operator.call('PATCH', `/accounts/${id}/apps/${body.id}`, { webhook_url: null });
-  t.match(moved, { status: 200, body: { webhook_url: null } });
+  t.hasStrict(moved, { status: 200, body: { webhook_url: null } });
   t.match((await operator.call('DELETE', `/accounts/${id}/apps/${body.id}`)).body, { removed_at: /Z$/ });
   refused(
     t,
@@ -258,10 +262,11 @@ t.test('a wallet is added by an admin, approved by another owner, revoked', asyn
   refused(t, await operator.call('POST', path, { ...wallet, by: member }), 403, 'not_permitted', 'by');
   refused(t, await operator.call('POST', path, { ...wallet, msisdn: '1' }), 400, 'invalid_msisdn', 'msisdn');
   const added = await operator.call('POST', path, wallet);
-  t.match(added, {
+  t.hasStrict(added, {
     status: 201,
-    body: { id: /^wal_/, status: 'PENDING_APPROVAL', msisdn_masked: '25677****001' },
+    body: { status: 'PENDING_APPROVAL', msisdn_masked: '25677****001' },
   });
+  t.match(added.body.id, /^wal_/);
   t.notMatch(added.text, /772000001/);
   const one = `${path}/${added.body.id}`;
   refused(t, await operator.call('POST', `${one}/approve`, { by: first }), 403, 'not_permitted', 'by');
@@ -270,8 +275,8 @@ t.test('a wallet is added by an admin, approved by another owner, revoked', asyn
     active_at: /Z$/,
   });
   refused(t, await operator.call('POST', `${one}/approve`, { by: second }), 409, 'conflict');
-  t.match((await operator.call('POST', `${one}/revoke`, { by: first })).body, { status: 'REVOKED' });
-  t.match((await operator.call('GET', path)).body.data, [{ id: added.body.id, status: 'REVOKED' }]);
+  t.hasStrict((await operator.call('POST', `${one}/revoke`, { by: first })).body, { status: 'REVOKED' });
+  t.hasStrict((await operator.call('GET', path)).body.data, [{ id: added.body.id, status: 'REVOKED' }]);
 });
 
 t.test('every change is in the audit log, refused ones too, without secrets', async (t) => {
@@ -357,12 +362,12 @@ t.test('what was created is there after a restart, and what was only registered 
   operator = await startOperator(dir);
   t.equal(await openRegisteredAccounts(operator.context), 1);
   t.equal(await openRegisteredAccounts(operator.context), 0);
-  t.match((await operator.call('GET', `/accounts/${accountId}`)).body, {
+  t.hasStrict((await operator.call('GET', `/accounts/${accountId}`)).body, {
     name: 'Half',
     country: 'KE',
     withdrawals_enabled: true,
   });
-  t.match((await operator.call('GET', '/accounts?limit=2')).body.data, [
+  t.hasStrict((await operator.call('GET', '/accounts?limit=2')).body.data, [
     { id: accountId, opened: true },
     { id },
   ]);
@@ -396,7 +401,7 @@ t.test('an account that is registered is never told not to be, and a start opens
     if (asked++ === 0) onReply({ type: 'unavailable' });
     else operator.bus.send(group, partition, message, onReply);
   });
-  t.match(created, { type: 'done' }, 'its partition was away for a moment');
+  t.hasStrict(created, { type: 'done' }, 'its partition was away for a moment');
   t.equal(await openRegisteredAccounts(operator.context), 0);
 });
 
@@ -405,7 +410,7 @@ t.test('deliveries and apps that are not there are said to be not there', async 
   const path = `/accounts/${id}/deliveries`;
   const one = `${path}/${freshId('delivery')}`;
   const list = await operator.call('GET', `${path}?app=${freshId('app')}&status=DEAD_LETTERED&limit=5`);
-  t.match(list, { status: 200, body: { object: 'list', data: [], has_more: false, next_cursor: null } });
+  t.hasStrict(list, { status: 200, body: { object: 'list', data: [], has_more: false, next_cursor: null } });
   refused(t, await operator.call('GET', one), 404, 'not_found');
   refused(t, await operator.call('POST', `${one}/replay`), 404, 'not_found');
   refused(t, await operator.call('GET', `${path}?status=LOST`), 400, 'validation_failed', 'status');
@@ -433,17 +438,17 @@ t.test('of an account or an app that is not there it is said, not of its path', 
 
 t.test('the format of records is raised on demand, or the reason why not is given', async (t) => {
   refused(t, await operator.call('POST', '/write_format/raise'), 409, 'conflict');
-  t.match((await operator.call('GET', '/audit?limit=1')).body.data, [
+  t.hasStrict((await operator.call('GET', '/audit?limit=1')).body.data, [
     { action: 'POST /operator/v1/write_format/raise', outcome: 'refused', code: 'conflict' },
   ]);
 });
 
 t.test('rails, partitions, metrics and the request ids of log lines', async (t) => {
-  t.match((await operator.call('GET', '/rails')).body, {
+  t.hasStrict((await operator.call('GET', '/rails')).body, {
     object: 'list',
     data: [{ id: 'loopback', last_failure_at: '1970-01-01T00:00:00.000Z', our_faults: 2 }],
   });
-  t.match((await operator.call('GET', '/partitions')).body, {
+  t.hasStrict((await operator.call('GET', '/partitions')).body, {
     object: 'list',
     data: [{ group: 'accounts' }],
   });
@@ -459,7 +464,7 @@ t.test('rails, partitions, metrics and the request ids of log lines', async (t) 
 t.test('the OpenAPI document is there, and a public linter finds no error in it', async (t) => {
   const { status, body } = await operator.call('GET', '//openapi.json', undefined, { authorization: '' });
   t.equal(status, 200);
-  t.match(body, {
+  t.hasStrict(body, {
     openapi: '3.1.0',
     paths: { '/operator/v1/accounts': { post: { operationId: 'createAccount' } } },
   });

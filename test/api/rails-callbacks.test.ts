@@ -29,7 +29,7 @@ t.test('each leads to its transaction, before the answer to the submit too', asy
         () => heardOf(transaction.id).length,
         (heard) => heard === count,
       );
-      t.match(heardOf(transaction.id)[0], {
+      t.hasStrict(heardOf(transaction.id)[0], {
         method: network === 'MTN' ? 'PUT' : 'POST',
         callback: { railId: transaction.provider, hint: { accountId: transaction.accountId } },
       });
@@ -44,7 +44,7 @@ t.test("MTN's body has no reference of ours but externalId; its address does", a
     () => heardOf(transaction.id),
     (list) => list.length > 0,
   );
-  t.match(JSON.parse(heard!.body), { status: 'SUCCESSFUL', externalId: referenceOf(transaction) });
+  t.hasStrict(JSON.parse(heard!.body), { status: 'SUCCESSFUL', externalId: referenceOf(transaction) });
   t.notOk('referenceId' in JSON.parse(heard!.body));
   const forged = heard!.path.slice(0, -1) + (heard!.path.endsWith('A') ? 'B' : 'A');
   t.strictSame(rails.loaded.callbacks.read('PUT', forged, heard!.body), { type: 'not_found' });
@@ -124,7 +124,7 @@ t.test('a callback says one amount, the enquiry another: the enquiry is what cou
       () => heardOf(transaction.id).length,
       (heard) => heard > 0,
     );
-    t.match(await rail.enquire(transaction), { type: 'succeeded', amount: 4_000, currency: 'UGX' });
+    t.hasStrict(await rail.enquire(transaction), { type: 'succeeded', amount: 4_000, currency: 'UGX' });
   }
 });
 
@@ -149,9 +149,9 @@ t.test('a person at the page: approve, decline, reverse', async (t) => {
     await press(approved.msisdn, 'approve');
     await press(declined.msisdn, 'decline');
     t.equal((await rail.enquire(approved)).type, 'succeeded');
-    t.match(await rail.enquire(declined), { type: 'failed', failureCode: 'customer_declined' });
+    t.hasStrict(await rail.enquire(declined), { type: 'failed', failureCode: 'customer_declined' });
     await press(approved.msisdn, 'reverse');
-    t.match(await rail.enquire(approved), { type: 'reversed', amount: network === 'MTN' ? 500 : null });
+    t.hasStrict(await rail.enquire(approved), { type: 'reversed', amount: network === 'MTN' ? 500 : null });
   }
   const foreign = await fetch(`${rails.simulator.url}/transactions/1/approve`, {
     method: 'POST',

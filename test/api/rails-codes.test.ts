@@ -80,7 +80,7 @@ for (const [network, codes] of [
         const rail = rails.rail(transaction.provider);
         t.equal((await rail.submit(transaction)).type, 'accepted', code);
         const result = await outcomeOf(rail, transaction);
-        t.match(result, { type: 'failed', failureCode: expected }, `${code} is ${expected}`);
+        t.hasStrict(result, { type: 'failed', failureCode: expected }, `${code} is ${expected}`);
         if (result.type !== 'failed') continue;
         t.equal(result.ourFault, expected === 'provider_rejected');
         t.ok(result.providerStatus?.includes(code), 'the raw code is kept');
@@ -290,7 +290,7 @@ t.test('a success in an answer that calls itself a refusal, or not final, is non
         const enquired = transactionOf({ network: 'AIRTEL', type });
         await rail.submit(enquired);
         await answerWith(enquired.msisdn, 'enquiry', 200, body);
-        t.match(await rail.enquire(enquired), { type: 'pending' }, JSON.stringify(body));
+        t.hasStrict(await rail.enquire(enquired), { type: 'pending' }, JSON.stringify(body));
       }
     }
   }

@@ -293,7 +293,7 @@ t.test('every number, collecting and sending', async (t) => {
   await ended(CHARGES, chargeObjects);
   await ended(PAYOUTS, payoutObjects);
 
-  t.match(await service.body('GetTrialBalance'), { balanced: true });
+  t.hasStrict(await service.body('GetTrialBalance'), { balanced: true });
   t.equal(
     ((await service.body('ListPending'))['data'] as unknown[]).length,
     4,
@@ -327,7 +327,7 @@ t.test('loopback forgets at a restart: the same references again, and all ends w
     ends.map(({ status }) => status),
     ['SUCCESSFUL', 'AWAITING_CUSTOMER', 'SUCCESSFUL', 'FAILED'],
   );
-  t.match(await service.body('GetTrialBalance'), { balanced: true });
+  t.hasStrict(await service.body('GetTrialBalance'), { balanced: true });
   await service.stop();
 });
 
@@ -346,10 +346,10 @@ t.test(
 
     const never = makeId('charge', `${encodeTime(START)}${'1'.repeat(14)}00`);
     for (let i = 0; i < 3; i++) {
-      t.match(await service.hint(never), { type: 'done' });
+      t.hasStrict(await service.hint(never), { type: 'done' });
       await service.advance(500);
     }
-    t.match((await service.body('ListReconciliation'))['data'], [
+    t.hasStrict((await service.body('ListReconciliation'))['data'], [
       { kind: 'UNKNOWN_REFERENCE', transaction_id: never },
     ]);
     t.equal(service.following, 0);

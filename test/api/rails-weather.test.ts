@@ -114,7 +114,7 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
   for (const rail of all) {
     t.teardown(() => rail.close());
     const charge = await rail.submit(transactionOf({}));
-    t.match(charge, { type: 'failed', failureCode: 'provider_rejected', ourFault: true });
+    t.hasStrict(charge, { type: 'failed', failureCode: 'provider_rejected', ourFault: true });
     t.equal((await rail.enquire(transactionOf({}))).type, 'unknown');
   }
 });
@@ -207,7 +207,7 @@ t.test(
       const transaction = transactionOf();
       t.equal((await ours.submit(transactionOf())).type, 'accepted');
       t.equal((await theirs.submit(transactionOf())).type, 'accepted', 'with a token that revokes ours');
-      t.match(await ours.submit(transaction), { type: 'not_accepted' }, 'ours was just made');
+      t.hasStrict(await ours.submit(transaction), { type: 'not_accepted' }, 'ours was just made');
       t.equal((await ours.enquire(transaction)).type, 'unknown');
       t.equal(minted, 2, 'no storm');
       now += LIMITS.railTokenRetryMs;
@@ -248,7 +248,7 @@ t.test('an answer that repeats the token it was sent shows it to nobody', async 
   for (status of [401, 500]) {
     now += LIMITS.railTokenRetryMs;
     const result = await rail.submit(transactionOf());
-    t.match(result, { type: status === 401 ? 'failed' : 'unknown' });
+    t.hasStrict(result, { type: status === 401 ? 'failed' : 'unknown' });
     t.match(JSON.stringify(result), /Invalid access token: \*{3}/);
     now += LIMITS.railTokenRetryMs;
     t.notMatch(JSON.stringify(await rail.enquire(transactionOf())), /secret-of/);
@@ -316,12 +316,12 @@ t.test('a provider that hangs, drips or is not there', async (t) => {
       callbackUrl: () => null,
     });
   const slow = railTo(`http://127.0.0.1:${port}`);
-  t.match(await slow.submit(transactionOf()), { type: 'unknown' }, 'it hangs: nobody knows');
-  t.match(await slow.enquire(transactionOf()), { type: 'unknown' }, 'it drips: no answer');
+  t.hasStrict(await slow.submit(transactionOf()), { type: 'unknown' }, 'it hangs: nobody knows');
+  t.hasStrict(await slow.enquire(transactionOf()), { type: 'unknown' }, 'it drips: no answer');
   hangs.closeAllConnections();
   await new Promise((resolve) => hangs.close(resolve));
   const gone = railTo(`http://127.0.0.1:${port}`);
-  t.match(await gone.submit(transactionOf()), { type: 'not_accepted' }, 'not there: it was not sent');
+  t.hasStrict(await gone.submit(transactionOf()), { type: 'not_accepted' }, 'not there: it was not sent');
   await Promise.all([slow.close(), gone.close()]);
 });
 
@@ -354,9 +354,9 @@ t.test(
       await http.close();
       return result;
     };
-    t.match(await get('/never', 500), { type: 'lost', reason: 'the answer took too long' });
+    t.hasStrict(await get('/never', 500), { type: 'lost', reason: 'the answer took too long' });
     t.match(await get('/2000', 15_000), { type: 'answer', text: /^ {2000}$/ });
-    t.match(await get('/3000', 15_000), { type: 'lost', reason: 'the answer is too long' });
+    t.hasStrict(await get('/3000', 15_000), { type: 'lost', reason: 'the answer is too long' });
     await new Promise((resolve) => odd.close(resolve));
   },
 );
@@ -374,7 +374,7 @@ t.test('an address that takes a second to accept is waited for, though its host 
   });
   t.teardown(() => http.close());
   const result = await http.request({ method: 'GET', path: '/', headers: {}, body: null });
-  t.match(result, { type: 'answer', status: 200, text: 'ok' });
+  t.hasStrict(result, { type: 'answer', status: 200, text: 'ok' });
 });
 
 t.test('a host is looked up once for all connections that wait for it, and anew after that', async (t) => {
@@ -446,9 +446,13 @@ t.test('signed collections, both paddings of the PIN, and keys that rotate', asy
     t.equal((await rail.submit(transactionOf({ network: 'AIRTEL' }))).type, 'accepted', 'with the new key');
 
     const unsigned = await wrongPin.submit(transactionOf({ network: 'AIRTEL' }));
-    t.match(unsigned, { type: 'failed', failureCode: 'provider_rejected', providerStatus: 'DP00800001026' });
+    t.hasStrict(unsigned, {
+      type: 'failed',
+      failureCode: 'provider_rejected',
+      providerStatus: 'DP00800001026',
+    });
     const refused = await wrongPin.submit(transactionOf({ network: 'AIRTEL', type: 'PAYOUT' }));
-    t.match(refused, { type: 'failed', failureCode: 'provider_rejected', providerStatus: 'ROUTER115' });
+    t.hasStrict(refused, { type: 'failed', failureCode: 'provider_rejected', providerStatus: 'ROUTER115' });
   }
 });
 

@@ -87,15 +87,15 @@ t.test('a charge that failed says why; what was not sent is null', async (t) => 
   const { body } = await merchant.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', '51') }));
   const charge = await merchant.finished(`/v1/charges/${body.id}`);
   t.equal(fieldsOf(charge), CHARGE);
-  t.match(charge, {
+  t.hasStrict(charge, {
     status: 'FAILED',
     failure_code: 'customer_declined',
-    failure_message: String,
     fee: '0',
     net: '10000',
     description: null,
     metadata: null,
   });
+  t.match(charge['failure_message'], /./);
 });
 
 t.test('a payout', async (t) => {

@@ -340,7 +340,7 @@ t.test(
     const payout = await spender.finished(path(await spent));
     t.hasStrict(payout, { status: 'SUCCESSFUL', total_debited: '9500' });
     await waitFor(t, spender, id, 'REVERSED');
-    t.match((await ledgerOf(spender, id)).slice(5), [
+    t.hasStrict((await ledgerOf(spender, id)).slice(5), [
       'CHARGE_REVERSED MERCHANT_AVAILABLE DEBIT 9750',
       'CHARGE_REVERSED FEES_REVENUE DEBIT 250',
       'CHARGE_REVERSED PROVIDER_FLOAT CREDIT 10000',

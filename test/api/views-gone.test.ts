@@ -70,14 +70,14 @@ t.test('views that are gone are made by several threads, and are what they were'
   t.strictSame(balances, kept.balances);
   const said = lines.filter(({ threads }) => threads !== undefined);
   if (availableParallelism() > 1) {
-    t.match(said[0], { group: 'accounts', threads: 2, message: 'making the views from the log' });
-    t.match(said.at(-1), { done: said[0].records, secondsLeft: 0, message: 'the views are made' });
+    t.hasStrict(said[0], { group: 'accounts', threads: 2, message: 'making the views from the log' });
+    t.hasStrict(said.at(-1), { done: said[0].records, secondsLeft: 0, message: 'the views are made' });
     t.ok(said[0].records >= records, 'all that was written, and what the service wrote since');
   }
   for (const key of keys()) {
     const { accountId } = parseApiKey(key)!;
     const trial = await service.operator('GET', `/operator/v1/accounts/${accountId}/trial_balance`);
-    t.match(trial, { status: 200, body: { balanced: true } });
+    t.hasStrict(trial, { status: 200, body: { balanced: true } });
   }
   await service.stop();
 });

@@ -98,7 +98,11 @@ void t.test('listen and trigger', async (t) => {
   const apps = await fetch(`${demo['operator_url']}/operator/v1/accounts/${demo['account_id']}/apps`, {
     headers: { Authorization: `Bearer ${demo['operator_token']}` },
   });
-  t.match(await apps.json(), { data: [{ id: demo['app_id'], webhook_url: null }] }, 'the URL is as it was');
+  t.hasStrict(
+    await apps.json(),
+    { data: [{ id: demo['app_id'], webhook_url: null }] },
+    'the URL is as it was',
+  );
 });
 
 void t.test('listen outlives a request that breaks off, and ends though the service has gone', async (t) => {

@@ -53,7 +53,7 @@ void t.test(
     stripe.webhooks.constructEvent(body, String(headers['service-signature']), SIGNING_SECRET, 300);
     const [event] = eventsOf(mine);
     t.match(event, { object: 'event', type: 'charge.successful', id: /^evt_[0-9A-Z]{26}$/ });
-    t.match(event!.data.object, {
+    t.hasStrict(event!.data.object, {
       id,
       object: 'charge',
       status: 'SUCCESSFUL',
@@ -66,7 +66,7 @@ void t.test(
     t.equal(headers['service-event-type'], 'charge.successful');
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
     t.equal(other.received.length, 0);
-    t.match((await service.deliveries(ACCOUNT))[0], {
+    t.hasStrict((await service.deliveries(ACCOUNT))[0], {
       transaction_id: id,
       event_id: event!.id,
       url: urlOf(mine),
@@ -116,7 +116,7 @@ void t.test('money moved from the dashboard is told to every app with a webhook 
   await Promise.all(receivers.map((receiver) => receiver.until(() => receiver.received.length === 1)));
   const [a, b] = receivers.map((receiver) => eventsOf(receiver)[0]!);
   t.equal(a!.type, 'deposit.failed');
-  t.match(a!.data.object, { id, object: 'deposit', failure_code: 'customer_declined' });
+  t.hasStrict(a!.data.object, { id, object: 'deposit', failure_code: 'customer_declined' });
   t.same(a, b, 'the same event, id included');
 });
 
@@ -137,7 +137,7 @@ void t.test(
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
     const [delivery] = await service.deliveries(ACCOUNT);
     t.equal(delivery!.attempts.at(-1)!.status_code, 200);
-    t.match(delivery!.attempts[0], { status_code: 500, error: 'http_status', excerpt: 'oops' });
+    t.hasStrict(delivery!.attempts[0], { status_code: 500, error: 'http_status', excerpt: 'oops' });
   },
 );
 
@@ -165,36 +165,51 @@ void t.test(
   },
 );
 
+/** A delivery that was replayed while its first attempt is in flight, has fallen due, and waits for that one. */
+async function replayedInFlight(t: Test) {
+  const service = await start(t);
+  const receiver = await listen(t);
+  let answerFirst = (): void => {};
+  receiver.answer = (_request, response) => {
+    answerFirst = () => void response.writeHead(200).end();
+  };
+  const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+  await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+  await receiver.until(() => receiver.received.length === 1);
+  receiver.answer = (_request, response) => response.writeHead(200).end();
+  const deliveryId = (await service.deliveries(ACCOUNT))[0]!.id;
+  await service.webhooks({ type: 'ReplayDelivery', accountId: ACCOUNT, deliveryId, operator: 'amina' });
+  const { executor } = service;
+  await until(async () => {
+    const { scheduled, queued } = executor.gauges();
+    return scheduled.firsts + scheduled.retries + queued.firsts + queued.retries === 0;
+  });
+  t.equal(receiver.received.length, 1);
+  return { service, receiver, appId, deliveryId, answerFirst };
+}
+
 void t.test(
   'one that is replayed while its attempt is in flight is sent again when that ends, once',
   async (t) => {
-    const service = await start(t);
-    const receiver = await listen(t);
-    let answerFirst = (): void => {};
-    receiver.answer = (_request, response) => {
-      answerFirst = () => void response.writeHead(200).end();
-    };
-    await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
-    await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
-    await receiver.until(() => receiver.received.length === 1);
-    receiver.answer = (_request, response) => response.writeHead(200).end();
-    const deliveryId = (await service.deliveries(ACCOUNT))[0]!.id;
-    await service.webhooks({ type: 'ReplayDelivery', accountId: ACCOUNT, deliveryId, operator: 'amina' });
-    // It has fallen due meanwhile, and waits for the one in flight.
-    const { executor } = service;
-    await until(async () => {
-      const { scheduled, queued } = executor.gauges();
-      return scheduled.firsts + scheduled.retries + queued.firsts + queued.retries === 0;
-    });
-    t.equal(receiver.received.length, 1);
+    const { service, receiver, answerFirst } = await replayedInFlight(t);
     answerFirst();
     await receiver.until(() => receiver.received.length === 2);
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
     t.equal(new Set(eventsOf(receiver).map(({ id }) => id)).size, 1);
-    t.match(await service.deliveries(ACCOUNT), [{ attempts: { length: 2 } }]);
+    t.equal((await service.deliveries(ACCOUNT))[0]?.attempts.length, 2);
     t.equal(receiver.received.length, 2);
   },
 );
+
+void t.test('nor is it left waiting when its app was removed meanwhile', async (t) => {
+  const { service, receiver, appId, deliveryId, answerFirst } = await replayedInFlight(t);
+  await service.command({ type: 'RemoveApp', accountId: ACCOUNT, operator: 'amina', appId });
+  const { logic } = service.logics()[0]!;
+  await until(async () => logic.attemptOf(deliveryId) === 'cannot_hear');
+  answerFirst();
+  await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'CANCELLED');
+  t.equal(receiver.received.length, 1);
+});
 
 void t.test('an app that was removed hears nothing more', async (t) => {
   const service = await start(t, { retryMs: [100, 100] });

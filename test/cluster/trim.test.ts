@@ -69,7 +69,7 @@ t.test('the cluster goes on from what is left', async (t) => {
   t.match(await run('trim', '--archive', archive), { status: 1, err: /no backup, archive or export/ });
   t.match(
     await run('archive', '--to', archive),
-    { status: 0, out: 'Nothing to archive' },
+    { status: 0, out: /^Nothing to archive/ },
     'all of it is young',
   );
   t.match(await run('archive', '--to', archive, '--before', '2999-01-01'), {
@@ -77,9 +77,9 @@ t.test('the cluster goes on from what is left', async (t) => {
     out: /accounts.0: sequences 1 to /,
   });
   for (const { first, last, why } of await trim('--yes')) {
-    t.match([first, last, why], [1, 0, 'there is no snapshot']);
+    t.match([first, last, why], [1, 0, /^there is no snapshot/]);
   }
-  await answered(350);
+  await answered(700);
   const report = await load.stop();
   t.equal((await run('archive', '--to', archive, '--before', '2999-01-01')).status, 0, 'it goes on');
 

@@ -92,7 +92,7 @@ async function checkKept(t: Test, service: ServiceProcess, { acknowledged }: Loa
   const response = await fetch(trial, {
     headers: { authorization: `Bearer ${service.demo.operator_token}` },
   });
-  t.match(await response.json(), { balanced: true });
+  t.hasStrict(await response.json(), { balanced: true });
 }
 
 function checkLoad(t: Test, { acknowledged, refused, unanswered }: Load): void {
@@ -125,11 +125,11 @@ t.test(
     const refused = await until(createOne, ({ status }) => status !== 201);
     t.equal(refused.status, 503);
     t.ok(refused.headers.has('retry-after'));
-    t.match(await refused.json(), { error: { code: 'service_unavailable' } });
+    t.hasStrict(await refused.json(), { error: { code: 'service_unavailable' } });
     const get = (url: string): Promise<Response> =>
       fetch(url, { headers: { authorization: `Bearer ${service.demo.secret_key}` } });
     const read = await get(`${service.demo.base_url}/v1/charges/${id}`);
-    t.match([read.status, await read.json()], [200, { id }]);
+    t.hasStrict([read.status, await read.json()], [200, { id }]);
     const ready = await get(`${service.demo.operator_url}/readyz`);
     t.equal(ready.status, 503);
     t.match(await ready.text(), /less than the reserve of 6 MiB/);
@@ -148,7 +148,7 @@ t.test(
     const readAgain = await fetch(`${restarted.demo.base_url}/v1/charges/${id}`, {
       headers: { authorization: `Bearer ${restarted.demo.secret_key}` },
     });
-    t.match([readAgain.status, await readAgain.json()], [200, { id }], 'it starts, to be read');
+    t.hasStrict([readAgain.status, await readAgain.json()], [200, { id }], 'it starts, to be read');
     t.equal(await restarted.end('SIGTERM'), 0);
     const elsewhere = join(small, 'new');
     await t.rejects(

@@ -186,7 +186,7 @@ t.test('damage to the log of webhooks stops the webhooks of that partition, and 
   const victim = merchants[1]!;
   const directory = copyOf(sound);
   await flip('middle')(directory, { group: 'webhooks', partition: victim.partition });
-  t.match(await verify(directory), { status: 1 });
+  t.hasStrict(await verify(directory), { status: 1 });
   const service = await startService({ LOG_LEVEL: 'silent' }, directory);
   t.teardown(() => service.stop());
   const readiness = await service.until(

@@ -37,7 +37,7 @@ async function imported(version: string): Promise<string> {
 for (const version of versions) {
   t.test(`the golden log ${version} is whole, and means what it meant`, async (t) => {
     const directory = await imported(version);
-    t.match(await verify.run({ directory, values: {}, progress }), { sound: true });
+    t.hasStrict(await verify.run({ directory, values: {}, progress }), { sound: true });
     t.strictSame(JSON.parse(JSON.stringify(await stateOf(directory))), json<State>(version, 'state.json'));
     const { beforeRetention } = json<{ beforeRetention: Record<string, number> }>(version, 'lived.json');
     const { deliveries } = await stateOf(directory, beforeRetention);

@@ -186,7 +186,10 @@ void t.test('when the clock is set back a minute of cash-outs ends after a minut
   state.now -= 60 * MINUTE;
   while (keys < DEFAULT_POLICY.cashOutPerMinute) pay();
   const [refused] = pay();
-  t.match(refused, { type: 'rejected', rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: 60 } });
+  t.hasStrict(refused, {
+    type: 'rejected',
+    rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: 60 },
+  });
   state.now += MINUTE;
   t.equal(pay()[0]?.type, 'done');
   t.end();
@@ -217,10 +220,10 @@ void t.test('of an event hears who has a webhook URL and is still there', (t) =>
   change({ type: 'ChangeAppWebhook', webhookUrl: 'https://shop.test/b' });
   t.same(hears(), ['https://shop.test/b']);
   const endpoint = { type: 'GetWebhookEndpoint', accountId: ACCOUNT, appId, deadline: FOR_EVER } as const;
-  t.match(send(endpoint), [{ type: 'done' }]);
+  t.hasStrict(send(endpoint), [{ type: 'done' }]);
   change({ type: 'RemoveApp' });
   t.same(hears(), []);
-  t.match(send(endpoint), [{ type: 'rejected', rejection: { code: 'not_found' } }]);
+  t.hasStrict(send(endpoint), [{ type: 'rejected', rejection: { code: 'not_found' } }]);
   t.end();
 });
 
@@ -231,12 +234,12 @@ void t.test('what is final waits for no provider, and is told only to who asks f
   const transactionId = createdIds()[0]!;
   const query = { type: 'GetPending', accountId: ACCOUNT, transactionId, deadline: FOR_EVER } as const;
   const unknown = [{ type: 'rejected', rejection: { code: 'transaction_not_found' } }];
-  t.match(send(query), [{ type: 'done' }]);
+  t.hasStrict(send(query), [{ type: 'done' }]);
   t.match(send({ ...query, accountId: `${ACCOUNT.slice(0, -1)}1` }), unknown, 'of another account');
   succeed(transactionId);
   flush();
   t.match(send(query), unknown);
-  t.match(send({ ...query, evenFinal: true }), [{ type: 'done' }]);
+  t.hasStrict(send({ ...query, evenFinal: true }), [{ type: 'done' }]);
   t.end();
 });
 

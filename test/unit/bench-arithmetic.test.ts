@@ -150,10 +150,10 @@ t.test('the search finds the highest rate that holds', async (t) => {
 });
 
 t.test('the search at its ends', async (t) => {
-  const trial = (limit: number, trialsMax: number) =>
+  const trial = (limit: number, trialsMax: number, lowPerSecond = 100, highPerSecond = 1_000) =>
     searchHighestRate({
-      lowPerSecond: 100,
-      highPerSecond: 1_000,
+      lowPerSecond,
+      highPerSecond,
       precision: 0.01,
       trialsMax,
       attempt: async (rate) => rate,
@@ -161,6 +161,10 @@ t.test('the search at its ends', async (t) => {
     });
   t.equal((await trial(50, 10)).highestPerSecond, 0, 'not even the lowest');
   t.equal((await trial(5_000, 10)).highestPerSecond, 1_000, 'even the highest');
+  const slow = await trial(7, 20, 1, 20);
+  t.equal(slow.highestPerSecond, 7);
+  const tried = slow.trials.map(({ ratePerSecond }) => ratePerSecond);
+  t.equal(new Set(tried).size, tried.length, 'none is tried twice');
   const few = await trial(500, 4);
   t.equal(few.trials.length, 4);
   t.ok(few.highestPerSecond <= 500, 'never more than was shown to hold');
@@ -230,8 +234,8 @@ t.test('Welch: the side that varies decides how much the repeats can show', asyn
   for (const { resolution } of [compareRepeats(steady, varied), compareRepeats(varied, steady)]) {
     t.ok(Math.abs((resolution ?? 0) - 0.2672) < 0.001, `${resolution}`);
   }
-  t.match(compareRepeats([100], varied), { verdict: 'unknown', resolution: null });
-  t.match(compareRepeats(varied, [100]), { verdict: 'unknown', resolution: null });
-  t.match(compareRepeats([100, 100], [100, 100]), { ratio: 1, verdict: 'within noise', resolution: 0 });
-  t.match(compareRepeats([100, 100], [101, 101]), { ratio: 1.01, verdict: 'differs', resolution: 0 });
+  t.hasStrict(compareRepeats([100], varied), { verdict: 'unknown', resolution: null });
+  t.hasStrict(compareRepeats(varied, [100]), { verdict: 'unknown', resolution: null });
+  t.hasStrict(compareRepeats([100, 100], [100, 100]), { ratio: 1, verdict: 'within noise', resolution: 0 });
+  t.hasStrict(compareRepeats([100, 100], [101, 101]), { ratio: 1.01, verdict: 'differs', resolution: 0 });
 });

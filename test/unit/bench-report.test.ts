@@ -148,7 +148,7 @@ t.test('the command line', async (t) => {
     '--list-transactions',
     '10,20',
   ]);
-  t.match(command, {
+  t.hasStrict(command, {
     type: 'run',
     options: { scenarios: ['charges'], seconds: 2, listTransactions: [10, 20] },
   });

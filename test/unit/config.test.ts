@@ -79,7 +79,7 @@ t.test('every value is read into its unit', async (t) => {
     WEBHOOK_ALLOW_PRIVATE: 'true',
     DEMO: 'false',
   });
-  t.match(config, {
+  t.hasStrict(config, {
     port: 0,
     host: '::1',
     operatorHost: 'ops.internal',
@@ -112,7 +112,7 @@ t.test('every value is read into its unit', async (t) => {
 
 t.test('a cluster has other defaults, no demo, and makes no secrets of its own', async (t) => {
   const config = readConfig({ ...CLUSTER, ROLES: 'front,ledger', NATS_URL: 'nats://a:4222, tls://u:p@b' });
-  t.match(config, { partitions: 64, demo: false, natsServers: ['nats://a:4222', 'tls://u:p@b'] });
+  t.hasStrict(config, { partitions: 64, demo: false, natsServers: ['nats://a:4222', 'tls://u:p@b'] });
   t.strictSame(config.roles, new Set(['front', 'ledger']));
   t.match(problemsOf({ NATS_URL: 'nats://a:4222' }), [
     /^OPERATOR_TOKEN: is required with NATS_URL; it takes at least 16 characters/,
@@ -300,7 +300,7 @@ t.test('as many waits between attempts as there may be are taken', async (t) => 
 
 t.test('numbers are taken up to their bounds, and seconds to the millisecond', async (t) => {
   const ends = { PORT: '65535', PARTITIONS: '1024', WEBHOOK_PORTS: '1,65535', CASH_OUT_PER_MINUTE: '1' };
-  t.match(readConfig({ ...ends, CHARGE_RELEASE_SECONDS: '31622400', CHARGE_EXPIRY_SECONDS: '1.001' }), {
+  t.hasStrict(readConfig({ ...ends, CHARGE_RELEASE_SECONDS: '31622400', CHARGE_EXPIRY_SECONDS: '1.001' }), {
     port: 65_535,
     partitions: 1_024,
     webhookPorts: [1, 65_535],
@@ -311,7 +311,7 @@ t.test('numbers are taken up to their bounds, and seconds to the millisecond', a
 t.test('texts are taken up to their bounds, and a key in every form of its 32 bytes', async (t) => {
   const [token, name] = ['!'.repeat(16), 'n'.repeat(64)];
   const config = readConfig({ OPERATOR_TOKEN: token, NODE_NAME: name });
-  t.match(config, { operatorToken: token, nodeName: name });
+  t.hasStrict(config, { operatorToken: token, nodeName: name });
   const key = Buffer.from(KEY, 'hex');
   for (const text of [KEY, KEY.toUpperCase(), key.toString('base64'), key.toString('base64url')]) {
     t.strictSame(readConfig({ MASTER_KEY: text }).masterKey, key, text);
@@ -347,13 +347,17 @@ t.test('a policy file replaces parts of the defaults', async (t) => {
     'rails.json': '{}',
   });
   const { policy } = readConfig({ POLICY_FILE: join(dir, 'policy.json'), CASH_OUT_PER_MINUTE: '7' });
-  t.match(policy, { minimums: { UGX: 1_000, KES: 1_000 }, cashOutPerMinute: 7, fees: DEFAULT_POLICY.fees });
+  t.hasStrict(policy, {
+    minimums: { UGX: 1_000, KES: 1_000 },
+    cashOutPerMinute: 7,
+    fees: DEFAULT_POLICY.fees,
+  });
   t.match(problemsOf({ POLICY_FILE: join(dir, 'wrong.json') }), [
     /^POLICY_FILE: .*wrong\.json: minimums\.UGX is /,
   ]);
   t.match(problemsOf({ POLICY_FILE: join(dir, 'broken.json') }), [/^POLICY_FILE: .*broken\.json: .*JSON/]);
   t.match(problemsOf({ POLICY_FILE: join(dir, 'absent.json') }), [/^POLICY_FILE: .*ENOENT/]);
-  t.match(readConfig({ RAILS: join(dir, 'rails.json') }).rails, {
+  t.hasStrict(readConfig({ RAILS: join(dir, 'rails.json') }).rails, {
     type: 'file',
     path: join(dir, 'rails.json'),
   });

@@ -24,12 +24,12 @@ t.test('integers that no double holds, where they are not looked for', (t) => {
 
 t.test('one of them in an object of the body is told, however many there are', (t) => {
   const text = `{"a":[${repeated(() => `[${INEXACT}]`)}],"metadata":{"order":${INEXACT}}}`;
-  t.match(parseJson(Buffer.from(text)), { rejection: { param: 'metadata.order' } });
+  t.hasStrict(parseJson(Buffer.from(text)), { rejection: { param: 'metadata.order' } });
   t.end();
 });
 
 t.test('text with escapes', (t) => {
   const text = `{${repeated((index) => `"k${index}":"\\u0041"`)},"last":"\\ud800"}`;
-  t.match(parseJson(Buffer.from(text)), { rejection: { param: 'last' } });
+  t.hasStrict(parseJson(Buffer.from(text)), { rejection: { param: 'last' } });
   t.end();
 });

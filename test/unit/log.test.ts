@@ -93,14 +93,14 @@ t.test('a line has time, level, node, fields and message, all redacted', async (
     err: { type: 'Error', message: 'submit with Bearer [redacted]', code: 'EPROVIDER', token: '[redacted]' },
   });
   t.notMatch(JSON.stringify(line), /256772123456|xyz/);
-  t.match(line, { err: { cause: { message: 'no wallet on 25677****456' } } });
+  t.hasStrict(line, { err: { cause: { message: 'no wallet on 25677****456' } } });
 });
 
 t.test('lines below the level are not written', async (t) => {
   const { lines, log } = recorded('warn');
   log.info({}, 'quiet');
   log.warn({}, 'loud');
-  t.match(lines, [{ message: 'loud' }]);
+  t.hasStrict(lines, [{ message: 'loud' }]);
   t.equal(log.debugEnabled, false);
 });
 
@@ -112,7 +112,7 @@ t.test('a request leaves a line with its id where a person should look', async (
   observer.onNoReply(route, 'aborted', 1, 'req_2');
   for (let i = 3; i < 10; i++) observer.onReply(route, 503, 1.2345678, `req_${i}`, 'service_unavailable');
   observer.onNoReply(route, 'unknown', 1, 'req_10');
-  t.match(lines, [
+  t.hasStrict(lines, [
     { level: 'warn', request_id: 'req_3', route: '/v1/charges', status: 503, duration_ms: 1.235 },
     { level: 'error', request_id: 'req_10', reason: 'unknown' },
   ]);
@@ -122,5 +122,5 @@ t.test('at level debug every request leaves one', async (t) => {
   const { lines, log } = recorded();
   const observer = createHttpObserver(new Metrics(), log);
   observer.onReply({ surface: 'v1', method: 'GET', path: '/v1/balances' }, 200, 1, 'req_1', null);
-  t.match(lines, [{ level: 'debug', request_id: 'req_1', status: 200, code: null }]);
+  t.hasStrict(lines, [{ level: 'debug', request_id: 'req_1', status: 200, code: null }]);
 });

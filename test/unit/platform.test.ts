@@ -116,14 +116,14 @@ t.test('an account is registered once and opened once', async (t) => {
     deadline: DEADLINE,
     accountId: id('account', 1),
   };
-  t.match(platform.send(mark), { type: 'rejected', rejection: { code: 'not_found' } });
+  t.hasStrict(platform.send(mark), { type: 'rejected', rejection: { code: 'not_found' } });
   for (let i = 0; i < 2; i++) {
-    t.match(platform.send(register(1)), { body: JSON.stringify({ id: id('account', 1) }) });
+    t.hasStrict(platform.send(register(1)), { body: JSON.stringify({ id: id('account', 1) }) });
   }
-  t.match(platform.ask(unopened), {
+  t.hasStrict(platform.ask(unopened), {
     data: [{ id: id('account', 1), name: 'Shop 1', live: true, operator: 'amina' }],
   });
-  for (let i = 0; i < 2; i++) t.match(platform.send(mark), { type: 'done' });
+  for (let i = 0; i < 2; i++) t.hasStrict(platform.send(mark), { type: 'done' });
   t.strictSame(platform.ask(unopened), { data: [] });
   t.equal(platform.log.length, 2, 'what comes twice is logged once');
 });
@@ -131,14 +131,14 @@ t.test('an account is registered once and opened once', async (t) => {
 t.test('an audit entry is begun, then ended, once each', async (t) => {
   const platform = new Driven();
   const audit: PlatformQuery = { type: 'GetAudit', deadline: DEADLINE, limit: 10, startingAfter: null };
-  t.match(platform.send(end(1)), { type: 'rejected', rejection: { code: 'not_found' } });
-  for (let i = 0; i < 2; i++) t.match(platform.send(begin(1), 5), { type: 'done' });
-  t.match(platform.ask(audit), {
+  t.hasStrict(platform.send(end(1)), { type: 'rejected', rejection: { code: 'not_found' } });
+  for (let i = 0; i < 2; i++) t.hasStrict(platform.send(begin(1), 5), { type: 'done' });
+  t.hasStrict(platform.ask(audit), {
     data: [{ id: id('audit', 1), outcome: null, body: { name: 'Shop' }, ended_at: null }],
   });
-  t.match(platform.send(end(1), 6), { type: 'done' });
-  t.match(platform.send({ ...end(1), outcome: 'refused', status: 409 }, 7), { type: 'done' });
-  t.match(platform.ask(audit), {
+  t.hasStrict(platform.send(end(1), 6), { type: 'done' });
+  t.hasStrict(platform.send({ ...end(1), outcome: 'refused', status: 409 }, 7), { type: 'done' });
+  t.hasStrict(platform.ask(audit), {
     data: [
       {
         outcome: 'done',
@@ -160,7 +160,7 @@ t.test('a command past its deadline is dropped undecided', async (t) => {
 t.test('a cursor of something else is refused', async (t) => {
   const platform = new Driven();
   for (const startingAfter of ['', 'x', id('audit', 1), `${id('account', 1)}\0`]) {
-    t.match(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 10, startingAfter }), {
+    t.hasStrict(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 10, startingAfter }), {
       rejection: { code: 'invalid_cursor', param: 'starting_after' },
     });
   }
@@ -282,7 +282,7 @@ t.test('memory holds what is not checkpointed, and rows are taken once', async (
   t.strictSame(platform.follower.takeRows(), []);
   t.strictSame(platform.logic.takeRows(), [], 'none where it serves');
   platform.logic.evict(1);
-  t.match(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 1, startingAfter: null }), {
+  t.hasStrict(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 1, startingAfter: null }), {
     data: [],
   });
 });

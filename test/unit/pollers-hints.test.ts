@@ -14,7 +14,7 @@ const UNAVAILABLE = { type: 'unavailable' } as const;
 t.test('a callback causes an enquiry at once; a storm of them few', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
-  for (let i = 0; i < 100; i++) t.match(driven.hint(transaction), { type: 'done' });
+  for (let i = 0; i < 100; i++) t.hasStrict(driven.hint(transaction), { type: 'done' });
   t.equal(driven.mtn.enquiries.length, 1);
   await driven.clock.advance(1_000);
   t.equal(driven.mtn.enquiries.length, 1);
@@ -92,7 +92,7 @@ t.test('a charge that a callback speaks of was taken, whatever its submit was an
   driven.hint(transaction);
   await driven.clock.advance(32 * MINUTE);
   t.equal(driven.mtn.submits.length, 1, 'it is asked about, not sent again');
-  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
   driven.provider.settle(transaction, paid());
   driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
   await driven.clock.advance(60 * MINUTE, 1_000);
@@ -147,7 +147,7 @@ t.test(
 
 t.test('a callback about a transaction that the account never had is a reconciliation item', async (t) => {
   const driven = await new Driven().start();
-  t.match(driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' }), { type: 'done' });
+  t.hasStrict(driven.hint({ id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' }), { type: 'done' });
   await driven.clock.advance(100);
   t.strictSame(driven.accounts.reconciliation(), ['UNKNOWN_REFERENCE']);
 });
@@ -238,7 +238,7 @@ t.test('a callback that was on its way for too long causes nothing', async (t) =
   driven.pollers.send(0, hint, (reply) => {
     answer = reply;
   });
-  t.match(answer, { type: 'done' }, 'nobody need send it again');
+  t.hasStrict(answer, { type: 'done' }, 'nobody need send it again');
   t.equal(driven.mtn.enquiries.length, 0);
 });
 

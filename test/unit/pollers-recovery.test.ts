@@ -53,7 +53,7 @@ t.test(
       driven.mtn.onEnquire = () => LOST;
     });
     await driven.clock.advance(32 * 60_000);
-    t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+    t.hasStrict(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
     t.equal(driven.mtn.submits.length, 0);
     driven.provider.settle(transaction, paid());
     driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
@@ -68,7 +68,7 @@ t.test('killed between expiry and a look: later looks are made, and one more', a
   const never = driven.accounts.create(charge());
   await driven.clock.advance(31 * MINUTE);
   for (const { id } of [early, never]) {
-    t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+    t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
   }
   await driven.clock.advance(15 * MINUTE);
   const looksBefore = driven.mtn.enquiriesOf(early.id).length;
@@ -146,7 +146,7 @@ t.test('what expired over a rail that is gone is left alone', async (t) => {
   const driven = await new Driven().start();
   const { id } = driven.accounts.create(charge({ msisdn: '+256702123456' }));
   await driven.clock.advance(32 * MINUTE);
-  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
   await driven.crash(() => {
     driven.airtel = driven.mtn;
   });

@@ -115,6 +115,20 @@ t.test('a stop is not held up where the feed told of an outcome before its accou
   t.ok(stopped);
 });
 
+t.test('a partition that is lost is left at once: nobody is called any more', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  const flying = driven.accounts.create(payout());
+  await driven.pollers.lose(0);
+  t.hasStrict(driven.hint(flying), UNAVAILABLE);
+  t.equal(driven.pollers.size, 0);
+  driven.accounts.create(payout());
+  answer.resolve(paid());
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 1);
+});
+
 t.test('a stop does not wait for a rail that hangs for ever', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => new Promise(() => {});

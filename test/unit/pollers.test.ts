@@ -16,7 +16,7 @@ t.test(
     const driven = await new Driven().start();
     const { id } = driven.accounts.create(charge());
     t.equal(driven.mtn.submits.length, 1);
-    t.match(driven.accounts.transaction(id), { status: 'AWAITING_CUSTOMER', submitted: true });
+    t.hasStrict(driven.accounts.transaction(id), { status: 'AWAITING_CUSTOMER', submitted: true });
     t.equal(driven.accounts.transaction(id).events.at(-1)?.providerStatus, '202');
     t.equal(driven.airtel.submits.length, 0);
   },
@@ -44,9 +44,9 @@ t.test('what polling finds is told with its source, and then nothing more is ask
   driven.provider.settle(paying, paid());
   driven.provider.settle(declining, declined());
   await driven.clock.advance(20_000);
-  t.match(driven.accounts.transaction(paying.id), { status: 'SUCCESSFUL', providerTransactionId: 'P1' });
+  t.hasStrict(driven.accounts.transaction(paying.id), { status: 'SUCCESSFUL', providerTransactionId: 'P1' });
   t.equal(driven.accounts.transaction(paying.id).events.at(-1)?.source, 'PROVIDER_POLL');
-  t.match(driven.accounts.transaction(declining.id), {
+  t.hasStrict(driven.accounts.transaction(declining.id), {
     status: 'FAILED',
     failureCode: 'customer_declined',
   });
@@ -61,9 +61,9 @@ t.test('an outcome in the answer to the submit is told at once', async (t) => {
   driven.mtn.onSubmit = () => paid();
   t.equal(driven.accounts.create(charge()).status, 'SUCCESSFUL');
   driven.mtn.onSubmit = () => declined({ failureCode: 'provider_rejected', ourFault: true });
-  t.match(driven.accounts.create(payout()), { status: 'FAILED', failureCode: 'provider_rejected' });
-  t.match(driven.notices, [{ what: 'our_fault', provider: 'mtn_ug' }]);
-  t.match(driven.pollers.railHealth(), [{ id: 'mtn_ug', ourFaults: 1 }, { id: 'airtel_ug' }]);
+  t.hasStrict(driven.accounts.create(payout()), { status: 'FAILED', failureCode: 'provider_rejected' });
+  t.hasStrict(driven.notices, [{ what: 'our_fault', provider: 'mtn_ug' }]);
+  t.hasStrict(driven.pollers.railHealth(), [{ id: 'mtn_ug', ourFaults: 1 }, { id: 'airtel_ug' }]);
 });
 
 t.test(
@@ -120,7 +120,7 @@ t.test('a charge that nobody answers expires after one last enquiry', async (t) 
   const driven = await new Driven().start();
   const { id, expiresAt } = driven.accounts.create(charge());
   await driven.clock.advance(30 * MINUTE + 1_000);
-  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
   t.ok(driven.mtn.enquiriesOf(id).at(-1)! >= expiresAt!, 'it asked once more');
   t.equal(driven.pollers.size, 0);
 });
@@ -143,7 +143,7 @@ t.test(
     // From what it has heard of, its time runs on a little slowly.
     await driven.clock.advance(3 * MINUTE);
     const expired = { status: 'FAILED', failureCode: 'expired' };
-    t.match([recovered!(), told!()], [expired, expired]);
+    t.hasStrict([recovered!(), told!()], [expired, expired]);
     const deadlines = driven.accounts.commands.map(({ deadline }) => deadline);
     t.ok(
       deadlines.length > 0 && Math.max(...deadlines) <= driven.clock.now() + LIMITS.pollerCommandDeadlineMs,
@@ -157,7 +157,7 @@ t.test('what a scan finds tells the time of its account, too', async (t) => {
   const { id } = driven.accounts.create(charge());
   await driven.crash();
   await driven.clock.advance(32 * MINUTE);
-  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
 });
 
 t.test('an approval in the last moment still succeeds', async (t) => {
@@ -174,7 +174,7 @@ t.test('a last enquiry without a usable answer is tried again, then the charge e
   const { id, expiresAt } = driven.accounts.create(deposit());
   driven.mtn.onEnquire = () => LOST;
   await driven.clock.advance(32 * MINUTE);
-  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
   const last = driven.mtn.enquiriesOf(id).filter((at) => at >= expiresAt!);
   t.equal(last.length, 3);
   t.ok(
@@ -193,7 +193,7 @@ t.test('a charge that the provider certainly never took fails as provider_unavai
   await driven.clock.advance(32 * MINUTE);
   for (const { id } of [refused, lost]) {
     const transaction = driven.accounts.transaction(id);
-    t.match(transaction, { status: 'FAILED', failureCode: 'provider_unavailable' });
+    t.hasStrict(transaction, { status: 'FAILED', failureCode: 'provider_unavailable' });
     t.equal(transaction.events.at(-1)?.source, 'SYSTEM');
   }
   t.equal(driven.mtn.enquiries.length, 0, 'what was certainly not taken is not asked about');
@@ -207,7 +207,7 @@ t.test(
     driven.mtn.onEnquire = () => LOST;
     const { id } = driven.accounts.create(charge());
     await driven.clock.advance(32 * MINUTE);
-    t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+    t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
   },
 );
 
@@ -220,7 +220,7 @@ t.test('a charge that its provider ended at once never counts as not taken', asy
   const { id } = driven.accounts.create(charge());
   await driven.clock.advance(32 * MINUTE, 500);
   t.equal(driven.mtn.submits.length, 1);
-  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'expired' });
 });
 
 t.test('a charge whose submit is out when it expires is not ended before the answer', async (t) => {
@@ -248,7 +248,7 @@ t.test('a charge whose submit was lost on a silent rail expires, and a payment i
   driven.mtn.onEnquire = () => LOST;
   const transaction = driven.accounts.create(charge());
   await driven.clock.advance(32 * MINUTE);
-  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
   driven.provider.settle(transaction, paid());
   driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
   await driven.clock.advance(60 * MINUTE, 1_000);
@@ -267,7 +267,7 @@ t.test('a payment is found later, too, where the account expired it while its su
   const transaction = driven.accounts.create(charge());
   await driven.clock.advance(31 * MINUTE);
   driven.accounts.when(due('ExpireTransaction', transaction.id));
-  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
   answer.resolve(LOST);
   driven.provider.settle(transaction, paid());
   await driven.clock.advance(60 * MINUTE, 1_000);
@@ -414,7 +414,7 @@ t.test('a success after expiry becomes a reconciliation item, once, and changes 
     await driven.clock.advance(MINUTE);
   }
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
-  t.match(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
+  t.hasStrict(driven.accounts.transaction(transaction.id), { status: 'FAILED', failureCode: 'expired' });
 });
 
 t.test('a payment after expiry is found without a callback, within the hour', async (t) => {
@@ -553,7 +553,7 @@ t.test('a transaction over a rail that is not there is told of, and waits', asyn
   const { id } = driven.accounts.create(payout());
   await driven.clock.advance(MINUTE);
   t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
-  t.match(driven.notices, [{ what: 'no_rail', provider: 'removed', transactionId: id }]);
+  t.hasStrict(driven.notices, [{ what: 'no_rail', provider: 'removed', transactionId: id }]);
 });
 
 t.test('an adapter that throws is our fault, and counts as a lost answer', async (t) => {
@@ -566,6 +566,14 @@ t.test('an adapter that throws is our fault, and counts as a lost answer', async
   await driven.clock.advance(4_000);
   t.equal(driven.faults.length, 2);
   t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  t.hasStrict(driven.pollers.railHealth(), [{ submits: 1, enquiries: 1, failures: 2, ourFaults: 0 }, {}]);
+  driven.mtn.onSubmit = () => Promise.reject(new Error('bug'));
+  driven.mtn.onEnquire = () => {
+    throw new Error('bug');
+  };
+  driven.accounts.create(payout());
+  await driven.clock.advance(4_000);
+  t.equal(driven.faults.length, 4);
 });
 
 function createdBy(driven: Driven, command: ReturnType<typeof charge>): { id: string; createdAt: number } {

@@ -60,7 +60,7 @@ t.test('a good file, with defaults', async (t) => {
     JSON.stringify({ callback_base_url: 'https://pay.example.com/', routes: [MTN, AIRTEL] }),
   );
   t.equal(callbackBaseUrl, 'https://pay.example.com', 'without a slash at its end');
-  t.match(routes[0], {
+  t.hasStrict(routes[0], {
     id: 'mtn_ug',
     currency: 'UGX',
     notFoundGraceMs: 120_000,
@@ -68,7 +68,7 @@ t.test('a good file, with defaults', async (t) => {
     disbursement: null,
     callbacks: true,
   });
-  t.match(routes[1], {
+  t.hasStrict(routes[1], {
     currency: 'KES',
     disbursement: { pin: '1234', padding: 'oaep-sha256', publicKey: PUBLIC_KEY },
     callback: { secret: 'a-portal-secret-1', hashKey: null, hashOver: 'transaction' },
@@ -81,7 +81,7 @@ t.test('secrets from the environment, from files beside it, or sealed', async (t
   writeFileSync(path, '{}');
   const collection = { ...MTN.collection, subscription_key: { file: 'secret' }, api_key: { sealed: 'v1.x' } };
   const { routes } = read(JSON.stringify({ routes: [{ ...MTN, collection }] }), path);
-  t.match(routes[0], { collection: { subscriptionKey: 'from a file', apiKey: 'opened v1.x' } });
+  t.hasStrict(routes[0], { collection: { subscriptionKey: 'from a file', apiKey: 'opened v1.x' } });
 });
 
 t.test('a line break after a secret is not part of it', async (t) => {

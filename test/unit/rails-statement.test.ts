@@ -168,7 +168,7 @@ t.test('the same line twice: the second is extra', async (t) => {
   );
   const { matched, findings } = compare(ledger.movements, lines, period);
   t.equal(matched, 1);
-  t.match(findings, [{ kind: 'extra', line: 3 }]);
+  t.hasStrict(findings, [{ kind: 'extra', line: 3 }]);
 });
 
 t.test(
@@ -263,7 +263,7 @@ t.test(
 t.test('a statement that cannot be read says where', async (t) => {
   t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS, 'Z'), /line 2: no column "amount"/);
   t.throws(() => readStatement('amount\n5', DEFAULT_COLUMNS, 'Z'), /line 2: no column "reference"/);
-  t.match(readStatement('reference,amount,time\nx,5,', DEFAULT_COLUMNS, 'Z'), [
+  t.hasStrict(readStatement('reference,amount,time\nx,5,', DEFAULT_COLUMNS, 'Z'), [
     { at: null, reversal: false },
   ]);
   t.throws(

@@ -131,7 +131,7 @@ t.test('a request whose token is refused is sent once more, with another or not 
     const isRefusal = status < 404 && status > 400;
     t.equal(fetches.length, isRefusal ? 2 : 1);
     await end(minted('two'));
-    t.match(await result, { type: 'answer', status: isRefusal ? 202 : status });
+    t.hasStrict(await result, { type: 'answer', status: isRefusal ? 202 : status });
     t.same(sent, isRefusal ? ['one', 'two'] : ['one']);
   }
   const { cache, end } = heldCache();
@@ -142,7 +142,7 @@ t.test('a request whose token is refused is sent once more, with another or not 
     sends++;
     return Promise.resolve(answer(401));
   });
-  t.match(refused, { type: 'token_refused', answer: { status: 401 }, failure: { type: 'unavailable' } });
+  t.hasStrict(refused, { type: 'token_refused', answer: { status: 401 }, failure: { type: 'unavailable' } });
   t.equal(sends, 1, 'the same again would be refused again');
 });
 
@@ -165,7 +165,7 @@ t.test('without a token nothing is sent, first or again', async (t) => {
   const again = sendWithToken(cache, send);
   await new Promise((resolve) => setImmediate(resolve));
   await end(REFUSED);
-  t.match(await again, { type: 'token_refused', failure: REFUSED });
+  t.hasStrict(await again, { type: 'token_refused', failure: REFUSED });
   t.strictSame(sent, ['one']);
 });
 

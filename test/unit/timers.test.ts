@@ -141,11 +141,11 @@ t.test('what falls due soon needs no row: charges, their money, and wallets', as
   ];
   timers.follow({ accountId: ACCOUNT, at: START, events: events as unknown as AccountEvent[] });
   t.same(timers.takeDue(due - 1, 10, always), []);
-  t.match(timers.takeDue(due, 10, always), [
+  t.hasStrict(timers.takeDue(due, 10, always), [
     { type: 'ReleaseCharge', transactionId: idAt(2) },
     { type: 'ActivateWallet', walletId: 'wal_1' },
   ]);
-  t.match(timers.takeDue(due + 2 * MINUTE, 10, always), [
+  t.hasStrict(timers.takeDue(due + 2 * MINUTE, 10, always), [
     { type: 'ExpireTransaction', transactionId: idAt(1) },
   ]);
 });

@@ -105,7 +105,7 @@ void t.test(
       accountId: accountId(1),
       operator: 'amina',
     } as const;
-    t.match(driven.send({ ...replay, deliveryId: delivery!.id }), {
+    t.hasStrict(driven.send({ ...replay, deliveryId: delivery!.id }), {
       type: 'rejected',
       rejection: { code: 'conflict' },
     });
@@ -120,24 +120,24 @@ void t.test('a replay starts a new round at once, keeps the event id and the his
   driven.record(delivery!, delivered, 0.5);
   const replay = { type: 'ReplayDelivery', deadline: Infinity, operator: 'amina' } as const;
   const command = { ...replay, accountId: accountId(1), deliveryId: delivery!.id };
-  t.match(driven.send({ ...command, accountId: accountId(2) }), { rejection: { code: 'not_found' } });
-  t.match(driven.send({ ...command, deliveryId: 'dlv_unknown' }), { rejection: { code: 'not_found' } });
+  t.hasStrict(driven.send({ ...command, accountId: accountId(2) }), { rejection: { code: 'not_found' } });
+  t.hasStrict(driven.send({ ...command, deliveryId: 'dlv_unknown' }), { rejection: { code: 'not_found' } });
   const reply = driven.send(command);
-  t.match(JSON.parse(reply.type === 'done' ? reply.body : '{}'), {
+  t.hasStrict(JSON.parse(reply.type === 'done' ? reply.body : '{}'), {
     status: 'PENDING',
     event_id: eventId,
     url: URL_A,
   });
   const [again] = driven.due();
-  t.match(again, { id: delivery!.id, eventId, round: 1, made: 0 });
+  t.hasStrict(again, { id: delivery!.id, eventId, round: 1, made: 0 });
   driven.record(delivery!, failed, 0.5);
-  t.match(
+  t.hasStrict(
     driven.list({}).data[0],
     { status: 'PENDING' },
     'the late end of an attempt before it changes no schedule',
   );
   driven.record(again!, failed, 0.5);
-  t.match(driven.list({}).data[0], { status: 'RETRYING' });
+  t.hasStrict(driven.list({}).data[0], { status: 'RETRYING' });
   t.equal(driven.list({}).data[0]!.attempts.length, 3);
   t.end();
 });
@@ -162,7 +162,7 @@ void t.test('all failed deliveries of an app since a time are replayed, and only
   } as const;
   for (const side of [driven.replayed(), driven.checkpointedAndReopened()]) {
     for (const other of [{ accountId: accountId(2) }, { appId: appId(9) }]) {
-      t.match(side.send({ ...replay, ...other }), { type: 'rejected', rejection: { code: 'not_found' } });
+      t.hasStrict(side.send({ ...replay, ...other }), { type: 'rejected', rejection: { code: 'not_found' } });
     }
     const reply = side.send(replay);
     t.same(JSON.parse(reply.type === 'done' ? reply.body : '{}'), { replayed: expected, has_more: false });
@@ -196,7 +196,7 @@ void t.test(
     );
     t.equal(driven.log.length, logged, 'a replay of none leaves no record');
     driven.changeUrl(appId(1), null);
-    t.match(driven.send(replay), { type: 'rejected', rejection: { code: 'conflict' } });
+    t.hasStrict(driven.send(replay), { type: 'rejected', rejection: { code: 'conflict' } });
     t.end();
   },
 );
@@ -209,9 +209,9 @@ void t.test('a delivery is shown to its own account only', (t) => {
   const of = (account: number, changes = {}) =>
     driven.logic.query({ ...get, accountId: accountId(account), ...changes }).reply;
   const shown = of(1);
-  t.match(JSON.parse(shown.type === 'done' ? shown.body : '{}'), { id: delivery!.id, status: 'PENDING' });
-  t.match(of(2), { type: 'rejected', rejection: { code: 'not_found' } });
-  t.match(of(1, { deliveryId: 'dlv_unknown' }), { type: 'rejected', rejection: { code: 'not_found' } });
+  t.hasStrict(JSON.parse(shown.type === 'done' ? shown.body : '{}'), { id: delivery!.id, status: 'PENDING' });
+  t.hasStrict(of(2), { type: 'rejected', rejection: { code: 'not_found' } });
+  t.hasStrict(of(1, { deliveryId: 'dlv_unknown' }), { type: 'rejected', rejection: { code: 'not_found' } });
   t.same(driven.list({ accountId: accountId(2) }).data, []);
   t.end();
 });

@@ -136,6 +136,28 @@ void t.test('who waits for room is served in turn, one attempt each', async (t) 
 });
 
 void t.test(
+  'an endpoint that came after those that fill a room has its turn before they have a second',
+  async (t) => {
+    const eachMax = LIMITS.webhookEndpointInFlightMax;
+    for (const [isFirst, room] of [
+      [true, LIMITS.webhookFirstInFlightMax],
+      [false, LIMITS.webhookRetryInFlightMax],
+    ] as const) {
+      const driven = new Driven();
+      for (let i = 0; i < room / eachMax; i++) driven.offer(`full${i}`, isFirst, eachMax * 3);
+      driven.offer('late', isFirst, 2);
+      driven.offer('later', isFirst);
+      const served: string[] = [];
+      for (let i = 0; i < 4; i++) {
+        await driven.endOne('full0', 'delivered');
+        served.push(driven.started.at(-1)!.endpointId);
+      }
+      t.same(served, ['late', 'later', 'full0', 'late'], isFirst ? 'of first attempts' : 'of retries');
+    }
+  },
+);
+
+void t.test(
   'a pause delays retries of the failing endpoint, not its first attempts, and takes no attempt',
   async (t) => {
     const driven = new Driven();
@@ -211,6 +233,11 @@ void t.test('a healthy endpoint hears first attempts before retries', async (t) 
   driven.offer('a', true, 2);
   t.equal(driven.dispatcher.oldestDueAt(), driven.now - 1_000, 'of both the oldest is told');
   for (let i = 0; i < 4; i++) await driven.endOne('a', 'delivered');
+  t.equal(driven.dispatcher.oldestDueAt(), Infinity);
+  driven.offer('a', true, 1);
+  driven.now += 1_000;
+  driven.offer('a', false, 1);
+  t.equal(driven.dispatcher.oldestDueAt(), driven.now - 1_000);
   t.same(
     driven.started.slice(LIMITS.webhookEndpointInFlightMax).map(({ isFirst }) => isFirst),
     [true, true, false, false],

@@ -25,7 +25,7 @@ void t.test('a log of version 1 gives the state it gave', (t) => {
     deliveryId: DELIVERY,
   } as const;
   const { reply } = logic.query(query);
-  t.match(JSON.parse(reply.type === 'done' ? reply.body : '{}'), {
+  t.hasStrict(JSON.parse(reply.type === 'done' ? reply.body : '{}'), {
     id: DELIVERY,
     app_id: 'app_1',
     event_id: 'evt_1',

@@ -87,9 +87,9 @@ void t.test('an attempt that is reported twice counts once, and one of no delive
   driven.record(delivery!, failed, 0.5);
   const told = driven.list({}).data;
   const records = driven.log.length;
-  t.match(driven.record(delivery!, failed, 0.9), { type: 'done', body: '{}' });
-  t.match(driven.record(delivery!, delivered, 0.5), { type: 'done', body: '{}' });
-  t.match(driven.record({ ...delivery!, id: 'dlv_unknown' }, failed, 0.5), { type: 'done', body: '{}' });
+  t.hasStrict(driven.record(delivery!, failed, 0.9), { type: 'done', body: '{}' });
+  t.hasStrict(driven.record(delivery!, delivered, 0.5), { type: 'done', body: '{}' });
+  t.hasStrict(driven.record({ ...delivery!, id: 'dlv_unknown' }, failed, 0.5), { type: 'done', body: '{}' });
   t.same(driven.list({}).data, told);
   t.equal(driven.log.length, records);
   t.end();
@@ -188,7 +188,7 @@ void t.test(
     const [retry] = driven.due();
     t.ok(retry);
     driven.record(retry!, delivered, 0.5);
-    t.match(driven.list({}).data, [{ status: 'DELIVERED' }]);
+    t.hasStrict(driven.list({}).data, [{ status: 'DELIVERED' }]);
     t.end();
   },
 );

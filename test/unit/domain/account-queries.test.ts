@@ -49,12 +49,12 @@ t.test('a query is let in by the same checks, in the same order, as a command', 
   for (const [name, over, live, code] of rows) {
     const { state } = merchant({ live });
     const access = authoriseQuery(state, { ...good, ...over }, START);
-    if (code === null) t.match(access, { type: 'granted', app: { id: APP } }, name);
-    else t.match(access, { type: 'refused', rejection: { code } }, name);
+    if (code === null) t.hasStrict(access, { type: 'granted', app: { id: APP } }, name);
+    else t.hasStrict(access, { type: 'refused', rejection: { code } }, name);
   }
-  t.match(authorise(merchant().state, { ...good, problem: cursor }, START), { type: 'granted' });
+  t.hasStrict(authorise(merchant().state, { ...good, problem: cursor }, START), { type: 'granted' });
   const late = authorise(merchant().state, { ...good, deadline: START - 1 }, START);
-  t.match(late, { rejection: { retryAfterSeconds: 1 } });
+  t.hasStrict(late, { rejection: { retryAfterSeconds: 1 } });
 });
 
 /** Set half the time, so that a good part of the filters match. */

@@ -260,7 +260,11 @@ t.test('Retry-After is whole seconds, never too few and at least one', async (t)
   for (const [waitMs, seconds] of rows) {
     scenario.cashOutWindowFreesAt = START + waitMs;
     const { outcome: refused } = scenario.decide(payout());
-    t.match(refused, { rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: seconds } }, `${waitMs}`);
+    t.hasStrict(
+      refused,
+      { rejection: { code: 'rate_limit_exceeded', retryAfterSeconds: seconds } },
+      `${waitMs}`,
+    );
   }
 });
 
@@ -323,7 +327,7 @@ t.test('how a number is read', async (t) => {
   ];
   for (const [msisdn, over, country, network, read] of rows) {
     const event = recorded(fundedMerchant().decide(charge({ msisdn, ...over })));
-    t.match(event, { country, network, msisdn: read }, `${msisdn} ${JSON.stringify(over)}`);
+    t.hasStrict(event, { country, network, msisdn: read }, `${msisdn} ${JSON.stringify(over)}`);
   }
 });
 
@@ -334,7 +338,7 @@ t.test('a charge', async (t) => {
   thenRecorded(decision, 'ChargeCreated');
   assert(decision.outcome.type === 'answer');
   const transaction = scenario.transaction(decision.outcome.transactionId);
-  t.match(transaction, {
+  t.hasStrict(transaction, {
     type: 'CHARGE',
     appId: APP,
     requestedBy: null,
@@ -376,7 +380,7 @@ t.test('a payout holds amount and fee at once', async (t) => {
   t.equal(status, 'PENDING_PROVIDER');
   t.equal(narration, 'March');
   t.equal(fee, 10_000);
-  t.match(journals, [
+  t.hasStrict(journals, [
     {
       reason: 'PAYOUT_HELD',
       entries: [
@@ -413,7 +417,7 @@ t.test('a withdrawal to a wallet whose network is not served holds nothing', asy
 
 t.test('a withdrawal keeps what it was sent with', async (t) => {
   const over = { narration: 'Sweep', metadata: { till: 4 }, reference: 'sweep-1' };
-  t.match(fundedMerchant().create(withdrawal(over)), { ...over, description: null, requestedBy: null });
+  t.hasStrict(fundedMerchant().create(withdrawal(over)), { ...over, description: null, requestedBy: null });
 });
 
 t.test('a withdrawal needs approval strictly above the threshold', async (t) => {
@@ -427,8 +431,8 @@ t.test('a withdrawal needs approval strictly above the threshold', async (t) => 
     const scenario = fundedMerchant({ approvalThresholds });
     const { id } = scenario.create(withdrawal({ amount }));
     const transaction = scenario.transaction(id);
-    t.match(transaction, { status, approvalStatus, destination: WALLET }, `${amount}: ${approvalStatus}`);
-    t.match(JSON.parse(renderAnswer(transaction)), { status, approval_status: approvalStatus });
+    t.hasStrict(transaction, { status, approvalStatus, destination: WALLET }, `${amount}: ${approvalStatus}`);
+    t.hasStrict(JSON.parse(renderAnswer(transaction)), { status, approval_status: approvalStatus });
     t.equal(scenario.balances().SETTLEMENT_CLEARING, transaction.amount + transaction.fee, 'held at once');
   }
 });
@@ -450,7 +454,7 @@ t.test('the create answer of a charge is fixed by what comes first', async (t) =
     scenario.later(1_000).when(first(id));
     const transaction = scenario.transaction(id);
     const answer = renderAnswer(transaction);
-    t.match(JSON.parse(answer), { status, fee: status === 'SUCCESSFUL' ? '1250' : '0' }, name);
+    t.hasStrict(JSON.parse(answer), { status, fee: status === 'SUCCESSFUL' ? '1250' : '0' }, name);
     scenario.later(1_000).when(submission(id));
     scenario.later(1_000).when(outcome(id, 'SUCCESSFUL'));
     scenario.later(1_000).when(outcome(id, 'REVERSED'));

@@ -125,8 +125,8 @@ t.test('a payout wallet', async (t) => {
   t.test('is added with the network its number hints at, or the one given', async (t) => {
     const scenario = merchant();
     const decision = scenario.when(addWallet(ADMIN));
-    t.match(recorded(decision), { msisdn: '256772000111', country: 'UG', network: 'MTN', by: ADMIN });
-    t.match(thenBody(decision), {
+    t.hasStrict(recorded(decision), { msisdn: '256772000111', country: 'UG', network: 'MTN', by: ADMIN });
+    t.hasStrict(thenBody(decision), {
       object: 'payout_destination',
       status: 'PENDING_APPROVAL',
       msisdn_masked: '25677****111',
@@ -135,7 +135,7 @@ t.test('a payout wallet', async (t) => {
     });
     const kenyan = addWallet(ADMIN, { msisdn: '0712000111', country: 'KE' });
     thenRefused(scenario.decide(kenyan), 'network_required', 'network');
-    t.match(recorded(scenario.decide({ ...kenyan, network: 'AIRTEL' })), {
+    t.hasStrict(recorded(scenario.decide({ ...kenyan, network: 'AIRTEL' })), {
       msisdn: '254712000111',
       network: 'AIRTEL',
     });
@@ -152,7 +152,10 @@ t.test('a payout wallet', async (t) => {
     const others: Partial<AddWallet>[] = [{ msisdn: '0772000112' }, { network: 'AIRTEL' }];
     for (const other of others) {
       const { msisdn = '0772000111', network = 'MTN' } = other;
-      t.match(recorded(scenario.when(addWallet(OWNER, other))), { msisdn: `256${msisdn.slice(1)}`, network });
+      t.hasStrict(recorded(scenario.when(addWallet(OWNER, other))), {
+        msisdn: `256${msisdn.slice(1)}`,
+        network,
+      });
     }
     scenario.when(revokeWallet(OWNER, String(first['id'])));
     thenRecorded(scenario.when(addWallet(OWNER)), 'WalletAdded');
@@ -164,7 +167,7 @@ t.test('a payout wallet', async (t) => {
     scenario.given(secondOwner());
     thenRefused(scenario.decide(approveWallet(OWNER)), 'not_permitted', 'by');
     const decision = scenario.when(approveWallet(SECOND_OWNER));
-    t.match(thenBody(decision), { status: 'COOLING_OFF', active_at: '2026-03-02T09:30:00.000Z' });
+    t.hasStrict(thenBody(decision), { status: 'COOLING_OFF', active_at: '2026-03-02T09:30:00.000Z' });
     t.equal(scenario.account().wallets.get(WALLET)?.activeAt, START + DAY);
     thenRefused(scenario.decide(approveWallet(SECOND_OWNER)), 'conflict');
     thenRefused(scenario.decide(approveWallet(OWNER, 'wal_none')), 'destination_not_found');
@@ -182,7 +185,7 @@ t.test('a payout wallet', async (t) => {
 
   t.test('is revoked from any state, once, and receives nothing from then on', async (t) => {
     const scenario = fundedMerchant();
-    t.match(thenBody(scenario.when(revokeWallet(ADMIN))), { status: 'REVOKED' });
+    t.hasStrict(thenBody(scenario.when(revokeWallet(ADMIN))), { status: 'REVOKED' });
     thenRefused(scenario.decide(withdrawal()), 'destination_not_active', 'destination');
     thenRefused(scenario.decide(revokeWallet(ADMIN)), 'conflict');
     thenRefused(scenario.decide(approveWallet(OWNER)), 'conflict');
@@ -201,15 +204,21 @@ t.test('a withdrawal that waits', async (t) => {
     const { id } = scenario.create(withdrawal({ amount: '6000000' }));
     const decision = scenario.later(1_000).when(verdict('ApproveWithdrawal', id, MEMBER));
     thenRecorded(decision, 'WithdrawalApproved');
-    t.match(thenBody(decision), { id, status: 'PENDING_PROVIDER', approval_status: 'APPROVED' });
+    t.hasStrict(thenBody(decision), { id, status: 'PENDING_PROVIDER', approval_status: 'APPROVED' });
     const transaction = scenario.transaction(id);
-    t.match(transaction, { status: 'PENDING_PROVIDER', approvalStatus: 'APPROVED' });
-    t.match(transaction.events.at(-1), { source: 'DASHBOARD', at: START + 1_000 });
-    t.match(JSON.parse(renderObject(transaction, 0)), { status: 'INITIATED', approval_status: 'PENDING' });
+    t.hasStrict(transaction, { status: 'PENDING_PROVIDER', approvalStatus: 'APPROVED' });
+    t.hasStrict(transaction.events.at(-1), { source: 'DASHBOARD', at: START + 1_000 });
+    t.hasStrict(JSON.parse(renderObject(transaction, 0)), {
+      status: 'INITIATED',
+      approval_status: 'PENDING',
+    });
     scenario.when(submission(id));
     scenario.when(outcome(id, 'SUCCESSFUL'));
     t.equal(scenario.balances().SETTLEMENT_CLEARING, 0);
-    t.match(JSON.parse(renderObject(transaction, 2)), { status: 'SUCCESSFUL', approval_status: 'APPROVED' });
+    t.hasStrict(JSON.parse(renderObject(transaction, 2)), {
+      status: 'SUCCESSFUL',
+      approval_status: 'APPROVED',
+    });
   });
 
   t.test('fails with its whole hold returned when rejected', async (t) => {
@@ -217,15 +226,15 @@ t.test('a withdrawal that waits', async (t) => {
     const { id } = scenario.create(withdrawal({ amount: '6000000' }));
     const decision = scenario.when(verdict('RejectWithdrawal', id, MEMBER));
     thenRecorded(decision, 'WithdrawalRejected');
-    t.match(thenBody(decision), { status: 'FAILED', approval_status: 'REJECTED' });
-    t.match(JSON.parse(renderObject(scenario.transaction(id), 1)), {
+    t.hasStrict(thenBody(decision), { status: 'FAILED', approval_status: 'REJECTED' });
+    t.hasStrict(JSON.parse(renderObject(scenario.transaction(id), 1)), {
       status: 'FAILED',
       approval_status: 'REJECTED',
       failure_code: 'approval_rejected',
     });
     t.equal(scenario.transaction(id).events.at(-1)?.source, 'DASHBOARD');
-    t.match(scenario.balances(), { MERCHANT_AVAILABLE: 20_000_000, SETTLEMENT_CLEARING: 0 });
-    t.match(scenario.account().usage.get('WITHDRAWAL:UGX'), { daily: 0, monthly: 0 });
+    t.hasStrict(scenario.balances(), { MERCHANT_AVAILABLE: 20_000_000, SETTLEMENT_CLEARING: 0 });
+    t.hasStrict(scenario.account().usage.get('WITHDRAWAL:UGX'), { daily: 0, monthly: 0 });
   });
 
   t.test('is decided once, by a member other than the requester, and only a withdrawal is', async () => {
@@ -303,7 +312,7 @@ t.test(
   async (t) => {
     const scenario = merchant();
     const transaction = scenario.create(dashboardDeposit(FINANCE));
-    t.match(transaction, { type: 'DEPOSIT', appId: null, requestedBy: FINANCE, answeredAt: null });
+    t.hasStrict(transaction, { type: 'DEPOSIT', appId: null, requestedBy: FINANCE, answeredAt: null });
     scenario.when(submission(transaction.id));
     t.strictSame(
       transaction.events.map(({ source }) => source),
@@ -319,7 +328,7 @@ t.test('a deposit from the dashboard that is sent again under its key is the sam
   const repeatable = { idempotencyKey: 'top-up-0001', requestHash: 'hash-1' };
   const { id } = scenario.create(dashboardDeposit(FINANCE, { repeatable }));
   const again = scenario.decide(dashboardDeposit(FINANCE, { repeatable }));
-  t.match(again, { record: null, outcome: { type: 'answer', transactionId: id, replayed: true } });
+  t.hasStrict(again, { record: null, outcome: { type: 'answer', transactionId: id, replayed: true } });
 
   const changed = { ...repeatable, requestHash: 'hash-2' };
   thenRefused(scenario.decide(dashboardDeposit(FINANCE, { repeatable: changed })), 'idempotency_key_reused');

@@ -100,7 +100,7 @@ for (const [create, rows] of TABLES) {
           thenRecorded(decision);
         } else if (then === 'SUCCESS_AFTER_FINAL' || then === 'CONTRADICTION') {
           thenRecorded(decision, 'ReconciliationRaised');
-          t.match(
+          t.hasStrict(
             [...scenario.state.reconciliations.values()],
             [{ kind: then, transactionId: transaction.id }],
           );
@@ -130,7 +130,7 @@ t.test('another amount or currency than ours changes no state, and is raised onc
       const { scenario, transaction } = reach(charge(), steps);
       const { status } = transaction;
       thenRecorded(scenario.when(outcome(transaction.id, 'SUCCESSFUL', over)), 'ReconciliationRaised');
-      t.match([...scenario.state.reconciliations.values()], [{ kind: 'AMOUNT_MISMATCH' }]);
+      t.hasStrict([...scenario.state.reconciliations.values()], [{ kind: 'AMOUNT_MISMATCH' }]);
       thenRecorded(scenario.when(outcome(transaction.id, 'SUCCESSFUL', over)));
       t.equal(transaction.status, status);
     }
@@ -181,14 +181,14 @@ t.test('an item of a transaction has one id for ever: what was resolved is not r
 t.test('money that came back before it was seen to arrive is a failure that says so', async (t) => {
   for (const create of [charge(), deposit(), payout(), withdrawal()]) {
     const { transaction } = reach(create, [accepted, reversed]);
-    t.match(transaction, {
+    t.hasStrict(transaction, {
       status: 'FAILED',
       failureCode: 'unknown',
       failureMessage: 'The network returned the money before it confirmed the payment.',
     });
   }
   const { transaction } = reach(charge(), [(id) => outcome(id, 'FAILED', { failureMessage: null })]);
-  t.match(transaction, { failureCode: 'customer_declined', failureMessage: null });
+  t.hasStrict(transaction, { failureCode: 'customer_declined', failureMessage: null });
   const bare = reach(charge(), [(id) => outcome(id, 'FAILED', { failureCode: null })]);
   t.equal(bare.transaction.failureCode, 'unknown');
 });
@@ -197,7 +197,7 @@ t.test('an outcome for a transaction we do not have', async (t) => {
   const scenario = merchant();
   const unknown = deriveId('charge', scenario.create(charge()).id, 3).slice(0, -2) + 'ZZ';
   thenRecorded(scenario.when(succeeded(unknown)), 'ReconciliationRaised');
-  t.match(
+  t.hasStrict(
     [...scenario.state.reconciliations.values()],
     [{ kind: 'UNKNOWN_REFERENCE', transactionId: unknown, resolvedAt: null }],
   );
@@ -226,8 +226,8 @@ t.test('a submission', async (t) => {
     for (const create of [charge(), deposit()]) {
       const { scenario, transaction } = reach(create, []);
       thenRecorded(scenario.later(5).when(accepted(transaction.id)), 'SubmissionAccepted');
-      t.match(transaction, { status: 'AWAITING_CUSTOMER', submitted: true, answeredAt: 2 });
-      t.match(transaction.events[2], { source: 'API', providerStatus: 'PENDING', at: START + 5 });
+      t.hasStrict(transaction, { status: 'AWAITING_CUSTOMER', submitted: true, answeredAt: 2 });
+      t.hasStrict(transaction.events[2], { source: 'API', providerStatus: 'PENDING', at: START + 5 });
       thenRecorded(scenario.when(accepted(transaction.id)));
     }
   });
@@ -235,7 +235,7 @@ t.test('a submission', async (t) => {
     for (const create of [payout(), withdrawal()]) {
       const { scenario, transaction } = reach(create, []);
       thenRecorded(scenario.when(accepted(transaction.id)), 'SubmissionAccepted');
-      t.match(transaction, { status: 'PENDING_PROVIDER', submitted: true, answeredAt: 1 });
+      t.hasStrict(transaction, { status: 'PENDING_PROVIDER', submitted: true, answeredAt: 1 });
       thenRecorded(scenario.when(accepted(transaction.id)));
     }
   });
@@ -258,7 +258,7 @@ t.test('expiry: charges and deposits in progress, from expiresAt on, once', asyn
       const { scenario, transaction } = reach(create, steps);
       thenRecorded(scenario.at(START + 30 * MINUTE - 1).when(expired(transaction.id)));
       thenRecorded(scenario.at(START + 30 * MINUTE).when(expired(transaction.id)), 'TransactionFailed');
-      t.match(transaction, { status: 'FAILED', failureCode: 'expired' });
+      t.hasStrict(transaction, { status: 'FAILED', failureCode: 'expired' });
       t.equal(transaction.events.at(-1)?.source, 'SYSTEM');
       thenRecorded(scenario.when(expired(transaction.id)));
     }
@@ -305,14 +305,14 @@ t.test('the answer is fixed once, and not after the fact', async (t) => {
 t.test('a reversal takes net and fee back from where they are', async (t) => {
   const pending = reach(charge(), [accepted, succeeded, reversed]);
   const zero = { MERCHANT_PENDING: 0, FEES_REVENUE: 0, SETTLEMENT_CLEARING: 0 };
-  t.match(pending.scenario.balances(), {
+  t.hasStrict(pending.scenario.balances(), {
     ...zero,
     MERCHANT_AVAILABLE: 20_000_000,
     PROVIDER_FLOAT: 20_000_000,
   });
 
   const available = reach(charge(), [accepted, succeeded, released, reversed]);
-  t.match(available.scenario.balances(), {
+  t.hasStrict(available.scenario.balances(), {
     ...zero,
     MERCHANT_AVAILABLE: 20_000_000,
     PROVIDER_FLOAT: 20_000_000,
@@ -325,7 +325,7 @@ t.test('a reversal takes net and fee back from where they are', async (t) => {
     scenario.later(DAY).when(released(id));
     scenario.create(payout({ amount: '40000' }, { idempotencyKey: 'key-00000002' }));
     scenario.when(reversed(id));
-    t.match(scenario.balances(), {
+    t.hasStrict(scenario.balances(), {
       MERCHANT_AVAILABLE: -40_500,
       SETTLEMENT_CLEARING: 40_500,
       PROVIDER_FLOAT: 0,
@@ -340,13 +340,17 @@ t.test('a reversal takes net and fee back from where they are', async (t) => {
 t.test('a failed payout or withdrawal returns the whole hold', async (t) => {
   for (const create of [payout(), withdrawal()]) {
     const { scenario, transaction } = reach(create, [accepted, failed]);
-    t.match(scenario.balances(), { MERCHANT_AVAILABLE: 20_000_000, SETTLEMENT_CLEARING: 0, FEES_REVENUE: 0 });
+    t.hasStrict(scenario.balances(), {
+      MERCHANT_AVAILABLE: 20_000_000,
+      SETTLEMENT_CLEARING: 0,
+      FEES_REVENUE: 0,
+    });
     t.strictSame(
       transaction.journals.map(({ reason }) => reason),
       [`${transaction.type}_HELD`, `${transaction.type}_RETURNED`],
     );
-    t.match(transaction, { failureCode: 'customer_declined', failureMessage: 'The customer declined.' });
-    t.match(transaction.events.at(-1), {
+    t.hasStrict(transaction, { failureCode: 'customer_declined', failureMessage: 'The customer declined.' });
+    t.hasStrict(transaction.events.at(-1), {
       status: 'FAILED',
       source: 'PROVIDER_CALLBACK',
       providerStatus: 'P_FAILED',
@@ -358,39 +362,39 @@ t.test('a failed payout or withdrawal returns the whole hold', async (t) => {
 t.test('a paid payout or withdrawal pays out the hold and books the fee', async (t) => {
   for (const create of [payout(), withdrawal()]) {
     const { scenario, transaction } = reach(create, [succeeded]);
-    t.match(scenario.balances(), {
+    t.hasStrict(scenario.balances(), {
       MERCHANT_AVAILABLE: 20_000_000 - 50_500,
       SETTLEMENT_CLEARING: 0,
       FEES_REVENUE: 500,
       PROVIDER_FLOAT: 20_000_000 - 50_000,
     });
-    t.match(transaction, { providerTransactionId: '998877', submitted: true });
+    t.hasStrict(transaction, { providerTransactionId: '998877', submitted: true });
   }
 });
 
 t.test('what a failed transaction used of its day and month is given back', async (t) => {
   const { scenario, transaction } = reach(charge(), []);
   const usage = scenario.account().usage.get('CHARGE:UGX');
-  t.match(usage, { daily: 50_000, monthly: 50_000 });
+  t.hasStrict(usage, { daily: 50_000, monthly: 50_000 });
   scenario.at(START + 30 * MINUTE).when(expired(transaction.id));
-  t.match(usage, { daily: 0, monthly: 0 });
+  t.hasStrict(usage, { daily: 0, monthly: 0 });
 
   t.test('but not to another day or month', async (t) => {
     const { scenario, transaction } = reach(charge(), []);
     scenario.at(START + DAY).create(charge({ amount: '700' }, { idempotencyKey: 'key-00000002' }));
     scenario.when(expired(transaction.id));
-    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 700, monthly: 700 });
+    t.hasStrict(scenario.account().usage.get('CHARGE:UGX'), { daily: 700, monthly: 700 });
     scenario.at(START + 31 * DAY).create(charge({ amount: '900' }, { idempotencyKey: 'key-00000003' }));
-    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 900 });
+    t.hasStrict(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 900 });
   });
 
   t.test('each month is counted from nothing, whole, and keeps what an older one gives back', async (t) => {
     const { scenario, transaction } = reach(charge(), []);
     scenario.at(START + 31 * DAY).create(charge({ amount: '700' }, { idempotencyKey: 'key-00000002' }));
     scenario.later(DAY).create(charge({ amount: '900' }, { idempotencyKey: 'key-00000003' }));
-    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 1_600 });
+    t.hasStrict(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 1_600 });
     scenario.when(expired(transaction.id));
-    t.match(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 1_600 });
+    t.hasStrict(scenario.account().usage.get('CHARGE:UGX'), { daily: 900, monthly: 1_600 });
   });
 });
 

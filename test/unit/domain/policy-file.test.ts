@@ -130,7 +130,7 @@ t.test("an account's own terms: absent changes nothing, null drops", async (t) =
       },
     },
   );
-  t.match(parseAccountTerms({ fees: { REFUND: {} } }), {
+  t.hasStrict(parseAccountTerms({ fees: { REFUND: {} } }), {
     type: 'invalid',
     problems: [{ path: 'fees.REFUND' }],
   });

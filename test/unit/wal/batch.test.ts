@@ -50,8 +50,8 @@ t.test('any records come back as they were', async (t) => {
 t.test('a batch without records opens an epoch', async (t) => {
   const opening = encode([], emptyTip, 7);
   const next = encode(['a'], tipAt(opening));
-  t.match(tipAt(opening), { batch: 1, sequence: 0, epoch: 7 });
-  t.match(next, { batch: 2, firstSequence: 1, epoch: 7 });
+  t.hasStrict(tipAt(opening), { batch: 1, sequence: 0, epoch: 7 });
+  t.hasStrict(next, { batch: 2, firstSequence: 1, epoch: 7 });
   checkFollows(decodeBatch(next.bytes, { ...place, batch: 2 }), tipAt(opening));
 });
 
@@ -130,7 +130,7 @@ t.test('a sound batch in the wrong place is found', async (t) => {
     ['epoch', () => checkFollows(second, { ...tipAt(first), epoch: 3 }), /epoch 2 after epoch 3/],
   ];
   for (const [what, check, message] of wrong) t.throws(check, message, what);
-  t.match(
+  t.hasStrict(
     (() => {
       try {
         return decodeBatch(second.bytes, { ...place, batch: 1 });

@@ -51,14 +51,14 @@ t.test('what one turn of the event loop appends goes in one batch', async (t) =>
   t.equal(partition.durable, 0, 'nothing is acknowledged in the same turn');
   await partition.drained();
   t.equal(partition.durable, 3);
-  t.match(durable, [{ group: 'accounts', partition: 3, batch: 1, firstSequence: 1, epoch: 0 }]);
+  t.hasStrict(durable, [{ group: 'accounts', partition: 3, batch: 1, firstSequence: 1, epoch: 0 }]);
   t.strictSame(durable[0]?.records, ['one', 'zwei ü €', '']);
   t.strictSame(
     [...log.read('accounts', 3, { afterBatch: 0 })],
     durable,
     'what is read is what was acknowledged',
   );
-  t.match(log.tip('accounts', 3), { batch: 1, sequence: 3, hash: durable[0]?.hash });
+  t.hasStrict(log.tip('accounts', 3), { batch: 1, sequence: 3, hash: durable[0]?.hash });
 });
 
 t.test('one flush is in flight at a time, and takes along all partitions', async (t) => {
@@ -74,7 +74,7 @@ t.test('one flush is in flight at a time, and takes along all partitions', async
   for (let count = 0; count < 50; count += 1) for (const partition of partitions) partition.append('b');
   t.equal(log.outstanding, 153);
   await Promise.all(partitions.map((partition) => partition.drained()));
-  t.match(reports, [
+  t.hasStrict(reports, [
     { batches: 3, records: 3 },
     { batches: 3, records: 150 },
   ]);
@@ -124,7 +124,7 @@ t.test('an epoch is opened by a batch of its own, and an older one is refused', 
   const closed = log.closePartition(first);
   t.throws(() => first.append('b'), /closed/, 'what it would take now it could not promise');
   await closed;
-  t.match(durable, [
+  t.hasStrict(durable, [
     { batch: 1, epoch: 4, firstSequence: 1, records: [] },
     { batch: 2, epoch: 4, firstSequence: 1, records: ['a'] },
   ]);
@@ -132,7 +132,7 @@ t.test('an epoch is opened by a batch of its own, and an older one is refused', 
   const second = log.openPartition('accounts', 0, { epoch: 5, replica: null, onDurable });
   t.throws(() => log.openPartition('accounts', 0, { epoch: 5, replica: null, onDurable }), /open already/);
   await second.drained();
-  t.match(log.tip('accounts', 0), { batch: 3, sequence: 1, epoch: 5 });
+  t.hasStrict(log.tip('accounts', 0), { batch: 3, sequence: 1, epoch: 5 });
 });
 
 t.test('a record that the log cannot carry is refused', async (t) => {
@@ -163,7 +163,7 @@ t.test('reads from any batch and any sequence', async (t) => {
   t.throws(() => [...log.read('accounts', 7, { fromSequence: 22 })], /ends at sequence 20/);
   t.strictSame(log.lastBatches('accounts', 7, 2), durable.slice(-2));
   t.strictSame(log.lastBatches('accounts', 7, 99), durable);
-  t.match(log.partitions(), [{ group: 'accounts', partition: 7, tip: { sequence: 20 } }]);
+  t.hasStrict(log.partitions(), [{ group: 'accounts', partition: 7, tip: { sequence: 20 } }]);
 
   const reader = LogReader.openReader({ directory: join(directory, `${opened}`) });
   t.teardown(() => reader.close());
@@ -207,7 +207,7 @@ t.test('a replica is waited for, and its refusal stops its partition alone', asy
 
   // Stepping down: what the replica never accepted goes.
   await log.truncateAfter('accounts', 0, 1);
-  t.match(log.tip('accounts', 0), { batch: 1, sequence: 1 });
+  t.hasStrict(log.tip('accounts', 0), { batch: 1, sequence: 1 });
 });
 
 t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
@@ -218,7 +218,7 @@ t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
   for (let n = 1; n <= 9; n += 1) partition.append(`${n}`);
   await partition.drained();
   const bytes = durable.map((batch) => batch.bytes);
-  t.match(await to.appendForeign('webhooks', 0, bytes.slice(0, 3)), { batch: 3, sequence: 4 });
+  t.hasStrict(await to.appendForeign('webhooks', 0, bytes.slice(0, 3)), { batch: 3, sequence: 4 });
   await t.rejects(to.appendForeign('webhooks', 0, bytes.slice(4)), /batch 5|batch 4/, 'a gap');
   await t.rejects(to.appendForeign('webhooks', 0, bytes.slice(2)), /batch/, 'a repeat');
   t.match(await to.appendForeign('webhooks', 0, bytes.slice(3)), from.tip('webhooks', 0));
@@ -246,7 +246,7 @@ t.test('a batch of another history follows nothing here, at the end of a log as 
   const [log] = logs as [WriteAheadLog];
   await log.truncateAfter('accounts', 0, 3);
   await t.rejects(log.appendForeign('accounts', 0, [other[3]!.bytes]), { name: 'LogCorruption' });
-  t.match(log.tip('accounts', 0), { batch: 3, hash: own[2]!.hash });
+  t.hasStrict(log.tip('accounts', 0), { batch: 3, hash: own[2]!.hash });
   await log.close();
 
   const database = openLogDatabase({ directory: at });
@@ -271,14 +271,14 @@ async function trimmedLog(t: Test) {
 
 t.test('a trimmed log keeps its proof', async (t) => {
   const { log, partition, durable } = await trimmedLog(t);
-  t.match(log.startOf('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
+  t.hasStrict(log.startOf('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
   t.strictSame([...log.read('accounts', 0, { afterBatch: 5 })], durable.slice(5));
   t.strictSame([...log.read('accounts', 0, { fromSequence: 8 })], durable.slice(7));
   t.throws(() => [...log.read('accounts', 0, { fromSequence: 3 })], /trimmed/);
   t.throws(() => [...log.read('accounts', 0, { afterBatch: 2 })], /trimmed/);
   partition.append('10');
   await partition.drained();
-  t.match(log.tip('accounts', 0), { batch: 10, sequence: 10 });
+  t.hasStrict(log.tip('accounts', 0), { batch: 10, sequence: 10 });
   await t.rejects(log.trimBefore('accounts', 0, 99), /missing/);
   const holds = ({ batch, firstSequence: sequence, hash }: Batch): boolean =>
     log.holds('accounts', 0, { batch, sequence, hash });
@@ -289,7 +289,7 @@ t.test('a trimmed log keeps its proof', async (t) => {
   await log.closePartition(partition);
   await t.rejects(log.truncateAfter('accounts', 0, 4), /trimmed/);
   await log.truncateAfter('accounts', 0, 5);
-  t.match(log.tip('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
+  t.hasStrict(log.tip('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
 });
 
 t.test('removals make room in the file, and not more each time', async (t) => {
@@ -352,8 +352,8 @@ t.test('what was trimmed is put back, and counts once it meets the rest', async 
   await log.closePartition(partition);
 
   const reached = await log.prepend('accounts', 0, emptyTip, bytes.slice(0, 3));
-  t.match(reached, { batch: 3, sequence: 3 });
-  t.match(log.startOf('accounts', 0), { batch: 5 });
+  t.hasStrict(reached, { batch: 3, sequence: 3 });
+  t.hasStrict(log.startOf('accounts', 0), { batch: 5 });
   t.strictSame([...log.read('accounts', 0, { afterBatch: 5 })], durable.slice(5));
   await t.rejects(log.prepend('accounts', 0, reached, bytes.slice(4, 5)), /batch/, 'a gap');
   await t.rejects(log.prepend('accounts', 0, reached, bytes.slice(3, 6)), /do not end where/);
@@ -364,10 +364,10 @@ t.test('what was trimmed is put back, and counts once it meets the rest', async 
   const history = [...other.read('accounts', 0, { afterBatch: 0 })].map((batch) => batch.bytes);
   await t.rejects(log.prepend('accounts', 0, emptyTip, history), /do not end where/, 'another history');
 
-  t.match(await log.prepend('accounts', 0, reached, bytes.slice(3, 5)), { batch: 5 });
+  t.hasStrict(await log.prepend('accounts', 0, reached, bytes.slice(3, 5)), { batch: 5 });
   t.strictSame(log.startOf('accounts', 0), emptyTip);
   t.strictSame([...log.read('accounts', 0, { afterBatch: 0 })], durable);
-  t.match(log.tip('accounts', 0), { batch: 9, sequence: 9 });
+  t.hasStrict(log.tip('accounts', 0), { batch: 9, sequence: 9 });
 });
 
 t.test('closing flushes what was taken, and it is found again', async (t) => {
@@ -384,7 +384,7 @@ t.test('closing flushes what was taken, and it is found again', async (t) => {
     onFailure: (error) => t.fail(error.message),
   });
   t.teardown(() => again.close());
-  t.match(again.tip('accounts', 0), { sequence: 1000, epoch: 1 });
+  t.hasStrict(again.tip('accounts', 0), { sequence: 1000, epoch: 1 });
 });
 
 t.test('a log has one writer', async (t) => {

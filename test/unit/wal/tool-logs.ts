@@ -1,5 +1,5 @@
 // What the tests of the tools share: places for logs, a writer that flushes turn by turn, and the tools run on them.
-import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -83,4 +83,8 @@ export async function checkpointAll(directory: string): Promise<void> {
   for (const { group, partition, tip } of reader.partitions()) await views.commit(group, partition, tip, []);
   await views.close();
   await reader.close();
+}
+
+export function segmentIn(directory: string, partition: string): string {
+  return join(directory, readdirSync(directory).find((name) => name.startsWith(partition)) ?? '');
 }

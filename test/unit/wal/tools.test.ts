@@ -21,7 +21,7 @@ t.test('inspect shows ranges, one batch and one record', async (t) => {
   await write(data, 4);
   const { status, report } = await toolJson('inspect', '--data', data);
   t.equal(status, 0);
-  t.match(report.partitions, [
+  t.hasStrict(report.partitions, [
     {
       group: 'accounts',
       partition: 0,
@@ -39,14 +39,14 @@ t.test('inspect shows ranges, one batch and one record', async (t) => {
   );
   const place = ['--data', data, '--group', 'accounts', '--partition', '1'];
   const batch = await toolJson('inspect', ...place, '--batch', '2');
-  t.match(batch.report, {
+  t.hasStrict(batch.report, {
     batch: 2,
     firstSequence: 1,
     count: 3,
     records: [{ sequence: 1, record: { sequence: 1 } }],
   });
   const record = await toolJson('inspect', ...place, '--sequence', '7');
-  t.match(record.report, {
+  t.hasStrict(record.report, {
     sequence: 7,
     batch: 4,
     time: '2026-11-21T09:00:03.000Z',
@@ -157,7 +157,7 @@ t.test('verify proves a sound log, also while it is written', async (t) => {
   await write(data, 5);
   const { status, report } = await toolJson('verify', '--data', data);
   t.equal(status, 0);
-  t.match(report, { sound: true, batches: 18, records: 45, faults: [] });
+  t.hasStrict(report, { sound: true, batches: 18, records: 45, faults: [] });
   const log = WriteAheadLog.open({
     directory: data,
     now: Date.now,
@@ -168,7 +168,7 @@ t.test('verify proves a sound log, also while it is written', async (t) => {
     replica: null,
     onDurable: () => void (partition.closed || partition.append('more')),
   });
-  t.match(await toolJson('verify', '--data', data), { status: 0, report: { sound: true } });
+  t.hasStrict(await toolJson('verify', '--data', data), { status: 0, report: { sound: true } });
   await log.close();
 });
 
@@ -190,11 +190,11 @@ t.test('what is written and checkpointed while verify reads the last batch is no
     }
   }
   const progress = new Interrupted({ write: () => {}, shown: false, overwrites: false });
-  t.match(await verify.run({ directory: data, values: {}, progress }), {
+  t.hasStrict(await verify.run({ directory: data, values: {}, progress }), {
     sound: true,
     report: { batches: 210 },
   });
-  t.match(await toolJson('verify', '--data', data), { status: 0, report: { batches: 216 } });
+  t.hasStrict(await toolJson('verify', '--data', data), { status: 0, report: { batches: 216 } });
 });
 
 type Damage = (database: LogDatabase) => Promise<unknown>;
@@ -306,7 +306,7 @@ t.test('verify tells the first of many faults, and goes on with the next partiti
   await database.close();
   const { report } = await toolJson('verify', '--data', data);
   t.equal(report.faults.length, WAL_LIMITS.faultsShownMax + 1);
-  t.match(report.faults.at(-1), { group: 'webhooks', batch: 5 });
+  t.hasStrict(report.faults.at(-1), { group: 'webhooks', batch: 5 });
 });
 
 t.test('a start of a trimmed log that cannot be read is told, and what follows it is proven', async (t) => {

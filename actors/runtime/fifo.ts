@@ -1,7 +1,7 @@
-// A first-in-first-out queue that costs the same at any length.
+// A first-in-first-out queue that costs the same at any length: once half of it is empty, that half is given back.
 
 export class Fifo<Item> {
-  #items: (Item | undefined)[] = [];
+  #items: Item[] = [];
   #head = 0;
 
   get size(): number {
@@ -17,13 +17,9 @@ export class Fifo<Item> {
   }
 
   shift(): Item | undefined {
-    if (this.#head === this.#items.length) return undefined;
     const item = this.#items[this.#head];
-    this.#items[this.#head++] = undefined;
-    if (this.#head === this.#items.length) {
-      this.#items = [];
-      this.#head = 0;
-    } else if (this.#head >= 1024 && this.#head * 2 > this.#items.length) {
+    this.#head++;
+    if (this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }

@@ -1,0 +1,328 @@
+// Leases in a world with a clock of its own: nodes whose clocks run at different rates, that stand still, lose their link,
+// die, leave and come back, around a bucket that answers late or never. The ownership is the real one.
+
+import type { GroupName } from '../../src/bus/bus.ts';
+import type { PartitionHost } from '../../src/bus/ownership.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { LeaseOwnership } from '../../src/nats/lease-ownership.ts';
+import type { Leases } from '../../src/nats/lease-ownership.ts';
+import type { LeaseEntry, NodeEntry, Seen, WantEntry } from '../../src/nats/lease-table.ts';
+
+export const PARTITIONS = 4;
+/** Two clocks a fourteenth apart: less than the margin is of a lease. */
+const RATES = [0.965, 1, 1.035];
+
+type Entry = NodeEntry | LeaseEntry | WantEntry;
+
+interface Happening {
+  readonly at: number;
+  readonly number: number;
+  /** Whose doing; null: nature's. */
+  readonly node: Node | null;
+  readonly run: () => void;
+}
+
+export class World {
+  /** Milliseconds of true time, which nobody reads. */
+  now = 0;
+  readonly random: () => number;
+  readonly nodes: Node[] = [];
+  /** What must never be. */
+  readonly wrong: string[] = [];
+  readonly #epochs = new Set<string>();
+  readonly #bucket = new Map<string, { readonly value: Entry; readonly revision: number }>();
+  #revision = 0;
+  #ahead: Happening[] = [];
+  #number = 0;
+
+  constructor(random: () => number) {
+    this.random = random;
+  }
+
+  /** Between the bounds, mostly near the lower one. */
+  between(low: number, high: number): number {
+    return low + (high - low) * this.random() ** 3;
+  }
+
+  /** Most messages are quick, but for those of a link that is about to break. */
+  delay({ isSlowUntil }: Node): number {
+    if (isSlowUntil > this.now) return 200 + this.random() * 700;
+    return this.random() < 0.03 ? this.between(50, 1_500) : this.between(1, 30);
+  }
+
+  at(at: number, node: Node | null, run: () => void): void {
+    this.#put({ at, number: this.#number++, node, run });
+  }
+
+  #put(happening: Happening): void {
+    let place = this.#ahead.length;
+    const isAfter = ({ at, number }: Happening): boolean =>
+      at > happening.at || (at === happening.at && number > happening.number);
+    while (place > 0 && isAfter(this.#ahead[place - 1]!)) place--;
+    this.#ahead.splice(place, 0, happening);
+  }
+
+  join(name: string): Node {
+    const rate = RATES[this.nodes.length % RATES.length]!;
+    const node = new Node(this, name, rate, this.#bucket);
+    this.nodes.push(node);
+    this.at(this.now, node, () => void node.ownership.start());
+    return node;
+  }
+
+  /** Lets everything happen up to a time. */
+  async until(end: number): Promise<void> {
+    for (let next = this.#ahead.shift(); next !== undefined; next = this.#ahead.shift()) {
+      if (next.at > end) {
+        this.#put(next);
+        break;
+      }
+      await this.#happen(next);
+    }
+    this.now = end;
+  }
+
+  async #happen(next: Happening): Promise<void> {
+    const { node } = next;
+    this.now = next.at;
+    if (node?.isGone === true) return;
+    if (node !== null && node.standsStillUntil > this.now) {
+      return this.#put({ ...next, at: node.standsStillUntil });
+    }
+    current = node;
+    next.run();
+    await new Promise((resolve) => setImmediate(resolve));
+    current = null;
+    this.#look();
+  }
+
+  /** Who says now that it holds a partition. */
+  holders(partition: number): string[] {
+    return this.nodes
+      .filter((node) => !node.isGone && node.standsStillUntil <= this.now)
+      .filter((node) => this.as(node, () => node.ownership.holds('accounts', partition)))
+      .map(({ name }) => name);
+  }
+
+  as<Result>(node: Node, look: () => Result): Result {
+    const before = current;
+    current = node;
+    try {
+      return look();
+    } finally {
+      current = before;
+    }
+  }
+
+  #look(): void {
+    for (let partition = 0; partition < PARTITIONS; partition++) {
+      const holders = this.holders(partition);
+      if (holders.length > 1) this.wrong.push(`${this.now}: ${holders.join(' and ')} hold ${partition}`);
+    }
+  }
+
+  acquired(partition: number, epoch: number): void {
+    const given = `${partition} under ${epoch}`;
+    if (this.#epochs.has(given)) this.wrong.push(`${given} is given a second time`);
+    this.#epochs.add(given);
+    for (const node of this.nodes) {
+      const serves = !node.isGone && node.serving.has(partition);
+      if (serves && this.as(node, () => node.ownership.isSessionValid())) {
+        this.wrong.push(`${given} is given while ${node.name} serves it`);
+      }
+    }
+  }
+
+  /** The bucket's answer; false: another revision stands there. */
+  put(key: string, value: Entry, revision: number): number | false {
+    if ((this.#bucket.get(key)?.revision ?? 0) !== revision) return false;
+    this.#bucket.set(key, { value, revision: ++this.#revision });
+    for (const node of this.nodes) node.tell(key, value, this.#revision);
+    return this.#revision;
+  }
+}
+
+export class Node implements PartitionHost, Leases {
+  readonly name: string;
+  readonly rate: number;
+  readonly ownership: LeaseOwnership;
+  readonly nodes = new Map<string, Seen<NodeEntry>>();
+  readonly leases = new Map<string, Seen<LeaseEntry>>();
+  readonly wants = new Map<string, Seen<WantEntry>>();
+  isGone = false;
+  standsStillUntil = 0;
+  isSlowUntil = 0;
+  isCutUntil = 0;
+  readonly serving = new Set<number>();
+  readonly prepared = new Set<number>();
+  /** Acquired without having been prepared. */
+  readonly unprepared: number[] = [];
+  readonly #world: World;
+  readonly #begunAt: number;
+  readonly #listeners: (() => void)[] = [];
+  readonly #inbox: (() => void)[] = [];
+  #heardAt = 0;
+  /** Partitions that the host is at work on. */
+  readonly #busy = new Set<number>();
+
+  constructor(
+    world: World,
+    name: string,
+    rate: number,
+    bucket: ReadonlyMap<string, { readonly value: Entry; readonly revision: number }>,
+  ) {
+    this.#world = world;
+    this.#begunAt = world.now;
+    this.name = name;
+    this.rate = rate;
+    for (const [key, { value, revision }] of bucket) {
+      world.as(this, () => this.#apply(key, value, revision));
+    }
+    this.ownership = new LeaseOwnership({
+      table: this,
+      host: this,
+      node: name,
+      newestFormat: 1,
+      operatorUrl: null,
+      partitions: { accounts: PARTITIONS },
+      onProblem: () => {},
+    });
+  }
+
+  after(ms: number, run: () => void): void {
+    this.#world.at(this.#world.now + ms / this.rate, this, run);
+  }
+
+  clock(): number {
+    return (this.#world.now - this.#begunAt) * this.rate;
+  }
+
+  // Its table
+
+  lease(group: GroupName, partition: number): Seen<LeaseEntry> | undefined {
+    return this.leases.get(`${group}.${partition}`);
+  }
+
+  isHeld(lease: LeaseEntry): boolean {
+    const node = this.nodes.get(lease.node ?? '')?.value;
+    return node !== undefined && node.session === lease.session && node.state !== 'dead';
+  }
+
+  onAnyChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  write(key: string, value: Entry, revision: number): Promise<boolean | null> {
+    const world = this.#world;
+    return new Promise((resolve) => {
+      this.after(LIMITS.streamAckMs, () => resolve(null));
+      if (this.isCutUntil > world.now) return;
+      world.at(world.now + world.delay(this), null, () => {
+        const stored = world.put(key, value, revision);
+        if (this.isCutUntil > world.now || world.random() < 0.02) return;
+        world.at(world.now + world.delay(this), this, () => {
+          if (stored !== false) this.#apply(key, value, stored);
+          resolve(stored !== false);
+        });
+      });
+    });
+  }
+
+  /** What the bucket tells comes in its order, when there is a link. */
+  tell(key: string, value: Entry, revision: number): void {
+    this.#heardAt = Math.max(this.#heardAt, this.#world.now + this.#world.delay(this));
+    this.#inbox.push(() => this.#apply(key, value, revision));
+    this.#world.at(this.#heardAt, this, () => this.#hear());
+  }
+
+  #hear(): void {
+    if (this.isCutUntil > this.#world.now) this.#world.at(this.isCutUntil, this, () => this.#hear());
+    else this.#inbox.shift()?.();
+  }
+
+  #apply(key: string, value: Entry, revision: number): void {
+    const [kind = '', ...name] = key.split('.');
+    const map = { node: this.nodes, lease: this.leases, want: this.wants }[kind] as Map<string, Seen<Entry>>;
+    if ((map.get(name.join('.'))?.revision ?? 0) >= revision) return;
+    map.set(name.join('.'), { value, revision, seenAt: this.clock() });
+    for (const listener of this.#listeners) listener();
+  }
+
+  // Its host: takes its time
+
+  async prepare(_group: GroupName, partition: number): Promise<void> {
+    await this.#work(300);
+    this.prepared.add(partition);
+  }
+
+  forget(): Promise<void> {
+    return this.#work(50);
+  }
+
+  async acquire(_group: GroupName, partition: number, epoch: number): Promise<void> {
+    this.#world.acquired(partition, epoch);
+    if (!this.prepared.has(partition)) this.unprepared.push(partition);
+    await this.#alone(partition, 400);
+    if (this.#world.random() < 0.05) throw new Error('the log could not be opened');
+  }
+
+  serve(_group: GroupName, partition: number): void {
+    if (this.#busy.has(partition)) this.#world.wrong.push(`${this.name} serves ${partition} at work`);
+    this.serving.add(partition);
+  }
+
+  async release(_group: GroupName, partition: number): Promise<void> {
+    await this.#alone(partition, 200);
+    this.serving.delete(partition);
+  }
+
+  lose(_group: GroupName, partition: number): Promise<void> {
+    this.serving.delete(partition);
+    return this.#alone(partition, 20);
+  }
+
+  async #alone(partition: number, longestMs: number): Promise<void> {
+    if (this.#busy.has(partition)) this.#world.wrong.push(`${this.name} is told two things of ${partition}`);
+    this.#busy.add(partition);
+    await this.#work(longestMs);
+    this.#busy.delete(partition);
+  }
+
+  #work(longestMs: number): Promise<void> {
+    const world = this.#world;
+    return new Promise((resolve) => world.at(world.now + world.between(1, longestMs), this, () => resolve()));
+  }
+}
+
+/** Who acts now: clock and timers are its own. Null: whoever runs the test. */
+let current: Node | null = null;
+
+class Timer {
+  isStopped = false;
+}
+
+const realNow = performance.now.bind(performance);
+performance.now = () => current?.clock() ?? realNow();
+
+const real = { setTimeout, setInterval, clearInterval };
+Object.assign(globalThis, {
+  setTimeout: (run: () => void, ms: number) => {
+    return current === null ? real.setTimeout(run, ms) : current.after(ms, run);
+  },
+  setInterval: (run: () => void, everyMs: number) => {
+    const node = current;
+    if (node === null) return real.setInterval(run, everyMs);
+    const timer = new Timer();
+    const fire = (): void => {
+      if (timer.isStopped) return;
+      node.after(everyMs, fire);
+      run();
+    };
+    node.after(everyMs, fire);
+    return timer;
+  },
+  clearInterval: (timer: Timer | NodeJS.Timeout) => {
+    if (timer instanceof Timer) timer.isStopped = true;
+    else real.clearInterval(timer);
+  },
+});

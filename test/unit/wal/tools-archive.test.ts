@@ -1,0 +1,199 @@
+// The tools that take the beginning out of a log: archive and trim.
+import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import { checkpointAll, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
+
+t.test('trim removes nothing that its archive begins after', async (t) => {
+  const [data, whole, first, second] = [next(), next(), next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  cpSync(data, whole, { recursive: true });
+  await tool('archive', '--data', data, '--to', first, '--before', '2026-01-01T00:00:06Z');
+  t.hasStrict(await toolJson('trim', '--data', data, '--archive', first, '--yes'), {
+    status: 0,
+    report: { removed: true, partitions: [{ last: 6 }] },
+  });
+  t.equal((await tool('archive', '--data', data, '--to', second)).status, 0);
+  t.match(await toolJson('trim', '--data', whole, '--archive', second, '--yes'), {
+    status: 0,
+    report: { partitions: [{ last: 0, why: /not archived/ }] },
+  });
+  t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
+t.test('trim removes nothing when its archive is damaged, or is of another log', async (t) => {
+  const [data, other] = [next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await write(other, 4, { atMs: atMs + 1 });
+  await checkpointAll(data);
+  const damages: [string, (archive: string) => void, RegExp][] = [
+    [
+      data,
+      (archive) => {
+        const file = segmentIn(archive, 'webhooks-0');
+        const bytes = readFileSync(file);
+        bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
+        writeFileSync(file, bytes);
+      },
+      /SHA-256/,
+    ],
+    [data, (archive) => rmSync(segmentIn(archive, 'webhooks-0')), /no such file/],
+    [other, () => {}, /is not of this log/],
+  ];
+  for (const [from, damage, problem] of damages) {
+    const archive = next();
+    await tool('archive', '--data', from, '--to', archive);
+    damage(archive);
+    t.match(await tool('trim', '--data', data, '--archive', archive, '--yes'), {
+      status: 1,
+      err: problem,
+    });
+    t.hasStrict(await tips(data), [
+      { start: { batch: 0 } },
+      { start: { batch: 0 } },
+      { start: { batch: 0 } },
+    ]);
+  }
+});
+
+t.test('trim keeps what a checkpoint of another log would reach', async (t) => {
+  const [data, other, archive] = [next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await write(other, 4, { atMs: atMs + 1 });
+  await checkpointAll(other);
+  cpSync(join(other, 'views'), join(data, 'views'), { recursive: true });
+  await tool('archive', '--data', data, '--to', archive);
+  t.match(await toolJson('trim', '--data', data, '--archive', archive, '--yes'), {
+    status: 0,
+    report: { partitions: [{ last: 0, why: /checkpoint/ }] },
+  });
+  t.hasStrict(await tips(data), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
+t.test('trim takes a sequence to keep that only the longest partition has', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 4, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: () => 1,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const longest = log.openPartition('accounts', 1, { epoch: 1, replica: null, onDurable: () => {} });
+  for (let n = 13; n <= 20; n += 1) {
+    longest.append('more');
+    await longest.drained();
+  }
+  await log.close();
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  t.match(await toolJson('trim', '--data', data, '--archive', archive, '--keep-sequence', '16'), {
+    status: 0,
+    report: {
+      partitions: [{ last: 4, why: 'the last batch' }, { last: 8, why: /sequence 16/ }, { last: 4 }],
+    },
+  });
+});
+
+t.test('an archive is of one log: another is refused', async (t) => {
+  const [data, other, archive] = [next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await write(other, 6, { atMs: atMs + 1 });
+  await tool('archive', '--data', data, '--to', archive);
+  const before = readdirSync(archive);
+  t.match(await tool('archive', '--data', other, '--to', archive), { status: 1, err: /of another log/ });
+  t.strictSame(readdirSync(archive), before);
+});
+
+t.test('without a time, archive takes what is older than 30 days', async (t) => {
+  const [data, archive] = [next(), next()];
+  const dayMs = 86_400_000;
+  await write(data, 2, { atMs: Date.now() - 31 * dayMs });
+  await write(data, 2, { epoch: 2, atMs: Date.now() - 29 * dayMs });
+  t.hasStrict(await toolJson('archive', '--data', data, '--to', archive), {
+    status: 0,
+    report: { segments: [{ end: { sequence: 6 } }, { end: { sequence: 6 } }, { end: { sequence: 6 } }] },
+  });
+});
+
+t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const archiveArgs = ['--data', data, '--to', to, '--before', '2026-01-01T00:00:06Z'];
+  t.hasStrict(await toolJson('archive', ...archiveArgs), {
+    status: 0,
+    report: { segments: [{ end: { sequence: 15 } }] },
+  });
+  t.match(await tool('archive', ...archiveArgs), { status: 0, out: /Nothing to archive/ });
+
+  const trimArgs = ['--data', data, '--archive', to];
+  t.match(await toolJson('trim', ...trimArgs), { report: { partitions: [{ last: 0, why: /checkpoint/ }] } });
+  await checkpointAll(data);
+  const kept = await toolJson('trim', ...trimArgs, '--keep-sequence', '5');
+  t.match(kept.report.partitions[0], { from: 0, last: 2, why: /sequence 5/ });
+  t.hasStrict(await toolJson('trim', ...trimArgs), {
+    status: 0,
+    report: { removed: false, partitions: [{ last: 6 }] },
+  });
+  t.hasStrict(await tips(data), [{ start: { batch: 0 } }], 'nothing is removed without --yes');
+
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  t.match(await tool('trim', ...trimArgs, '--yes'), { status: 1, err: /being written/ });
+  await log.close();
+  t.equal((await tool('trim', ...trimArgs, '--yes')).status, 0);
+  t.hasStrict(await tips(data), [{ start: { batch: 6, sequence: 15 }, tip: { sequence: 24 } }, {}, {}]);
+  t.hasStrict(await toolJson('verify', '--data', data), { status: 0, report: { sound: true, records: 27 } });
+  t.match(await toolJson('trim', ...trimArgs, '--keep-sequence', '5'), {
+    status: 0,
+    report: { partitions: [{ from: 6, last: 6, why: /sequence 5/ }] },
+  });
+
+  const backup = next();
+  t.match(await tool('backup', '--data', data, '--to', backup), {
+    status: 1,
+    err: /copy the archive that has them/,
+  });
+  rmSync(backup, { recursive: true, force: true });
+  cpSync(to, backup, { recursive: true });
+  t.equal((await tool('backup', '--data', data, '--to', backup)).status, 0, 'it goes on from the archive');
+  t.hasStrict(await tool('restore', '--from', backup, '--rehearse'), { status: 0 });
+
+  const [again, tooShort] = [next(), next()];
+  cpSync(data, again, { recursive: true });
+  const bare = next();
+  await write(bare, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  t.equal((await tool('export', '--data', bare, '--to', tooShort)).status, 0);
+  t.match(await tool('import', '--data', again, '--from', tooShort), {
+    status: 1,
+    err: /begins after batch 6, and .* ends with 4: add what is between/,
+  });
+  t.hasStrict(await toolJson('import', '--data', again, '--from', to), {
+    status: 0,
+    report: { imported: 18 },
+  });
+  t.hasStrict(await tips(again), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+  t.hasStrict(
+    await toolJson('verify', '--data', again),
+    { status: 0, report: { records: 72 } },
+    'all is back',
+  );
+  t.hasStrict(
+    await toolJson('import', '--data', again, '--from', to),
+    { report: { imported: 0 } },
+    'again: nothing',
+  );
+
+  await write(data, 2, { epoch: 2, atMs: Date.parse('2026-02-01T00:00:00Z') });
+  t.equal((await tool('archive', '--data', data, '--to', to)).status, 0, 'the archive goes on');
+  const whole = next();
+  t.hasStrict(await tool('restore', '--from', to, '--to', whole), { status: 0 });
+  t.hasStrict(await tips(whole), [{ start: { batch: 0 }, tip: { sequence: 30 } }]);
+});
