@@ -10,7 +10,7 @@ import { Bench, type Scenario } from './bench.ts';
 import { commitOf, findConditions } from './measure/conditions.ts';
 import { UsageError, type RunOptions } from './options.ts';
 import type { Repeat, Report } from './result.ts';
-import { measureSideBySide } from './side-by-side.ts';
+import { inTurn, measureSideBySide } from './side-by-side.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
 const HERE = join(import.meta.dirname, '..');
@@ -78,10 +78,8 @@ async function runInTurn(
 ): Promise<number> {
   let failures = 0;
   for (let repeat = 0; repeat < repeats; repeat++) {
-    // Who is first changes: a machine that tires in the course of a pair does so for both.
-    const inTurn = repeat % 2 === 0 ? sides : sides.toReversed();
     for (const scenario of scenarios) {
-      if (!(await runOnAll(inTurn, scenario, repeat, listener))) failures++;
+      if (!(await runOnAll(inTurn(sides, repeat), scenario, repeat, listener))) failures++;
     }
   }
   return failures;

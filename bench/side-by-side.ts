@@ -27,8 +27,7 @@ export async function measureSideBySide(
   const { repeats, warmUpSeconds } = benches[0]!.options;
   for (const side of sides) await load(side, peak, warmUpSeconds);
   for (let repeat = 0; repeat < repeats; repeat++) {
-    // Who is first changes: a machine that tires in the course of a pair does so for both.
-    for (const side of repeat % 2 === 0 ? sides : sides.toReversed()) {
+    for (const side of inTurn(sides, repeat)) {
       const loaded = await load(side, peak, Math.min(WARM_UP_SECONDS_MAX, warmUpSeconds));
       const checks = [checkAnswers(loaded)];
       side.repeats.push({ figures: loadFigures(loaded), loads: [loaded], checks, notes: [] });
@@ -36,6 +35,11 @@ export async function measureSideBySide(
     onRepeat(repeat);
   }
   return Promise.all(sides.map(withBooksChecked));
+}
+
+/** Who is first changes with the repeat: a machine that tires in the course of a pair does so for both. */
+export function inTurn<One>(sides: readonly One[], repeat: number): readonly One[] {
+  return repeat % 2 === 0 ? sides : sides.toReversed();
 }
 
 async function load(

@@ -9,7 +9,7 @@ import type { Reply } from '../bus/bus.ts';
 import { ERROR_CODES, rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
 import type { Arrived } from './arrived.ts';
-import type { Departing, Departure } from './departing.ts';
+import type { Departing } from './departing.ts';
 import type { RenderError } from './error-reply.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
 import type { CallList, OpenCalls } from './open-calls.ts';
@@ -77,7 +77,7 @@ const METHOD_NOT_ALLOWED = rejection('method_not_allowed');
 const CHALLENGE: Header = { name: 'WWW-Authenticate', value: 'Bearer' };
 const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 
-export class Call implements Departure {
+export class Call {
   readonly requestId: string;
   readonly route: RouteName;
   /** performance.now(). */
@@ -245,6 +245,7 @@ export class Call implements Departure {
     this.#context.departing.append(this, performance.now());
   }
 
+  /** Sends what was answered. `now`: performance.now(). */
   send(now: number): void {
     if (this.#given === null) return;
     const context = this.#context;

@@ -6,13 +6,10 @@
 // be served once it has waited for LIMITS.answersGatheredMs.
 
 import { LIMITS } from '../limits.ts';
-
-export interface Departure {
-  send(now: number): void;
-}
+import type { Call } from './call.ts';
 
 export class Departing {
-  #waiting: Departure[] = [];
+  #waiting: Call[] = [];
   /** When the first of them was appended. */
   #since = 0;
   readonly #sendAll = (): void => {
@@ -20,18 +17,18 @@ export class Departing {
   };
 
   /** `now`: performance.now(). */
-  append(departure: Departure, now: number): void {
+  append(call: Call, now: number): void {
     if (this.#waiting.length === 0) {
       this.#since = now;
       queueMicrotask(this.#sendAll);
     }
-    this.#waiting.push(departure);
+    this.#waiting.push(call);
     if (now - this.#since >= LIMITS.answersGatheredMs) this.#send(now);
   }
 
   #send(now: number): void {
-    const departures = this.#waiting;
+    const calls = this.#waiting;
     this.#waiting = [];
-    for (const departure of departures) departure.send(now);
+    for (const call of calls) call.send(now);
   }
 }
