@@ -15,6 +15,7 @@
 
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { Fifo } from './fifo.ts';
 import { PartitionClock } from './fresh-id.ts';
 import type { Decision, Group, Outcome, PartitionLogic } from './group.ts';
 
@@ -85,8 +86,7 @@ export class Partition<
   readonly #publish: (firstSequence: number, records: readonly Record[]) => void;
   /** Records appended and not yet durable, in order. */
   #undurable: Record[] = [];
-  #pending: Pending[] = [];
-  #pendingHead = 0;
+  readonly #pending = new Fifo<Pending>();
   /** By key, oldest first. */
   readonly #waiters = new Map<string, Waiter>();
   readonly #writeFormat: () => number;
@@ -110,7 +110,7 @@ export class Partition<
 
   /** Decided and not yet answered, in commands. */
   get depth(): number {
-    return this.#pending.length - this.#pendingHead;
+    return this.#pending.size;
   }
 
   /** Its time, milliseconds since 1970: never behind a record of its log. */
@@ -229,20 +229,13 @@ export class Partition<
 
   #answerPending(): void {
     const durable = this.#log.durable;
-    while (this.#pendingHead < this.#pending.length) {
-      const pending = this.#pending[this.#pendingHead]!;
-      if (pending.sequence > durable) break;
-      this.#pendingHead++;
+    for (;;) {
+      const pending = this.#pending.peek();
+      if (pending === undefined || pending.sequence > durable) break;
+      this.#pending.shift();
       this.#settle(pending);
     }
-    if (this.#pendingHead === this.#pending.length) {
-      this.#pending = [];
-      this.#pendingHead = 0;
-      this.#drained?.();
-    } else if (this.#pendingHead > 4096) {
-      this.#pending = this.#pending.slice(this.#pendingHead);
-      this.#pendingHead = 0;
-    }
+    if (this.#pending.size === 0) this.#drained?.();
   }
 
   #settle(pending: Pending): void {
@@ -319,10 +312,11 @@ export class Partition<
   /** The log has failed: what was decided may or may not be in it, so its callers are told nothing. */
   abandon(): void {
     this.#accepting = false;
-    const pending = this.#pending.slice(this.#pendingHead);
-    this.#pending = [];
-    this.#pendingHead = 0;
-    for (const { onReply } of pending) onReply({ type: 'unknown' });
+    for (;;) {
+      const pending = this.#pending.shift();
+      if (pending === undefined) break;
+      pending.onReply({ type: 'unknown' });
+    }
     this.#dismissWaiters();
     this.#drained?.();
   }

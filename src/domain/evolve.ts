@@ -149,7 +149,7 @@ function balancesOf(account: Account, currency: Currency): LedgerBalances {
 }
 
 function book(account: Account, transaction: Transaction, journal: Journal): void {
-  transaction.journals.push(journal);
+  transaction.journals = [...transaction.journals, journal];
   post(balancesOf(account, transaction.currency), journal);
 }
 
@@ -215,7 +215,7 @@ function newTransaction(
     providerTransactionId: null,
     submitted: false,
     events: waits ? [initiated] : [initiated, newStatusEvent('PENDING_PROVIDER', source, null, null, at)],
-    journals: [],
+    journals: NO_JOURNALS,
     // The answer to a cash-out is its state as created; a charge or deposit waits for the rail a while.
     answeredAt: collects ? null : Number(!waits),
     releaseAt: null,
@@ -223,6 +223,8 @@ function newTransaction(
     sequence,
   };
 }
+
+const NO_JOURNALS: readonly Journal[] = [];
 
 const TYPES = {
   ChargeCreated: 'CHARGE',
@@ -272,7 +274,7 @@ function newStatusEvent(
 function enter(transaction: Transaction, event: StatusEvent): void {
   const next: readonly Status[] = NEXT_STATUSES[transaction.status];
   assert(next.includes(event.status), 'a status moves along NEXT_STATUSES');
-  transaction.events.push(event);
+  transaction.events = [...transaction.events, event];
   transaction.status = event.status;
 }
 

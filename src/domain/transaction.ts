@@ -107,8 +107,10 @@ export interface Transaction {
   providerTransactionId: string | null;
   /** True once the provider has acknowledged the submit. */
   submitted: boolean;
-  readonly events: StatusEvent[];
-  readonly journals: Journal[];
+  /** Both lists are replaced, not grown: an array that `push` makes room in keeps room for some sixteen more, in each of all
+   *  the transactions in memory. */
+  events: readonly StatusEvent[];
+  journals: readonly Journal[];
   /** Index in `events` of the state that the create call's 201 shows, fixed for ever; null until it is known. */
   answeredAt: number | null;
   /** Charges: when its net becomes available; null before success. */

@@ -1,8 +1,9 @@
-// The queue of dispatcher and lanes against a plain list.
+// The queue of partitions, dispatcher and lanes against a plain list, and what it holds on to.
 
 import fc from 'fast-check';
 import t from 'tap';
 import { Fifo } from '../../actors/runtime/fifo.ts';
+import { collectGarbage } from '../garbage.ts';
 
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 t.comment(`SEED=${SEED}`);
@@ -28,4 +29,29 @@ t.test('whatever is put in comes out in its order, once', async () => {
     }),
     { seed: SEED },
   );
+});
+
+t.test('what has left is not held on to, however many are still in it', async (t) => {
+  const fifo = new Fifo<object>();
+  const refs: WeakRef<object>[] = [];
+  for (let i = 0; i < 2_000; i++) {
+    const item = { i };
+    refs.push(new WeakRef(item));
+    fifo.push(item);
+    if (i % 20 === 0) fifo.shift();
+  }
+  await collectGarbage();
+  t.equal(refs.filter((ref) => ref.deref() !== undefined).length, 1_900);
+  t.equal(fifo.size, 1_900);
+});
+
+t.test('a long queue that has run empty gives its room back, and goes on', async (t) => {
+  const fifo = new Fifo<number>();
+  for (let round = 0; round < 3; round++) {
+    for (let i = 0; i < 5_000; i++) fifo.push(i);
+    for (let i = 0; i < 5_000; i++) if (fifo.shift() !== i) t.fail('out of order');
+    t.equal(fifo.size, 0);
+    t.equal(fifo.shift(), undefined);
+    t.equal(fifo.peek(), undefined);
+  }
 });

@@ -5,6 +5,7 @@ import type { Answered, Decision, Group, PartitionLogic, Tick } from '../../acto
 import { Partition } from '../../actors/runtime/partition.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { collectGarbage } from '../garbage.ts';
 
 interface Command {
   readonly type: 'Add' | 'Refuse' | 'Open' | 'Again' | 'Answer';
@@ -147,6 +148,27 @@ void t.test('no reply leaves before the log is durable up to what it tells', (t)
   t.same(replies.slice(4), ['Add:ok']);
   t.same(published, ['added', 'added']);
   t.end();
+});
+
+void t.test('an answered call is let go, also while others always wait', async (t) => {
+  const { partition, send, flush, log } = heldBack();
+  const calls: WeakRef<object>[] = [];
+  for (let i = 0; i < 100; i++) {
+    const call = { i, answered: false };
+    calls.push(new WeakRef(call));
+    partition.send({ type: 'Add', deadline: Infinity }, () => {
+      call.answered = true;
+    });
+    send('Add');
+    // Of the two, one is answered later: the line of those who wait never ends.
+    flush(log.appended - 1);
+  }
+  await collectGarbage();
+  t.same(
+    calls.map((call) => call.deref()).filter((call) => call !== undefined),
+    [],
+  );
+  t.equal(partition.depth, 1);
 });
 
 void t.test('callers of many batches are each answered once, however far a batch reaches', (t) => {
