@@ -321,6 +321,10 @@ export const LIMITS = {
   railWordLength: 64,
   /** Between two attempts to get a token after a refused one: a wrong key must not become a storm. */
   railTokenRetryMs: 1_000,
+  /** Tokens that must have been refused, over how long, none let in, before that is held against our credentials: processes
+   *  that revoke each other's refuse about every other one. */
+  railTokensRefusedMin: 5,
+  railTokensRefusedMs: 60_000,
   /** Lines of a statement, and movements of all routes in its period, in one run: they are kept in memory. */
   reconcileLinesMax: 5_000_000,
   /** A file of routes; real ones are under 10 KiB. */

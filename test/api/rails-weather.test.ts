@@ -248,7 +248,7 @@ t.test('an answer that repeats the token it was sent shows it to nobody', async 
   for (status of [401, 500]) {
     now += LIMITS.railTokenRetryMs;
     const result = await rail.submit(transactionOf());
-    t.hasStrict(result, { type: status === 401 ? 'failed' : 'unknown' });
+    t.hasStrict(result, { type: status === 401 ? 'not_accepted' : 'unknown' });
     t.match(JSON.stringify(result), /Invalid access token: \*{3}/);
     now += LIMITS.railTokenRetryMs;
     t.notMatch(JSON.stringify(await rail.enquire(transactionOf())), /secret-of/);

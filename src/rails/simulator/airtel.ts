@@ -150,7 +150,11 @@ export class AirtelProtocol {
     // Seen as a string and as a number.
     const seconds = this.tokens.lifeSeconds;
     const expiresIn = this.tokens.minted % 2 === 0 ? String(seconds) : seconds;
-    return json(200, { token_type: 'bearer', access_token: this.tokens.mint(app), expires_in: expiresIn });
+    return json(200, {
+      token_type: 'bearer',
+      access_token: this.tokens.mint(app, app),
+      expires_in: expiresIn,
+    });
   }
 
   #signingKey(): KeyPair {

@@ -152,7 +152,7 @@ export class MtnProtocol {
       return json(401, { error: 'login_failed' });
     }
     if (user.subscriptionKey !== subscription.key) return json(401, { error: 'login_failed' });
-    const token = this.tokens.mint({ subscription, user });
+    const token = this.tokens.mint({ subscription, user }, user);
     return json(200, {
       access_token: token,
       token_type: 'access_token',

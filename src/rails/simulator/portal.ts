@@ -9,6 +9,7 @@
 //   POST   /simulator/answers          ForcedAnswer      POST /simulator/outcomes   ForcedOutcome
 //   DELETE /simulator/forced           forgets both
 //   POST   /simulator/expire-tokens    POST /simulator/rotate-keys
+//   POST   /simulator/one-token        from now on a new token revokes the one before of the same credentials
 //   GET    /simulator/counts           GET  /simulator/transactions?limit=
 //   POST   /simulator/transactions/:number/approve | decline | reverse | callback
 
@@ -67,6 +68,10 @@ export class Portal {
       case 'POST /simulator/expire-tokens':
         mtn.tokens.expireAll();
         airtel.tokens.expireAll();
+        return empty(204);
+      case 'POST /simulator/one-token':
+        mtn.tokens.oneEach = true;
+        airtel.tokens.oneEach = true;
         return empty(204);
       case 'POST /simulator/rotate-keys':
         airtel.rotateKeys();
