@@ -17,6 +17,7 @@ const COMMON = {
   maxConcurrency: 8,
   answerMs: 5_000,
   notFoundGraceMs: 1_000,
+  amountDecimals: 0,
   forgetful: false,
 } as const;
 

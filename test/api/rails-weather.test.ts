@@ -23,6 +23,7 @@ const RAIL = {
   maxConcurrency: 2,
   answerMs: 5_000,
   notFoundGraceMs: 1_000,
+  amountDecimals: 0,
   forgetful: false,
   clock: systemClock,
 } as const;
@@ -108,6 +109,7 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
       clientId: 'nobody',
       clientSecret: 'x',
       collectionApi: 'v1',
+      amountDecimals: 0,
       disbursement: null,
     }),
   ];
@@ -426,6 +428,7 @@ t.test('signed collections, both paddings of the PIN, and keys that rotate', asy
         baseUrl: rails.simulator.url,
         maxConcurrency: 8,
         answerMs: 5_000,
+        amountDecimals: 0,
         notFoundGraceMs: 60_000,
         forgetful: false,
         clock: systemClock,

@@ -319,7 +319,7 @@ function readMovement(
   }
   const invalidAmount = kind === 'collect' ? 'DP00800001004' : 'DP00900001004';
   const hundredths = typeof amount === 'number' && amount > 0 ? parseHundredths(String(amount)) : null;
-  if (hundredths === null || tooPrecise(hundredths, till.currency)) {
+  if (hundredths === null || tooPrecise(hundredths, till)) {
     return refused(invalidAmount, 'Invalid amount.');
   }
   return {

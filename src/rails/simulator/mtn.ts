@@ -329,7 +329,7 @@ function readPayment(
   const amount = parseHundredths(body['amount'] as string) ?? 0;
   const { till } = subscription;
   if (body['currency'] !== till.currency) return invalidCurrency();
-  if (tooPrecise(amount, till.currency)) return validation(`${till.currency} has no decimals.`);
+  if (tooPrecise(amount, till)) return validation(`${till.currency} has no decimals.`);
 
   const callbackUrl = header(call, 'x-callback-url') ?? null;
   if (callbackUrl !== null && URL.parse(callbackUrl)?.hostname !== user.callbackHost) {
