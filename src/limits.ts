@@ -279,7 +279,8 @@ export const LIMITS = {
   pollerPendingMax: 60_000,
   /** Calls of each kind (submits, enquiries) that wait for one rail; more wait their turn among the due times. */
   railQueueMax: 20_000,
-  /** Late callbacks about final transactions that one partition's poller looks into at once. */
+  /** Late callbacks about final transactions that one partition's poller looks into at once, and what expired that it looks at
+   *  on: those that expired last. */
   pollerLateMax: 5_000,
   /** What expired later than it should have, since nobody was there, is looked at on after a restart when it was by less. */
   pollerExpiredLateMs: 86_400_000,
@@ -320,6 +321,10 @@ export const LIMITS = {
   railWordLength: 64,
   /** Between two attempts to get a token after a refused one: a wrong key must not become a storm. */
   railTokenRetryMs: 1_000,
+  /** Tokens that must have been refused, over how long, none let in, before that is held against our credentials: processes
+   *  that revoke each other's refuse about every other one. */
+  railTokensRefusedMin: 5,
+  railTokensRefusedMs: 10_000,
   /** Lines of a statement, and movements of all routes in its period, in one run: they are kept in memory. */
   reconcileLinesMax: 5_000_000,
   /** A file of routes; real ones are under 10 KiB. */

@@ -7,16 +7,22 @@
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+/** In the directory that is written. */
+export const lockFile = 'writer.lock';
+
 export class WriterLock {
+  /** The one before was killed: it did not give the lock back. */
+  readonly afterKilled: boolean;
   readonly #path: string;
 
-  private constructor(path: string) {
+  private constructor(path: string, afterKilled: boolean) {
     this.#path = path;
+    this.afterKilled = afterKilled;
   }
 
   /** Throws when another live process, or this one, holds it. */
   static take(directory: string): WriterLock {
-    const path = join(directory, 'writer.lock');
+    const path = join(directory, lockFile);
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     const mine = `${process.pid} ${startOf(process.pid) ?? ''}`;
     const claim = `${path}.claim`;
@@ -27,7 +33,7 @@ export class WriterLock {
       const holder = text === null ? null : holderIn(text);
       if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
       writeFileSync(path, mine, { mode: 0o600 });
-      return new WriterLock(path);
+      return new WriterLock(path, text !== null);
     } finally {
       closeSync(file);
       rmSync(claim, { force: true });

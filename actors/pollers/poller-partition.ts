@@ -13,8 +13,9 @@
 import { setImmediate } from 'node:timers/promises';
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
-import type { PendingTransaction } from '../../src/domain/account-command.ts';
+import type { ExpiredTransaction, PendingTransaction } from '../../src/domain/account-command.ts';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import { assert } from '../../src/domain/assert.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { PartitionClock } from '../runtime/fresh-id.ts';
@@ -45,7 +46,7 @@ export class PollerPartition implements Keeper {
   readonly #watched = new Map<string, Watched>();
   /** Ended a moment ago, oldest first: what callbacks that come late or twice are mostly about. */
   readonly #recent = new Map<string, Watched>();
-  /** Ids of those it follows although they have expired. */
+  /** Ids of those it follows although they have expired; what expired last comes last. */
   readonly #expired = new Set<string>();
   /** Ids whose callbacks are being looked into. */
   readonly #lookingInto = new Set<string>();
@@ -146,21 +147,38 @@ export class PollerPartition implements Keeper {
   }
 
   /** What expired before this process served the partition is looked at on: nobody else does. Also what was due for its last
-   *  look not long ago: perhaps nobody was there to make it. */
+   *  look not long ago: perhaps nobody was there to make it. Pages come by account, so the last of them may have what
+   *  expired last; what expired before all that can be kept is not asked for any more. */
   async #scanExpired(): Promise<void> {
-    const since = this.#options.now() - afterExpiryMsMax(this.#options.timings) - LIMITS.pollerMissedLooksMs;
+    let since = this.#options.now() - afterExpiryMsMax(this.#options.timings) - LIMITS.pollerMissedLooksMs;
+    let found: ExpiredTransaction[] = [];
     for (let after: string | null = null; ;) {
       const page = await this.#reader.expired(since, after);
       if (page === null || this.#stopping) return;
-      for (const { expiredAt, ...transaction } of page.data) {
-        const hasRoom = this.#expired.size < LIMITS.pollerLateMax;
-        if (hasRoom && this.#ports.has(transaction.provider)) this.#lookAfterExpiry(transaction, expiredAt);
-      }
+      found.push(...page.data.filter(({ provider }) => this.#ports.has(provider)));
       after = page.next;
-      if (after === null || this.#expired.size >= LIMITS.pollerLateMax) return;
+      if (after === null) return this.#lookAfterThese(found);
+      if (found.length >= 2 * LIMITS.pollerLateMax) {
+        found = lastExpired(found, LIMITS.pollerLateMax);
+        since = found.at(-1)?.expiredAt ?? since;
+      }
       // Nobody waits for it.
       await setImmediate();
     }
+  }
+
+  /** As many as there is room for beside what has expired since the scan began. */
+  #lookAfterThese(found: readonly ExpiredTransaction[]): void {
+    const since = [...this.#expired];
+    this.#expired.clear();
+    const others = found.filter(({ id }) => !this.#watched.has(id));
+    for (const { expiredAt, ...transaction } of lastExpired(
+      others,
+      LIMITS.pollerLateMax - since.length,
+    ).reverse()) {
+      this.#lookAfterExpiry(transaction, expiredAt);
+    }
+    for (const id of since) this.#expired.add(id);
   }
 
   #committed(batch: FeedBatch<AccountRecord>): void {
@@ -253,7 +271,7 @@ export class PollerPartition implements Keeper {
     // A submit whose answer was lost, or is yet to come, may have reached the customer.
     const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
     this.forget(watched);
-    if (expired && mayBePaid && this.#expired.size < LIMITS.pollerLateMax) {
+    if (expired && mayBePaid && this.#makeRoomForExpired()) {
       this.#lookAfterExpiry(watched, this.#options.now());
     } else {
       this.#remember(watched);
@@ -266,6 +284,20 @@ export class PollerPartition implements Keeper {
     if (watched === null) return;
     this.#expired.add(watched.id);
     this.#pursuit.lookAfterExpiry(watched, expiredAt);
+  }
+
+  /** What expired first goes: few looks at it are to come, and it is the least likely to be paid. */
+  #makeRoomForExpired(): boolean {
+    if (this.#expired.size < LIMITS.pollerLateMax) return true;
+    for (const id of this.#expired) {
+      const watched = this.#watched.get(id);
+      assert(watched !== undefined, 'what expired and is looked at is followed');
+      // Its provider has something to say of it, or has said it, and its account has yet to hear that.
+      if (watched.hinted || watched.verdict !== null) continue;
+      this.forget(watched);
+      return true;
+    }
+    return false;
   }
 
   #remember(watched: Watched): void {
@@ -360,4 +392,9 @@ export class PollerPartition implements Keeper {
     this.#overflowed = true;
     this.forget(watched);
   }
+}
+
+/** At most `count`, those that expired last, the last of all first. */
+function lastExpired(found: readonly ExpiredTransaction[], count: number): ExpiredTransaction[] {
+  return found.toSorted((a, b) => b.expiredAt - a.expiredAt).slice(0, count);
 }

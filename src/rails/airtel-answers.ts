@@ -55,7 +55,11 @@ export function readSubmit(
   result: HttpResult | TokenFailure | TokenRefused,
 ): SubmitResult {
   if (result.type !== 'answer') {
-    return submitWithoutAnswer(result, (answer) => readSubmit(transaction, direction, currency, answer));
+    return submitWithoutAnswer(
+      result,
+      (answer) => readSubmit(transaction, direction, currency, answer),
+      (code) => airtelFailure(code, direction) !== null,
+    );
   }
   const { status } = result;
   const body = parseObject(result.text);

@@ -7,6 +7,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import type { PendingTransaction } from '../domain/account-command.ts';
+import { CURRENCY_DECIMALS } from '../domain/country.ts';
 import { money, toMajorUnits } from '../domain/money.ts';
 import { encryptRsa, parsePublicKey, type PinPadding, sign } from './airtel-crypto.ts';
 import { airtelCheck, readEnquiry, readSubmit } from './airtel-answers.ts';
@@ -36,6 +37,8 @@ export interface AirtelOptions extends ProviderRailOptions {
   readonly clientSecret: string;
   /** v1 is unsigned; v2 is signed (Uganda). */
   readonly collectionApi: 'v1' | 'v2';
+  /** What amounts may have in this market: the currency's, or fewer. */
+  readonly amountDecimals: number;
   /** Null: the route does not send. */
   readonly disbursement: AirtelPin | null;
 }
@@ -78,6 +81,11 @@ export class AirtelRail implements ProviderRail {
     const direction = directionOf(transaction);
     if (direction === 'send' && this.#options.disbursement === null) {
       return failed('provider_rejected', null, `${this.id} has no PIN to send with.`);
+    }
+    const { amountDecimals } = this.#options;
+    if (!hasAtMost(amountDecimals, transaction)) {
+      const what = `Airtel takes amounts in ${transaction.currency} with at most ${amountDecimals} decimals.`;
+      return failed('provider_rejected', null, what);
     }
     const read = await this.#submitOnce(transaction);
     const keyMayBeOld =
@@ -258,6 +266,11 @@ function national(msisdn: string): string {
 /** Major units, as a JSON number: at most 15 significant digits, which a double carries exactly. */
 function amountOf({ amount, currency }: PendingTransaction): number {
   return Number(toMajorUnits(money(amount), currency));
+}
+
+/** Never rounded: what is moved is what was asked for, or nothing. */
+function hasAtMost(decimals: number, { amount, currency }: PendingTransaction): boolean {
+  return amount % 10 ** (CURRENCY_DECIMALS[currency] - decimals) === 0;
 }
 
 /** The merchant's reference as far as Airtel takes it (4 to 64 letters and digits), else our own. */

@@ -225,7 +225,11 @@ export class MtnRail implements ProviderRail {
     result: HttpResult | TokenFailure | TokenRefused,
   ): SubmitResult {
     if (result.type !== 'answer') {
-      return submitWithoutAnswer(result, (answer) => this.#readSubmit(transaction, direction, answer));
+      return submitWithoutAnswer(
+        result,
+        (answer) => this.#readSubmit(transaction, direction, answer),
+        (code) => mtnRefusal(code, null, direction) !== null,
+      );
     }
     const { status, text } = result;
     const body = parseObject(text);

@@ -10,6 +10,7 @@ import {
   COUNTRIES,
   type Country,
   COUNTRY_FACTS,
+  CURRENCY_DECIMALS,
   type Currency,
   NETWORKS,
   type Network,
@@ -53,6 +54,8 @@ export interface AirtelRoute extends RouteFields {
   readonly clientId: string;
   readonly clientSecret: string;
   readonly collectionApi: 'v1' | 'v2';
+  /** What amounts may have: the currency's, or fewer. */
+  readonly amountDecimals: number;
   readonly disbursement: AirtelPin | null;
   /** Null: no callbacks are expected. */
   readonly callback: AirtelCallback | null;
@@ -161,7 +164,7 @@ function readRoute(fields: Fields): ReadRoute | null {
   );
   // Without it nobody knows which other fields belong here.
   if (adapter === null) return null;
-  const specific = adapter === 'airtel' ? readAirtel(fields) : readMtn(fields);
+  const specific = adapter === 'airtel' ? readAirtel(fields, ownCurrency) : readMtn(fields);
   fields.nothingElse();
   if (id === null || country === null || network === null || baseUrl === null) {
     return null;
@@ -200,14 +203,19 @@ function readMtnCredentials(fields: Fields): MtnCredentials | null {
   return { subscriptionKey, apiUser, apiKey };
 }
 
-function readAirtel(fields: Fields): AirtelSpecific | null {
+function readAirtel(fields: Fields, currency: Currency | null): AirtelSpecific | null {
   const clientId = fields.required('client_id', (field) => field.textOrSecret());
   const clientSecret = fields.required('client_secret', (field) => field.secret());
   const collectionApi = fields.required('collection_api', (field) => field.oneOf(['v1', 'v2'] as const));
+  const decimals = CURRENCY_DECIMALS[currency ?? 'KES'];
+  const amountDecimals =
+    fields.optional('amount_decimals', (field) =>
+      decimals === 0 ? field.zero(`${currency} has no decimals`) : field.whole(0, decimals),
+    ) ?? decimals;
   const disbursement = fields.object('disbursement', readPin);
   const callback = fields.object('callback', readCallback);
   if (clientId === null || clientSecret === null || collectionApi === null) return null;
-  return { adapter: 'airtel', clientId, clientSecret, collectionApi, disbursement, callback };
+  return { adapter: 'airtel', clientId, clientSecret, collectionApi, amountDecimals, disbursement, callback };
 }
 
 function readPin(fields: Fields): AirtelPin | null {
@@ -350,6 +358,10 @@ class Field {
     const { value } = this.#node;
     const fits = typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max;
     return fits ? value : this.#wrong(`takes a whole number from ${min} to ${max}`);
+  }
+
+  zero(why: string): number | null {
+    return this.#node.value === 0 ? 0 : this.#wrong(`takes 0: ${why}`);
   }
 
   flag(): boolean | null {

@@ -2,7 +2,7 @@
 // credentials that are made at every start.
 
 import { randomUUID } from 'node:crypto';
-import { COUNTRIES, type Country, COUNTRY_FACTS } from '../domain/country.ts';
+import { COUNTRIES, type Country, COUNTRY_FACTS, CURRENCY_DECIMALS } from '../domain/country.ts';
 import { LIMITS } from '../limits.ts';
 import { HttpClient, parseObject, textAt } from './http-client.ts';
 import type { MtnCredentials } from './mtn.ts';
@@ -119,6 +119,7 @@ async function airtelRoute(
     clientId: app['client_id'] ?? '',
     clientSecret: app['client_secret'] ?? '',
     collectionApi: 'v1',
+    amountDecimals: CURRENCY_DECIMALS[COUNTRY_FACTS[country].currency],
     disbursement: { pin: app['pin'] ?? '', padding: 'pkcs1', publicKey: app['pin_public_key'] ?? '' },
     callback: {
       secret: profile.portalSecretOf(id),

@@ -31,10 +31,12 @@ export function failed(
   };
 }
 
-/** What a submit without an answer means, the same for every provider. `read`: what the adapter makes of an answer. */
+/** What a submit without an answer means, the same for every provider. `read`: what the adapter makes of an answer;
+ *  `isListed`: its code is in the table of those that are final. */
 export function submitWithoutAnswer(
   result: Exclude<HttpResult | TokenFailure | TokenRefused, HttpAnswer>,
   read: (answer: HttpAnswer) => SubmitResult,
+  isListed: (code: string) => boolean,
 ): SubmitResult {
   switch (result.type) {
     case 'refused':
@@ -45,9 +47,16 @@ export function submitWithoutAnswer(
     case 'lost':
       return { type: 'unknown', reason: result.reason };
     case 'token_refused': {
-      // The refusal was the token's, unless the answer speaks of the transaction.
+      // The refusal was the token's, unless the answer speaks of the transaction or says why in a word that we know.
       const said = read(result.answer);
-      return said.type === 'failed' ? submitWithoutAnswer(result.failure, read) : said;
+      if (said.type !== 'failed') return said;
+      const { providerStatus: code, failureMessage: message } = said;
+      if (result.wasFresh && code !== null && isListed(code)) return said;
+      if (result.failure.type === 'refused') return submitWithoutAnswer(result.failure, read, isListed);
+      return {
+        type: 'not_accepted',
+        reason: [result.reason, code, message].filter((part) => part).join(': '),
+      };
     }
   }
 }

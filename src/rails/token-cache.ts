@@ -2,6 +2,8 @@
 //
 // Invariants: at most one fetch at a time; a token is handed out only while it has longer to live than a request takes;
 // after a fetch that failed none is tried for LIMITS.railTokenRetryMs, so that a wrong key is no storm at the provider.
+// A refused token says nothing of a payment, nor, alone, of our credentials: the provider took nothing, and another process
+// that shares them may have had a new one made since.
 
 import { LIMITS } from '../limits.ts';
 import { type HttpAnswer, type HttpResult, parseObject } from './http-client.ts';
@@ -36,6 +38,10 @@ export class TokenCache {
   #failure: TokenFailure | null = null;
   #failedAt = 0;
   #minting: Promise<Token | TokenFailure> | null = null;
+  /** Tokens refused since a call was let in, the last of them, and when the first was. */
+  #refusals = 0;
+  #lastRefused: Token | null = null;
+  #refusedSince = 0;
 
   constructor(mint: Mint, clock: Clock, answerMs: number) {
     this.#mint = mint;
@@ -57,8 +63,25 @@ export class TokenCache {
   /** The provider refused this token: the next request gets another. One just made is not thrown away again. */
   refuse(token: Token): void {
     if (this.#token !== token) return;
-    if (this.#clock.now() - this.#mintedAt < LIMITS.railTokenRetryMs) return;
+    const now = this.#clock.now();
+    if (this.#lastRefused !== token) {
+      if (this.#refusals++ === 0) this.#refusedSince = now;
+      this.#lastRefused = token;
+    }
+    if (now - this.#mintedAt < LIMITS.railTokenRetryMs) return;
     this.#token = null;
+  }
+
+  /** The provider let a call in, whatever it made of it. */
+  letIn(): void {
+    this.#refusals = 0;
+    this.#lastRefused = null;
+  }
+
+  /** So many tokens for so long that it is no token that is refused, but we. */
+  get refusesAll(): boolean {
+    const forMs = this.#clock.now() - this.#refusedSince;
+    return this.#refusals >= LIMITS.railTokensRefusedMin && forMs >= LIMITS.railTokensRefusedMs;
   }
 
   #renew(): Promise<Token | TokenFailure> {
@@ -86,32 +109,54 @@ export class TokenCache {
   }
 }
 
-/** The provider refused the token of a call, and no newer one can be had. */
+/** The provider refused the token of a call, and no newer one can be had; or it refused that, too. */
 export interface TokenRefused {
   readonly type: 'token_refused';
   /** With which it was refused. */
   readonly answer: HttpAnswer;
+  /** It was sent with a token that was made for it. */
+  readonly wasFresh: boolean;
   readonly failure: TokenFailure;
   readonly reason: string;
 }
 
-/** Sends with a token; once more, with a newer one, when the provider refuses it. */
+/** Sends with a token; once more, with a newer one, when the provider refuses it. A refusal is returned as an answer only
+ *  where it is us that the provider refuses. */
 export async function sendWithToken(
   tokens: TokenCache,
   send: (token: string) => Promise<HttpResult>,
 ): Promise<HttpResult | TokenFailure | TokenRefused> {
   const token = await tokens.get();
   if (token.type !== 'token') return token;
-  const result = withoutToken(await send(token.value), token);
-  if (result.type !== 'answer' || (result.status !== 401 && result.status !== 403)) return result;
-
-  tokens.refuse(token);
+  const first = await sendWith(tokens, token, send);
+  if (!isRefusal(first)) return first;
   const another = await tokens.get();
+  if (another.type !== 'token') return refused(first, false, another);
   // The same again would be refused again. Where a new token revokes the one before, another process with our
   // credentials may have made one since: soon we may, too.
-  const failure = another === token ? JUST_MADE : another;
-  if (failure.type === 'token') return withoutToken(await send(failure.value), failure);
-  return { type: 'token_refused', answer: result, failure, reason: failure.reason };
+  const isSame = another === token;
+  const last = isSame ? first : await sendWith(tokens, another, send);
+  if (!isRefusal(last) || tokens.refusesAll) return last;
+  return refused(last, !isSame, JUST_MADE);
+}
+
+async function sendWith(
+  tokens: TokenCache,
+  token: Token,
+  send: (token: string) => Promise<HttpResult>,
+): Promise<HttpResult> {
+  const result = withoutToken(await send(token.value), token);
+  if (isRefusal(result)) tokens.refuse(token);
+  else if (result.type === 'answer') tokens.letIn();
+  return result;
+}
+
+function isRefusal(result: HttpResult): result is HttpAnswer & { readonly status: 401 | 403 } {
+  return result.type === 'answer' && (result.status === 401 || result.status === 403);
+}
+
+function refused(answer: HttpAnswer, wasFresh: boolean, failure: TokenFailure): TokenRefused {
+  return { type: 'token_refused', answer, wasFresh, failure, reason: failure.reason };
 }
 
 /** "Invalid access token: …" repeats what it was sent, and a refusal's words are shown to merchants and logged. */

@@ -23,6 +23,7 @@ const RAIL = {
   maxConcurrency: 2,
   answerMs: 5_000,
   notFoundGraceMs: 1_000,
+  amountDecimals: 0,
   forgetful: false,
   clock: systemClock,
 } as const;
@@ -108,6 +109,7 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
       clientId: 'nobody',
       clientSecret: 'x',
       collectionApi: 'v1',
+      amountDecimals: 0,
       disbursement: null,
     }),
   ];
@@ -248,7 +250,7 @@ t.test('an answer that repeats the token it was sent shows it to nobody', async 
   for (status of [401, 500]) {
     now += LIMITS.railTokenRetryMs;
     const result = await rail.submit(transactionOf());
-    t.hasStrict(result, { type: status === 401 ? 'failed' : 'unknown' });
+    t.hasStrict(result, { type: status === 401 ? 'not_accepted' : 'unknown' });
     t.match(JSON.stringify(result), /Invalid access token: \*{3}/);
     now += LIMITS.railTokenRetryMs;
     t.notMatch(JSON.stringify(await rail.enquire(transactionOf())), /secret-of/);
@@ -426,6 +428,7 @@ t.test('signed collections, both paddings of the PIN, and keys that rotate', asy
         baseUrl: rails.simulator.url,
         maxConcurrency: 8,
         answerMs: 5_000,
+        amountDecimals: 0,
         notFoundGraceMs: 60_000,
         forgetful: false,
         clock: systemClock,

@@ -220,6 +220,7 @@ export class Run {
     }
     this.comparePending();
     for (const ago of [0, MINUTE, DAY, Infinity]) this.compareExpired(Math.max(0, this.now - ago));
+    this.compareLastExpired();
     this.compareCensus();
   }
 
@@ -267,17 +268,46 @@ export class Run {
       after = page.next;
       if (after === null) break;
     }
-    const expected = [...this.state.transactions.values()].flatMap(({ id, events, failureCode }) => {
-      const failed = events.find(({ status, source }) => status === 'FAILED' && source === 'SYSTEM');
-      if (failed === undefined || failureCode !== 'expired' || failed.at < expiredSince) return [];
-      return [{ id, expiredAt: failed.at }];
-    });
-    const inMemory = expected.filter(({ id }) => (this.#changedAt.get(id) ?? 0) > this.#reached);
+    const expected = this.#expiredBySystem(expiredSince);
+    const inMemory = expected.filter(({ id }) => !this.#isStored(id));
     // A page tells of no more than that from memory: pollers hear of the rest as it happens.
     if (inMemory.length > limit) return;
     const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
     assert.deepEqual(found.toSorted(byId), expected.toSorted(byId));
     if (found.length > limit) this.expiredPages++;
+  }
+
+  /** A reader that asks from page to page for what expired later still misses none of that. */
+  compareLastExpired(): void {
+    const query = { type: 'ListExpired', accountId: '', deadline: Infinity, limit: 7 } as const;
+    const found = new Set<string>();
+    let expiredSince = 0;
+    for (let after: string | null = null; ;) {
+      const { reply } = this.#served.query({ ...query, expiredSince, after }, this.now);
+      assert(reply.type === 'done');
+      const page: { data: { id: string; expiredAt: number }[]; next: string | null } = JSON.parse(reply.body);
+      for (const { id } of page.data) found.add(id);
+      expiredSince = Math.max(expiredSince, ...page.data.map(({ expiredAt }) => expiredAt));
+      after = page.next;
+      if (after === null) break;
+    }
+    const missed = this.#expiredBySystem(expiredSince).filter(
+      ({ id }) => !found.has(id) && this.#isStored(id),
+    );
+    assert.deepEqual(missed, []);
+  }
+
+  #expiredBySystem(since: number): { id: string; expiredAt: number }[] {
+    return [...this.state.transactions.values()].flatMap(({ id, events, failureCode }) => {
+      const failed = events.find(({ status, source }) => status === 'FAILED' && source === 'SYSTEM');
+      if (failed === undefined || failureCode !== 'expired' || failed.at < since) return [];
+      return [{ id, expiredAt: failed.at }];
+    });
+  }
+
+  /** Its last change is in the views. */
+  #isStored(id: string): boolean {
+    return (this.#changedAt.get(id) ?? 0) <= this.#reached;
   }
 
   compareCensus(): void {

@@ -122,6 +122,7 @@ class DrivenAccounts implements Bus, Feed {
       type: string;
       transactionId: string;
       afterId: string;
+      after: string | null;
       expiredSince: number;
       limit: number;
     };
@@ -129,7 +130,7 @@ class DrivenAccounts implements Bus, Feed {
       case 'ListPending':
         return onReply(this.#listPending(query.afterId, query.limit));
       case 'ListExpired':
-        return onReply(this.#listExpired(query.expiredSince));
+        return onReply(this.#listExpired(query.expiredSince, query.after, query.limit));
       case 'GetPending':
         return onReply(this.#getPending(query.transactionId, 'evenFinal' in message && message.evenFinal));
       default:
@@ -156,13 +157,16 @@ class DrivenAccounts implements Bus, Feed {
     return done({ sequence: this.scenario.lines.length, data });
   }
 
-  #listExpired(since: number): Reply {
-    const data = [...this.scenario.state.transactions.values()].flatMap((transaction) => {
+  /** By creation; `after` is how many were looked at. */
+  #listExpired(since: number, after: string | null, limit: number): Reply {
+    const next = Number(after) + limit;
+    const looked = [...this.scenario.state.transactions.values()].slice(Number(after), next);
+    const data = looked.flatMap((transaction) => {
       const failed = transaction.events.find(({ status }) => status === 'FAILED');
       const isOurs = transaction.failureCode === 'expired' && failed?.source === 'SYSTEM';
       return isOurs && failed.at >= since ? [{ ...pendingOf(transaction), expiredAt: failed.at }] : [];
     });
-    return done({ data, next: null });
+    return done({ data, next: looked.length < limit ? null : String(next) });
   }
 
   #getPending(id: string, evenFinal: boolean | undefined): Reply {

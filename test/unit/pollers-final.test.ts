@@ -24,17 +24,56 @@ t.test('what is final is never sent again, though its provider does not know it'
   t.equal(driven.mtn.submits.length, 2);
 });
 
-t.test('only so many are looked at again after they expired', async (t) => {
-  const driven = await new Driven().start();
-  const all = Array.from({ length: LIMITS.pollerLateMax + 10 }, () =>
-    driven.accounts.create(charge({ amount: '500' })),
-  );
-  await driven.clock.advance(30 * MINUTE - 1_000, 10_000);
-  await driven.clock.advance(10_000);
-  t.ok(all.every(({ id }) => driven.accounts.transaction(id).status === 'FAILED'));
+t.test('of what expired only so many are looked at again: those that expired last', async (t) => {
+  const places = 100;
+  for (const restarts of [false, true]) {
+    const driven = await new Driven({ timings: { afterExpiryMs: 45 * MINUTE } }).start();
+    const create = (count: number): { id: string }[] =>
+      Array.from({ length: count }, () => driven.accounts.create(charge({ amount: '500' })));
+    const first = create(2 * LIMITS.pollerLateMax);
+    await driven.clock.advance(10 * MINUTE, 10_000);
+    const last = create(LIMITS.pollerLateMax - places);
+    await driven.clock.advance(30 * MINUTE - 1_000, 10_000);
+    await driven.clock.advance(10_000);
+    t.ok([...first, ...last].every(({ id }) => driven.accounts.transaction(id).status === 'FAILED'));
+    if (restarts) await driven.crash();
+    const before = driven.mtn.enquiries.length;
+    await driven.clock.advance(60 * MINUTE, 1_000);
+    const lookedAt = new Set(driven.mtn.enquiries.slice(before).map(({ id }) => id));
+    t.equal(lookedAt.size, LIMITS.pollerLateMax, 'and of the others as many as there are places left');
+    t.ok(
+      last.every(({ id }) => lookedAt.has(id)),
+      restarts ? 'after a restart' : 'as they expire',
+    );
+  }
+});
+
+t.test('what expires while a poller that begins reads what had expired comes before that', async (t) => {
+  const driven = await new Driven({ timings: { afterExpiryMs: 45 * MINUTE } }).start();
+  const three = (): { id: string }[] => [1, 2, 3].map(() => driven.accounts.create(charge()));
+  for (let n = 0; n < LIMITS.pollerLateMax; n++) driven.accounts.create(charge({ amount: '500' }));
+  await driven.clock.advance(10 * MINUTE, 10_000);
+  const meanwhile = three();
+  await driven.clock.advance(5 * MINUTE, 10_000);
+  const afterwards = three();
+  await driven.clock.advance(16 * MINUTE, 10_000);
+  await driven.clock.advance(MINUTE);
+
+  let held = true;
+  driven.accounts.intercept = ({ type }) => (held && type === 'ListExpired' ? { type: 'unavailable' } : null);
+  await driven.crash();
+  await driven.clock.advance(9 * MINUTE, 1_000);
+  held = false;
+  const statuses = (): string[] =>
+    [...meanwhile, ...afterwards].map(({ id }) => driven.accounts.transaction(id).status);
+  t.strictSame(new Set(statuses().slice(0, 3)), new Set(['FAILED']));
+  await driven.clock.advance(10 * MINUTE, 1_000);
+  t.strictSame(new Set(statuses()), new Set(['FAILED']));
+
   const before = driven.mtn.enquiries.length;
-  await driven.clock.advance(15 * MINUTE, 1_000);
+  await driven.clock.advance(60 * MINUTE, 1_000);
   const lookedAt = new Set(driven.mtn.enquiries.slice(before).map(({ id }) => id));
+  t.ok([...meanwhile, ...afterwards].every(({ id }) => lookedAt.has(id)));
   t.equal(lookedAt.size, LIMITS.pollerLateMax);
 });
 

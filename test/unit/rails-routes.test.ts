@@ -70,6 +70,7 @@ t.test('a good file, with defaults', async (t) => {
   });
   t.hasStrict(routes[1], {
     currency: 'KES',
+    amountDecimals: 2,
     disbursement: { pin: '1234', padding: 'oaep-sha256', publicKey: PUBLIC_KEY },
     callback: { secret: 'a-portal-secret-1', hashKey: null, hashOver: 'transaction' },
   });
@@ -102,6 +103,13 @@ t.test('what is wrong is named, with its line', async (t) => {
   const { target_environment: _, ...withoutTarget } = MTN;
   const { collection: __, ...withoutProducts } = MTN;
   const CASES: readonly (readonly [unknown, RegExp])[] = [
+    [
+      change(AIRTEL, { amount_decimals: 3 }),
+      /:\d+: routes\[0\]\.amount_decimals: takes a whole number from 0 to 2/,
+    ],
+    [change(AIRTEL, { amount_decimals: '0' }), /amount_decimals: takes a whole number/],
+    [change(AIRTEL, { country: 'UG', amount_decimals: 2 }), /amount_decimals: takes 0: UGX has no decimals/],
+    [change(MTN, { amount_decimals: 0 }), /amount_decimals: is not a field here/],
     [change(MTN, { country: 'UGANDA' }), /^rails\.json:5: routes\[0\]\.country: takes "UG" or "KE" or "GH"$/],
     [change(MTN, { id: 'MTN UG' }), /:4: routes\[0\]\.id: takes a text like "mtn_ug"/],
     [change(MTN, { adapter: 'mpesa' }), /:7: routes\[0\]\.adapter: takes "mtn" or "airtel"/],

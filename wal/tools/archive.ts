@@ -6,7 +6,7 @@ import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
 import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { batchesUpTo, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
 import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
@@ -46,8 +46,8 @@ export async function finishArchive(
   );
   return {
     sound: true,
-    report: { to: target.path, before: new Date(beforeMs).toISOString(), segments },
-    lines: lines.length > 0 ? lines : ['Nothing to archive.'],
+    report: { to: target.path, before: new Date(beforeMs).toISOString(), removed: target.removed, segments },
+    lines: [...removedLines(target), ...(lines.length > 0 ? lines : ['Nothing to archive.'])],
   };
 }
 

@@ -14,7 +14,7 @@ import type { Point, Segment } from './manifest.ts';
 import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
-import { batchesUpTo, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
@@ -73,9 +73,11 @@ async function runBackup(reader: LogReader, target: SegmentDirectory, input: Too
       fileBytes,
       time: timeText(point.timeMs),
       faults,
+      removed: target.removed,
       segments,
     },
     lines: [
+      ...removedLines(target),
       ...faults.map(
         ({ names, problem }) => `Nothing of ${names.map(nameOf).join(', ')} was added: ${problem}`,
       ),

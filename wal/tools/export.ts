@@ -9,7 +9,7 @@ import { LogReader } from '../log-reader.ts';
 import type { Segment } from './manifest.ts';
 import { breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { batchesUpTo, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, isLeftBehind, removedLines, SegmentDirectory } from './segment.ts';
 import { Portions } from './portions.ts';
 import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -38,7 +38,9 @@ async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResul
   const to = targetOf(input, 'to');
   const format = stringOf(input.values, 'format') ?? 'segments';
   if (!['segments', 'jsonl'].includes(format)) throw new UsageError('--format is segments or jsonl');
-  if (existsSync(to) && readdirSync(to).length > 0) throw new UsageError(`${to} is not empty`);
+  const files = existsSync(to) ? readdirSync(to) : [];
+  const goesOn = format === 'segments' && isLeftBehind(files);
+  if (files.length > 0 && !goesOn) throw new UsageError(`${to} is not empty`);
   const names = chosen(reader.partitionNames(), input.values);
   return format === 'segments'
     ? SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input))
@@ -65,10 +67,13 @@ async function exportSegments(
   await target.add(segments, null);
   return {
     sound: true,
-    report: { to: target.path, segments },
-    lines: segments.map(
-      (one) => `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.file}`,
-    ),
+    report: { to: target.path, removed: target.removed, segments },
+    lines: [
+      ...removedLines(target),
+      ...segments.map(
+        (one) => `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.file}`,
+      ),
+    ],
   };
 }
 

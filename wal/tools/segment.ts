@@ -4,7 +4,8 @@
 // Inside the gzip: one line of JSON (SegmentHeader), then each batch as four bytes of length (little-endian) and its bytes
 // as they are in the log. The manifest holds the SHA-256 of each file; the batches prove themselves besides.
 // A segment is complete on disk, under its name, before the manifest names it: what a killed tool leaves behind is not in
-// the manifest.
+// the manifest. One that it left whole goes when another that begins with the same batch is there in its place, and not
+// before: where it is the manifest that was lost, or an older one was put back, it may be all that is left of the log.
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again.
 import { createHash } from 'node:crypto';
@@ -26,7 +27,7 @@ import { checkFollows, decodeBatch, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
-import { WriterLock } from '../writer-lock.ts';
+import { lockFile, WriterLock } from '../writer-lock.ts';
 import {
   allSegments,
   emptyManifest,
@@ -52,6 +53,8 @@ interface SegmentHeader extends PartitionName {
 
 /** What is not written to its end. */
 const partial = '.part';
+/** Partition, first and last batch. */
+const segmentName = /^(.+)-(\d{12,})-\d{12,}\.segment\.gz$/;
 
 export class SegmentDirectory {
   readonly path: string;
@@ -61,10 +64,15 @@ export class SegmentDirectory {
   #segments: Map<string, Segment[]> | null = null;
   /** Files of segments that the manifest does not name yet. */
   #written: string[] = [];
+  /** Files of whole segments that begin after all that the manifest names. */
+  readonly #unnamed: readonly string[];
+  readonly #removed: string[];
 
-  private constructor(path: string, manifest: Manifest) {
+  private constructor(path: string, manifest: Manifest, files: readonly string[], removed: string[]) {
     this.path = path;
     this.#manifest = manifest;
+    this.#unnamed = unnamedIn(files, manifest);
+    this.#removed = removed;
   }
 
   /** For a tool that adds segments; makes the directory when it is not there. Refused while another process adds to it.
@@ -72,19 +80,22 @@ export class SegmentDirectory {
   static async extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
     const lock = WriterLock.take(path);
     try {
-      for (const file of readdirSync(path)) if (file.endsWith(partial)) rmSync(join(path, file));
-      const directory = existsSync(join(path, manifestFile))
-        ? SegmentDirectory.open(path)
-        : await SegmentDirectory.#begin(path);
+      const files = readdirSync(path);
+      const isNew = !files.includes(manifestFile);
+      if (isNew && !lock.afterKilled && files.some((file) => segmentName.test(file))) {
+        throw new Error(
+          `${path} has segments and no ${manifestFile}: put that back, or choose another directory`,
+        );
+      }
+      const halves = files.filter((file) => file.endsWith(partial));
+      for (const file of halves) rmSync(join(path, file));
+      if (isNew) await syncDirectory(dirname(resolve(path)));
+      const manifest = isNew ? emptyManifest : readManifest(path);
+      const directory = new SegmentDirectory(path, manifest, files, halves);
       return await directory.attempt(() => use(directory));
     } finally {
       lock.release();
     }
-  }
-
-  static async #begin(path: string): Promise<SegmentDirectory> {
-    await syncDirectory(dirname(resolve(path)));
-    return new SegmentDirectory(path, emptyManifest);
   }
 
   /** What `use` wrote and did not `add` is removed when it fails; what was written before it stays. */
@@ -102,7 +113,12 @@ export class SegmentDirectory {
     if (!existsSync(join(path, manifestFile))) {
       throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
     }
-    return new SegmentDirectory(path, readManifest(path));
+    return new SegmentDirectory(path, readManifest(path), [], []);
+  }
+
+  /** What a tool that was killed had left behind, and is gone. */
+  get removed(): readonly string[] {
+    return this.#removed;
   }
 
   partitions(): PartitionName[] {
@@ -166,9 +182,14 @@ export class SegmentDirectory {
       rmSync(temporary);
       return null;
     }
-    const file = `${group}-${partition}-${digits(start.batch + 1)}-${digits(end.batch)}.segment.gz`;
+    const beginning = `${group}-${partition}-${digits(start.batch + 1)}-`;
+    const file = `${beginning}${digits(end.batch)}.segment.gz`;
     this.#written.push(file);
     await rename(temporary, join(this.path, file));
+    for (const replaced of this.#unnamed.filter((name) => name.startsWith(beginning))) {
+      if (replaced !== file) rmSync(join(this.path, replaced));
+      this.#removed.push(replaced);
+    }
     return {
       group,
       partition,
@@ -269,6 +290,28 @@ export class SegmentDirectory {
       throw new Error(`${path} has changed: its SHA-256 is not the manifest's`);
     }
   }
+}
+
+function unnamedIn(files: readonly string[], { ends }: Manifest): string[] {
+  const lastBatches = new Map(ends.map(({ group, partition, batch }) => [`${group}-${partition}`, batch]));
+  return files.filter((file) => {
+    const [, name = '', first] = segmentName.exec(file) ?? [];
+    return Number(first) > (lastBatches.get(name) ?? 0);
+  });
+}
+
+/** True when nothing is there but what a tool that was killed had left before it wrote a manifest. */
+export function isLeftBehind(files: readonly string[]): boolean {
+  return files.includes(lockFile) && files.every((file) => file === lockFile || isUnfinished(file));
+}
+
+function isUnfinished(file: string): boolean {
+  return file.endsWith(partial) || segmentName.test(file);
+}
+
+/** For people: nothing that goes from a directory of theirs goes unsaid. */
+export function removedLines({ removed }: SegmentDirectory): string[] {
+  return removed.length === 0 ? [] : [`Removed what a run that was killed had left: ${removed.join(', ')}`];
 }
 
 /** The batches of a log after `start` up to and with `last`, checked as they are read. */

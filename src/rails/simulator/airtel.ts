@@ -150,7 +150,11 @@ export class AirtelProtocol {
     // Seen as a string and as a number.
     const seconds = this.tokens.lifeSeconds;
     const expiresIn = this.tokens.minted % 2 === 0 ? String(seconds) : seconds;
-    return json(200, { token_type: 'bearer', access_token: this.tokens.mint(app), expires_in: expiresIn });
+    return json(200, {
+      token_type: 'bearer',
+      access_token: this.tokens.mint(app, app),
+      expires_in: expiresIn,
+    });
   }
 
   #signingKey(): KeyPair {
@@ -315,7 +319,7 @@ function readMovement(
   }
   const invalidAmount = kind === 'collect' ? 'DP00800001004' : 'DP00900001004';
   const hundredths = typeof amount === 'number' && amount > 0 ? parseHundredths(String(amount)) : null;
-  if (hundredths === null || tooPrecise(hundredths, till.currency)) {
+  if (hundredths === null || tooPrecise(hundredths, till)) {
     return refused(invalidAmount, 'Invalid amount.');
   }
   return {

@@ -152,7 +152,7 @@ export class MtnProtocol {
       return json(401, { error: 'login_failed' });
     }
     if (user.subscriptionKey !== subscription.key) return json(401, { error: 'login_failed' });
-    const token = this.tokens.mint({ subscription, user });
+    const token = this.tokens.mint({ subscription, user }, user);
     return json(200, {
       access_token: token,
       token_type: 'access_token',
@@ -329,7 +329,7 @@ function readPayment(
   const amount = parseHundredths(body['amount'] as string) ?? 0;
   const { till } = subscription;
   if (body['currency'] !== till.currency) return invalidCurrency();
-  if (tooPrecise(amount, till.currency)) return validation(`${till.currency} has no decimals.`);
+  if (tooPrecise(amount, till)) return validation(`${till.currency} has no decimals.`);
 
   const callbackUrl = header(call, 'x-callback-url') ?? null;
   if (callbackUrl !== null && URL.parse(callbackUrl)?.hostname !== user.callbackHost) {

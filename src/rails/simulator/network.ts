@@ -9,7 +9,7 @@ import { LIMITS } from '../../limits.ts';
 import { type Outcome, FIREWALL_PAGE, json, type Respond } from './call.ts';
 import { asOutcome, type ForcedOutcome, Forced } from './forced.ts';
 import { ANSWERED_LATE_MS, behaviourOfNumber, type NumberBehaviour } from './number-table.ts';
-import { decimalsOf, type Kind, parseHundredths, type Payment, type Provider, type Till } from './payment.ts';
+import { type Kind, parseHundredths, type Payment, type Provider, type Till } from './payment.ts';
 import { Schedule } from './schedule.ts';
 
 export interface NetworkOptions {
@@ -316,7 +316,7 @@ function moneyId({ provider, number, createdAt }: Payment): string {
   return provider === 'mtn' ? `${day}${number}` : `CI${day}.${number}`;
 }
 
-/** True when the amount has more decimals than the currency. */
-export function tooPrecise(amount: number, currency: string): boolean {
-  return decimalsOf(currency) === 0 && amount % 100 !== 0;
+/** True when the amount, in hundredths, has more decimals than the till takes. */
+export function tooPrecise(amount: number, { amountDecimals }: Till): boolean {
+  return amount % 10 ** (2 - amountDecimals) !== 0;
 }

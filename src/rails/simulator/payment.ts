@@ -13,6 +13,8 @@ export interface Till {
   readonly provider: Provider;
   readonly country: string;
   readonly currency: string;
+  /** What amounts may have: the currency's, or fewer where a market's provider takes fewer. */
+  readonly amountDecimals: number;
   balance: number;
 }
 

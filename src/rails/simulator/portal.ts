@@ -3,12 +3,14 @@
 //
 //   POST   /portal/mtn/subscriptions   {product, target_environment, country, currency, callback_method?, bare_reasons?,
 //                                       balance?}                     → {subscription_key}
-//   POST   /portal/airtel/apps         {country, currency, merchant?, callback_url?, callback_hash?, pin_padding?, signed?, balance?}
+//   POST   /portal/airtel/apps         {country, currency, merchant?, callback_url?, callback_hash?, pin_padding?, signed?, balance?,
+//                                       amount_decimals?}
 //                                      → {client_id, client_secret, pin, pin_public_key, hash_key}
 //   POST   /portal/airtel/apps/:client_id   {callback_url}
 //   POST   /simulator/answers          ForcedAnswer      POST /simulator/outcomes   ForcedOutcome
 //   DELETE /simulator/forced           forgets both
 //   POST   /simulator/expire-tokens    POST /simulator/rotate-keys
+//   POST   /simulator/one-token        from now on a new token revokes the one before of the same credentials
 //   GET    /simulator/counts           GET  /simulator/transactions?limit=
 //   POST   /simulator/transactions/:number/approve | decline | reverse | callback
 
@@ -19,7 +21,7 @@ import type { CallbackSender } from './callback-sender.ts';
 import type { ForcedAnswer, ForcedOutcome } from './forced.ts';
 import type { MtnProtocol } from './mtn.ts';
 import type { Network } from './network.ts';
-import { majorText, parseHundredths, type Payment, type Provider, type Till } from './payment.ts';
+import { decimalsOf, majorText, parseHundredths, type Payment, type Provider, type Till } from './payment.ts';
 
 export interface PortalParts {
   readonly network: Network;
@@ -67,6 +69,10 @@ export class Portal {
       case 'POST /simulator/expire-tokens':
         mtn.tokens.expireAll();
         airtel.tokens.expireAll();
+        return empty(204);
+      case 'POST /simulator/one-token':
+        mtn.tokens.oneEach = true;
+        airtel.tokens.oneEach = true;
         return empty(204);
       case 'POST /simulator/rotate-keys':
         airtel.rotateKeys();
@@ -142,7 +148,7 @@ export class Portal {
   }
 
   #till(provider: Provider, body: Record<string, unknown>): Till | null {
-    const { country, currency, balance, merchant } = body;
+    const { country, currency, balance, merchant, amount_decimals: decimals } = body;
     if (typeof country !== 'string' || typeof currency !== 'string') return null;
     const name = typeof merchant === 'string' ? `${provider} ${merchant} ${country}` : null;
     const known = name === null ? undefined : this.#tills.get(name);
@@ -152,7 +158,9 @@ export class Portal {
         ? START_BALANCE
         : parseHundredths(typeof balance === 'number' ? String(balance) : '');
     if (start === null) return null;
-    const till = { id: `${provider}${this.#nextTill++}`, provider, country, currency, balance: start };
+    const id = `${provider}${this.#nextTill++}`;
+    const amountDecimals = typeof decimals === 'number' ? decimals : decimalsOf(currency);
+    const till = { id, provider, country, currency, amountDecimals, balance: start };
     if (name !== null) this.#tills.set(name, till);
     return till;
   }

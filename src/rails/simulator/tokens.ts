@@ -12,14 +12,22 @@ export class Tokens<Holder> {
   readonly lifeSeconds: number;
   /** How many were ever minted: tests count them. */
   minted = 0;
+  /** A new one revokes that which the same credentials had before. */
+  oneEach = false;
   readonly #tokens = new Map<string, Token<Holder>>();
+  /** The newest token of each set of credentials. */
+  readonly #newest = new WeakMap<object, string>();
 
   constructor(lifeSeconds: number) {
     this.lifeSeconds = lifeSeconds;
   }
 
-  mint(holder: Holder): string {
+  /** `credentials`: whose token it is. */
+  mint(holder: Holder, credentials: object): string {
     const token = randomBytes(24).toString('base64url');
+    const before = this.#newest.get(credentials);
+    if (this.oneEach && before !== undefined) this.#tokens.delete(before);
+    this.#newest.set(credentials, token);
     this.#tokens.set(token, { holder, expiresAt: Date.now() + this.lifeSeconds * 1_000 });
     this.minted++;
     if (this.#tokens.size > LIMITS.simulatorTokensMax) {

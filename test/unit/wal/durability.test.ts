@@ -3,7 +3,7 @@
 // fail by strace; without strace (or the right to trace) those tests are skipped, and group-commit.test.ts proves the gate
 // with a disk held back by hand.
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +11,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { recordAt } from '../../crash/wal-record.ts';
-import { growManifest, next, tips, tool } from './tool-logs.ts';
+import { growManifest, next, tips, tool, toolJson } from './tool-logs.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
 t.teardown(() => rmSync(root, { recursive: true }));
@@ -271,10 +271,48 @@ t.test(
   },
 );
 
+t.test(
+  'what a tool that was killed had left whole, and no manifest names, is replaced by the next run, which says so',
+  traced,
+  async (t) => {
+    const { directory } = await run([], [2, 1, 8, 40]);
+    const segmentsIn = (to: string): string[] => readdirSync(to).filter((file) => file.endsWith('.gz'));
+    const manifestOf = (to: string): { segments: { file: string }[] } =>
+      JSON.parse(readFileSync(join(to, 'manifest.json'), 'utf8'));
+    const archiveAll = ['archive', '--before', '2999-01-01'];
+    for (const [name = '', ...options] of [['backup'], archiveAll, ['export']]) {
+      const to = join(root, `left-by-${name}`);
+      const args = [name, '--data', directory, '--to', to, ...options];
+      // Both segments have their names by then; the third is the manifest's.
+      const atManifest = ['-e', 'trace=rename', '-e', 'inject=rename:signal=KILL:when=3'];
+      t.equal(traceTool(args, ['-o', '/dev/null', ...atManifest]), null);
+      const left = segmentsIn(to);
+      t.notOk(existsSync(join(to, 'manifest.json')), name);
+      t.equal(left.length, 2, name);
+
+      // They end elsewhere now, and so have other names.
+      await run([], [2, 2, 8, 40], directory);
+      const { status, report } = await toolJson(name, ...args.slice(1));
+      t.equal(status, 0, name);
+      t.strictSame(report.removed.filter((file: string) => file.endsWith('.gz')).toSorted(), left, name);
+      const named = manifestOf(to).segments.map(({ file }) => file);
+      t.strictSame(segmentsIn(to), named.toSorted(), `${name}: nothing is there but what the manifest names`);
+      t.notOk(named.some((file) => left.includes(file)));
+      const restored = next();
+      t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
+      t.strictSame(await tips(restored), await tips(directory), name);
+    }
+  },
+);
+
 /** The exit status; null: it was killed. */
 function backup(directory: string, to: string, traceArgs?: readonly string[]): number | null {
+  return traceTool(['backup', '--data', directory, '--to', to], traceArgs);
+}
+
+function traceTool(toolArgs: readonly string[], traceArgs?: readonly string[]): number | null {
   const tracing = traceArgs === undefined ? [] : [tracer, '-f', '-qq', ...traceArgs];
-  const [command, ...args] = [...tracing, process.execPath, cli, 'backup', '--data', directory, '--to', to];
+  const [command = process.execPath, ...args] = [...tracing, process.execPath, cli, ...toolArgs];
   // One thread makes the calls, so that a trace has them in order and strace counts them together.
   return spawnSync(command, args, { env: { ...process.env, UV_THREADPOOL_SIZE: '1' } }).status;
 }

@@ -102,6 +102,50 @@ t.test('a directory with a manifest of version 1 is read, and goes on, small or 
   t.strictSame(manifestsIn(large), ['manifest-000001.json', 'manifest.json']);
 });
 
+t.test('segments whose manifest is lost are not taken for what a killed tool had left', async (t) => {
+  const [data, to, other] = [next(), next(), next()];
+  await write(data, 3);
+  await write(other, 5);
+  await tool('backup', '--data', data, '--to', to);
+  rmSync(join(to, 'manifest.json'));
+  const before = readdirSync(to);
+  for (const name of ['backup', 'archive']) {
+    t.match(await tool(name, '--data', other, '--to', to), {
+      status: 1,
+      err: /has segments and no manifest\.json: put that back, or choose another directory/,
+    });
+  }
+  t.match(await tool('export', '--data', other, '--to', to), { status: 2, err: /is not empty/ });
+  t.strictSame(readdirSync(to), before);
+});
+
+t.test('what a killed tool had left stays while nothing takes its place', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  const manifest = readFileSync(join(to, 'manifest.json'));
+  await write(data, 2, { epoch: 2 });
+  await tool('backup', '--data', data, '--to', to);
+  // As one that was killed before the manifest was in place, or as a manifest of yesterday that was put back.
+  writeFileSync(join(to, 'manifest.json'), manifest);
+  writeFileSync(join(to, 'manifest.json.part'), manifest.subarray(0, 100));
+  const files = readdirSync(to);
+
+  const one = ['--group', 'accounts', '--partition', '1', '--before', '2999-01-01'];
+  const first = await tool('archive', '--data', data, '--to', to, ...one);
+  t.match(first, {
+    status: 0,
+    out: /^Removed what a run that was killed had left: manifest\.json\.part, acc/,
+  });
+  t.strictSame(readdirSync(to).toSorted(), files.filter((file) => !file.endsWith('.part')).toSorted());
+  const second = await toolJson('backup', '--data', data, '--to', to);
+  t.match(second, { status: 0, report: { removed: [/^accounts-0-0{11}5-/, /^webhooks-0-0{11}5-/] } });
+  t.hasStrict(await toolJson('backup', '--data', data, '--to', to), { report: { removed: [] } });
+  const restored = next();
+  t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
+  t.strictSame(await tips(restored), await tips(data));
+});
+
 t.test('a file that cannot be read is named, also when that begins after its check', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 3);
