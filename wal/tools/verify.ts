@@ -212,7 +212,7 @@ function strayPosition(
     if (position === null || reader.holds(group, partition, position)) return null;
     views.refresh();
     const now = views.position(group, partition);
-    // A checkpoint goes before the end of the log that it was made from does: one that stands was there all the time.
+    // One that was removed or made anew meanwhile says nothing of the log as it was looked at; one that still stands does.
     if (now?.hash.equals(position.hash) === true) break;
     position = now;
   }
