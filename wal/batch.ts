@@ -45,6 +45,19 @@ export class LogCorruption extends Error {
   }
 }
 
+/** What was read last is not in the log any more: its end was cut off and written anew meanwhile, as a node of a cluster does
+ *  with what its stream never got. It says nothing of what is there now. To whoever reads a partition that nobody else may
+ *  change it is damage all the same. */
+export class LogRewritten extends LogCorruption {
+  constructor(at: { group: string; partition: number; batch: number; sequence: number }) {
+    super(
+      at,
+      'what was before it has changed since it was read: the log was written anew meanwhile, try again',
+    );
+    this.name = 'LogRewritten';
+  }
+}
+
 export interface BatchToEncode {
   readonly group: string;
   readonly partition: number;

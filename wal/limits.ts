@@ -30,6 +30,9 @@ export const WAL_LIMITS = {
   rowsPerDrop: 10_000,
   /** Faults that verify tells of one partition before it goes on with the next. */
   faultsShownMax: 100,
+  /** Times that a partition is read from its beginning because its log was written anew meanwhile, which take-overs do: one
+   *  that never comes to rest is somebody else's trouble, and said to be. */
+  rereadsMax: 10,
   /** Bytes that an import or restore appends in one transaction. */
   bytesPerImport: 16 * 1024 * 1024,
   /** Of a part of a manifest, from which on the next backup begins another: every backup reads and writes one. */

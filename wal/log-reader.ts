@@ -1,8 +1,19 @@
 // Reads the log, checking what it reads. Works in the process that writes, in its worker threads, and in any other
 // process on a live directory: LMDB readers neither wait for the writer nor hold it up.
 //
-// A batch is got by its number, one short read transaction each: a reader that takes hours keeps no old pages alive.
-import { checkFollows, decodeBatch, emptyTip, LogCorruption, tipAt, assertPlace } from './batch.ts';
+// A batch is got by its number, one short read transaction each: a reader that takes hours keeps no old pages alive. So the
+// log may be cut off and written anew between two batches, by a node of a cluster that takes a partition over. It is whole
+// in every transaction of the writer's: only what is wrong with a batch and the one before it in one read transaction is damage.
+import {
+  assertPlace,
+  checkFollows,
+  decodeBatch,
+  emptyTip,
+  LogCorruption,
+  LogRewritten,
+  tipAt,
+} from './batch.ts';
+import { WAL_LIMITS } from './limits.ts';
 import { openLogDatabase } from './lmdb.ts';
 import type { LogDatabase, OpenLogOptions } from './lmdb.ts';
 import type { Batch, Tip, ViewPosition } from './types.ts';
@@ -50,23 +61,25 @@ export class LogReader {
   }
 
   /** The batches from a place on, oldest first, to the end that the log has when it is reached. Each is checked: its own
-   *  bytes, its sequence, and its place in the hash chain. Throws LogCorruption. */
+   *  bytes, its sequence, and its place in the hash chain. Throws LogCorruption; LogRewritten when the log is not any more
+   *  the one that was read so far. */
   *read(group: string, partition: number, from: ReadFrom): Generator<Batch, void, undefined> {
     let previous = this.#tipBefore(group, partition, from);
     for (;;) {
-      const bytes = this.bytesOf(group, partition, previous.batch + 1);
-      if (bytes === undefined) {
-        if (this.lastBatchNumber(group, partition) <= previous.batch) return;
-        const at = { group, partition, batch: previous.batch + 1, sequence: previous.sequence + 1 };
-        // It may have been appended between the two looks.
-        if (this.bytesOf(group, partition, at.batch) !== undefined) continue;
-        throw new LogCorruption(at, 'the batch is missing');
-      }
-      const batch = decodeBatch(bytes, { group, partition, batch: previous.batch + 1 });
-      checkFollows(batch, previous);
+      const batch = this.#nextTwice(group, partition, previous);
+      if (batch === undefined) return;
       previous = tipAt(batch);
       yield batch;
     }
+  }
+
+  /** Makes what others committed meanwhile visible, and throws LogRewritten when what was read up to `reached` is not in the log
+   *  any more: then what was found wrong behind it says nothing. What is found wrong again, before this turn of the event loop
+   *  ends, is damage. */
+  lookAgain(group: string, partition: number, reached: Tip): void {
+    this.refresh();
+    if (this.#holdsWhole(group, partition, reached)) return;
+    throw new LogRewritten({ group, partition, batch: reached.batch + 1, sequence: reached.sequence + 1 });
   }
 
   /** The newest `count` batches, oldest first, checked as `read` does. */
@@ -161,6 +174,45 @@ export class LogReader {
     await this.database.close();
   }
 
+  #nextTwice(group: string, partition: number, previous: Tip): Batch | undefined {
+    try {
+      return this.#next(group, partition, previous);
+    } catch (error) {
+      if (!(error instanceof LogCorruption)) throw error;
+      this.lookAgain(group, partition, previous);
+      return this.#next(group, partition, previous);
+    }
+  }
+
+  /** undefined: the log ends before it. */
+  #next(group: string, partition: number, previous: Tip): Batch | undefined {
+    const number = previous.batch + 1;
+    const bytes = this.bytesOf(group, partition, number);
+    if (bytes === undefined) {
+      const last = this.lastBatchNumber(group, partition);
+      const at = { group, partition, batch: number, sequence: previous.sequence + 1 };
+      if (last > previous.batch) throw new LogCorruption(at, 'the batch is missing');
+      if (last < previous.batch) this.lookAgain(group, partition, previous);
+      return undefined;
+    }
+    const batch = decodeBatch(bytes, { group, partition, batch: number });
+    checkFollows(batch, previous);
+    return batch;
+  }
+
+  #holdsWhole(group: string, partition: number, { batch, hash }: Tip): boolean {
+    try {
+      const bytes = batch === 0 ? undefined : this.bytesOf(group, partition, batch);
+      if (bytes !== undefined) return decodeBatch(bytes, { group, partition, batch }).hash.equals(hash);
+      const start = this.startOf(group, partition);
+      return start.batch === batch && start.hash.equals(hash);
+    } catch (error) {
+      // It was whole when it was read: whoever reads it again is told.
+      if (error instanceof LogCorruption) return false;
+      throw error;
+    }
+  }
+
   #tipBefore(group: string, partition: number, from: ReadFrom): Tip {
     const start = this.startOf(group, partition);
     const after =
@@ -201,6 +253,18 @@ export class LogReader {
     }
     return low;
   }
+}
+
+/** What `read` resolves with, of a partition that is read again from the beginning when its log was written anew meanwhile. */
+export async function untilUnchanged<T>(read: () => Promise<T>): Promise<T> {
+  for (let again = 0; again < WAL_LIMITS.rereadsMax; again += 1) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof LogRewritten)) throw error;
+    }
+  }
+  return read();
 }
 
 function first<T>(items: Iterable<T>): T | undefined {

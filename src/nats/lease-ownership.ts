@@ -47,6 +47,8 @@ export interface LeaseOwnershipOptions {
   readonly operatorUrl: string | null;
   /** The disk has hardly any room for more. Absent: never. */
   readonly isShort?: () => boolean;
+  /** The copy of this node is damaged: others have the partition. Absent: never. */
+  readonly isDamaged?: (group: GroupName, partition: number) => boolean;
   /** Partitions of the groups that this node can own. */
   readonly partitions: Partial<Record<GroupName, number>>;
   readonly onProblem: (problem: string, error?: unknown) => void;
@@ -119,9 +121,7 @@ export class LeaseOwnership implements Ownership {
     const { node } = this.#options;
     return (
       this.isSessionValid() &&
-      this.#places.every(({ group, partition, stage }) => {
-        return stage === 'held' || rankNodes(this.#candidates(group), group, partition)[0] !== node;
-      })
+      this.#places.every((place) => place.stage === 'held' || this.#ranked(place)[0] !== node)
     );
   }
 
@@ -129,7 +129,7 @@ export class LeaseOwnership implements Ownership {
   get othersHaveRoom(): boolean {
     const { node, partitions } = this.#options;
     return (Object.keys(partitions) as GroupName[]).every((group) =>
-      this.#candidates(group).some((name) => name !== node && !this.#isShort(name)),
+      this.#candidates({ group }).some((name) => name !== node && !this.#isShort(name)),
     );
   }
 
@@ -142,13 +142,25 @@ export class LeaseOwnership implements Ownership {
     this.#look();
   }
 
+  /** The copy of this node turned out to be damaged: says so, and lets the partition go to whoever has a whole one. */
+  async refuse(group: GroupName, partition: number): Promise<void> {
+    const place = this.#byName.get(`${group}.${partition}`);
+    if (place === undefined) return;
+    const isHeld = place.stage === 'held';
+    if (isHeld) await this.#lose(place);
+    // Before the lease is free: others would wait for this node to take it.
+    await this.#renew();
+    if (isHeld) await this.#giveBack(place);
+    this.#look();
+  }
+
   async drain(): Promise<void> {
     this.#state = 'draining';
     await this.#renew();
     const until = performance.now() + LIMITS.drainMs;
     // Others warm up and say that they want; what nobody wants by then, or could have, is let go.
-    const isWaitedFor = ({ group, stage }: Place): boolean => {
-      return stage !== 'free' && this.#candidates(group).length > 0;
+    const isWaitedFor = (place: Place): boolean => {
+      return place.stage !== 'free' && this.#candidates(place).length > 0;
     };
     while (this.#places.some(isWaitedFor) && performance.now() < until && !this.#closed) {
       this.#look();
@@ -213,7 +225,18 @@ export class LeaseOwnership implements Ownership {
     const { partitions, newestFormat, operatorUrl } = this.#options;
     const groups = Object.keys(partitions) as GroupName[];
     const isShort = this.#options.isShort?.() ?? false;
-    return { session: this.#session, groups, state: this.#state, newestFormat, isShort, operatorUrl };
+    const damaged = this.#places
+      .filter(({ group, partition }) => this.#isDamaged(this.#options.node, group, partition))
+      .map(({ group, partition }) => `${group}.${partition}`);
+    return {
+      session: this.#session,
+      groups,
+      state: this.#state,
+      newestFormat,
+      isShort,
+      damaged,
+      operatorUrl,
+    };
   }
 
   /** Ends the sessions of nodes that were silent for too long. */
@@ -263,7 +286,7 @@ export class LeaseOwnership implements Ownership {
   #lookAt(place: Place): void {
     const { node } = this.#options;
     const lease = this.#table.lease(place.group, place.partition);
-    const [first, second] = rankNodes(this.#candidates(place.group), place.group, place.partition);
+    const [first, second] = this.#ranked(place);
     if (place.stage === 'held') this.#lookAtHeld(place, lease, first);
     else if (first === node && this.#state === 'live') this.#lookAtDue(place, lease);
     else this.#lookAtOthers(place, lease, second === node && this.#state === 'live');
@@ -339,14 +362,28 @@ export class LeaseOwnership implements Ownership {
     return want?.node === node && want.session === this.#table.nodes.get(node)?.value.session;
   }
 
-  /** Nodes whose disks are short only where all are: then nothing is won by moving. */
-  #candidates(group?: GroupName): string[] {
+  /** From first choice to last. */
+  #ranked(place: Place): string[] {
+    return rankNodes(this.#candidates(place), place.group, place.partition);
+  }
+
+  /** Nodes whose disks are short only where all are: then nothing is won by moving. One whose copy is damaged is none, even
+   *  if it is the only one. */
+  #candidates({ group, partition }: { group?: GroupName; partition?: number } = {}): string[] {
     const names: string[] = [];
     for (const [name, { value }] of this.#table.nodes) {
-      if (value.state === 'live' && (group === undefined || value.groups.includes(group))) names.push(name);
+      if (value.state !== 'live' || (group !== undefined && !value.groups.includes(group))) continue;
+      if (group !== undefined && partition !== undefined && this.#isDamaged(name, group, partition)) continue;
+      names.push(name);
     }
     const withRoom = names.filter((name) => !this.#isShort(name));
     return withRoom.length > 0 ? withRoom : names;
+  }
+
+  /** Of this node as it knows itself: the table may not say it yet. */
+  #isDamaged(node: string, group: GroupName, partition: number): boolean {
+    if (node === this.#options.node) return this.#options.isDamaged?.(group, partition) ?? false;
+    return this.#table.nodes.get(node)?.value.damaged?.includes(`${group}.${partition}`) === true;
   }
 
   #isShort(node: string): boolean {
@@ -385,6 +422,7 @@ export class LeaseOwnership implements Ownership {
         await this.#lose(place);
         return;
       }
+      if (this.#isDamaged(node, group, partition)) throw new Error('the copy of this node is damaged');
       place.stage = 'held';
       host.serve(group, partition);
       this.#look();

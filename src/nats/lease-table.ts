@@ -24,6 +24,8 @@ export interface NodeEntry {
   readonly newestFormat?: number;
   /** Its disk has hardly any room: partitions go to nodes without this, if there are any. */
   readonly isShort?: boolean;
+  /** Partitions of which its copy is damaged, as `<group>.<partition>`: it never has them. Absent: none. */
+  readonly damaged?: readonly string[];
   /** Where its operator API listens; null: nowhere. */
   readonly operatorUrl: string | null;
 }

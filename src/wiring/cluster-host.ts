@@ -9,6 +9,7 @@
 // Invariant: a partition is served only after its epoch-opening batch is durable: from then on nobody else's batch can
 // follow one that this process has not read.
 
+import { LogCorruption } from '../../wal/batch.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
@@ -42,6 +43,8 @@ export interface ClusterHostOptions {
   readonly snapshotEveryBatches: number;
   readonly log: Log;
   readonly holds: (group: GroupName, partition: number) => boolean;
+  /** The local log could not be read as it should: it is damaged, or was just brought in line with its stream. */
+  readonly onUnreadable: (group: GroupName, partition: number) => void;
   /** The log refused this writer. */
   readonly onFenced: (group: GroupName, partition: number) => void;
   readonly onServing: (group: GroupName, partition: number) => void;
@@ -91,8 +94,10 @@ export class ClusterHost implements PartitionHost {
 
   async prepare(group: GroupName, partition: number): Promise<void> {
     if (group === 'pollers') return;
-    await this.#follow(group, partition);
-    await this.#storage().catchUpViews(group, partition);
+    await this.#tellUnreadable(group, partition, async () => {
+      await this.#follow(group, partition);
+      await this.#storage().catchUpViews(group, partition);
+    });
   }
 
   async forget(group: GroupName, partition: number): Promise<void> {
@@ -109,7 +114,7 @@ export class ClusterHost implements PartitionHost {
     const serve =
       group === 'pollers'
         ? () => this.#startPollers(partition, served)
-        : await this.#open(group, partition, epoch, served);
+        : await this.#tellUnreadable(group, partition, () => this.#open(group, partition, epoch, served));
     this.#acquired.set(`${group}/${partition}`, { epoch, startedAt, served, serve });
   }
 
@@ -167,10 +172,21 @@ export class ClusterHost implements PartitionHost {
         // Views of what the stream may never have accepted would be of money that nobody has.
         if (!this.#viewed.has(follower)) continue;
         const [group, partition] = key.split('/') as [GroupName, string];
-        await this.#storage().catchUpViews(group, Number(partition));
+        await this.#keepViewsOf(follower, group, Number(partition));
       }
     } finally {
       this.#keepingUp = false;
+    }
+  }
+
+  /** One that fails holds up no other. */
+  async #keepViewsOf(follower: LogFollower, group: GroupName, partition: number): Promise<void> {
+    try {
+      await this.#tellUnreadable(group, partition, () => this.#storage().catchUpViews(group, partition));
+    } catch (error) {
+      // Left to the take-over, which says what is the matter.
+      if (error instanceof LogCorruption) this.#viewed.delete(follower);
+      this.#options.log.warn({ group, partition, err: error }, 'views of a followed log lag');
     }
   }
 
@@ -212,6 +228,15 @@ export class ClusterHost implements PartitionHost {
     await Promise.all([...this.#followers.values()].map((follower) => follower.close()));
     this.#followers.clear();
     for (const served of this.#served.values()) served.stop();
+  }
+
+  async #tellUnreadable<T>(group: GroupName, partition: number, read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      if (error instanceof LogCorruption) this.#options.onUnreadable(group, partition);
+      throw error;
+    }
   }
 
   #storage(): Storage {

@@ -33,6 +33,7 @@ import { openDataDirectory } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { type DiskSpace, tellDiskSpace } from './disk-space.ts';
+import { NodeDamage, type NodeDamageOptions } from './node-damage.ts';
 import { NodeFeed } from './node-feed.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
@@ -74,8 +75,11 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const rails = await openRails({ config, log, secrets, clock, onHint: (hint) => sendHint(bus, hint) });
   const policies = policiesOf(config, rails);
 
-  // 3. The log of what this node may write, and who decides what that is.
-  const disk = await openDisk(options, policies, metrics, clock, nats, () => ownership.othersHaveRoom);
+  // 3. The log of what this node may write, and who decides what that is. What is damaged here another node has whole.
+  const disk = await openDisk(options, policies, metrics, clock, nats, {
+    othersHaveRoom: () => ownership.othersHaveRoom,
+    onRefused: (group, partition) => void ownership.refuse(group, partition),
+  });
   const feed = nodeFeed(options, policies, nats, disk?.storage ?? null);
   const host: ClusterHost = new ClusterHost({
     ...nats,
@@ -86,6 +90,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     snapshotEveryBatches: config.snapshotEveryBatches,
     log,
     holds: (group, partition) => ownership.holds(group, partition),
+    onUnreadable: (group, partition) => disk?.damage.check(group, partition),
     onFenced: (group, partition) => void ownership.surrender(group, partition),
     onServing: (group) => {
       if (group === 'platform') void finishOpenings(operators);
@@ -98,6 +103,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     newestFormat: RECORD_FORMATS.newest,
     operatorUrl: null,
     isShort: () => disk?.space.isShort ?? false,
+    isDamaged: (group, partition) => disk?.damage.damaged.has(group, partition) ?? false,
     partitions: ownable(config, nats),
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
   });
@@ -121,7 +127,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     raiseWriteFormat: () => raiseFormat(nats, log),
     notReady: () => {
       if (state !== 'started') return `the node is ${state}`;
-      return disk?.space.shortage ?? notReady(config, nats, ownership, host);
+      return disk?.space.shortage ?? disk?.damage.damaged.problem ?? notReady(config, nats, ownership, host);
     },
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
@@ -133,7 +139,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     : null;
 
   // 6. Open for business.
-  const stopJobs = startJobs(options, disk?.storage ?? null, host);
+  const stopJobs = startJobs(options, disk, host);
   const operatorPort = await operatorServer.listen(config.operatorHost, config.operatorPort);
   const port = await front?.listen(config.host, config.port);
   const baseUrl = port === undefined ? null : urlOf(config.host, port);
@@ -143,6 +149,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   // A front owns nothing, and may write nothing.
   if (roles.size > 1 || front === null) await ownership.start();
   state = 'started';
+  void disk?.damage.checkAll();
   log.info({ baseUrl, operatorUrl, roles: [...roles] }, 'started');
 
   /** From the outside inwards: each stage has finished before the one it feeds stops. */
@@ -164,9 +171,15 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   return { baseUrl, operatorUrl, stop };
 }
 
+interface DiskOptions {
+  readonly othersHaveRoom: () => boolean;
+  readonly onRefused: NodeDamageOptions['onRefused'];
+}
+
 interface Disk {
   readonly storage: Storage;
   readonly space: DiskSpace;
+  readonly damage: NodeDamage;
   close(): Promise<void>;
 }
 
@@ -177,7 +190,7 @@ async function openDisk(
   metrics: Metrics,
   clock: () => number,
   { writeFormat }: ClusterNats,
-  othersHaveRoom: () => boolean,
+  { othersHaveRoom, onRefused }: DiskOptions,
 ): Promise<Disk | null> {
   if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
   const directory = await openDataDirectory(
@@ -188,6 +201,7 @@ async function openDisk(
     }),
   );
   const { space } = directory;
+  const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
   const proof = await proveViews(config.dataDir, log);
   const storage = new Storage({
     directory: config.dataDir,
@@ -200,8 +214,7 @@ async function openDisk(
     onFlush: (flush) => metrics.flushed(flush),
     // What is on its way to others goes on meanwhile.
     isDiskShort: () => space.isShort && (space.isNearlyFull || !othersHaveRoom()),
-    // Another node has a copy that is whole: this one must not stay the owner.
-    onDamage: (_group, _partition, error) => onFailure(error),
+    onDamage: (group, partition, error) => damage.refuse(group, partition, error),
     onFailure: (error) => {
       storage.abandon();
       onFailure(error);
@@ -212,7 +225,9 @@ async function openDisk(
   return {
     storage,
     space,
+    damage,
     async close() {
+      await damage.stop();
       await storage.close();
       proof.end();
       await directory.release();
@@ -240,16 +255,16 @@ function nodeFeed(
 }
 
 /** Returns how to stop them. */
-function startJobs({ log }: ServiceOptions, storage: Storage | null, host: ClusterHost): () => Promise<void> {
-  if (storage === null) return async () => {};
+function startJobs({ log }: ServiceOptions, disk: Disk | null, host: ClusterHost): () => Promise<void> {
+  if (disk === null) return async () => {};
+  const { storage, damage } = disk;
   const jobs = new Jobs();
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
   const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
-  jobs.everySecond(() => {
-    host.keepViewsUp().catch((error: unknown) => log.warn({ err: error }, 'views of followed logs lag'));
-  });
+  jobs.everySecond(() => void host.keepViewsUp());
   jobs.everyMinute(() => host.snapshot());
   jobs.everyDay(() => storage.sweep());
+  jobs.everyDay(() => damage.checkAll());
   jobs.everyDay(() => {
     return host.removeAbandonedSnapshots().catch((error: unknown) => {
       log.warn({ err: error }, 'what was left of unfinished snapshots could not be removed');
@@ -331,9 +346,17 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
         node: lease?.node ?? null,
         node_state: table.nodes.get(lease?.node ?? '')?.value.state ?? null,
         epoch: lease?.epoch ?? 0,
+        damaged_on: damagedOn(table, group, partition),
         sequence: here?.log.durable ?? null,
         checkpoint_lag: here?.partition.checkpointLag ?? null,
       };
     }),
   );
+}
+
+/** Live nodes that refuse the partition because their copy is damaged. */
+function damagedOn({ nodes }: ClusterNats['table'], group: GroupName, partition: number): string[] {
+  return [...nodes].flatMap(([name, { value }]) => {
+    return value.state !== 'dead' && value.damaged?.includes(`${group}.${partition}`) === true ? [name] : [];
+  });
 }

@@ -11,6 +11,7 @@ import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
 import { corruptionOf } from './damage.ts';
+import { DamagedPartitions } from './damaged-partitions.ts';
 import type { DiskSpace } from './disk-space.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
@@ -35,8 +36,7 @@ type OnRefused = (group: GroupName, number: number) => void;
 
 export interface Ledger {
   readonly storage: Storage;
-  /** "accounts/3" → what is wrong with its log. */
-  readonly damaged: ReadonlyMap<string, string>;
+  readonly damaged: DamagedPartitions;
   /** From now on `listener` is told of each partition that is no longer served. */
   onRefused(listener: OnRefused): void;
   /** Checks what the start did not need to read, behind the callers' backs. */
@@ -47,13 +47,11 @@ export interface Ledger {
 
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const { config, policies, bus, space, log, metrics, clock } = options;
-  const damaged = new Map<string, string>();
+  const damaged = new DamagedPartitions(log, metrics);
   let onRefused: OnRefused = () => {};
   const refuse = (group: GroupName, number: number, error: Error): void => {
-    if (damaged.has(`${group}/${number}`)) return;
-    damaged.set(`${group}/${number}`, error.message);
+    if (!damaged.add(group, number, error)) return;
     bus.attach(group, number, undefined);
-    log.fatal({ group, partition: number, err: error }, 'the log is damaged: this partition is not served');
     onRefused(group, number);
   };
   const storage = new Storage({
@@ -87,8 +85,6 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   watchStorage(metrics, storage);
   watchTransactions(metrics, storage);
   watchDisk(metrics, space);
-  const help = 'Partitions that are not served because their log is damaged.';
-  metrics.gauge('daftari_partitions_damaged', help, () => damaged.size);
 
   const scrub = new Scrub(config.dataDir, (damage) => {
     const { group, partition } = damage;

@@ -1,36 +1,66 @@
-// The main thread's end of the scrub thread.
+// The main thread's end of the scrub threads.
 
 import { Worker } from 'node:worker_threads';
+import type { GroupName } from '../bus/bus.ts';
 import type { Damage } from './damage.ts';
-import type { ScrubThreadData } from './scrub-thread.ts';
+import type { ScrubbedPartition, ScrubThreadData } from './scrub-thread.ts';
 
 export class Scrub {
   readonly #directory: string;
   readonly #onDamage: (damage: Damage) => void;
-  #worker: Worker | null = null;
+  readonly #workers = new Set<Worker>();
+  #running: Promise<void> | null = null;
+  #checking: Promise<void> | null = null;
+  /** To be checked when what is checked now is done. */
+  readonly #asked = new Map<string, ScrubbedPartition>();
 
   constructor(directory: string, onDamage: (damage: Damage) => void) {
     this.#directory = directory;
     this.#onDamage = onDamage;
   }
 
-  /** Checks the whole log once; resolves when done. Nothing when a check is under way. */
+  /** Checks the whole log once; resolves when done. One at a time: asked for again meanwhile, it is the same. */
   run(): Promise<void> {
-    if (this.#worker !== null) return Promise.resolve();
-    const workerData: ScrubThreadData = { directory: this.#directory };
+    this.#running ??= this.#read(null).finally(() => {
+      this.#running = null;
+    });
+    return this.#running;
+  }
+
+  /** Checks one partition without waiting for a check of them all; resolves when done. */
+  check(group: GroupName, partition: number): Promise<void> {
+    this.#asked.set(`${group}/${partition}`, { group, partition });
+    this.#checking ??= this.#checkAsked().finally(() => {
+      this.#checking = null;
+    });
+    return this.#checking;
+  }
+
+  async stop(): Promise<void> {
+    this.#asked.clear();
+    await Promise.all([...this.#workers].map((worker) => worker.terminate()));
+  }
+
+  async #checkAsked(): Promise<void> {
+    while (this.#asked.size > 0) {
+      const partitions = [...this.#asked.values()];
+      this.#asked.clear();
+      await this.#read(partitions);
+    }
+  }
+
+  /** Null: all. */
+  #read(partitions: readonly ScrubbedPartition[] | null): Promise<void> {
+    const workerData: ScrubThreadData = { directory: this.#directory, partitions };
     const worker = new Worker(new URL('scrub-thread.ts', import.meta.url), { workerData });
-    this.#worker = worker;
+    this.#workers.add(worker);
     worker.on('message', (damage: Damage) => this.#onDamage(damage));
     return new Promise((resolve, reject) => {
       worker.once('error', reject);
       worker.once('exit', () => {
-        this.#worker = null;
+        this.#workers.delete(worker);
         resolve();
       });
     });
-  }
-
-  async stop(): Promise<void> {
-    await this.#worker?.terminate();
   }
 }

@@ -121,7 +121,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     rails: () => pollers.railHealth(),
     partitions: () => partitionMap(config, ledger),
     raiseWriteFormat: async () => OWN_FORMAT,
-    notReady: () => (state === 'ready' ? (space.shortage ?? damageIn(ledger)) : `the service is ${state}`),
+    notReady: () => (state === 'ready' ? (space.shortage ?? damaged.problem) : `the service is ${state}`),
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
@@ -175,11 +175,11 @@ async function serveOutbound(
   const starting: Promise<void>[] = [];
   for (let number = 0; number < partitions; number++) {
     const accounts = storage.partition('accounts', number);
-    if (accounts === undefined || damaged.has(`accounts/${number}`)) continue;
+    if (accounts === undefined || damaged.has('accounts', number)) continue;
     bus.attach('pollers', number, (message, onReply) => pollers.send(number, message, onReply));
     starting.push(pollers.start(number, () => accounts.now()));
     const webhooks = storage.partition('webhooks', number);
-    if (webhooks === undefined || damaged.has(`webhooks/${number}`)) continue;
+    if (webhooks === undefined || damaged.has('webhooks', number)) continue;
     const logic = webhooks.logic as unknown as WebhooksLogic;
     executor.host(number, logic, () => webhooks.now());
   }
@@ -190,8 +190,4 @@ function partitionMap({ nodeName }: Config, { storage }: Ledger): object[] {
   return storage.hosted().map(({ group, number, log: { tip, durable } }) => {
     return { group, partition: number, node: nodeName, epoch: tip.epoch, sequence: durable };
   });
-}
-
-function damageIn({ damaged }: Ledger): string | null {
-  return damaged.size === 0 ? null : `damaged, not served: ${[...damaged.values()].join('; ')}`;
 }

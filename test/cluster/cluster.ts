@@ -37,6 +37,15 @@ const COMPLAINTS_MAX = 10;
 /** As Cluster sets it, unless the test asks for others. */
 export const PARTITIONS = 6;
 
+/** As the operator's map has it. */
+export interface MappedPartition {
+  readonly group: string;
+  readonly partition: number;
+  readonly node: string | null;
+  readonly epoch: number;
+  readonly damaged_on: readonly string[];
+}
+
 export class Cluster {
   readonly directory: string;
   readonly nats: NatsServers;
@@ -133,16 +142,12 @@ export class Cluster {
     return load;
   }
 
-  async partitions(): Promise<{ group: string; partition: number; node: string | null; epoch: number }[]> {
+  async partitions(): Promise<MappedPartition[]> {
     const { operatorUrl, operatorToken } = this.service;
     const answer = await fetch(`${operatorUrl}/operator/v1/partitions`, {
       headers: { authorization: `Bearer ${operatorToken}` },
     });
-    return (
-      (await answer.json()) as {
-        data: { group: string; partition: number; node: string | null; epoch: number }[];
-      }
-    ).data;
+    return ((await answer.json()) as { data: MappedPartition[] }).data;
   }
 
   /** A ledger has every partition of the accounts. */

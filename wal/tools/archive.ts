@@ -1,5 +1,6 @@
 // `archive`: old batches into segments, each once. `trim`: removes from a stopped log what is archived, proven to be the
 // same, and needed by nobody.
+import { tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import type { LogReader } from '../log-reader.ts';
 import { tipFrom } from './manifest.ts';
@@ -85,7 +86,8 @@ async function runArchive(
     if (!reader.holds(name.group, name.partition, start)) {
       throw new Error(`${nameOf(name)}: the archive is of another log, or what follows it was trimmed`);
     }
-    const segment = await target.write(name, start, batchesUpTo(reader, name, start, last), input.progress);
+    const end = tipAt(reader.batch(name.group, name.partition, last));
+    const segment = await target.write(name, start, batchesUpTo(reader, name, start, end), input.progress);
     if (segment !== null) segments.push(segment);
   }
   return finishArchive(target, beforeMs, segments);

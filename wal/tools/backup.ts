@@ -4,9 +4,9 @@ import { existsSync, mkdtempSync, readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { encodeBatch, LogCorruption, tipAt } from '../batch.ts';
+import { encodeBatch, LogCorruption, LogRewritten, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
-import { LogReader } from '../log-reader.ts';
+import { LogReader, untilUnchanged } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { markFinished, markUnfinished } from '../unfinished.ts';
 import { storedTip, tipFrom } from './manifest.ts';
@@ -23,7 +23,8 @@ export const backup: Tool = {
   name: 'backup',
   summary: 'Copy what the log has gained since the last backup, while the service runs.',
   help: `
-Adds segments to a directory that only backups of this log go to. All partitions are taken as they were at one moment.
+Adds segments to a directory that only backups of this log go to. All partitions are taken as they were at one moment (but
+those whose log a node of a cluster cuts off and writes anew meanwhile: they are taken as they are then).
 Every batch is proven on its way, so a damaged log does not become a backup: what is damaged keeps its partition, and
 those of the same number in the other groups, as the last backup has them; all others are copied, and the exit status is 1.
 So it is where the log was cut off and written anew behind what the backup has.
@@ -48,12 +49,13 @@ async function runBackup(reader: LogReader, target: SegmentDirectory, input: Too
   );
   const segments: Segment[] = [];
   const tips: Point['tips'][number][] = [];
-  for (const works of plans) {
+  for (const planned of plans) {
     try {
-      segments.push(...(await target.attempt(() => copyOut(reader, target, works, input.progress))));
+      const { works, written } = await copyOut(reader, target, planned, input.progress);
+      segments.push(...written);
       tips.push(...works.map(({ group, partition, tip }) => ({ group, partition, ...storedTip(tip) })));
     } catch (error) {
-      faults.push({ names: works, problem: problemIn(error) });
+      faults.push({ names: planned, problem: problemIn(error) });
     }
   }
   const point = { timeMs: Math.max(0, ...tips.map(({ timeMs }) => timeMs)), tips };
@@ -163,7 +165,25 @@ function hasCommonPart(
     .some((tip) => tip.batch > 0 && reader.holds(group, partition, tipFrom(tip)));
 }
 
+/** Partitions of one number, planned anew when the log of one was cut off and written anew before it was read. */
 async function copyOut(
+  reader: LogReader,
+  target: SegmentDirectory,
+  planned: readonly Work[],
+  progress: ToolInput['progress'],
+): Promise<{ works: readonly Work[]; written: Segment[] }> {
+  let works = planned;
+  return untilUnchanged(async () => {
+    try {
+      return { works, written: await target.attempt(() => write(reader, target, works, progress)) };
+    } catch (error) {
+      if (error instanceof LogRewritten) works = planned.map((name) => workOf(reader, target, name));
+      throw error;
+    }
+  });
+}
+
+async function write(
   reader: LogReader,
   target: SegmentDirectory,
   works: readonly Work[],
@@ -171,8 +191,7 @@ async function copyOut(
 ): Promise<Segment[]> {
   const segments: Segment[] = [];
   for (const { start, tip, ...name } of works) {
-    const batches = batchesUpTo(reader, name, start, tip.batch);
-    const segment = await target.write(name, start, batches, progress);
+    const segment = await target.write(name, start, batchesUpTo(reader, name, start, tip), progress);
     if (segment !== null) segments.push(segment);
   }
   return segments;

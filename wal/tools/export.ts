@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { emptyTip } from '../batch.ts';
+import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import type { Segment } from './manifest.ts';
@@ -60,8 +60,10 @@ async function exportSegments(
   );
   const segments: Segment[] = [];
   for (const { name, last } of ends) {
+    if (last === 0) continue;
     const start = reader.startOf(name.group, name.partition);
-    const segment = await target.write(name, start, batchesUpTo(reader, name, start, last), progress);
+    const end = tipAt(reader.batch(name.group, name.partition, last));
+    const segment = await target.write(name, start, batchesUpTo(reader, name, start, end), progress);
     if (segment !== null) segments.push(segment);
   }
   await target.add(segments, null);

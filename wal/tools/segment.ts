@@ -23,7 +23,7 @@ import { dirname, join, resolve } from 'node:path';
 import { pipeline, Readable } from 'node:stream';
 import { pipeline as piped } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import { checkFollows, decodeBatch, tipAt } from '../batch.ts';
+import { checkFollows, decodeBatch, LogRewritten, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
@@ -314,21 +314,22 @@ export function removedLines({ removed }: SegmentDirectory): string[] {
   return removed.length === 0 ? [] : [`Removed what a run that was killed had left: ${removed.join(', ')}`];
 }
 
-/** The batches of a log after `start` up to and with `last`, checked as they are read. */
+/** The batches of a log after `start` up to and with `end`, checked as they are read. Throws LogRewritten when these two are not
+ *  in the log any more. */
 export function* batchesUpTo(
   reader: LogReader,
   { group, partition }: PartitionName,
   start: Tip,
-  last: number,
+  end: Tip,
 ): Generator<Batch, void, undefined> {
-  let end = start.batch;
-  if (end >= last) return;
-  for (const batch of reader.read(group, partition, { afterBatch: end })) {
-    end = batch.batch;
+  if (start.batch >= end.batch) return;
+  reader.lookAgain(group, partition, start);
+  for (const batch of reader.read(group, partition, { afterBatch: start.batch })) {
+    if (batch.batch === end.batch && !batch.hash.equals(end.hash)) break;
     yield batch;
-    if (end === last) return;
+    if (batch.batch === end.batch) return;
   }
-  throw new Error(`${group}/${partition} ended at batch ${end}, not ${last}`);
+  throw new LogRewritten({ group, partition, batch: end.batch, sequence: end.sequence });
 }
 
 /** Throws which file it is that cannot be read, where the system says no more than EIO. */

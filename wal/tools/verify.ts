@@ -1,8 +1,17 @@
 // `verify`: reads every byte of the log and proves it. Goes on past what it finds, so that one run tells everything.
-import { checkFollows, decodeBatch, emptyHash, emptyTip, LogCorruption, tipAt } from '../batch.ts';
+import {
+  type BatchPlace,
+  checkFollows,
+  decodeBatch,
+  emptyHash,
+  emptyTip,
+  LogCorruption,
+  LogRewritten,
+  tipAt,
+} from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
-import type { LogReader } from '../log-reader.ts';
-import type { Batch, Tip } from '../types.ts';
+import { type LogReader, untilUnchanged } from '../log-reader.ts';
+import type { Batch, Tip, ViewPosition } from '../types.ts';
 import type { ViewStore } from '../views.ts';
 import {
   breathe,
@@ -79,7 +88,9 @@ export async function verifyPartitions(
   );
   progress.start('verify', total);
   const verified: VerifiedPartition[] = [];
-  for (const name of names) verified.push(await verifyPartition(reader, name, progress));
+  for (const name of names) {
+    verified.push(await untilUnchanged(() => verifyPartition(reader, name, progress)));
+  }
   return verified;
 }
 
@@ -89,6 +100,7 @@ async function verifyPartition(
   progress: ToolInput['progress'],
 ): Promise<VerifiedPartition> {
   const faults: Fault[] = [];
+  reader.refresh();
   const start = startOrFault(reader, { group, partition }, faults);
   const last = reader.lastBatchNumber(group, partition);
   let previous = start;
@@ -120,47 +132,91 @@ function startOrFault(reader: LogReader, { group, partition }: PartitionName, fa
 /** The tip after the batch; after a damaged one, what the next must follow as far as it can be guessed. */
 function checkBatch(
   reader: LogReader,
-  { group, partition }: PartitionName,
+  name: PartitionName,
   number: number,
   previous: Tip,
   faults: Fault[],
 ): { tip: Tip; bytes: number } {
-  const place = { group, partition, batch: number };
-  const unknown = { ...previous, batch: number, hash: emptyHash };
-  const bytes = reader.bytesOf(group, partition, number);
-  if (bytes === undefined) {
-    faults.push({ ...place, sequence: previous.sequence + 1, problem: 'the batch is missing' });
-    return { tip: unknown, bytes: 0 };
+  const checked = lookAt(reader, name, number, previous);
+  if (checked.problem === null) return checked;
+  const { group, partition } = name;
+  if (isKnown(previous)) reader.lookAgain(group, partition, previous);
+  else reader.refresh();
+  if (reader.lastBatchNumber(group, partition) < number) {
+    // The last batch was a later one when this began.
+    throw new LogRewritten({ group, partition, batch: number, sequence: previous.sequence + 1 });
   }
+  const again = lookAt(reader, name, number, previous);
+  if (again.problem !== null) {
+    faults.push(faultFrom(again.problem, { ...name, batch: number, sequence: previous.sequence + 1 }));
+  }
+  return again;
+}
+
+function lookAt(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  number: number,
+  previous: Tip,
+): { tip: Tip; bytes: number; problem: unknown } {
+  const place = { group, partition, batch: number };
+  const bytes = reader.bytesOf(group, partition, number);
   let batch: Batch;
   try {
-    batch = decodeBatch(bytes, place);
-  } catch (error) {
-    faults.push(faultFrom(error, { ...place, sequence: previous.sequence + 1 }));
-    return { tip: { ...unknown, sequence: previous.sequence }, bytes: bytes.length };
+    batch = decodeBatch(assertThere(bytes, place, previous), place);
+  } catch (problem) {
+    return { tip: { ...previous, batch: number, hash: emptyHash }, bytes: bytes?.length ?? 0, problem };
   }
-  // After a batch that is lost or damaged, the chain is known to be broken: it is told once.
-  if (!(previous.hash === emptyHash && previous.batch > 0)) {
-    try {
-      checkFollows(batch, previous);
-    } catch (error) {
-      faults.push(faultFrom(error, { ...place, sequence: previous.sequence + 1 }));
-    }
+  const checked = { tip: tipAt(batch), bytes: batch.bytes.length };
+  try {
+    // After a batch that is lost or damaged, the chain is known to be broken: it is told once.
+    if (isKnown(previous)) checkFollows(batch, previous);
+    return { ...checked, problem: null };
+  } catch (problem) {
+    return { ...checked, problem };
   }
-  return { tip: tipAt(batch), bytes: bytes.length };
+}
+
+function assertThere(bytes: Buffer | undefined, place: BatchPlace, { sequence }: Tip): Buffer {
+  if (bytes !== undefined) return bytes;
+  throw new LogCorruption({ ...place, sequence: sequence + 1 }, 'the batch is missing');
+}
+
+/** What the next batch must follow was read, not guessed. */
+function isKnown({ batch, hash }: Tip): boolean {
+  return batch === 0 || hash !== emptyHash;
 }
 
 function checkpointFaults(reader: LogReader, views: ViewStore | null, verified: VerifiedPartition): Fault[] {
   const { group, partition, tip } = verified;
-  const position = views?.position(group, partition) ?? null;
-  // A live service has gone on since: the log is looked at as of a moment after that of the checkpoint.
-  reader.refresh();
-  if (position === null || verified.faults.length > 0 || reader.holds(group, partition, position)) return [];
+  if (views === null || verified.faults.length > 0) return [];
+  const position = strayPosition(reader, views, verified);
+  if (position === null) return [];
   const problem =
     position.batch > tip.batch
       ? `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${position.batch}: the end of the log is lost, or an older log was put in its place`
       : 'the checkpoint was made from another log than this one';
   return [{ group, partition, batch: position.batch, sequence: position.sequence, problem }];
+}
+
+/** The place that the checkpoint reaches, which the log does not have; null: it has. */
+function strayPosition(
+  reader: LogReader,
+  views: ViewStore,
+  { group, partition }: PartitionName,
+): ViewPosition | null {
+  let position = views.position(group, partition);
+  for (let again = 0; again <= WAL_LIMITS.rereadsMax; again += 1) {
+    // A live service has gone on since: the log is looked at as of a moment after that of the checkpoint.
+    reader.refresh();
+    if (position === null || reader.holds(group, partition, position)) return null;
+    views.refresh();
+    const now = views.position(group, partition);
+    // One that was removed or made anew meanwhile says nothing of the log as it was looked at; one that still stands does.
+    if (now?.hash.equals(position.hash) === true) break;
+    position = now;
+  }
+  return position;
 }
 
 function faultFrom(error: unknown, at: Omit<Fault, 'problem'>): Fault {

@@ -1,0 +1,83 @@
+// Rot in a node's log: that node serves the partition no more and says so, another one does, and everything else goes on.
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import type { NodeProcess } from '../../deploy/cluster-processes.ts';
+import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { LogReader } from '../../wal/log-reader.ts';
+import { damageBatch } from '../unit/storage-driven.ts';
+import { Cluster, PARTITIONS, SMALL } from './cluster.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+/** Rots on the disk of a node that is stopped. */
+async function rot(
+  { dataDir: directory }: NodeProcess,
+  partition: number,
+  which: 'middle' | 'newest',
+): Promise<void> {
+  const log = LogReader.openReader({ directory });
+  const batches = [...log.read('accounts', partition, { afterBatch: 0 })];
+  const { bytes } = batches[which === 'middle' ? Math.floor(batches.length / 2) : batches.length - 1]!;
+  await log.close();
+  damageBatch(directory, bytes);
+}
+
+async function get({ operatorUrl }: NodeProcess, path: string): Promise<{ status: number; text: string }> {
+  const answer = await fetch(operatorUrl + path);
+  return { status: answer.status, text: await answer.text() };
+}
+
+async function ownersOf(cluster: Cluster): Promise<(string | null)[]> {
+  const owners: (string | null)[] = Array.from({ length: PARTITIONS }, () => null);
+  for (const { group, partition, node } of await cluster.partitions()) {
+    if (group === 'accounts') owners[partition] = node;
+  }
+  return owners;
+}
+
+for (const which of ['middle', 'newest'] as const) {
+  t.test(`the ${which} batch of a partition rots on one node: another has the partition`, async (t) => {
+    const cluster = await Cluster.start(SMALL);
+    t.teardown(() => cluster.stop());
+    const load = cluster.load(16, 5);
+    await waitFor('creates are answered', 60_000, () => load.answered > 500);
+    const before = await ownersOf(cluster);
+    const victim = before.indexOf('ledger1');
+    const others = before.filter((node) => node === 'ledger1').length - 1;
+    t.ok(victim >= 0 && others > 0, `owners: ${before.join(', ')}`);
+
+    const stopped = cluster.node('ledger1');
+    stopped.signal('SIGTERM');
+    t.equal(await stopped.exited(), 0);
+    await rot(stopped, victim, which);
+    const back = await cluster.add('ledger1', 'ledger');
+    const told = (): string[] => {
+      const lines = readFileSync(back.logFile, 'utf8').split('\n');
+      return lines.filter((line) => line.includes('the log is damaged: this partition is not served here'));
+    };
+    await waitFor('it says that the partition is damaged', 60_000, () => told().length > 0);
+    const settled = async (): Promise<boolean> => {
+      const owners = await ownersOf(cluster);
+      return owners.every(
+        (node, partition) => node === (partition === victim ? 'ledger2' : before[partition]),
+      );
+    };
+    await waitFor('the other node has it, and this one all else that it had', 60_000, settled);
+    const ready = await get(back, '/readyz');
+    t.equal(ready.status, 503);
+    t.match(ready.text, `damaged, not served: log corrupt: accounts/${victim} `);
+    t.match((await get(back, '/metrics')).text, /^daftari_partitions_damaged 1$/m);
+    t.equal(told().length, 1, 'it is told once');
+    const damaged = (await cluster.partitions()).filter(({ damaged_on: nodes }) => nodes.length > 0);
+    t.hasStrict(damaged, [
+      { group: 'accounts', partition: victim, node: 'ledger2', damaged_on: ['ledger1'] },
+    ]);
+
+    const then = load.answered;
+    await waitFor('creates are answered', 60_000, () => load.answered > then + 300);
+    const report = await load.stop();
+    t.ok(report.journal.every(({ status }) => status === 201));
+    t.ok(await settled(), 'nothing has moved since');
+    t.equal(back.exitStatus(), null);
+  });
+}

@@ -1,0 +1,124 @@
+// The part of a node that serves partitions, against a real server: what goes wrong with one partition holds up no other.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
+import { Snapshots } from '../../src/nats/snapshots.ts';
+import { StreamFeed } from '../../src/nats/stream-feed.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { createLog } from '../../src/observability/log.ts';
+import { ClusterHost } from '../../src/wiring/cluster-host.ts';
+import { NodeFeed } from '../../src/wiring/node-feed.ts';
+import type { Storage } from '../../src/wiring/storage.ts';
+import type { Row } from '../../wal/types.ts';
+import { damageBatch, openStorage } from '../unit/storage-driven.ts';
+import { link } from './adapters.ts';
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'ledger');
+const publisher = new StreamPublisher(nats);
+const directory = mkdtempSync(join(tmpdir(), 'daftari-host-'));
+t.teardown(async () => {
+  publisher.close();
+  await nats.close();
+  await servers.stop();
+  rmSync(directory, { recursive: true });
+});
+
+interface Hosting {
+  readonly host: ClusterHost;
+  readonly storage: Storage;
+  readonly lines: string[];
+  readonly unreadable: string[];
+  readonly stop: () => Promise<void>;
+}
+
+function startHost(): Hosting {
+  const storage = openStorage(directory);
+  const lines: string[] = [];
+  const unreadable: string[] = [];
+  const decode = (): never => {
+    throw new Error('nobody subscribes');
+  };
+  const host = new ClusterHost({
+    link: nats,
+    publisher,
+    server: new NatsBusServer(nats.connection),
+    storage,
+    feed: new NodeFeed({ stream: new StreamFeed({ link: nats, decode, onError: fail }), own: null }),
+    replicas: 1,
+    replication: 'sync',
+    snapshotEveryBatches: 1,
+    log: createLog({ level: 'info', node: 'ledger', stream: { write: (line) => void lines.push(line) } }),
+    holds: () => true,
+    onUnreadable: (group, partition) => void unreadable.push(`${group}/${partition}`),
+    onFenced: (_group, _partition) => t.fail('nobody else writes'),
+    onServing: () => {},
+  });
+  const stop = async (): Promise<void> => {
+    await host.close();
+    await storage.close();
+  };
+  return { host, storage, lines, unreadable, stop };
+}
+
+function fail(error: Error): void {
+  t.fail(error.message);
+}
+
+const BIG = 0;
+const SMALL = 1;
+
+t.test('a snapshot that fails holds up no other', async (t) => {
+  const { host, storage, lines, stop } = startHost();
+  t.teardown(stop);
+  for (const partition of [BIG, SMALL]) {
+    await host.acquire('accounts', partition, 1);
+    host.serve('accounts', partition);
+    const rows: Row[] = Array.from({ length: partition === BIG ? 10_000 : 1 }, (_, i) => ({
+      table: 'padding',
+      key: String(i),
+      value: randomBytes(100).toString('hex'),
+    }));
+    await storage.views.commit('accounts', partition, storage.log.tip('accounts', partition), rows);
+  }
+  t.strictSame(
+    storage.hosted().map(({ number }) => number),
+    [BIG, SMALL],
+    'the one that fails is the first',
+  );
+  const { log, views } = storage;
+  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
+  const saved = (): Promise<number[]> =>
+    Promise.all([BIG, SMALL].map((partition) => snapshots.batchOf('accounts', partition)));
+  t.strictSame(await saved(), [0, 0]);
+  const { config } = await nats.manager.streams.info(SNAPSHOT_STREAM);
+  // Room for the small one only.
+  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: 300_000 });
+  await host.snapshot();
+  t.strictSame(await saved(), [0, 1]);
+  const told = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn');
+  t.hasStrict(told, [{ message: 'no snapshot was saved', group: 'accounts', partition: BIG }]);
+
+  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
+  await host.snapshot();
+  t.strictSame(await saved(), [1, 1], 'the next time there is room');
+});
+
+t.test('a log that cannot be read is told of when the partition is prepared, and no other', async (t) => {
+  const before = startHost();
+  const bytes = before.storage.log.bytesOf('accounts', BIG, 1)!;
+  await before.stop();
+  damageBatch(directory, bytes);
+  const { host, unreadable, stop } = startHost();
+  t.teardown(stop);
+  await host.prepare('accounts', SMALL);
+  t.strictSame(unreadable, []);
+  await t.rejects(host.prepare('accounts', BIG), { name: 'LogCorruption' });
+  await t.rejects(host.acquire('accounts', BIG, 2), { name: 'LogCorruption' });
+  t.strictSame(unreadable, [`accounts/${BIG}`, `accounts/${BIG}`]);
+});

@@ -1,0 +1,52 @@
+// The check of the whole log behind the callers' backs: finds damage, and takes no take-over for it.
+import { setTimeout as pause } from 'node:timers/promises';
+import t from 'tap';
+import type { Damage } from '../../src/wiring/damage.ts';
+import { Scrub } from '../../src/wiring/scrub.ts';
+import { CUT, damage, rewrite, written } from './wal/rewriting.ts';
+
+const BATCHES = 5_000;
+const RUNS = 10;
+/** Often enough to meet each run, and seldom enough to let it end. */
+const REWRITE_EVERY_MS = 25;
+
+t.test(
+  'a log that is cut off and written anew meanwhile is not damaged, and damage is found in it',
+  async (t) => {
+    const { directory, log } = await written(BATCHES);
+    t.teardown(() => log.close());
+    const found: Damage[] = [];
+    const scrub = new Scrub(directory, (each) => void found.push(each));
+    let ended = false;
+    const rewriting = (async () => {
+      for (let more = 7; !ended; more = -more) {
+        await rewrite(log, CUT, CUT + more);
+        await pause(REWRITE_EVERY_MS);
+      }
+    })();
+    try {
+      for (let run = 0; run < RUNS; run += 1) {
+        await (run % 2 === 0 ? scrub.run() : scrub.check('accounts', 0));
+      }
+      t.strictSame(found, []);
+      await damage(directory, BATCHES / 2);
+      await scrub.run();
+    } finally {
+      ended = true;
+      await rewriting;
+    }
+    t.hasStrict(found, [{ group: 'accounts', partition: 0, batch: BATCHES / 2 }]);
+  },
+);
+
+t.test('one partition is checked without a check of all', async (t) => {
+  const { directory, log } = await written(10);
+  t.teardown(() => log.close());
+  const found: Damage[] = [];
+  const scrub = new Scrub(directory, (each) => void found.push(each));
+  await damage(directory, 3);
+  await scrub.check('accounts', 1);
+  t.strictSame(found, []);
+  await Promise.all([scrub.check('accounts', 1), scrub.check('accounts', 0)]);
+  t.hasStrict(found, [{ group: 'accounts', partition: 0, batch: 3 }]);
+});

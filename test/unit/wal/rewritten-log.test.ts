@@ -1,0 +1,108 @@
+// A log that is cut off and written anew while it is read, as a take-over does beside the tools of a live node, is never taken
+// for damaged; and damage is found all the same.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { LogCorruption, LogRewritten } from '../../../wal/batch.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
+import { Progress } from '../../../wal/tools/progress.ts';
+import { verifyPartitions } from '../../../wal/tools/verify.ts';
+import { ViewStore } from '../../../wal/views.ts';
+import { BATCHES, CUT, damage, PLACE, rewrite, rewrittenDuring, written } from './rewriting.ts';
+import { next, tool, toolJson } from './tool-logs.ts';
+
+const { group, partition } = PLACE;
+/** Of the event loop: about as many as reading all of it takes. */
+const TURNS = 20;
+const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
+
+t.test('reading on where the log was written anew says so, and does not call it damaged', async (t) => {
+  const { directory, log } = await written(10);
+  const reader = LogReader.openReader({ directory });
+  t.teardown(() => Promise.all([reader.close(), log.close()]));
+  const cases: [string, number, number, number][] = [
+    ['cut off and written longer', 8, 5, 9],
+    ['cut off and written shorter than what was read', 8, 5, 4],
+    ['written anew from its beginning', 8, 10, 12],
+  ];
+  for (const [name, read, cut, count] of cases) {
+    reader.refresh();
+    const batches = reader.read(group, partition, { afterBatch: 0 });
+    for (let n = 0; n < read; n += 1) t.equal(batches.next().done, false);
+    await rewrite(log, cut, count);
+    reader.refresh();
+    t.throws(() => [...batches], LogRewritten, name);
+    reader.refresh();
+    t.equal([...reader.read(group, partition, { afterBatch: 0 })].at(-1)?.batch, 10 - cut + count);
+    await rewrite(log, 10 - cut + count, 10);
+  }
+});
+
+t.test('what is wrong with it twice, after a batch that is still there, is damage', async (t) => {
+  const { directory, log } = await written(10);
+  const reader = LogReader.openReader({ directory });
+  t.teardown(() => Promise.all([reader.close(), log.close()]));
+  await damage(directory, 6);
+  reader.refresh();
+  let error: unknown = null;
+  try {
+    for (const _ of reader.read(group, partition, { afterBatch: 0 }));
+  } catch (thrown) {
+    error = thrown;
+  }
+  t.ok(error instanceof LogCorruption && !(error instanceof LogRewritten), String(error));
+  t.equal((error as LogCorruption).batch, 6);
+});
+
+t.test('verify finds nothing wrong with a log that is rewritten under it', async (t) => {
+  const { directory, log } = await written(BATCHES);
+  const reader = LogReader.openReader({ directory });
+  t.teardown(() => Promise.all([reader.close(), log.close()]));
+  for (let turns = 0; turns < 2 * TURNS; turns += 1) {
+    const [verified] = await rewrittenDuring(log, turns, () => verifyPartitions(reader, [PLACE], quiet));
+    t.strictSame(verified?.faults, []);
+  }
+});
+
+t.test('verify finds damage in a log that is rewritten under it, and nothing else', async (t) => {
+  const { directory, log } = await written(BATCHES);
+  const reader = LogReader.openReader({ directory });
+  t.teardown(() => Promise.all([reader.close(), log.close()]));
+  await damage(directory, 500);
+  for (let turns = 0; turns < TURNS; turns += 1) {
+    const [verified] = await rewrittenDuring(log, turns, () => verifyPartitions(reader, [PLACE], quiet));
+    const batches = verified?.faults.map(({ batch }) => batch);
+    t.strictSame(batches, [500]);
+  }
+});
+
+t.test('backup of a log that is rewritten under it has one history of it, whole', async (t) => {
+  const { directory, log } = await written(BATCHES);
+  t.teardown(() => log.close());
+  for (let turns = 0; turns < TURNS; turns += 1) {
+    const to = next();
+    const backup = (): ReturnType<typeof toolJson> => toolJson('backup', '--data', directory, '--to', to);
+    const { status, report, err } = await rewrittenDuring(log, turns, backup);
+    t.equal(status, 0, err);
+    t.strictSame(report?.faults, []);
+    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: / });
+    const { ends, segments } = JSON.parse(readFileSync(join(to, 'manifest.json'), 'utf8'));
+    t.equal(ends[0].hash, segments.at(-1).end.hash, 'its end is the one of what it has');
+  }
+});
+
+t.test('a checkpoint that is removed before the end of the log that it reached is no fault', async (t) => {
+  const { directory, log } = await written(BATCHES);
+  const views = ViewStore.open({ directory });
+  t.teardown(() => Promise.all([views.close(), log.close()]));
+  for (let turns = 0; turns < 2 * TURNS; turns += 1) {
+    log.refresh();
+    await views.commit(group, partition, log.tip(group, partition), []);
+    const verifying = toolJson('verify', '--data', directory);
+    for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    await views.drop(group, partition);
+    await rewrite(log, CUT, CUT);
+    const { status, report } = await verifying;
+    t.equal(status, 0, JSON.stringify(report?.faults));
+  }
+});
