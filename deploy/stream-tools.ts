@@ -118,7 +118,7 @@ async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
     const place = { link, ...name };
     const first = await firstBatchOf(place);
     const { end, why } = await trimmable(place, source);
-    const last = Math.max(first - 1, end?.batch ?? 0);
+    const last = Math.max(first - 1, end?.batch ?? -1);
     if (end !== null && last >= first) {
       const sequence = await proveArchived(place, source, first, end);
       if (yes) await removeUpTo(place, sequence);

@@ -428,9 +428,10 @@ export class LeaseOwnership implements Ownership {
       this.#look();
     } catch (error) {
       onProblem(`${group}/${partition} could not be taken over under epoch ${place.epoch}`, error);
+      // Before it is free: what is free may be claimed at the next look, which its own return brings about.
+      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
       await this.#lose(place);
       await this.#giveBack(place);
-      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
     }
   }
 

@@ -53,6 +53,8 @@ export class LeaseTable implements Routes {
   readonly nodes = new Map<string, Seen<NodeEntry>>();
   readonly leases = new Map<string, Seen<LeaseEntry>>();
   readonly wants = new Map<string, Seen<WantEntry>>();
+  /** Revisions at which an operator has removed entries, by key: the bucket counts such a removal as what stands there. */
+  readonly #removed = new Map<string, number>();
   readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
   readonly #reader: StreamReader;
@@ -118,7 +120,7 @@ export class LeaseTable implements Routes {
   ): Promise<boolean | null> {
     const data = Buffer.from(JSON.stringify(value));
     const result = await this.#publisher.publish(LEASE_SUBJECT_PREFIX + key, data, {
-      lastSubjectSequence: revision,
+      lastSubjectSequence: revision === 0 ? (this.#removed.get(key) ?? 0) : revision,
     });
     if (result.type === 'unanswered') return null;
     if (result.type === 'conflict') return false;
@@ -143,10 +145,12 @@ export class LeaseTable implements Routes {
     const kind = key.slice(0, dot);
     const name = key.slice(dot + 1);
     const map = this.#mapOf(kind);
-    if ((map.get(name)?.revision ?? 0) >= revision) return;
+    if ((map.get(name)?.revision ?? this.#removed.get(key) ?? 0) >= revision) return;
     if (data === null) {
       map.delete(name);
+      this.#removed.set(key, revision);
     } else {
+      this.#removed.delete(key);
       map.set(name, { value: JSON.parse(data.toString()), revision, seenAt: performance.now() });
     }
     if (kind === 'lease') this.#tellRoute(name);

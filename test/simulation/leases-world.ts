@@ -29,6 +29,8 @@ export class World {
   readonly nodes: Node[] = [];
   /** What must never be. */
   readonly wrong: string[] = [];
+  /** Leases and wants that were written, not renewals of sessions. */
+  moves = 0;
   readonly #epochs = new Set<string>();
   readonly #bucket = new Map<string, { readonly value: Entry; readonly revision: number }>();
   #revision = 0;
@@ -137,6 +139,7 @@ export class World {
   put(key: string, value: Entry, revision: number): number | false {
     if ((this.#bucket.get(key)?.revision ?? 0) !== revision) return false;
     this.#bucket.set(key, { value, revision: ++this.#revision });
+    if (!key.startsWith('node.')) this.moves++;
     for (const node of this.nodes) node.tell(key, value, this.#revision);
     return this.#revision;
   }
@@ -155,6 +158,12 @@ export class Node implements PartitionHost, Leases {
   isCutUntil = 0;
   readonly serving = new Set<number>();
   readonly prepared = new Set<number>();
+  /** Acquired, and not yet released or lost. */
+  readonly #open = new Set<number>();
+  /** What it acquired, and when by its own clock. */
+  readonly acquisitions: { readonly partition: number; readonly at: number }[] = [];
+  /** Its log cannot be opened. */
+  isBroken = false;
   /** Acquired without having been prepared. */
   readonly unprepared: number[] = [];
   readonly #world: World;
@@ -261,9 +270,14 @@ export class Node implements PartitionHost, Leases {
 
   async acquire(_group: GroupName, partition: number, epoch: number): Promise<void> {
     this.#world.acquired(partition, epoch);
+    this.acquisitions.push({ partition, at: this.clock() });
     if (!this.prepared.has(partition)) this.unprepared.push(partition);
+    if (this.#open.has(partition)) {
+      this.#world.wrong.push(`${this.name} acquires ${partition} and has it open`);
+    }
+    this.#open.add(partition);
     await this.#alone(partition, 400);
-    if (this.#world.random() < 0.05) throw new Error('the log could not be opened');
+    if (this.isBroken || this.#world.random() < 0.05) throw new Error('the log could not be opened');
   }
 
   serve(_group: GroupName, partition: number): void {
@@ -274,10 +288,12 @@ export class Node implements PartitionHost, Leases {
   async release(_group: GroupName, partition: number): Promise<void> {
     await this.#alone(partition, 200);
     this.serving.delete(partition);
+    this.#open.delete(partition);
   }
 
   lose(_group: GroupName, partition: number): Promise<void> {
     this.serving.delete(partition);
+    this.#open.delete(partition);
     return this.#alone(partition, 20);
   }
 

@@ -3,6 +3,7 @@
 // weather is over each partition is held by the node that should have it.
 
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { rankNodes } from '../../src/nats/rendezvous.ts';
 import { PARTITIONS, World } from './leases-world.ts';
 import type { Node } from './leases-world.ts';
@@ -33,7 +34,13 @@ t.test('one holder at any time, and in the end the one that should be', async (t
     await world.until(STORMY_MS + CALM_MS);
     const held = everywhere((partition) => world.holders(partition));
     const due = everywhere((partition) => rankNodes(NAMES, 'accounts', partition).slice(0, 1));
-    t.strictSame([world.wrong.slice(0, 3), held], [[], due], `SEED=${seed}`);
+    const moves = world.moves;
+    await world.until(world.now + 10_000);
+    t.strictSame(
+      [world.wrong.slice(0, 3), held, world.moves - moves],
+      [[], due, 0],
+      `and then nothing moves, SEED=${seed}`,
+    );
   }
 });
 
@@ -73,6 +80,58 @@ t.test(
     t.strictSame(b.unprepared, []);
   },
 );
+
+t.test('what was asked for in a life before is not handed to a node that has begun anew', async (t) => {
+  const world = new World(seeded(SEED));
+  world.join('a');
+  await world.until(10_000);
+  const b = world.join('b');
+  await world.until(20_000);
+  const due = b.ownership.heldCount;
+  t.ok(due > 0);
+  b.isGone = true;
+  await world.until(30_000);
+  t.equal(world.nodes[0]!.ownership.heldCount, PARTITIONS);
+  const again = world.join('b');
+  await world.until(45_000);
+  t.equal(again.ownership.heldCount, due);
+  t.strictSame(again.unprepared, [], 'its own copy is warm first');
+});
+
+t.test(
+  'a lease that stands on a node that serves nothing under it goes to the one that should',
+  async (t) => {
+    const world = new World(seeded(SEED));
+    const [a, b] = [world.join('a'), world.join('b')];
+    await world.until(20_000);
+    const partition = everywhere((each) => each).find((each) => world.holders(each)[0] === 'b')!;
+    const key = `accounts.${partition}`;
+    // As if an old claim of it were written after all, and its answer lost.
+    const { session } = a.nodes.get('a')!.value;
+    const { value, revision } = a.leases.get(key)!;
+    t.ok(world.put(`lease.${key}`, { node: 'a', session, epoch: value.epoch + 1 }, revision));
+    await world.until(30_000);
+    t.strictSame([world.wrong, world.holders(partition)], [[], ['b']]);
+    b.isGone = true;
+    await world.until(45_000);
+    t.equal(a.ownership.heldCount, PARTITIONS, 'and comes back where that one dies');
+  },
+);
+
+t.test('a log that cannot be opened is tried again, not without end in one breath', async (t) => {
+  const world = new World(seeded(SEED));
+  const a = world.join('a');
+  a.isBroken = true;
+  await world.until(20_000);
+  t.equal(a.ownership.heldCount, 0);
+  const times = a.acquisitions.filter(({ partition }) => partition === 0).map(({ at }) => at);
+  t.ok(times.length > 2);
+  const pauses = times.slice(1).map((at, index) => at - times[index]!);
+  t.ok(Math.min(...pauses) >= LIMITS.takeOverRetryMs, `after ${pauses.map(Math.round).join(', ')} ms`);
+  a.isBroken = false;
+  await world.until(40_000);
+  t.strictSame([world.wrong, a.ownership.heldCount], [[], PARTITIONS]);
+});
 
 function everywhere<Result>(look: (partition: number) => Result): Result[] {
   return Array.from({ length: PARTITIONS }, (_, partition) => look(partition));

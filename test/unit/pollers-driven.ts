@@ -36,6 +36,11 @@ export class DrivenClock implements Clock {
     };
   }
 
+  /** That nobody has ended. */
+  get intervals(): number {
+    return this.#intervals.length;
+  }
+
   /** Whoever had intervals is dead. */
   killIntervals(): void {
     this.#intervals = [];
@@ -283,6 +288,8 @@ export class DrivenRail implements Rail {
 export interface DrivenOptions {
   readonly timings?: Partial<Timings>;
   readonly random?: () => number;
+  /** Milliseconds by which the machine's clock, that of deadlines, is ahead of the one here. */
+  readonly deadlinesAheadMs?: number;
 }
 
 /** An account, two rails and the pollers between them. */
@@ -342,6 +349,7 @@ export class Driven {
       feed: this.accounts,
       rails: [this.mtn, this.airtel],
       clock: this.clock,
+      deadlineClock: () => this.clock.now() + (this.#options.deadlinesAheadMs ?? 0),
       random: this.#options.random ?? (() => 0.5),
       ...(this.#options.timings === undefined ? {} : { timings: this.#options.timings }),
       onNotice: (notice) => this.notices.push(notice),

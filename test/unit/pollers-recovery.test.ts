@@ -233,9 +233,11 @@ t.test('accounts that do not answer yet are asked until they do', async (t) => {
   const started = driven.start();
   await driven.clock.advance(60_000);
   t.equal(driven.pollers.size, 0);
+  t.notOk(driven.pollers.isFollowing, 'what is created now nobody would send');
   driven.accounts.intercept = () => null;
   await driven.clock.advance(70_000);
   await started;
+  t.ok(driven.pollers.isFollowing);
   t.ok(driven.accounts.transaction(id).submitted);
 });
 

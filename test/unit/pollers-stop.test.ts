@@ -30,6 +30,7 @@ t.test('a stop lets calls in the air finish and their outcomes be told, and star
   answer.resolve(paid());
   await driven.clock.advance(5_000);
   await stopping;
+  t.equal(driven.clock.intervals, 0);
   t.equal(driven.accounts.transaction(flying.id).status, 'SUCCESSFUL');
   t.equal(driven.accounts.transaction(queued.id).status, 'PENDING_PROVIDER');
   t.equal(driven.mtn.submits.length, 1);
@@ -50,6 +51,7 @@ t.test('a partition that is handed over calls nobody while it waits for what is 
     released = true;
   });
   t.match(driven.hint(waiting), UNAVAILABLE, 'nor takes a callback');
+  t.equal(driven.pollers.size, 0, 'and nothing of it counts as followed here');
   await driven.clock.advance(9_000);
   t.equal(driven.mtn.submits.length, 2, 'the next owner may be sending it already');
   t.equal(driven.mtn.enquiries.length, 0);

@@ -1,0 +1,91 @@
+// What is fixed when a cluster is created: whoever comes later agrees or is refused, and of those who come first at once one
+// decides. An account's partition would otherwise differ by who is asked.
+import t from 'tap';
+import { hasNatsServer, startNatsServers } from '../../deploy/nats-servers.ts';
+import { firstFormatOf, joinCluster } from '../../src/nats/cluster-identity.ts';
+import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { CLUSTER_BUCKET, CLUSTER_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
+import { link } from './adapters.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'node');
+t.teardown(async () => {
+  await nats.close();
+  await servers.stop();
+});
+
+async function stored(): Promise<unknown> {
+  const { data } = await nats.manager.streams.getMessage(CLUSTER_STREAM, {
+    last_by_subj: `$KV.${CLUSTER_BUCKET}.identity`,
+  });
+  return JSON.parse(Buffer.from(data).toString());
+}
+
+async function storedAs(identity: unknown): Promise<void> {
+  const bucket = await nats.connection.jetstream().views.kv(CLUSTER_BUCKET);
+  await bucket.put('identity', JSON.stringify(identity));
+}
+
+t.test('a front waits until a node has created the cluster and joined it', async (t) => {
+  const fronts = [joinCluster(nats, 4, null, 1), joinCluster(nats, 5, null, 1)];
+  const results = Promise.allSettled(fronts);
+  await joinCluster(nats, 4, 1, 1);
+  await ensureLeaseBucket(nats.manager, 1);
+  await nats.connection.jetstream().publish(`${LEASE_SUBJECT_PREFIX}node.a`, '{}');
+  t.match(await results, [
+    { status: 'fulfilled' },
+    { status: 'rejected', reason: { message: /created with PARTITIONS=4 and cannot be joined with 5/ } },
+  ]);
+});
+
+t.test('another number of partitions is refused, and changes nothing', async (t) => {
+  const before = await stored();
+  t.strictSame(before, { format: 1, partitions: 4, firstFormat: 1 });
+  await joinCluster(nats, 4, 1, 1);
+  await t.rejects(joinCluster(nats, 8, 1, 2), {
+    message: /PARTITIONS=4 and cannot be joined with 8.*Set PARTITIONS=4\./,
+  });
+  await t.rejects(joinCluster(nats, 2, 1, 2), /cannot be joined with 2/);
+  await joinCluster(nats, 4, 1, 2);
+  t.strictSame(await stored(), before, 'nor is its first format that of a node that came later');
+  t.equal(await firstFormatOf(nats), 1);
+});
+
+t.test(
+  'of nodes that begin together with other numbers one decides, and the others are refused',
+  async (t) => {
+    for (let round = 0; round < 5; round++) {
+      await nats.manager.streams.delete(CLUSTER_STREAM);
+      const numbers = [4, 8, 16];
+      const results = await Promise.allSettled(numbers.map((number) => joinCluster(nats, number, 1, 1)));
+      const { partitions } = (await stored()) as { partitions: number };
+      t.strictSame(
+        results.map(({ status }) => status),
+        numbers.map((number) => (number === partitions ? 'fulfilled' : 'rejected')),
+      );
+    }
+  },
+);
+
+t.test('a cluster of before there were two formats of records has the first', async (t) => {
+  await storedAs({ format: 1, partitions: 4 });
+  await joinCluster(nats, 4, 1, 3);
+  t.equal(await firstFormatOf(nats), 1);
+});
+
+t.test('a cluster of a later format is not joined', async (t) => {
+  await storedAs({ format: 2, partitions: 4, firstFormat: 1 });
+  for (const replicas of [1, null]) {
+    await t.rejects(joinCluster(nats, 4, replicas, 1), /has format 2; this version reads format 1/);
+  }
+});
+
+t.test('a server that is away for a moment is asked again', async (t) => {
+  await storedAs({ format: 1, partitions: 4, firstFormat: 1 });
+  await servers.kill(0, 'SIGKILL');
+  const joining = joinCluster(nats, 4, 1, 1);
+  await servers.restart(0);
+  await t.resolves(joining);
+});

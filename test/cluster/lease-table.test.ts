@@ -1,0 +1,153 @@
+// The table of leases on a real server: of two who write over the same revision one succeeds, what is newer is never replaced by
+// what is older, and a lease stands on the session it was made in.
+import t from 'tap';
+import type { Test } from 'tap';
+import { hasNatsServer, startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { LeaseTable } from '../../src/nats/lease-table.ts';
+import type { NodeEntry } from '../../src/nats/lease-table.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import type { PublishResult } from '../../src/nats/stream-publisher.ts';
+import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { LEASE_BUCKET } from '../../src/nats/subjects.ts';
+import { link } from './adapters.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'ledger');
+await ensureLeaseBucket(nats.manager, 1);
+const publisher = new StreamPublisher(nats);
+t.teardown(async () => {
+  publisher.close();
+  await nats.close();
+  await servers.stop();
+});
+
+async function newTable(t: Test, by: StreamPublisher = publisher): Promise<LeaseTable> {
+  const table = new LeaseTable(nats, by, (error) => {
+    throw error;
+  });
+  t.teardown(() => table.close());
+  await table.ready();
+  return table;
+}
+
+const LIVE: NodeEntry = { session: 's1', groups: ['accounts'], state: 'live', operatorUrl: null };
+
+t.test('what stands in the bucket is known when the table is ready, and what comes is told', async (t) => {
+  const a = await newTable(t);
+  for (let partition = 0; partition < 300; partition++) {
+    const lease = { node: 'x', session: 's', epoch: partition + 1 };
+    t.equal(await a.write(`lease.accounts.${partition}`, lease, 0), true);
+  }
+  const b = await newTable(t);
+  t.equal(b.leases.size, 300);
+  t.strictSame(b.route('accounts', 299), { node: 'x', epoch: 300 });
+
+  const told: string[] = [];
+  let changes = 0;
+  b.onChange((group, partition) => told.push(`${group}/${partition}`));
+  b.onAnyChange(() => changes++);
+  t.equal(await a.write('want.accounts.0', { node: 'y', session: 't' }, 0), true);
+  const released = { node: null, session: null, epoch: 300 };
+  const { revision } = a.lease('accounts', 299)!;
+  t.equal(await a.write('lease.accounts.299', released, revision), true);
+  await waitFor('the other hears of it', 10_000, () => b.lease('accounts', 299)?.value.node === null);
+  t.equal(b.route('accounts', 299), null, 'nobody holds it');
+  t.strictSame(told, ['accounts/299']);
+  t.equal(changes, 2, 'once for each');
+  t.strictSame(b.wants.get('accounts.0')?.value, { node: 'y', session: 't' });
+});
+
+t.test('of two who write over the same revision one succeeds, and knows it at once', async (t) => {
+  const [a, b] = [await newTable(t), await newTable(t)];
+  const by = (node: string) => ({ node, session: node, epoch: 1 });
+  const written = await Promise.all(
+    [a, b].map((table, i) => table.write('lease.platform.0', by('ab'[i]!), 0)),
+  );
+  t.strictSame(
+    written.toSorted((one, other) => Number(one) - Number(other)),
+    [false, true],
+  );
+  const winner = written[0] === true ? 'a' : 'b';
+  await waitFor('both know whose it is', 10_000, () =>
+    [a, b].every((table) => table.route('platform', 0)?.node === winner),
+  );
+  const { revision } = a.lease('platform', 0)!;
+  t.equal(await a.write('lease.platform.0', { ...by('a'), epoch: 2 }, revision), true);
+  t.equal(a.lease('platform', 0)?.value.epoch, 2, 'without being told');
+  t.equal(await b.write('lease.platform.0', { ...by('b'), epoch: 2 }, revision), false);
+  t.equal(await b.write('lease.platform.0', { ...by('b'), epoch: 2 }, 0), false);
+});
+
+t.test('an acknowledgement that comes after newer news changes nothing', async (t) => {
+  let answer = (): void => {};
+  const late = new (class extends StreamPublisher {
+    override async publish(...what: Parameters<StreamPublisher['publish']>): Promise<PublishResult> {
+      const result = await super.publish(...what);
+      await new Promise<void>((resolve) => (answer = resolve));
+      return result;
+    }
+  })(nats);
+  t.teardown(() => late.close());
+  const [a, b] = [await newTable(t, late), await newTable(t)];
+  const writing = a.write('node.late', LIVE, 0);
+  await waitFor('it is read', 10_000, () => a.nodes.has('late') && b.nodes.has('late'));
+  const seenAt = a.nodes.get('late')!.seenAt;
+  const { revision } = b.nodes.get('late')!;
+  t.equal(await b.write('node.late', { ...LIVE, state: 'dead' }, revision), true);
+  await waitFor('the end is read', 10_000, () => a.nodes.get('late')?.value.state === 'dead');
+  const newer = a.nodes.get('late')!;
+  t.ok(newer.seenAt > seenAt);
+  answer();
+  t.equal(await writing, true);
+  t.equal(a.nodes.get('late'), newer);
+});
+
+t.test('a lease stands on the session it was made in, until that has ended', async (t) => {
+  const table = await newTable(t);
+  const lease = { node: 'n', session: 's1', epoch: 1 };
+  t.notOk(table.isHeld(lease), 'of a node that nobody knows');
+  let revision = 0;
+  const says = async (entry: NodeEntry): Promise<void> => {
+    t.equal(await table.write('node.n', entry, revision), true);
+    ({ revision } = table.nodes.get('n')!);
+  };
+  await says(LIVE);
+  t.ok(table.isHeld(lease));
+  t.notOk(table.isHeld({ node: null, session: null, epoch: 1 }), 'released');
+  await says({ ...LIVE, state: 'draining' });
+  t.ok(table.isHeld(lease), 'while it leaves');
+  await says({ ...LIVE, state: 'dead' });
+  t.notOk(table.isHeld(lease));
+  await says({ ...LIVE, session: 's2' });
+  t.notOk(table.isHeld(lease), 'the process has begun anew, and holds nothing of before');
+});
+
+t.test('an entry that an operator has removed is gone, and can be written again', async (t) => {
+  const [a, b] = [await newTable(t), await newTable(t)];
+  t.equal(await a.write('node.old', LIVE, 0), true);
+  await waitFor('it is known', 10_000, () => b.nodes.has('old'));
+  const bucket = await nats.connection.jetstream().views.kv(LEASE_BUCKET);
+  await bucket.delete('node.old');
+  await waitFor('both know that it is gone', 10_000, () => !a.nodes.has('old') && !b.nodes.has('old'));
+  const c = await newTable(t);
+  t.notOk(c.nodes.has('old'), 'nor does one that begins now know it');
+  t.equal(await c.write('node.old', { ...LIVE, session: 's2' }, 0), true);
+  await waitFor('it is known again', 10_000, () => b.nodes.get('old')?.value.session === 's2');
+  t.equal(await a.write('node.old', LIVE, 0), false);
+  t.equal(await c.write('node.old', LIVE, c.nodes.get('old')!.revision), true);
+});
+
+t.test('without an answer nobody knows whether it was written, and the table shows it', async (t) => {
+  const unheard = new (class extends StreamPublisher {
+    override async publish(...what: Parameters<StreamPublisher['publish']>): Promise<PublishResult> {
+      await super.publish(...what);
+      return { type: 'unanswered', description: 'no acknowledgement in time' };
+    }
+  })(nats);
+  t.teardown(() => unheard.close());
+  const table = await newTable(t, unheard);
+  t.equal(await table.write('lease.accounts.900', { node: 'n', session: 's', epoch: 1 }, 0), null);
+  await waitFor('it was', 10_000, () => table.route('accounts', 900)?.epoch === 1);
+});

@@ -1,0 +1,235 @@
+// What trimming leaves in a stream, to the batch: what an empty machine looks at before its snapshot, what webhooks have still to
+// read, and all that the archive does not prove to have.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
+import { hasNatsServer, startNatsServers } from '../../deploy/nats-servers.ts';
+import { streamTools } from '../../deploy/stream-tools.ts';
+import type { GroupName } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { Snapshots } from '../../src/nats/snapshots.ts';
+import { firstBatchOf } from '../../src/nats/stream-batches.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { StreamReplica } from '../../src/nats/stream-replica.ts';
+import { removeUpTo } from '../../src/nats/stream-trim.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
+import type { PartitionLog } from '../../wal/partition-log.ts';
+import type { Manifest } from '../../wal/tools/manifest.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
+import type { ToolRun } from '../unit/wal/run-tool.ts';
+import { link, temporaryLog } from './adapters.ts';
+
+if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'ledger');
+const publisher = new StreamPublisher(nats);
+const machine = temporaryLog();
+const snapshots = new Snapshots({ link: nats, log: machine.log, views: machine.views, replicas: 1 });
+const archives = mkdtempSync(join(tmpdir(), 'daftari-archives-'));
+t.teardown(async () => {
+  await machine.remove();
+  publisher.close();
+  await nats.close();
+  await servers.stop();
+  rmSync(archives, { recursive: true });
+});
+
+async function opened(group: GroupName, partition: number): Promise<PartitionLog> {
+  await ensureLogStream(nats.manager, group, partition, 1);
+  const { manager } = nats;
+  const log = machine.log.openPartition(group, partition, {
+    epoch: 1,
+    replica: new StreamReplica({ publisher, manager, group, partition, offset: 0, mayWrite: () => true }),
+    onDurable: () => {},
+  });
+  await log.drained();
+  return log;
+}
+
+/** Writes until the log has so many batches, each of two records but for the first, which opens it. */
+async function writeTo(log: PartitionLog, batches: number): Promise<void> {
+  while (log.tip.batch < batches) {
+    log.append('one');
+    log.append('two');
+    await log.drained();
+  }
+}
+
+async function snapshotAt(
+  log: PartitionLog,
+  rows: { table: string; key: string; value: string }[],
+): Promise<void> {
+  const group = log.group as GroupName;
+  await machine.views.commit(group, log.partition, log.tip, rows);
+  t.equal(await snapshots.save(group, log.partition), log.tip.batch);
+}
+
+function tool(...args: string[]): Promise<ToolRun> {
+  return runTool(
+    streamTools(() => link(servers.url, 'operator')),
+    ...args,
+  );
+}
+
+async function archived(archive: string, partition: number): Promise<void> {
+  const args = [
+    '--to',
+    archive,
+    '--before',
+    '2999-01-01',
+    '--group',
+    'accounts',
+    '--partition',
+    String(partition),
+  ];
+  const { status, err } = await tool('archive', ...args);
+  t.equal(status, 0, err);
+}
+
+interface Trimmed {
+  readonly first: number;
+  readonly last: number;
+  readonly why: string;
+}
+
+async function trim(archive: string, partition: number): Promise<Trimmed> {
+  const args = [
+    '--archive',
+    archive,
+    '--yes',
+    '--json',
+    '--group',
+    'accounts',
+    '--partition',
+    String(partition),
+  ];
+  const { status, out, err } = await tool('trim', ...args);
+  t.equal(status, 0, err);
+  const [{ first, last, why } = { first: 0, last: 0, why: err }] = (
+    JSON.parse(out) as { partitions: Trimmed[] }
+  ).partitions;
+  return { first, last, why };
+}
+
+function firstOf(partition: number): Promise<number> {
+  return firstBatchOf({ link: nats, group: 'accounts', partition });
+}
+
+const BEFORE = 16;
+const SNAPSHOT = BEFORE + LIMITS.streamWarmUpMessages;
+/** Of the last record in a batch. */
+const sequenceAt = (batch: number): number => 2 * (batch - 1);
+
+/** Three segments, one of which ends where a snapshot lets go of what is before, and one a batch later. */
+async function written(partition: number): Promise<string> {
+  const archive = join(archives, String(partition));
+  const log = await opened('accounts', partition);
+  for (const end of [BEFORE, BEFORE + 1, SNAPSHOT]) {
+    await writeTo(log, end);
+    await archived(archive, partition);
+  }
+  t.equal(log.tip.sequence, sequenceAt(SNAPSHOT));
+  await snapshotAt(log, [{ table: 'accounts', key: 'a', value: '1' }]);
+  return archive;
+}
+
+function taken(upstreamSequence: number): string {
+  return encodeWebhookRecord({
+    type: 'EventsTaken',
+    at: 1,
+    upstreamSequence,
+    idBody: 'b',
+    endpoints: [],
+    events: [],
+  });
+}
+
+async function webhooksHaveRead(partition: number, upstreamSequence: number): Promise<PartitionLog> {
+  const log = await opened('webhooks', partition);
+  log.append(taken(upstreamSequence));
+  await log.drained();
+  return log;
+}
+
+t.test('what an empty machine looks at before the snapshot stays', async (t) => {
+  const archive = await written(0);
+  await webhooksHaveRead(0, sequenceAt(SNAPSHOT));
+  const why = `the snapshot reaches batch ${SNAPSHOT}`;
+  t.strictSame(await trim(archive, 0), { first: 1, last: BEFORE, why });
+  t.equal(await firstOf(0), BEFORE + 1);
+  t.strictSame(await trim(archive, 0), { first: BEFORE + 1, last: BEFORE, why }, 'again: nothing');
+});
+
+t.test('what webhooks have not read stays', async (t) => {
+  const archive = await written(1);
+  const why = (sequence: number): string => `webhooks have read up to sequence ${sequence}`;
+  t.strictSame(await trim(archive, 1), { first: 1, last: 0, why: why(0) }, 'there are none yet');
+  const log = await webhooksHaveRead(1, sequenceAt(BEFORE) - 1);
+  t.strictSame(await trim(archive, 1), { first: 1, last: 0, why: why(sequenceAt(BEFORE) - 1) });
+  await snapshotAt(log, [{ table: 'cursor', key: 'upstream', value: String(sequenceAt(BEFORE) - 1) }]);
+  t.strictSame(await trim(archive, 1), { first: 1, last: 0, why: why(sequenceAt(BEFORE) - 1) });
+  t.equal(await firstOf(1), 1);
+  await removeUpTo({ link: nats, group: 'webhooks', partition: 1 }, log.tip.batch);
+  log.append(taken(sequenceAt(BEFORE)));
+  await log.drained();
+  t.hasStrict(
+    await trim(archive, 1),
+    { first: 1, last: BEFORE },
+    'read since their snapshot, before which nothing is left',
+  );
+  t.equal(await firstOf(1), BEFORE + 1);
+});
+
+t.test('what webhooks have read is known from their snapshot where nothing came after it', async (t) => {
+  const archive = await written(2);
+  const log = await opened('webhooks', 2);
+  await snapshotAt(log, [
+    { table: 'cursor', key: 'upstream', value: String(sequenceAt(BEFORE)) },
+    { table: 'cursor', key: 'z', value: '1' },
+    { table: 'deliveries', key: 'upstream', value: '2' },
+  ]);
+  t.hasStrict(await trim(archive, 2), { first: 1, last: BEFORE });
+});
+
+t.test('nothing is removed that the archive does not prove to have', async (t) => {
+  const archive = await written(3);
+  await webhooksHaveRead(3, sequenceAt(SNAPSHOT));
+  const manifest = join(archive, 'manifest.json');
+  const whole = JSON.parse(readFileSync(manifest, 'utf8')) as Manifest;
+  const [first, ...others] = whole.segments;
+  const have = (segments: Manifest['segments']): void =>
+    writeFileSync(manifest, JSON.stringify({ ...whole, segments }));
+  const args = ['--archive', archive, '--yes', '--group', 'accounts', '--partition', '3'];
+
+  have(others);
+  const why = `the archive lacks what is between batches 0 and ${BEFORE}`;
+  t.strictSame(await trim(archive, 3), { first: 1, last: 0, why });
+
+  have([{ ...first!, end: { ...first!.end, hash: '07'.repeat(32) } }, ...others]);
+  const other = await tool('trim', ...args);
+  t.equal(other.status, 1);
+  t.match(other.err, /accounts\/3: batch 16 of .* is not the stream's: it is of another cluster/);
+
+  have(whole.segments);
+  const file = join(archive, first!.file);
+  const bytes = readFileSync(file);
+  writeFileSync(file, Buffer.from(bytes.map((byte, i) => (i === bytes.length >> 1 ? byte ^ 1 : byte))));
+  const damaged = await tool('trim', ...args);
+  t.equal(damaged.status, 1);
+  t.match(damaged.err, /has changed: its SHA-256/);
+  t.equal(await firstOf(3), 1);
+
+  writeFileSync(file, bytes);
+  t.hasStrict(await trim(archive, 3), { first: 1, last: BEFORE }, 'whole again, it goes');
+});
+
+t.test('of a stream that nobody has written nothing is counted as removed', async (t) => {
+  const archive = join(archives, '1');
+  await ensureLogStream(nats.manager, 'accounts', 4, 1);
+  const { status, out } = await tool('trim', '--archive', archive, '--group', 'accounts', '--partition', '4');
+  t.equal(status, 0);
+  t.match(out, /accounts\/4 +0 batches +kept: there is no snapshot/);
+});

@@ -1,0 +1,57 @@
+// The times that pollers go by: their accounts' for what is due, the machine's for deadlines of messages; and one that jumps.
+import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
+import { charge, payout } from './domain/scenario.ts';
+import { Driven, LOST, paid } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+t.test("what has expired by its accounts' own time is ended, whatever the clock here says", async (t) => {
+  const driven = new Driven();
+  const late = driven.accounts.create(charge());
+  // Nothing is heard from which its time could be known.
+  driven.mtn.onEnquire = () => LOST;
+  driven.accounts.aheadMs = HOUR;
+  await driven.pollers.start(0, () => driven.clock.now() + HOUR);
+  await driven.clock.advance(MINUTE);
+  t.hasStrict(driven.accounts.transaction(late.id), { status: 'FAILED', failureCode: 'expired' });
+});
+
+t.test("deadlines are by the machine's clock", async (t) => {
+  const driven = await new Driven({ deadlinesAheadMs: HOUR }).start();
+  driven.accounts.create(charge());
+  const [told] = driven.accounts.commands;
+  t.hasStrict(told, {
+    type: 'RecordSubmission',
+    deadline: driven.clock.now() + HOUR + LIMITS.pollerCommandDeadlineMs,
+  });
+  const sent = driven.accounts.create(payout());
+  t.hasStrict(driven.hint(sent), { type: 'done' }, 'too late to matter, by that clock');
+  await driven.clock.advance(3_000);
+  t.strictSame(driven.mtn.enquiriesOf(sent.id), []);
+});
+
+t.test('after a jump of hours each is asked about once, and nothing is sent again unasked', async (t) => {
+  const driven = await new Driven().start();
+  const taken = driven.accounts.create(charge());
+  const ignored = driven.accounts.create(charge());
+  const sent = driven.accounts.create(payout());
+  driven.mtn.onSubmit = () => LOST;
+  const lost = driven.accounts.create(payout());
+  driven.mtn.onSubmit = (transaction) => {
+    t.equal(driven.mtn.enquiriesOf(transaction.id).length, 1, 'the provider said that it does not know it');
+    return driven.provider.submit(transaction);
+  };
+  await driven.clock.advance(1_000);
+  driven.provider.settle(taken, paid());
+  await driven.clock.advance(6 * HOUR, 6 * HOUR);
+  await driven.clock.advance(1_000);
+  for (const { id } of [taken, ignored, sent, lost]) t.equal(driven.mtn.enquiriesOf(id).length, 1);
+  t.equal(driven.accounts.transaction(taken.id).status, 'SUCCESSFUL', 'what was paid meanwhile');
+  t.hasStrict(driven.accounts.transaction(ignored.id), { status: 'FAILED', failureCode: 'expired' });
+  t.equal(driven.accounts.transaction(sent.id).status, 'PENDING_PROVIDER');
+  const references = driven.mtn.submits.filter(({ id }) => id === lost.id).map(({ reference }) => reference);
+  t.equal(references.length, 2);
+  t.equal(new Set(references).size, 1);
+});
