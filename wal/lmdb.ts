@@ -136,13 +136,33 @@ export interface Write<K, V> {
 }
 
 /** Writes all in one transaction; resolves when they are on disk, rejects with the reason when they are not, or when it is
- *  not known after `msMax`. The keys are known to be good: an error halfway would leave the first half to be committed. */
-export async function commitDurably<K extends LogKey | string, V extends Buffer | string>(
+ *  not known after `msMax`. The keys are known to be good: an error halfway would leave the first half to be committed. None of
+ *  these functions waits with `writes` in its hands: lmdb-js has their bytes, and many live until the disk has them. */
+export function commitDurably<K extends LogKey | string, V extends Buffer | string>(
   database: RootDatabase<V, K>,
   writes: readonly Write<K, V>[],
   msMax?: number,
 ): Promise<void> {
-  await ended(commit(database, writes), msMax);
+  return ended(flushed(database, written(database, writes)), msMax);
+}
+
+function written<K extends LogKey | string, V extends Buffer | string>(
+  database: RootDatabase<V, K>,
+  writes: readonly Write<K, V>[],
+): Promise<boolean> {
+  const put = (): void => {
+    for (const { key, value } of writes) {
+      void (value === null ? database.remove(key) : database.put(key, value));
+    }
+  };
+  // Not async, see above; what is thrown rejects all the same.
+  return new Promise((resolve) => resolve(database.batch(put)));
+}
+
+async function flushed(database: Pick<RootDatabase, 'flushed'>, committed: Promise<boolean>): Promise<void> {
+  await committed;
+  // The same moment with overlappingSync off; it keeps the promise if a later lmdb-js changes what a commit means.
+  await database.flushed;
 }
 
 async function ended(done: Promise<void>, msMax: number = WAL_LIMITS.commitMsMax): Promise<void> {
@@ -152,19 +172,6 @@ async function ended(done: Promise<void>, msMax: number = WAL_LIMITS.commitMsMax
   } catch (error) {
     throw await reasonOf(error);
   }
-}
-
-async function commit<K extends LogKey | string, V extends Buffer | string>(
-  database: RootDatabase<V, K>,
-  writes: readonly Write<K, V>[],
-): Promise<void> {
-  await database.batch(() => {
-    for (const { key, value } of writes) {
-      void (value === null ? database.remove(key) : database.put(key, value));
-    }
-  });
-  // The same moment with overlappingSync off; it keeps the promise if a later lmdb-js changes what a commit means.
-  await database.flushed;
 }
 
 /** lmdb-js rejects first, and tells why in a promise beside it a moment later. */

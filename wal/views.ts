@@ -68,18 +68,17 @@ export class ViewStore {
     return { sequence, batch, hash: Buffer.from(hash, 'hex') };
   }
 
-  /** Writes the rows and the position they reach in one transaction; resolves when it is on disk. */
-  async commit(
-    group: string,
-    partition: number,
-    position: ViewPosition,
-    rows: readonly Row[],
-  ): Promise<void> {
-    const place = placeOf(group, partition);
-    const { sequence, batch, hash } = position;
-    const writes = rows.map(({ table, key, value }) => ({ key: rowKey(place, table, key), value }));
-    writes.push({ key: place, value: JSON.stringify({ sequence, batch, hash: hash.toString('hex') }) });
-    await commitDurably(this.#database, writes);
+  /** Writes the rows and the position they reach in one transaction; resolves when it is on disk. Refers to none of them
+   *  meanwhile, but for their bytes. */
+  commit(group: string, partition: number, position: ViewPosition, rows: readonly Row[]): Promise<void> {
+    // Not async: that would wait with the rows in its hands.
+    return new Promise((resolve) => {
+      const place = placeOf(group, partition);
+      const { sequence, batch, hash } = position;
+      const writes = rows.map(({ table, key, value }) => ({ key: rowKey(place, table, key), value }));
+      writes.push({ key: place, value: JSON.stringify({ sequence, batch, hash: hash.toString('hex') }) });
+      resolve(commitDurably(this.#database, writes));
+    });
   }
 
   /** Removes everything of the partition; its position first, so that a crash leaves a view that is rebuilt. */

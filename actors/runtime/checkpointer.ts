@@ -15,7 +15,7 @@ export interface CheckpointStore {
   position(group: string, partition: number): ViewPosition | null;
   reader(group: string, partition: number): Views;
   drop(group: string, partition: number): Promise<void>;
-  /** Resolves when durable. */
+  /** Resolves when durable. Has taken the rows when it returns. */
   commit(group: string, partition: number, position: ViewPosition, rows: Row[]): Promise<void>;
 }
 
@@ -56,7 +56,7 @@ export class Checkpointer {
   }
 
   /** Brings the views of one partition up to `upTo`, a durable batch's last sequence. `onReached` is called after every
-   *  commit with the sequence reached. */
+   *  commit with the sequence reached. When it rejects the partition is followed no more. */
   async advance(
     group: GroupName,
     partition: number,
@@ -65,13 +65,25 @@ export class Checkpointer {
   ): Promise<void> {
     const follower = await this.#follower(group, partition);
     const isReleased = (): boolean => this.#followers.get(`${group}/${partition}`) !== follower;
-    while (follower.position.sequence < upTo && !isReleased()) {
-      const position = this.#apply(follower, upTo);
-      await this.#store.commit(group, partition, position, follower.logic.takeRows());
-      follower.position = position;
-      follower.logic.evict(position.sequence);
-      onReached(position.sequence);
+    try {
+      while (follower.position.sequence < upTo && !isReleased()) {
+        const position = this.#apply(follower, upTo);
+        await this.#commit(follower, position);
+        follower.position = position;
+        onReached(position.sequence);
+      }
+    } catch (error) {
+      if (!isReleased()) this.release(group, partition);
+      throw error;
     }
+  }
+
+  /** While the disk works nothing is held on to of what is written: until the views have it nobody reads of it, since the next
+   *  records of the partition are applied afterwards. A garbage collection would copy all of it. */
+  #commit({ group, partition, logic }: Follower, position: ViewPosition): Promise<void> {
+    const durable = this.#store.commit(group.name, partition, position, logic.takeRows());
+    logic.evict(position.sequence);
+    return durable;
   }
 
   /** Removes the rows whose time is over. */

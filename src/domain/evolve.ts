@@ -149,7 +149,7 @@ function balancesOf(account: Account, currency: Currency): LedgerBalances {
 }
 
 function book(account: Account, transaction: Transaction, journal: Journal): void {
-  transaction.journals = [...transaction.journals, journal];
+  transaction.journals = transaction.journals.concat(journal);
   post(balancesOf(account, transaction.currency), journal);
 }
 
@@ -274,7 +274,7 @@ function newStatusEvent(
 function enter(transaction: Transaction, event: StatusEvent): void {
   const next: readonly Status[] = NEXT_STATUSES[transaction.status];
   assert(next.includes(event.status), 'a status moves along NEXT_STATUSES');
-  transaction.events = [...transaction.events, event];
+  transaction.events = transaction.events.concat(event);
   transaction.status = event.status;
 }
 

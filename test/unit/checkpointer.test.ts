@@ -129,10 +129,28 @@ t.test('nothing is said to be reached while the disk has it not', async (t) => {
   });
   while (opened.length === 0) await new Promise((next) => setImmediate(next));
   for (let n = 0; n < 20; n++) await new Promise((next) => setImmediate(next));
-  t.same([reached, opened[0]!.evicted], [0, []]);
+  t.equal(reached, 0);
+  t.same(opened[0]!.evicted, [BATCH_RECORDS], 'and nothing of it is held on to meanwhile');
   resolve();
   await advancing;
   t.equal(reached, BATCH_RECORDS);
+});
+
+t.test('after a commit that failed, it is followed anew from what the views have', async (t) => {
+  const { open, opened, views, lines } = await following(t, BATCH_RECORDS * 2);
+  let fails = false;
+  const checkpointer = open(1, (...given) => {
+    return fails ? Promise.reject(new Error('the disk is full')) : views.commit(...given);
+  });
+  await checkpointer.advance('accounts', 0, BATCH_RECORDS, () => {});
+  fails = true;
+  const onReached = (): void => void t.fail('nothing was reached');
+  await t.rejects(checkpointer.advance('accounts', 0, BATCH_RECORDS * 2, onReached), /the disk is full/);
+  t.notOk(checkpointer.follows('accounts', 0));
+  fails = false;
+  await checkpointer.advance('accounts', 0, BATCH_RECORDS * 2, () => {});
+  t.equal(opened.length, 2);
+  t.same(lines(), upTo(BATCH_RECORDS * 2));
 });
 
 t.test('a partition that is let go of is followed no further', async (t) => {
