@@ -18,6 +18,7 @@ import { ROLES } from './account.ts';
 import type { AccountSettings } from './account.ts';
 import { type AccountEvent, type AccountRecord, RECONCILIATION_KINDS } from './account-event.ts';
 import { assert } from './assert.ts';
+import { compileFields, type CompiledFields, type Field } from './compiled-fields.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from './country.ts';
 import { BODY_LENGTH, ID_PREFIXES, type IdKind } from './id.ts';
 import type { Money } from './money.ts';
@@ -29,12 +30,6 @@ export class RecordUnreadable extends Error {
 }
 
 // --- Kinds of field --------------------------------------------------------------------------------------------------
-
-/** From a value to JSON and back. `at`: the record's time. */
-interface Field<T> {
-  encode(value: T, at: number): unknown;
-  decode(json: unknown, at: number): T;
-}
 
 function unreadable(expected: string, json: unknown): never {
   throw new RecordUnreadable(`expected ${expected}, found ${JSON.stringify(json)}`);
@@ -286,23 +281,22 @@ const TABLE: Table = {
 
 // --- Encoding and decoding -------------------------------------------------------------------------------------------
 
-/** A row of the table, its types forgotten: field i of an event of this type is `names[i]`, read and written by `fields[i]`. */
-interface Row {
+interface Row extends CompiledFields<AccountEvent> {
   readonly type: AccountEvent['type'];
   readonly code: number;
-  readonly names: readonly string[];
-  readonly fields: readonly Field<unknown>[];
-  /** An event with every field null: copying it, then filling it in, gives all events of a type one shape. */
-  readonly blank: Readonly<Record<string, unknown>>;
+  /** How many fields it has. */
+  readonly width: number;
 }
 
-const ROWS: readonly Row[] = Object.entries(TABLE).map(([type, { code, fields }]) => ({
-  type: type as AccountEvent['type'],
-  code,
-  names: Object.keys(fields),
-  fields: Object.values(fields) as Field<unknown>[],
-  blank: { type, ...Object.fromEntries(Object.keys(fields).map((name) => [name, null])) },
-}));
+const ROWS: readonly Row[] = Object.entries(TABLE).map(([name, { code, fields }]) => {
+  const type = name as AccountEvent['type'];
+  return {
+    type,
+    code,
+    width: Object.keys(fields).length,
+    ...compileFields<AccountEvent>(type, code, fields),
+  };
+});
 const ROW_OF_TYPE: ReadonlyMap<AccountEvent['type'], Row> = new Map(ROWS.map((row) => [row.type, row]));
 const ROW_OF_CODE: readonly (Row | undefined)[] = byCode();
 
@@ -319,30 +313,17 @@ const accountId = idOf('account');
 
 export function encodeRecord(record: AccountRecord): string {
   const { at, events } = record;
-  const line: unknown[] = [accountId.encode(record.accountId, at), at];
-  for (const event of events) line.push(encodeEvent(event, at));
+  // Most records have one event: no room is made for more.
+  const line = [accountId.encode(record.accountId, at), at, encodeEvent(events[0], at)];
+  for (let i = 1; i < events.length; i++) line.push(encodeEvent(events[i], at));
   return JSON.stringify(line);
 }
 
-function encodeEvent(event: AccountEvent, at: number): unknown[] {
+function encodeEvent(event: AccountEvent | undefined, at: number): unknown[] {
+  assert(event !== undefined, 'a record has an event');
   const row = ROW_OF_TYPE.get(event.type);
   assert(row !== undefined, 'every event has a row');
-  const { code, names, fields } = row;
-  const values = event as unknown as Readonly<Record<string, unknown>>;
-  const json: unknown[] = [code];
-  let length = 1; // Up to the last field that is not null.
-  for (let i = 0; i < fields.length; i++) {
-    const value = values[names[i] as string];
-    assert(value !== undefined, 'an event has all its fields');
-    if (value === null) {
-      json.push(null);
-      continue;
-    }
-    json.push((fields[i] as Field<unknown>).encode(value, at));
-    length = i + 2;
-  }
-  json.length = length;
-  return json;
+  return row.encode(event, at);
 }
 
 /** Throws RecordUnreadable for what this version did not write. */
@@ -350,8 +331,8 @@ export function decodeRecord(line: string): AccountRecord {
   const json = parse(line);
   if (!Array.isArray(json) || json.length < 3) unreadable('a record', json);
   const at = integer.decode(json[1], 0);
-  const events: AccountEvent[] = [];
-  for (let i = 2; i < json.length; i++) events.push(decodeEvent(json[i], at));
+  const events = [decodeEvent(json[2], at)];
+  for (let i = 3; i < json.length; i++) events.push(decodeEvent(json[i], at));
   return { accountId: accountId.decode(json[0], at), at, events };
 }
 
@@ -370,15 +351,10 @@ function decodeEvent(json: unknown, at: number): AccountEvent {
   if (row === undefined) {
     throw new RecordUnreadable(`unknown event code ${String(code)}: a newer version wrote it`);
   }
-  const { type, names, fields, blank } = row;
-  if (json.length > fields.length + 1) {
+  if (json.length > row.width + 1) {
     throw new RecordUnreadable(
-      `${type} has ${json.length - 1} fields, not ${fields.length}: a newer version wrote it`,
+      `${row.type} has ${json.length - 1} fields, not ${row.width}: a newer version wrote it`,
     );
   }
-  const event: Record<string, unknown> = { ...blank };
-  for (let i = 0; i < fields.length; i++) {
-    event[names[i] as string] = (fields[i] as Field<unknown>).decode(json[i + 1], at);
-  }
-  return event as unknown as AccountEvent;
+  return row.decode(json, at);
 }
