@@ -172,12 +172,8 @@ export class PollerPartition implements Keeper {
     const since = [...this.#expired];
     this.#expired.clear();
     const others = found.filter(({ id }) => !this.#watched.has(id));
-    for (const { expiredAt, ...transaction } of lastExpired(
-      others,
-      LIMITS.pollerLateMax - since.length,
-    ).reverse()) {
-      this.#lookAfterExpiry(transaction, expiredAt);
-    }
+    const kept = lastExpired(others, LIMITS.pollerLateMax - since.length).reverse();
+    for (const { expiredAt, ...transaction } of kept) this.#lookAfterExpiry(transaction, expiredAt);
     for (const id of since) this.#expired.add(id);
   }
 

@@ -123,7 +123,6 @@ async function advance({ group, partition, upTo }: Advance): Promise<void> {
       tell({ type: 'reached', group, partition, sequence });
     });
   } catch (error) {
-    checkpointer.release(group, partition);
     const damage = damageOf(error);
     if (damage !== null) tell({ type: 'damaged', ...damage });
     else tell({ type: 'failed', group, partition, error: error as Error });

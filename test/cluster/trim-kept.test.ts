@@ -67,25 +67,13 @@ async function snapshotAt(
   t.equal(await snapshots.save(group, log.partition), log.tip.batch);
 }
 
-function tool(...args: string[]): Promise<ToolRun> {
-  return runTool(
-    streamTools(() => link(servers.url, 'operator')),
-    ...args,
-  );
+function tool(name: string, partition: number, ...args: string[]): Promise<ToolRun> {
+  const tools = streamTools(() => link(servers.url, 'operator'));
+  return runTool(tools, name, ...args, '--group', 'accounts', '--partition', String(partition));
 }
 
 async function archived(archive: string, partition: number): Promise<void> {
-  const args = [
-    '--to',
-    archive,
-    '--before',
-    '2999-01-01',
-    '--group',
-    'accounts',
-    '--partition',
-    String(partition),
-  ];
-  const { status, err } = await tool('archive', ...args);
+  const { status, err } = await tool('archive', partition, '--to', archive, '--before', '2999-01-01');
   t.equal(status, 0, err);
 }
 
@@ -96,17 +84,7 @@ interface Trimmed {
 }
 
 async function trim(archive: string, partition: number): Promise<Trimmed> {
-  const args = [
-    '--archive',
-    archive,
-    '--yes',
-    '--json',
-    '--group',
-    'accounts',
-    '--partition',
-    String(partition),
-  ];
-  const { status, out, err } = await tool('trim', ...args);
+  const { status, out, err } = await tool('trim', partition, '--archive', archive, '--yes', '--json');
   t.equal(status, 0, err);
   const [{ first, last, why } = { first: 0, last: 0, why: err }] = (
     JSON.parse(out) as { partitions: Trimmed[] }
@@ -202,14 +180,13 @@ t.test('nothing is removed that the archive does not prove to have', async (t) =
   const [first, ...others] = whole.segments;
   const have = (segments: Manifest['segments']): void =>
     writeFileSync(manifest, JSON.stringify({ ...whole, segments }));
-  const args = ['--archive', archive, '--yes', '--group', 'accounts', '--partition', '3'];
 
   have(others);
   const why = `the archive lacks what is between batches 0 and ${BEFORE}`;
   t.strictSame(await trim(archive, 3), { first: 1, last: 0, why });
 
   have([{ ...first!, end: { ...first!.end, hash: '07'.repeat(32) } }, ...others]);
-  const other = await tool('trim', ...args);
+  const other = await tool('trim', 3, '--archive', archive, '--yes');
   t.equal(other.status, 1);
   t.match(other.err, /accounts\/3: batch 16 of .* is not the stream's: it is of another cluster/);
 
@@ -217,7 +194,7 @@ t.test('nothing is removed that the archive does not prove to have', async (t) =
   const file = join(archive, first!.file);
   const bytes = readFileSync(file);
   writeFileSync(file, Buffer.from(bytes.map((byte, i) => (i === bytes.length >> 1 ? byte ^ 1 : byte))));
-  const damaged = await tool('trim', ...args);
+  const damaged = await tool('trim', 3, '--archive', archive, '--yes');
   t.equal(damaged.status, 1);
   t.match(damaged.err, /has changed: its SHA-256/);
   t.equal(await firstOf(3), 1);
@@ -229,7 +206,7 @@ t.test('nothing is removed that the archive does not prove to have', async (t) =
 t.test('of a stream that nobody has written nothing is counted as removed', async (t) => {
   const archive = join(archives, '1');
   await ensureLogStream(nats.manager, 'accounts', 4, 1);
-  const { status, out } = await tool('trim', '--archive', archive, '--group', 'accounts', '--partition', '4');
+  const { status, out } = await tool('trim', 4, '--archive', archive);
   t.equal(status, 0);
   t.match(out, /accounts\/4 +0 batches +kept: there is no snapshot/);
 });
