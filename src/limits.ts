@@ -275,7 +275,7 @@ export const LIMITS = {
 
   // Rails and pollers
   /** Transactions at rest that one partition's poller follows; those beyond are taken up again as these finish.
-   *  About 0.6 KiB each, so a million of 16 partitions fit where the service has 1 GiB. */
+   *  About 0.3 KiB each, outside of the heap: 300 MiB for a million of 16 partitions. */
   pollerPendingMax: 60_000,
   /** Calls of each kind (submits, enquiries) that wait for one rail; more wait their turn among the due times. */
   railQueueMax: 20_000,

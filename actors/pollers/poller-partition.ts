@@ -21,6 +21,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
+import { Followed } from './followed.ts';
 import { Pursuit, type Keeper, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
@@ -43,7 +44,7 @@ export class PollerPartition implements Keeper {
   readonly #reader: AccountReader;
   readonly #pursuit: Pursuit;
   readonly #ports = new Map<string, Port>();
-  readonly #watched = new Map<string, Watched>();
+  readonly #followed: Followed;
   /** Ended a moment ago, oldest first: what callbacks that come late or twice are mostly about. */
   readonly #recent = new Map<string, Watched>();
   /** Ids of those it follows although they have expired; what expired last comes last. */
@@ -66,11 +67,12 @@ export class PollerPartition implements Keeper {
     for (const [provider, lane] of options.lanes) {
       this.#ports.set(provider, { lane, caller: this.#pursuit, calling: 0 });
     }
+    this.#followed = new Followed([...this.#ports.values()]);
   }
 
   /** Transactions in flight that it follows. */
   get size(): number {
-    return this.#watched.size - this.#expired.size;
+    return this.#followed.size - this.#expired.size;
   }
 
   /** What is created from now on is heard of. */
@@ -109,7 +111,7 @@ export class PollerPartition implements Keeper {
     const now = this.#options.now();
     this.#reader.tick(now);
     this.#pursuit.tick(now);
-    const hasRoom = this.#watched.size < ROOM_AGAIN * LIMITS.pollerPendingMax;
+    const hasRoom = this.#followed.size < ROOM_AGAIN * LIMITS.pollerPendingMax;
     if (this.#overflowed && hasRoom && !this.#stopping && this.#scanning === null) {
       this.#overflowed = false;
       void this.start();
@@ -121,7 +123,7 @@ export class PollerPartition implements Keeper {
     this.#stopping = true;
     this.#pursuit.stop();
     this.#reader.stop();
-    for (const watched of this.#watched.values()) if (watched.state === 'queued') this.#pursuit.end(watched);
+    for (const watched of this.#followed.awake()) if (watched.state === 'queued') this.#pursuit.end(watched);
     await this.#subscription?.close();
   }
 
@@ -171,7 +173,7 @@ export class PollerPartition implements Keeper {
   #lookAfterThese(found: readonly ExpiredTransaction[]): void {
     const since = [...this.#expired];
     this.#expired.clear();
-    const others = found.filter(({ id }) => !this.#watched.has(id));
+    const others = found.filter(({ id }) => !this.#followed.has(id));
     const kept = lastExpired(others, LIMITS.pollerLateMax - since.length).reverse();
     for (const { expiredAt, ...transaction } of kept) this.#lookAfterExpiry(transaction, expiredAt);
     for (const id of since) this.#expired.add(id);
@@ -225,7 +227,7 @@ export class PollerPartition implements Keeper {
   /** Not sent yet by anybody: nobody else serves this partition. */
   #submit(transaction: PendingTransaction): void {
     const watched = this.#follow(transaction);
-    if (watched !== null) this.#pursuit.call(watched);
+    if (watched !== null) this.#pursuit.begin(watched);
   }
 
   async #approved(accountId: string, transactionId: string): Promise<void> {
@@ -247,20 +249,20 @@ export class PollerPartition implements Keeper {
   /** Null: it is followed already, or cannot be. */
   #follow(transaction: PendingTransaction): Watched | null {
     const { id, provider } = transaction;
-    if (this.#watched.has(id)) return null;
+    if (this.#followed.has(id)) return null;
     const port = this.#ports.get(provider);
     if (port === undefined) {
       this.#options.onNotice({ what: 'no_rail', provider, transactionId: id, detail: null });
       return null;
     }
     const watched = new Watched(transaction, port);
-    this.#watched.set(id, watched);
+    this.#followed.add(watched);
     return watched;
   }
 
   #finished(transactionId: string, expired: boolean): void {
     this.#finishedSinceAsked?.add(transactionId);
-    const watched = this.#watched.get(transactionId);
+    const watched = this.#followed.get(transactionId);
     if (watched === undefined) return;
     // A callback that came since the account was told may say more than it was told.
     const more = watched.hinted && (watched.state === 'telling' || watched.told);
@@ -286,10 +288,13 @@ export class PollerPartition implements Keeper {
   #makeRoomForExpired(): boolean {
     if (this.#expired.size < LIMITS.pollerLateMax) return true;
     for (const id of this.#expired) {
-      const watched = this.#watched.get(id);
+      const watched = this.#followed.get(id);
       assert(watched !== undefined, 'what expired and is looked at is followed');
       // Its provider has something to say of it, or has said it, and its account has yet to hear that.
-      if (watched.hinted || watched.verdict !== null) continue;
+      if (watched.hinted || watched.verdict !== null) {
+        this.park(watched);
+        continue;
+      }
       this.forget(watched);
       return true;
     }
@@ -309,9 +314,10 @@ export class PollerPartition implements Keeper {
 
   /** A callback, or as good as one. False: too many about what it does not follow. */
   lookInto(accountId: string, transactionId: string): boolean {
-    const watched = this.#watched.get(transactionId);
+    const watched = this.#followed.get(transactionId);
     if (watched !== undefined) {
       if (watched.accountId === accountId) this.#pursuit.hint(watched);
+      else this.park(watched);
       return true;
     }
     if (this.#lookingInto.has(transactionId)) return true;
@@ -337,7 +343,7 @@ export class PollerPartition implements Keeper {
 
     if (pending.type === 'absent') return this.#lookAgain(found.transaction, 0);
     this.#recover(found.transaction);
-    const watched = this.#watched.get(transactionId);
+    const watched = this.#followed.get(transactionId);
     if (watched !== undefined) this.#pursuit.hint(watched);
   }
 
@@ -371,13 +377,21 @@ export class PollerPartition implements Keeper {
   // --- For the pursuit -----------------------------------------------------------------------------------------------
 
   isFull(): boolean {
-    return this.#watched.size > LIMITS.pollerPendingMax;
+    return this.#followed.size > LIMITS.pollerPendingMax;
+  }
+
+  at(number: number): Watched {
+    return this.#followed.at(number);
+  }
+
+  park(watched: Watched): void {
+    this.#followed.park(watched);
   }
 
   forget(watched: Watched): void {
     this.#pursuit.end(watched);
     this.#expired.delete(watched.id);
-    if (this.#watched.get(watched.id) === watched) this.#watched.delete(watched.id);
+    this.#followed.remove(watched);
   }
 
   letGo(watched: Watched): void {

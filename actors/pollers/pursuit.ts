@@ -7,12 +7,13 @@
 //     enquiry; as provider_unavailable when the provider certainly never had them.
 //   - A callback causes an enquiry, never more: at most one each `hintGapMs` for a transaction.
 //   - Every answer leaves the transaction in the wheel, with its rail, with its account, or gone: nothing is lost sight of.
+//   - Whatever comes in from outside ends by parking what it was about, if that only waits: the object is not used after that.
 
 import type { Bus, Reply } from '../../src/bus/bus.ts';
-import type { ExpireTransaction, RecordOutcome } from '../../src/domain/account-command.ts';
 import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
+import { NONE } from './id-index.ts';
 import type { Caller } from './rail-lane.ts';
 import {
   afterExpiryGapMs,
@@ -23,6 +24,7 @@ import {
   type Timings,
 } from './schedule.ts';
 import { TimingWheel } from './timing-wheel.ts';
+import { NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
 export const NOTICES = [
@@ -48,6 +50,10 @@ export interface Notice {
 export interface Keeper {
   /** It follows more than it may. */
   isFull(): boolean;
+  /** The one that has this number. */
+  at(number: number): Watched;
+  /** Parks it if it only waits; whoever calls is done with the object. */
+  park(watched: Watched): void;
   /** Follows it no more. */
   forget(watched: Watched): void;
   /** Follows it no more although it is in flight; to be found again by a scan. */
@@ -96,9 +102,11 @@ export class Pursuit implements Caller {
 
   tick(now: number): void {
     for (let taken = 0; taken < LIMITS.pollerDuePerTickMax; taken++) {
-      const watched = this.#wheel.takeDue(now);
-      if (watched === undefined) break;
+      const number = this.#wheel.takeDue(now);
+      if (number === NONE) break;
+      const watched = this.#keeper.at(number);
       this.#due(watched, now);
+      this.#keeper.park(watched);
     }
   }
 
@@ -106,11 +114,22 @@ export class Pursuit implements Caller {
   end(watched: Watched): void {
     this.#settleVerdict(watched);
     watched.state = 'gone';
-    this.#wheel.remove(watched);
+    this.#wheel.remove(watched.number);
+  }
+
+  /** Nobody has sent it yet. */
+  begin(watched: Watched): void {
+    this.#call(watched);
+    this.#keeper.park(watched);
   }
 
   /** A callback came for it. */
   hint(watched: Watched): void {
+    this.#hint(watched);
+    this.#keeper.park(watched);
+  }
+
+  #hint(watched: Watched): void {
     watched.hinted = true;
     if (watched.state !== 'waiting' || watched.verdict !== null) return;
     // The provider speaks of it, so it has it, whatever the submits were answered.
@@ -118,7 +137,7 @@ export class Pursuit implements Caller {
     watched.maybeSent = true;
     const now = this.#options.now();
     const at = Math.max(now, watched.enquiredAt + this.#options.timings.hintGapMs);
-    if (at > now) this.#wheel.setBy(watched, at);
+    if (at > now) this.#wheel.setBy(watched.number, at);
     else this.#due(watched, now);
   }
 
@@ -131,8 +150,9 @@ export class Pursuit implements Caller {
       this.#wait(watched, now() + Math.floor(timings.recoverySpreadMs * random()));
     } else {
       watched.graceUntil = now() + watched.port.lane.rail.notFoundGraceMs;
-      this.call(watched);
+      this.#call(watched);
     }
+    this.#keeper.park(watched);
   }
 
   /** It expired at the account at `expiredAt`, and the provider may yet be paid: look now and then. Of the looks that were due
@@ -153,6 +173,7 @@ export class Pursuit implements Caller {
       dueAt = Math.min(dueAt, at + Math.floor(timings.makeUpSpreadMs * random()));
     }
     this.#wait(watched, dueAt);
+    this.#keeper.park(watched);
   }
 
   // --- What is due ---------------------------------------------------------------------------------------------------
@@ -167,13 +188,13 @@ export class Pursuit implements Caller {
       return this.#tellAcceptance(watched, null);
     }
     if (watched.expiresAt !== null && now >= watched.expiresAt) return this.#dueLast(watched, now);
-    if (watched.state === 'waiting') this.call(watched);
+    if (watched.state === 'waiting') this.#call(watched);
   }
 
   #dueLate(watched: Watched): void {
     if (watched.told && !watched.hinted) return this.#keeper.forget(watched);
     watched.told = false;
-    if (watched.state === 'waiting') this.call(watched);
+    if (watched.state === 'waiting') this.#call(watched);
   }
 
   /** It has expired: one last enquiry, if the provider may have it and answers in time. */
@@ -183,14 +204,14 @@ export class Pursuit implements Caller {
     const certainlyNot = !watched.maybeSent && !watched.submitted;
     if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#expire(watched);
     if (watched.state === 'queued' && watched.next === 'enquire') {
-      return this.#wheel.set(watched, watched.lastUntil);
+      return this.#wheel.set(watched.number, watched.lastUntil);
     }
     watched.next = 'enquire';
-    this.call(watched);
+    this.#call(watched);
   }
 
   /** Over to the rail, for `watched.next`. */
-  call(watched: Watched): void {
+  #call(watched: Watched): void {
     if (this.#stopping) return;
     if (watched.next === 'enquire') {
       watched.byHint = watched.hinted;
@@ -201,7 +222,7 @@ export class Pursuit implements Caller {
       if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
       else this.#wait(watched, now() + retryGapMs(timings, 3, random));
     } else if (watched.state === 'queued' && watched.expiresAt !== null) {
-      this.#wheel.set(watched, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
+      this.#wheel.set(watched.number, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
     }
   }
 
@@ -210,7 +231,7 @@ export class Pursuit implements Caller {
     const { expiresAt, lastUntil } = watched;
     const capped =
       expiresAt !== null && lastUntil === 0 && !watched.late ? Math.min(dueAt, expiresAt) : dueAt;
-    this.#wheel.set(watched, capped);
+    this.#wheel.set(watched.number, capped);
   }
 
   /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again. */
@@ -240,6 +261,11 @@ export class Pursuit implements Caller {
 
   submitted(watched: Watched, result: SubmitResult): void {
     if (watched.state === 'gone') return this.#answeredTooLate(watched, result);
+    this.#submitted(watched, result);
+    this.#keeper.park(watched);
+  }
+
+  #submitted(watched: Watched, result: SubmitResult): void {
     watched.submits++;
     watched.graceUntil = this.#options.now() + watched.port.lane.rail.notFoundGraceMs;
     switch (result.type) {
@@ -278,7 +304,7 @@ export class Pursuit implements Caller {
     watched.submitted = true;
     if (watched.hinted) {
       if (news) this.#tellAcceptance(watched, providerStatus);
-      return this.call(watched);
+      return this.#call(watched);
     }
     this.#rest(watched);
     if (news) this.#tellAcceptance(watched, providerStatus);
@@ -288,12 +314,17 @@ export class Pursuit implements Caller {
   #enquireAfter(watched: Watched, delayMs: number): void {
     watched.maybeSent = true;
     watched.next = 'enquire';
-    if (watched.hinted) this.call(watched);
+    if (watched.hinted) this.#call(watched);
     else this.#wait(watched, this.#options.now() + delayMs);
   }
 
   enquired(watched: Watched, result: EnquiryResult): void {
     if (watched.state === 'gone') return this.#answeredTooLate(watched, result);
+    this.#enquired(watched, result);
+    this.#keeper.park(watched);
+  }
+
+  #enquired(watched: Watched, result: EnquiryResult): void {
     const now = this.#options.now();
     watched.enquiries++;
     watched.enquiredAt = now;
@@ -337,7 +368,7 @@ export class Pursuit implements Caller {
     watched.maybeSent = watched.submitted;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
-    this.call(watched);
+    this.#call(watched);
   }
 
   #unanswered(watched: Watched): void {
@@ -350,7 +381,9 @@ export class Pursuit implements Caller {
   #restUnlessHinted(watched: Watched): void {
     this.#rest(watched);
     const { hintGapMs } = this.#options.timings;
-    if (watched.hinted) this.#wheel.setBy(watched, watched.enquiredAt + hintGapMs);
+    if (watched.hinted && watched.state === 'waiting') {
+      this.#wheel.setBy(watched.number, watched.enquiredAt + hintGapMs);
+    }
   }
 
   #restLate(watched: Watched): void {
@@ -358,7 +391,7 @@ export class Pursuit implements Caller {
     if (watched.enquiries >= timings.lateEnquiries) return this.#keeper.forget(watched);
     if (!watched.expired) return this.#restUnlessHinted(watched);
     this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
-    if (watched.hinted) this.#wheel.setBy(watched, watched.enquiredAt + timings.hintGapMs);
+    if (watched.hinted) this.#wheel.setBy(watched.number, watched.enquiredAt + timings.hintGapMs);
   }
 
   /** Its account made it final while the rail was busy with it. */
@@ -371,9 +404,9 @@ export class Pursuit implements Caller {
   // --- What the account is told --------------------------------------------------------------------------------------
 
   #tellAcceptance(watched: Watched, providerStatus: string | null): void {
-    const { bus, now, random, timings } = this.#options;
+    const { bus } = this.#options;
     watched.acceptanceUntold = false;
-    this.#telling++;
+    this.#asked(watched);
     const deadline = this.#deadline();
     const { accountId, id } = watched;
     bus.send(
@@ -381,23 +414,29 @@ export class Pursuit implements Caller {
       this.#options.partition,
       { type: 'RecordSubmission', accountId, deadline, transactionId: id, providerStatus },
       (reply) => {
-        this.#telling--;
-        if (reply.type === 'done' || watched.state === 'gone') return;
-        if (reply.type === 'rejected') return this.#notice('not_taken', watched, reply.rejection.code);
-        // After so many, the next enquiry brings it up again.
-        watched.submitted = false;
-        if (++watched.tells > LIMITS.pollerSendsMax || watched.state !== 'waiting') return;
-        watched.submitted = true;
-        watched.acceptanceUntold = true;
-        this.#wheel.setBy(watched, now() + retryGapMs(timings, watched.tells, random));
+        this.#answered(watched);
+        this.#acceptanceTold(watched, reply);
+        this.#keeper.park(watched);
       },
     );
+  }
+
+  #acceptanceTold(watched: Watched, reply: Reply): void {
+    if (reply.type === 'done' || watched.state === 'gone') return;
+    if (reply.type === 'rejected') return this.#notice('not_taken', watched, reply.rejection.code);
+    // After so many, the next enquiry brings it up again.
+    watched.submitted = false;
+    if (++watched.tells > LIMITS.pollerSendsMax || watched.state !== 'waiting') return;
+    watched.submitted = true;
+    watched.acceptanceUntold = true;
+    const { now, random, timings } = this.#options;
+    this.#wheel.setBy(watched.number, now() + retryGapMs(timings, watched.tells, random));
   }
 
   #conclude(watched: Watched, terminal: Terminal, source: Source): void {
     if (terminal.ourFault) this.#notice('our_fault', watched, terminal.providerStatus);
     const deadline = this.#deadline();
-    this.#pass(watched, outcomeCommand(watched, terminal, source, deadline));
+    this.#pass(watched, outcomeOf(watched, terminal, source, deadline));
   }
 
   #expire(watched: Watched): void {
@@ -406,11 +445,11 @@ export class Pursuit implements Caller {
     if (watched.submitted || watched.maybeSent) {
       this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
     } else {
-      this.#pass(watched, outcomeCommand(watched, NEVER_HAD_IT, 'SYSTEM', deadline));
+      this.#pass(watched, outcomeOf(watched, NEVER_HAD_IT, 'SYSTEM', deadline));
     }
   }
 
-  #pass(watched: Watched, verdict: RecordOutcome | ExpireTransaction): void {
+  #pass(watched: Watched, verdict: Verdict): void {
     watched.verdict = verdict;
     this.#verdicts++;
     watched.tells = 0;
@@ -422,15 +461,18 @@ export class Pursuit implements Caller {
     const { verdict } = watched;
     if (verdict === null) return;
     watched.state = 'telling';
-    this.#wheel.remove(watched);
-    this.#telling++;
+    this.#wheel.remove(watched.number);
+    this.#asked(watched);
     const command = watched.tells === 0 ? verdict : { ...verdict, deadline: this.#deadline() };
     watched.tells++;
-    bus.send('accounts', this.#options.partition, command, (reply) => this.#told(watched, reply));
+    bus.send('accounts', this.#options.partition, command, (reply) => {
+      this.#answered(watched);
+      this.#told(watched, reply);
+      this.#keeper.park(watched);
+    });
   }
 
   #told(watched: Watched, reply: Reply): void {
-    this.#telling--;
     if (watched.state === 'gone') return;
     const { now, random, timings } = this.#options;
     switch (reply.type) {
@@ -439,7 +481,7 @@ export class Pursuit implements Caller {
         watched.told = true;
         watched.state = 'waiting';
         // The feed usually ends it before that.
-        return this.#wheel.set(watched, now() + this.#afterToldMs(watched));
+        return this.#wheel.set(watched.number, now() + this.#afterToldMs(watched));
       case 'rejected':
         this.#notice('not_taken', watched, reply.rejection.code);
         return this.#keeper.forget(watched);
@@ -447,7 +489,7 @@ export class Pursuit implements Caller {
       case 'unknown':
         watched.state = 'waiting';
         if (watched.tells < LIMITS.pollerSendsMax) {
-          return this.#wheel.set(watched, now() + retryGapMs(timings, watched.tells, random));
+          return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
         }
         // The provider remembers what it said.
         this.#settleVerdict(watched);
@@ -469,33 +511,49 @@ export class Pursuit implements Caller {
 
   /** It was told, and yet the feed did not end it: did the account not agree, or is it long final? */
   #askAccount(watched: Watched): void {
-    const { bus, now, random, timings } = this.#options;
+    const { bus } = this.#options;
     const { accountId, id } = watched;
     watched.state = 'telling';
-    this.#telling++;
+    this.#asked(watched);
     const deadline = this.#deadline();
     bus.send(
       'accounts',
       this.#options.partition,
       { type: 'GetPending', accountId, deadline, transactionId: id },
       (reply) => {
-        this.#telling--;
-        if (watched.state === 'gone') return;
-        watched.state = 'waiting';
-        if (reply.type === 'rejected') {
-          this.#keeper.forget(watched);
-          if (watched.hinted) this.#keeper.lookInto(accountId, id);
-          return;
-        }
-        if (reply.type !== 'done') {
-          return this.#wheel.set(watched, now() + retryGapMs(timings, 3, random));
-        }
-        watched.told = false;
-        watched.disputed = true;
-        watched.next = 'enquire';
-        this.#rest(watched);
+        this.#answered(watched);
+        this.#accountAnswered(watched, reply);
+        this.#keeper.park(watched);
       },
     );
+  }
+
+  #accountAnswered(watched: Watched, reply: Reply): void {
+    if (watched.state === 'gone') return;
+    const { now, random, timings } = this.#options;
+    watched.state = 'waiting';
+    if (reply.type === 'rejected') {
+      this.#keeper.forget(watched);
+      if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
+      return;
+    }
+    if (reply.type !== 'done') {
+      return this.#wheel.set(watched.number, now() + retryGapMs(timings, 3, random));
+    }
+    watched.told = false;
+    watched.disputed = true;
+    watched.next = 'enquire';
+    this.#rest(watched);
+  }
+
+  #asked(watched: Watched): void {
+    this.#telling++;
+    watched.answersDue++;
+  }
+
+  #answered(watched: Watched): void {
+    this.#telling--;
+    watched.answersDue--;
   }
 
   #deadline(): number {
@@ -509,39 +567,4 @@ export class Pursuit implements Caller {
   ): void {
     this.#options.onNotice({ what, provider, transactionId: id, detail });
   }
-}
-
-const NEVER_HAD_IT: Terminal = {
-  type: 'failed',
-  failureCode: 'provider_unavailable',
-  failureMessage: 'The network could not be reached in time.',
-  providerStatus: null,
-  providerTransactionId: null,
-  amount: null,
-  currency: null,
-  ourFault: false,
-};
-
-const OUTCOMES = { succeeded: 'SUCCESSFUL', failed: 'FAILED', reversed: 'REVERSED' } as const;
-
-function outcomeCommand(
-  { accountId, id }: Watched,
-  terminal: Terminal,
-  source: Source,
-  deadline: number,
-): RecordOutcome {
-  return {
-    type: 'RecordOutcome',
-    accountId,
-    deadline,
-    transactionId: id,
-    outcome: OUTCOMES[terminal.type],
-    source,
-    failureCode: terminal.failureCode,
-    failureMessage: terminal.failureMessage,
-    providerStatus: terminal.providerStatus,
-    providerTransactionId: terminal.providerTransactionId,
-    amount: terminal.amount,
-    currency: terminal.currency,
-  };
 }

@@ -293,3 +293,31 @@ t.test('beyond its bound a partition lets go of accepted ones, and finds them ag
   await driven.clock.advance(10_000);
   t.equal(driven.pollers.size, count - 1 - 20_000, 'a scan finds the others');
 });
+
+t.test('one that is let go although a callback came is left to the scan, which finds it', async (t) => {
+  const driven = await new Driven().start();
+  const all = Array.from({ length: LIMITS.pollerPendingMax }, () =>
+    driven.accounts.create(charge({ amount: '500' })),
+  );
+  const first = all[0]!;
+  const enquiry = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => enquiry.promise;
+  driven.hint(first);
+  driven.hint(first);
+  driven.mtn.onSubmit = () => new Promise(() => {});
+  driven.accounts.create(charge({ amount: '500' }));
+  t.equal(
+    driven.pollers.size,
+    LIMITS.pollerPendingMax + 1,
+    'one more than it may follow, while a rail has it',
+  );
+  enquiry.resolve({ type: 'pending', providerStatus: 'PENDING' });
+  await driven.clock.advance(50);
+  t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
+
+  driven.provider.settle(first, paid());
+  driven.mtn.onEnquire = (transaction) => driven.provider.enquire(transaction);
+  for (const { id } of all.slice(1, 20_000)) driven.accounts.when(outcome(id, 'FAILED'));
+  await driven.clock.advance(15_000);
+  t.equal(driven.accounts.transaction(first.id).status, 'SUCCESSFUL');
+});

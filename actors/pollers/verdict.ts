@@ -1,0 +1,43 @@
+// What an account is told about the end of a transaction: what its rail answered, as a command.
+
+import type { ExpireTransaction, RecordOutcome } from '../../src/domain/account-command.ts';
+import type { Source } from '../../src/domain/transaction.ts';
+import type { Terminal } from '../../src/rails/rail.ts';
+
+export type Verdict = RecordOutcome | ExpireTransaction;
+
+/** No submit reached the provider, and it is too late for another. */
+export const NEVER_HAD_IT: Terminal = {
+  type: 'failed',
+  failureCode: 'provider_unavailable',
+  failureMessage: 'The network could not be reached in time.',
+  providerStatus: null,
+  providerTransactionId: null,
+  amount: null,
+  currency: null,
+  ourFault: false,
+};
+
+const OUTCOMES = { succeeded: 'SUCCESSFUL', failed: 'FAILED', reversed: 'REVERSED' } as const;
+
+export function outcomeOf(
+  { accountId, id }: { readonly accountId: string; readonly id: string },
+  terminal: Terminal,
+  source: Source,
+  deadline: number,
+): RecordOutcome {
+  return {
+    type: 'RecordOutcome',
+    accountId,
+    deadline,
+    transactionId: id,
+    outcome: OUTCOMES[terminal.type],
+    source,
+    failureCode: terminal.failureCode,
+    failureMessage: terminal.failureMessage,
+    providerStatus: terminal.providerStatus,
+    providerTransactionId: terminal.providerTransactionId,
+    amount: terminal.amount,
+    currency: terminal.currency,
+  };
+}

@@ -1,0 +1,179 @@
+// What a partition of the pollers follows: found by id and by number against a Map, and the same after it was parked.
+
+import fc from 'fast-check';
+import t from 'tap';
+import { Followed } from '../../actors/pollers/followed.ts';
+import type { Port } from '../../actors/pollers/rail-lane.ts';
+import { Watched } from '../../actors/pollers/watched.ts';
+import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
+import { TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
+import { collectGarbage } from '../garbage.ts';
+
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+t.comment(`SEED=${SEED}`);
+
+const PORTS = ['mtn-ug', 'airtel-ke', 'loopback'].map((id): Port => {
+  return { lane: { rail: { id } }, caller: null, calling: 0 } as unknown as Port;
+});
+
+const anyTime = fc.integer({ min: 1_600_000_000_000, max: 4_000_000_000_000 });
+const anyText = (maxLength: number) => fc.string({ maxLength, unit: 'grapheme' });
+const anyAscii = (maxLength: number) => fc.stringMatching(/^[A-Za-z0-9._:-]*$/, { maxLength });
+
+const anyPending = fc.record({
+  accountId: anyAscii(30),
+  type: fc.constantFrom(...TRANSACTION_TYPES),
+  amount: fc.maxSafeNat(),
+  currency: fc.constantFrom(...CURRENCIES),
+  country: fc.constantFrom(...COUNTRIES),
+  network: fc.constantFrom(...NETWORKS),
+  msisdn: anyAscii(16),
+  reference: anyAscii(128),
+  note: fc.option(fc.oneof(anyText(10), anyText(200), fc.constant(''), fc.constant('a\x01b\x01'))),
+  createdAt: anyTime,
+  expiresAt: fc.option(anyTime),
+  submitted: fc.boolean(),
+});
+
+/** Of what changes, as far as what waits can have it. */
+const anyState = fc.record({
+  next: fc.constantFrom('submit' as const, 'enquire' as const),
+  maybeSent: fc.boolean(),
+  acceptanceUntold: fc.boolean(),
+  hinted: fc.boolean(),
+  late: fc.boolean(),
+  expired: fc.boolean(),
+  disputed: fc.boolean(),
+  alarmed: fc.boolean(),
+  refusalsTold: fc.boolean(),
+  submits: fc.nat(),
+  enquiries: fc.nat(),
+  lastEnquiries: fc.nat(),
+  lastUntil: fc.oneof(fc.constant(0), anyTime),
+  enquiredAt: fc.oneof(fc.constant(0), anyTime),
+  graceUntil: fc.oneof(fc.constant(0), anyTime),
+  tells: fc.nat(),
+});
+
+const anyWatched = fc
+  .record({ pending: anyPending, state: anyState, port: fc.constantFrom(...PORTS) })
+  .map(({ pending, state, port }) => {
+    const provider = port.lane.rail.id;
+    return (id: string) => Object.assign(new Watched({ id, provider, ...pending }, port), state);
+  });
+
+function fieldsOf(watched: Watched): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(watched));
+}
+
+t.test('what is parked comes back as it was, in every field', async () => {
+  fc.assert(
+    fc.property(fc.array(anyWatched, { maxLength: 5 }), (made) => {
+      const followed = new Followed(PORTS);
+      const before = made.map((make, index) => {
+        const watched = make(`chg_${index}`);
+        followed.add(watched);
+        const copy = fieldsOf(watched);
+        followed.park(watched);
+        t.equal(watched.state, 'parked', 'the object is not it any more');
+        return copy;
+      });
+      for (const copy of before) {
+        t.strictSame(fieldsOf(followed.get(copy['id'] as string)!), copy);
+      }
+    }),
+    { seed: SEED },
+  );
+});
+
+t.test('by any sequence of steps it finds what a Map would', async () => {
+  const anyId = fc.nat({ max: 300 }).map((n) => `chg_${n}`);
+  const anyStep = fc.record({ what: fc.constantFrom('add', 'remove', 'park', 'get'), id: anyId });
+  fc.assert(
+    fc.property(fc.array(anyStep, { maxLength: 1_000, size: 'max' }), anyWatched, (steps, make) => {
+      const followed = new Followed(PORTS);
+      const map = new Map<string, number>();
+      for (const { what, id } of steps) {
+        if (followed.has(id) !== map.has(id)) return false;
+        if (what === 'add' && !map.has(id)) {
+          const watched = make(id);
+          followed.add(watched);
+          map.set(id, watched.number);
+        }
+        const watched = followed.get(id);
+        if (watched?.id !== (map.has(id) ? id : undefined)) return false;
+        if (watched === undefined) continue;
+        if (watched.number !== map.get(id) || followed.at(watched.number) !== watched) return false;
+        if (what === 'remove') {
+          followed.remove(watched);
+          map.delete(id);
+        } else if (what === 'park') followed.park(watched);
+        if (followed.size !== map.size) return false;
+      }
+      return new Set(map.values()).size === map.size;
+    }),
+    { seed: SEED },
+  );
+});
+
+function newWatched(id: string): Watched {
+  return fc.sample(anyWatched, { seed: SEED, numRuns: 1 })[0]!(id);
+}
+
+t.test('what does anything but wait stays an object', async (t) => {
+  const followed = new Followed(PORTS);
+  const changes: Partial<Watched>[] = [
+    { state: 'queued' },
+    { state: 'calling' },
+    { state: 'telling' },
+    { state: 'gone' },
+    { answersDue: 1 },
+    { told: true },
+    { verdict: { type: 'ExpireTransaction', accountId: 'acc_1', deadline: 1, transactionId: 'chg_1' } },
+  ];
+  for (const [index, change] of changes.entries()) {
+    const watched = Object.assign(newWatched(`chg_${index}`), change);
+    followed.add(watched);
+    followed.park(watched);
+    t.equal(followed.get(watched.id), watched, JSON.stringify(change));
+  }
+  t.equal([...followed.awake()].length, changes.length);
+});
+
+t.test('an object that has left is not followed again by a later step', async (t) => {
+  const followed = new Followed(PORTS);
+  const first = newWatched('chg_1');
+  followed.add(first);
+  followed.remove(first);
+  const second = newWatched('chg_2');
+  followed.add(second);
+  followed.remove(first);
+  followed.park(first);
+  t.equal(followed.get('chg_2'), second);
+  t.notOk(followed.has('chg_1'));
+  t.equal(followed.size, 1);
+});
+
+function parkNew(followed: Followed, id: string): WeakRef<Watched> {
+  const watched = newWatched(id);
+  followed.add(watched);
+  followed.park(watched);
+  return new WeakRef(watched);
+}
+
+t.test('what is parked is no object, and its room is given back', async (t) => {
+  const followed = new Followed(PORTS);
+  const count = 5_000;
+  const outside = () => process.memoryUsage().arrayBuffers;
+  const before = outside();
+  const objects = Array.from({ length: count }, (_, i) => parkNew(followed, `chg_${i}`));
+  const parked = outside() - before;
+  t.ok(parked / count > 100 && parked / count < 400, `${parked / count} bytes each`);
+  await collectGarbage();
+  t.equal(objects.filter((object) => object.deref() !== undefined).length, 0);
+  for (let i = 0; i < count; i++) followed.remove(followed.get(`chg_${i}`)!);
+  await collectGarbage();
+  const left = outside() - before;
+  t.ok(left < 0.4 * parked, `${left} of ${parked} bytes are left`);
+  t.equal(followed.size, 0);
+});
