@@ -8,9 +8,9 @@ import type { Watched } from './watched.ts';
 
 export class Followed {
   /** Those that are objects, by number. */
-  readonly #awake = new Map<number, Watched>();
+  readonly #awake: (Watched | null)[] = [];
   readonly #parked: Parked;
-  readonly #index = new IdIndex((number) => this.#awake.get(number)?.id ?? this.#parked.idOf(number));
+  readonly #index = new IdIndex((number) => this.#awake[number]?.id ?? this.#parked.idOf(number));
 
   /** `ports`: all that a transaction can have. */
   constructor(ports: readonly Port[]) {
@@ -32,36 +32,34 @@ export class Followed {
 
   /** The one that has this number. */
   at(number: number): Watched {
-    const awake = this.#awake.get(number);
-    if (awake !== undefined) return awake;
-    const watched = this.#parked.take(number);
-    this.#awake.set(number, watched);
-    return watched;
+    return (this.#awake[number] ??= this.#parked.take(number));
   }
 
   /** Whoever is no object only waits. */
-  awake(): Iterable<Watched> {
-    return this.#awake.values();
+  awake(): Watched[] {
+    return this.#awake.filter((watched) => watched !== null);
   }
 
   /** One whose id is not followed; gives it its number. */
   add(watched: Watched): void {
-    watched.number = this.#index.add(watched.id);
-    this.#awake.set(watched.number, watched);
+    const number = this.#index.add(watched.id);
+    watched.number = number;
+    // Numbers are given one after the other: no place is left out.
+    this.#awake[number] = watched;
   }
 
   /** Does nothing for one that is not followed any more. */
   remove(watched: Watched): void {
-    if (this.#awake.get(watched.number) !== watched) return;
+    if (this.#awake[watched.number] !== watched) return;
     this.#index.remove(watched.number);
-    this.#awake.delete(watched.number);
+    this.#awake[watched.number] = null;
     watched.number = NONE;
   }
 
   /** Parks it if it only waits; whoever calls is done with the object. */
   park(watched: Watched): void {
-    if (!isParkable(watched) || this.#awake.get(watched.number) !== watched) return;
+    if (!isParkable(watched) || this.#awake[watched.number] !== watched) return;
     this.#parked.put(watched);
-    this.#awake.delete(watched.number);
+    this.#awake[watched.number] = null;
   }
 }

@@ -60,9 +60,9 @@ interface Block {
   parked: number;
 }
 
-/** It waits, nobody will answer to this object, and it does not wait to be forgotten in a moment. */
-export function isParkable({ state, answersDue, verdict, told }: Watched): boolean {
-  return state === 'waiting' && answersDue === 0 && verdict === null && !told;
+/** It waits, and neither for its account to take a verdict nor to be forgotten in a moment. */
+export function isParkable({ state, verdict, told }: Watched): boolean {
+  return state === 'waiting' && verdict === null && !told;
 }
 
 export class Parked {

@@ -384,6 +384,13 @@ export class PollerPartition implements Keeper {
     return this.#followed.at(number);
   }
 
+  find(id: string): Watched | undefined {
+    const watched = this.#followed.get(id);
+    if (watched === undefined || (watched.state !== 'gone' && !watched.late)) return watched;
+    this.park(watched);
+    return undefined;
+  }
+
   park(watched: Watched): void {
     this.#followed.park(watched);
   }

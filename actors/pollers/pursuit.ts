@@ -52,6 +52,8 @@ export interface Keeper {
   isFull(): boolean;
   /** The one that has this number. */
   at(number: number): Watched;
+  /** The one that has this id, if it is in flight. */
+  find(id: string): Watched | undefined;
   /** Parks it if it only waits; whoever calls is done with the object. */
   park(watched: Watched): void;
   /** Follows it no more. */
@@ -403,27 +405,35 @@ export class Pursuit implements Caller {
 
   // --- What the account is told --------------------------------------------------------------------------------------
 
+  /** The answer finds it by its id: nearly always it says that all is well, and until then nobody holds the object. */
   #tellAcceptance(watched: Watched, providerStatus: string | null): void {
-    const { bus } = this.#options;
+    const { bus, partition } = this.#options;
     watched.acceptanceUntold = false;
-    this.#asked(watched);
+    this.#telling++;
     const deadline = this.#deadline();
     const { accountId, id } = watched;
-    bus.send(
-      'accounts',
-      this.#options.partition,
-      { type: 'RecordSubmission', accountId, deadline, transactionId: id, providerStatus },
-      (reply) => {
-        this.#answered(watched);
-        this.#acceptanceTold(watched, reply);
-        this.#keeper.park(watched);
-      },
-    );
+    const command = {
+      type: 'RecordSubmission',
+      accountId,
+      deadline,
+      transactionId: id,
+      providerStatus,
+    } as const;
+    bus.send('accounts', partition, command, (reply) => {
+      this.#telling--;
+      if (reply.type !== 'done') this.#acceptanceNotTaken(id, reply);
+    });
   }
 
-  #acceptanceTold(watched: Watched, reply: Reply): void {
-    if (reply.type === 'done' || watched.state === 'gone') return;
-    if (reply.type === 'rejected') return this.#notice('not_taken', watched, reply.rejection.code);
+  #acceptanceNotTaken(id: string, reply: Exclude<Reply, { type: 'done' }>): void {
+    const watched = this.#keeper.find(id);
+    if (watched === undefined) return;
+    if (reply.type === 'rejected') this.#notice('not_taken', watched, reply.rejection.code);
+    else this.#tellAcceptanceAgain(watched);
+    this.#keeper.park(watched);
+  }
+
+  #tellAcceptanceAgain(watched: Watched): void {
     // After so many, the next enquiry brings it up again.
     watched.submitted = false;
     if (++watched.tells > LIMITS.pollerSendsMax || watched.state !== 'waiting') return;
@@ -462,11 +472,11 @@ export class Pursuit implements Caller {
     if (verdict === null) return;
     watched.state = 'telling';
     this.#wheel.remove(watched.number);
-    this.#asked(watched);
+    this.#telling++;
     const command = watched.tells === 0 ? verdict : { ...verdict, deadline: this.#deadline() };
     watched.tells++;
     bus.send('accounts', this.#options.partition, command, (reply) => {
-      this.#answered(watched);
+      this.#telling--;
       this.#told(watched, reply);
       this.#keeper.park(watched);
     });
@@ -514,14 +524,14 @@ export class Pursuit implements Caller {
     const { bus } = this.#options;
     const { accountId, id } = watched;
     watched.state = 'telling';
-    this.#asked(watched);
+    this.#telling++;
     const deadline = this.#deadline();
     bus.send(
       'accounts',
       this.#options.partition,
       { type: 'GetPending', accountId, deadline, transactionId: id },
       (reply) => {
-        this.#answered(watched);
+        this.#telling--;
         this.#accountAnswered(watched, reply);
         this.#keeper.park(watched);
       },
@@ -544,16 +554,6 @@ export class Pursuit implements Caller {
     watched.disputed = true;
     watched.next = 'enquire';
     this.#rest(watched);
-  }
-
-  #asked(watched: Watched): void {
-    this.#telling++;
-    watched.answersDue++;
-  }
-
-  #answered(watched: Watched): void {
-    this.#telling--;
-    watched.answersDue--;
   }
 
   #deadline(): number {

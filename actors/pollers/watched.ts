@@ -75,8 +75,6 @@ export class Watched implements PendingTransaction {
   verdict: Verdict | null = null;
   /** Times the account was told and did not answer. */
   tells = 0;
-  /** Answers of its account that are yet to come, and come to this object. */
-  answersDue = 0;
 
   constructor(transaction: PendingTransaction, port: Port) {
     this.id = transaction.id;

@@ -62,6 +62,34 @@ const anyWatched = fc
     return (id: string) => Object.assign(new Watched({ id, provider, ...pending }, port), state);
   });
 
+function newWatched(id: string): Watched {
+  return fc.sample(anyWatched, { seed: SEED, numRuns: 1 })[0]!(id);
+}
+
+function parkNew(followed: Followed, id: string): WeakRef<Watched> {
+  const watched = newWatched(id);
+  followed.add(watched);
+  followed.park(watched);
+  return new WeakRef(watched);
+}
+
+// First in this file: nothing else has made garbage outside of the heap.
+t.test('what is parked is no object, and its room is given back', async (t) => {
+  const followed = new Followed(PORTS);
+  const count = 5_000;
+  const outside = () => process.memoryUsage().arrayBuffers;
+  const before = outside();
+  const objects = Array.from({ length: count }, (_, i) => parkNew(followed, `chg_${i}`));
+  const parked = outside() - before;
+  t.ok(parked / count > 100 && parked / count < 400, `${parked / count} bytes each`);
+  await collectGarbage();
+  t.equal(objects.filter((object) => object.deref() !== undefined).length, 0);
+  for (let i = 0; i < count; i++) followed.remove(followed.get(`chg_${i}`)!);
+  t.equal(followed.size, 0);
+  // V8 frees what was outside of its heap in a thread of its own, a while later.
+  while (outside() - before > 0.4 * parked) await collectGarbage();
+});
+
 function fieldsOf(watched: Watched): Record<string, unknown> {
   return Object.fromEntries(Object.entries(watched));
 }
@@ -116,10 +144,6 @@ t.test('by any sequence of steps it finds what a Map would', async () => {
   );
 });
 
-function newWatched(id: string): Watched {
-  return fc.sample(anyWatched, { seed: SEED, numRuns: 1 })[0]!(id);
-}
-
 t.test('what does anything but wait stays an object', async (t) => {
   const followed = new Followed(PORTS);
   const changes: Partial<Watched>[] = [
@@ -127,7 +151,6 @@ t.test('what does anything but wait stays an object', async (t) => {
     { state: 'calling' },
     { state: 'telling' },
     { state: 'gone' },
-    { answersDue: 1 },
     { told: true },
     { verdict: { type: 'ExpireTransaction', accountId: 'acc_1', deadline: 1, transactionId: 'chg_1' } },
   ];
@@ -152,28 +175,4 @@ t.test('an object that has left is not followed again by a later step', async (t
   t.equal(followed.get('chg_2'), second);
   t.notOk(followed.has('chg_1'));
   t.equal(followed.size, 1);
-});
-
-function parkNew(followed: Followed, id: string): WeakRef<Watched> {
-  const watched = newWatched(id);
-  followed.add(watched);
-  followed.park(watched);
-  return new WeakRef(watched);
-}
-
-t.test('what is parked is no object, and its room is given back', async (t) => {
-  const followed = new Followed(PORTS);
-  const count = 5_000;
-  const outside = () => process.memoryUsage().arrayBuffers;
-  const before = outside();
-  const objects = Array.from({ length: count }, (_, i) => parkNew(followed, `chg_${i}`));
-  const parked = outside() - before;
-  t.ok(parked / count > 100 && parked / count < 400, `${parked / count} bytes each`);
-  await collectGarbage();
-  t.equal(objects.filter((object) => object.deref() !== undefined).length, 0);
-  for (let i = 0; i < count; i++) followed.remove(followed.get(`chg_${i}`)!);
-  await collectGarbage();
-  const left = outside() - before;
-  t.ok(left < 0.4 * parked, `${left} of ${parked} bytes are left`);
-  t.equal(followed.size, 0);
 });
