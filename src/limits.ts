@@ -110,6 +110,9 @@ export const LIMITS = {
   // Reads
   /** Rows that one page of a list may look at and skip. */
   listRowsScannedMax: 5_000,
+  /** Characters of one page of a list, at most 3 bytes each: what the bus carries. One that would be longer ends before its
+   *  limit; metadata may be nearly as large as a body. */
+  listPageCharactersMax: 320 * 1024,
 
   // Feed
   /** Decoded batches kept in memory for a subscriber that keeps up; a slower one reads the log. */
@@ -143,6 +146,8 @@ export const LIMITS = {
   busRequestsOpenMax: 32_768,
   /** Characters of one bus message before the turn's rest goes into the next: at most 3 bytes each, under 1 MiB. */
   busMessageCharactersMax: 192 * 1024,
+  /** Bytes of a reply, which may be a message of its own: what one NATS message carries (1 MiB), with its frame. */
+  busReplyBytesMax: 1024 * 1024 - 1024,
   /** Recent bus messages whose contents are remembered, so that "no responders" can be put to their requests. */
   busMessagesRemembered: 4_096,
   /** Silence after which a repeatable request is sent again, although its owner still seems to be there. Above any
@@ -381,6 +386,7 @@ export function assertLimits(): void {
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024,
     'a bus message fits one NATS message',
   );
+  holds((LIMITS.listPageCharactersMax + 1024) * 3 < LIMITS.busReplyBytesMax, 'a page of a list fits the bus');
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
   holds(
     LIMITS.webhookDnsMs * LIMITS.webhookDnsTries < LIMITS.webhookAttemptMs,

@@ -34,6 +34,7 @@ import type { Policy } from '../../src/domain/policy.ts';
 import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
 import { done, refuse, refuseWith } from './answers.ts';
@@ -128,8 +129,26 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
     return refuse('invalid_cursor', 'starting_after');
   }
   const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);
-  const rows = page.transactions.map(query.view === 'object' ? renderCurrent : renderTransaction);
-  return done(renderPage(rows, page.nextCursor), page.sequence);
+  const { transactions } = page;
+  const rows = firstThatFit(transactions, query.view === 'object' ? renderCurrent : renderTransaction);
+  const nextCursor = rows.length < transactions.length ? transactions[rows.length - 1]!.id : page.nextCursor;
+  return done(renderPage(rows, nextCursor), page.sequence);
+}
+
+/** As many as one answer carries over the bus, at least one. */
+function firstThatFit(
+  transactions: readonly Transaction[],
+  render: (transaction: Transaction) => string,
+): string[] {
+  const rows: string[] = [];
+  let characters = 0;
+  for (const transaction of transactions) {
+    const row = render(transaction);
+    characters += row.length + 1;
+    if (rows.length > 0 && characters > LIMITS.listPageCharactersMax) break;
+    rows.push(row);
+  }
+  return rows;
 }
 
 // --- Operators and other groups ---------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ export interface SendRequest {
   readonly signingSecret: string;
 }
 
-/** Why an attempt failed. `http_status`: the answer was complete and in time, but not 2xx. */
+/** Why an attempt failed. `http_status`: an answer came in time, but not 2xx. */
 export const ERROR_CLASSES = [
   'http_status',
   'timeout',
@@ -189,6 +189,8 @@ class Attempt {
   readonly #startedAt = performance.now();
   readonly #deadline: NodeJS.Timeout;
   #settled = false;
+  /** The answer has come to its end. */
+  #complete = false;
   #request: http.ClientRequest | null = null;
   #statusCode: number | null = null;
   #phase: 'connect' | 'tls' | 'answer' = 'connect';
@@ -201,7 +203,7 @@ class Attempt {
     this.#outgoing = outgoing;
     this.#settle = settle;
     this.#deadline = setTimeout(
-      () => this.#end('timeout', `No complete answer within ${attemptMs} ms.`),
+      () => this.#brokenOff('timeout', `No answer within ${attemptMs} ms.`),
       attemptMs,
     );
   }
@@ -233,7 +235,7 @@ class Attempt {
     });
     request.on('error', (error) => this.#failed(request, error));
     request.on('close', () => {
-      if (this.#request === request) this.#end('connection_reset', 'The connection was closed.');
+      if (this.#request === request) this.#brokenOff('connection_reset', 'The connection was closed.');
     });
     request.end(body);
   }
@@ -258,9 +260,17 @@ class Attempt {
       if (this.#bytes > LIMITS.webhookAnswerBytesMax) this.#answered();
     });
     response.on('end', () => {
-      if (response.complete) this.#answered();
+      if (!response.complete) return;
+      this.#complete = true;
+      this.#answered();
     });
-    response.on('error', (error) => this.#end('connection_reset', error.message));
+    response.on('error', (error) => this.#brokenOff('connection_reset', error.message));
+  }
+
+  /** Nothing more comes. After the status that is the body, which is ignored (specification part 6). */
+  #brokenOff(error: ErrorClass, detail: string): void {
+    if (this.#statusCode === null) this.#end(error, detail);
+    else this.#answered();
   }
 
   #answered(): void {
@@ -272,7 +282,7 @@ class Attempt {
     if (this.#settled || this.#request !== request) return;
     // A kept connection that the other side closed while it was idle says nothing about the endpoint.
     if (request.reusedSocket && this.#statusCode === null && isReset(error)) return this.start(false);
-    this.#end(classOf(error, this.#phase), describe(error));
+    this.#brokenOff(classOf(error, this.#phase), describe(error));
   }
 
   #end(error: ErrorClass | null, detail: string | null): void {
@@ -282,11 +292,7 @@ class Attempt {
     const excerpt = this.#statusCode === null ? detail : excerptOf(this.#chunks);
     const durationMs = Math.round(performance.now() - this.#startedAt);
     // After a complete answer the connection is back with its agent; anything else ends here.
-    const complete =
-      (error === null || error === 'http_status') &&
-      this.#bytes <= LIMITS.webhookAnswerBytesMax &&
-      this.#received <= LIMITS.webhookReadBytesMax;
-    if (!complete) this.#request?.destroy();
+    if (!this.#complete) this.#request?.destroy();
     this.#settle({ error, statusCode: this.#statusCode, durationMs, excerpt });
   }
 }

@@ -50,9 +50,13 @@ function refused(code: ErrorCode): Access {
 export function authorise(state: LedgerState, call: MerchantCall, now: number): Access {
   if (now > call.deadline) return { type: 'refused', rejection: TOO_LATE };
   const { keyHash, problem } = call;
-  if (problem !== null && KEY_PROBLEMS.has(problem.code)) return { type: 'refused', rejection: problem };
-  if (keyHash === null) return refused('authentication_required');
   const account = state.account(call.accountId);
+  if (problem !== null && KEY_PROBLEMS.has(problem.code)) {
+    // Any key of an account that is not live says so, the publishable one too (specification parts 5 and 7).
+    const isOfNoUse = problem.code === 'secret_key_required' && account?.settings.live === false;
+    return isOfNoUse ? refused('live_mode_not_enabled') : { type: 'refused', rejection: problem };
+  }
+  if (keyHash === null) return refused('authentication_required');
   if (account === undefined) return refused('invalid_api_key');
   const app = appOfKey(account, keyHash);
   if (app === null) return refused('invalid_api_key');

@@ -139,6 +139,14 @@ export function parseTime(text: string): number | null {
   return time >= 0 && time <= TIME_MAX ? time : null;
 }
 
+const BELOW_MILLISECOND = /[.,]\d{3}\d*[1-9]/;
+
+/** As parseTime, for what is not before the time: digits beyond the millisecond lead to the next one. */
+export function parseLowerBound(text: string): number | null {
+  const time = parseTime(text);
+  return time !== null && BELOW_MILLISECOND.test(text) ? time + 1 : time;
+}
+
 /** Milliseconds east of UTC. */
 function offsetOf(text: string): number | null {
   if (text === 'Z') return 0;

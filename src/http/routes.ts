@@ -2,7 +2,7 @@
 // refuses is written here once. The order is the specification's.
 
 import type { ErrorCode } from '../domain/error-code.ts';
-import { parseTime } from '../domain/time.ts';
+import { parseLowerBound, parseTime } from '../domain/time.ts';
 import type { TransactionFilter } from '../domain/account-command.ts';
 import type { TransactionType } from '../domain/transaction.ts';
 import type { Static, TSchema } from 'typebox';
@@ -89,8 +89,8 @@ function listObjects(type: TransactionType): (call: ReadCall<ListQuery>) => Retu
       reference: call.query.reference,
       country: call.query.country,
       network: call.query.network,
-      createdAfter: timeOf(call.query.created_after),
-      createdBefore: timeOf(call.query.created_before),
+      createdAfter: timeOf(call.query.created_after, parseLowerBound),
+      createdBefore: timeOf(call.query.created_before, parseTime),
     },
     view: 'object',
     limit: limitOf(call.query.limit),
@@ -99,8 +99,8 @@ function listObjects(type: TransactionType): (call: ReadCall<ListQuery>) => Retu
 }
 
 /** The schema has said that it parses. */
-function timeOf(text: string | undefined): number | undefined {
-  return text === undefined ? undefined : (parseTime(text) ?? undefined);
+function timeOf(text: string | undefined, parse: (text: string) => number | null): number | undefined {
+  return text === undefined ? undefined : (parse(text) ?? undefined);
 }
 
 function limitOf(limit: number | undefined): number {

@@ -160,7 +160,12 @@ export const PAGE_LIMIT_DEFAULT = 25;
 const timeRule = 'must be an ISO 8601 date-time between 1970 and 9999, e.g. 2026-03-01T09:30:00.000Z';
 const paging = {
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, default: PAGE_LIMIT_DEFAULT, description: 'Objects per page.' }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 100,
+      default: PAGE_LIMIT_DEFAULT,
+      description: 'Objects per page, at most: `has_more` says whether there are others.',
+    }),
   ),
   starting_after: Type.Optional(
     Type.String({ format: 'cursor', description: 'The `next_cursor` of the previous page.' }),

@@ -107,6 +107,7 @@ export class ServedPartition {
     message: Message,
     reply: Reply,
   ): WireReply {
+    if (reply.type === 'done' && isTooLong(reply.body)) return isQuery(message) ? UNAVAILABLE : UNKNOWN;
     if (reply.type === 'done' && !isQuery(message)) return reply;
     if (!served.holds()) return UNKNOWN;
     if (reply.type === 'rejected' && attempt > 1 && !this.#refuse(caller, id, attempt, message)) {
@@ -168,12 +169,15 @@ export class NatsBusServer {
 
   reply(caller: string, id: number, attempt: number, reply: WireReply): void {
     if (caller === this.#nearby?.caller) return this.#nearby.onReply(id, attempt, reply);
-    let text = (this.#outgoing.get(caller) ?? '') + replyLine(id, attempt, reply);
-    if (text.length >= LIMITS.busMessageCharactersMax) {
-      this.#connection.publish(caller, Buffer.from(text));
-      text = '';
+    const line = replyLine(id, attempt, reply);
+    const ready = this.#outgoing.get(caller) ?? '';
+    if (ready.length + line.length <= LIMITS.busMessageCharactersMax) {
+      this.#outgoing.set(caller, ready + line);
+    } else {
+      // What stands ready goes first: a long reply is then a message of its own.
+      if (ready !== '') this.#connection.publish(caller, Buffer.from(ready));
+      this.#outgoing.set(caller, line);
     }
-    this.#outgoing.set(caller, text);
     if (this.#flushing) return;
     this.#flushing = true;
     setImmediate(() => this.flush());
@@ -191,5 +195,11 @@ export class NatsBusServer {
   }
 }
 
+/** No message carries it: the connection would throw. Counted only where it may be so. */
+function isTooLong(body: string): boolean {
+  return body.length * 3 > LIMITS.busReplyBytesMax && Buffer.byteLength(body) > LIMITS.busReplyBytesMax;
+}
+
 const NOT_OWNER: WireReply = { type: 'not_owner' };
+const UNAVAILABLE: WireReply = { type: 'unavailable' };
 const UNKNOWN: WireReply = { type: 'unknown' };

@@ -92,7 +92,9 @@ t.test(
   async (t) => {
     const merchant = await openMerchant(service);
     await merchant.change({ live: false });
-    await everywhere({ key: merchant.key }, (answer) => refusedWith(t, answer, 403, 'live_mode_not_enabled'));
+    for (const key of [merchant.key, merchant.publishableKey]) {
+      await everywhere({ key }, (answer) => refusedWith(t, answer, 403, 'live_mode_not_enabled'));
+    }
     const { status, body } = await merchant.operator('/apps', { name: 'Another', domain: 'another.test' });
     t.strictSame([status, body.error.code], [403, 'live_mode_not_enabled']);
     await merchant.change({ live: true });

@@ -183,6 +183,13 @@ t.test('created_after and created_before are inclusive, to the millisecond', asy
         `${new Date(Date.parse(at(pivot)) + 10_800_000).toISOString().slice(0, -1)}+03:00`,
       );
       t.strictSame(await walk(merchant, path, `&created_after=${east}`), after, 'in East African time');
+      const later = at(pivot).replace('Z', '0001Z');
+      t.strictSame(
+        ids(await walk(merchant, path, `&created_after=${later}`)),
+        ids(list.filter((row) => at(row) > at(pivot))),
+        'after it by less than a millisecond',
+      );
+      t.strictSame(await walk(merchant, path, `&created_before=${later}`), before);
     }
     const [newest, oldest] = [at(list[0]!), at(list.at(-1)!)];
     t.strictSame(

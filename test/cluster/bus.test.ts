@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import t from 'tap';
 import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { NatsBus } from '../../src/nats/nats-bus.ts';
 import { commandLine } from '../../src/nats/wire.ts';
@@ -144,6 +145,37 @@ t.test('bodies keep their text, rejections their fields', async (t) => {
   for (const [n, reply] of said.entries()) {
     t.strictSame(await request(bus, 'accounts', 0, repeatable(n)), reply);
   }
+  served.stop();
+  bus.close();
+});
+
+t.test('long replies of one turn travel apart; of one that no message carries, it is said', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 2, 1);
+  // Three bytes each: a few of them in one message are more than NATS carries.
+  const long = '€'.repeat(LIMITS.listPageCharactersMax);
+  const tooLong = 'x'.repeat(LIMITS.busReplyBytesMax);
+  const texts = ['first', long, 'second', long, tooLong, 'last'];
+  served.open({
+    inbox: (message, onReply) => onReply(done(texts[(message as unknown as { limit: number }).limit])),
+    holds: () => true,
+  });
+  routes.set('accounts', 2, { node: 'a', epoch: 1 });
+  await ownerLink.connection.flush();
+  const ask = (limit: number): Promise<Reply> =>
+    request(bus, 'accounts', 2, {
+      type: 'ListTransactions',
+      limit,
+      deadline: Date.now() + 10_000,
+    } as unknown as Message);
+  const replies = await Promise.all(texts.map((_, at) => ask(at)));
+  t.ok(
+    replies.every((reply, at) => {
+      const text = texts[at];
+      if (text === tooLong) return reply.type === 'unavailable';
+      return reply.type === 'done' && reply.body === JSON.stringify(text);
+    }),
+  );
   served.stop();
   bus.close();
 });

@@ -243,6 +243,37 @@ void t.test('what is final waits for no provider, and is told only to who asks f
   t.end();
 });
 
+void t.test('a page ends early rather than outgrow the bus, and goes on where it ended', (t) => {
+  const { send, flush, createdIds } = opened();
+  const metadata = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, '€'.repeat(512)]));
+  for (let i = 0; i < 100; i++) {
+    send(charge({ metadata, reference: `order-${i}` }, { idempotencyKey: `large-charge-${i}` }));
+  }
+  flush();
+  const { secretKeyHash: keyHash } = appConnected as Extract<AccountEvent, { type: 'AppConnected' }>;
+  const call = { accountId: ACCOUNT, deadline: FOR_EVER, keyHash, problem: null, limit: 100 } as const;
+  for (const view of ['object', 'transaction'] as const) {
+    const listed: string[] = [];
+    let pages = 0;
+    for (let startingAfter: string | null = null, hasMore = true; hasMore; pages++) {
+      const [reply] = send({ ...call, type: 'ListTransactions', filter: {}, view, startingAfter });
+      if (reply?.type !== 'done') throw new Error(JSON.stringify(reply));
+      t.ok(Buffer.byteLength(reply.body) < LIMITS.busReplyBytesMax, `${Buffer.byteLength(reply.body)} bytes`);
+      const page = JSON.parse(reply.body) as {
+        data: { id: string }[];
+        has_more: boolean;
+        next_cursor: string | null;
+      };
+      listed.push(...page.data.map(({ id }) => id));
+      t.equal(page.next_cursor, page.has_more ? listed.at(-1) : null);
+      ({ has_more: hasMore, next_cursor: startingAfter } = page);
+    }
+    t.same(listed, createdIds().toReversed());
+    t.ok(pages > 3 && pages < 10, `${pages} pages: each as long as it may be`);
+  }
+  t.end();
+});
+
 void t.test('a drain ends when the log is lost meanwhile', async (t) => {
   const { partition, create } = opened();
   const replies = create();

@@ -16,6 +16,7 @@ import type {
   PlatformQuery,
   RegisterAccount,
 } from '../../src/domain/platform-message.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Row, Views } from '../../wal/types.ts';
 
 const seed = Number(process.env['SEED'] ?? Math.trunc(Math.random() * 2 ** 31));
@@ -285,6 +286,23 @@ t.test('memory holds what is not checkpointed, and rows are taken once', async (
   t.hasStrict(platform.ask({ type: 'ListAccounts', deadline: DEADLINE, limit: 1, startingAfter: null }), {
     data: [],
   });
+});
+
+t.test('a page ends early rather than outgrow the bus, and goes on where it ended', async (t) => {
+  const platform = new Driven();
+  const body = JSON.stringify({ metadata: { note: '€'.repeat(20_000) } });
+  for (let n = 1; n <= 100; n++) platform.send({ ...begin(n), body });
+  const { reply } = platform.logic.query(
+    { type: 'GetAudit', deadline: DEADLINE, limit: 100, startingAfter: null },
+    1,
+  );
+  if (reply.type !== 'done') throw new Error(reply.type);
+  t.ok(Buffer.byteLength(reply.body) < LIMITS.busReplyBytesMax, `${Buffer.byteLength(reply.body)} bytes`);
+  t.hasStrict(JSON.parse(reply.body), { has_more: true });
+  t.strictSame(
+    readAll(platform, 'GetAudit', 100).map((entry) => entry.id),
+    Array.from({ length: 100 }, (_, at) => id('audit', 100 - at)),
+  );
 });
 
 function readAll(platform: Driven, type: 'GetAudit' | 'ListAccounts', limit: number): Page['data'][number][] {

@@ -72,7 +72,16 @@ const lowLimits = (daily: number, monthly: number): Partial<AccountSettings> => 
 const beforeFieldRules: readonly Row[] = [
   ['service_unavailable', null, set({ deadline: START })],
   ['authentication_required', null, problem('secret_key_required', null)],
-  ['secret_key_required', null, set({ keyHash: 'x'.repeat(43), problem: null })],
+  // Any key of an account that is not live says so, the publishable one too.
+  ['live_mode_not_enabled', null, allow({ live: true })],
+  [
+    'secret_key_required',
+    null,
+    (wrong) => {
+      set({ keyHash: 'x'.repeat(43), problem: null })(wrong);
+      allow({ live: false })(wrong);
+    },
+  ],
   ['invalid_api_key', null, set({ keyHash: KEY_HASH })],
   ['live_mode_not_enabled', null, allow({ live: true })],
   ['idempotency_key_required', null, problem('idempotency_key_invalid', null)],

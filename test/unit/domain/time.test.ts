@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import t from 'tap';
-import { dayOf, formatTime, monthOf, parseTime } from '../../../src/domain/time.ts';
+import { dayOf, formatTime, monthOf, parseLowerBound, parseTime } from '../../../src/domain/time.ts';
 
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 t.comment(`SEED=${seed}`);
@@ -78,4 +78,19 @@ t.test('what is read', async (t) => {
     ['9999-12-31T23:59:59-01:00', null],
   ];
   for (const [text, expected] of rows) t.equal(parseTime(text), expected, JSON.stringify(text));
+});
+
+t.test('the first millisecond that is not before a time', async (t) => {
+  const rows: [text: string, expected: string | null][] = [
+    ['2026-03-01T09:30:15.123Z', '2026-03-01T09:30:15.123Z'],
+    ['2026-03-01T09:30:15.123000Z', '2026-03-01T09:30:15.123Z'],
+    ['2026-03-01T09:30:15.123001Z', '2026-03-01T09:30:15.124Z'],
+    ['2026-03-01T09:30:15,999999999+00:00', '2026-03-01T09:30:16.000Z'],
+    ['2026-03-01T09:30:15.1Z', '2026-03-01T09:30:15.100Z'],
+    ['2026-03-01', '2026-03-01T00:00:00.000Z'],
+    ['now', null],
+  ];
+  for (const [text, expected] of rows) {
+    t.equal(parseLowerBound(text), expected === null ? null : Date.parse(expected), text);
+  }
 });
