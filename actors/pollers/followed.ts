@@ -50,16 +50,23 @@ export class Followed {
 
   /** Does nothing for one that is not followed any more. */
   remove(watched: Watched): void {
-    if (this.#awake[watched.number] !== watched) return;
-    this.#index.remove(watched.number);
-    this.#awake[watched.number] = null;
-    watched.number = NONE;
+    const { number } = watched;
+    if (this.#awake[number] !== watched) return;
+    this.#index.remove(number);
+    this.#leave(number, watched);
   }
 
   /** Parks it if it only waits; whoever calls is done with the object. */
   park(watched: Watched): void {
-    if (!isParkable(watched) || this.#awake[watched.number] !== watched) return;
+    const { number } = watched;
+    if (!isParkable(watched) || this.#awake[number] !== watched) return;
     this.#parked.put(watched);
-    this.#awake[watched.number] = null;
+    this.#leave(number, watched);
+  }
+
+  /** The object has no number any more: whoever still holds it can do nothing to one that has. */
+  #leave(number: number, watched: Watched): void {
+    this.#awake[number] = null;
+    watched.number = NONE;
   }
 }

@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { Followed } from '../../actors/pollers/followed.ts';
+import { NONE } from '../../actors/pollers/id-index.ts';
 import type { Port } from '../../actors/pollers/rail-lane.ts';
 import { Watched } from '../../actors/pollers/watched.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
@@ -103,7 +104,7 @@ t.test('what is parked comes back as it was, in every field', async () => {
         followed.add(watched);
         const copy = fieldsOf(watched);
         followed.park(watched);
-        t.equal(watched.state, 'parked', 'the object is not it any more');
+        t.strictSame([watched.state, watched.number], ['parked', NONE], 'the object is not it any more');
         return copy;
       });
       for (const copy of before) {
