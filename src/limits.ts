@@ -111,7 +111,7 @@ export const LIMITS = {
   /** Rows that one page of a list may look at and skip. */
   listRowsScannedMax: 5_000,
   /** Characters of one page of a list, at most 3 bytes each: what the bus carries. One that would be longer ends before its
-   *  limit; metadata may be nearly as large as a body. */
+   *  limit; metadata may be nearly as large as a body, and a delivery has many attempts. */
   listPageCharactersMax: 320 * 1024,
 
   // Feed
@@ -266,8 +266,6 @@ export const LIMITS = {
   webhookTakenPerTickMax: 1_000,
   /** Attempts kept with one delivery, the newest: 8 of its schedule and those of replays. */
   webhookAttemptsKeptMax: 32,
-  /** Characters of one page of deliveries with their attempts, and of the largest delivery at most: what the bus carries. */
-  webhookPageCharactersMax: 128 * 1024,
   /** Deliveries replayed by one message. */
   webhookReplaysPerMessageMax: 500,
   /** Old deliveries removed by one record, and rows looked at for them or for one page of a list. */
@@ -397,9 +395,8 @@ export function assertLimits(): void {
     'a second address has its turn within a connect, and its answer within an attempt',
   );
   holds(
-    LIMITS.webhookPageCharactersMax <= LIMITS.busMessageCharactersMax &&
-      LIMITS.webhookAttemptsKeptMax * LIMITS.webhookExcerptLengthMax < LIMITS.webhookPageCharactersMax,
-    'a page of deliveries fits the bus',
+    LIMITS.webhookAttemptsKeptMax * LIMITS.webhookExcerptLengthMax < LIMITS.listPageCharactersMax / 2,
+    'a delivery fits the bus with all its attempts',
   );
   holds(
     LIMITS.appsPerAccountMax <= LIMITS.webhookDeliveriesPerRecordMax,

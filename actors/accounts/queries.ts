@@ -34,9 +34,9 @@ import type { Policy } from '../../src/domain/policy.ts';
 import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
-import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
+import { firstThatFit } from '../runtime/page.ts';
 import { done, refuse, refuseWith } from './answers.ts';
 import { getPending, listExpired, listPending } from './for-pollers.ts';
 import { listPage } from './listing.ts';
@@ -130,25 +130,18 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
   }
   const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);
   const { transactions } = page;
-  const rows = firstThatFit(transactions, query.view === 'object' ? renderCurrent : renderTransaction);
+  const render = query.view === 'object' ? renderCurrent : renderTransaction;
+  const rows = firstThatFit(rendered(transactions, render), ({ length }) => length);
   const nextCursor = rows.length < transactions.length ? transactions[rows.length - 1]!.id : page.nextCursor;
   return done(renderPage(rows, nextCursor), page.sequence);
 }
 
-/** As many as one answer carries over the bus, at least one. */
-function firstThatFit(
+/** Each only when it is asked for. */
+function* rendered(
   transactions: readonly Transaction[],
   render: (transaction: Transaction) => string,
-): string[] {
-  const rows: string[] = [];
-  let characters = 0;
-  for (const transaction of transactions) {
-    const row = render(transaction);
-    characters += row.length + 1;
-    if (rows.length > 0 && characters > LIMITS.listPageCharactersMax) break;
-    rows.push(row);
-  }
-  return rows;
+): Generator<string, void> {
+  for (const transaction of transactions) yield render(transaction);
 }
 
 // --- Operators and other groups ---------------------------------------------------------------------------------------

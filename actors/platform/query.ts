@@ -6,7 +6,7 @@ import { rejection } from '../../src/domain/error-code.ts';
 import { isId } from '../../src/domain/id.ts';
 import type { IdKind } from '../../src/domain/id.ts';
 import type { PlatformQuery, RegisteredAccount } from '../../src/domain/platform-message.ts';
-import { LIMITS } from '../../src/limits.ts';
+import { firstThatFit } from '../runtime/page.ts';
 import type { AccountRow, AuditRow, PlatformState, TableName } from './state.ts';
 
 export function answerQuery(state: PlatformState, query: PlatformQuery): Reply {
@@ -34,19 +34,11 @@ function page<Name extends TableName>(
     return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
   }
   const rows = state.newest(table, startingAfter ?? undefined, limit + 1);
-  const data = firstThatFit(rows.slice(0, limit).map((row) => view(row)));
+  const views = rows.slice(0, limit).map((row) => view(row));
+  // An audited body may be nearly as large as one can be sent.
+  const data = firstThatFit(views, (each) => JSON.stringify(each).length);
   const hasMore = rows.length > data.length;
   return done({ object: 'list', data, has_more: hasMore, next_cursor: hasMore ? data.at(-1)?.id : null });
-}
-
-/** As many as one answer carries over the bus, at least one: an audited body may be nearly as large as one can be sent. */
-function firstThatFit<View>(views: readonly View[]): readonly View[] {
-  let characters = 0;
-  const end = views.findIndex((each, index) => {
-    characters += JSON.stringify(each).length + 1;
-    return index > 0 && characters > LIMITS.listPageCharactersMax;
-  });
-  return end === -1 ? views : views.slice(0, end);
 }
 
 function accountView({ id, name, country, openedAt, createdAt }: AccountRow) {

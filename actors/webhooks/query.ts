@@ -6,6 +6,7 @@ import { encodeTime, isId, makeId } from '../../src/domain/id.ts';
 import type { DeliveryView, GetDelivery, ListDeliveries } from '../../src/domain/webhook-message.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { firstThatFit } from '../runtime/page.ts';
 import type { WebhookQuery } from './message.ts';
 import type { Attempt, Delivery } from './record.ts';
 import { listPrefix } from './state.ts';
@@ -34,19 +35,9 @@ function listDeliveries(state: WebhookState, query: ListDeliveries): Reply {
   }
   const { found, next } = newest(state, query, query.limit);
   const views = found.map((delivery) => viewOf(state, delivery));
-  const data = firstThatFit(views);
+  const data = firstThatFit(views, (view) => JSON.stringify(view).length);
   const cursor = data.length < views.length ? (data.at(-1)?.id ?? null) : next;
   return done({ object: 'list', data, has_more: cursor !== null, next_cursor: cursor });
-}
-
-/** As many as one answer carries over the bus, at least one. */
-function firstThatFit(views: readonly DeliveryView[]): readonly DeliveryView[] {
-  let characters = 0;
-  const end = views.findIndex((view, index) => {
-    characters += JSON.stringify(view).length;
-    return index > 0 && characters > LIMITS.webhookPageCharactersMax;
-  });
-  return end === -1 ? views : views.slice(0, end);
 }
 
 interface Wanted {
