@@ -17,6 +17,7 @@ import type { HttpServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
 import { LeaseOwnership } from '../nats/lease-ownership.ts';
 import { StreamFeed } from '../nats/stream-feed.ts';
+import { partitionKey } from '../nats/subjects.ts';
 import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
 import type { Log } from '../observability/log.ts';
@@ -334,12 +335,12 @@ async function raiseFormat(
 /** Every partition of the cluster, its owner, and, of those written here, where the log stands. */
 function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): object[] {
   const hosted = new Map(
-    [...(storage?.hosted() ?? [])].map((each) => [`${each.group}.${each.number}`, each] as const),
+    [...(storage?.hosted() ?? [])].map((each) => [partitionKey(each.group, each.number), each] as const),
   );
   return (Object.entries(counts) as [GroupName, number][]).flatMap(([group, count]) =>
     Array.from({ length: count }, (_, partition) => {
       const lease = table.lease(group, partition)?.value;
-      const here = hosted.get(`${group}.${partition}`);
+      const here = hosted.get(partitionKey(group, partition));
       return {
         group,
         partition,
@@ -357,6 +358,8 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
 /** Live nodes that refuse the partition because their copy is damaged. */
 function damagedOn({ nodes }: ClusterNats['table'], group: GroupName, partition: number): string[] {
   return [...nodes].flatMap(([name, { value }]) => {
-    return value.state !== 'dead' && value.damaged?.includes(`${group}.${partition}`) === true ? [name] : [];
+    return value.state !== 'dead' && value.damaged?.includes(partitionKey(group, partition)) === true
+      ? [name]
+      : [];
   });
 }
