@@ -158,8 +158,10 @@ export class LeaseOwnership implements Ownership {
     this.#state = 'draining';
     await this.#renew();
     const until = performance.now() + LIMITS.drainMs;
-    // Others warm up and say that they want; what nobody wants by then, or could have, is let go.
+    // Others warm up and say that they want; what nobody wants by then, or could have, is let go. What is on its way in or out
+    // needs the log and NATS, which go next, whoever has it then.
     const isWaitedFor = (place: Place): boolean => {
+      if (place.stage === 'claiming' || place.stage === 'releasing') return true;
       return place.stage !== 'free' && this.#candidates(place).length > 0;
     };
     while (this.#places.some(isWaitedFor) && performance.now() < until && !this.#closed) {
