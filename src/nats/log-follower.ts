@@ -26,6 +26,8 @@ class LogDiverged extends Error {
 
 export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
+  /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
+  readonly beforeCut?: (batch: number) => Promise<void>;
 }
 
 export interface EndOfLog {
@@ -174,6 +176,7 @@ export class LogFollower {
     if (count > LIMITS.streamAsyncOutstandingMax) {
       throw new LogDiverged(`${this.#name}: ${count} batches of this machine are not in the stream`);
     }
+    await this.#options.beforeCut?.(to.batch);
     await log.truncateAfter(group, partition, to.batch);
     this.#tip = to;
   }

@@ -361,7 +361,11 @@ export class ClusterHost implements PartitionHost {
     if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
     else await this.#beginAnewIfLeftBehind(group, partition);
     if (this.#storage().lacksHistory(group, partition)) await this.#readHistory(group, partition);
-    const follower = new LogFollower({ link, log, group, partition });
+    let hadStrayViews = false;
+    const beforeCut = async (batch: number): Promise<void> => {
+      if (await this.#storage().dropViewsAfter(group, partition, batch)) hadStrayViews = true;
+    };
+    const follower = new LogFollower({ link, log, group, partition, beforeCut });
     this.#followers.set(key, follower);
     try {
       await follower.reachEnd();
@@ -369,7 +373,9 @@ export class ClusterHost implements PartitionHost {
       await this.forget(group, partition);
       throw error;
     }
-    if (!(await this.#storage().dropStrayViews(group, partition))) {
+    // An older log may have been put in the place of the one that they were made from.
+    if (await this.#storage().dropStrayViews(group, partition)) hadStrayViews = true;
+    if (!hadStrayViews) {
       this.#viewed.add(follower);
       return follower;
     }
