@@ -147,6 +147,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const operatorUrl = urlOf(config.operatorHost, operatorPort);
   const callbackBase = config.callbackBaseUrl ?? baseUrl;
   if (callbackBase !== null) await rails.setCallbackBase(callbackBase);
+  await disk?.damage.checkKept();
   // A front owns nothing, and may write nothing.
   if (roles.size > 1 || front === null) await ownership.start();
   state = 'started';
