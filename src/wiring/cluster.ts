@@ -97,6 +97,9 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
       if (group === 'platform') void finishOpenings(operators);
     },
   });
+  const unproven =
+    'Partitions that this node last failed to bring to the end of their streams: a person must see to them.';
+  if (disk !== null) metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);
   const ownership: LeaseOwnership = new LeaseOwnership({
     table,
     host,
@@ -299,7 +302,7 @@ function notReady(
   config: Config,
   { link, table, counts }: ClusterNats,
   ownership: LeaseOwnership,
-  { pollers }: ClusterHost,
+  host: ClusterHost,
 ): string | null {
   if (link.connection.isClosed()) return 'not connected to NATS';
   if (config.roles.has('front')) {
@@ -309,7 +312,8 @@ function notReady(
     }
     if (config.roles.size === 1) return null;
   }
-  if (!ownership.isSettled) return 'partitions are being taken over';
+  if (!ownership.isSettled) return host.problem ?? 'partitions are being taken over';
+  const { pollers } = host;
   return pollers === null || pollers.isFollowing ? null : 'pollers look for what is in flight';
 }
 
