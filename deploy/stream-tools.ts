@@ -5,6 +5,7 @@
 // empty machine begins reaches well beyond it, and webhooks have read it.
 
 import { decodeWebhookRecord } from '../actors/webhooks/record.ts';
+import { putBackTool } from './put-back.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { readSnapshot } from '../src/nats/snapshots.ts';
@@ -25,7 +26,7 @@ import type { Batch, Tip } from '../wal/types.ts';
 
 /** `connect` is called once, by the tool that is run. */
 export function streamTools(connect: () => Promise<NatsLink>): readonly Tool[] {
-  return [archiveTool(connect), trimTool(connect)];
+  return [archiveTool(connect), trimTool(connect), putBackTool(connect)];
 }
 
 function archiveTool(connect: () => Promise<NatsLink>): Tool {
