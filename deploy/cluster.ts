@@ -43,10 +43,11 @@ npm run cluster -- map             prints the map again
 npm run cluster -- upgrade         has it write the newest format that all nodes read
 npm run cluster -- archive --help  copies what is old from the streams to an archive
 npm run cluster -- trim --help     removes from the streams what is archived and needed by nobody
+npm run cluster -- put-back --help gives a stream that was purged empty the end of its log back
 
 CLUSTER_DIR   where its data is (data/cluster)
 PARTITIONS    of a new cluster (16)
-NATS_URL      for upgrade, archive and trim: the NATS of another cluster, with NATS_CA_FILE and the like as nodes have them
+NATS_URL      for upgrade, archive, trim and put-back: the NATS of another cluster, with NATS_CA_FILE and the like as nodes have them
 
 It needs nats-server on the path. Exit status: 0 done, 1 failed, 2 wrongly asked.`;
 
@@ -87,6 +88,7 @@ switch (command) {
     break;
   case 'archive':
   case 'trim':
+  case 'put-back':
     process.exitCode = await runTools('npm run cluster --', streamTools(connect), process.argv.slice(2), {
       out: (text) => process.stdout.write(text),
       err: (text) => process.stderr.write(text),

@@ -5,6 +5,7 @@
 // empty machine begins reaches well beyond it, and webhooks have read it.
 
 import { decodeWebhookRecord } from '../actors/webhooks/record.ts';
+import { putBackTool } from './put-back.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { readSnapshot } from '../src/nats/snapshots.ts';
@@ -25,7 +26,7 @@ import type { Batch, Tip } from '../wal/types.ts';
 
 /** `connect` is called once, by the tool that is run. */
 export function streamTools(connect: () => Promise<NatsLink>): readonly Tool[] {
-  return [archiveTool(connect), trimTool(connect)];
+  return [archiveTool(connect), trimTool(connect), putBackTool(connect)];
 }
 
 function archiveTool(connect: () => Promise<NatsLink>): Tool {
@@ -62,11 +63,25 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
   const segments: Segment[] = [];
   for (const name of names) {
     const start = target.endOf(name) ?? emptyTip;
-    const batches = olderThan(batchesAfter({ link, ...name }, start), beforeMs);
+    const batches = olderThan(batchesFollowing({ link, ...name }, start, target), beforeMs);
     const segment = await target.write(name, start, batches, input.progress);
     if (segment !== null) segments.push(segment);
   }
   return finishArchive(target, beforeMs, segments);
+}
+
+/** Those that follow the archive's end, which must be the stream's: what follows proves it, by its hash, or it stands there. */
+async function* batchesFollowing(
+  place: StreamPartition,
+  end: Tip,
+  archive: SegmentDirectory,
+): AsyncGenerator<Batch> {
+  let isProven = end.batch === 0;
+  for await (const batch of batchesAfter(place, end)) {
+    isProven = true;
+    yield batch;
+  }
+  if (!isProven && (await sequenceOf(place, end)) === null) throw notTheStreams(place, end, archive);
 }
 
 async function* olderThan(batches: AsyncIterable<Batch>, timeMs: number): AsyncGenerator<Batch> {
@@ -189,8 +204,12 @@ async function proveArchived(
   }
   const sequence = await sequenceOf(place, end);
   if (sequence !== null) return sequence;
-  throw new Error(
-    `${nameOf(place)}: batch ${end.batch} of ${source.path} is not the stream's: it is of another cluster`,
+  throw notTheStreams(place, end, source);
+}
+
+function notTheStreams(place: StreamPartition, { batch }: Tip, { path }: SegmentDirectory): Error {
+  return new Error(
+    `${nameOf(place)}: batch ${batch} of ${path} is not the stream's: it is of another cluster`,
   );
 }
 

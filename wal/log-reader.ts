@@ -76,7 +76,7 @@ export class LogReader {
   /** Makes what others committed meanwhile visible, and throws LogRewritten when what was read up to `reached` is not in the log
    *  any more: then what was found wrong behind it says nothing. What is found wrong again, before this turn of the event loop
    *  ends, is damage. */
-  lookAgain(group: string, partition: number, reached: Tip): void {
+  lookAgain(group: string, partition: number, reached: ViewPosition): void {
     this.refresh();
     if (this.#holdsWhole(group, partition, reached)) return;
     throw new LogRewritten({ group, partition, batch: reached.batch + 1, sequence: reached.sequence + 1 });
@@ -200,7 +200,7 @@ export class LogReader {
     return batch;
   }
 
-  #holdsWhole(group: string, partition: number, { batch, hash }: Tip): boolean {
+  #holdsWhole(group: string, partition: number, { batch, hash }: ViewPosition): boolean {
     try {
       const bytes = batch === 0 ? undefined : this.bytesOf(group, partition, batch);
       if (bytes !== undefined) return decodeBatch(bytes, { group, partition, batch }).hash.equals(hash);

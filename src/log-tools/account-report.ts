@@ -6,7 +6,7 @@ import type { AccountRecord } from '../domain/account-event.ts';
 import { evolve } from '../domain/evolve.ts';
 import { renderAccount, renderTrialBalance } from '../domain/render-account.ts';
 import { renderTransaction } from '../domain/render.ts';
-import { groupOf } from './data.ts';
+import { groupOf, holdsCheckpoint } from './data.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { ViewStore } from '../../wal/views.ts';
 
@@ -56,9 +56,11 @@ export function reportAccount(
 ): AccountReport | null {
   const { partition, accountId } = place;
   views.refresh();
-  log?.refresh();
   const reader = views.reader('accounts', partition);
-  const sequence = views.position('accounts', partition)?.sequence ?? 0;
+  const position = views.position('accounts', partition);
+  const sequence = position?.sequence ?? 0;
+  // What the checkpoint was made from may have been cut off since, and said so.
+  if (log !== null && position !== null) holdsCheckpoint(log, views, 'accounts', partition, position);
   const memory = new Memory(reader, { sequence, writesRows: false });
   if (log !== null) applyTail(memory, log, partition, sequence);
   const account = memory.account(accountId);

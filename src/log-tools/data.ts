@@ -1,13 +1,16 @@
 // A data directory as the log tools see it: its log and its checkpoint, read-only, and the groups that know what a record
-// means. Opens beside a live service and disturbs nothing.
+// means. Opens beside a live service and disturbs nothing. What a tool says is of one history of the log: where a take-over cut
+// off its end and wrote it anew meanwhile, the tool begins anew.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { partitionOf } from '../bus/bus.ts';
 import { DEFAULT_POLICY } from '../domain/default-policy.ts';
 import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
-import type { LogReader } from '../../wal/log-reader.ts';
+import { LogRewritten } from '../../wal/batch.ts';
+import { type LogReader, untilUnchanged } from '../../wal/log-reader.ts';
 import { openViewsIfAny, withReader } from '../../wal/tools/partitions.ts';
+import type { ViewPosition } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
 
 /** Applying records asks no policy: any will do. */
@@ -28,7 +31,11 @@ export async function withData<T>(directory: string, use: (data: Data) => Promis
   return withReader(directory, async (log) => {
     const views = openViewsIfAny(directory);
     try {
-      return await use({ log, views, partitions: partitionCount(directory, log) });
+      return await untilUnchanged(async () => {
+        log.refresh();
+        views?.refresh();
+        return use({ log, views, partitions: partitionCount(directory, log) });
+      });
     } finally {
       await views?.close();
     }
@@ -44,6 +51,23 @@ function partitionCount(directory: string, log: LogReader): number {
   }
   const numbers = log.partitionNames().filter(({ group }) => group === 'accounts');
   return Math.max(0, ...numbers.map(({ partition }) => partition)) + 1;
+}
+
+/** Looks at the log as of a moment after that of the checkpoint. False: another log made it. Throws LogRewritten when the
+ *  checkpoint itself stands no more, and so says nothing of the log. */
+export function holdsCheckpoint(
+  log: LogReader,
+  views: ViewStore,
+  group: string,
+  partition: number,
+  position: ViewPosition,
+): boolean {
+  log.refresh();
+  if (log.holds(group, partition, position)) return true;
+  views.refresh();
+  if (views.position(group, partition)?.hash.equals(position.hash) === true) return false;
+  const { batch, sequence } = position;
+  throw new LogRewritten({ group, partition, batch, sequence });
 }
 
 export function partitionOfAccount(data: Data, accountId: string): number {

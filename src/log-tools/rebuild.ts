@@ -8,7 +8,7 @@ import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { groups } from './data.ts';
 import type { PartitionName } from './places.ts';
-import { LogCorruption } from '../../wal/batch.ts';
+import { LogCorruption, LogRewritten, tipAt } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import type { Batch, ViewPosition } from '../../wal/types.ts';
@@ -63,7 +63,8 @@ export class Rebuild {
     return this.#bytes;
   }
 
-  /** Brings the partition to `upTo`, which its log holds; nothing when it is there. */
+  /** Brings the partition to `upTo`, which its log holds; nothing when it is there. Rejects with LogRewritten when the log is not
+   *  any more the one that was applied so far. */
   async advance({ group, partition }: PartitionName, upTo: number): Promise<RebuildFault | null> {
     if (upTo === 0) return null;
     this.#upTo = upTo;
@@ -82,22 +83,26 @@ export class Rebuild {
   }
 
   /** By sequence: it may have stopped in the middle of a batch. */
-  *#read(
-    group: string,
-    partition: number,
-    { sequence: after }: ViewPosition,
-  ): Generator<Batch, void, undefined> {
+  *#read(group: string, partition: number, position: ViewPosition): Generator<Batch, void, undefined> {
+    const { sequence: after } = position;
+    let reached: ViewPosition = position;
+    this.#log.lookAgain(group, partition, position);
     for (const batch of this.#log.read(group, partition, { fromSequence: after + 1 })) {
       if (batch.firstSequence > this.#upTo) return;
+      reached = tipAt(batch);
       this.#applying = { batch, decoded: Math.max(0, after + 1 - batch.firstSequence) };
       this.#progress.add(1, batch.bytes.length);
       this.#bytes += batch.bytes.length;
       yield { ...batch, records: batch.records.slice(0, this.#upTo + 1 - batch.firstSequence) };
     }
+    if (reached.sequence >= this.#upTo) return;
+    // It held more when this was asked for.
+    throw new LogRewritten({ group, partition, batch: reached.batch + 1, sequence: reached.sequence + 1 });
   }
 
   /** An error of the disk is thrown on: it says nothing about the log. */
   #faultFrom(error: unknown, name: PartitionName): RebuildFault {
+    if (error instanceof LogRewritten) throw error;
     if (error instanceof LogCorruption) {
       return { ...name, batch: error.batch, sequence: error.sequence, problem: error.problem };
     }

@@ -6,7 +6,7 @@ import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
 import { accountLines, type AccountReport, reportAccount } from './account-report.ts';
 import { compareRows, type Comparison, type Difference } from './compare.ts';
-import { type Data, groupOf, partitionOfAccount, withData } from './data.ts';
+import { type Data, groupOf, holdsCheckpoint, partitionOfAccount, withData } from './data.ts';
 import { auditLedger, type LedgerAudit, zeroSum } from './ledger-audit.ts';
 import { lastSequenceAt, type PartitionName } from './places.ts';
 import { Rebuild, type RebuildFault } from './rebuild.ts';
@@ -51,6 +51,12 @@ second time from the journals. Works on a live directory. A trimmed log has no b
   run: (input) => withData(input.directory, (data) => run(data, input)),
 };
 
+interface Plan {
+  readonly names: readonly PartitionName[];
+  /** Of the log as it is when it is asked. */
+  readonly upTo: (name: PartitionName) => number;
+}
+
 interface Work extends PartitionName {
   readonly upTo: number;
 }
@@ -80,10 +86,10 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   if (verify && data.views === null) {
     throw new UsageError(`${input.directory} has no checkpoint to compare with`);
   }
-  const work = planWork(data, values, accountId, verify);
+  const plan = planWork(data, values, accountId, verify);
   const rebuild = new Rebuild(data.log, stringOf(values, 'scratch') ?? null, input.progress);
   try {
-    const replayed = await replayAll(data, input, rebuild, work, verify);
+    const replayed = await replayAll(data, input, rebuild, plan, verify);
     if (accountId === undefined) return allResult(rebuild, replayed, verify);
     const limit = numberOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
     const partition = partitionOfAccount(data, accountId);
@@ -99,7 +105,7 @@ function planWork(
   values: ToolInput['values'],
   accountId: string | undefined,
   verify: boolean,
-): Work[] {
+): Plan {
   let names: PartitionName[] = chosen(allPartitions(data.log, verify ? data.views : null), values);
   if (accountId !== undefined) {
     const partition = partitionOfAccount(data, accountId);
@@ -115,8 +121,7 @@ function planWork(
         `restore its archive and a backup into another directory, and replay that`,
     );
   }
-  const upTo = untilOf(data, values, names);
-  return names.map((name) => ({ ...name, upTo: upTo(name) }));
+  return { names, upTo: untilOf(data, values, names) };
 }
 
 function untilOf(
@@ -147,21 +152,25 @@ async function replayAll(
   data: Data,
   input: ToolInput,
   rebuild: Rebuild,
-  work: readonly Work[],
+  { names, upTo }: Plan,
   verify: boolean,
 ): Promise<Replayed> {
   const startedMs = performance.now();
-  const batches = work.map(({ group, partition }) => data.log.lastBatchNumber(group, partition));
+  const batches = names.map(({ group, partition }) => data.log.lastBatchNumber(group, partition));
   input.progress.start(
     'replay',
     batches.reduce((sum, count) => sum + count, 0),
   );
+  const work: Work[] = [];
   const faults: RebuildFault[] = [];
   const audits: (LedgerAudit & PartitionName)[] = [];
   const verified: VerifiedPartition[] = [];
-  for (const one of work) {
-    const { group, partition } = one;
-    const compared = verify ? await verifyPartition(data, rebuild, one) : null;
+  for (const name of names) {
+    const { group, partition } = name;
+    const compared = verify ? await verifyPartition(data, rebuild, name) : null;
+    data.log.refresh();
+    const one = { group, partition, upTo: upTo(name) };
+    work.push(one);
     if (compared !== null && 'problem' in compared) {
       faults.push(compared);
       continue;
@@ -192,9 +201,12 @@ async function verifyPartition(
   const { group, partition } = name;
   const place = { group, partition };
   // Most of the way first, so that the moment is not held for long.
-  const before = log.lastBatchNumber(group, partition) === 0 ? null : views.position(group, partition);
-  const early = before === null ? null : await rebuild.advance(place, before.sequence);
-  if (early !== null) return early;
+  views.refresh();
+  const before = views.position(group, partition);
+  if (before !== null && holdsCheckpoint(log, views, group, partition, before)) {
+    const early = await rebuild.advance(place, before.sequence);
+    if (early !== null) return early;
+  }
   views.refresh();
   const position = views.position(group, partition);
   if (position === null) {
@@ -203,8 +215,7 @@ async function verifyPartition(
   const rows = views.rows(group, partition)[Symbol.iterator]();
   const first = rows.next();
   try {
-    log.refresh();
-    if (!log.holds(group, partition, position)) {
+    if (!holdsCheckpoint(log, views, group, partition, position)) {
       const problem = 'the checkpoint was made from another log, or from one that went on further';
       return { ...place, batch: position.batch, sequence: position.sequence, problem };
     }

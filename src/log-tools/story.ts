@@ -52,15 +52,16 @@ export async function storyOf(data: Data, transactionId: string, progress: Progr
     { group: 'webhooks', partition },
     { group: 'platform', partition: 0 },
   ].filter((name) => data.log.lastBatchNumber(name.group, name.partition) > 0);
-  const froms = places.map((name) => ({ name, from: batchToReadFrom(data.log, name, createdAtMs) }));
+  const from = (name: PartitionName): number => batchToReadFrom(data.log, name, createdAtMs);
   progress.start(
     'inspect',
-    froms.reduce((sum, { name, from }) => {
-      return sum + Math.max(0, data.log.lastBatchNumber(name.group, name.partition) + 1 - from);
+    places.reduce((sum, name) => {
+      return sum + Math.max(0, data.log.lastBatchNumber(name.group, name.partition) + 1 - from(name));
     }, 0),
   );
   const follower = new Follower(transactionId);
-  for (const { name, from } of froms) await follow(data, name, from, follower, progress);
+  // Each is found when it is read: its log may have been cut off since, and be shorter.
+  for (const name of places) await follow(data, name, from(name), follower, progress);
   return follower.story(partition);
 }
 

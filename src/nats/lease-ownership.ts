@@ -16,7 +16,7 @@ import type { Ownership, PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import type { LeaseEntry, LeaseTable, NodeEntry, Seen } from './lease-table.ts';
 import { rankNodes } from './rendezvous.ts';
-import { assertToken, newSession } from './subjects.ts';
+import { assertToken, newSession, partitionKey } from './subjects.ts';
 
 /** free: claimed by nobody we know of, or not ours. */
 type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';
@@ -58,7 +58,7 @@ export class LeaseOwnership implements Ownership {
   readonly #options: LeaseOwnershipOptions;
   readonly #table: Leases;
   readonly #places: Place[] = [];
-  readonly #byName = new Map<string, Place>();
+  readonly #byKey = new Map<string, Place>();
   readonly #timer: NodeJS.Timeout[] = [];
   #session = newSession();
   #state: 'live' | 'draining' = 'live';
@@ -84,7 +84,7 @@ export class LeaseOwnership implements Ownership {
       for (let partition = 0; partition < count; partition++) {
         const place: Place = { group, partition, stage: 'free', epoch: 0, warm: false, retryAt: 0 };
         this.#places.push(place);
-        this.#byName.set(`${group}.${partition}`, place);
+        this.#byKey.set(partitionKey(group, partition), place);
       }
     }
   }
@@ -103,12 +103,12 @@ export class LeaseOwnership implements Ownership {
 
   /** Epoch under which it is held, 0 when it is not. */
   epoch(group: GroupName, partition: number): number {
-    const place = this.#byName.get(`${group}.${partition}`);
+    const place = this.#place(group, partition);
     return place?.stage === 'held' ? place.epoch : 0;
   }
 
   holds(group: GroupName, partition: number): boolean {
-    return this.#byName.get(`${group}.${partition}`)?.stage === 'held' && this.isSessionValid();
+    return this.#place(group, partition)?.stage === 'held' && this.isSessionValid();
   }
 
   /** Nobody else can have ended this node's session. */
@@ -135,7 +135,7 @@ export class LeaseOwnership implements Ownership {
 
   /** The log refused this writer: give the partition up, so that it is opened anew, here or elsewhere. */
   async surrender(group: GroupName, partition: number): Promise<void> {
-    const place = this.#byName.get(`${group}.${partition}`);
+    const place = this.#place(group, partition);
     if (place === undefined || place.stage !== 'held') return;
     await this.#lose(place);
     await this.#giveBack(place);
@@ -144,7 +144,7 @@ export class LeaseOwnership implements Ownership {
 
   /** The copy of this node turned out to be damaged: says so, and lets the partition go to whoever has a whole one. */
   async refuse(group: GroupName, partition: number): Promise<void> {
-    const place = this.#byName.get(`${group}.${partition}`);
+    const place = this.#place(group, partition);
     if (place === undefined) return;
     const isHeld = place.stage === 'held';
     if (isHeld) await this.#lose(place);
@@ -158,8 +158,10 @@ export class LeaseOwnership implements Ownership {
     this.#state = 'draining';
     await this.#renew();
     const until = performance.now() + LIMITS.drainMs;
-    // Others warm up and say that they want; what nobody wants by then, or could have, is let go.
+    // Others warm up and say that they want; what nobody wants by then, or could have, is let go. What is on its way in or out
+    // needs the log and NATS, which go next, whoever has it then.
     const isWaitedFor = (place: Place): boolean => {
+      if (place.stage === 'claiming' || place.stage === 'releasing') return true;
       return place.stage !== 'free' && this.#candidates(place).length > 0;
     };
     while (this.#places.some(isWaitedFor) && performance.now() < until && !this.#closed) {
@@ -178,6 +180,11 @@ export class LeaseOwnership implements Ownership {
     if (own?.value.session !== this.#session || !this.isSessionValid()) return;
     this.#validUntil = 0;
     await this.#table.write(`node.${this.#options.node}`, { ...own.value, state: 'dead' }, own.revision);
+  }
+
+  /** undefined: this node can never own it. */
+  #place(group: GroupName, partition: number): Place | undefined {
+    return this.#byKey.get(partitionKey(group, partition));
   }
 
   // Session
@@ -227,7 +234,7 @@ export class LeaseOwnership implements Ownership {
     const isShort = this.#options.isShort?.() ?? false;
     const damaged = this.#places
       .filter(({ group, partition }) => this.#isDamaged(this.#options.node, group, partition))
-      .map(({ group, partition }) => `${group}.${partition}`);
+      .map(({ group, partition }) => partitionKey(group, partition));
     return {
       session: this.#session,
       groups,
@@ -358,7 +365,7 @@ export class LeaseOwnership implements Ownership {
   }
 
   #isWantedBy(place: Place, node: string): boolean {
-    const want = this.#table.wants.get(`${place.group}.${place.partition}`)?.value;
+    const want = this.#table.wants.get(partitionKey(place.group, place.partition))?.value;
     return want?.node === node && want.session === this.#table.nodes.get(node)?.value.session;
   }
 
@@ -383,7 +390,7 @@ export class LeaseOwnership implements Ownership {
   /** Of this node as it knows itself: the table may not say it yet. */
   #isDamaged(node: string, group: GroupName, partition: number): boolean {
     if (node === this.#options.node) return this.#options.isDamaged?.(group, partition) ?? false;
-    return this.#table.nodes.get(node)?.value.damaged?.includes(`${group}.${partition}`) === true;
+    return this.#table.nodes.get(node)?.value.damaged?.includes(partitionKey(group, partition)) === true;
   }
 
   #isShort(node: string): boolean {
@@ -411,7 +418,11 @@ export class LeaseOwnership implements Ownership {
     const session = this.#session;
     try {
       const entry = { node, session, epoch: place.epoch };
-      const written = await this.#table.write(`lease.${group}.${partition}`, entry, lease?.revision ?? 0);
+      const written = await this.#table.write(
+        `lease.${partitionKey(group, partition)}`,
+        entry,
+        lease?.revision ?? 0,
+      );
       if (written !== true) {
         // If it was written after all, the table will show it, held by this session and not by this place.
         await this.#forgetClaim(place, written === null);
@@ -450,7 +461,7 @@ export class LeaseOwnership implements Ownership {
     place.stage = 'preparing';
     try {
       await host.prepare(group, partition);
-      const key = `${group}.${partition}`;
+      const key = partitionKey(group, partition);
       const entry = { node, session: this.#session };
       const written = await this.#table.write(
         `want.${key}`,
@@ -494,7 +505,7 @@ export class LeaseOwnership implements Ownership {
     const entry = { node: null, session: null, epoch: lease.value.epoch };
     for (let attempt = 0; attempt < 3; attempt++) {
       const written = await this.#table.write(
-        `lease.${place.group}.${place.partition}`,
+        `lease.${partitionKey(place.group, place.partition)}`,
         entry,
         lease.revision,
       );

@@ -12,7 +12,7 @@ import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
-import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from './subjects.ts';
+import { LEASE_STREAM, LEASE_SUBJECT_PREFIX, partitionKey } from './subjects.ts';
 
 export interface NodeEntry {
   readonly session: string;
@@ -87,13 +87,13 @@ export class LeaseTable implements Routes {
   }
 
   route(group: GroupName, partition: number): Route | null {
-    const lease = this.leases.get(`${group}.${partition}`);
+    const lease = this.lease(group, partition);
     if (lease === undefined || lease.value.node === null) return null;
     return { node: lease.value.node, epoch: lease.value.epoch };
   }
 
   lease(group: GroupName, partition: number): Seen<LeaseEntry> | undefined {
-    return this.leases.get(`${group}.${partition}`);
+    return this.leases.get(partitionKey(group, partition));
   }
 
   onChange(listener: (group: GroupName, partition: number) => void): void {

@@ -4,6 +4,7 @@
 // Invariants: the stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is
 // cut off; more than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person.
 
+import type { StreamState } from 'nats';
 import { decodeForeignBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Tip } from '../../wal/types.ts';
@@ -16,8 +17,9 @@ import type { StreamMessage } from './stream-reader.ts';
 import { sequenceOf } from './stream-trim.ts';
 import { logStream } from './subjects.ts';
 
-/** The local log and the stream do not belong together, or the stream no longer holds what is missing here. */
-class LogDiverged extends Error {
+/** The local log and the stream do not belong together, or the stream no longer holds what is missing here: nobody can say that
+ *  what is here is all that was acknowledged. A person has to see to it. */
+export class LogDiverged extends Error {
   constructor(what: string) {
     super(what);
     this.name = 'LogDiverged';
@@ -26,6 +28,10 @@ class LogDiverged extends Error {
 
 export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
+  /** The batch that the stream begins with; absent or 0: unknown, or there is none. */
+  readonly firstBatch?: number;
+  /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
+  readonly beforeCut?: (batch: number) => Promise<void>;
 }
 
 export interface EndOfLog {
@@ -50,14 +56,16 @@ export class LogFollower {
   #waiting: (() => void)[] = [];
 
   constructor(options: LogFollowerOptions) {
-    const { link, log, group, partition } = options;
+    const { link, log, group, partition, firstBatch = 0 } = options;
     this.#options = options;
     this.#name = `${group}/${partition}`;
     log.refresh();
     this.#tip = log.tip(group, partition);
     const start = log.startOf(group, partition);
-    // Some way back: the newest local batches may be ones that the stream never accepted.
-    const base = Math.max(start.batch, this.#tip.batch - LIMITS.streamWarmUpMessages);
+    // Some way back: the newest local batches may be ones that the stream never accepted. Where the stream begins later, what it
+    // begins with proves by its hash that the local log has what is before.
+    const back = Math.max(start.batch, this.#tip.batch - LIMITS.streamWarmUpMessages);
+    const base = Math.min(this.#tip.batch, Math.max(back, firstBatch - 1));
     this.#chain = new LogChain(base === start.batch ? start : tipAt(log.batch(group, partition, base)));
     this.#handled = base;
     this.#reader = new StreamReader({
@@ -85,14 +93,18 @@ export class LogFollower {
     const { manager } = this.#options.link;
     const { group, partition } = this.#options;
     const { state } = await manager.streams.info(logStream(group, partition));
+    this.#assertNotPurged(state);
     if (state.messages > 0 && state.first_seq > this.#handled + 1) {
       await this.#assertContinued(state.first_seq);
     }
     while (this.#handled < state.last_seq) {
       if (this.#error !== null) throw this.#error;
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve);
-      });
+      const before = this.#handled;
+      await this.#advancedOrSilent();
+      // Purged since: what is waited for never comes.
+      if (this.#handled === before) {
+        this.#assertNotPurged((await manager.streams.info(logStream(group, partition))).state);
+      }
     }
     await this.#flush();
     if (this.#error !== null) throw this.#error;
@@ -104,10 +116,20 @@ export class LogFollower {
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
 
+  /** No trim removes everything. Of what was there, and what of it is here, nothing tells any more. */
+  #assertNotPurged({ messages, last_seq: last }: StreamState): void {
+    if (messages > 0 || this.#handled >= last) return;
+    throw new LogDiverged(
+      `${this.#name}: the stream was purged empty after ${last} messages, and nothing proves that the log of this machine, which ` +
+        `ends with batch ${this.#tip.batch}, has all of them: it is not served here. See "A stream was purged" in deploy/README.md`,
+    );
+  }
+
   /** What comes first in the stream: after a trim it may be later than what this machine needs next. */
   async #assertContinued(firstSequence: number): Promise<void> {
     const { batch } = await batchAt(this.#options, firstSequence);
     if (batch <= this.#chain.tip.batch + 1) return;
+    if (batch <= this.#tip.batch + 1) throw this.#diverged();
     throw new LogDiverged(
       `${this.#name}: the stream begins with batch ${batch}, and the log of this machine ends with ${this.#tip.batch}: what ` +
         'is between was trimmed, and must be put back from the archive (npm run wal -- import)',
@@ -142,6 +164,17 @@ export class LogFollower {
     return new LogDiverged(`${this.#name}: the stream does not continue the log of this machine`);
   }
 
+  /** Resolves when a message was handled, or none was for a while. */
+  #advancedOrSilent(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, LIMITS.streamFollowHeartbeatMs * 2);
+      this.#waiting.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
   #advance(message: StreamMessage): void | Promise<void> {
     const full =
       this.#buffer.length >= LIMITS.streamReadMessages || this.#bufferBytes >= LIMITS.streamReadBytesMax;
@@ -174,6 +207,7 @@ export class LogFollower {
     if (count > LIMITS.streamAsyncOutstandingMax) {
       throw new LogDiverged(`${this.#name}: ${count} batches of this machine are not in the stream`);
     }
+    await this.#options.beforeCut?.(to.batch);
     await log.truncateAfter(group, partition, to.batch);
     this.#tip = to;
   }

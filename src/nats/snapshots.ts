@@ -20,7 +20,7 @@ import type { NatsLink } from './connection.ts';
 import { SNAPSHOT_FORMAT, SnapshotReader, snapshotLines } from './snapshot-format.ts';
 import type { StreamPartition } from './stream-batches.ts';
 import { hasMessages, hasStream } from './streams.ts';
-import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
+import { partitionKey, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
 
 export interface SnapshotOptions {
   readonly link: NatsLink;
@@ -72,7 +72,7 @@ export class Snapshots {
     });
     const compressed = createGzip({ level: 3 });
     const meta = {
-      name: nameOf(group, partition),
+      name: partitionKey(group, partition),
       metadata: { batch: String(tip.batch), format: String(SNAPSHOT_FORMAT) },
     };
     // Whoever reads `compressed` is told of a failure.
@@ -126,7 +126,7 @@ export class Snapshots {
 
   async #infoOf(group: GroupName, partition: number): Promise<ObjectInfo | null> {
     const store = await this.#openFilled();
-    return store === null ? null : store.info(nameOf(group, partition));
+    return store === null ? null : store.info(partitionKey(group, partition));
   }
 
   /** Null: there is no snapshot of anything, and perhaps another node is just making the store. */
@@ -170,10 +170,6 @@ function batchIn(info: ObjectInfo | null): number {
   return Number(info?.metadata?.['batch'] ?? 0);
 }
 
-function nameOf(group: GroupName, partition: number): string {
-  return `${group}.${partition}`;
-}
-
 type OnRows = (rows: readonly Row[], tip: Tip) => Promise<void> | void;
 
 /** Reads what is stored of a partition through, rows in portions; resolves with the tip that it reaches when it has proved
@@ -193,7 +189,7 @@ async function readFrom(
   partition: number,
   onRows: OnRows,
 ): Promise<Tip | null> {
-  const found = await store.get(nameOf(group, partition));
+  const found = await store.get(partitionKey(group, partition));
   if (found === null) return null;
   const stored = Readable.fromWeb(found.data as never);
   const plain = createGunzip();

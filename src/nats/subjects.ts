@@ -43,6 +43,11 @@ export function logSubject(group: GroupName, partition: number): string {
   return `daftari.log.${group}.${partition}`;
 }
 
+/** How keys of the buckets and names of snapshots say a partition. */
+export function partitionKey(group: GroupName, partition: number): string {
+  return `${group}.${partition}`;
+}
+
 /** KV bucket of node sessions and partition leases. */
 export const LEASE_BUCKET = 'daftari_leases';
 export const LEASE_STREAM = `KV_${LEASE_BUCKET}`;

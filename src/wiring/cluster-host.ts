@@ -19,7 +19,7 @@ import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import { readHistory } from '../nats/log-history.ts';
-import { LogFollower } from '../nats/log-follower.ts';
+import { LogDiverged, LogFollower } from '../nats/log-follower.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
 import { firstBatchOf } from '../nats/stream-batches.ts';
@@ -81,6 +81,8 @@ export class ClusterHost implements PartitionHost {
   readonly #streams = new Set<string>();
   /** Batch that the newest snapshot reaches. */
   readonly #snapshotted = new Map<string, number>();
+  /** Partitions that cannot be proved to be at the end of their stream, and why: "accounts/3" → for a person. */
+  readonly #unproven = new Map<string, string>();
   #keepingUp = false;
   pollers: PollerGroup | null = null;
   webhooks: WebhookExecutor | null = null;
@@ -92,9 +94,21 @@ export class ClusterHost implements PartitionHost {
       storage === null ? null : new Snapshots({ link, log: storage.log, views: storage.views, replicas });
   }
 
+  /** Partitions that only a person can make servable here. */
+  get unprovenCount(): number {
+    return this.#unproven.size;
+  }
+
+  /** For /readyz; null: there are none. */
+  get problem(): string | null {
+    return this.#unproven.size === 0
+      ? null
+      : `not proven, not served: ${[...this.#unproven.values()].join('; ')}`;
+  }
+
   async prepare(group: GroupName, partition: number): Promise<void> {
     if (group === 'pollers') return;
-    await this.#tellUnreadable(group, partition, async () => {
+    await this.#tellTrouble(group, partition, async () => {
       await this.#follow(group, partition);
       await this.#storage().catchUpViews(group, partition);
     });
@@ -114,7 +128,7 @@ export class ClusterHost implements PartitionHost {
     const serve =
       group === 'pollers'
         ? () => this.#startPollers(partition, served)
-        : await this.#tellUnreadable(group, partition, () => this.#open(group, partition, epoch, served));
+        : await this.#tellTrouble(group, partition, () => this.#open(group, partition, epoch, served));
     this.#acquired.set(`${group}/${partition}`, { epoch, startedAt, served, serve });
   }
 
@@ -182,7 +196,7 @@ export class ClusterHost implements PartitionHost {
   /** One that fails holds up no other. */
   async #keepViewsOf(follower: LogFollower, group: GroupName, partition: number): Promise<void> {
     try {
-      await this.#tellUnreadable(group, partition, () => this.#storage().catchUpViews(group, partition));
+      await this.#tellTrouble(group, partition, () => this.#storage().catchUpViews(group, partition));
     } catch (error) {
       // Left to the take-over, which says what is the matter.
       if (error instanceof LogCorruption) this.#viewed.delete(follower);
@@ -230,10 +244,13 @@ export class ClusterHost implements PartitionHost {
     for (const served of this.#served.values()) served.stop();
   }
 
-  async #tellUnreadable<T>(group: GroupName, partition: number, read: () => Promise<T>): Promise<T> {
+  async #tellTrouble<T>(group: GroupName, partition: number, read: () => Promise<T>): Promise<T> {
     try {
-      return await read();
+      const result = await read();
+      this.#unproven.delete(`${group}/${partition}`);
+      return result;
     } catch (error) {
+      if (error instanceof LogDiverged) this.#unproven.set(`${group}/${partition}`, error.message);
       if (error instanceof LogCorruption) this.#options.onUnreadable(group, partition);
       throw error;
     }
@@ -358,10 +375,15 @@ export class ClusterHost implements PartitionHost {
       await ensureLogStream(link.manager, group, partition, replicas);
       this.#streams.add(key);
     }
+    const firstBatch = await firstBatchOf({ link, group, partition });
     if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
-    else await this.#beginAnewIfLeftBehind(group, partition);
+    else await this.#beginAnewIfLeftBehind(group, partition, firstBatch);
     if (this.#storage().lacksHistory(group, partition)) await this.#readHistory(group, partition);
-    const follower = new LogFollower({ link, log, group, partition });
+    let hadStrayViews = false;
+    const beforeCut = async (batch: number): Promise<void> => {
+      if (await this.#storage().dropViewsAfter(group, partition, batch)) hadStrayViews = true;
+    };
+    const follower = new LogFollower({ link, log, group, partition, firstBatch, beforeCut });
     this.#followers.set(key, follower);
     try {
       await follower.reachEnd();
@@ -369,7 +391,9 @@ export class ClusterHost implements PartitionHost {
       await this.forget(group, partition);
       throw error;
     }
-    if (!(await this.#storage().dropStrayViews(group, partition))) {
+    // An older log may have been put in the place of the one that they were made from.
+    if (await this.#storage().dropStrayViews(group, partition)) hadStrayViews = true;
+    if (!hadStrayViews) {
       this.#viewed.add(follower);
       return follower;
     }
@@ -387,10 +411,8 @@ export class ClusterHost implements PartitionHost {
   }
 
   /** The stream was trimmed beyond where the log of this machine ends: it begins with the snapshot, as an empty machine. */
-  async #beginAnewIfLeftBehind(group: GroupName, partition: number): Promise<void> {
-    const { link } = this.#options;
+  async #beginAnewIfLeftBehind(group: GroupName, partition: number, first: number): Promise<void> {
     const { batch: end } = this.#storage().log.tip(group, partition);
-    const first = await firstBatchOf({ link, group, partition });
     if (first <= end + 1) return;
     const reached = (await this.#snapshots?.batchOf(group, partition)) ?? 0;
     // The follower says what is missing.

@@ -17,6 +17,7 @@ import type { HttpServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
 import { LeaseOwnership } from '../nats/lease-ownership.ts';
 import { StreamFeed } from '../nats/stream-feed.ts';
+import { partitionKey } from '../nats/subjects.ts';
 import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
 import type { Log } from '../observability/log.ts';
@@ -96,6 +97,9 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
       if (group === 'platform') void finishOpenings(operators);
     },
   });
+  const unproven =
+    'Partitions that this node last failed to bring to the end of their streams: a person must see to them.';
+  if (disk !== null) metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);
   const ownership: LeaseOwnership = new LeaseOwnership({
     table,
     host,
@@ -146,6 +150,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const operatorUrl = urlOf(config.operatorHost, operatorPort);
   const callbackBase = config.callbackBaseUrl ?? baseUrl;
   if (callbackBase !== null) await rails.setCallbackBase(callbackBase);
+  await disk?.damage.checkKept();
   // A front owns nothing, and may write nothing.
   if (roles.size > 1 || front === null) await ownership.start();
   state = 'started';
@@ -297,7 +302,7 @@ function notReady(
   config: Config,
   { link, table, counts }: ClusterNats,
   ownership: LeaseOwnership,
-  { pollers }: ClusterHost,
+  host: ClusterHost,
 ): string | null {
   if (link.connection.isClosed()) return 'not connected to NATS';
   if (config.roles.has('front')) {
@@ -307,7 +312,8 @@ function notReady(
     }
     if (config.roles.size === 1) return null;
   }
-  if (!ownership.isSettled) return 'partitions are being taken over';
+  if (!ownership.isSettled) return host.problem ?? 'partitions are being taken over';
+  const { pollers } = host;
   return pollers === null || pollers.isFollowing ? null : 'pollers look for what is in flight';
 }
 
@@ -334,12 +340,12 @@ async function raiseFormat(
 /** Every partition of the cluster, its owner, and, of those written here, where the log stands. */
 function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): object[] {
   const hosted = new Map(
-    [...(storage?.hosted() ?? [])].map((each) => [`${each.group}.${each.number}`, each] as const),
+    [...(storage?.hosted() ?? [])].map((each) => [partitionKey(each.group, each.number), each] as const),
   );
   return (Object.entries(counts) as [GroupName, number][]).flatMap(([group, count]) =>
     Array.from({ length: count }, (_, partition) => {
       const lease = table.lease(group, partition)?.value;
-      const here = hosted.get(`${group}.${partition}`);
+      const here = hosted.get(partitionKey(group, partition));
       return {
         group,
         partition,
@@ -357,6 +363,8 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
 /** Live nodes that refuse the partition because their copy is damaged. */
 function damagedOn({ nodes }: ClusterNats['table'], group: GroupName, partition: number): string[] {
   return [...nodes].flatMap(([name, { value }]) => {
-    return value.state !== 'dead' && value.damaged?.includes(`${group}.${partition}`) === true ? [name] : [];
+    return value.state !== 'dead' && value.damaged?.includes(partitionKey(group, partition)) === true
+      ? [name]
+      : [];
   });
 }

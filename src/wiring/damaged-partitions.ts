@@ -35,6 +35,13 @@ export class DamagedPartitions {
     return this.#problems.size;
   }
 
+  partitions(): { group: GroupName; partition: number }[] {
+    return [...this.#problems.keys()].map((name) => {
+      const [group, partition] = name.split('/') as [GroupName, string];
+      return { group, partition: Number(partition) };
+    });
+  }
+
   /** For /readyz; null: there are none. */
   get problem(): string | null {
     return this.size === 0 ? null : `damaged, not served: ${[...this.#problems.values()].join('; ')}`;

@@ -1,5 +1,5 @@
 // What a node of the cluster does about rot in its own log: another node has the partition whole, so this one refuses it from
-// then on, whatever came upon the damage, and goes on with the others. Only a scrub says that a log which could not be read
+// then on, whatever came upon the damage, and goes on with the others; a restart checks these first, and forgets nothing. Only a scrub says that a log which could not be read
 // is damaged: a take-over may just have cut it off and written it anew.
 
 import type { GroupName } from '../bus/bus.ts';
@@ -7,6 +7,7 @@ import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { corruptionOf } from './damage.ts';
 import { DamagedPartitions } from './damaged-partitions.ts';
+import { keep, readKept } from './kept-damage.ts';
 import { Scrub } from './scrub.ts';
 
 export interface NodeDamageOptions {
@@ -30,8 +31,33 @@ export class NodeDamage {
     });
   }
 
+  /** What was refused before this process began: checked before anything is taken, and refused where it is not whole. */
+  async checkKept(): Promise<void> {
+    const { directory, log } = this.#options;
+    const kept = readKept(directory);
+    if (kept.length === 0) return;
+    log.info({ partitions: kept }, 'what was damaged is checked first');
+    const scrub = new Scrub(directory, (damage) => {
+      this.damaged.add(damage.group, damage.partition, corruptionOf(damage));
+    });
+    try {
+      await Promise.all(kept.map(({ group, partition }) => scrub.check(group, partition)));
+    } catch (error) {
+      this.#sayUnchecked(error);
+      for (const { group, partition } of kept) {
+        const problem = `${group}/${partition} was damaged, and could not be checked`;
+        this.damaged.add(group, partition, new Error(problem));
+      }
+    }
+    this.#keep();
+    const whole = kept.filter(({ group, partition }) => !this.damaged.has(group, partition));
+    if (whole.length > 0) log.warn({ partitions: whole }, 'what was damaged is whole, and is served again');
+  }
+
   refuse(group: GroupName, partition: number, error: Error): void {
-    if (this.damaged.add(group, partition, error)) this.#options.onRefused(group, partition);
+    if (!this.damaged.add(group, partition, error)) return;
+    this.#keep();
+    this.#options.onRefused(group, partition);
   }
 
   /** Of a partition whose log could not be read. */
@@ -50,6 +76,14 @@ export class NodeDamage {
 
   async stop(): Promise<void> {
     await this.#scrub.stop();
+  }
+
+  #keep(): void {
+    try {
+      keep(this.#options.directory, this.damaged.partitions());
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'a restart will not know what is damaged');
+    }
   }
 
   #sayUnchecked(error: unknown): void {

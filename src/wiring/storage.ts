@@ -166,6 +166,17 @@ export class Storage {
     return new LogCorruption(place, 'its hash is not the one that the views were made from');
   }
 
+  /** What is after that batch is about to be cut off: its views are removed first, for whoever looks at both beside this process
+   *  would take an end of the log for lost. Resolves with whether there were any. Only while nobody has the partition open here. */
+  async dropViewsAfter(name: GroupName, number: number, batch: number): Promise<boolean> {
+    await this.#checkpoints.release(name, number);
+    this.views.refresh();
+    const position = this.views.position(name, number);
+    if (position === null || position.batch <= batch) return false;
+    await this.views.drop(name, number);
+    return true;
+  }
+
   /** The local log was brought in line with its stream: views of batches that it no longer has are removed, to be made anew.
    *  Resolves with whether there were any. Only while nobody has the partition open here. */
   async dropStrayViews(name: GroupName, number: number): Promise<boolean> {

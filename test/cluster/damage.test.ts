@@ -1,6 +1,8 @@
 // Rot in a node's log: that node serves the partition no more and says so, another one does, and everything else goes on.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
 import { LogReader } from '../../wal/log-reader.ts';
@@ -9,22 +11,41 @@ import { Cluster, PARTITIONS, SMALL } from './cluster.ts';
 
 if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
 
-/** Rots on the disk of a node that is stopped. */
+/** Rots on the disk of a node that is stopped. Returns how to undo it. */
 async function rot(
   { dataDir: directory }: NodeProcess,
   partition: number,
   which: 'middle' | 'newest',
-): Promise<void> {
+): Promise<() => void> {
   const log = LogReader.openReader({ directory });
   const batches = [...log.read('accounts', partition, { afterBatch: 0 })];
   const { bytes } = batches[which === 'middle' ? Math.floor(batches.length / 2) : batches.length - 1]!;
   await log.close();
   damageBatch(directory, bytes);
+  const rotten = Buffer.from(bytes);
+  rotten[80]! ^= 0x04;
+  return () => damageBatch(directory, rotten);
+}
+
+async function ended(node: NodeProcess): Promise<void> {
+  node.signal('SIGTERM');
+  t.equal(await node.exited(), 0);
 }
 
 async function get({ operatorUrl }: NodeProcess, path: string): Promise<{ status: number; text: string }> {
   const answer = await fetch(operatorUrl + path);
   return { status: answer.status, text: await answer.text() };
+}
+
+const DAMAGED = 'the log is damaged: this partition is not served here';
+
+interface Line {
+  readonly message: string;
+}
+
+function logged({ logFile }: NodeProcess): Line[] {
+  const lines = readFileSync(logFile, 'utf8').split('\n');
+  return lines.filter((line) => line.startsWith('{') && line.endsWith('}')).map((line) => JSON.parse(line));
 }
 
 async function ownersOf(cluster: Cluster): Promise<(string | null)[]> {
@@ -47,14 +68,10 @@ for (const which of ['middle', 'newest'] as const) {
     t.ok(victim >= 0 && others > 0, `owners: ${before.join(', ')}`);
 
     const stopped = cluster.node('ledger1');
-    stopped.signal('SIGTERM');
-    t.equal(await stopped.exited(), 0);
-    await rot(stopped, victim, which);
+    await ended(stopped);
+    const mend = await rot(stopped, victim, which);
     const back = await cluster.add('ledger1', 'ledger');
-    const told = (): string[] => {
-      const lines = readFileSync(back.logFile, 'utf8').split('\n');
-      return lines.filter((line) => line.includes('the log is damaged: this partition is not served here'));
-    };
+    const told = (): object[] => logged(back).filter(({ message }) => message === DAMAGED);
     await waitFor('it says that the partition is damaged', 60_000, () => told().length > 0);
     const settled = async (): Promise<boolean> => {
       const owners = await ownersOf(cluster);
@@ -79,5 +96,24 @@ for (const which of ['middle', 'newest'] as const) {
     t.ok(report.journal.every(({ status }) => status === 201));
     t.ok(await settled(), 'nothing has moved since');
     t.equal(back.exitStatus(), null);
+
+    await ended(back);
+    const { length } = logged(back);
+    const again = await cluster.add('ledger1', 'ledger');
+    await waitFor('it has all else that it had again', 60_000, settled);
+    t.match((await get(again, '/readyz')).text, `damaged, not served: log corrupt: accounts/${victim} `);
+    const said = logged(again)
+      .slice(length)
+      .map(({ message }) => message);
+    t.ok(said.indexOf(DAMAGED) < said.indexOf('started'), 'it knew before it took anything');
+
+    await ended(again);
+    mend();
+    const whole = await cluster.add('ledger1', 'ledger');
+    await waitFor('it has what it had before', 60_000, async () => {
+      return (await ownersOf(cluster)).every((node, partition) => node === before[partition]);
+    });
+    await untilReady([whole]);
+    t.notOk(existsSync(join(whole.dataDir, 'damaged.json')));
   });
 }

@@ -15,7 +15,7 @@ import { ClusterHost } from '../../src/wiring/cluster-host.ts';
 import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
 import type { Row } from '../../wal/types.ts';
-import { damageBatch, openStorage } from '../unit/storage-driven.ts';
+import { damageBatch, fill, openStorage } from '../unit/storage-driven.ts';
 import { link } from './adapters.ts';
 
 const servers = await startNatsServers();
@@ -107,6 +107,37 @@ t.test('a snapshot that fails holds up no other', async (t) => {
   await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
   await host.snapshot();
   t.strictSame(await saved(), [1, 1], 'the next time there is room');
+});
+
+t.test('the views never reach beyond the log, also where a take-over cuts it off', async (t) => {
+  const STRAY = 2;
+  const before = startHost();
+  await before.host.acquire('accounts', STRAY, 1);
+  const { batch: inStream } = before.storage.log.tip('accounts', STRAY);
+  await before.stop();
+  const alone = openStorage(directory);
+  await fill(alone, STRAY, 1);
+  await alone.close();
+
+  const { host, storage, lines, stop } = startHost();
+  t.teardown(stop);
+  const { log, views } = storage;
+  const reached = (): number => {
+    views.refresh();
+    return views.position('accounts', STRAY)?.batch ?? 0;
+  };
+  t.equal(reached(), log.lastBatchNumber('accounts', STRAY), 'of what the stream never got, too');
+  t.ok(reached() > inStream);
+  const cutOff = log.truncateAfter.bind(log);
+  const atTheCut: [number, number][] = [];
+  log.truncateAfter = (group, partition, batch) => {
+    atTheCut.push([batch, reached()]);
+    return cutOff(group, partition, batch);
+  };
+  await host.prepare('accounts', STRAY);
+  t.strictSame(atTheCut, [[inStream, 0]]);
+  t.equal(log.lastBatchNumber('accounts', STRAY), inStream);
+  t.match(lines.join('\n'), 'views of what the stream never accepted are made anew');
 });
 
 t.test('a log that cannot be read is told of when the partition is prepared, and no other', async (t) => {

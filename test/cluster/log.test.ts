@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
-import { batchAt } from '../../src/nats/stream-batches.ts';
+import { batchAt, firstBatchOf } from '../../src/nats/stream-batches.ts';
 import type { StreamPartition } from '../../src/nats/stream-batches.ts';
 import { sequenceOf } from '../../src/nats/stream-trim.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
@@ -94,9 +94,11 @@ function open(wal: WriteAheadLog, partition: number, epoch: number, to: Replica)
 
 async function followed(wal: WriteAheadLog, partition: number): Promise<Tip> {
   const follower = new LogFollower({ link: nats, log: wal, group: 'accounts', partition });
-  const { tip } = await follower.reachEnd();
-  await follower.close();
-  return tip;
+  try {
+    return (await follower.reachEnd()).tip;
+  } finally {
+    await follower.close();
+  }
 }
 
 async function linesInFeed(partition: number, after: number, count: number): Promise<string[]> {
@@ -349,6 +351,67 @@ t.test('what went down with a connection is read when it is back, also where not
   t.strictSame(tip.hash, writer.log.tip.hash);
   await follower.close();
   await standby.close();
+});
+
+const PURGED = /the stream was purged empty/;
+
+t.test('a stream that was purged empty is not waited for, nor is what it had taken for had', async (t) => {
+  const partition = await newPartition();
+  const stream = logStream('accounts', partition);
+  const [first, warm, cold, late] = [newLog(t), newLog(t), newLog(t), newLog(t)];
+  const writer = await takeOver(first, partition, 1);
+  for (let i = 0; i < 5; i++) await writer.write(`record ${i}`);
+  await followed(cold, partition);
+  const following = new LogFollower({ link: nats, log: warm, group: 'accounts', partition });
+  t.teardown(() => following.close());
+  await following.reachEnd();
+  const before = await nats.manager.streams.info(stream);
+  await nats.manager.streams.purge(stream);
+
+  const { tip } = await following.reachEnd();
+  t.strictSame(tip.hash, writer.log.tip.hash, 'whoever had read it all goes on');
+  for (const log of [cold, newLog(t)]) await t.rejects(followed(log, partition), PURGED);
+
+  // As if it were purged just after it was asked how far it goes.
+  const { streams } = nats.manager;
+  const info = streams.info.bind(streams);
+  streams.info = async () => {
+    streams.info = info;
+    return before;
+  };
+  await t.rejects(followed(late, partition), PURGED);
+});
+
+t.test('where the stream begins late, its first batch proves a log that has what is before', async (t) => {
+  const partition = await newPartition();
+  const stream = logStream('accounts', partition);
+  const [first, behind, forked] = [newLog(t), newLog(t), newLog(t)];
+  const writer = await takeOver(first, partition, 1);
+  for (let i = 0; i < 5; i++) await writer.write(`record ${i}`);
+  await followed(behind, partition);
+  await followed(forked, partition);
+  await nats.manager.streams.purge(stream);
+  await writer.write('the last');
+  const end = writer.log.tip.batch;
+  const place: StreamPartition = { link: nats, group: 'accounts', partition };
+  const firstBatch = await firstBatchOf(place);
+  t.equal(firstBatch, end);
+
+  const reach = async (log: WriteAheadLog): Promise<Tip> => {
+    const follower = new LogFollower({ ...place, log, firstBatch });
+    try {
+      return (await follower.reachEnd()).tip;
+    } finally {
+      await follower.close();
+    }
+  };
+  t.strictSame((await reach(behind)).hash, writer.log.tip.hash);
+  const lost = forked.batch('accounts', partition, end - 1);
+  const { hash: previousHash } = forked.batch('accounts', partition, end - 2);
+  await forked.truncateAfter('accounts', partition, end - 2);
+  const other = encodeBatch({ ...lost, records: ['other'], recordsBytes: 5, previousHash });
+  await forked.appendForeign('accounts', partition, [other.bytes]);
+  await t.rejects(reach(forked), /does not continue the log of this machine/);
 });
 
 t.test('what is read after a trim is not taken for leftovers', async (t) => {

@@ -210,3 +210,33 @@ t.test('of a stream that nobody has written nothing is counted as removed', asyn
   t.equal(status, 0);
   t.match(out, /accounts\/4 +0 batches +kept: there is no snapshot/);
 });
+
+t.test(
+  'nothing is added to an archive that is not of this stream, however short the stream is',
+  async (t) => {
+    const archive = join(archives, '5');
+    const log = await opened('accounts', 5);
+    await writeTo(log, 3);
+    await archived(archive, 5);
+    const manifest = join(archive, 'manifest.json');
+    const ours = JSON.parse(readFileSync(manifest, 'utf8')) as Manifest;
+    const [end] = ours.ends;
+    for (const others of [
+      { ...end!, hash: '07'.repeat(32) },
+      { ...end!, batch: 9, sequence: sequenceAt(9) },
+      { ...end!, batch: 2, sequence: sequenceAt(2), hash: '07'.repeat(32) },
+    ]) {
+      writeFileSync(manifest, JSON.stringify({ ...ours, ends: [others] }));
+      const { status, out, err } = await tool('archive', 5, '--to', archive, '--before', '2999-01-01');
+      t.equal(status, 1, out);
+      t.match(err, new RegExp(`accounts/5: batch ${others.batch} of .* is not the stream's`));
+    }
+    writeFileSync(manifest, JSON.stringify(ours));
+    t.match(await tool('archive', 5, '--to', archive, '--before', '2999-01-01'), {
+      status: 0,
+      out: /^Nothing to archive/,
+    });
+    await writeTo(log, 4);
+    await archived(archive, 5);
+  },
+);

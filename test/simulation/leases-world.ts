@@ -198,6 +198,10 @@ export class Node implements PartitionHost, Leases {
     });
   }
 
+  get openCount(): number {
+    return this.#open.size;
+  }
+
   after(ms: number, run: () => void): void {
     this.#world.at(this.#world.now + ms / this.rate, this, run);
   }

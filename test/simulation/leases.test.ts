@@ -81,6 +81,26 @@ t.test(
   },
 );
 
+t.test('a node that leaves alone has let go of what it was just taking over', async (t) => {
+  for (let run = 0; run < RUNS; run++) {
+    const seed = SEED + run;
+    const world = new World(seeded(seed));
+    const a = world.join('a');
+    // Somewhere in its first take-overs, or before them.
+    await world.until(world.between(0, 1_000));
+    let left: { readonly at: number; readonly open: number; readonly acquired: number } | null = null;
+    const { now } = world;
+    world.at(now, a, () => {
+      void a.ownership.drain().then(() => {
+        left = { at: world.now, open: a.openCount, acquired: a.acquisitions.length };
+      });
+    });
+    await world.until(now + LIMITS.drainMs * 2);
+    t.hasStrict(left, { open: 0, acquired: a.acquisitions.length }, `SEED=${seed}`);
+    t.ok(left!.at - now < LIMITS.drainMs / 2, `after ${left!.at - now} ms, SEED=${seed}`);
+  }
+});
+
 t.test('what was asked for in a life before is not handed to a node that has begun anew', async (t) => {
   const world = new World(seeded(SEED));
   world.join('a');
