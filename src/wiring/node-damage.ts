@@ -1,6 +1,6 @@
 // What a node of the cluster does about rot in its own log: another node has the partition whole, so this one refuses it from
-// then on, whatever came upon the damage, and goes on with the others; a restart checks these first, and forgets nothing. Only a scrub says that a log which could not be read
-// is damaged: a take-over may just have cut it off and written it anew.
+// then on, whatever came upon the damage, and goes on with the others; a restart checks these first, and forgets nothing. Only a
+// scrub says that a log which could not be read is damaged: a take-over may just have cut it off and written it anew.
 
 import type { GroupName } from '../bus/bus.ts';
 import type { Log } from '../observability/log.ts';
