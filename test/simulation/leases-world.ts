@@ -29,6 +29,8 @@ export class World {
   readonly nodes: Node[] = [];
   /** What must never be. */
   readonly wrong: string[] = [];
+  /** Share of what was written of which the writer never hears. */
+  answersLost = 0.02;
   /** Leases and wants that were written, not renewals of sessions. */
   moves = 0;
   readonly #epochs = new Set<string>();
@@ -232,7 +234,7 @@ export class Node implements PartitionHost, Leases {
       if (this.isCutUntil > world.now) return;
       world.at(world.now + world.delay(this), null, () => {
         const stored = world.put(key, value, revision);
-        if (this.isCutUntil > world.now || world.random() < 0.02) return;
+        if (this.isCutUntil > world.now || world.random() < world.answersLost) return;
         world.at(world.now + world.delay(this), this, () => {
           if (stored !== false) this.#apply(key, value, stored);
           resolve(stored !== false);
