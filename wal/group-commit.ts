@@ -6,6 +6,7 @@
 import type { PartitionLog, SealBounds } from './partition-log.ts';
 import type { Batch } from './types.ts';
 import { WAL_LIMITS } from './limits.ts';
+import { asError } from './thrown.ts';
 
 export interface FlushReport {
   readonly batches: number;
@@ -213,8 +214,4 @@ export class GroupCommit {
     }
     this.#options.onFlush({ batches: passages.length, records, bytes, durationMs });
   }
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
+import { messageOf } from './thrown.ts';
 
 /** [group, partition, batch]: ordered by group, then partition, then batch. */
 export type LogKey = [string, number, number];
@@ -179,6 +180,6 @@ async function reasonOf(error: unknown): Promise<Error> {
   const commitError: unknown = Object(error).commitError ?? error;
   const unknown = new Promise<unknown>((resolve) => setImmediate(resolve, error));
   const reason = await Promise.race([Promise.resolve(commitError).catch((cause: unknown) => cause), unknown]);
-  const message = reason instanceof Error ? reason.message : String(reason);
+  const message = messageOf(reason);
   return new Error(`LMDB did not commit: ${message}`, { cause: error });
 }

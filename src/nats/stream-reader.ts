@@ -8,6 +8,7 @@ import { AckPolicy, DeliverPolicy, nanos } from 'nats';
 import type { ConsumerConfig, Msg, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { whenHeard, type NatsLink } from './connection.ts';
+import { asError } from '../../wal/thrown.ts';
 
 export interface StreamMessage {
   readonly sequence: number;
@@ -177,7 +178,7 @@ export class StreamReader {
       clearInterval(this.#watch);
       this.#offReconnect();
       this.#subscription?.unsubscribe();
-      this.#options.onError(error instanceof Error ? error : new Error(String(error)));
+      this.#options.onError(asError(error));
     } finally {
       this.#handling = false;
     }

@@ -16,6 +16,7 @@ import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { logStream, logSubject } from './subjects.ts';
+import { asError } from '../../wal/thrown.ts';
 
 /** Another writer has written to the stream: this one has been replaced. */
 export class Fenced extends Error {
@@ -141,7 +142,7 @@ export class AsyncStreamReplica implements LogReplica {
     try {
       if (this.#failure === null) await this.#replica.publish(batch);
     } catch (error) {
-      this.#failure = error instanceof Error ? error : new Error(String(error));
+      this.#failure = asError(error);
       this.#onFailure(this.#failure);
     }
     this.#outstanding--;

@@ -11,6 +11,7 @@ import type {
 } from './checkpoint-protocol.ts';
 import { corruptionOf } from './damage.ts';
 import type { GroupPolicies } from './groups.ts';
+import { asError } from '../../wal/thrown.ts';
 
 interface Waiting {
   readonly upTo: number;
@@ -46,7 +47,7 @@ export class Checkpoints {
     });
     this.#worker.on('message', (message: FromCheckpointThread) => this.#hear(message));
     this.#worker.on('error', (error) => {
-      this.#fail(error instanceof Error ? error : new Error(String(error)));
+      this.#fail(asError(error));
     });
     this.#exited = new Promise((resolve) => {
       this.#worker.on('exit', () => {

@@ -15,6 +15,7 @@ import {
 import type { PartitionName } from './partitions.ts';
 import { numberOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
+import { messageOf } from '../thrown.ts';
 
 export const inspect: Tool = {
   name: 'inspect',
@@ -79,7 +80,7 @@ async function ranges(reader: LogReader, names: PartitionName[], directory: stri
           checkpoint,
         ]);
       } catch (error) {
-        const problem = error instanceof Error ? error.message : String(error);
+        const problem = messageOf(error);
         problems.push(problem);
         partitions.push({ group, partition, problem });
       }

@@ -43,6 +43,7 @@ import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
 import { nameOf } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Progress } from './progress.ts';
+import { messageOf } from '../thrown.ts';
 
 interface SegmentHeader extends PartitionName {
   readonly format: 'daftari-segment';
@@ -337,7 +338,7 @@ async function* bytesOf(path: string): AsyncGenerator<Buffer> {
   try {
     yield* createReadStream(path);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new Error(`${path} cannot be read: ${reason}`, { cause: error });
   }
 }

@@ -4,6 +4,7 @@ import { existsSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Progress } from './progress.ts';
+import { messageOf } from '../thrown.ts';
 
 export interface ToolOption {
   readonly type: 'string' | 'boolean';
@@ -79,7 +80,7 @@ export async function runTools(
   try {
     return await runTool(command, tool, rest, terminal);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     if (!(error instanceof UsageError)) {
       terminal.err(`${tool.name}: ${message}\n`);
       return 1;
@@ -137,7 +138,7 @@ function parsed(
   try {
     return parseArgs({ args: [...args], options, strict: true }).values as ToolInput['values'];
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(messageOf(error));
   }
 }
 
