@@ -233,6 +233,10 @@ export class PollerPartition implements Keeper {
   async #approved(accountId: string, transactionId: string): Promise<void> {
     const found = await this.#reader.get(accountId, transactionId, false);
     if (this.#stopping) return;
+    // A callback before it was approved is looked into as one about something final. It is to be sent now.
+    const before = this.#followed.get(transactionId);
+    if (before?.late === true) this.forget(before);
+    else if (before !== undefined) this.park(before);
     if (found.type === 'found') this.#submit(found.transaction);
     // A scan will find it.
     if (found.type === 'unanswered') this.#overflowed = true;
