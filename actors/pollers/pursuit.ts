@@ -185,7 +185,8 @@ export class Pursuit implements Caller {
     if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
     if (watched.late) return this.#dueLate(watched);
     if (watched.told) return this.#askAccount(watched);
-    if (watched.acceptanceUntold) {
+    // A callback waits for an enquiry, which brings up what its account has yet to hear.
+    if (this.#tellsAcceptanceAgain(watched) && !watched.hinted) {
       this.#rest(watched);
       return this.#tellAcceptance(watched, null);
     }
@@ -302,7 +303,7 @@ export class Pursuit implements Caller {
   #accepted(watched: Watched, providerStatus: string | null): void {
     watched.maybeSent = true;
     watched.next = 'enquire';
-    const news = !watched.submitted;
+    const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
     if (watched.hinted) {
       if (news) this.#tellAcceptance(watched, providerStatus);
@@ -350,7 +351,7 @@ export class Pursuit implements Caller {
 
   #stillPending(watched: Watched, providerStatus: string | null): void {
     if (watched.late) return this.#restLate(watched);
-    const news = !watched.submitted;
+    const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     this.#restUnlessHinted(watched);
@@ -434,13 +435,16 @@ export class Pursuit implements Caller {
   }
 
   #tellAcceptanceAgain(watched: Watched): void {
-    // After so many, the next enquiry brings it up again.
-    watched.submitted = false;
-    if (++watched.tells > LIMITS.pollerSendsMax || watched.state !== 'waiting') return;
-    watched.submitted = true;
     watched.acceptanceUntold = true;
+    watched.tells++;
+    if (!this.#tellsAcceptanceAgain(watched) || watched.state !== 'waiting') return;
     const { now, random, timings } = this.#options;
     this.#wheel.setBy(watched.number, now() + retryGapMs(timings, watched.tells, random));
+  }
+
+  /** After so many, the next enquiry brings it up again. */
+  #tellsAcceptanceAgain({ acceptanceUntold, tells }: Watched): boolean {
+    return acceptanceUntold && tells <= LIMITS.pollerSendsMax;
   }
 
   #conclude(watched: Watched, terminal: Terminal, source: Source): void {

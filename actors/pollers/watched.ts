@@ -34,7 +34,7 @@ export class Watched implements PendingTransaction {
   readonly note: string | null;
   readonly createdAt: number;
   readonly expiresAt: number | null;
-  /** The provider has it. */
+  /** The provider has it: it said so. Never unlearnt, for what it has is not sent again. */
   submitted: boolean;
 
   readonly port: Port;
