@@ -231,6 +231,8 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 403, '<html>a firewall</html>', { type: 'unknown' }],
     ['MTN', 404, { code: 'RESOURCE_NOT_FOUND' }, { type: 'unknown' }],
     ['MTN', 408, { code: 'REQUEST_TIMEOUT' }, { type: 'unknown' }],
+    ['MTN', 409, '', { type: 'accepted' }],
+    ['MTN', 409, '<html>a firewall</html>', { type: 'unknown' }],
     ['MTN', 408, { code: 'PAYEE_NOT_FOUND' }, { type: 'unknown' }],
     ['MTN', 429, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
     ['MTN', 499, { code: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
