@@ -33,10 +33,13 @@ export const NOTICES = [
   'not_taken',
   'provider_forgot',
   'never_accepted',
+  'no_outcome',
   'unknown_reference',
   'hint_lost',
   'follows_too_many',
 ] as const;
+
+const HOUR_MS = 3_600_000;
 
 /** Something an operator should know; for the log and for counting. */
 export interface Notice {
@@ -333,10 +336,12 @@ export class Pursuit implements Caller {
     watched.enquiredAt = now;
     switch (result.type) {
       case 'pending':
+        this.#tellIfItWaitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`);
         return this.#stillPending(watched, result.providerStatus);
       case 'not_found':
         return this.#notFound(watched, now);
       case 'unknown':
+        this.#tellIfItWaitsForLong(watched, now, `unknown: ${result.reason}`);
         return this.#unanswered(watched);
       case 'succeeded':
       case 'failed':
@@ -347,6 +352,17 @@ export class Pursuit implements Caller {
           watched.byHint || watched.hinted ? 'PROVIDER_CALLBACK' : 'PROVIDER_POLL',
         );
     }
+  }
+
+  /** What cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. */
+  #tellIfItWaitsForLong(watched: Watched, now: number, answer: string): void {
+    const { enquiriesTold, waitToldMs } = this.#options.timings;
+    if (watched.waitTold || watched.late || watched.expiresAt !== null) return;
+    const ageMs = now - watched.createdAt;
+    if (ageMs < waitToldMs || watched.enquiries < enquiriesTold) return;
+    if (watched.port.lane.health().breaker !== 'closed') return;
+    watched.waitTold = true;
+    this.#notice('no_outcome', watched, `for ${Math.floor(ageMs / HOUR_MS)} h; the last answer: ${answer}`);
   }
 
   #stillPending(watched: Watched, providerStatus: string | null): void {

@@ -63,6 +63,8 @@ export class Watched implements PendingTransaction {
   alarmed = false;
   /** An operator was told that the provider never takes it. */
   refusalsTold = false;
+  /** An operator was told that the provider does not say what became of it. */
+  waitTold = false;
   submits = 0;
   enquiries = 0;
   /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. */
