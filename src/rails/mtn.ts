@@ -275,7 +275,8 @@ function readRefusal(
   }
   // A bad request, said by MTN and not by something in between, is refused for good.
   if (code === null && status === 400) return failed('provider_rejected', '400', message);
-  if (code === null || status === 408 || status > 500) return unknown;
+  const isRedirect = status >= 300 && status < 400;
+  if (code === null || isRedirect || status === 408 || status > 500) return unknown;
   if (status === 500 && !isMtnConfigurationCode(code)) return unknown;
   const failure = mtnRefusal(code, message, direction);
   return failure === null ? unknown : failed(failure, code, message);
