@@ -39,11 +39,14 @@ t.test('a payout without an outcome for a day is brought to an operator, once, a
   }
 });
 
-t.test('while a provider answers nothing at all, its health says so, and nobody is told of each payout', async (t) => {
-  const driven = await new Driven().start();
-  driven.mtn.onEnquire = () => LOST;
-  for (let n = 0; n < 30; n++) driven.accounts.create(payout());
-  await driven.clock.advance(26 * HOUR, 10_000);
-  t.not(driven.pollers.railHealth().find(({ id }) => id === 'mtn_ug')?.health, 'OPERATIONAL');
-  t.strictSame(driven.notices, []);
-});
+t.test(
+  'while a provider answers nothing at all, its health says so, and nobody is told of each payout',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onEnquire = () => LOST;
+    for (let n = 0; n < 30; n++) driven.accounts.create(payout());
+    await driven.clock.advance(26 * HOUR, 10_000);
+    t.not(driven.pollers.railHealth().find(({ id }) => id === 'mtn_ug')?.health, 'OPERATIONAL');
+    t.strictSame(driven.notices, []);
+  },
+);
