@@ -22,6 +22,7 @@ import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
 import { Followed } from './followed.ts';
+import { isParkable } from './parked.ts';
 import { Pursuit, type Keeper, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
@@ -412,6 +413,13 @@ export class PollerPartition implements Keeper {
     }
     this.#overflowed = true;
     this.forget(watched);
+  }
+
+  letGoWaiting(id: string): void {
+    const watched = this.find(id);
+    if (watched === undefined) return;
+    if (isParkable(watched) && watched.lastUntil === 0 && !watched.acceptanceUntold) this.letGo(watched);
+    else this.park(watched);
   }
 }
 

@@ -63,6 +63,8 @@ export interface Keeper {
   forget(watched: Watched): void;
   /** Follows it no more although it is in flight; to be found again by a scan. */
   letGo(watched: Watched): void;
+  /** Lets go of the one that has this id, if it only waits and there are too many. */
+  letGoWaiting(id: string): void;
   /** A callback, or as good as one, about a transaction it does not follow. */
   lookInto(accountId: string, transactionId: string): boolean;
 }
@@ -240,9 +242,10 @@ export class Pursuit implements Caller {
     this.#wheel.set(watched.number, capped);
   }
 
-  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again. */
+  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again, and would
+   *  not know of an acceptance that its account has not taken. */
   #mayLetGo(watched: Watched): boolean {
-    return watched.lastUntil === 0 && this.#keeper.isFull();
+    return watched.lastUntil === 0 && !watched.acceptanceUntold && this.#keeper.isFull();
   }
 
   /** Until the next enquiry or submit. */
@@ -312,6 +315,7 @@ export class Pursuit implements Caller {
       if (news) this.#tellAcceptance(watched, providerStatus);
       return this.#call(watched);
     }
+    watched.acceptanceUntold = news;
     this.#rest(watched);
     if (news) this.#tellAcceptance(watched, providerStatus);
   }
@@ -370,6 +374,7 @@ export class Pursuit implements Caller {
     const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
     if (watched.lastUntil !== 0) return this.#expire(watched);
+    watched.acceptanceUntold = news;
     this.#restUnlessHinted(watched);
     if (news) this.#tellAcceptance(watched, providerStatus);
   }
@@ -439,6 +444,7 @@ export class Pursuit implements Caller {
     bus.send('accounts', partition, command, (reply) => {
       this.#telling--;
       if (reply.type !== 'done') this.#acceptanceNotTaken(id, reply);
+      else if (this.#keeper.isFull()) this.#keeper.letGoWaiting(id);
     });
   }
 
