@@ -158,7 +158,7 @@ function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
   const index = transaction.events.findIndex((event) => event.status === query.status);
   if (index === -1) return refuse('transaction_not_found');
   const apps = [...account.apps.values()]
-    .filter((app) => app.removedAt === null && app.webhookUrl !== null)
+    .filter((app) => app.removedAt === null)
     .filter((app) => transaction.appId === null || app.id === transaction.appId)
     .map(({ id, webhookUrl, signingSecretSealed }) => ({ id, webhookUrl, signingSecretSealed }));
   const eventId = deriveId('event', transaction.id, index);

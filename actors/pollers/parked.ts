@@ -53,6 +53,7 @@ const EXPIRED = 1 << 25;
 const DISPUTED = 1 << 26;
 const ALARMED = 1 << 27;
 const REFUSALS_TOLD = 1 << 28;
+const WAIT_TOLD = 1 << 29;
 
 interface Block {
   readonly numbers: Float64Array;
@@ -144,6 +145,7 @@ export class Parked {
     watched.disputed = (codes & DISPUTED) !== 0;
     watched.alarmed = (codes & ALARMED) !== 0;
     watched.refusalsTold = (codes & REFUSALS_TOLD) !== 0;
+    watched.waitTold = (codes & WAIT_TOLD) !== 0;
     watched.submits = numbers[row + SUBMITS]!;
     watched.enquiries = numbers[row + ENQUIRIES]!;
     watched.lastEnquiries = numbers[row + LAST_ENQUIRIES]!;
@@ -174,7 +176,8 @@ export class Parked {
       (watched.expired ? EXPIRED : 0) |
       (watched.disputed ? DISPUTED : 0) |
       (watched.alarmed ? ALARMED : 0) |
-      (watched.refusalsTold ? REFUSALS_TOLD : 0)
+      (watched.refusalsTold ? REFUSALS_TOLD : 0) |
+      (watched.waitTold ? WAIT_TOLD : 0)
     );
   }
 

@@ -25,6 +25,8 @@ export interface PollerGroupOptions {
   readonly onNotice: (notice: Notice) => void;
   /** A rail threw, which none may: a bug of ours. */
   readonly onFault: (error: unknown) => void;
+  /** One came that only a newer version knows. */
+  readonly onUnknownMessage: () => void;
 }
 
 export class PollerGroup {
@@ -68,7 +70,9 @@ export class PollerGroup {
 
   send(partition: number, message: Message, onReply: OnReply): void {
     const poller = this.#partitions.get(partition);
-    if (poller === undefined || !isPollerMessage(message)) onReply({ type: 'unavailable' });
+    const isKnown = isPollerMessage(message);
+    if (!isKnown) this.#options.onUnknownMessage();
+    if (poller === undefined || !isKnown) onReply({ type: 'unavailable' });
     else poller.send(message, onReply);
   }
 

@@ -22,6 +22,7 @@ import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
 import { Followed } from './followed.ts';
+import { isParkable } from './parked.ts';
 import { Pursuit, type Keeper, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
@@ -233,6 +234,10 @@ export class PollerPartition implements Keeper {
   async #approved(accountId: string, transactionId: string): Promise<void> {
     const found = await this.#reader.get(accountId, transactionId, false);
     if (this.#stopping) return;
+    // A callback before it was approved is looked into as one about something final. It is to be sent now.
+    const before = this.#followed.get(transactionId);
+    if (before?.late === true) this.forget(before);
+    else if (before !== undefined) this.park(before);
     if (found.type === 'found') this.#submit(found.transaction);
     // A scan will find it.
     if (found.type === 'unanswered') this.#overflowed = true;
@@ -408,6 +413,13 @@ export class PollerPartition implements Keeper {
     }
     this.#overflowed = true;
     this.forget(watched);
+  }
+
+  letGoWaiting(id: string): void {
+    const watched = this.find(id);
+    if (watched === undefined) return;
+    if (isParkable(watched) && watched.lastUntil === 0 && !watched.acceptanceUntold) this.letGo(watched);
+    else this.park(watched);
   }
 }
 

@@ -33,10 +33,13 @@ export const NOTICES = [
   'not_taken',
   'provider_forgot',
   'never_accepted',
+  'no_outcome',
   'unknown_reference',
   'hint_lost',
   'follows_too_many',
 ] as const;
+
+const HOUR_MS = 3_600_000;
 
 /** Something an operator should know; for the log and for counting. */
 export interface Notice {
@@ -60,6 +63,8 @@ export interface Keeper {
   forget(watched: Watched): void;
   /** Follows it no more although it is in flight; to be found again by a scan. */
   letGo(watched: Watched): void;
+  /** Lets go of the one that has this id, if it only waits and there are too many. */
+  letGoWaiting(id: string): void;
   /** A callback, or as good as one, about a transaction it does not follow. */
   lookInto(accountId: string, transactionId: string): boolean;
 }
@@ -185,7 +190,8 @@ export class Pursuit implements Caller {
     if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
     if (watched.late) return this.#dueLate(watched);
     if (watched.told) return this.#askAccount(watched);
-    if (watched.acceptanceUntold) {
+    // A callback waits for an enquiry, which brings up what its account has yet to hear.
+    if (this.#tellsAcceptanceAgain(watched) && !watched.hinted) {
       this.#rest(watched);
       return this.#tellAcceptance(watched, null);
     }
@@ -236,9 +242,10 @@ export class Pursuit implements Caller {
     this.#wheel.set(watched.number, capped);
   }
 
-  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again. */
+  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again, and would
+   *  not know of an acceptance that its account has not taken. */
   #mayLetGo(watched: Watched): boolean {
-    return watched.lastUntil === 0 && this.#keeper.isFull();
+    return watched.lastUntil === 0 && !watched.acceptanceUntold && this.#keeper.isFull();
   }
 
   /** Until the next enquiry or submit. */
@@ -302,12 +309,13 @@ export class Pursuit implements Caller {
   #accepted(watched: Watched, providerStatus: string | null): void {
     watched.maybeSent = true;
     watched.next = 'enquire';
-    const news = !watched.submitted;
+    const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
     if (watched.hinted) {
       if (news) this.#tellAcceptance(watched, providerStatus);
       return this.#call(watched);
     }
+    watched.acceptanceUntold = news;
     this.#rest(watched);
     if (news) this.#tellAcceptance(watched, providerStatus);
   }
@@ -332,10 +340,12 @@ export class Pursuit implements Caller {
     watched.enquiredAt = now;
     switch (result.type) {
       case 'pending':
+        this.#tellIfItWaitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`);
         return this.#stillPending(watched, result.providerStatus);
       case 'not_found':
         return this.#notFound(watched, now);
       case 'unknown':
+        this.#tellIfItWaitsForLong(watched, now, `unknown: ${result.reason}`);
         return this.#unanswered(watched);
       case 'succeeded':
       case 'failed':
@@ -348,11 +358,23 @@ export class Pursuit implements Caller {
     }
   }
 
+  /** What cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. */
+  #tellIfItWaitsForLong(watched: Watched, now: number, answer: string): void {
+    const { enquiriesTold, waitToldMs } = this.#options.timings;
+    if (watched.waitTold || watched.late || watched.expiresAt !== null) return;
+    const ageMs = now - watched.createdAt;
+    if (ageMs < waitToldMs || watched.enquiries < enquiriesTold) return;
+    if (watched.port.lane.health().breaker !== 'closed') return;
+    watched.waitTold = true;
+    this.#notice('no_outcome', watched, `for ${Math.floor(ageMs / HOUR_MS)} h; the last answer: ${answer}`);
+  }
+
   #stillPending(watched: Watched, providerStatus: string | null): void {
     if (watched.late) return this.#restLate(watched);
-    const news = !watched.submitted;
+    const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
     if (watched.lastUntil !== 0) return this.#expire(watched);
+    watched.acceptanceUntold = news;
     this.#restUnlessHinted(watched);
     if (news) this.#tellAcceptance(watched, providerStatus);
   }
@@ -422,6 +444,7 @@ export class Pursuit implements Caller {
     bus.send('accounts', partition, command, (reply) => {
       this.#telling--;
       if (reply.type !== 'done') this.#acceptanceNotTaken(id, reply);
+      else if (this.#keeper.isFull()) this.#keeper.letGoWaiting(id);
     });
   }
 
@@ -434,13 +457,16 @@ export class Pursuit implements Caller {
   }
 
   #tellAcceptanceAgain(watched: Watched): void {
-    // After so many, the next enquiry brings it up again.
-    watched.submitted = false;
-    if (++watched.tells > LIMITS.pollerSendsMax || watched.state !== 'waiting') return;
-    watched.submitted = true;
     watched.acceptanceUntold = true;
+    watched.tells++;
+    if (!this.#tellsAcceptanceAgain(watched) || watched.state !== 'waiting') return;
     const { now, random, timings } = this.#options;
     this.#wheel.setBy(watched.number, now() + retryGapMs(timings, watched.tells, random));
+  }
+
+  /** After so many, the next enquiry brings it up again. */
+  #tellsAcceptanceAgain({ acceptanceUntold, tells }: Watched): boolean {
+    return acceptanceUntold && tells <= LIMITS.pollerSendsMax;
   }
 
   #conclude(watched: Watched, terminal: Terminal, source: Source): void {

@@ -18,6 +18,10 @@ export interface Timings {
   readonly retrySlowestMs: number;
   /** Submits without acceptance, in one life of the process, before an operator is told: a quarter of an hour. */
   readonly submitsTold: number;
+  /** A payout or withdrawal so old, and asked about so often in one life of the process, of which an operator is told that it
+   *  has no outcome. The first alone would tell of each that was approved late. */
+  readonly waitToldMs: number;
+  readonly enquiriesTold: number;
   /** At recovery, enquiries are spread over this. */
   readonly recoverySpreadMs: number;
   /** Unusable answers to the last enquiry before a transaction is let expire, and the longest that may take: less than
@@ -44,6 +48,8 @@ export const TIMINGS: Timings = {
   retryMs: 1_000,
   retrySlowestMs: 60_000,
   submitsTold: 20,
+  waitToldMs: 86_400_000,
+  enquiriesTold: 12,
   recoverySpreadMs: 10_000,
   lastEnquiries: 3,
   lastEnquiriesMs: 40_000,

@@ -34,7 +34,7 @@ export class Watched implements PendingTransaction {
   readonly note: string | null;
   readonly createdAt: number;
   readonly expiresAt: number | null;
-  /** The provider has it. */
+  /** The provider has it: it said so. Never unlearnt, for what it has is not sent again. */
   submitted: boolean;
 
   readonly port: Port;
@@ -63,6 +63,8 @@ export class Watched implements PendingTransaction {
   alarmed = false;
   /** An operator was told that the provider never takes it. */
   refusalsTold = false;
+  /** An operator was told that the provider does not say what became of it. */
+  waitTold = false;
   submits = 0;
   enquiries = 0;
   /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. */

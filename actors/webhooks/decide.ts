@@ -54,8 +54,9 @@ function takeEvents(state: WebhookState, command: TakeEvents, tick: Tick): Decis
   // Somebody else has read on from there, or this very command came twice.
   if (command.afterSequence !== state.cursor) return done(null, { cursor: state.cursor });
   const endpoints = endpointsAfter(state, command.endpoints);
+  const hearing = new Map<string, boolean>();
   const events = command.events
-    .map((event) => takenEvent(state, endpoints, event))
+    .map((event) => takenEvent(state, endpoints, hearing, event))
     .filter(({ appIds }) => appIds.length > 0);
   const record: WebhookRecord = {
     type: 'EventsTaken',
@@ -91,15 +92,20 @@ function endpointAfter(before: Endpoint | null, change: EndpointChange): Endpoin
   }
 }
 
-/** Apps without a webhook URL at the time of the event hear nothing of it. */
+/** Apps without a webhook URL at the time of the event hear nothing of it. `hearing`: who hears, as far as it was looked up. */
 function takenEvent(
   state: WebhookState,
   changed: ReadonlyMap<string, Endpoint>,
+  hearing: Map<string, boolean>,
   event: OfferedEvent,
 ): TakenEvent {
   const appIds = event.appIds.filter((appId) => {
+    const known = hearing.get(appId);
+    if (known !== undefined) return known;
     const endpoint = changed.get(appId) ?? state.endpoint(appId);
-    return endpoint !== null && endpoint.url !== null;
+    const hears = endpoint !== null && endpoint.url !== null;
+    hearing.set(appId, hears);
+    return hears;
   });
   return { ...event, appIds };
 }

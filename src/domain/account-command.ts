@@ -302,7 +302,8 @@ export interface GetTrialBalance extends ForAccount {
  *  {event_id, created_at, object, apps: [{id, webhookUrl, signingSecretSealed}]}
  *  event_id: deriveId('event', transactionId, index of that status event); created_at: its time, ISO 8601; object:
  *  the typed object (charge, …) with the status, fee, updated_at and failure of that event; apps: the transaction's
- *  app if it has a webhook URL and is not removed, or, for appId null, every such app of the account. */
+ *  app if it is not removed, or, for appId null, every such app of the account. Which of them had a webhook URL when it
+ *  happened, whoever reads the log knows: it may have another by now, or none. */
 export interface GetWebhookObject extends ForAccount {
   readonly type: 'GetWebhookObject';
   readonly transactionId: string;

@@ -4,8 +4,9 @@
 //   what we have          provider says SUCCESSFUL       FAILED           REVERSED
 //   not sent              CONTRADICTION                  CONTRADICTION    CONTRADICTION
 //   in progress           succeeds                       fails            fails: the money went back before we knew of it
-//                         (or AMOUNT_MISMATCH)
-//   SUCCESSFUL            nothing (or AMOUNT_MISMATCH)   CONTRADICTION    charge: reversed; others: CONTRADICTION
+//                         (or AMOUNT_MISMATCH)                            (or AMOUNT_MISMATCH)
+//   SUCCESSFUL            nothing (or AMOUNT_MISMATCH)   CONTRADICTION    charge: reversed (or AMOUNT_MISMATCH);
+//                                                                         others: CONTRADICTION
 //   FAILED                SUCCESS_AFTER_FINAL            nothing          nothing: the money is where we say it is
 //   REVERSED              nothing: an old answer         nothing          nothing
 //   unknown               UNKNOWN_REFERENCE              the same         the same
@@ -70,10 +71,10 @@ function conclude(
 ): Decision {
   const { id } = transaction;
   const { source, providerStatus } = command;
+  if (command.outcome !== 'FAILED' && !sameMoney(command, transaction)) {
+    return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
+  }
   if (command.outcome === 'SUCCESSFUL') {
-    if (!sameMoney(command, transaction)) {
-      return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
-    }
     return changed(transaction.accountId, context, {
       type: 'TransactionSucceeded',
       id,
@@ -106,6 +107,10 @@ function afterSuccess(
     return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
   }
   if (outcome === 'REVERSED' && transaction.type === 'CHARGE') {
+    // A part that came back is not the whole: what the merchant is to lose of it, a person decides.
+    if (!sameMoney(command, transaction)) {
+      return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
+    }
     const { id, accountId } = transaction;
     return changed(accountId, context, { type: 'ChargeReversed', id, source, providerStatus });
   }

@@ -30,12 +30,12 @@ interface Parts {
   /** The code that says most: response_code, else result_code, else the gateway's. */
   readonly code: string | null;
   readonly message: string | null;
-  /** False: the body says that it was refused, whatever the HTTP status. */
+  /** False: it was refused; the HTTP status says so, or the body, whatever the status. */
   readonly success: boolean;
   readonly transaction: Readonly<Record<string, unknown>>;
 }
 
-function partsOf(body: Readonly<Record<string, unknown>>): Parts {
+function partsOf(httpStatus: number, body: Readonly<Record<string, unknown>>): Parts {
   const status = objectAt(body, 'status');
   const transaction = objectAt(objectAt(body, 'data'), 'transaction');
   const { success } = status;
@@ -43,9 +43,14 @@ function partsOf(body: Readonly<Record<string, unknown>>): Parts {
     word: textAt(transaction, 'status')?.toUpperCase() ?? null,
     code: textAt(status, 'response_code') ?? textAt(status, 'result_code') ?? textAt(body, 'status_code'),
     message: textAt(transaction, 'message') ?? textAt(status, 'message') ?? textAt(body, 'status_message'),
-    success: success !== false && success !== 'false' && textAt(body, 'status_code') === null,
+    success:
+      isOk(httpStatus) && success !== false && success !== 'false' && textAt(body, 'status_code') === null,
     transaction,
   };
+}
+
+function isOk(httpStatus: number): boolean {
+  return httpStatus >= 200 && httpStatus < 300;
 }
 
 export function readSubmit(
@@ -61,9 +66,8 @@ export function readSubmit(
       (code) => airtelFailure(code, direction) !== null,
     );
   }
-  const { status } = result;
   const body = parseObject(result.text);
-  const parts = partsOf(body ?? {});
+  const parts = partsOf(result.status, body ?? {});
   const { word, code, message, success } = parts;
   if (isOfAnother(textAt(parts.transaction, 'id'), transaction)) return OF_ANOTHER;
   if (code !== null && isAirtelDuplicate(code)) return { type: 'accepted', providerStatus: code };
@@ -72,7 +76,7 @@ export function readSubmit(
 
   const final = finalWord(parts, transaction, direction, currency, 'submit');
   if (final !== null) return final;
-  if (status >= 200 && status < 300 && success && word !== null && word !== 'TF') {
+  if (success && word !== null && word !== 'TF') {
     return { type: 'accepted', providerStatus: providerWord(code ?? word) };
   }
   // It speaks of the transaction, and not of its end.
@@ -100,7 +104,8 @@ function refusedByStatus(
     const isHtml = body === undefined && text !== '';
     return mayHaveIt || isHtml ? unknown : refusedByGateway(parts, body ?? {}, status);
   }
-  return body === undefined || status === 408 || status >= 500 ? unknown : null;
+  const isRedirect = status >= 300 && status < 400;
+  return body === undefined || isRedirect || status === 408 || status >= 500 ? unknown : null;
 }
 
 export function readEnquiry(
@@ -112,7 +117,7 @@ export function readEnquiry(
   if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
   const body = parseObject(result.text);
   if (body === undefined) return { type: 'unknown', reason: describe(result) };
-  const parts = partsOf(body);
+  const parts = partsOf(result.status, body);
   const { word, code } = parts;
   const usable = result.status === 200 || result.status === 400 || result.status === 404;
   if (!usable) return { type: 'unknown', reason: describe(result) };
@@ -178,7 +183,7 @@ export function airtelCheck(
   if (result.type !== 'answer') return { what, ok: false, detail: result.reason };
   const body = parseObject(result.text);
   if (body === undefined || result.status !== 200) return { what, ok: false, detail: describe(result) };
-  const { success, message, code } = partsOf(body);
+  const { success, message, code } = partsOf(result.status, body);
   if (!success) return { what, ok: false, detail: `${code ?? ''} ${message ?? ''}`.trim() };
   const detail = read(objectAt(body, 'data'));
   return { what, ok: detail !== null, detail: detail ?? describe(result) };

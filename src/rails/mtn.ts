@@ -234,12 +234,13 @@ export class MtnRail implements ProviderRail {
     const { status, text } = result;
     const body = parseObject(text);
     const code = body === undefined ? null : textAt(body, 'code');
-    if (status === 409 || (code !== null && isMtnDuplicate(code))) {
+    // What is no JSON came from something in between.
+    const isPage = body === undefined && text !== '';
+    if ((status === 409 && !isPage) || (code !== null && isMtnDuplicate(code))) {
       return { type: 'accepted', providerStatus: 'RESOURCE_ALREADY_EXIST' };
     }
     if (status === 429) return { type: 'not_accepted', reason: describe(result) };
-    // What is no JSON came from something in between.
-    if (body === undefined && text !== '') return { type: 'unknown', reason: describe(result) };
+    if (isPage) return { type: 'unknown', reason: describe(result) };
     if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
     // Accepted answers have no body.
     if (body === undefined) return ACCEPTED;
@@ -274,7 +275,8 @@ function readRefusal(
   }
   // A bad request, said by MTN and not by something in between, is refused for good.
   if (code === null && status === 400) return failed('provider_rejected', '400', message);
-  if (code === null || status === 408 || status > 500) return unknown;
+  const isRedirect = status >= 300 && status < 400;
+  if (code === null || isRedirect || status === 408 || status > 500) return unknown;
   if (status === 500 && !isMtnConfigurationCode(code)) return unknown;
   const failure = mtnRefusal(code, message, direction);
   return failure === null ? unknown : failed(failure, code, message);

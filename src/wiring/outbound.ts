@@ -56,6 +56,8 @@ export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
       log.warn({ ...notice }, 'poller notice');
     },
     onFault: (error) => log.error({ err: error }, 'a rail threw'),
+    // As every other group's are (actors/runtime/partition.ts).
+    onUnknownMessage: () => metrics.decided('pollers', 'unknown', 'unavailable'),
   });
   watchPollers(metrics, pollers);
   return pollers;

@@ -219,6 +219,7 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 200, { status: 'FAILED' }, { type: 'unknown' }],
     ['MTN', 202, { status: 'TIMEOUT' }, { type: 'accepted' }],
     ['MTN', 200, { status: 'FAILED', reason: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
+    ['MTN', 302, { code: 'PAYEE_NOT_FOUND' }, { type: 'unknown' }],
     ['MTN', 400, { message: 'Bad Request' }, { type: 'failed', failureCode: 'provider_rejected' }],
     ['MTN', 400, '<html>Bad Request</html>', { type: 'unknown' }],
     ['MTN', 400, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
@@ -231,6 +232,8 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['MTN', 403, '<html>a firewall</html>', { type: 'unknown' }],
     ['MTN', 404, { code: 'RESOURCE_NOT_FOUND' }, { type: 'unknown' }],
     ['MTN', 408, { code: 'REQUEST_TIMEOUT' }, { type: 'unknown' }],
+    ['MTN', 409, '', { type: 'accepted' }],
+    ['MTN', 409, '<html>a firewall</html>', { type: 'unknown' }],
     ['MTN', 408, { code: 'PAYEE_NOT_FOUND' }, { type: 'unknown' }],
     ['MTN', 429, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
     ['MTN', 499, { code: 'SERVICE_UNAVAILABLE' }, { type: 'unknown' }],
@@ -293,6 +296,28 @@ t.test('a success in an answer that calls itself a refusal, or not final, is non
         await answerWith(enquired.msisdn, 'enquiry', 200, body);
         t.hasStrict(await rail.enquire(enquired), { type: 'pending' }, JSON.stringify(body));
       }
+    }
+  }
+});
+
+t.test('a success under a status that refuses is none; under a redirect nothing is final', async (t) => {
+  for (const type of ['CHARGE', 'PAYOUT'] as const) {
+    for (const [status, word, code] of [
+      [302, 'TS', 'DP00900001001'],
+      [400, 'TS', 'DP00900001001'],
+      [404, 'TR', 'DP00900001001'],
+      [409, 'TS', 'DP00800001001'],
+      [302, 'TF', 'DP00900001009'],
+    ] as const) {
+      const body = airtelStatus(word, code);
+      const submitted = transactionOf({ network: 'AIRTEL', type });
+      const rail = rails.rail(submitted.provider);
+      await answerWith(submitted.msisdn, 'submit', status, body);
+      t.match(await rail.submit(submitted), { type: 'unknown' }, `submit ${status} ${word}`);
+      const enquired = transactionOf({ network: 'AIRTEL', type });
+      await rail.submit(enquired);
+      await answerWith(enquired.msisdn, 'enquiry', status, body);
+      t.match(await rail.enquire(enquired), { type: /pending|unknown/ }, `enquiry ${status} ${word}`);
     }
   }
 });

@@ -179,6 +179,7 @@ class Service {
       onFault: (error) => {
         throw error;
       },
+      onUnknownMessage: () => {},
     });
   }
 }

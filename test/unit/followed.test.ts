@@ -47,6 +47,7 @@ const anyState = fc.record({
   disputed: fc.boolean(),
   alarmed: fc.boolean(),
   refusalsTold: fc.boolean(),
+  waitTold: fc.boolean(),
   submits: fc.nat(),
   enquiries: fc.nat(),
   lastEnquiries: fc.nat(),

@@ -299,6 +299,7 @@ export class Driven {
   readonly provider = new Provider();
   readonly notices: Notice[] = [];
   readonly faults: unknown[] = [];
+  unknownMessages = 0;
   readonly #options: DrivenOptions;
   mtn = new DrivenRail('mtn_ug', this.provider, this.clock);
   airtel = new DrivenRail('airtel_ug', this.provider, this.clock);
@@ -354,6 +355,7 @@ export class Driven {
       ...(this.#options.timings === undefined ? {} : { timings: this.#options.timings }),
       onNotice: (notice) => this.notices.push(notice),
       onFault: (error) => this.faults.push(error),
+      onUnknownMessage: () => this.unknownMessages++,
     });
   }
 }

@@ -5,7 +5,7 @@ import type { Message } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
+import { ACCOUNT, charge, MEMBER, outcome, payout, withdrawal } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -251,4 +251,28 @@ t.test('a callback under the name of another account is about nothing', async (t
   driven.hint({ id, accountId });
   await driven.clock.advance(5_000);
   t.equal(driven.mtn.enquiries.length, 0);
+});
+
+t.test('a callback about a withdrawal before it is approved does not keep it from being sent', async (t) => {
+  for (const answers of [true, false]) {
+    const driven = await new Driven().start();
+    const transaction = driven.accounts.create(withdrawal({ amount: '6000000' }));
+    driven.hint(transaction);
+    await driven.clock.advance(1_000);
+    t.equal(driven.mtn.enquiries.length, 1);
+    if (!answers) driven.accounts.intercept = ({ type }) => (type.endsWith('Pending') ? UNAVAILABLE : null);
+    driven.accounts.when({
+      type: 'ApproveWithdrawal',
+      accountId: ACCOUNT,
+      deadline: Number.MAX_SAFE_INTEGER,
+      operator: 'amina',
+      transactionId: transaction.id,
+      by: MEMBER,
+    });
+    await driven.clock.advance(MINUTE);
+    driven.accounts.intercept = () => null;
+    await driven.clock.advance(5 * MINUTE);
+    t.equal(driven.mtn.submits.length, 1);
+    t.ok(driven.accounts.transaction(transaction.id).submitted);
+  }
 });

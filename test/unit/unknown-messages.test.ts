@@ -93,7 +93,9 @@ void t.test('pollers: what they do not know is no callback', async (t) => {
     replies,
     UNKNOWN.map(() => ({ type: 'unavailable' })),
   );
+  t.equal(driven.unknownMessages, UNKNOWN.length, 'they are counted');
   t.strictSame(driven.mtn.enquiries, []);
   t.match(driven.hint({ id }), { type: 'done' }, 'what they know is looked into');
   t.equal(driven.mtn.enquiries.length, 1);
+  t.equal(driven.unknownMessages, UNKNOWN.length);
 });

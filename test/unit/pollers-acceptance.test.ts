@@ -1,0 +1,53 @@
+// What pollers promise about an acceptance that its account cannot be told of: it is not forgotten, and delays nothing.
+import t from 'tap';
+import type { EnquiryResult } from '../../src/rails/rail.ts';
+import { charge, payout } from './domain/scenario.ts';
+import { deferred, Driven, LOST, paid } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const UNAVAILABLE = { type: 'unavailable' } as const;
+
+function withoutAcceptances(driven: Driven): void {
+  driven.accounts.intercept = ({ type }) => (type === 'RecordSubmission' ? UNAVAILABLE : null);
+}
+
+t.test('an accepted payout is not sent again though its account never hears of the acceptance', async (t) => {
+  for (const hinted of [false, true]) {
+    const driven = await new Driven().start();
+    withoutAcceptances(driven);
+    driven.mtn.notFoundGraceMs = MINUTE;
+    const answer = deferred<EnquiryResult>();
+    driven.mtn.onSubmit = (transaction) => {
+      // While its account is told, it is enquired about.
+      if (hinted) driven.hint(transaction);
+      return driven.provider.submit(transaction);
+    };
+    driven.mtn.onEnquire = () => answer.promise;
+    const { id } = driven.accounts.create(payout());
+    // By now its account was told as often as it is in a row.
+    await driven.clock.advance(10 * MINUTE, 1_000);
+    driven.mtn.onEnquire = () => ({ type: 'not_found' });
+    answer.resolve(LOST);
+    await driven.clock.advance(60 * MINUTE, 1_000);
+    t.equal(driven.mtn.submits.length, 1);
+    t.strictSame(
+      driven.notices.map(({ what }) => what),
+      ['provider_forgot'],
+    );
+    driven.accounts.intercept = () => null;
+    driven.mtn.onEnquire = () => ({ type: 'pending', providerStatus: 'PENDING' });
+    await driven.clock.advance(10 * MINUTE, 1_000);
+    t.ok(driven.accounts.transaction(id).submitted, 'its account is told in the end');
+  }
+});
+
+t.test('a callback is looked into at once though an acceptance is yet to be told', async (t) => {
+  const driven = await new Driven().start();
+  withoutAcceptances(driven);
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(100);
+  driven.provider.settle(transaction, paid());
+  driven.hint(transaction);
+  t.equal(driven.mtn.enquiries.length, 1);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
