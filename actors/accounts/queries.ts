@@ -56,7 +56,9 @@ export function answerQuery(
     case 'ListPayoutDestinations':
       return answerMerchant(memory, views, query, now);
     case 'GetAccount':
-      return ofAccount(memory, query.accountId, renderAccount);
+      return ofAccount(memory, query.accountId, (account) =>
+        renderAccount(account, LIMITS.accountListBytesMax),
+      );
     case 'GetTrialBalance':
       return ofAccount(memory, query.accountId, renderTrialBalance);
     case 'GetWebhookObject':
@@ -88,7 +90,7 @@ function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now:
     case 'GetBalances':
       return done(renderBalances(account), account.sequence);
     case 'ListPayoutDestinations':
-      return done(renderPayoutDestinations(account), account.sequence);
+      return done(renderPayoutDestinations(account, LIMITS.accountListBytesMax), account.sequence);
   }
 }
 
