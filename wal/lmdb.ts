@@ -8,6 +8,7 @@ import type { RootDatabase } from 'lmdb';
 import { mkdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
+import { assertMetaPages } from './meta-pages.ts';
 import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
 
@@ -38,7 +39,8 @@ export function openLogDatabase({
   const problem = unfinished ? null : unfinishedProblem(directory);
   if (problem !== null) throw new Error(problem);
   // LMDB would make the directory, and say that it cannot open its main database file.
-  if (readOnly && !hasLog(directory)) throw new Error(`${directory} holds no log`);
+  if (readOnly && isMissing(logFile(directory))) throw new Error(`${directory} holds no log`);
+  if (hasLog(directory)) assertMetaPages(logFile(directory));
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
     encoding: 'binary',
@@ -83,7 +85,7 @@ export function hasLog(directory: string): boolean {
 }
 
 export function hasViews(directory: string): boolean {
-  return isThere(join(directory, 'views', 'data.mdb'));
+  return isThere(viewsFile(directory));
 }
 
 /** Throws where it cannot be told: what may not be looked at is not absent. */
@@ -91,11 +93,22 @@ function isThere(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false }) !== undefined;
 }
 
+/** Or has no byte yet, of which nothing can be read. */
+function isMissing(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
+}
+
 function logFile(directory: string): string {
   return join(directory, 'log', 'data.mdb');
 }
 
+function viewsFile(directory: string): string {
+  return join(directory, 'views', 'data.mdb');
+}
+
 export function openViewsDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): ViewsDatabase {
+  if (readOnly && isMissing(viewsFile(directory))) throw new Error(`${directory} holds no views`);
+  if (hasViews(directory)) assertMetaPages(viewsFile(directory));
   return open<string, string>({
     path: pathFor(directory, 'views', readOnly),
     encoding: 'string',

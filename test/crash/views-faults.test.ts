@@ -63,6 +63,7 @@ function viewsFile(directory: string): string {
 
 const damages: Readonly<Record<string, (file: string) => void>> = {
   'cut off': (file) => truncateSync(file, META_BYTES),
+  'cut off at their first page': (file) => truncateSync(file, PAGE_BYTES),
   overwritten: (file) => {
     const garbage = Buffer.alloc(statSync(file).size - META_BYTES, 0xa5);
     const descriptor = openSync(file, 'r+');
@@ -73,7 +74,7 @@ const damages: Readonly<Record<string, (file: string) => void>> = {
 
 for (const [name, damage] of Object.entries(damages)) {
   t.test(`views that were ${name} end one start, not two`, async (t) => {
-    const directory = copy(name.replace(' ', '-'));
+    const directory = copy(name.replaceAll(' ', '-'));
     damage(viewsFile(directory));
     await t.rejects(startProcess(directory), /ended before it was ready/);
     t.strictSame(setAsideIn(directory), [], 'what ended one start is not blamed yet');
