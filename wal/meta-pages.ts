@@ -11,6 +11,7 @@ const metaFlag = 0x08;
 const magicAt = 24;
 const magic = 0xbe_ef_c0_de;
 const pageSizeAt = 48;
+const whatIsLost = 'its first two pages, without which nothing in it is found';
 /** LMDB's MDB_INVALID: whoever asks for the number of its errors finds it. */
 const invalid = -30_793;
 
@@ -33,8 +34,7 @@ function headAt(descriptor: number, position: number): Buffer {
 }
 
 function problemOf(head: Buffer): string | null {
-  if (head.length < headBytes)
-    return 'it ends within its first two pages, without which nothing in it is found';
+  if (head.length < headBytes) return `it ends within ${whatIsLost}`;
   const isMeta = (head.readUInt16LE(flagsAt) & metaFlag) !== 0 && head.readUInt32LE(magicAt) === magic;
-  return isMeta ? null : 'its first two pages, without which nothing in it is found, were overwritten';
+  return isMeta ? null : `something else was written over ${whatIsLost}`;
 }

@@ -102,8 +102,8 @@ t.test('a file that LMDB cannot open is said to be damaged, by a process that li
   await write(sound, 2);
   await checkpointAll(sound);
   const damages: Record<string, [(file: string) => void, RegExp]> = {
-    'the first page overwritten': [(file) => overwrite(file, 0), /overwritten/],
-    'the second page overwritten': [(file) => overwrite(file, 4_096), /overwritten/],
+    'the first page overwritten': [(file) => overwrite(file, 0), /written over its first two pages/],
+    'the second page overwritten': [(file) => overwrite(file, 4_096), /written over its first two pages/],
     'the second page cut off': [(file) => truncateSync(file, 4_096), /ends within its first two pages/],
     'almost all cut off': [(file) => truncateSync(file, 100), /ends within its first two pages/],
     'all cut off': [(file) => truncateSync(file, 0), /holds no/],
