@@ -10,6 +10,9 @@ const flagsAt = 18;
 const metaFlag = 0x08;
 const magicAt = 24;
 const magic = 0xbe_ef_c0_de;
+/** Of the file's format; LMDB looks at these two bytes of it. */
+const versionAt = 28;
+const version = 2;
 const pageSizeAt = 48;
 const whatIsLost = 'its first two pages, without which nothing in it is found';
 /** LMDB's MDB_INVALID: whoever asks for the number of its errors finds it. */
@@ -35,6 +38,9 @@ function headAt(descriptor: number, position: number): Buffer {
 
 function problemOf(head: Buffer): string | null {
   if (head.length < headBytes) return `it ends within ${whatIsLost}`;
-  const isMeta = (head.readUInt16LE(flagsAt) & metaFlag) !== 0 && head.readUInt32LE(magicAt) === magic;
+  const isMeta =
+    (head.readUInt16LE(flagsAt) & metaFlag) !== 0 &&
+    head.readUInt32LE(magicAt) === magic &&
+    head.readUInt16LE(versionAt) === version;
   return isMeta ? null : `something else was written over ${whatIsLost}`;
 }

@@ -104,6 +104,10 @@ t.test('a file that LMDB cannot open is said to be damaged, by a process that li
   const damages: Record<string, [(file: string) => void, RegExp]> = {
     'the first page overwritten': [(file) => overwrite(file, 0), /written over its first two pages/],
     'the second page overwritten': [(file) => overwrite(file, 4_096), /written over its first two pages/],
+    'one bit of the version turned over': [
+      (file) => overwrite(file, 28, Buffer.of(2, 4)),
+      /written over its first two pages/,
+    ],
     'the second page cut off': [(file) => truncateSync(file, 4_096), /ends within its first two pages/],
     'almost all cut off': [(file) => truncateSync(file, 100), /ends within its first two pages/],
     'all cut off': [(file) => truncateSync(file, 0), /holds no/],
@@ -124,9 +128,9 @@ t.test('a file that LMDB cannot open is said to be damaged, by a process that li
   }
 });
 
-function overwrite(file: string, position: number): void {
+function overwrite(file: string, position: number, bytes = Buffer.alloc(4_096, 0xa5)): void {
   const descriptor = openSync(file, 'r+');
-  writeSync(descriptor, Buffer.alloc(4_096, 0xa5), 0, 4_096, position);
+  writeSync(descriptor, bytes, 0, bytes.length, position);
   closeSync(descriptor);
 }
 
