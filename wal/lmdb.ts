@@ -5,7 +5,7 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { mkdirSync, statSync, truncateSync } from 'node:fs';
+import { mkdirSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 import { assertMetaPages } from './meta-pages.ts';
@@ -139,7 +139,18 @@ function pathFor(directory: string, name: string, readOnly: boolean): string {
   const path = join(directory, name);
   // Money: nobody else on the machine reads it.
   if (!readOnly) mkdirSync(path, { recursive: true, mode: 0o700 });
+  assertRoom(path);
   return path;
+}
+
+/** For the files that LMDB makes: it maps them before they have a block of the disk, and without one for them the process
+ *  is ended by SIGBUS, or by SIGSEGV in lmdb-js. */
+function assertRoom(path: string): void {
+  if (['data.mdb', 'lock.mdb'].every((file) => !isMissing(join(path, file)))) return;
+  const { bavail, bsize } = statfsSync(path);
+  if (bavail * bsize >= WAL_LIMITS.newFilesBytes) return;
+  const message = `ENOSPC: no space left on the disk of ${path} for a new LMDB file`;
+  throw Object.assign(new Error(message), { code: 'ENOSPC' });
 }
 
 export interface Write<K, V> {
