@@ -78,6 +78,10 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
     [['backup', '--data', join(root, '1'), '--to', join(root, '1')], /is in the data directory/],
     [['export', '--data', join(root, '1'), '--to', join(root, '1', '..copy')], /is in the data directory/],
     [['export', '--data', join(root, '1'), '--to', join(root, 'link', 'copy')], /is in the data directory/],
+    [
+      ['export', '--data', join(root, '1'), '--to', join(root, 'x'), '--from-sequence', '2'],
+      /--from-sequence goes with --format jsonl/,
+    ],
     [['archive', '--data', join(root, '1'), '--to', join(root, '1', 'old')], /is in the data directory/],
     [['inspect', '--data', join(root, '1'), '--group', 'none'], /no partition none\/\*/],
     [['inspect', '--data', join(root, '1'), '--batch', '1'], /--group and --partition/],
