@@ -34,6 +34,8 @@ export const LIMITS = {
   frontStopPourMs: 15_000,
   /** Characters of a caller's field name that an error repeats. */
   echoedNameMax: 128,
+  /** Mistakes in the terms of an account that one error tells; of others it says how many there are. */
+  termProblemsToldMax: 16,
 
   // Actors
   /** Commands of one partition decided but not yet durable, before it answers `unavailable`. */
