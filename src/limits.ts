@@ -34,6 +34,8 @@ export const LIMITS = {
   frontStopPourMs: 15_000,
   /** Characters of a caller's field name that an error repeats. */
   echoedNameMax: 128,
+  /** Mistakes in the terms of an account that one error tells; of others it says how many there are. */
+  termProblemsToldMax: 16,
 
   // Actors
   /** Commands of one partition decided but not yet durable, before it answers `unavailable`. */
@@ -64,6 +66,9 @@ export const LIMITS = {
   /** Apps an account has connected at once: each event is a delivery to each of them, and the ids of one event's deliveries
    *  end at 1,023. */
   appsPerAccountMax: 100,
+  /** Bytes of an account's users in an answer; the same of its connected apps, and of its payout wallets that are not revoked:
+   *  some 2,000 users, 1,000 wallets. One more is refused, since the bus must carry the account. */
+  accountListBytesMax: 300 * 1024,
 
   // Log
   /** Records of one batch. */
@@ -385,6 +390,15 @@ export function assertLimits(): void {
     'a bus message fits one NATS message',
   );
   holds((LIMITS.listPageCharactersMax + 1024) * 3 < LIMITS.busReplyBytesMax, 'a page of a list fits the bus');
+  // Besides the lists: settings, and what a wallet grows by when it becomes active.
+  holds(
+    LIMITS.accountListBytesMax * 3 + 100 * 1024 < LIMITS.busReplyBytesMax,
+    'an account with its users, apps and wallets fits the bus',
+  );
+  holds(
+    LIMITS.appsPerAccountMax * (LIMITS.webhookUrlLengthMax + 1024) <= LIMITS.accountListBytesMax,
+    'the apps of an account may have the longest webhook URLs',
+  );
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
   holds(
     LIMITS.webhookDnsMs * LIMITS.webhookDnsTries < LIMITS.webhookAttemptMs,

@@ -20,6 +20,8 @@ export const WAL_LIMITS = {
   logMapBytes: 256 * 1024 ** 3,
   /** The same for the views. */
   viewsMapBytes: 256 * 1024 ** 3,
+  /** Free on a disk before LMDB makes files on it: they begin with some 30 KB, and others write there, too. */
+  newFilesBytes: 1024 * 1024,
   /** Readers (threads and processes) open at once on one directory. */
   readersMax: 256,
   /** Bytes of a view key, table included: LMDB's bound with pages of 4 KiB is 1,978. */

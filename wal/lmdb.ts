@@ -5,9 +5,10 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { mkdirSync, statSync, truncateSync } from 'node:fs';
+import { mkdirSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
+import { assertMetaPages } from './meta-pages.ts';
 import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
 import { messageOf } from './thrown.ts';
@@ -39,7 +40,8 @@ export function openLogDatabase({
   const problem = unfinished ? null : unfinishedProblem(directory);
   if (problem !== null) throw new Error(problem);
   // LMDB would make the directory, and say that it cannot open its main database file.
-  if (readOnly && !hasLog(directory)) throw new Error(`${directory} holds no log`);
+  if (readOnly && isMissing(logFile(directory))) throw new Error(`${directory} holds no log`);
+  if (hasLog(directory)) assertMetaPages(logFile(directory));
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
     encoding: 'binary',
@@ -84,7 +86,7 @@ export function hasLog(directory: string): boolean {
 }
 
 export function hasViews(directory: string): boolean {
-  return isThere(join(directory, 'views', 'data.mdb'));
+  return isThere(viewsFile(directory));
 }
 
 /** Throws where it cannot be told: what may not be looked at is not absent. */
@@ -92,11 +94,22 @@ function isThere(file: string): boolean {
   return statSync(file, { throwIfNoEntry: false }) !== undefined;
 }
 
+/** Or has no byte yet, of which nothing can be read. */
+function isMissing(file: string): boolean {
+  return (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
+}
+
 function logFile(directory: string): string {
   return join(directory, 'log', 'data.mdb');
 }
 
+function viewsFile(directory: string): string {
+  return join(directory, 'views', 'data.mdb');
+}
+
 export function openViewsDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): ViewsDatabase {
+  if (readOnly && isMissing(viewsFile(directory))) throw new Error(`${directory} holds no views`);
+  if (hasViews(directory)) assertMetaPages(viewsFile(directory));
   return open<string, string>({
     path: pathFor(directory, 'views', readOnly),
     encoding: 'string',
@@ -127,7 +140,18 @@ function pathFor(directory: string, name: string, readOnly: boolean): string {
   const path = join(directory, name);
   // Money: nobody else on the machine reads it.
   if (!readOnly) mkdirSync(path, { recursive: true, mode: 0o700 });
+  assertRoom(path);
   return path;
+}
+
+/** For the files that LMDB makes: it maps them before they have a block of the disk, and without one for them the process
+ *  is ended by SIGBUS, or by SIGSEGV in lmdb-js. */
+function assertRoom(path: string): void {
+  if (['data.mdb', 'lock.mdb'].every((file) => !isMissing(join(path, file)))) return;
+  const { bavail, bsize } = statfsSync(path);
+  if (bavail * bsize >= WAL_LIMITS.newFilesBytes) return;
+  const message = `ENOSPC: no space left on the disk of ${path} for a new LMDB file`;
+  throw Object.assign(new Error(message), { code: 'ENOSPC' });
 }
 
 export interface Write<K, V> {

@@ -138,6 +138,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
         ? tick.now + this.#cashOuts.freesAt(accountId, tick.elapsedMs) - tick.elapsedMs
         : 0,
       appsMax: LIMITS.appsPerAccountMax,
+      accountListBytesMax: LIMITS.accountListBytesMax,
     };
     const decision = decide(this.#memory, command, context);
     if (decision.countsAsCashOut) this.#cashOuts.add(accountId, tick.elapsedMs);

@@ -35,6 +35,7 @@ import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Answered } from '../runtime/group.ts';
 import { firstThatFit } from '../runtime/page.ts';
 import { done, refuse, refuseWith } from './answers.ts';
@@ -56,7 +57,9 @@ export function answerQuery(
     case 'ListPayoutDestinations':
       return answerMerchant(memory, views, query, now);
     case 'GetAccount':
-      return ofAccount(memory, query.accountId, renderAccount);
+      return ofAccount(memory, query.accountId, (account) =>
+        renderAccount(account, LIMITS.accountListBytesMax),
+      );
     case 'GetTrialBalance':
       return ofAccount(memory, query.accountId, renderTrialBalance);
     case 'GetWebhookObject':
@@ -88,7 +91,7 @@ function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now:
     case 'GetBalances':
       return done(renderBalances(account), account.sequence);
     case 'ListPayoutDestinations':
-      return done(renderPayoutDestinations(account), account.sequence);
+      return done(renderPayoutDestinations(account, LIMITS.accountListBytesMax), account.sequence);
   }
 }
 

@@ -25,7 +25,7 @@ import { type Rejection, rejection } from './error-code.ts';
 import { newWallet } from './evolve.ts';
 import { makeId } from './id.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
-import { renderWallet } from './render-account.ts';
+import { bytesOf, mayBeUsed, renderWallet } from './render-account.ts';
 import type { Context, LedgerState } from './state.ts';
 import type { ApprovalStatus, Status, Transaction } from './transaction.ts';
 
@@ -58,7 +58,7 @@ function notPermitted(message: string): Member {
 export function decideAddWallet(
   state: LedgerState,
   command: AddWallet,
-  { now, freshBody }: Context,
+  { now, freshBody, accountListBytesMax }: Context,
 ): Decision {
   const member = memberWith(state, command, ['OWNER', 'ADMIN']);
   if (member.type === 'refused') return refuse(member.rejection);
@@ -77,7 +77,13 @@ export function decideAddWallet(
   }
   const id = makeId('wallet', freshBody);
   const event: WalletAdded = { type: 'WalletAdded', id, label, country, network, msisdn, by };
-  return changed(account.id, now, event, renderWallet(newWallet(event, now)));
+  const body = renderWallet(newWallet(event, now));
+  const inUse = [...account.wallets.values()].filter(mayBeUsed);
+  if (bytesOf([...inUse.map(renderWallet), body]) > accountListBytesMax) {
+    const message = `The account has ${inUse.length} payout wallets: no more can be told, revoke one.`;
+    return refuse(rejection('conflict', message));
+  }
+  return changed(account.id, now, event, body);
 }
 
 export function decideApproveWallet(state: LedgerState, command: ApproveWallet, context: Context): Decision {

@@ -17,16 +17,27 @@ import { type Decision, done, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
 import { newAccount } from './evolve.ts';
 import { makeId } from './id.ts';
-import { renderAccount, renderApp, renderReconciliation, renderUser } from './render-account.ts';
+import {
+  bytesOf,
+  isConnected,
+  renderAccount,
+  renderApp,
+  renderReconciliation,
+  renderUser,
+} from './render-account.ts';
 import type { Context, LedgerState } from './state.ts';
 
 export const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
 export const NO_APP: Rejection = rejection('not_found', 'There is no such app on the account.');
 
-export function decideOpenAccount(state: LedgerState, command: OpenAccount, { now }: Context): Decision {
+export function decideOpenAccount(
+  state: LedgerState,
+  command: OpenAccount,
+  { now, accountListBytesMax }: Context,
+): Decision {
   const { accountId, name, country, live, payoutsEnabled, withdrawalsEnabled } = command;
   const existing = state.account(accountId);
-  if (existing !== undefined) return done(null, renderAccount(existing));
+  if (existing !== undefined) return done(null, renderAccount(existing, accountListBytesMax));
   const settings: AccountSettings = {
     live,
     payoutsEnabled,
@@ -47,7 +58,7 @@ export function decideOpenAccount(state: LedgerState, command: OpenAccount, { no
 export function decideChangeSettings(
   state: LedgerState,
   command: ChangeAccountSettings,
-  { now }: Context,
+  { now, accountListBytesMax }: Context,
 ): Decision {
   const account = state.account(command.accountId);
   if (account === undefined) return refuse(NO_ACCOUNT);
@@ -56,7 +67,7 @@ export function decideChangeSettings(
     account.id,
     now,
     { type: 'AccountSettingsChanged', settings, by: command.operator },
-    renderAccount({ ...account, settings }),
+    renderAccount({ ...account, settings }, accountListBytesMax),
   );
 }
 
@@ -88,7 +99,11 @@ function mergeTerms<K extends string, V>(
   return merged;
 }
 
-export function decideAddUser(state: LedgerState, command: AddUser, { now, freshBody }: Context): Decision {
+export function decideAddUser(
+  state: LedgerState,
+  command: AddUser,
+  { now, freshBody, accountListBytesMax }: Context,
+): Decision {
   const account = state.account(command.accountId);
   if (account === undefined) return refuse(NO_ACCOUNT);
   const { email, role, operator: by } = command;
@@ -99,13 +114,16 @@ export function decideAddUser(state: LedgerState, command: AddUser, { now, fresh
   }
   const id = makeId('user', freshBody);
   const body = renderUser({ id, email, role, createdAt: now });
+  if (bytesOf([...[...account.users.values()].map(renderUser), body]) > accountListBytesMax) {
+    return refuse(rejection('conflict', `The account has ${account.users.size} users: no more can be told.`));
+  }
   return changed(account.id, now, { type: 'UserAdded', id, email, role, by }, body);
 }
 
 export function decideConnectApp(
   state: LedgerState,
   command: ConnectApp,
-  { now, freshBody, appsMax }: Context,
+  { now, freshBody, appsMax, accountListBytesMax }: Context,
 ): Decision {
   const account = state.account(command.accountId);
   if (account === undefined) return refuse(NO_ACCOUNT);
@@ -132,25 +150,37 @@ export function decideConnectApp(
   } = command;
   const id = makeId('app', freshBody);
   const app = { id, name, domain, webhookUrl, publishableKey, secretKeyHash, signingSecretSealed };
-  return changed(
-    account.id,
-    now,
-    { type: 'AppConnected', ...app, by },
-    renderApp({ ...app, removedAt: null, createdAt: now }),
-  );
+  const body = renderApp({ ...app, removedAt: null, createdAt: now });
+  if (bytesOf([...otherApps(account, id), body]) > accountListBytesMax) return refuse(APPS_TOO_LONG);
+  return changed(account.id, now, { type: 'AppConnected', ...app, by }, body);
+}
+
+const APPS_TOO_LONG: Rejection = rejection(
+  'conflict',
+  'The apps of the account would be too long to be told: remove one, or shorten a webhook URL.',
+);
+
+/** As they are told: the connected ones but this. */
+function otherApps(account: Account, appId: string): string[] {
+  return [...account.apps.values()].filter((app) => app.id !== appId && isConnected(app)).map(renderApp);
 }
 
 export function decideChangeAppWebhook(
   state: LedgerState,
   command: ChangeAppWebhook,
-  { now }: Context,
+  { now, accountListBytesMax }: Context,
 ): Decision {
   const { accountId, appId, webhookUrl, operator: by } = command;
-  const app = state.account(accountId)?.apps.get(appId);
-  if (app === undefined) return refuse(NO_APP);
+  const account = state.account(accountId);
+  const app = account?.apps.get(appId);
+  if (account === undefined || app === undefined) return refuse(NO_APP);
   if (app.removedAt !== null) return refuse(rejection('conflict', 'The app was removed.'));
   const body = renderApp({ ...app, webhookUrl });
   if (app.webhookUrl === webhookUrl) return done(null, body);
+  const isLonger = bytesOf([body]) > bytesOf([renderApp(app)]);
+  if (isLonger && bytesOf([...otherApps(account, appId), body]) > accountListBytesMax) {
+    return refuse(APPS_TOO_LONG);
+  }
   return changed(accountId, now, { type: 'AppWebhookChanged', id: appId, webhookUrl, by }, body);
 }
 

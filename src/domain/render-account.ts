@@ -34,9 +34,9 @@ function balanceRows(account: Account): string[] {
   return rows;
 }
 
-/** GET /v1/payout_destinations, in the order they were added. */
-export function renderPayoutDestinations(account: Account): string {
-  return list([...account.wallets.values()].map(renderWallet));
+/** GET /v1/payout_destinations, in the order they were added. `listBytesMax`: as for renderAccount. */
+export function renderPayoutDestinations(account: Account, listBytesMax = Infinity): string {
+  return list(wallets(account, listBytesMax));
 }
 
 export function renderWallet(wallet: PayoutWallet): string {
@@ -48,16 +48,57 @@ export function renderWallet(wallet: PayoutWallet): string {
   );
 }
 
-/** GET /operator/v1/accounts/:id. */
-export function renderAccount(account: Account): string {
+/**
+ * GET /operator/v1/accounts/:id. `listBytesMax`, of its users, its apps and its wallets each: of those that were removed or
+ * revoked the newest are told, as far as there is room. What is in use is always told: `decide` sees to it that it fits.
+ */
+export function renderAccount(account: Account, listBytesMax = Infinity): string {
   const { id, name, country, createdAt, settings } = account;
   return (
     `{"id":"${id}","object":"account","name":${quote(name)},"country":"${country}",${renderSettings(settings)},` +
     `"users":[${[...account.users.values()].map(renderUser).join(',')}],` +
-    `"apps":[${[...account.apps.values()].map(renderApp).join(',')}],` +
-    `"wallets":[${[...account.wallets.values()].map(renderWallet).join(',')}],` +
+    `"apps":[${told([...account.apps.values()], isConnected, renderApp, listBytesMax).join(',')}],` +
+    `"wallets":[${wallets(account, listBytesMax).join(',')}],` +
     `"balances":[${balanceRows(account).join(',')}],"created_at":"${formatTime(createdAt)}"}`
   );
+}
+
+function wallets(account: Account, bytesMax: number): string[] {
+  return told([...account.wallets.values()], mayBeUsed, renderWallet, bytesMax);
+}
+
+/** In the order of `items`. */
+function told<T>(
+  items: readonly T[],
+  isInUse: (item: T) => boolean,
+  render: (item: T) => string,
+  bytesMax: number,
+): string[] {
+  const texts = items.map(render);
+  let bytes = bytesOf(texts.filter((_, index) => isInUse(items[index]!)));
+  let hasRoom = true;
+  return texts
+    .toReversed()
+    .filter((text, index) => {
+      if (isInUse(items[items.length - 1 - index]!)) return true;
+      bytes += bytesOf([text]);
+      hasRoom &&= bytes <= bytesMax;
+      return hasRoom;
+    })
+    .toReversed();
+}
+
+export function isConnected({ removedAt }: App): boolean {
+  return removedAt === null;
+}
+
+export function mayBeUsed({ status }: PayoutWallet): boolean {
+  return status !== 'REVOKED';
+}
+
+/** What they take in a list. */
+export function bytesOf(texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text) + 1, 0);
 }
 
 export function renderUser({ id, email, role, createdAt }: User): string {

@@ -54,4 +54,6 @@ export interface Context {
   readonly cashOutWindowFreesAt: number;
   /** Apps that one account may have connected at once. */
   readonly appsMax: number;
+  /** Bytes of an account's users as answers tell them; the same of its connected apps, and of its wallets not revoked. */
+  readonly accountListBytesMax: number;
 }

@@ -47,10 +47,21 @@ export async function withData<T>(directory: string, use: (data: Data) => Promis
 function partitionCount(directory: string, log: LogReader): number {
   const identity = join(directory, 'daftari.json');
   if (existsSync(identity)) {
-    return (JSON.parse(readFileSync(identity, 'utf8')) as { partitions: number }).partitions;
+    return partitionsIn(identity);
   }
   const numbers = log.partitionNames().filter(({ group }) => group === 'accounts');
   return Math.max(0, ...numbers.map(({ partition }) => partition)) + 1;
+}
+
+function partitionsIn(identity: string): number {
+  const problem = `${identity} is damaged: put the one back that was kept with the backup`;
+  try {
+    const { partitions } = Object(JSON.parse(readFileSync(identity, 'utf8'))) as { partitions?: unknown };
+    if (typeof partitions === 'number') return partitions;
+  } catch (error) {
+    throw new Error(problem, { cause: error });
+  }
+  throw new Error(problem);
 }
 
 /** Looks at the log as of a moment after that of the checkpoint. False: another log made it. Throws LogRewritten when the

@@ -39,7 +39,12 @@ export class Rebuild {
     this.#log = log;
     this.#progress = progress;
     this.#directory = mkdtempSync(join(scratch ?? tmpdir(), 'daftari-replay-'));
-    this.views = ViewStore.open({ directory: this.#directory });
+    try {
+      this.views = ViewStore.open({ directory: this.#directory });
+    } catch (error) {
+      rmSync(this.#directory, { recursive: true });
+      throw error;
+    }
     const watched = groups.map((group) => ({
       ...group,
       decode: (line: string) => {

@@ -5,6 +5,8 @@ import type { AccountSettingsChanges } from '../domain/account-command.ts';
 import { rejection } from '../domain/error-code.ts';
 import type { Rejection } from '../domain/error-code.ts';
 import { parseAccountTerms } from '../domain/policy-file.ts';
+import type { PolicyProblem } from '../domain/policy-file.ts';
+import { echoed } from '../http/echoed.ts';
 import type { PlainRoute } from '../http/route.ts';
 import { LIMITS } from '../limits.ts';
 import { CannotOpen } from '../secrets.ts';
@@ -216,7 +218,13 @@ function webhookProblem(context: OperatorContext, url: string | null): Rejection
     : rejection('validation_failed', `\`webhook_url\` ${problem}.`, 'webhook_url');
 }
 
-function termsProblem(problems: readonly { readonly path: string; readonly message: string }[]): Rejection {
-  const message = problems.map((problem) => problem.message).join('; ');
-  return rejection('validation_failed', `${message}.`, problems[0]?.path ?? null);
+/** Their names are the caller's, any number and as long as a body. */
+function termsProblem(problems: readonly PolicyProblem[]): Rejection {
+  const told = problems.slice(0, LIMITS.termProblemsToldMax).map(({ path, message }) => {
+    const name = echoed(path);
+    return name === path ? message : `${name} is not known`;
+  });
+  const more = problems.length - told.length;
+  const message = more > 0 ? [...told, `and ${more} more`] : told;
+  return rejection('validation_failed', `${message.join('; ')}.`, echoed(problems[0]?.path ?? ''));
 }

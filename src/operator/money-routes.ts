@@ -55,7 +55,7 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       summary: 'Add a payout wallet (owners and admins)',
       body: schemas.AddWalletBody,
       status: 201,
-      errors: ['not_permitted', 'invalid_msisdn', 'network_required'],
+      errors: ['not_permitted', 'invalid_msisdn', 'network_required', 'conflict'],
       handle: ({ body, operator }, accountId) => {
         const { label, msisdn, network = null, country = null, by } = body;
         const wallet = { label, msisdn, network, country, by };

@@ -61,7 +61,7 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
     renameSync(`${file}.new`, file);
     return;
   }
-  const identity = JSON.parse(readFileSync(file, 'utf8')) as { format: number; partitions: number };
+  const identity = readIdentity(file);
   if (identity.format !== FORMAT) {
     throw new DataDirectoryError(
       `${path} has format ${identity.format}; this version reads format ${FORMAT}`,
@@ -72,6 +72,22 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
       `${path} was made with PARTITIONS=${identity.partitions} and cannot be opened with ${partitions}: ` +
         `an account's partition never changes. Set PARTITIONS=${identity.partitions}.`,
     );
+  }
+}
+
+function readIdentity(file: string): { readonly format: number; readonly partitions: number } {
+  const { format, partitions } = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
+  if (Number.isInteger(format) && Number.isInteger(partitions)) {
+    return { format: format as number, partitions: partitions as number };
+  }
+  throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
+}
+
+function parsedOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
   }
 }
 

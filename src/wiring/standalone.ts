@@ -68,7 +68,6 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
   const { space } = directory;
-  const proof = await proveViews(config.dataDir, log);
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
   const operatorToken = loadOperatorToken(config.dataDir, config.operatorToken);
   const metrics = new Metrics();
@@ -86,7 +85,8 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     onHint: (hint) => sendHint(bus, hint),
   });
 
-  // 4. The log, and the partitions that write it, recovered.
+  // 4. The log, and the partitions that write it, recovered. What was wrong before is no fault of the views.
+  const proof = await proveViews(config.dataDir, log);
   const ledger = await openLedger({
     config,
     policies: policiesOf(config, rails),
@@ -129,8 +129,15 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   // 7. Open for business.
   if (damaged.size === 0) await openRegisteredAccounts(operators);
   await serveOutbound(config, bus, ledger, pollers, executor);
-  const operatorPort = await operatorServer.listen(config.operatorHost, config.operatorPort);
-  const port = await front.listen(config.host, config.port);
+  const listening = async (): Promise<readonly [number, number]> => {
+    const operatorPort = await operatorServer.listen(config.operatorHost, config.operatorPort);
+    return [operatorPort, await front.listen(config.host, config.port)];
+  };
+  const [operatorPort, port] = await listening().catch((error: unknown) => {
+    // Nor is a port that is taken: the next start, which may be one of many, need not read them first.
+    proof.end();
+    throw error;
+  });
   const urls = {
     baseUrl: urlOf(config.host, port),
     operatorUrl: urlOf(config.operatorHost, operatorPort),

@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { logTools } from '../../src/log-tools/commands.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import type { Row } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
@@ -52,6 +53,15 @@ t.test('what was made with a data directory is not made a second time beside its
     t.notOk(existsSync(path));
     writeFileSync(path, kept);
   }
+  const identity = join(dataDir, 'daftari.json');
+  const kept = readFileSync(identity);
+  for (const damaged of ['', '{"format":1', 'null', '[]', '{"format":1,"partitions":"1"}']) {
+    writeFileSync(identity, damaged);
+    await t.rejects(startService(ONE, dataDir), /daftari.json is damaged: put the one back/);
+    const { status, err } = await runTool(logTools, 'replay', '--data', dataDir);
+    t.match([status, err], [1, /daftari.json is damaged: put the one back/]);
+  }
+  writeFileSync(identity, kept);
   t.equal((await readiness(dataDir))[0], 200);
 });
 

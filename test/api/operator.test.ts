@@ -177,6 +177,14 @@ t.test('wrong bodies, queries and paths are refused by name, and change nothing'
   for (const [method, path, body, status, code, param] of wrong) {
     refused(t, await operator.call(method, path, body), status, code, param);
   }
+  for (const names of [['x'.repeat(60_000)], Array.from({ length: 4_000 }, (_, at) => `field${at}`)]) {
+    const fees = Object.fromEntries(names.map((name) => [name, 1]));
+    const long = await operator.call('PATCH', `/accounts/${id}`, { fees });
+    t.match([long.status, long.body.error.code], [400, 'validation_failed']);
+    t.ok(long.text.length < 4_000, `${long.text.length} characters`);
+    t.match(long.body.error.param, /^fees\.(x{100}|field0$)/);
+    t.match(long.body.error.message, names.length > 1 ? /; and 3984 more\.$/ : /… is not known\.$/);
+  }
   const twice = { fees: { CHARGE: { UGX: 5 } }, limits: { PAYOUT: [] } };
   const { body } = await operator.call('PATCH', `/accounts/${id}`, twice);
   t.match(body.error.message, /^fees\.CHARGE\.UGX is .*; limits\.PAYOUT is /, 'all that is wrong with terms');

@@ -3,7 +3,7 @@
 // a failure; started again with a disk that works, nothing acknowledged is missing.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -208,5 +208,25 @@ t.test(
     t.teardown(() => again.end('SIGKILL'));
     await checkKept(t, again, load);
     t.equal(await again.end('SIGTERM'), 0);
+  },
+);
+
+t.test(
+  'a disk without room for a new log, or for the views that a tool makes, ends nothing but the start, with a reason',
+  { skip: canMount ? false : 'mounting a small file system needs root' },
+  async (t) => {
+    const sound = join(root, 'sound');
+    await (await startProcess(sound)).end('SIGTERM');
+    const giveBack = leaveFree(small, 1 / 32);
+    t.teardown(giveBack);
+    const dataDir = join(small, 'no-room');
+    await t.rejects(startProcess(dataDir, { DISK_RESERVE_MB: '0' }), /Error: ENOSPC: no space left/);
+    const replay = ['wal/cli.ts', 'replay', '--data', sound, '--scratch', small];
+    const { status, signal, stderr } = spawnSync(process.execPath, replay, { encoding: 'utf8' });
+    t.match({ status, signal, stderr }, { status: 1, signal: null, stderr: /replay: ENOSPC: no space left/ });
+    t.strictSame(
+      readdirSync(small).filter((name) => name.startsWith('daftari-replay-')),
+      [],
+    );
   },
 );

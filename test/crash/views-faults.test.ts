@@ -1,6 +1,7 @@
 // Views that end the process when they are read: the start after reads them in a process of its own, sets them aside, and
 // makes them anew. Views that can be read are kept, however the process ended.
 
+import { once } from 'node:events';
 import {
   closeSync,
   cpSync,
@@ -10,8 +11,10 @@ import {
   rmSync,
   statSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -63,6 +66,7 @@ function viewsFile(directory: string): string {
 
 const damages: Readonly<Record<string, (file: string) => void>> = {
   'cut off': (file) => truncateSync(file, META_BYTES),
+  'cut off at their first page': (file) => truncateSync(file, PAGE_BYTES),
   overwritten: (file) => {
     const garbage = Buffer.alloc(statSync(file).size - META_BYTES, 0xa5);
     const descriptor = openSync(file, 'r+');
@@ -73,7 +77,7 @@ const damages: Readonly<Record<string, (file: string) => void>> = {
 
 for (const [name, damage] of Object.entries(damages)) {
   t.test(`views that were ${name} end one start, not two`, async (t) => {
-    const directory = copy(name.replace(' ', '-'));
+    const directory = copy(name.replaceAll(' ', '-'));
     damage(viewsFile(directory));
     await t.rejects(startProcess(directory), /ended before it was ready/);
     t.strictSame(setAsideIn(directory), [], 'what ended one start is not blamed yet');
@@ -103,3 +107,26 @@ t.test('views that can be read are kept when a start did not come through', asyn
   await service.end('SIGTERM');
   t.notOk(readdirSync(directory).includes('starting'), 'a stop takes the mark away');
 });
+
+t.test(
+  'a start that ended for another reason than its views leaves the next none to suspect them',
+  async (t) => {
+    const directory = copy('other-reasons');
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const taken = String((server.address() as AddressInfo).port);
+    const routes = join(root, 'no-routes.json');
+    writeFileSync(routes, 'none');
+    const reasons: [Record<string, string>, RegExp][] = [
+      [{ PORT: taken }, /cannot listen on .*: the port is taken/],
+      [{ OPERATOR_PORT: taken }, /cannot listen on .*: the port is taken/],
+      [{ RAILS: 'simulator', SIMULATOR_PORT: taken }, /SIMULATOR_PORT chooses its port/],
+      [{ RAILS: routes }, /not JSON/],
+    ];
+    for (const [environment, message] of reasons) {
+      await t.rejects(startProcess(directory, environment), message);
+      t.notOk(readdirSync(directory).includes('starting'), JSON.stringify(environment));
+    }
+  },
+);

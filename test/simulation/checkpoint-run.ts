@@ -62,7 +62,12 @@ export class Run {
 
   /** What the core decides that sees everything. */
   decide(command: AccountCommand, freshBody = body(++this.#fresh, this.now)): Decision {
-    const soft = { cashOutsInWindow: 0, cashOutWindowFreesAt: 0, appsMax: 100 };
+    const soft = {
+      cashOutsInWindow: 0,
+      cashOutWindowFreesAt: 0,
+      appsMax: 100,
+      accountListBytesMax: 300 * 1024,
+    };
     return decide(this.state, command, { now: this.now, freshBody, policy: POLICY, ...soft });
   }
 

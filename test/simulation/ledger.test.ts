@@ -164,6 +164,7 @@ class Ledger {
       cashOutsInWindow: 0,
       cashOutWindowFreesAt: 0,
       appsMax: 100,
+      accountListBytesMax: 300 * 1024,
     };
     const before = this.#snapshot();
     const decision = decide(this.state, command, context);

@@ -38,6 +38,8 @@ async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResul
   const to = targetOf(input, 'to');
   const format = stringOf(input.values, 'format') ?? 'segments';
   if (!['segments', 'jsonl'].includes(format)) throw new UsageError('--format is segments or jsonl');
+  const bound = ['from-sequence', 'to-sequence'].find((name) => input.values[name] !== undefined);
+  if (bound !== undefined && format !== 'jsonl') throw new UsageError(`--${bound} goes with --format jsonl`);
   const files = existsSync(to) ? readdirSync(to) : [];
   const goesOn = format === 'segments' && isLeftBehind(files);
   if (files.length > 0 && !goesOn) throw new UsageError(`${to} is not empty`);

@@ -221,7 +221,14 @@ export function timeOf(values: ToolInput['values'], name: string): number | unde
   const text = stringOf(values, name);
   if (text === undefined) return undefined;
   if (/^\d{13}$/.test(text)) return Number(text);
-  const timeMs = /^\d{4}-\d\d-\d\d(T.*(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : Number.NaN;
+  const [, day] = /^(\d{4}-\d\d-\d\d)(T.*(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
+  const timeMs = day !== undefined && isDay(day) ? Date.parse(text) : Number.NaN;
   if (!Number.isNaN(timeMs)) return timeMs;
   throw new UsageError(`--${name} is a time such as 2026-11-21T09:00:00Z, not ${text}`);
+}
+
+/** False of the 31st of September, which `Date.parse` takes for the day after the 30th: a balance would be proven of another day. */
+function isDay(day: string): boolean {
+  const timeMs = Date.parse(day);
+  return !Number.isNaN(timeMs) && new Date(timeMs).toISOString().startsWith(day);
 }

@@ -7,6 +7,7 @@ import type {
   CreateDashboardDeposit,
   RejectWithdrawal,
 } from '../../../src/domain/account-command.ts';
+import { renderPayoutDestinations } from '../../../src/domain/render-account.ts';
 import { renderObject } from '../../../src/domain/render.ts';
 import {
   ADMIN,
@@ -159,6 +160,41 @@ t.test('a payout wallet', async (t) => {
     }
     scenario.when(revokeWallet(OWNER, String(first['id'])));
     thenRecorded(scenario.when(addWallet(OWNER)), 'WalletAdded');
+  });
+
+  t.test('fits the answer that tells them all; those that were revoked do not count', async (t) => {
+    const scenario = merchant();
+    const numbered = (index: number) => addWallet(OWNER, { msisdn: `0772000${100 + index}` });
+    const told = (): { id: string; status: string }[] => {
+      const text = renderPayoutDestinations(scenario.account(), scenario.accountListBytesMax);
+      t.ok(Buffer.byteLength(text) < scenario.accountListBytesMax + 50, 'besides what is around the list');
+      return (JSON.parse(text) as { data: { id: string; status: string }[] }).data;
+    };
+    scenario.accountListBytesMax = 1_000;
+    let last = '';
+    let added = 0;
+    for (;;) {
+      const decision = scenario.when(numbered(added));
+      if (decision.record === null) {
+        thenRefused(decision, 'conflict');
+        break;
+      }
+      last = String(thenBody(decision)['id']);
+      added++;
+    }
+    t.equal(added, 4);
+    t.equal(told().length, added);
+    for (let index = added; index < 20; index++) {
+      thenRecorded(scenario.when(revokeWallet(OWNER, last)), 'WalletRevoked');
+      last = String(thenBody(scenario.when(numbered(index)))['id']);
+    }
+    t.strictSame(
+      told().map(({ status }) => status),
+      Array.from({ length: added }, () => 'PENDING_APPROVAL'),
+    );
+    scenario.when(revokeWallet(OWNER, last));
+    t.equal(told().at(-1)?.id, last, 'of those revoked the newest');
+    t.equal(told().length, added);
   });
 
   t.test('is approved by an owner, who may be its adder only when there is no other', async (t) => {

@@ -164,6 +164,10 @@ t.test('a user is added once, in whatever capitals the address is written', asyn
   thenRecorded(again);
   t.strictSame(thenBody(again), thenBody(decision));
   thenRefused(scenario.decide({ ...addUser, role: 'OWNER' }), 'conflict', 'email');
+  const room = Buffer.byteLength(JSON.stringify(JSON.parse(rendered(scenario)).users));
+  scenario.accountListBytesMax = room + 100;
+  thenRefused(scenario.decide({ ...addUser, email: 'one.too.many@b.example' }), 'conflict');
+  thenRecorded(scenario.when(addUser));
   const inCapitals = { ...addUser, email: 'A@B.Example' };
   const same = scenario.when(inCapitals);
   thenRecorded(same);
@@ -198,6 +202,36 @@ t.test('an app', async (t) => {
     thenRecorded(scenario.when(connect));
     thenRecorded(scenario.when(removeApp), 'AppRemoved');
     thenRecorded(scenario.when(third), 'AppConnected');
+  });
+
+  t.test('fits the answer that tells the account, with the others', async (t) => {
+    const scenario = merchant();
+    const told = (): number => Buffer.byteLength(JSON.stringify(JSON.parse(rendered(scenario)).apps));
+    scenario.accountListBytesMax = told() + 300;
+    const long = `https://b.example/${'é'.repeat(250)}`;
+    thenRefused(scenario.decide({ ...connect, webhookUrl: long }), 'conflict');
+    thenRefused(scenario.decide({ ...webhook, webhookUrl: long }), 'conflict');
+    thenRecorded(scenario.when(connect), 'AppConnected');
+    thenRefused(scenario.decide({ ...connect, publishableKey: 'pk_live_3' }), 'conflict');
+
+    // A leaked key must always be replaceable.
+    for (let key = 3; key < 20; key++) {
+      const last = [...scenario.account().apps.keys()].at(-1)!;
+      thenRecorded(scenario.when({ ...removeApp, appId: last }), 'AppRemoved');
+      thenRecorded(scenario.when({ ...connect, publishableKey: `pk_live_${key}` }), 'AppConnected');
+    }
+    t.ok(told() <= scenario.accountListBytesMax + 2, 'the brackets apart');
+    const { apps } = JSON.parse(rendered(scenario)) as { apps: { id: string; removed_at: string | null }[] };
+    const all = [...scenario.account().apps.keys()];
+    t.strictSame(
+      apps.map(({ id }) => id),
+      [APP, ...all.slice(1 - apps.length)],
+      'of those removed the newest, in order',
+    );
+    // With a lower bound than it was connected under.
+    scenario.accountListBytesMax = 0;
+    thenRecorded(scenario.when({ ...webhook, webhookUrl: null }), 'AppWebhookChanged');
+    t.match(JSON.parse(rendered(scenario)).apps, [{ id: APP }, { id: all.at(-1) }], 'what is in use is told');
   });
 
   t.test('changes its webhook', async (t) => {
@@ -277,3 +311,7 @@ t.test('a command past its deadline is dropped undecided, whatever it is', async
   }
   thenRefused(scenario.decide({ ...addUser, ...late, email: OWNER }), 'service_unavailable');
 });
+
+function rendered(scenario: Scenario): string {
+  return renderAccount(scenario.account(), scenario.accountListBytesMax);
+}

@@ -81,6 +81,7 @@ export class Scenario {
   cashOutsInWindow = 0;
   cashOutWindowFreesAt = 0;
   appsMax = 100;
+  accountListBytesMax = 300 * 1024;
   #fresh = 0;
 
   /** Records events of the account at `now`. */
@@ -136,7 +137,7 @@ export class Scenario {
   }
 
   #context(): Context {
-    const { now, policy, cashOutsInWindow, cashOutWindowFreesAt, appsMax } = this;
+    const { now, policy, cashOutsInWindow, cashOutWindowFreesAt, appsMax, accountListBytesMax } = this;
     return {
       now,
       freshBody: body(++this.#fresh, now),
@@ -144,6 +145,7 @@ export class Scenario {
       cashOutsInWindow,
       cashOutWindowFreesAt,
       appsMax,
+      accountListBytesMax,
     };
   }
 

@@ -287,6 +287,8 @@ t.test('restore refuses what the backup does not have, where it would restore al
     [['--group', 'accounts', '--partition', '7', '--until-sequence', '3'], /has no partition accounts\/7/],
     [['--group', 'accounts', '--partition', '1', '--until-sequence', '10'], /ends at sequence 9/],
     [['--until', '1763768400'], /is a time such as/],
+    [['--until', '2026-11-31T23:59:59Z'], /is a time such as/],
+    [['--until', '2026-02-29'], /is a time such as/],
     [['--until', '2026-11-21T08:59:59Z'], /has nothing to restore/],
     [['--to', next()], /--rehearse goes without --to/],
   ];

@@ -1,7 +1,17 @@
 // The operator's tools, on logs that a writer made, sound and damaged in every way a disk or a person can.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, statSync, truncateSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  cpSync,
+  openSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { decodeBatch, encodeBatch } from '../../../wal/batch.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
@@ -15,6 +25,8 @@ import type { Tool } from '../../../wal/tools/tool.ts';
 import { verify } from '../../../wal/tools/verify.ts';
 import { runTool } from './run-tool.ts';
 import { bytesAt, checkpointAll, key, next, root, tool, toolJson, write } from './tool-logs.ts';
+
+const cli = fileURLToPath(new URL('../../../wal/cli.ts', import.meta.url));
 
 t.test('inspect shows ranges, one batch and one record', async (t) => {
   const data = next();
@@ -66,6 +78,10 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
     [['backup', '--data', join(root, '1'), '--to', join(root, '1')], /is in the data directory/],
     [['export', '--data', join(root, '1'), '--to', join(root, '1', '..copy')], /is in the data directory/],
     [['export', '--data', join(root, '1'), '--to', join(root, 'link', 'copy')], /is in the data directory/],
+    [
+      ['export', '--data', join(root, '1'), '--to', join(root, 'x'), '--from-sequence', '2'],
+      /--from-sequence goes with --format jsonl/,
+    ],
     [['archive', '--data', join(root, '1'), '--to', join(root, '1', 'old')], /is in the data directory/],
     [['inspect', '--data', join(root, '1'), '--group', 'none'], /no partition none\/\*/],
     [['inspect', '--data', join(root, '1'), '--batch', '1'], /--group and --partition/],
@@ -84,6 +100,43 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
     t.match(out, `Usage: wal ${name} [options]`);
   }
 });
+
+t.test('a file that LMDB cannot open is said to be damaged, by a process that lives', async (t) => {
+  const sound = next();
+  await write(sound, 2);
+  await checkpointAll(sound);
+  const damages: Record<string, [(file: string) => void, RegExp]> = {
+    'the first page overwritten': [(file) => overwrite(file, 0), /written over its first two pages/],
+    'the second page overwritten': [(file) => overwrite(file, 4_096), /written over its first two pages/],
+    'one bit of the version turned over': [
+      (file) => overwrite(file, 28, Buffer.of(2, 4)),
+      /written over its first two pages/,
+    ],
+    'the second page cut off': [(file) => truncateSync(file, 4_096), /ends within its first two pages/],
+    'almost all cut off': [(file) => truncateSync(file, 100), /ends within its first two pages/],
+    'all cut off': [(file) => truncateSync(file, 0), /holds no/],
+  };
+  for (const [name, [damage, message]] of Object.entries(damages)) {
+    for (const part of ['log', 'views']) {
+      const data = next();
+      cpSync(sound, data, { recursive: true });
+      damage(join(data, part, 'data.mdb'));
+      // In a process of its own: it must not be ours that ends.
+      const run = spawnSync(process.execPath, [cli, 'verify', '--data', data], { encoding: 'utf8' });
+      t.match(
+        { status: run.status, signal: run.signal, err: run.stderr },
+        { status: 1, err: message },
+        `${name}: ${part}`,
+      );
+    }
+  }
+});
+
+function overwrite(file: string, position: number, bytes = Buffer.alloc(4_096, 0xa5)): void {
+  const descriptor = openSync(file, 'r+');
+  writeSync(descriptor, bytes, 0, bytes.length, position);
+  closeSync(descriptor);
+}
 
 t.test('what may not be read is not taken for absent', async (t) => {
   const [data, to] = [next(), next()];
