@@ -7,7 +7,6 @@ import type {
   GetTransaction,
   GetWebhookEndpoint,
   GetWebhookObject,
-  ListReconciliation,
   ListTransactions,
   MerchantQuery,
 } from '../../src/domain/account-command.ts';
@@ -19,7 +18,6 @@ import {
   renderAccount,
   renderBalances,
   renderPayoutDestinations,
-  renderReconciliation,
   renderTrialBalance,
 } from '../../src/domain/render-account.ts';
 import {
@@ -31,7 +29,6 @@ import {
   renderTransaction,
 } from '../../src/domain/render.ts';
 import type { Policy } from '../../src/domain/policy.ts';
-import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
@@ -42,7 +39,7 @@ import { done, refuse, refuseWith } from './answers.ts';
 import { getPending, listExpired, listPending } from './for-pollers.ts';
 import { listPage } from './listing.ts';
 import type { Memory } from './memory.ts';
-import { AFTER_ALL, decodeReconciliation } from './rows.ts';
+import { listReconciliation } from './reconciliation-list.ts';
 
 export function answerQuery(
   memory: Memory,
@@ -176,25 +173,4 @@ function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
   if (account === undefined || app === undefined || app.removedAt !== null) return refuseWith(NO_APP);
   const { id, webhookUrl, signingSecretSealed } = app;
   return done(JSON.stringify({ id, webhookUrl, signingSecretSealed }), account.sequence);
-}
-
-function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {
-  const items = new Map<string, ReconciliationItem>();
-  for (const { key, value } of views.range('reconciliation', { start: '', end: AFTER_ALL })) {
-    items.set(key, decodeReconciliation(value));
-  }
-  for (const item of memory.dirtyReconciliation()) items.set(item.id, item);
-  const data = [...items.values()]
-    .filter((item) => query.accountId === '' || item.accountId === query.accountId)
-    .filter((item) => !query.open || item.resolvedAt === null)
-    .sort(byNewest)
-    .slice(0, query.limit);
-  const body = `{"object":"list","data":[${data.map(renderReconciliation).join(',')}]}`;
-  return done(body, memory.sequence);
-}
-
-/** Of one millisecond in the order of their ids: the same whether they are in memory or in the views. */
-function byNewest(a: ReconciliationItem, b: ReconciliationItem): number {
-  if (a.raisedAt !== b.raisedAt) return b.raisedAt - a.raisedAt;
-  return a.id < b.id ? 1 : -1;
 }

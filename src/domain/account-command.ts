@@ -338,12 +338,15 @@ export interface ListExpired extends ForAccount {
   readonly after: string | null;
   readonly limit: number;
 }
-/** Newest first. accountId '': every account of the partition. */
+/** Newest first. accountId '': every account of the partition. Body: {object, data, next}; a page may be short, or empty,
+ *  although there is more: `next` is the `startingAfter` of the next page, null at the end. */
 export interface ListReconciliation extends ForAccount {
   readonly type: 'ListReconciliation';
   /** True: only those not resolved. */
   readonly open: boolean;
   readonly limit: number;
+  /** Only items with lower ids; null or absent: all. */
+  readonly startingAfter?: string | null;
 }
 
 export type MerchantQuery = GetTransaction | ListTransactions | GetBalances | ListPayoutDestinations;

@@ -2,13 +2,14 @@
 // trial balance, reconciliation. Who may do what is decided by the account (decide-dashboard.ts), not here.
 
 import type { Reply } from '../bus/bus.ts';
+import type { ListReconciliation } from '../domain/account-command.ts';
 import { rejection } from '../domain/error-code.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
+import { isId } from '../domain/id.ts';
 import { requestHashOf } from '../http/account-calls.ts';
 import type { PlainRoute } from '../http/route.ts';
 import { limitErrors, walletErrors } from '../http/routes.ts';
-import { LIMITS } from '../limits.ts';
-import { done, partOfAccount } from './account-routes.ts';
+import { done, pageOf, partOfAccount } from './account-routes.ts';
 import { operatorOf } from './audit.ts';
 import { askAccount, askEveryPartition } from './context.ts';
 import type { OperatorContext } from './context.ts';
@@ -164,11 +165,10 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       tag,
       summary: 'Where a provider contradicts the ledger, newest first',
       query: schemas.ReconciliationQuery,
+      errors: ['invalid_cursor'],
       handle: ({ query }) => {
-        const { account, open = false, limit = LIMITS.operatorPageDefault } = query;
-        const type = 'ListReconciliation';
-        if (account !== undefined) return askAccount(context, { type, accountId: account, open, limit });
-        return listOfEveryAccount(context, open, limit);
+        const { account: accountId = '', open = false } = query;
+        return listReconciliation(context, { type: 'ListReconciliation', accountId, open, ...pageOf(query) });
       },
     }),
     operatorRoute(context, {
@@ -191,26 +191,41 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
   ];
 }
 
-interface Raised {
-  readonly id: string;
-  readonly raised_at: string;
+interface ReconciliationPage {
+  readonly data: readonly { readonly id: string }[];
+  /** Absent: from a version that had no pages. */
+  readonly next?: string | null;
 }
 
-async function listOfEveryAccount(context: OperatorContext, open: boolean, limit: number): Promise<Reply> {
-  const message = { type: 'ListReconciliation', accountId: '', open, limit } as const;
-  const items: Raised[] = [];
-  for (const reply of await askEveryPartition(context, message)) {
-    if (reply.type !== 'done') return { type: 'rejected', rejection: SOME_UNAVAILABLE };
-    items.push(...(JSON.parse(reply.body) as { data: readonly Raised[] }).data);
+async function listReconciliation(
+  context: OperatorContext,
+  query: Omit<ListReconciliation, 'deadline'>,
+): Promise<Reply> {
+  const { startingAfter = null } = query;
+  if (startingAfter !== null && !isId('reconciliation', startingAfter)) {
+    return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
   }
-  items.sort(byNewest);
-  return done({ object: 'list', data: items.slice(0, limit) });
+  if (query.accountId !== '') {
+    const reply = await askAccount(context, query);
+    return reply.type === 'done' ? pageOfAll([reply], query.limit) : reply;
+  }
+  const replies = await askEveryPartition(context, query);
+  const pages = replies.filter((reply) => reply.type === 'done');
+  if (pages.length < replies.length) return { type: 'rejected', rejection: SOME_UNAVAILABLE };
+  return pageOfAll(pages, query.limit);
 }
 
-/** Of one millisecond in the order of their ids, as in the list of one account. */
-function byNewest(a: Raised, b: Raised): number {
-  if (a.raised_at !== b.raised_at) return a.raised_at < b.raised_at ? 1 : -1;
-  return a.id < b.id ? 1 : -1;
+/** As far down as every partition has looked. Ids sort by the time at which the items were raised. */
+function pageOfAll(replies: readonly { readonly body: string }[], limit: number): Reply {
+  const pages = replies.map(({ body }) => JSON.parse(body) as ReconciliationPage);
+  const lookedTo = pages.reduce((highest, { next }) => (next != null && next > highest ? next : highest), '');
+  const known = pages
+    .flatMap(({ data }) => data)
+    .filter(({ id }) => id >= lookedTo)
+    .sort((a, b) => (a.id < b.id ? 1 : -1));
+  const data = known.slice(0, limit);
+  const next = data.length < known.length ? data.at(-1)!.id : lookedTo;
+  return done({ object: 'list', data, has_more: next !== '', next_cursor: next === '' ? null : next });
 }
 
 const SOME_UNAVAILABLE = rejection('service_unavailable', 'Some partitions do not answer.', null, 1);

@@ -115,7 +115,7 @@ export const DeliveriesQuery = body({
 export const ReconciliationQuery = body({
   account: Type.Optional(idSchema('account', 'Only items of this account.')),
   open: Type.Optional(Type.Boolean({ description: 'true: only what is not resolved.' })),
-  limit: page.limit,
+  ...page,
 });
 
 /** By the names used in paths. */

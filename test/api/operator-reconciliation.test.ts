@@ -97,6 +97,43 @@ t.test(
   },
 );
 
+t.test(
+  'the pages of all accounts together are the whole list, and so are those of what is open',
+  async (t) => {
+    const accounts = [await newAccount(), await newAccount(), await newAccount()];
+    for (const [at, id] of [...accounts, ...accounts, ...accounts].entries()) {
+      await request(operator.bus, 'accounts', partitionOf(id, operator.bus.partitions('accounts')), {
+        type: 'RaiseReconciliation',
+        accountId: id,
+        kind: 'CONTRADICTION',
+        transactionId: null,
+        detail: `Paid ${at} times.`,
+        deadline: Date.now() + 5_000,
+      });
+    }
+    const idsOf = async (query: string): Promise<string[]> => {
+      const ids: string[] = [];
+      for (let after = ''; ;) {
+        const { body } = await operator.call('GET', `/reconciliation?${query}${after}`);
+        ids.push(...body.data.map((item: { id: string }) => item.id));
+        t.equal(body.has_more, body.next_cursor !== null);
+        if (!body.has_more) return ids;
+        after = `&starting_after=${body.next_cursor}`;
+      }
+    };
+    for (const filter of ['', 'open=true&', `account=${accounts[1]}&`]) {
+      const whole = await idsOf(`${filter}limit=100`);
+      t.ok(whole.length >= 3);
+      t.strictSame(whole, whole.toSorted().reverse());
+      for (const limit of [1, 2, 7]) t.strictSame(await idsOf(`${filter}limit=${limit}`), whole);
+    }
+    t.hasStrict(await operator.call('GET', '/reconciliation?starting_after=chg_1'), {
+      status: 400,
+      body: { error: { code: 'invalid_cursor', param: 'starting_after' } },
+    });
+  },
+);
+
 t.test('reconciliation items are counted by kind, open and raised, also over a restart', async (t) => {
   const id = await newAccount();
   const partition = partitionOf(id, operator.bus.partitions('accounts'));

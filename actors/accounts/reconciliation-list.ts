@@ -1,0 +1,60 @@
+// What operators read of reconciliation items: newest first, by pages. A page looks at a bounded number of rows, whatever has been
+// resolved since the first one; where it finds little it may be short, with an id to go on from.
+
+import type { ListReconciliation } from '../../src/domain/account-command.ts';
+import { renderReconciliation } from '../../src/domain/render-account.ts';
+import type { ReconciliationItem } from '../../src/domain/state.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { Views } from '../../wal/types.ts';
+import type { Answered } from '../runtime/group.ts';
+import { firstThatFit } from '../runtime/page.ts';
+import { done } from './answers.ts';
+import type { Memory } from './memory.ts';
+import { AFTER_ALL, decodeReconciliation } from './rows.ts';
+
+export function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {
+  const { found, next } = newest(memory, views, query);
+  const rows = firstThatFit(found.map(renderReconciliation), ({ length }) => length);
+  const end = rows.length < found.length ? found[rows.length - 1]!.id : next;
+  const body = `{"object":"list","data":[${rows.join(',')}],"next":${JSON.stringify(end)}}`;
+  return done(body, memory.sequence);
+}
+
+/** `next`: the last id that was looked at, null where there is no lower one. */
+function newest(
+  memory: Memory,
+  views: Views,
+  query: ListReconciliation,
+): { found: ReconciliationItem[]; next: string | null } {
+  const found: ReconciliationItem[] = [];
+  let looked = 0;
+  let last = '';
+  for (const item of newestFirst(memory, views, query.startingAfter ?? AFTER_ALL)) {
+    if (found.length === query.limit || looked === LIMITS.listRowsScannedMax) return { found, next: last };
+    if (isWanted(item, query)) found.push(item);
+    looked++;
+    last = item.id;
+  }
+  return { found, next: null };
+}
+
+function isWanted(item: ReconciliationItem, { accountId, open }: ListReconciliation): boolean {
+  return (accountId === '' || item.accountId === accountId) && (!open || item.resolvedAt === null);
+}
+
+/** Ids sort by the time at which the items were raised. What is in memory is newer than its row. */
+function* newestFirst(memory: Memory, views: Views, before: string): Generator<ReconciliationItem, void> {
+  const fresh = [...memory.dirtyReconciliation()]
+    .filter(({ id }) => id < before)
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
+  for (const { key, value } of views.range('reconciliation', { start: '', end: before, reverse: true })) {
+    let isFresh = false;
+    for (let item = fresh.at(-1); item !== undefined && item.id >= key; item = fresh.at(-1)) {
+      fresh.pop();
+      isFresh = item.id === key;
+      yield item;
+    }
+    if (!isFresh) yield decodeReconciliation(value);
+  }
+  yield* fresh.reverse();
+}
