@@ -35,6 +35,8 @@ export interface LeaseEntry {
   readonly node: string | null;
   readonly session: string | null;
   readonly epoch: number;
+  /** It has been served, so its log is not empty: nobody may begin it anew. Absent: not known. */
+  readonly hasBegun?: boolean;
 }
 
 export interface WantEntry {

@@ -18,8 +18,9 @@ import type { PartitionHost } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
+import type { LeaseTable } from '../nats/lease-table.ts';
 import { readHistory } from '../nats/log-history.ts';
-import { LogDiverged, LogFollower } from '../nats/log-follower.ts';
+import { type EndOfLog, LogDiverged, LogFollower } from '../nats/log-follower.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
 import { firstBatchOf } from '../nats/stream-batches.ts';
@@ -34,6 +35,7 @@ export interface ClusterHostOptions {
   readonly link: NatsLink;
   readonly publisher: StreamPublisher;
   readonly server: NatsBusServer;
+  readonly table: Pick<LeaseTable, 'lease'>;
   /** Null: this process owns no partition that has a log. */
   readonly storage: Storage | null;
   /** Told which partitions this process writes. */
@@ -300,11 +302,17 @@ export class ClusterHost implements PartitionHost {
     const storage = this.#storage();
     const key = `${group}/${partition}`;
     const follower = await this.#follow(group, partition);
-    let offset: number;
+    let end: EndOfLog;
     try {
-      ({ offset } = await follower.reachEnd());
+      end = await follower.reachEnd();
     } finally {
       await this.forget(group, partition);
+    }
+    if (end.tip.batch === 0 && this.#options.table.lease(group, partition)?.value.hasBegun === true) {
+      throw new LogDiverged(
+        `${key}: it was served before, and neither this machine nor the stream has anything of its log: the stream was lost, ` +
+          'and an empty partition is not begun in its place. See "The streams are lost" in deploy/README.md',
+      );
     }
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
@@ -318,7 +326,7 @@ export class ClusterHost implements PartitionHost {
       // Before it is served the take-over itself fails.
       if (this.#writers.get(key) === writer && writer.mayWrite) this.#options.onFenced(group, partition);
     };
-    const replica = this.#replica(group, partition, offset, writer, onFenced);
+    const replica = this.#replica(group, partition, end.offset, writer, onFenced);
     writer.replica = replica;
     await storage.openPartition(group, partition, { epoch, replica, onFenced });
     const opened = storage.hosted().find((each) => each.group === group && each.number === partition);
@@ -369,7 +377,7 @@ export class ClusterHost implements PartitionHost {
       this.#options.log.warn({ group, partition, err: existing.failure }, 'following the log begins anew');
       await this.forget(group, partition);
     }
-    const { link, replicas } = this.#options;
+    const { link, replicas, replication } = this.#options;
     const { log } = this.#storage();
     if (!this.#streams.has(key)) {
       await ensureLogStream(link.manager, group, partition, replicas);
@@ -383,7 +391,8 @@ export class ClusterHost implements PartitionHost {
     const beforeCut = async (batch: number): Promise<void> => {
       if (await this.#storage().dropViewsAfter(group, partition, batch)) hadStrayViews = true;
     };
-    const follower = new LogFollower({ link, log, group, partition, firstBatch, beforeCut });
+    const outstandingMax = replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
+    const follower = new LogFollower({ link, log, group, partition, firstBatch, outstandingMax, beforeCut });
     this.#followers.set(key, follower);
     try {
       await follower.reachEnd();

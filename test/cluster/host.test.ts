@@ -37,7 +37,7 @@ interface Hosting {
   readonly stop: () => Promise<void>;
 }
 
-function startHost(): Hosting {
+function startHost(hasBegun = false): Hosting {
   const storage = openStorage(directory);
   const lines: string[] = [];
   const unreadable: string[] = [];
@@ -48,6 +48,13 @@ function startHost(): Hosting {
     link: nats,
     publisher,
     server: new NatsBusServer(nats.connection),
+    table: {
+      lease: () => ({
+        value: { node: 'ledger', session: 's', epoch: 1, hasBegun },
+        revision: 1,
+        seenAt: 0,
+      }),
+    },
     storage,
     feed: new NodeFeed({ stream: new StreamFeed({ link: nats, decode, onError: fail }), own: null }),
     replicas: 1,
@@ -152,4 +159,14 @@ t.test('a log that cannot be read is told of when the partition is prepared, and
   await t.rejects(host.prepare('accounts', BIG), { name: 'LogCorruption' });
   await t.rejects(host.acquire('accounts', BIG, 2), { name: 'LogCorruption' });
   t.strictSame(unreadable, [`accounts/${BIG}`, `accounts/${BIG}`]);
+});
+
+t.test('a partition that was served before is not begun anew with nothing', async (t) => {
+  const LOST = 3;
+  const { host, storage, stop } = startHost(true);
+  t.teardown(stop);
+  await t.rejects(host.acquire('accounts', LOST, 2), /an empty partition is not begun in its place/);
+  t.match(host.problem, /not proven, not served: accounts\/3: it was served before/);
+  t.equal(host.unprovenCount, 1);
+  t.equal(storage.log.tip('accounts', LOST).batch, 0);
 });
