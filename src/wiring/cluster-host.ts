@@ -371,6 +371,11 @@ export class ClusterHost implements PartitionHost {
   /** A follower that has read to the end at least once. */
   async #follow(group: GroupName, partition: number): Promise<LogFollower> {
     const key = `${group}/${partition}`;
+    if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
+      throw new LogDiverged(
+        `${key}: its stream has not all of its log yet: put-back (deploy/README.md) is still at it, or must be run again`,
+      );
+    }
     const existing = this.#followers.get(key);
     if (existing !== undefined && existing.failure === null) return existing;
     if (existing !== undefined) {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
+import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
@@ -37,7 +38,7 @@ interface Hosting {
   readonly stop: () => Promise<void>;
 }
 
-function startHost(hasBegun = false): Hosting {
+function startHost(said: Partial<LeaseEntry> = {}): Hosting {
   const storage = openStorage(directory);
   const lines: string[] = [];
   const unreadable: string[] = [];
@@ -50,7 +51,7 @@ function startHost(hasBegun = false): Hosting {
     server: new NatsBusServer(nats.connection),
     table: {
       lease: () => ({
-        value: { node: 'ledger', session: 's', epoch: 1, hasBegun },
+        value: { node: 'ledger', session: 's', epoch: 1, ...said },
         revision: 1,
         seenAt: 0,
       }),
@@ -163,10 +164,20 @@ t.test('a log that cannot be read is told of when the partition is prepared, and
 
 t.test('a partition that was served before is not begun anew with nothing', async (t) => {
   const LOST = 3;
-  const { host, storage, stop } = startHost(true);
+  const { host, storage, stop } = startHost({ hasBegun: true });
   t.teardown(stop);
   await t.rejects(host.acquire('accounts', LOST, 2), /an empty partition is not begun in its place/);
   t.match(host.problem, /not proven, not served: accounts\/3: it was served before/);
   t.equal(host.unprovenCount, 1);
   t.equal(storage.log.tip('accounts', LOST).batch, 0);
+});
+
+t.test('a stream that is being put back is not taken for a whole one', async (t) => {
+  const HALF = 4;
+  const { host, storage, stop } = startHost({ puttingBack: 'whole' });
+  t.teardown(stop);
+  await t.rejects(host.acquire('accounts', HALF, 2), /has not all of its log yet/);
+  await t.rejects(host.prepare('accounts', HALF), /has not all of its log yet/);
+  t.match(host.problem, /accounts\/4: its stream has not all of its log yet/);
+  t.equal(storage.log.tip('accounts', HALF).batch, 0);
 });
