@@ -21,6 +21,7 @@ import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/lease-table.ts';
 import { readHistory } from '../nats/log-history.ts';
 import { type EndOfLog, LogDiverged, LogFollower } from '../nats/log-follower.ts';
+import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
 import { firstBatchOf } from '../nats/stream-batches.ts';
@@ -258,6 +259,11 @@ export class ClusterHost implements PartitionHost {
     }
   }
 
+  /** Batches of a log that its stream need not have had. */
+  get #outstandingMax(): number {
+    return this.#options.replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
+  }
+
   #storage(): Storage {
     const { storage } = this.#options;
     if (storage === null) throw new Error('this process has no log');
@@ -308,12 +314,7 @@ export class ClusterHost implements PartitionHost {
     } finally {
       await this.forget(group, partition);
     }
-    if (end.tip.batch === 0 && this.#options.table.lease(group, partition)?.value.hasBegun === true) {
-      throw new LogDiverged(
-        `${key}: it was served before, and neither this machine nor the stream has anything of its log: the stream was lost, ` +
-          'and an empty partition is not begun in its place. See "The streams are lost" in deploy/README.md',
-      );
-    }
+    if (end.tip.batch === 0) await this.#assertMayBegin(group, partition);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused, replica: null };
@@ -342,6 +343,20 @@ export class ClusterHost implements PartitionHost {
       });
       if (group === 'webhooks' && opened !== undefined) this.#deliver(partition, opened.partition);
     };
+  }
+
+  /** Neither the stream nor this machine has anything of the partition's log. */
+  async #assertMayBegin(group: GroupName, partition: number): Promise<void> {
+    const { table, link } = this.#options;
+    let why: string;
+    if (table.lease(group, partition)?.value.hasBegun === true) why = 'it was served before';
+    else if (await areStreamsLost(link.manager, this.#storage().log, this.#outstandingMax)) {
+      why = 'the streams of all other logs of this machine were lost';
+    } else return;
+    throw new LogDiverged(
+      `${group}/${partition}: ${why}, and neither this machine nor the stream has anything of its log: an empty partition is ` +
+        'not begun in its place. See "The streams are lost" in deploy/README.md',
+    );
   }
 
   #deliver(number: number, partition: HostedPartition): void {
@@ -382,7 +397,7 @@ export class ClusterHost implements PartitionHost {
       this.#options.log.warn({ group, partition, err: existing.failure }, 'following the log begins anew');
       await this.forget(group, partition);
     }
-    const { link, replicas, replication } = this.#options;
+    const { link, replicas } = this.#options;
     const { log } = this.#storage();
     if (!this.#streams.has(key)) {
       await ensureLogStream(link.manager, group, partition, replicas);
@@ -396,7 +411,7 @@ export class ClusterHost implements PartitionHost {
     const beforeCut = async (batch: number): Promise<void> => {
       if (await this.#storage().dropViewsAfter(group, partition, batch)) hadStrayViews = true;
     };
-    const outstandingMax = replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
+    const outstandingMax = this.#outstandingMax;
     const follower = new LogFollower({ link, log, group, partition, firstBatch, outstandingMax, beforeCut });
     this.#followers.set(key, follower);
     try {

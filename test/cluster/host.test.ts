@@ -10,7 +10,7 @@ import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { ClusterHost } from '../../src/wiring/cluster-host.ts';
 import { NodeFeed } from '../../src/wiring/node-feed.ts';
@@ -180,4 +180,22 @@ t.test('a stream that is being put back is not taken for a whole one', async (t)
   await t.rejects(host.prepare('accounts', HALF), /has not all of its log yet/);
   t.match(host.problem, /accounts\/4: its stream has not all of its log yet/);
   t.equal(storage.log.tip('accounts', HALF).batch, 0);
+});
+
+t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
+  const [OWN, NEVER_HAD] = [5, 6];
+  const { host, storage, stop } = startHost();
+  t.teardown(stop);
+  await host.acquire('accounts', OWN, 1);
+  await host.release('accounts', OWN);
+  await host.acquire('accounts', OWN, 2);
+  await host.release('accounts', OWN);
+  for (const { group, partition } of storage.log.partitionNames()) {
+    if (partition !== NEVER_HAD) await nats.manager.streams.delete(logStream(group as never, partition));
+  }
+  await t.rejects(
+    host.acquire('accounts', NEVER_HAD, 1),
+    /the streams of all other logs of this machine were lost/,
+  );
+  t.equal(storage.log.tip('accounts', NEVER_HAD).batch, 0);
 });
