@@ -314,7 +314,10 @@ export class ClusterHost implements PartitionHost {
     } finally {
       await this.forget(group, partition);
     }
-    if (end.tip.batch === 0) await this.#assertMayBegin(group, partition);
+    // Under the log's own epoch no batch would open it, and nothing would tell this writer's from that epoch's.
+    const { tip } = end;
+    if (epoch <= tip.epoch) throw new Error(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`);
+    if (tip.batch === 0) await this.#assertMayBegin(group, partition);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused, replica: null };

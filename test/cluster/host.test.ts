@@ -182,6 +182,18 @@ t.test('a stream that is being put back is not taken for a whole one', async (t)
   t.equal(storage.log.tip('accounts', HALF).batch, 0);
 });
 
+t.test('a partition is opened only under an epoch above its log', async (t) => {
+  const AGAIN = 7;
+  const { host, stop } = startHost();
+  t.teardown(stop);
+  await host.acquire('accounts', AGAIN, 2);
+  await host.release('accounts', AGAIN);
+  for (const epoch of [1, 2]) {
+    await t.rejects(host.acquire('accounts', AGAIN, epoch), /is not above the log's, 2/);
+  }
+  await host.acquire('accounts', AGAIN, 3);
+});
+
 t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
   const [OWN, NEVER_HAD] = [5, 6];
   const { host, storage, stop } = startHost();
