@@ -251,10 +251,15 @@ function resultOf(log: LogReader, planned: readonly Planned[], written: boolean)
     return [nameOf(name), `${batches}, up to epoch ${epoch}, sequence ${sequence}`];
   });
   const sound = planned.every(({ plan }) => plan.type !== 'refused');
-  const done = sound ? 'Written.' : 'Written, but for what is refused.';
   return {
     sound,
     report: { written, partitions: planned.map(({ name, plan }) => ({ ...name, ...plan })) },
-    lines: [...table(rows), written ? done : 'Nothing was written: add --yes to write this.'],
+    lines: [...table(rows), lastLine(planned, written, sound)],
   };
+}
+
+function lastLine(planned: readonly Planned[], written: boolean, sound: boolean): string {
+  if (!planned.some(({ plan }) => plan.type === 'writing')) return 'There is nothing to write.';
+  if (!written) return 'Nothing was written: add --yes to write this.';
+  return sound ? 'Written.' : 'Written, but for what is refused.';
 }
