@@ -43,7 +43,7 @@ npm run cluster -- map             prints the map again
 npm run cluster -- upgrade         has it write the newest format that all nodes read
 npm run cluster -- archive --help  copies what is old from the streams to an archive
 npm run cluster -- trim --help     removes from the streams what is archived and needed by nobody
-npm run cluster -- put-back --help gives a stream that was purged empty the end of its log back
+npm run cluster -- put-back --help gives streams that were lost, or purged empty, a node's log back
 
 CLUSTER_DIR   where its data is (data/cluster)
 PARTITIONS    of a new cluster (16)

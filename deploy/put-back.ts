@@ -1,41 +1,62 @@
-// `npm run cluster -- put-back`: a stream that was purged empty gets the end of a node's log back, so that the partition can be
-// proved again, and served.
+// `npm run cluster -- put-back`: streams that were lost, or purged empty, get a node's log back, so that partitions can be proved
+// again, and served.
 //
-// Invariant: a stream that has anything is never touched: what it has decides, not a log.
+// Invariant: while a stream is being put back its lease says so, and no node serves the partition: half of a log must not be
+// taken for the whole. The lease's epoch is never below the log's: whoever claims it then writes above all that is there.
 
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
+import { LeaseTable } from '../src/nats/lease-table.ts';
+import type { LeaseEntry } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
-import { partitionOfStream, logStream, logSubject } from '../src/nats/subjects.ts';
-import { chosen, nameOf, partitionOptions, withReader } from '../wal/tools/partitions.ts';
-import { UsageError } from '../wal/tools/tool.ts';
+import { Fenced, StreamReplica } from '../src/nats/stream-replica.ts';
+import { ensureLeaseBucket, ensureLogStream, hasStream } from '../src/nats/streams.ts';
+import { LEASE_STREAM, logStream, partitionKey, partitionOfStream } from '../src/nats/subjects.ts';
+import type { StreamOf } from '../src/nats/subjects.ts';
+import type { LogReader } from '../wal/log-reader.ts';
+import { chosen, nameOf, partitionOptions, table, withReader } from '../wal/tools/partitions.ts';
+import { numberOf, stringOf, UsageError } from '../wal/tools/tool.ts';
 import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
-import type { Batch } from '../wal/types.ts';
+import { LogEnds } from './log-ends.ts';
+import { planOf } from './put-back-plan.ts';
+import type { Plan, Writing } from './put-back-plan.ts';
 
 /** `connect` is called once. */
 export function putBackTool(connect: () => Promise<NatsLink>): Tool {
   return {
     name: 'put-back',
-    summary: "Write the end of a stopped node's log to its stream, which was purged empty.",
+    summary: "Write a stopped node's log to its streams, which were lost or purged empty.",
     help: `
-For a partition that no node serves because its stream was purged empty, and nothing proves any more which log is whole. Choose
-the log yourself, of the nodes that had the partition: the one with the highest epoch, and of these with the highest last
-sequence (npm run wal -- inspect). What another log has beyond it is cut off there. Without --yes it says what it would write.
+For partitions that no node serves because their streams are gone, or were purged empty. A stream that is new gets all that the
+log has, each batch at the place of its number; one that was purged gets the end of what it had. Stop the nodes that have these
+partitions first. Without --yes it says what it would write; where it was interrupted it goes on when it is run again. A stream
+that has anything else is left alone.
 
+Which node's log: that with the highest epoch, of these with the highest last sequence. Put what "wal inspect --json" prints on
+each node into one directory, as <node>.json; with --ends a node's log is written only where no other ends later. What
+another log has beyond it is cut off there.
+
+  put-back --data /var/lib/daftari --ends /tmp/ends --replicas 3 --yes
   put-back --data /var/lib/daftari --group accounts --partition 3 --yes`,
-    options: { ...partitionOptions, yes: { type: 'boolean', help: 'write it' } },
+    options: {
+      ...partitionOptions,
+      ends: { type: 'string', value: 'directory', help: 'where the logs of all nodes end' },
+      replicas: { type: 'string', value: '1|3', help: 'to make what is missing: NATS_REPLICAS of the nodes' },
+      yes: { type: 'boolean', help: 'write it' },
+    },
     run: (input) =>
       withReader(input.directory, async (log) => {
-        const [name, ...others] = chosen(log.partitionNames(), input.values);
-        if (name === undefined || others.length > 0) {
-          throw new UsageError('give --group and --partition with it');
+        const names = chosen(log.partitionNames(), input.values).map(withStream);
+        const directory = stringOf(input.values, 'ends');
+        if (directory === undefined && (names.length !== 1 || input.values['partition'] === undefined)) {
+          throw new UsageError('give --group and --partition, or --ends to have the latest of all nodes');
         }
-        const place = partitionOfStream(logStream(name.group as never, name.partition));
-        if (place === null) throw new UsageError(`${nameOf(name)} has no stream`);
-        const batches = log.lastBatches(place.group, place.partition, LIMITS.streamWarmUpMessages);
+        const ends = directory === undefined ? null : LogEnds.read(directory);
         const link = await connect();
         try {
-          return await putBack(link, place, batches, input);
+          return await withLeases(link, input, (leases) =>
+            putBack({ log, link, leases, names, ends }, input),
+          );
         } finally {
           await link.close();
         }
@@ -43,49 +64,202 @@ sequence (npm run wal -- inspect). What another log has beyond it is cut off the
   };
 }
 
-async function putBack(
-  link: NatsLink,
-  { group, partition }: NonNullable<ReturnType<typeof partitionOfStream>>,
-  batches: readonly Batch[],
-  { values }: ToolInput,
-): Promise<ToolResult> {
-  const name = nameOf({ group, partition });
-  const { state } = await link.manager.streams.info(logStream(group, partition));
-  if (state.messages > 0) throw new Error(`the stream of ${name} is not empty: it says what the log is`);
-  // A batch stands at its number or later: what is numbered above the stream's last message it never had.
-  const had = batches.filter(({ batch }) => batch <= state.last_seq);
-  const last = had.at(-1);
-  if (last === undefined) throw new Error(`the stream of ${name} has had nothing of this log`);
-  const isWritten = values['yes'] === true;
-  if (isWritten) await publishAll(link, logSubject(group, partition), state.last_seq, had);
-  const { batch, epoch, firstSequence, records } = last;
-  const sequence = firstSequence + records.length - 1;
-  const end = `batch ${batch}, epoch ${epoch}, sequence ${sequence}`;
-  return {
-    sound: true,
-    report: { written: isWritten, group, partition, batches: had.length, batch, epoch, sequence },
-    lines: [
-      `${name}: ${had.length} batches of this log up to ${end}; the stream has had ${state.last_seq} messages`,
-      isWritten ? 'Written.' : 'Nothing was written: add --yes to write this.',
-    ],
-  };
+function withStream({ group, partition }: { group: string; partition: number }): StreamOf {
+  const place = partitionOfStream(logStream(group as never, partition));
+  if (place === null) throw new UsageError(`${nameOf({ group, partition })} has no stream`);
+  return place;
 }
 
-async function publishAll(
+/** Null: there are none, and nothing is to be written. */
+async function withLeases(
   link: NatsLink,
-  subject: string,
-  after: number,
-  batches: readonly Batch[],
-): Promise<void> {
+  { values }: ToolInput,
+  use: (leases: LeaseTable | null) => Promise<ToolResult>,
+): Promise<ToolResult> {
+  if (!(await hasStream(link.manager, LEASE_STREAM))) {
+    if (values['yes'] !== true) return use(null);
+    await ensureLeaseBucket(link.manager, replicasOf(values));
+  }
   const publisher = new StreamPublisher(link);
+  const { promise: failed, reject } = Promise.withResolvers<never>();
+  const leases = new LeaseTable(link, publisher, reject);
   try {
-    // Without message ids: the server may remember these batches from before the purge.
-    for (const [index, { bytes }] of batches.entries()) {
-      const result = await publisher.publish(subject, bytes, { lastSequence: after + index });
-      if (result.type === 'stored') continue;
-      throw new Error(`${subject}: ${result.description}; purge it and try again`);
+    return await Promise.race([leases.ready().then(() => use(leases)), failed]);
+  } finally {
+    await leases.close();
+    publisher.close();
+  }
+}
+
+function replicasOf(values: ToolInput['values']): number {
+  const replicas = numberOf(values, 'replicas');
+  if (replicas !== undefined) return replicas;
+  throw new UsageError(
+    'streams or leases are missing: give --replicas to make them, NATS_REPLICAS of the nodes',
+  );
+}
+
+interface PutBack {
+  readonly log: LogReader;
+  readonly link: NatsLink;
+  readonly leases: LeaseTable | null;
+  readonly names: readonly StreamOf[];
+  readonly ends: LogEnds | null;
+}
+
+interface Planned {
+  readonly name: StreamOf;
+  readonly plan: Plan;
+}
+
+async function putBack(all: PutBack, { values, progress }: ToolInput): Promise<ToolResult> {
+  const planned: Planned[] = [];
+  for (const name of all.names) planned.push({ name, plan: await planFor(all, name) });
+  const [only] = planned;
+  // Asked for by name: not to be passed over.
+  if (all.ends === null && only !== undefined && only.plan.type !== 'writing') {
+    throw new Error(`${nameOf(only.name)}: ${only.plan.why}`);
+  }
+  const isWritten = values['yes'] === true;
+  if (!isWritten) return resultOf(all.log, planned, false);
+  const left = planned.filter(({ plan }) => plan.type === 'writing');
+  const written: Planned[] = planned.filter(({ plan }) => plan.type !== 'writing');
+  progress.start(
+    'put-back',
+    left.map(({ plan }) => countOf(plan)).reduce((sum, count) => sum + count, 0),
+  );
+  const onWritten = (bytes: number): void => progress.add(1, bytes);
+  // In a stream one batch is on its way at a time, so that each is known to stand in its place: several streams at once.
+  const lines = Array.from({ length: LIMITS.takeOversMax }, async () => {
+    for (let next = left.shift(); next !== undefined; next = left.shift()) {
+      written.push({ name: next.name, plan: await writeOrTell(all, next, values, onWritten) });
+    }
+  });
+  await Promise.all(lines);
+  const order = (one: Planned): number => all.names.indexOf(one.name);
+  return resultOf(
+    all.log,
+    written.toSorted((one, other) => order(one) - order(other)),
+    true,
+  );
+}
+
+function countOf(plan: Plan): number {
+  return plan.type === 'writing' ? plan.last - plan.after : 0;
+}
+
+/** One that fails holds up no other. */
+async function writeOrTell(
+  all: PutBack,
+  { name, plan }: Planned,
+  values: ToolInput['values'],
+  onWritten: (bytes: number) => void,
+): Promise<Plan> {
+  if (plan.type !== 'writing') return plan;
+  try {
+    await write(all, name, plan, values, onWritten);
+    return plan;
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    if (plan.isMoved && error instanceof Fenced) return { type: 'refused', why: RESTART };
+    return { type: 'refused', why: `${String(error)}; run this again` };
+  }
+}
+
+/** nats-server 2.9.10 has moved what it stores, and counts on from 0 in memory. */
+const RESTART =
+  'this log begins late, and so does its stream, which nats-server heeds when it starts: restart every nats-server, and run ' +
+  'this again';
+
+async function planFor({ log, link, leases, ends }: PutBack, name: StreamOf): Promise<Plan> {
+  const { group, partition } = name;
+  const lease = leases?.lease(group, partition)?.value;
+  if (lease !== undefined && leases?.isHeld(lease) === true) {
+    return { type: 'refused', why: `${lease.node} may be serving it: stop it with SIGTERM` };
+  }
+  const other = ends?.against(name, log.tip(group, partition), log.startOf(group, partition)) ?? null;
+  if (other !== null) return { type: other.isKnown ? 'kept' : 'refused', why: other.why };
+  return planOf(log, { link, ...name }, lease);
+}
+
+async function write(
+  { log, link, leases }: PutBack,
+  { group, partition }: StreamOf,
+  { what, after, last, offset, isMoved }: Writing,
+  values: ToolInput['values'],
+  onWritten: (bytes: number) => void,
+): Promise<void> {
+  const { manager } = link;
+  if (leases === null) throw new Error('leases are made before anything is written');
+  const { epoch } = log.tip(group, partition);
+  await changeLease(leases, { group, partition }, (lease) => ({
+    node: null,
+    session: null,
+    epoch: Math.max(lease?.epoch ?? 0, epoch),
+    hasBegun: true,
+    puttingBack: what,
+  }));
+  const stream = logStream(group, partition);
+  if (!(await hasStream(manager, stream))) {
+    await ensureLogStream(manager, group, partition, replicasOf(values));
+  }
+  // A purge beyond the end of an empty stream has the next message take that place.
+  if (isMoved) await manager.streams.purge(stream, { seq: after + 1 });
+  const publisher = new StreamPublisher(link);
+  const mayWrite = (): boolean => true;
+  const isRemembered = false;
+  const replica = new StreamReplica({ publisher, manager, group, partition, offset, mayWrite, isRemembered });
+  try {
+    for (const batch of log.read(group, partition, { afterBatch: after })) {
+      if (batch.batch > last) break;
+      await replica.publish(batch);
+      onWritten(batch.bytes.length);
     }
   } finally {
     publisher.close();
   }
+  // Nodes that run meanwhile may have claimed it, and were refused: what they wrote stays.
+  await changeLease(leases, { group, partition }, (lease) => {
+    const { puttingBack: _, ...rest } = lease!;
+    return rest;
+  });
+}
+
+async function changeLease(
+  leases: LeaseTable,
+  { group, partition }: StreamOf,
+  change: (lease: LeaseEntry | undefined) => LeaseEntry,
+): Promise<void> {
+  const until = performance.now() + LIMITS.streamPublishMs;
+  for (;;) {
+    const seen = leases.lease(group, partition);
+    const key = `lease.${partitionKey(group, partition)}`;
+    if ((await leases.write(key, change(seen?.value), seen?.revision ?? 0)) === true) return;
+    if (performance.now() > until) throw new Error(`the lease ${key} could not be written`);
+    // What it has become is on its way here.
+    await new Promise<void>((resolve) => setTimeout(resolve, LIMITS.busRetryMs));
+  }
+}
+
+function resultOf(log: LogReader, planned: readonly Planned[], written: boolean): ToolResult {
+  const rows = planned.map(({ name, plan }) => {
+    if (plan.type !== 'writing') return [nameOf(name), `${plan.type}: ${plan.why}`];
+    const { epoch, firstSequence, records } = log.batch(name.group, name.partition, plan.last);
+    const sequence = firstSequence + records.length - 1;
+    const count = countOf(plan);
+    const batches = count === 0 ? 'all there' : `batches ${plan.after + 1} to ${plan.last}`;
+    return [nameOf(name), `${batches}, up to epoch ${epoch}, sequence ${sequence}`];
+  });
+  const sound = planned.every(({ plan }) => plan.type !== 'refused');
+  return {
+    sound,
+    report: { written, partitions: planned.map(({ name, plan }) => ({ ...name, ...plan })) },
+    lines: [...table(rows), lastLine(planned, written, sound)],
+  };
+}
+
+function lastLine(planned: readonly Planned[], written: boolean, sound: boolean): string {
+  if (!planned.some(({ plan }) => plan.type === 'writing')) return 'There is nothing to write.';
+  if (!written) return 'Nothing was written: add --yes to write this.';
+  return sound ? 'Written.' : 'Written, but for what is refused.';
 }

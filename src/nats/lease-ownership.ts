@@ -417,7 +417,7 @@ export class LeaseOwnership implements Ownership {
     place.epoch = (lease?.value.epoch ?? 0) + 1;
     const session = this.#session;
     try {
-      const entry = { node, session, epoch: place.epoch };
+      const entry = { ...lease?.value, node, session, epoch: place.epoch };
       const written = await this.#table.write(
         `lease.${partitionKey(group, partition)}`,
         entry,
@@ -429,6 +429,7 @@ export class LeaseOwnership implements Ownership {
         return;
       }
       await host.acquire(group, partition, place.epoch);
+      await this.#noteBegun(place);
       if (session !== this.#session) {
         await this.#lose(place);
         return;
@@ -444,6 +445,14 @@ export class LeaseOwnership implements Ownership {
       await this.#lose(place);
       await this.#giveBack(place);
     }
+  }
+
+  /** Once for each partition, before anything is decided in it. Should it not be written, the next claim tries again. */
+  async #noteBegun({ group, partition }: Place): Promise<void> {
+    const lease = this.#table.lease(group, partition);
+    if (lease === undefined || !this.#isOurs(lease) || lease.value.hasBegun === true) return;
+    const entry = { ...lease.value, hasBegun: true };
+    await this.#table.write(`lease.${partitionKey(group, partition)}`, entry, lease.revision);
   }
 
   async #forgetClaim(place: Place, mayBeWritten: boolean): Promise<void> {
@@ -502,7 +511,7 @@ export class LeaseOwnership implements Ownership {
   async #giveBack(place: Place): Promise<void> {
     const lease = this.#table.lease(place.group, place.partition);
     if (lease === undefined || lease.value.session !== this.#session) return;
-    const entry = { node: null, session: null, epoch: lease.value.epoch };
+    const entry = { ...lease.value, node: null, session: null };
     for (let attempt = 0; attempt < 3; attempt++) {
       const written = await this.#table.write(
         `lease.${partitionKey(place.group, place.partition)}`,

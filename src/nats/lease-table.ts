@@ -35,6 +35,10 @@ export interface LeaseEntry {
   readonly node: string | null;
   readonly session: string | null;
   readonly epoch: number;
+  /** It has been served, so its log is not empty: nobody may begin it anew. Absent: not known. */
+  readonly hasBegun?: boolean;
+  /** Its stream is being put back (deploy/put-back.ts), and has not all of it yet: nobody may serve it. */
+  readonly puttingBack?: 'whole' | 'end';
 }
 
 export interface WantEntry {

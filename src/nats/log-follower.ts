@@ -2,7 +2,8 @@
 // that is next in line. The only writer of the local log while nobody has the partition open here.
 //
 // Invariants: the stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is
-// cut off; more than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person.
+// cut off; more than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person. A stream
+// that has never had anything decides nothing: it may have been made in the place of one that was lost.
 
 import type { StreamState } from 'nats';
 import { decodeForeignBatch, tipAt } from '../../wal/batch.ts';
@@ -30,6 +31,8 @@ export interface LogFollowerOptions extends StreamPartition {
   readonly log: WriteAheadLog;
   /** The batch that the stream begins with; absent or 0: unknown, or there is none. */
   readonly firstBatch?: number;
+  /** Batches that a writer may have on their way to the stream: the most that it can never have had. Absent: 1. */
+  readonly outstandingMax?: number;
   /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
   readonly beforeCut?: (batch: number) => Promise<void>;
 }
@@ -93,6 +96,7 @@ export class LogFollower {
     const { manager } = this.#options.link;
     const { group, partition } = this.#options;
     const { state } = await manager.streams.info(logStream(group, partition));
+    this.#assertNotNew(state);
     this.#assertNotPurged(state);
     if (state.messages > 0 && state.first_seq > this.#handled + 1) {
       await this.#assertContinued(state.first_seq);
@@ -114,6 +118,19 @@ export class LogFollower {
     if (this.#chain.leftovers > 0 && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
     if (this.#tip.batch > end.batch) await this.#truncate(end);
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
+  }
+
+  /** More than a writer can have had on its way, or what follows a trim or a snapshot, was in a stream: that one is gone, and
+   *  what stands here may be all that is left of it. */
+  #assertNotNew({ last_seq: last }: StreamState): void {
+    if (last > 0) return;
+    const { log, group, partition, outstandingMax = 1 } = this.#options;
+    const start = log.startOf(group, partition).batch;
+    if (start === 0 && this.#tip.batch <= outstandingMax) return;
+    throw new LogDiverged(
+      `${this.#name}: the stream has never had anything, and the log of this machine has batches ${start + 1} to ` +
+        `${this.#tip.batch}: the stream was lost, and it is not served here. See "The streams are lost" in deploy/README.md`,
+    );
   }
 
   /** No trim removes everything. Of what was there, and what of it is here, nothing tells any more. */

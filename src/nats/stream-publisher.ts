@@ -15,7 +15,7 @@ export type PublishResult =
   | { readonly type: 'unanswered'; readonly description: string };
 
 export interface Expectation {
-  readonly messageId?: string;
+  readonly messageId?: string | undefined;
   /** Of the stream. */
   readonly lastSequence?: number;
   /** Of the subject; 0: it has no message. */

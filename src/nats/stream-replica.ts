@@ -49,6 +49,9 @@ export interface StreamReplicaOptions {
   readonly offset: number;
   /** True while this process may still try; asked before each repetition. */
   readonly mayWrite: () => boolean;
+  /** False: the server may remember these batches from what the stream was before. Absent: each is recognised when it is sent
+   *  again. */
+  readonly isRemembered?: boolean;
 }
 
 export class StreamReplica implements LogReplica {
@@ -59,9 +62,10 @@ export class StreamReplica implements LogReplica {
   }
 
   async publish(batch: Batch): Promise<void> {
-    const { group, partition, offset, publisher } = this.#options;
+    const { group, partition, offset, publisher, isRemembered = true } = this.#options;
     const place = batch.batch + offset;
-    const expected = { lastSequence: place - 1, messageId: `${batch.epoch}-${batch.batch}` };
+    const messageId = isRemembered ? `${batch.epoch}-${batch.batch}` : undefined;
+    const expected = { lastSequence: place - 1, messageId };
     const until = performance.now() + LIMITS.streamPublishMs;
     for (;;) {
       const result = await publisher.publish(logSubject(group, partition), batch.bytes, expected);

@@ -18,8 +18,10 @@ import type { PartitionHost } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
+import type { LeaseTable } from '../nats/lease-table.ts';
 import { readHistory } from '../nats/log-history.ts';
-import { LogDiverged, LogFollower } from '../nats/log-follower.ts';
+import { type EndOfLog, LogDiverged, LogFollower } from '../nats/log-follower.ts';
+import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
 import { firstBatchOf } from '../nats/stream-batches.ts';
@@ -34,6 +36,7 @@ export interface ClusterHostOptions {
   readonly link: NatsLink;
   readonly publisher: StreamPublisher;
   readonly server: NatsBusServer;
+  readonly table: Pick<LeaseTable, 'lease'>;
   /** Null: this process owns no partition that has a log. */
   readonly storage: Storage | null;
   /** Told which partitions this process writes. */
@@ -256,6 +259,11 @@ export class ClusterHost implements PartitionHost {
     }
   }
 
+  /** Batches of a log that its stream need not have had. */
+  get #outstandingMax(): number {
+    return this.#options.replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
+  }
+
   #storage(): Storage {
     const { storage } = this.#options;
     if (storage === null) throw new Error('this process has no log');
@@ -300,12 +308,16 @@ export class ClusterHost implements PartitionHost {
     const storage = this.#storage();
     const key = `${group}/${partition}`;
     const follower = await this.#follow(group, partition);
-    let offset: number;
+    let end: EndOfLog;
     try {
-      ({ offset } = await follower.reachEnd());
+      end = await follower.reachEnd();
     } finally {
       await this.forget(group, partition);
     }
+    // Under the log's own epoch no batch would open it, and nothing would tell this writer's from that epoch's.
+    const { tip } = end;
+    if (epoch <= tip.epoch) throw new Error(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`);
+    if (tip.batch === 0) await this.#assertMayBegin(group, partition);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused, replica: null };
@@ -318,7 +330,7 @@ export class ClusterHost implements PartitionHost {
       // Before it is served the take-over itself fails.
       if (this.#writers.get(key) === writer && writer.mayWrite) this.#options.onFenced(group, partition);
     };
-    const replica = this.#replica(group, partition, offset, writer, onFenced);
+    const replica = this.#replica(group, partition, end.offset, writer, onFenced);
     writer.replica = replica;
     await storage.openPartition(group, partition, { epoch, replica, onFenced });
     const opened = storage.hosted().find((each) => each.group === group && each.number === partition);
@@ -334,6 +346,20 @@ export class ClusterHost implements PartitionHost {
       });
       if (group === 'webhooks' && opened !== undefined) this.#deliver(partition, opened.partition);
     };
+  }
+
+  /** Neither the stream nor this machine has anything of the partition's log. */
+  async #assertMayBegin(group: GroupName, partition: number): Promise<void> {
+    const { table, link } = this.#options;
+    let why: string;
+    if (table.lease(group, partition)?.value.hasBegun === true) why = 'it was served before';
+    else if (await areStreamsLost(link.manager, this.#storage().log, this.#outstandingMax)) {
+      why = 'the streams of all other logs of this machine were lost';
+    } else return;
+    throw new LogDiverged(
+      `${group}/${partition}: ${why}, and neither this machine nor the stream has anything of its log: an empty partition is ` +
+        'not begun in its place. See "The streams are lost" in deploy/README.md',
+    );
   }
 
   #deliver(number: number, partition: HostedPartition): void {
@@ -363,6 +389,11 @@ export class ClusterHost implements PartitionHost {
   /** A follower that has read to the end at least once. */
   async #follow(group: GroupName, partition: number): Promise<LogFollower> {
     const key = `${group}/${partition}`;
+    if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
+      throw new LogDiverged(
+        `${key}: its stream has not all of its log yet: put-back (deploy/README.md) is still at it, or must be run again`,
+      );
+    }
     const existing = this.#followers.get(key);
     if (existing !== undefined && existing.failure === null) return existing;
     if (existing !== undefined) {
@@ -383,7 +414,8 @@ export class ClusterHost implements PartitionHost {
     const beforeCut = async (batch: number): Promise<void> => {
       if (await this.#storage().dropViewsAfter(group, partition, batch)) hadStrayViews = true;
     };
-    const follower = new LogFollower({ link, log, group, partition, firstBatch, beforeCut });
+    const outstandingMax = this.#outstandingMax;
+    const follower = new LogFollower({ link, log, group, partition, firstBatch, outstandingMax, beforeCut });
     this.#followers.set(key, follower);
     try {
       await follower.reachEnd();

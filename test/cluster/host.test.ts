@@ -5,11 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
+import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { ClusterHost } from '../../src/wiring/cluster-host.ts';
 import { NodeFeed } from '../../src/wiring/node-feed.ts';
@@ -37,7 +38,7 @@ interface Hosting {
   readonly stop: () => Promise<void>;
 }
 
-function startHost(): Hosting {
+function startHost(said: Partial<LeaseEntry> = {}): Hosting {
   const storage = openStorage(directory);
   const lines: string[] = [];
   const unreadable: string[] = [];
@@ -48,6 +49,13 @@ function startHost(): Hosting {
     link: nats,
     publisher,
     server: new NatsBusServer(nats.connection),
+    table: {
+      lease: () => ({
+        value: { node: 'ledger', session: 's', epoch: 1, ...said },
+        revision: 1,
+        seenAt: 0,
+      }),
+    },
     storage,
     feed: new NodeFeed({ stream: new StreamFeed({ link: nats, decode, onError: fail }), own: null }),
     replicas: 1,
@@ -152,4 +160,54 @@ t.test('a log that cannot be read is told of when the partition is prepared, and
   await t.rejects(host.prepare('accounts', BIG), { name: 'LogCorruption' });
   await t.rejects(host.acquire('accounts', BIG, 2), { name: 'LogCorruption' });
   t.strictSame(unreadable, [`accounts/${BIG}`, `accounts/${BIG}`]);
+});
+
+t.test('a partition that was served before is not begun anew with nothing', async (t) => {
+  const LOST = 3;
+  const { host, storage, stop } = startHost({ hasBegun: true });
+  t.teardown(stop);
+  await t.rejects(host.acquire('accounts', LOST, 2), /an empty partition is not begun in its place/);
+  t.match(host.problem, /not proven, not served: accounts\/3: it was served before/);
+  t.equal(host.unprovenCount, 1);
+  t.equal(storage.log.tip('accounts', LOST).batch, 0);
+});
+
+t.test('a stream that is being put back is not taken for a whole one', async (t) => {
+  const HALF = 4;
+  const { host, storage, stop } = startHost({ puttingBack: 'whole' });
+  t.teardown(stop);
+  await t.rejects(host.acquire('accounts', HALF, 2), /has not all of its log yet/);
+  await t.rejects(host.prepare('accounts', HALF), /has not all of its log yet/);
+  t.match(host.problem, /accounts\/4: its stream has not all of its log yet/);
+  t.equal(storage.log.tip('accounts', HALF).batch, 0);
+});
+
+t.test('a partition is opened only under an epoch above its log', async (t) => {
+  const AGAIN = 7;
+  const { host, stop } = startHost();
+  t.teardown(stop);
+  await host.acquire('accounts', AGAIN, 2);
+  await host.release('accounts', AGAIN);
+  for (const epoch of [1, 2]) {
+    await t.rejects(host.acquire('accounts', AGAIN, epoch), /is not above the log's, 2/);
+  }
+  await host.acquire('accounts', AGAIN, 3);
+});
+
+t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
+  const [OWN, NEVER_HAD] = [5, 6];
+  const { host, storage, stop } = startHost();
+  t.teardown(stop);
+  await host.acquire('accounts', OWN, 1);
+  await host.release('accounts', OWN);
+  await host.acquire('accounts', OWN, 2);
+  await host.release('accounts', OWN);
+  for (const { group, partition } of storage.log.partitionNames()) {
+    if (partition !== NEVER_HAD) await nats.manager.streams.delete(logStream(group as never, partition));
+  }
+  await t.rejects(
+    host.acquire('accounts', NEVER_HAD, 1),
+    /the streams of all other logs of this machine were lost/,
+  );
+  t.equal(storage.log.tip('accounts', NEVER_HAD).batch, 0);
 });

@@ -19,6 +19,7 @@ import type { Batch, Replica, Tip } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { LIMITS } from '../../src/limits.ts';
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');
@@ -430,3 +431,43 @@ t.test('what is read after a trim is not taken for leftovers', async (t) => {
   await t.rejects(follower.reachEnd(), /of this machine/);
   await follower.close();
 });
+
+t.test(
+  'a log before a stream that has never had anything is cut only where it was never in one',
+  async (t) => {
+    const NEVER = /the stream has never had anything/;
+    const most = LIMITS.streamAsyncOutstandingMax;
+    for (const [title, trimmed, batches, outstandingMax, isCut] of [
+      ['the one batch that was on its way', 0, 1, 1, true],
+      ['two, of which one was in a stream', 0, 2, 1, false],
+      ['as many as are on their way with REPLICATION=async', 0, most, most, true],
+      ['one more', 0, most + 1, most, false],
+      ['what follows a trim or a snapshot', 1, 1, most, false],
+      ['a start with nothing after it, as a snapshot leaves it', 1, 0, 1, false],
+    ] as const) {
+      const partition = await newPartition();
+      const local = newLog(t);
+      const writer = await takeOver(local, partition, 1);
+      for (let i = 1; i < trimmed + batches; i++) await writer.write(`record ${i}`);
+      await local.closePartition(writer.log);
+      const end = local.tip('accounts', partition);
+      if (batches === 0) {
+        await local.truncateAfter('accounts', partition, 0);
+        await local.startAt('accounts', partition, end);
+      } else if (trimmed > 0) await local.trimBefore('accounts', partition, trimmed + 1);
+      await nats.manager.streams.delete(logStream('accounts', partition));
+      await ensureLogStream(nats.manager, 'accounts', partition, 1);
+      const follower = new LogFollower({
+        link: nats,
+        log: local,
+        group: 'accounts',
+        partition,
+        outstandingMax,
+      });
+      t.teardown(() => follower.close());
+      if (isCut) t.equal((await follower.reachEnd()).tip.batch, 0, title);
+      else await t.rejects(follower.reachEnd(), NEVER, title);
+      t.equal(local.tip('accounts', partition).batch, isCut ? 0 : trimmed + batches, title);
+    }
+  },
+);

@@ -1,0 +1,26 @@
+// Whether all of NATS's storage was lost, as far as the logs of a machine can tell: nothing else is left to ask.
+
+import type { JetStreamManager } from 'nats';
+import type { LogReader } from '../../wal/log-reader.ts';
+import { hasStream } from './streams.ts';
+import { logStream, partitionOfStream } from './subjects.ts';
+
+/** This machine has logs that were in streams, and not one of these streams has ever had anything. `outstandingMax`: batches
+ *  of a log that its stream need not have had. */
+export async function areStreamsLost(
+  manager: JetStreamManager,
+  log: LogReader,
+  outstandingMax: number,
+): Promise<boolean> {
+  let isAnyLost = false;
+  for (const { group, partition } of log.partitionNames()) {
+    const stream = logStream(group as never, partition);
+    const hasHad = log.lastBatchNumber(group, partition) > outstandingMax;
+    if (!hasHad || partitionOfStream(stream) === null) continue;
+    if ((await hasStream(manager, stream)) && (await manager.streams.info(stream)).state.last_seq > 0) {
+      return false;
+    }
+    isAnyLost = true;
+  }
+  return isAnyLost;
+}

@@ -1,0 +1,231 @@
+// A log that is put back to a stream that was lost: each batch in its place, the latest log and no other, nothing half.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { streamTools } from '../../deploy/stream-tools.ts';
+import { LeaseTable } from '../../src/nats/lease-table.ts';
+import type { LeaseEntry } from '../../src/nats/lease-table.ts';
+import { LogFollower } from '../../src/nats/log-follower.ts';
+import { batchAt } from '../../src/nats/stream-batches.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { LEASE_STREAM, logStream, logSubject } from '../../src/nats/subjects.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { walTools } from '../../wal/tools/all.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
+import type { ToolRun } from '../unit/wal/run-tool.ts';
+import { link } from './adapters.ts';
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'operator');
+const publisher = new StreamPublisher(nats);
+const root = mkdtempSync(join(tmpdir(), 'daftari-put-back-'));
+t.teardown(async () => {
+  publisher.close();
+  await nats.close();
+  await servers.stop();
+  rmSync(root, { recursive: true });
+});
+
+const GROUP = 'accounts';
+let partitions = 0;
+const newPartition = (): number => partitions++;
+
+function open(node: string): WriteAheadLog {
+  const directory = join(root, node);
+  const onFailure = (error: Error): never => {
+    throw error;
+  };
+  return WriteAheadLog.open({ directory, now: Date.now, onFailure });
+}
+
+/** A batch opens each epoch, and each record follows in one of its own. */
+async function write(
+  node: string,
+  partition: number,
+  epochs: readonly number[],
+  perEpoch = 3,
+): Promise<void> {
+  const log = open(node);
+  for (const epoch of epochs) {
+    const writer = log.openPartition(GROUP, partition, { epoch, replica: null, onDurable: () => {} });
+    await writer.drained();
+    for (let i = 0; i < perEpoch; i++) {
+      writer.append(`record ${i} of epoch ${epoch}`);
+      await writer.drained();
+    }
+    await log.closePartition(writer);
+  }
+  await log.close();
+}
+
+function putBack(node: string, ...args: string[]): Promise<ToolRun> {
+  const tools = streamTools(() => link(servers.url, 'operator'));
+  return runTool(tools, 'put-back', '--data', join(root, node), ...args);
+}
+
+const one = (partition: number): string[] => ['--group', GROUP, '--partition', String(partition)];
+const WRITE = ['--replicas', '1', '--yes'];
+
+/** [sequence, batch] of what the stream has. */
+async function placesIn(partition: number): Promise<[number, number][]> {
+  const { state } = await nats.manager.streams.info(logStream(GROUP, partition));
+  const places: [number, number][] = [];
+  for (let sequence = state.first_seq; sequence <= state.last_seq; sequence++) {
+    places.push([sequence, (await batchAt({ link: nats, group: GROUP, partition }, sequence)).batch]);
+  }
+  return places;
+}
+
+async function withLeases<T>(use: (table: LeaseTable) => Promise<T> | T): Promise<T> {
+  const table = new LeaseTable(nats, publisher, (error) => t.fail(error.message));
+  try {
+    await table.ready();
+    return await use(table);
+  } finally {
+    await table.close();
+  }
+}
+const leaseOf = (partition: number): Promise<LeaseEntry | undefined> =>
+  withLeases((table) => table.lease(GROUP, partition)?.value);
+
+/** As a node reads it that has nothing but what is in its log. */
+async function isProven(t: Test, node: string, partition: number): Promise<void> {
+  const log = open(node);
+  const before = log.tip(GROUP, partition);
+  const follower = new LogFollower({ link: nats, log, group: GROUP, partition });
+  try {
+    const { tip, offset } = await follower.reachEnd();
+    t.strictSame(tip.hash, before.hash, 'nothing is missing, nothing too much');
+    t.equal(offset, 0);
+  } finally {
+    await follower.close();
+    await log.close();
+  }
+}
+
+t.test('a new stream gets the whole log, and the lease its epoch', async (t) => {
+  const partition = newPartition();
+  await write('a', partition, [1, 4]);
+  t.match(await putBack('a', ...one(partition)), {
+    status: 0,
+    out: /batches 1 to 8, up to epoch 4, sequence 6\nNothing was written/,
+  });
+  await t.rejects(nats.manager.streams.info(logStream(GROUP, partition)), 'not even made');
+  t.match(await putBack('a', ...one(partition), '--yes'), { status: 2, err: /give --replicas/ });
+  const written = await putBack('a', ...one(partition), ...WRITE);
+  t.match(written, { status: 0, out: /batches 1 to 8/ }, written.err);
+  t.strictSame(
+    await placesIn(partition),
+    Array.from({ length: 8 }, (_, i) => [i + 1, i + 1]),
+  );
+  t.strictSame(await leaseOf(partition), { node: null, session: null, epoch: 4, hasBegun: true });
+  await isProven(t, 'a', partition);
+  t.match(await putBack('a', ...one(partition), ...WRITE), { status: 1, err: /is not empty/ });
+});
+
+t.test('where the log begins later, so does the stream, each batch in its place', async (t) => {
+  const partition = newPartition();
+  await write('b', partition, [1, 2]);
+  const log = open('b');
+  await log.trimBefore(GROUP, partition, 5);
+  await log.close();
+  let written = await putBack('b', ...one(partition), ...WRITE);
+  if (written.status !== 0) {
+    // nats-server 2.9.10.
+    t.match(written, { status: 1, out: /restart every nats-server/ });
+    t.match(await leaseOf(partition), { puttingBack: 'whole' });
+    await servers.kill(0, 'SIGKILL');
+    const isBack = new Promise<void>((resolve) => void nats.onReconnect(resolve));
+    await servers.restart(0);
+    await isBack;
+    written = await putBack('b', ...one(partition), ...WRITE);
+  }
+  t.match(written, { status: 0, out: /batches 5 to 8/ }, written.err);
+  t.strictSame(await placesIn(partition), [
+    [5, 5],
+    [6, 6],
+    [7, 7],
+    [8, 8],
+  ]);
+  await isProven(t, 'b', partition);
+});
+
+t.test('of several nodes the log that ends latest is put back, whichever is asked first', async (t) => {
+  const [late, stale, equal] = [newPartition(), newPartition(), newPartition()];
+  await write('c1', late, [1, 3], 1);
+  await write('c2', late, [1, 2], 5);
+  await write('c1', stale, [1], 2);
+  await write('c2', stale, [1], 4);
+  await write('c1', equal, [1]);
+  const ends = join(root, 'ends');
+  mkdirSync(ends);
+  const inspect = async (node: string): Promise<void> => {
+    const { out } = await runTool(walTools, 'inspect', '--data', join(root, node), '--json');
+    writeFileSync(join(ends, `${node}.json`), out);
+  };
+  await inspect('c1');
+  await inspect('c2');
+  t.match(await putBack('c1', ...WRITE), { status: 2, err: /--ends/ }, 'not all of a log without comparing');
+  const first = await putBack('c1', '--ends', ends, ...WRITE);
+  t.match(first, { status: 0 }, first.err);
+  t.match(first.out, new RegExp(`accounts/${late} +batches 1 to 4`));
+  t.match(first.out, new RegExp(`accounts/${stale} +kept: c2.json has epoch 1, sequence 4, batch 5`));
+  t.match(first.out, new RegExp(`accounts/${equal} +batches 1 to 4`));
+  const second = await putBack('c2', '--ends', ends, ...WRITE);
+  t.match(second, { status: 0 }, second.err);
+  t.match(second.out, new RegExp(`accounts/${late} +kept: c1.json`));
+  t.match(second.out, new RegExp(`accounts/${stale} +batches 1 to 5`));
+  await isProven(t, 'c1', late);
+  await isProven(t, 'c2', stale);
+  const again = await putBack('c1', '--ends', ends, ...WRITE);
+  t.match(again.out, new RegExp(`accounts/${late} +kept: the stream is not empty`));
+});
+
+t.test('one that was interrupted goes on, with the same log alone', async (t) => {
+  const partition = newPartition();
+  await write('d1', partition, [1, 2]);
+  await write('d2', partition, [1, 2]);
+  t.match(await putBack('d1', ...one(partition), ...WRITE), { status: 0 });
+  // As if it had ended after five batches.
+  const bytes = await Promise.all(
+    [1, 2, 3, 4, 5].map((seq) => nats.manager.streams.getMessage(logStream(GROUP, partition), { seq })),
+  );
+  const { config } = await nats.manager.streams.info(logStream(GROUP, partition));
+  await nats.manager.streams.delete(logStream(GROUP, partition));
+  await nats.manager.streams.add(config);
+  for (const { data } of bytes) await publisher.publish(logSubject(GROUP, partition), data, {});
+  await withLeases(async (table) => {
+    const { value, revision } = table.lease(GROUP, partition)!;
+    await table.write(`lease.${GROUP}.${partition}`, { ...value, puttingBack: 'whole' }, revision);
+  });
+  t.match(await putBack('d2', ...one(partition), ...WRITE), { status: 1, err: /another log was put back/ });
+  const again = await putBack('d1', ...one(partition), ...WRITE);
+  t.match(again, { status: 0, out: /batches 6 to 8/ }, again.err);
+  t.equal((await placesIn(partition)).length, 8);
+  t.strictSame(await leaseOf(partition), { node: null, session: null, epoch: 2, hasBegun: true });
+  await isProven(t, 'd1', partition);
+});
+
+t.test('what a node may be serving is left alone, and an epoch never falls', async (t) => {
+  const partition = newPartition();
+  await write('e', partition, [1]);
+  const nodeEntry = { session: 's', groups: [GROUP], operatorUrl: null } as const;
+  await withLeases(async (table) => {
+    await table.write('node.ledger1', { ...nodeEntry, state: 'live' }, 0);
+    await table.write(`lease.${GROUP}.${partition}`, { node: 'ledger1', session: 's', epoch: 9 }, 0);
+  });
+  t.match(await putBack('e', ...one(partition), ...WRITE), {
+    status: 1,
+    err: /ledger1 may be serving it: stop it/,
+  });
+  await withLeases(async (table) => {
+    const { revision } = table.nodes.get('ledger1')!;
+    await table.write('node.ledger1', { ...nodeEntry, state: 'dead' }, revision);
+  });
+  t.match(await putBack('e', ...one(partition), ...WRITE), { status: 0 });
+  t.match(await leaseOf(partition), { node: null, epoch: 9 });
+  t.ok((await nats.manager.streams.info(LEASE_STREAM)).state.messages > 0);
+});
