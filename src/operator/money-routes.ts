@@ -218,7 +218,8 @@ async function listReconciliation(
 /** As far down as every partition has looked. Ids sort by the time at which the items were raised. */
 function pageOfAll(replies: readonly { readonly body: string }[], limit: number): Reply {
   const pages = replies.map(({ body }) => JSON.parse(body) as ReconciliationPage);
-  const lookedTo = pages.reduce((highest, { next }) => (next != null && next > highest ? next : highest), '');
+  const ends = pages.map(({ next }) => next ?? '');
+  const lookedTo = ends.reduce((highest, end) => (end > highest ? end : highest), '');
   const known = pages
     .flatMap(({ data }) => data)
     .filter(({ id }) => id >= lookedTo)
