@@ -96,7 +96,9 @@ for (const which of ['middle', 'newest'] as const) {
     t.ok(report.journal.every(({ status }) => status === 201));
     t.ok(await settled(), 'nothing has moved since');
     t.equal(back.exitStatus(), null);
+    if (which === 'newest') return;
 
+    // What it knows does not depend on where the damage is.
     await ended(back);
     const { length } = logged(back);
     const again = await cluster.add('ledger1', 'ledger');
