@@ -41,7 +41,9 @@ t.test('streams, leases and snapshots are lost, and the logs are put back', asyn
   }
   const [account] = cluster.accounts;
   const headers = { authorization: `Bearer ${account!.secretKey}` };
-  const read = await fetch(`${cluster.service.baseUrl}/v1/balances`, { headers }).catch(() => null);
+  // The front asks until its own deadline: whatever could answer would have by then.
+  const signal = AbortSignal.timeout(3_000);
+  const read = await fetch(`${cluster.service.baseUrl}/v1/balances`, { headers, signal }).catch(() => null);
   t.not(read?.status, 200, 'nothing that was before is told');
   const before = [...cluster.running];
   for (const node of before) node.signal('SIGKILL');
