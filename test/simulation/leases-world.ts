@@ -29,8 +29,8 @@ export class World {
   readonly nodes: Node[] = [];
   /** What must never be. */
   readonly wrong: string[] = [];
-  /** Share of what was written of which the writer never hears. */
-  answersLost = 0.02;
+  /** From now on no message is slow by chance, and no answer lost. */
+  isCalm = false;
   /** Leases and wants that were written, not renewals of sessions. */
   moves = 0;
   readonly #epochs = new Set<string>();
@@ -51,7 +51,8 @@ export class World {
   /** Most messages are quick, but for those of a link that is about to break. */
   delay({ isSlowUntil }: Node): number {
     if (isSlowUntil > this.now) return 200 + this.random() * 700;
-    return this.random() < 0.03 ? this.between(50, 1_500) : this.between(1, 30);
+    const isSlow = this.random() < 0.03 && !this.isCalm;
+    return isSlow ? this.between(50, 1_500) : this.between(1, 30);
   }
 
   at(at: number, node: Node | null, run: () => void): void {
@@ -234,7 +235,7 @@ export class Node implements PartitionHost, Leases {
       if (this.isCutUntil > world.now) return;
       world.at(world.now + world.delay(this), null, () => {
         const stored = world.put(key, value, revision);
-        if (this.isCutUntil > world.now || world.random() < world.answersLost) return;
+        if (this.isCutUntil > world.now || (world.random() < 0.02 && !world.isCalm)) return;
         world.at(world.now + world.delay(this), this, () => {
           if (stored !== false) this.#apply(key, value, stored);
           resolve(stored !== false);
