@@ -11,7 +11,7 @@ import type { LeaseEntry } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 import { Fenced, StreamReplica } from '../src/nats/stream-replica.ts';
 import { ensureLeaseBucket, ensureLogStream, hasStream } from '../src/nats/streams.ts';
-import { LEASE_STREAM, logStream, partitionKey, partitionOfStream } from '../src/nats/subjects.ts';
+import { LEASE_STREAM, leaseKey, logStream, partitionOfStream } from '../src/nats/subjects.ts';
 import type { StreamOf } from '../src/nats/subjects.ts';
 import type { LogReader } from '../wal/log-reader.ts';
 import { chosen, nameOf, partitionOptions, table, withReader } from '../wal/tools/partitions.ts';
@@ -233,7 +233,7 @@ async function changeLease(
   const until = performance.now() + LIMITS.streamPublishMs;
   for (;;) {
     const seen = leases.lease(group, partition);
-    const key = `lease.${partitionKey(group, partition)}`;
+    const key = leaseKey(group, partition);
     if ((await leases.write(key, change(seen?.value), seen?.revision ?? 0)) === true) return;
     if (performance.now() > until) throw new Error(`the lease ${key} could not be written`);
     // What it has become is on its way here.

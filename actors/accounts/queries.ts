@@ -131,17 +131,9 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
   const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);
   const { transactions } = page;
   const render = query.view === 'object' ? renderCurrent : renderTransaction;
-  const rows = firstThatFit(rendered(transactions, render), ({ length }) => length);
+  const rows = firstThatFit(transactions.map(render), ({ length }) => length);
   const nextCursor = rows.length < transactions.length ? transactions[rows.length - 1]!.id : page.nextCursor;
   return done(renderPage(rows, nextCursor), page.sequence);
-}
-
-/** Each only when it is asked for. */
-function* rendered(
-  transactions: readonly Transaction[],
-  render: (transaction: Transaction) => string,
-): Generator<string, void> {
-  for (const transaction of transactions) yield render(transaction);
 }
 
 // --- Operators and other groups ---------------------------------------------------------------------------------------

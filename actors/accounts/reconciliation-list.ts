@@ -48,13 +48,8 @@ function* newestFirst(memory: Memory, views: Views, before: string): Generator<R
     .filter(({ id }) => id < before)
     .sort((a, b) => (a.id < b.id ? -1 : 1));
   for (const { key, value } of views.range('reconciliation', { start: '', end: before, reverse: true })) {
-    let isFresh = false;
-    for (let item = fresh.at(-1); item !== undefined && item.id >= key; item = fresh.at(-1)) {
-      fresh.pop();
-      isFresh = item.id === key;
-      yield item;
-    }
-    if (!isFresh) yield decodeReconciliation(value);
+    while (fresh.length > 0 && fresh.at(-1)!.id > key) yield fresh.pop()!;
+    yield fresh.at(-1)?.id === key ? fresh.pop()! : decodeReconciliation(value);
   }
   yield* fresh.reverse();
 }

@@ -2,9 +2,8 @@
 
 import { LIMITS } from '../../src/limits.ts';
 
-/** The first of `rows` that one answer carries over the bus, at least one. `charactersOf`: of a row as text. One row more than
- *  those is asked for, and no other. */
-export function firstThatFit<Row>(rows: Iterable<Row>, charactersOf: (row: Row) => number): Row[] {
+/** The first of `rows` that one answer carries over the bus, at least one. `charactersOf`: of a row as text. */
+export function firstThatFit<Row>(rows: readonly Row[], charactersOf: (row: Row) => number): Row[] {
   const fitting: Row[] = [];
   let characters = 0;
   for (const row of rows) {

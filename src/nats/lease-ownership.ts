@@ -16,7 +16,7 @@ import type { Ownership, PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import type { LeaseEntry, LeaseTable, NodeEntry, Seen } from './lease-table.ts';
 import { rankNodes } from './rendezvous.ts';
-import { assertToken, newSession, partitionKey } from './subjects.ts';
+import { assertToken, leaseKey, newSession, partitionKey } from './subjects.ts';
 
 /** free: claimed by nobody we know of, or not ours. */
 type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';
@@ -418,11 +418,7 @@ export class LeaseOwnership implements Ownership {
     const session = this.#session;
     try {
       const entry = { ...lease?.value, node, session, epoch: place.epoch };
-      const written = await this.#table.write(
-        `lease.${partitionKey(group, partition)}`,
-        entry,
-        lease?.revision ?? 0,
-      );
+      const written = await this.#table.write(leaseKey(group, partition), entry, lease?.revision ?? 0);
       if (written !== true) {
         // If it was written after all, the table will show it, held by this session and not by this place.
         await this.#forgetClaim(place, written === null);
@@ -452,7 +448,7 @@ export class LeaseOwnership implements Ownership {
     const lease = this.#table.lease(group, partition);
     if (lease === undefined || !this.#isOurs(lease) || lease.value.hasBegun === true) return;
     const entry = { ...lease.value, hasBegun: true };
-    await this.#table.write(`lease.${partitionKey(group, partition)}`, entry, lease.revision);
+    await this.#table.write(leaseKey(group, partition), entry, lease.revision);
   }
 
   async #forgetClaim(place: Place, mayBeWritten: boolean): Promise<void> {
@@ -513,11 +509,7 @@ export class LeaseOwnership implements Ownership {
     if (lease === undefined || lease.value.session !== this.#session) return;
     const entry = { ...lease.value, node: null, session: null };
     for (let attempt = 0; attempt < 3; attempt++) {
-      const written = await this.#table.write(
-        `lease.${partitionKey(place.group, place.partition)}`,
-        entry,
-        lease.revision,
-      );
+      const written = await this.#table.write(leaseKey(place.group, place.partition), entry, lease.revision);
       if (written !== null) return;
     }
   }

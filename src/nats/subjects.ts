@@ -48,6 +48,11 @@ export function partitionKey(group: GroupName, partition: number): string {
   return `${group}.${partition}`;
 }
 
+/** Of a partition's lease in its bucket. */
+export function leaseKey(group: GroupName, partition: number): string {
+  return `lease.${partitionKey(group, partition)}`;
+}
+
 /** KV bucket of node sessions and partition leases. */
 export const LEASE_BUCKET = 'daftari_leases';
 export const LEASE_STREAM = `KV_${LEASE_BUCKET}`;

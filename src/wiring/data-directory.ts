@@ -1,6 +1,6 @@
 // The data directory: one process at a time, a partition count that never changes after it was made, and room to write.
 
-import { existsSync, mkdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, unlinkSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
 import { hasLog } from '../../wal/lmdb.ts';
@@ -9,6 +9,7 @@ import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import { MASTER_KEY_FILE } from '../secrets.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
+import { writeWholeFile } from './whole-file.ts';
 
 /** What can be wrong with a data directory, for the person who starts the service. */
 export class DataDirectoryError extends Error {
@@ -57,8 +58,7 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
     const text = `${JSON.stringify({ format: FORMAT, partitions }, null, 2)}\n`;
-    writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true });
-    renameSync(`${file}.new`, file);
+    writeWholeFile(file, text);
     return;
   }
   const identity = readIdentity(file);

@@ -1,9 +1,10 @@
 // Which partitions this node has refused because its log of them is damaged, kept beside the log until a check finds them whole:
 // a node that starts must not take such a partition until its check of everything comes to the damage again.
 
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GroupName } from '../bus/bus.ts';
+import { writeWholeFile } from './whole-file.ts';
 
 export interface KeptPartition {
   readonly group: GroupName;
@@ -21,10 +22,8 @@ export function readKept(directory: string): KeptPartition[] {
   }
 }
 
-/** On disk when it returns: whole, or not at all. */
 export function keep(directory: string, partitions: readonly KeptPartition[]): void {
   const file = join(directory, FILE);
   if (partitions.length === 0) return rmSync(file, { force: true });
-  writeFileSync(`${file}.new`, `${JSON.stringify(partitions)}\n`, { mode: 0o600, flush: true });
-  renameSync(`${file}.new`, file);
+  writeWholeFile(file, `${JSON.stringify(partitions)}\n`);
 }
