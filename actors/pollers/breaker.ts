@@ -4,7 +4,8 @@
 //                                                          ▲                      │
 //                                                          └──────(one failure)───┘  for twice as long
 //
-// A failure is a call without a usable answer. That a customer has no money is a good answer.
+// A failure is a call without a usable answer. That a customer has no money is a good answer. Calls from before it opened
+// say nothing any more: of a rail that hung and is well again they time out one after the other.
 
 import { jittered, type Random } from './schedule.ts';
 
@@ -31,6 +32,8 @@ export class Breaker {
   #openMs = OPEN_FIRST_MS;
   #goodAnswers = 0;
   #probing = false;
+  /** How often it has opened. */
+  #openings = 0;
 
   constructor(random: Random) {
     this.#random = random;
@@ -47,11 +50,14 @@ export class Breaker {
     return !this.#probing;
   }
 
-  started(): void {
+  /** A call starts. What this returns is given back with its answer. */
+  started(): number {
     if (this.state === 'half_open') this.#probing = true;
+    return this.#openings;
   }
 
-  succeeded(now: number): void {
+  succeeded(now: number, started: number): void {
+    if (started !== this.#openings) return;
     this.#count(now, 0);
     if (this.state !== 'half_open') return;
     this.#probing = false;
@@ -61,7 +67,8 @@ export class Breaker {
     this.#clear(now);
   }
 
-  failed(now: number): void {
+  failed(now: number, started: number): void {
+    if (started !== this.#openings) return;
     this.#count(now, 1);
     if (this.state === 'half_open') {
       this.#openMs = Math.min(OPEN_LONGEST_MS, this.#openMs * 2);
@@ -85,6 +92,7 @@ export class Breaker {
 
   #open(now: number): void {
     this.state = 'open';
+    this.#openings++;
     this.#probing = false;
     this.reopensAt = now + jittered(this.#openMs, this.#random);
   }

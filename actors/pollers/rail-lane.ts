@@ -150,14 +150,14 @@ export class RailLane {
 
   #start(watched: Watched): void {
     watched.state = 'calling';
-    this.#breaker.started();
+    const started = this.#breaker.started();
     this.#calling++;
     watched.port.calling++;
-    if (watched.next === 'submit') this.#submit(watched);
-    else this.#enquire(watched);
+    if (watched.next === 'submit') this.#submit(watched, started);
+    else this.#enquire(watched, started);
   }
 
-  #submit(watched: Watched): void {
+  #submit(watched: Watched, started: number): void {
     this.#submitCount++;
     let result: SubmitResult | Promise<SubmitResult>;
     try {
@@ -165,16 +165,16 @@ export class RailLane {
     } catch (error) {
       result = this.#faulty(error);
     }
-    if (!(result instanceof Promise)) return this.#submitted(watched, result);
+    if (!(result instanceof Promise)) return this.#submitted(watched, result, started);
     void result
       .catch((error: unknown) => this.#faulty(error))
       .then((answer) => {
-        this.#submitted(watched, answer);
+        this.#submitted(watched, answer, started);
         this.pump();
       });
   }
 
-  #enquire(watched: Watched): void {
+  #enquire(watched: Watched, started: number): void {
     this.#enquiryCount++;
     let result: EnquiryResult | Promise<EnquiryResult>;
     try {
@@ -182,37 +182,37 @@ export class RailLane {
     } catch (error) {
       result = this.#faulty(error);
     }
-    if (!(result instanceof Promise)) return this.#enquired(watched, result);
+    if (!(result instanceof Promise)) return this.#enquired(watched, result, started);
     void result
       .catch((error: unknown) => this.#faulty(error))
       .then((answer) => {
-        this.#enquired(watched, answer);
+        this.#enquired(watched, answer, started);
         this.pump();
       });
   }
 
-  #submitted(watched: Watched, result: SubmitResult): void {
-    this.#answered(watched, result);
+  #submitted(watched: Watched, result: SubmitResult, started: number): void {
+    this.#answered(watched, result, started);
     watched.port.caller.submitted(watched, result);
   }
 
-  #enquired(watched: Watched, result: EnquiryResult): void {
-    this.#answered(watched, result);
+  #enquired(watched: Watched, result: EnquiryResult, started: number): void {
+    this.#answered(watched, result, started);
     watched.port.caller.enquired(watched, result);
   }
 
-  #answered(watched: Watched, result: SubmitResult | EnquiryResult): void {
+  #answered(watched: Watched, result: SubmitResult | EnquiryResult, started: number): void {
     this.#calling--;
     watched.port.calling--;
     if (result.type === 'not_accepted' || result.type === 'unknown') {
       this.#failureCount++;
       this.#lastFailure = result.reason;
       this.#lastFailureAt = this.#now();
-      this.#breaker.failed(this.#lastFailureAt);
+      this.#breaker.failed(this.#lastFailureAt, started);
       return;
     }
     if (result.type === 'failed' && result.ourFault) this.#ourFaultCount++;
-    this.#breaker.succeeded(this.#now());
+    this.#breaker.succeeded(this.#now(), started);
   }
 
   #faulty(error: unknown): { readonly type: 'unknown'; readonly reason: string } {

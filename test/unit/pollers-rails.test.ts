@@ -143,29 +143,28 @@ t.test(
   async (t) => {
     const breaker = new Breaker(() => 0);
     let now = 100_000;
-    for (let i = 0; i < 10; i++) breaker.succeeded(now);
-    for (let i = 0; i < 9; i++) breaker.failed(now);
+    succeed(breaker, now, 10);
+    fail(breaker, now, 9);
     t.equal(breaker.state, 'closed');
-    breaker.failed(now);
+    fail(breaker, now);
     t.equal(breaker.state, 'open');
     let openMs = 2_000;
     for (let i = 0; i < 8; i++) {
       t.notOk(breaker.allows(now + openMs - 1));
       now += openMs;
       t.ok(breaker.allows(now));
-      breaker.started();
+      const probe = breaker.started();
       t.notOk(breaker.allows(now), 'one probe at a time');
-      breaker.failed(now);
+      breaker.failed(now, probe);
       openMs = Math.min(60_000, openMs * 2);
     }
     now += openMs;
     for (let i = 0; i < 3; i++) {
       t.ok(breaker.allows(now));
-      breaker.started();
-      breaker.succeeded(now);
+      succeed(breaker, now);
     }
     t.equal(breaker.state, 'closed');
-    for (let i = 0; i < 19; i++) breaker.failed(now + i);
+    for (let i = 0; i < 19; i++) fail(breaker, now + i);
     t.equal(breaker.state, 'closed', 'it begins to count anew');
   },
 );
@@ -175,11 +174,10 @@ t.test('a breaker half open counts good probes anew each time, and once closed o
   let now = 100_000;
   const probe = (isGood: boolean): void => {
     t.ok(breaker.allows(now));
-    breaker.started();
-    if (isGood) breaker.succeeded(now);
-    else breaker.failed(now);
+    if (isGood) succeed(breaker, now);
+    else fail(breaker, now);
   };
-  for (let i = 0; i < 20; i++) breaker.failed(now);
+  fail(breaker, now, 20);
   now += 2_000;
   for (const isGood of [true, true, false]) probe(isGood);
   t.equal(breaker.reopensAt, now + 4_000);
@@ -190,7 +188,7 @@ t.test('a breaker half open counts good probes anew each time, and once closed o
   probe(true);
   t.equal(breaker.state, 'closed');
   t.notOk(breaker.isDegraded(now));
-  for (let i = 0; i < 20; i++) breaker.failed(now);
+  fail(breaker, now, 20);
   t.equal(breaker.reopensAt, now + 2_000);
 });
 
@@ -207,8 +205,8 @@ t.test(
     ] as const) {
       const breaker = new Breaker(() => 0);
       // In two windows: what the one before saw still counts.
-      for (let i = 0; i < good; i++) breaker.succeeded(100_000);
-      for (let i = 0; i < bad; i++) breaker.failed(i < bad - 1 ? 100_000 : 110_000);
+      for (let i = 0; i < good; i++) succeed(breaker, 100_000);
+      for (let i = 0; i < bad; i++) fail(breaker, i < bad - 1 ? 100_000 : 110_000);
       t.equal(breaker.isDegraded(110_000), degraded, `${bad} failures beside ${good}`);
     }
   },
@@ -216,28 +214,39 @@ t.test(
 
 t.test('failures of two windows open a breaker together', async (t) => {
   const breaker = new Breaker(() => 0);
-  for (let i = 0; i < 10; i++) breaker.failed(100_000);
-  for (let i = 0; i < 9; i++) breaker.failed(110_000);
+  for (let i = 0; i < 10; i++) fail(breaker, 100_000);
+  for (let i = 0; i < 9; i++) fail(breaker, 110_000);
   t.equal(breaker.state, 'closed');
-  breaker.failed(110_000);
+  fail(breaker, 110_000);
   t.equal(breaker.state, 'open');
 });
 
-t.test('answers to calls from before it opened keep a breaker neither open nor closed', async (t) => {
+t.test('answers to calls from before it opened change nothing about a breaker', async (t) => {
   const breaker = new Breaker(() => 0);
-  for (let i = 0; i < 20; i++) breaker.failed(100_000);
-  for (let i = 0; i < 100; i++) breaker.failed(101_999);
-  for (let i = 0; i < 3; i++) breaker.succeeded(101_999);
+  const before = breaker.started();
+  fail(breaker, 100_000, 20);
+  for (let i = 0; i < 100; i++) breaker.failed(101_999, before);
+  for (let i = 0; i < 3; i++) breaker.succeeded(101_999, before);
   t.notOk(breaker.allows(101_999));
   t.ok(breaker.allows(102_000));
+  const probe = breaker.started();
+  breaker.failed(102_000, before);
+  breaker.succeeded(102_000, before);
+  t.equal(breaker.state, 'half_open', 'they are of a rail as it was');
+  t.notOk(breaker.allows(102_000), 'the one probe is still in the air');
+  breaker.succeeded(102_000, probe);
+  succeed(breaker, 102_000, 2);
+  t.equal(breaker.state, 'closed');
+  for (let i = 0; i < 100; i++) breaker.failed(102_001, before);
+  t.equal(breaker.state, 'closed', 'nor when it is well again');
 });
 
 t.test('old failures are forgotten', async (t) => {
   const breaker = new Breaker(() => 0);
-  for (let i = 0; i < 19; i++) breaker.failed(100_000);
+  for (let i = 0; i < 19; i++) fail(breaker, 100_000);
   t.ok(breaker.isDegraded(100_001));
   t.notOk(breaker.isDegraded(130_000));
-  breaker.failed(130_000);
+  fail(breaker, 130_000);
   t.equal(breaker.state, 'closed');
 });
 
@@ -342,3 +351,11 @@ t.test(
     );
   },
 );
+
+function succeed(breaker: Breaker, now: number, times = 1): void {
+  for (let i = 0; i < times; i++) breaker.succeeded(now, breaker.started());
+}
+
+function fail(breaker: Breaker, now: number, times = 1): void {
+  for (let i = 0; i < times; i++) breaker.failed(now, breaker.started());
+}
