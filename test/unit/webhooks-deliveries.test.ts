@@ -31,6 +31,22 @@ void t.test('an event goes to each app that was offered and has a webhook URL, u
   t.end();
 });
 
+void t.test('first attempts are handed out in the order of the log, those of one record too', (t) => {
+  const driven = twoApps();
+  const events = Array.from({ length: 20 }, () => driven.event('SUCCESSFUL', [appId(1), appId(2)]));
+  driven.take([], events.slice(0, 10));
+  driven.take([], events.slice(10));
+  const again = driven.checkpointedAndReopened();
+  const expected = events.flatMap(({ id }) => [id, id]);
+  for (const side of [driven, driven.replayed(), again]) {
+    t.same(
+      side.due().map(({ eventId }) => eventId),
+      expected,
+    );
+  }
+  t.end();
+});
+
 void t.test('the URL counts as it was when the event happened', (t) => {
   const driven = twoApps();
   driven.changeUrl(appId(1), null);
