@@ -252,6 +252,46 @@ void t.test('nothing is removed before its time, and no more at once than a reco
   t.end();
 });
 
+void t.test('removal goes on when the views know of it, and until nothing old is left', (t) => {
+  const aged = (count: number): DrivenWebhooks => {
+    const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
+    driven.connect(appId(1), URL_A);
+    const perRecord = LIMITS.webhookDeliveriesPerRecordMax;
+    for (let left = count; left > 0; left -= perRecord) {
+      const length = Math.min(left, perRecord);
+      driven.take(
+        [],
+        Array.from({ length }, () => driven.event('SUCCESSFUL', [appId(1)])),
+      );
+    }
+    for (const delivery of driven.due()) driven.record(delivery, delivered, 0.5);
+    driven.checkpoint();
+    driven.now += 3_700_000;
+    return driven;
+  };
+  const looks = (driven: DrivenWebhooks): number => {
+    const commands = driven.logic.takeDue(driven.now);
+    for (const command of commands) driven.send(command);
+    return commands.length;
+  };
+  // As many as one look may pass over, and some more; time passes while the views are made.
+  const many = aged(LIMITS.webhookRowsScannedMax + 1);
+  for (let ticks = 0; ticks < 20; ticks++) looks(many);
+  many.checkpoint();
+  t.ok(Array.from(many.rows.keys()).some((key) => key.startsWith('delivery')));
+  t.equal(looks(many), 1);
+
+  const few = aged(1);
+  t.equal(looks(few), 1);
+  few.logic.evict(few.log.length - 1);
+  t.equal(looks(few), 0, 'the views have it still');
+  few.checkpoint();
+  t.same([looks(few), looks(few)], [1, 0], 'nothing is left');
+  few.now += LIMITS.webhookRetentionEveryMs;
+  t.equal(looks(few), 1);
+  t.end();
+});
+
 void t.test('what has ended is removed after its retention with its body, what waits is not', (t) => {
   const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
   driven.connect(appId(1), URL_A);
