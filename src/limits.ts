@@ -237,6 +237,9 @@ export const LIMITS = {
   webhookIdleSocketsMax: 4_096,
   /** How long one stays idle, ms: below the 60 s of common load balancers, which then drop it. */
   webhookIdleSocketMs: 15_000,
+  /** How old a connection in use may grow, ms: a name that leads elsewhere by now is followed, as short-lived DNS records
+   *  ask for. */
+  webhookConnectionMs: 60_000,
   /** DNS: one question's wait, ms, and how often it is asked. Two rounds fit the attempt. */
   webhookDnsMs: 2_000,
   webhookDnsTries: 2,

@@ -12,6 +12,7 @@ import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import http from 'node:http';
 import https from 'node:https';
 import type { LookupFunction, Socket, TcpSocketConnectOpts } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { callbackify } from 'node:util';
 import { LIMITS } from '../../src/limits.ts';
 import { signatureOf } from './signature.ts';
@@ -65,6 +66,8 @@ export interface SenderOptions {
   readonly resolve?: Resolve | undefined;
   /** Undefined: LIMITS.webhookAttemptMs. Tests shorten it. */
   readonly attemptMs?: number | undefined;
+  /** Undefined: LIMITS.webhookConnectionMs. Tests shorten it. */
+  readonly connectionMs?: number | undefined;
 }
 
 class RefusedAddress extends Error {
@@ -94,10 +97,14 @@ export class Sender {
       minVersion: 'TLSv1.2',
       ...(options.ca === undefined ? {} : { ca: options.ca }),
     } as const;
+    const connectionMs = options.connectionMs ?? LIMITS.webhookConnectionMs;
     this.#agents = {
-      'http:': { kept: new http.Agent(kept), once: new http.Agent({ keepAlive: false }) },
+      'http:': {
+        kept: keptFor(connectionMs, new http.Agent(kept)),
+        once: new http.Agent({ keepAlive: false }),
+      },
       'https:': {
-        kept: new https.Agent({ ...kept, ...tls }),
+        kept: keptFor(connectionMs, new https.Agent({ ...kept, ...tls })),
         once: new https.Agent({ keepAlive: false, ...tls }),
       },
     };
@@ -170,6 +177,19 @@ export class Sender {
   }
 }
 
+/** When each was asked for, by performance.now. */
+const CONNECTED_AT = new WeakMap<Duplex, number>();
+
+/** `agent`, which keeps no connection older than `connectionMs`: one in steady use would go where its name led once. */
+function keptFor<Agent extends http.Agent>(connectionMs: number, agent: Agent): Agent {
+  const keep = agent.keepSocketAlive.bind(agent);
+  agent.keepSocketAlive = (socket) => {
+    const ageMs = performance.now() - (CONNECTED_AT.get(socket) ?? 0);
+    return ageMs < connectionMs && keep(socket);
+  };
+  return agent;
+}
+
 /** Open sockets, used and idle: undocumented in the types, kept by node for `maxTotalSockets`. */
 function socketsOf(agent: http.Agent): number {
   return (agent as unknown as { totalSocketCount: number }).totalSocketCount;
@@ -219,6 +239,7 @@ class Attempt {
         this.#phase = 'answer';
         return;
       }
+      CONNECTED_AT.set(socket, performance.now());
       const isHttps = options.protocol === 'https:';
       socket.once('connect', () => {
         this.#phase = isHttps ? 'tls' : 'answer';

@@ -362,6 +362,25 @@ void t.test('a connection is kept, and one that the endpoint closed meanwhile is
   t.equal(receiver.received.length, 4, 'sent again at once on a fresh connection');
 });
 
+void t.test(
+  'a busy connection is kept for a time only: then deliveries go where the name leads by now',
+  async (t) => {
+    const receiver = await receiverFor(t);
+    const led = async (connectionMs?: number): Promise<(ErrorClass | null)[]> => {
+      const addresses = ['127.0.0.1', '127.0.0.1', '127.0.0.99'];
+      const resolve = () => Promise.resolve([{ address: addresses.shift() ?? '127.0.0.99', family: 4 }]);
+      const sender = senderFor(t, { resolve, connectionMs });
+      const ends: (ErrorClass | null)[] = [];
+      for (let n = 0; n < 3; n++) {
+        ends.push((await send(sender, `https://hooks.example.com:${receiver.port}/`)).error);
+      }
+      return ends;
+    };
+    t.same(await led(), [null, null, null]);
+    t.same(await led(0), [null, null, 'connect'], 'nobody listens there');
+  },
+);
+
 void t.test('a kept connection carries nothing of the deliveries before', async (t) => {
   const receiver = await receiverFor(t);
   const sender = senderFor(t);
