@@ -243,6 +243,8 @@ export const LIMITS = {
   /** DNS: one question's wait, ms, and how often it is asked. Two rounds fit the attempt. */
   webhookDnsMs: 2_000,
   webhookDnsTries: 2,
+  /** How long the answer for IPv6 may come after that for IPv4, ms. */
+  webhookDnsIpv6Ms: 500,
   /** Attempts in flight to one healthy endpoint; to a failing one: 1. */
   webhookEndpointInFlightMax: 8,
   /** First attempts to healthy endpoints in flight, all endpoints. One open longer than `webhookSlowMs` counts as slow. */

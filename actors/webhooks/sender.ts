@@ -13,6 +13,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { LookupFunction, Socket, TcpSocketConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { callbackify } from 'node:util';
 import { LIMITS } from '../../src/limits.ts';
 import { signatureOf } from './signature.ts';
@@ -384,17 +385,25 @@ function problemAmong(addresses: readonly LookupAddress[]): string | null {
   return null;
 }
 
-/** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. */
-function resolveByDns(): Resolve {
+/** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. `servers`: instead
+ *  of the system's. */
+export function resolveByDns(servers: readonly string[] | null = null): Resolve {
   const resolver = new Resolver({ timeout: LIMITS.webhookDnsMs, tries: LIMITS.webhookDnsTries });
+  if (servers !== null) resolver.setServers(servers);
   return async (hostname) => {
-    const [ipv4, ipv6] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
-    if (ipv4.status === 'rejected' && ipv6.status === 'rejected') throw ipv4.reason;
+    const ipv6Asked = Promise.allSettled([resolver.resolve6(hostname)]);
+    const [ipv4] = await Promise.allSettled([resolver.resolve4(hostname)]);
+    // Some name servers never answer for IPv6, which would take as long as the attempt.
+    const ipv6Late = ipv4.status === 'fulfilled' ? [delay(LIMITS.webhookDnsIpv6Ms, [], UNREF)] : [];
+    const [ipv6] = await Promise.race([ipv6Asked, ...ipv6Late]);
+    if (ipv4.status === 'rejected' && ipv6?.status !== 'fulfilled') throw ipv4.reason;
     return [
       ...(ipv4.status === 'fulfilled' ? ipv4.value.map((address) => ({ address, family: 4 })) : []),
-      ...(ipv6.status === 'fulfilled' ? ipv6.value.map((address) => ({ address, family: 6 })) : []),
+      ...(ipv6?.status === 'fulfilled' ? ipv6.value.map((address) => ({ address, family: 6 })) : []),
     ];
   };
 }
+
+const UNREF = { ref: false };
 
 const resolveBySystem: Resolve = (hostname) => systemLookup(hostname, { all: true });
