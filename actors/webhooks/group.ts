@@ -172,10 +172,16 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
     while (taken.length < limit) {
       const id = heap.takeDue(now);
       if (id === undefined) return;
-      const delivery = this.#state.delivery(id);
-      // What was replayed, cancelled or removed since is in the heap a second time or not wanted.
-      if (delivery !== null && delivery.nextAt !== null && delivery.nextAt <= now) taken.push(delivery);
+      const delivery = this.dueDelivery(id, now);
+      if (delivery !== null) taken.push(delivery);
     }
+  }
+
+  /** Null: it is not due any more. What was replayed, cancelled or removed since it fell due is handed out a second time, or
+   *  is not wanted. */
+  dueDelivery(deliveryId: string, now: number): Delivery | null {
+    const delivery = this.#state.delivery(deliveryId);
+    return delivery !== null && delivery.nextAt !== null && delivery.nextAt <= now ? delivery : null;
   }
 
   /** What an attempt sends as things stand now. `gone`: there is nothing to send any more; `cannot_hear`: its app has no
