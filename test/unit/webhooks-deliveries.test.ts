@@ -397,6 +397,36 @@ void t.test('a page ends early rather than outgrow the bus, and goes on where it
   t.end();
 });
 
+void t.test('a list reads no checkpointed delivery that it does not show', (t) => {
+  const read: string[] = [];
+  const rows = new (class extends Map<string, string> {
+    override get(key: string): string | undefined {
+      if (key.startsWith('delivery\0')) read.push(key);
+      return super.get(key);
+    }
+  })();
+  const driven = new DrivenWebhooks({ retryMs: [] }, [], rows);
+  driven.connect(appId(1), URL_A);
+  for (let i = 0; i < 20; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.due().forEach((delivery, i) => driven.record(delivery, i % 5 === 0 ? delivered : failed, 0.5));
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.checkpoint();
+  const counts = DELIVERY_STATUSES.map((status) => {
+    read.length = 0;
+    const { length } = driven.list({ status }).data;
+    return [status, length, read.length];
+  });
+  t.same(counts, [
+    ['PENDING', 1, 1],
+    ['RETRYING', 0, 0],
+    ['DELIVERED', 4, 4],
+    ['DEAD_LETTERED', 16, 16],
+    ['CANCELLED', 0, 0],
+  ]);
+  t.equal(driven.list({ status: 'DELIVERED', appId: appId(1), limit: 2 }).data.length, 2);
+  t.end();
+});
+
 void t.test('lists are the same in memory, checkpointed, half of each, and replayed', (t) => {
   const step = fc.record({
     act: fc.constantFrom('take', 'take', 'deliver', 'fail', 'replay', 'checkpoint', 'url', 'remove'),
