@@ -237,9 +237,14 @@ export const LIMITS = {
   webhookIdleSocketsMax: 4_096,
   /** How long one stays idle, ms: below the 60 s of common load balancers, which then drop it. */
   webhookIdleSocketMs: 15_000,
+  /** How old a connection in use may grow, ms: a name that leads elsewhere by now is followed, as short-lived DNS records
+   *  ask for. */
+  webhookConnectionMs: 60_000,
   /** DNS: one question's wait, ms, and how often it is asked. Two rounds fit the attempt. */
   webhookDnsMs: 2_000,
   webhookDnsTries: 2,
+  /** How long the answer for IPv6 may come after that for IPv4, ms. */
+  webhookDnsIpv6Ms: 500,
   /** Attempts in flight to one healthy endpoint; to a failing one: 1. */
   webhookEndpointInFlightMax: 8,
   /** First attempts to healthy endpoints in flight, all endpoints. One open longer than `webhookSlowMs` counts as slow. */
@@ -265,7 +270,10 @@ export const LIMITS = {
   webhookObjectQueriesMax: 512,
   /** Records of the feed read without anything to deliver before the cursor is logged. */
   webhookCursorLagMax: 10_000,
-  /** Deliveries waiting for their attempt or in it, one process: beyond it the feed waits. 100 bytes each. */
+  /** Due deliveries of one endpoint of either kind (first attempts; retries and replays) that are queued: more than go out in a
+   *  timerTickMs. The ids of the rest wait in line, 60 bytes each. */
+  webhookEndpointQueuedMax: 500,
+  /** Due deliveries queued, one process: beyond it the feed waits. 200 bytes each. */
   webhookQueuedMax: 2_000_000,
   /** Due deliveries one partition hands over in one go, so that a backlog does not block the thread. */
   webhookTakenPerTickMax: 1_000,
@@ -415,6 +423,10 @@ export function assertLimits(): void {
   holds(
     LIMITS.appsPerAccountMax <= LIMITS.webhookDeliveriesPerRecordMax,
     'an event for every app of its account fits a record',
+  );
+  holds(
+    LIMITS.webhookEndpointQueuedMax * 1_000 < LIMITS.webhookQueuedMax,
+    'a thousand endpoints with a backlog leave the feed room for others',
   );
   holds(LIMITS.webhookRecordBytesMax * 2 < LIMITS.batchBytesMax, 'a record of deliveries fits a batch');
   holds(

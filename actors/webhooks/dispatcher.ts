@@ -8,7 +8,8 @@
 //     failing endpoint) shares the other room. A first attempt that turns out slow leaves the first room.
 //   - A pause after failures delays retries; it takes no attempt from anybody and holds up no first attempt.
 //   - Whoever waits for room is served in turn by endpoint, so that a long queue of one is not in the way of another.
-// An item is in one place: a queue here or in flight. The number of items is bounded by the caller (LIMITS.webhookQueuedMax).
+// An item is in one place: a queue here or in flight. The number of items is bounded by the caller, of each endpoint
+// (LIMITS.webhookEndpointQueuedMax) and of all (LIMITS.webhookQueuedMax).
 
 import { LIMITS } from '../../src/limits.ts';
 import { Fifo } from '../runtime/fifo.ts';
@@ -98,6 +99,13 @@ export class Dispatcher<Item extends DispatchItem> {
       oldest = Math.min(oldest, firsts.peek()?.dueAt ?? Infinity, retries.peek()?.dueAt ?? Infinity);
     }
     return oldest;
+  }
+
+  /** There is room in the queue of the endpoint for one more of its first attempts, or of the rest. */
+  takes(endpointId: string, isFirst: boolean): boolean {
+    const endpoint = this.#endpoints.get(endpointId);
+    const queue = isFirst ? endpoint?.firsts : endpoint?.retries;
+    return (queue?.size ?? 0) < LIMITS.webhookEndpointQueuedMax;
   }
 
   offer(item: Item): void {

@@ -2,11 +2,13 @@
 // back what came of it. The one place where logic, dispatcher and sender meet.
 //
 // Invariants: what was taken from a partition ends in a RecordAttempt or CancelDelivery, or the process ends first and the
-// log still has it due; at most one attempt of a delivery is in flight here; nothing here is needed to recover.
+// log still has it due; at most one attempt of a delivery is in flight here; what an endpoint leaves lying takes no room in the
+// queue from others; nothing here is needed to recover.
 
 import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { Fifo } from '../runtime/fifo.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { AttemptEnd, DispatchItem } from './dispatcher.ts';
 import { FeedReader } from './feed-reader.ts';
@@ -31,6 +33,8 @@ export interface ExecutorOptions {
   /** At least 0 and below 1. */
   readonly random: () => number;
   readonly metrics: WebhookMetrics;
+  /** Undefined: LIMITS.webhookQueuedMax. Tests lower it. */
+  readonly queuedMax?: number | undefined;
 }
 
 interface Hosted {
@@ -41,8 +45,12 @@ interface Hosted {
   readonly clock: () => number;
   /** Deliveries queued or in flight; true: it fell due again meanwhile. */
   readonly active: Map<string, boolean>;
+  readonly lines: { readonly firsts: Lines; readonly retries: Lines };
   released: boolean;
 }
+
+/** Ids of due deliveries for which the queue of their endpoint has no room, by app. A line that is empty is not there. */
+type Lines = Map<string, Fifo<string>>;
 
 interface Item extends DispatchItem {
   readonly hosted: Hosted;
@@ -80,7 +88,9 @@ export class WebhookExecutor {
       onTaken: () => this.#pump(hosted),
       room: () => this.#room(),
     });
-    const hosted: Hosted = { send: toPartition, logic, reader, clock, active: new Map(), released: false };
+    const lines = { firsts: new Map(), retries: new Map() };
+    const active = new Map<string, boolean>();
+    const hosted: Hosted = { send: toPartition, logic, reader, clock, active, lines, released: false };
     this.#hosted.set(partition, hosted);
     this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
   }
@@ -120,15 +130,18 @@ export class WebhookExecutor {
     const now = this.#options.clock();
     let oldestDueAt = this.#dispatcher.oldestDueAt();
     let feedPosition = 0;
-    for (const { logic, reader } of this.#hosted.values()) {
+    const queued = { ...this.#dispatcher.queued };
+    for (const { logic, reader, lines } of this.#hosted.values()) {
       feedPosition += reader.position;
+      for (const line of lines.firsts.values()) queued.firsts += line.size;
+      for (const line of lines.retries.values()) queued.retries += line.size;
       scheduled.firsts += logic.scheduled.firsts;
       scheduled.retries += logic.scheduled.retries;
       oldestDueAt = Math.min(oldestDueAt, logic.nextAttemptAt());
     }
     return {
       scheduled,
-      queued: this.#dispatcher.queued,
+      queued,
       inFlight: this.#dispatcher.inFlight,
       oldestDueMs: Math.max(0, now - oldestDueAt),
       endpointsFailing: this.#dispatcher.endpointsFailing,
@@ -138,7 +151,11 @@ export class WebhookExecutor {
 
   /** Hands out what is due now. Called by the timer; tests with a driven clock call it themselves. */
   tick(): void {
-    for (const hosted of this.#hosted.values()) this.#pump(hosted);
+    for (const hosted of this.#hosted.values()) {
+      this.#moveUp(hosted, hosted.lines.firsts, true);
+      this.#moveUp(hosted, hosted.lines.retries, false);
+      this.#pump(hosted);
+    }
     this.#dispatcher.tick();
     if (this.#mayQueue()) this.#wakeReaders();
   }
@@ -149,7 +166,34 @@ export class WebhookExecutor {
     if (hosted.logic.nextAttemptAt() > now) return;
     for (const delivery of hosted.logic.takeAttempts(now, LIMITS.webhookTakenPerTickMax)) {
       if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
-      else this.#offer(hosted, delivery);
+      else this.#lineUp(hosted, delivery);
+    }
+  }
+
+  #lineUp(hosted: Hosted, delivery: Delivery): void {
+    const { id, appId } = delivery;
+    const isFirst = isFirstAttempt(delivery);
+    const lines = isFirst ? hosted.lines.firsts : hosted.lines.retries;
+    const line = lines.get(appId);
+    if (line !== undefined) return line.push(id);
+    if (this.#dispatcher.takes(appId, isFirst)) return this.#offer(hosted, delivery);
+    const begun = new Fifo<string>();
+    begun.push(id);
+    lines.set(appId, begun);
+  }
+
+  /** From the lines to the queues of their endpoints, as far as there is room. */
+  #moveUp(hosted: Hosted, lines: Lines, isFirst: boolean): void {
+    const now = hosted.clock();
+    for (const [appId, line] of lines) {
+      for (let looked = 0; looked < LIMITS.webhookEndpointQueuedMax; looked++) {
+        if (line.size === 0 || !this.#dispatcher.takes(appId, isFirst)) break;
+        const delivery = hosted.logic.dueDelivery(line.shift()!, now);
+        if (delivery === null) continue;
+        if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
+        else this.#offer(hosted, delivery);
+      }
+      if (line.size === 0) lines.delete(appId);
     }
   }
 
@@ -179,7 +223,7 @@ export class WebhookExecutor {
     if (due === 'gone') return;
     if (due === 'cannot_hear') return this.#cancel(hosted, deliveryId);
     const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= hosted.clock();
-    if (isDue) this.#offer(hosted, due.delivery);
+    if (isDue) this.#lineUp(hosted, due.delivery);
   }
 
   async #sendOnce(hosted: Hosted, deliveryId: string): Promise<AttemptEnd> {
@@ -258,7 +302,7 @@ export class WebhookExecutor {
 
   #mayQueue(): boolean {
     const { firsts, retries } = this.#dispatcher.queued;
-    return firsts + retries < LIMITS.webhookQueuedMax;
+    return firsts + retries < (this.#options.queuedMax ?? LIMITS.webhookQueuedMax);
   }
 
   #room(): Promise<void> {

@@ -63,6 +63,8 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   readonly #firsts = new DueHeap<string>();
   readonly #retries = new DueHeap<string>();
   #retentionDueAt = 0;
+  /** Of the newest record that removed deliveries, while the views have them still; 0: none. */
+  #removalSequence = 0;
   /** Retries that may still be handed out, and when that was last worked out. */
   #retryAllowance: number = LIMITS.webhookRetriesPerSecondMax;
   #allowedAt = 0;
@@ -87,8 +89,7 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
         this.#schedule(delivery.id, delivery.nextAt, isFirstAttempt(delivery));
       }
     });
-    // There may be more to remove.
-    if (record.type === 'DeliveriesRemoved') this.#retentionDueAt = 0;
+    if (record.type === 'DeliveriesRemoved') this.#removalSequence = sequence;
   }
 
   query(query: WebhookQuery): Answered {
@@ -119,6 +120,10 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
 
   evict(sequence: number): void {
     this.#state.evict(sequence);
+    if (this.#removalSequence === 0 || this.#removalSequence > sequence) return;
+    // There may be more to remove. Not sooner: a look would only find again what is removed and still in the views.
+    this.#removalSequence = 0;
+    this.#retentionDueAt = 0;
   }
 
   #schedule(deliveryId: string, nextAt: number, isFirst: boolean): void {
@@ -167,10 +172,16 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
     while (taken.length < limit) {
       const id = heap.takeDue(now);
       if (id === undefined) return;
-      const delivery = this.#state.delivery(id);
-      // What was replayed, cancelled or removed since is in the heap a second time or not wanted.
-      if (delivery !== null && delivery.nextAt !== null && delivery.nextAt <= now) taken.push(delivery);
+      const delivery = this.dueDelivery(id, now);
+      if (delivery !== null) taken.push(delivery);
     }
+  }
+
+  /** Null: it is not due any more. What was replayed, cancelled or removed since it fell due is handed out a second time, or
+   *  is not wanted. */
+  dueDelivery(deliveryId: string, now: number): Delivery | null {
+    const delivery = this.#state.delivery(deliveryId);
+    return delivery !== null && delivery.nextAt !== null && delivery.nextAt <= now ? delivery : null;
   }
 
   /** What an attempt sends as things stand now. `gone`: there is nothing to send any more; `cannot_hear`: its app has no

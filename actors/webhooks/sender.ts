@@ -12,6 +12,8 @@ import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import http from 'node:http';
 import https from 'node:https';
 import type { LookupFunction, Socket, TcpSocketConnectOpts } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import { callbackify } from 'node:util';
 import { LIMITS } from '../../src/limits.ts';
 import { signatureOf } from './signature.ts';
@@ -65,6 +67,8 @@ export interface SenderOptions {
   readonly resolve?: Resolve | undefined;
   /** Undefined: LIMITS.webhookAttemptMs. Tests shorten it. */
   readonly attemptMs?: number | undefined;
+  /** Undefined: LIMITS.webhookConnectionMs. Tests shorten it. */
+  readonly connectionMs?: number | undefined;
 }
 
 class RefusedAddress extends Error {
@@ -94,10 +98,14 @@ export class Sender {
       minVersion: 'TLSv1.2',
       ...(options.ca === undefined ? {} : { ca: options.ca }),
     } as const;
+    const connectionMs = options.connectionMs ?? LIMITS.webhookConnectionMs;
     this.#agents = {
-      'http:': { kept: new http.Agent(kept), once: new http.Agent({ keepAlive: false }) },
+      'http:': {
+        kept: keptFor(connectionMs, new http.Agent(kept)),
+        once: new http.Agent({ keepAlive: false }),
+      },
       'https:': {
-        kept: new https.Agent({ ...kept, ...tls }),
+        kept: keptFor(connectionMs, new https.Agent({ ...kept, ...tls })),
         once: new https.Agent({ keepAlive: false, ...tls }),
       },
     };
@@ -170,6 +178,19 @@ export class Sender {
   }
 }
 
+/** When each was asked for, by performance.now. */
+const CONNECTED_AT = new WeakMap<Duplex, number>();
+
+/** `agent`, which keeps no connection older than `connectionMs`: one in steady use would go where its name led once. */
+function keptFor<Agent extends http.Agent>(connectionMs: number, agent: Agent): Agent {
+  const keep = agent.keepSocketAlive.bind(agent);
+  agent.keepSocketAlive = (socket) => {
+    const ageMs = performance.now() - (CONNECTED_AT.get(socket) ?? 0);
+    return ageMs < connectionMs && keep(socket);
+  };
+  return agent;
+}
+
 /** Open sockets, used and idle: undocumented in the types, kept by node for `maxTotalSockets`. */
 function socketsOf(agent: http.Agent): number {
   return (agent as unknown as { totalSocketCount: number }).totalSocketCount;
@@ -219,6 +240,7 @@ class Attempt {
         this.#phase = 'answer';
         return;
       }
+      CONNECTED_AT.set(socket, performance.now());
       const isHttps = options.protocol === 'https:';
       socket.once('connect', () => {
         this.#phase = isHttps ? 'tls' : 'answer';
@@ -363,17 +385,25 @@ function problemAmong(addresses: readonly LookupAddress[]): string | null {
   return null;
 }
 
-/** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. */
-function resolveByDns(): Resolve {
+/** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. `servers`: instead
+ *  of the system's. */
+export function resolveByDns(servers: readonly string[] | null = null): Resolve {
   const resolver = new Resolver({ timeout: LIMITS.webhookDnsMs, tries: LIMITS.webhookDnsTries });
+  if (servers !== null) resolver.setServers(servers);
   return async (hostname) => {
-    const [ipv4, ipv6] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)]);
-    if (ipv4.status === 'rejected' && ipv6.status === 'rejected') throw ipv4.reason;
+    const ipv6Asked = Promise.allSettled([resolver.resolve6(hostname)]);
+    const [ipv4] = await Promise.allSettled([resolver.resolve4(hostname)]);
+    // Some name servers never answer for IPv6, which would take as long as the attempt.
+    const ipv6Late = ipv4.status === 'fulfilled' ? [delay(LIMITS.webhookDnsIpv6Ms, [], UNREF)] : [];
+    const [ipv6] = await Promise.race([ipv6Asked, ...ipv6Late]);
+    if (ipv4.status === 'rejected' && ipv6?.status !== 'fulfilled') throw ipv4.reason;
     return [
       ...(ipv4.status === 'fulfilled' ? ipv4.value.map((address) => ({ address, family: 4 })) : []),
-      ...(ipv6.status === 'fulfilled' ? ipv6.value.map((address) => ({ address, family: 6 })) : []),
+      ...(ipv6?.status === 'fulfilled' ? ipv6.value.map((address) => ({ address, family: 6 })) : []),
     ];
   };
 }
+
+const UNREF = { ref: false };
 
 const resolveBySystem: Resolve = (hostname) => systemLookup(hostname, { all: true });

@@ -15,6 +15,7 @@
 //   list         accountId/(appId or *)/STATUS/deliveryId    ''   except DELIVERED: the usual end needs no index
 
 import { BODY_LENGTH, ID_PREFIXES } from '../../src/domain/id.ts';
+import { DELIVERY_STATUSES } from '../../src/domain/webhook-message.ts';
 import type { DeliveryStatus } from '../../src/domain/webhook-message.ts';
 import type { Row, Views } from '../../wal/types.ts';
 import type { Delivery, Endpoint, EventBody } from './record.ts';
@@ -176,6 +177,14 @@ export class WebhookState {
     }
   }
 
+  /** False: the views list it under another status, so it need not be read to know. */
+  mayBeDelivered(accountId: string, deliveryId: string): boolean {
+    if (this.#deliveries.has(deliveryId)) return true;
+    return LISTED_STATUSES.every(
+      (status) => this.#views.get('list', listPrefix(accountId, null, status) + deliveryId) === undefined,
+    );
+  }
+
   inMemory(accountId: string): Delivery[] {
     const ids = this.#byAccount.get(accountId) ?? [];
     return Array.from(ids, (id) => this.#deliveries.get(id)).filter((delivery) => delivery !== null);
@@ -246,6 +255,8 @@ function dueValue(delivery: Delivery): string | null {
   return isFirstAttempt(delivery) ? `${delivery.nextAt} F` : String(delivery.nextAt);
 }
 
+/** Those with an index of their own. */
+const LISTED_STATUSES = DELIVERY_STATUSES.filter((status) => status !== 'DELIVERED');
 const DELIVERY_ID_LENGTH = ID_PREFIXES.delivery.length + BODY_LENGTH;
 /** Above every key. */
 const LAST_KEY = '\u{10ffff}';

@@ -4,6 +4,7 @@
 import { Stripe } from 'stripe';
 import t from 'tap';
 import type { Test } from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { makeCertificate, Receiver } from './webhooks-receiver.ts';
 import { accountIdOf, SIGNING_SECRET, WebhookService } from './webhooks-service.ts';
 import type { ServiceOptions } from './webhooks-service.ts';
@@ -200,6 +201,36 @@ void t.test(
     t.equal(receiver.received.length, 2);
   },
 );
+
+void t.test('an endpoint that hangs fills its own queue, and nobody else waits for that', async (t) => {
+  const perEndpoint = LIMITS.webhookEndpointQueuedMax;
+  const service = await start(t, { queuedMax: perEndpoint + 100 });
+  const [hanging, healthy] = [await listen(t), await listen(t)];
+  const letGo: (() => void)[] = [];
+  hanging.answer = (_request, response) => void letGo.push(() => response.writeHead(200).end());
+  await service.merchant(ACCOUNT, 'sk_a', urlOf(hanging));
+  const ids = await Promise.all(
+    Array.from({ length: perEndpoint + 200 }, (_, n) =>
+      service.charge(ACCOUNT, 'sk_a', `order-${n}-0000`, 'SUCCESSFUL'),
+    ),
+  );
+  await hanging.until(() => hanging.received.length === LIMITS.webhookEndpointInFlightMax);
+  const other = accountIdOf(2);
+  await service.merchant(other, 'sk_b', urlOf(healthy));
+  const { logic } = service.logics()[0]!;
+  await until(async () => logic.scheduled.firsts === 0);
+  await service.charge(other, 'sk_b', 'order-0001', 'SUCCESSFUL');
+  await healthy.until(() => healthy.received.length === 1);
+  const waiting = ids.length - LIMITS.webhookEndpointInFlightMax;
+  t.equal(service.executor.gauges().queued.firsts, waiting, 'who waits in line is counted');
+
+  hanging.answer = (_request, response) => response.writeHead(200).end();
+  for (const answer of letGo) answer();
+  await hanging.until(() => hanging.received.length >= ids.length);
+  const heardOf = eventsOf(hanging).map(({ data }) => String(data.object['id']));
+  t.same(heardOf.toSorted(), ids.toSorted(), 'each once');
+  await until(async () => service.executor.gauges().queued.firsts === 0);
+});
 
 void t.test('nor is it left waiting when its app was removed meanwhile', async (t) => {
   const { service, receiver, appId, deliveryId, answerFirst } = await replayedInFlight(t);

@@ -1,11 +1,12 @@
 // One delivery attempt against real HTTPS endpoints that answer well, badly, slowly, endlessly or not at all; and against
 // names that resolve to where no delivery may go.
 
+import dgram from 'node:dgram';
 import net from 'node:net';
 import { Stripe } from 'stripe';
 import t from 'tap';
 import type { Test } from 'tap';
-import { Sender } from '../../actors/webhooks/sender.ts';
+import { resolveByDns, Sender } from '../../actors/webhooks/sender.ts';
 import type { ErrorClass, SenderOptions, SendResult } from '../../actors/webhooks/sender.ts';
 import { readConfig } from '../../src/config.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -362,6 +363,25 @@ void t.test('a connection is kept, and one that the endpoint closed meanwhile is
   t.equal(receiver.received.length, 4, 'sent again at once on a fresh connection');
 });
 
+void t.test(
+  'a busy connection is kept for a time only: then deliveries go where the name leads by now',
+  async (t) => {
+    const receiver = await receiverFor(t);
+    const led = async (connectionMs?: number): Promise<(ErrorClass | null)[]> => {
+      const addresses = ['127.0.0.1', '127.0.0.1', '127.0.0.99'];
+      const resolve = () => Promise.resolve([{ address: addresses.shift() ?? '127.0.0.99', family: 4 }]);
+      const sender = senderFor(t, { resolve, connectionMs });
+      const ends: (ErrorClass | null)[] = [];
+      for (let n = 0; n < 3; n++) {
+        ends.push((await send(sender, `https://hooks.example.com:${receiver.port}/`)).error);
+      }
+      return ends;
+    };
+    t.same(await led(), [null, null, null]);
+    t.same(await led(0), [null, null, 'connect'], 'nobody listens there');
+  },
+);
+
 void t.test('a kept connection carries nothing of the deliveries before', async (t) => {
   const receiver = await receiverFor(t);
   const sender = senderFor(t);
@@ -391,6 +411,43 @@ void t.test('a name that does not resolve, or for ever', async (t) => {
   const result = await send(hangs, 'https://hooks.example.com/');
   t.hasStrict(result, { error: 'timeout' });
   t.ok(result.durationMs < LONG_MS, 'DNS is within the time-out');
+});
+
+const A = 1;
+const AAAA = 28;
+
+/** A name server that answers questions of the given types alone, with an address of this machine. */
+async function nameServerFor(t: Test, types: readonly number[]): Promise<string> {
+  const server = dgram.createSocket('udp4');
+  server.on('message', (question, { port, address }) => {
+    const type = question.readUInt16BE(question.indexOf(0, HEAD_BYTES) + 1);
+    if (!types.includes(type)) return;
+    const end = question.indexOf(0, HEAD_BYTES) + 5;
+    const answer = Buffer.from(question.subarray(0, end));
+    answer.set([0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0], 2);
+    const where = type === A ? [127, 0, 0, 1] : [...Array<number>(15).fill(0), 1];
+    const record = [0xc0, HEAD_BYTES, 0, type, 0, 1, 0, 0, 0, 60, 0, where.length, ...where];
+    server.send(Buffer.concat([answer, Buffer.from(record)]), port, address);
+  });
+  await new Promise<void>((resolve) => {
+    server.bind(0, '127.0.0.1', resolve);
+  });
+  t.teardown(() => server.close());
+  return `127.0.0.1:${server.address().port}`;
+}
+const HEAD_BYTES = 12;
+
+void t.test('a name is found though its name server never answers for IPv6', async (t) => {
+  const receiver = await receiverFor(t);
+  const whole = resolveByDns([await nameServerFor(t, [A, AAAA])]);
+  t.same(await whole('hooks.example.com'), [
+    { address: '127.0.0.1', family: 4 },
+    { address: '::1', family: 6 },
+  ]);
+  // Both are asked twice, and for longer the second time: longer than an attempt lasts.
+  const half = resolveByDns([await nameServerFor(t, [A]), await nameServerFor(t, [A])]);
+  const sender = senderFor(t, { resolve: half, attemptMs: LIMITS.webhookAttemptMs });
+  t.hasStrict(await send(sender, `https://hooks.example.com:${receiver.port}/`), { error: null });
 });
 
 // Where the name leads decides, whatever it is called. Addresses of the test's own machine: were one let through, the

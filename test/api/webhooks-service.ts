@@ -38,6 +38,7 @@ export interface ServiceOptions {
   readonly retryMs?: readonly number[];
   readonly metrics?: WebhookMetrics;
   readonly attemptMs?: number;
+  readonly queuedMax?: number;
   /** False: nothing is read or sent before `deliver`. */
   readonly delivers?: boolean;
   /** Called before and after each message to a partition and around each attempt: `TakeEvents before`, `send after`, … */
@@ -73,6 +74,7 @@ export class WebhookService {
       retryMs: DEFAULT_RETRY_MS,
       metrics: noMetrics,
       attemptMs: LIMITS.webhookAttemptMs,
+      queuedMax: LIMITS.webhookQueuedMax,
       delivers: true,
       onStep: () => {},
       ...given,
@@ -105,6 +107,7 @@ export class WebhookService {
       },
       clock,
       random: () => 0.5,
+      queuedMax: options.queuedMax,
       metrics: {
         ...options.metrics,
         attempted: (...attempt) => {

@@ -34,6 +34,22 @@ void t.test('due times come out in order, and only those that are due', (t) => {
   t.end();
 });
 
+void t.test('what is due at one time comes out in the order it was put in', (t) => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 200 }), (dues) => {
+      const heap = new DueHeap<number>();
+      dues.forEach((due, index) => heap.push(due, index));
+      const taken: number[] = [];
+      for (let next = heap.takeDue(5); next !== undefined; next = heap.takeDue(5)) taken.push(next);
+      // Array's sort is stable.
+      const expected = [...dues.keys()].sort((a, b) => dues[a]! - dues[b]!);
+      assert.deepEqual(taken, expected);
+    }),
+    { seed: SEED },
+  );
+  t.end();
+});
+
 void t.test('ids of a partition grow strictly and carry its time, which never goes backwards', (t) => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1_700_000_000_000, max: 1_700_000_000_100 })), (times) => {

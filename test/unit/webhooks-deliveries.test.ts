@@ -31,6 +31,22 @@ void t.test('an event goes to each app that was offered and has a webhook URL, u
   t.end();
 });
 
+void t.test('first attempts are handed out in the order of the log, those of one record too', (t) => {
+  const driven = twoApps();
+  const events = Array.from({ length: 20 }, () => driven.event('SUCCESSFUL', [appId(1), appId(2)]));
+  driven.take([], events.slice(0, 10));
+  driven.take([], events.slice(10));
+  const again = driven.checkpointedAndReopened();
+  const expected = events.flatMap(({ id }) => [id, id]);
+  for (const side of [driven, driven.replayed(), again]) {
+    t.same(
+      side.due().map(({ eventId }) => eventId),
+      expected,
+    );
+  }
+  t.end();
+});
+
 void t.test('the URL counts as it was when the event happened', (t) => {
   const driven = twoApps();
   driven.changeUrl(appId(1), null);
@@ -236,6 +252,46 @@ void t.test('nothing is removed before its time, and no more at once than a reco
   t.end();
 });
 
+void t.test('removal goes on when the views know of it, and until nothing old is left', (t) => {
+  const aged = (count: number): DrivenWebhooks => {
+    const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
+    driven.connect(appId(1), URL_A);
+    const perRecord = LIMITS.webhookDeliveriesPerRecordMax;
+    for (let left = count; left > 0; left -= perRecord) {
+      const length = Math.min(left, perRecord);
+      driven.take(
+        [],
+        Array.from({ length }, () => driven.event('SUCCESSFUL', [appId(1)])),
+      );
+    }
+    for (const delivery of driven.due()) driven.record(delivery, delivered, 0.5);
+    driven.checkpoint();
+    driven.now += 3_700_000;
+    return driven;
+  };
+  const looks = (driven: DrivenWebhooks): number => {
+    const commands = driven.logic.takeDue(driven.now);
+    for (const command of commands) driven.send(command);
+    return commands.length;
+  };
+  // As many as one look may pass over, and some more; time passes while the views are made.
+  const many = aged(LIMITS.webhookRowsScannedMax + 1);
+  for (let ticks = 0; ticks < 20; ticks++) looks(many);
+  many.checkpoint();
+  t.ok(Array.from(many.rows.keys()).some((key) => key.startsWith('delivery')));
+  t.equal(looks(many), 1);
+
+  const few = aged(1);
+  t.equal(looks(few), 1);
+  few.logic.evict(few.log.length - 1);
+  t.equal(looks(few), 0, 'the views have it still');
+  few.checkpoint();
+  t.same([looks(few), looks(few)], [1, 0], 'nothing is left');
+  few.now += LIMITS.webhookRetentionEveryMs;
+  t.equal(looks(few), 1);
+  t.end();
+});
+
 void t.test('what has ended is removed after its retention with its body, what waits is not', (t) => {
   const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
   driven.connect(appId(1), URL_A);
@@ -338,6 +394,36 @@ void t.test('a page ends early rather than outgrow the bus, and goes on where it
   t.ok(page.has_more);
   t.ok(JSON.stringify(page).length < LIMITS.listPageCharactersMax + 1024);
   t.equal(new Set(driven.listAll({ limit: 100 })).size, 100);
+  t.end();
+});
+
+void t.test('a list reads no checkpointed delivery that it does not show', (t) => {
+  const read: string[] = [];
+  const rows = new (class extends Map<string, string> {
+    override get(key: string): string | undefined {
+      if (key.startsWith('delivery\0')) read.push(key);
+      return super.get(key);
+    }
+  })();
+  const driven = new DrivenWebhooks({ retryMs: [] }, [], rows);
+  driven.connect(appId(1), URL_A);
+  for (let i = 0; i < 20; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.due().forEach((delivery, i) => driven.record(delivery, i % 5 === 0 ? delivered : failed, 0.5));
+  driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  driven.checkpoint();
+  const counts = DELIVERY_STATUSES.map((status) => {
+    read.length = 0;
+    const { length } = driven.list({ status }).data;
+    return [status, length, read.length];
+  });
+  t.same(counts, [
+    ['PENDING', 1, 1],
+    ['RETRYING', 0, 0],
+    ['DELIVERED', 4, 4],
+    ['DEAD_LETTERED', 16, 16],
+    ['CANCELLED', 0, 0],
+  ]);
+  t.equal(driven.list({ status: 'DELIVERED', appId: appId(1), limit: 2 }).data.length, 2);
   t.end();
 });
 
