@@ -217,7 +217,24 @@ t.test('rows whose time is over go, all of them, and no others', async (t) => {
   await checkpointer.sweep('accounts', 0, count);
   await checkpointer.advance('accounts', 0, count, () => {});
   const position = views.position('accounts', 0);
+  await checkpointer.sweep('accounts', 0, 5);
+  t.same(lines(), upTo(count, 6));
   await checkpointer.sweep('accounts', 0, count - 5);
   t.same(lines(), upTo(count, count - 4));
   t.same(views.position('accounts', 0), position);
 });
+
+t.test(
+  'a partition that is let go of while rows whose time is over go is not written any more',
+  async (t) => {
+    const portion = LIMITS.retentionRowsPerCommitMax;
+    const { open, lines, views } = await following(t, 2 * portion);
+    await open().advance('accounts', 0, 2 * portion, () => {});
+    const checkpointer = open(1, (...given) => {
+      checkpointer.release('accounts', 0);
+      return views.commit(...given);
+    });
+    await checkpointer.sweep('accounts', 0, 2 * portion);
+    t.same(lines(), upTo(2 * portion, portion + 1));
+  },
+);
