@@ -79,6 +79,7 @@ t.test('every shorter and longer batch is found', async (t) => {
   const { bytes } = encode(['one', 'two']);
   for (let length = 0; length < bytes.length; length += 1) {
     t.throws(() => decodeBatch(bytes.subarray(0, length), place), { name: 'LogCorruption' });
+    t.throws(() => decodeForeignBatch(bytes.subarray(0, length)), { name: 'LogCorruption' });
   }
   t.throws(() => decodeBatch(Buffer.concat([bytes, Buffer.alloc(1)]), place), { name: 'LogCorruption' });
 });
@@ -106,6 +107,7 @@ t.test('a whole batch of a format that is not known, or that contradicts itself,
     ),
   );
   const wrong: [(copy: Buffer) => void, RegExp][] = [
+    [(copy) => copy.write('x'), /does not start as a batch does/],
     [(copy) => copy.writeUInt8(2, 4), /format version 2 is not known/],
     [(copy) => copy.writeUInt8(1, 5), /flags 1 are not known/],
     [(copy) => copy.writeUInt32LE(3, 56), /2 records where the header says 3/],
