@@ -173,6 +173,8 @@ t.test('an object that has left is not followed again by a later step', async (t
   const first = newWatched('chg_1');
   followed.add(first);
   followed.remove(first);
+  followed.remove(first);
+  t.equal(followed.size, 0);
   const second = newWatched('chg_2');
   followed.add(second);
   followed.remove(first);
