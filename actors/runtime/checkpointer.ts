@@ -47,7 +47,10 @@ export class Checkpointer {
   readonly #groups: Map<string, AnyGroup>;
   readonly #log: LogReader;
   readonly #store: CheckpointStore;
-  readonly #followers = new Map<string, Follower>();
+  /** Also those that are yet to be opened: they are let go of in the same way. */
+  readonly #followers = new Map<string, Promise<Follower>>();
+  /** Whose rows are looked through; null: nobody's, or it was let go of meanwhile. */
+  #swept: string | null = null;
 
   constructor(groups: readonly AnyGroup[], log: LogReader, store: CheckpointStore) {
     this.#groups = new Map(groups.map((group) => [group.name, group]));
@@ -63,9 +66,12 @@ export class Checkpointer {
     upTo: number,
     onReached: (sequence: number) => void,
   ): Promise<void> {
-    const follower = await this.#follower(group, partition);
-    const isReleased = (): boolean => this.#followers.get(`${group}/${partition}`) !== follower;
+    const key = `${group}/${partition}`;
+    const opening = this.#followers.get(key) ?? this.#open(group, partition);
+    this.#followers.set(key, opening);
+    const isReleased = (): boolean => this.#followers.get(key) !== opening;
     try {
+      const follower = await opening;
       while (follower.position.sequence < upTo && !isReleased()) {
         const position = this.#apply(follower, upTo);
         await this.#commit(follower, position);
@@ -86,12 +92,14 @@ export class Checkpointer {
     return durable;
   }
 
-  /** Removes the rows whose time is over. */
+  /** Removes the rows whose time is over, or those of them that it finds until the partition is let go of. One at a time. */
   async sweep(name: GroupName, partition: number, now: number): Promise<void> {
     const group = this.#groups.get(name);
     const position = this.#store.position(name, partition);
     if (group?.retention === undefined || position === null) return;
     const views = this.#store.reader(name, partition);
+    const key = `${name}/${partition}`;
+    this.#swept = key;
     for (const retention of group.retention) {
       const { table } = retention;
       for (let start = ''; ;) {
@@ -107,6 +115,7 @@ export class Checkpointer {
           if (retention.isOver(value, now)) rows.push({ table, key, value: null });
         }
         if (rows.length > 0) await this.#store.commit(name, partition, position, rows);
+        if (this.#swept !== key) return;
         if (looked < LIMITS.retentionRowsPerCommitMax) break;
       }
     }
@@ -117,24 +126,23 @@ export class Checkpointer {
     return this.#followers.has(`${group}/${partition}`);
   }
 
-  /** Forgets a partition that another node writes now. */
+  /** Forgets a partition that another node writes now: nothing is written for it after the commit in progress. */
   release(group: GroupName, partition: number): void {
-    this.#followers.delete(`${group}/${partition}`);
+    const key = `${group}/${partition}`;
+    this.#followers.delete(key);
+    if (this.#swept === key) this.#swept = null;
   }
 
-  async #follower(name: string, partition: number): Promise<Follower> {
-    const key = `${name}/${partition}`;
-    const existing = this.#followers.get(key);
-    if (existing !== undefined) return existing;
+  async #open(name: GroupName, partition: number): Promise<Follower> {
     const group = this.#groups.get(name);
     if (group === undefined) throw new Error(`no group "${name}" to checkpoint`);
     const views = this.#store.reader(name, partition);
-    if (!isOfFormat(views, group)) await this.#rebuild(name, partition, group);
+    // Rows without a position are left of views whose removal was cut short, perhaps of batches that the log has no more.
+    const isWhole = this.#store.position(name, partition) !== null && isOfFormat(views, group);
+    if (!isWhole) await this.#rebuild(name, partition, group);
     const position = this.#store.position(name, partition) ?? EMPTY;
     const logic = group.open(partition, views, { sequence: position.sequence, timers: false });
-    const follower = { group, partition, logic, position };
-    this.#followers.set(key, follower);
-    return follower;
+    return { group, partition, logic, position };
   }
 
   /** Empty views of today's format. */

@@ -37,25 +37,27 @@ const checkpointer = new Checkpointer(
 
 /** Newest wish of each partition, oldest partition first. */
 const wishes = new Map<string, Advance>();
-const sweeps: Sweep[] = [];
+let sweeps: Sweep[] = [];
 /** Partitions being advanced, and whether to serve them. */
 const advancing = new Map<string, boolean>();
 /** Releases that wait for the commit in progress. */
 const releases = new Map<string, number>();
-let sweeping = false;
+let sweeping: Sweep | null = null;
 let stopping = false;
 
 port.on('message', (message: ToCheckpointThread) => {
   if (message.type === 'stop') {
     stopping = true;
     wishes.clear();
-    sweeps.length = 0;
+    sweeps = [];
   } else if (message.type === 'release') {
     const key = `${message.group}/${message.partition}`;
     wishes.delete(key);
+    for (const each of sweeps.filter((each) => isOf(each, message))) tellSwept(each);
+    sweeps = sweeps.filter((each) => !isOf(each, message));
     checkpointer.release(message.group, message.partition);
     releases.set(key, (releases.get(key) ?? 0) + 1);
-    if (!advancing.has(key)) tellReleased(message);
+    if (!advancing.has(key) && (sweeping === null || !isOf(sweeping, message))) tellReleased(message);
   } else if (message.type === 'sweep') {
     sweeps.push(message);
   } else {
@@ -67,7 +69,7 @@ port.on('message', (message: ToCheckpointThread) => {
 });
 
 function startNext(): void {
-  if (sweeping) return;
+  if (sweeping !== null) return;
   for (const toServe of [true, false]) {
     for (const [key, wish] of wishes) {
       const ahead = toServe ? underWay(true) : advancing.size;
@@ -96,18 +98,29 @@ function start(key: string, wish: Advance): void {
   });
 }
 
-function tellReleased({ group, partition }: Pick<Advance, 'group' | 'partition'>): void {
+type Place = Pick<Advance, 'group' | 'partition'>;
+
+function isOf({ group, partition }: Place, other: Place): boolean {
+  return group === other.group && partition === other.partition;
+}
+
+function tellReleased({ group, partition }: Place): void {
   const key = `${group}/${partition}`;
   for (let left = releases.get(key) ?? 0; left > 0; left--) tell({ type: 'released', group, partition });
   releases.delete(key);
 }
 
-async function sweep({ group, partition, now }: Sweep): Promise<void> {
-  sweeping = true;
-  await checkpointer.sweep(group, partition, now);
-  tell({ type: 'swept', group, partition });
-  sweeping = false;
+async function sweep(asked: Sweep): Promise<void> {
+  sweeping = asked;
+  await checkpointer.sweep(asked.group, asked.partition, asked.now);
+  tellSwept(asked);
+  tellReleased(asked);
+  sweeping = null;
   startNext();
+}
+
+function tellSwept({ group, partition }: Place): void {
+  tell({ type: 'swept', group, partition });
 }
 
 async function close(): Promise<void> {

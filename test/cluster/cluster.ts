@@ -34,6 +34,9 @@ export const TOGETHER = 'ledger,webhooks,poller';
 
 const COMPLAINTS_MAX = 10;
 
+/** Until all of them are ready: they start at once, on two cores perhaps, and a slow machine is no fault. */
+const START_MS = 120_000;
+
 /** As Cluster sets it, unless the test asks for others. */
 export const PARTITIONS = 6;
 
@@ -91,7 +94,7 @@ export class Cluster {
           starting.push(cluster.add(`${role === TOGETHER ? 'node' : role}${i}`, role));
         }
       }
-      await untilReady(await Promise.all(starting));
+      await untilReady(await Promise.all(starting), START_MS);
       cluster.accounts = await makeAccounts(cluster.service, accounts);
     } catch (error) {
       await cluster.stop();

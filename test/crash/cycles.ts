@@ -119,6 +119,11 @@ async function loadUntilKilled(
     }
   };
   const connections = Array.from({ length: CONNECTIONS }, (_, connection) => one(connection));
+  // Killed before anything was acknowledged each time, as on a slow machine, it would have nothing to keep.
+  if (cycle === 1) {
+    const acknowledged = (): number => fresh.filter((sent) => sent.acknowledged).length;
+    await until(async () => acknowledged() > CONNECTIONS, 'creates are acknowledged');
+  }
   await new Promise((resolve) => setTimeout(resolve, 20 + random() * KILL_AFTER_MS_MAX));
   await service.end('SIGKILL');
   killed = true;

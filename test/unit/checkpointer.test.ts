@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { Checkpointer, type CheckpointStore } from '../../actors/runtime/checkpointer.ts';
 import type { Group, PartitionLogic } from '../../actors/runtime/group.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { commitDurably, openViewsDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { Row } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
@@ -46,6 +47,7 @@ async function following(t: Test, records: number) {
   const open = (
     viewsFormat = 1,
     commit: CheckpointStore['commit'] = (...given) => views.commit(...given),
+    drop: CheckpointStore['drop'] = (...place) => views.drop(...place),
   ) => {
     const group = {
       name: 'accounts',
@@ -61,7 +63,7 @@ async function following(t: Test, records: number) {
     const store: CheckpointStore = {
       position: (...place) => views.position(...place),
       reader: (...place) => views.reader(...place),
-      drop: (...place) => views.drop(...place),
+      drop,
       commit,
     };
     const read = (name: string, number: number, { batch }: { readonly batch: number }) =>
@@ -73,7 +75,7 @@ async function following(t: Test, records: number) {
     const range = views.reader('accounts', 0).range('line', { start: '', end: '~' });
     return Array.from(range, ({ value }) => value);
   };
-  return { open, opened, views, lines };
+  return { directory, open, opened, views, lines };
 }
 
 const upTo = (count: number, from = 1): string[] =>
@@ -173,6 +175,41 @@ t.test('views of another format are made anew from the log', async (t) => {
   t.same(lines(), upTo(BATCH_RECORDS));
 });
 
+t.test(
+  'views whose removal a crash cut short are made anew: nothing of what was removed stays',
+  async (t) => {
+    const { directory, open, views, lines } = await following(t, BATCH_RECORDS);
+    await open().advance('accounts', 0, BATCH_RECORDS, () => {});
+    const gone = { table: 'line', key: 'stale', value: 'of a batch that was cut off the log' };
+    await views.commit('accounts', 0, views.position('accounts', 0)!, [gone]);
+    // The first step of a removal, and no more of it.
+    const database = openViewsDatabase({ directory });
+    await commitDurably(database, [{ key: 'accounts/0', value: null }]);
+    await database.close();
+    views.refresh();
+    await open().advance('accounts', 0, BATCH_RECORDS, () => {});
+    t.same(lines(), upTo(BATCH_RECORDS));
+  },
+);
+
+t.test('a partition that is let go of while its views are removed is not followed', async (t) => {
+  const { open, opened, views } = await following(t, BATCH_RECORDS);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const checkpointer = open(1, undefined, async (...place) => {
+    await promise;
+    await views.drop(...place);
+  });
+  const advancing = checkpointer.advance('accounts', 0, BATCH_RECORDS, () => t.fail('nothing is reached'));
+  checkpointer.release('accounts', 0);
+  resolve();
+  await advancing;
+  t.notOk(checkpointer.follows('accounts', 0));
+  const reached: number[] = [];
+  await checkpointer.advance('accounts', 0, BATCH_RECORDS, (sequence) => reached.push(sequence));
+  t.same(reached, [BATCH_RECORDS]);
+  t.equal(opened.at(-1)?.evicted.length, 1, 'followed anew afterwards');
+});
+
 t.test('rows whose time is over go, all of them, and no others', async (t) => {
   const count = LIMITS.retentionRowsPerCommitMax * 2 + 10;
   const { open, lines, views } = await following(t, count);
@@ -180,7 +217,24 @@ t.test('rows whose time is over go, all of them, and no others', async (t) => {
   await checkpointer.sweep('accounts', 0, count);
   await checkpointer.advance('accounts', 0, count, () => {});
   const position = views.position('accounts', 0);
+  await checkpointer.sweep('accounts', 0, 5);
+  t.same(lines(), upTo(count, 6));
   await checkpointer.sweep('accounts', 0, count - 5);
   t.same(lines(), upTo(count, count - 4));
   t.same(views.position('accounts', 0), position);
 });
+
+t.test(
+  'a partition that is let go of while rows whose time is over go is not written any more',
+  async (t) => {
+    const portion = LIMITS.retentionRowsPerCommitMax;
+    const { open, lines, views } = await following(t, 2 * portion);
+    await open().advance('accounts', 0, 2 * portion, () => {});
+    const checkpointer = open(1, (...given) => {
+      checkpointer.release('accounts', 0);
+      return views.commit(...given);
+    });
+    await checkpointer.sweep('accounts', 0, 2 * portion);
+    t.same(lines(), upTo(2 * portion, portion + 1));
+  },
+);

@@ -16,12 +16,15 @@ interface Query {
   readonly deadline: number;
 }
 
-/** Counts. `Open` starts something whose answer comes with the next `Answer`, and `Again` asks for it once more. An `Add` has another record in format 2. */
+/** Counts. `Open` starts something whose answer comes with the next `Answer`, and `Again` asks for it once more. An `Add` has another record in format 2.
+ *  Each of its timers is an `Add`. */
 class Counter implements PartitionLogic<Command, Query, string> {
   count = 0;
   answered = false;
   sequence = 0;
   evicted = 0;
+  /** When its timers fall due, the first first. */
+  dues: number[] = [];
 
   decide(command: Command, { writeFormat }: Tick): Decision<string> {
     switch (command.type) {
@@ -56,10 +59,11 @@ class Counter implements PartitionLogic<Command, Query, string> {
     return { type: 'Answer', deadline: Infinity };
   }
   nextDue(): number {
-    return Infinity;
+    return this.dues[0] ?? Infinity;
   }
-  takeDue(): Command[] {
-    return [];
+  takeDue(now: number, limit: number): Command[] {
+    const count = Math.min(limit, this.dues.filter((due) => due <= now).length);
+    return this.dues.splice(0, count).map(() => ({ type: 'Add', deadline: Infinity }));
   }
   takeRows(): [] {
     return [];
@@ -223,6 +227,48 @@ void t.test('who asks again while there is no answer waits for that, not for the
   t.end();
 });
 
+void t.test('the feed gets each record once and in order, wherever batches end', (t) => {
+  const { published, send, flush } = heldBack();
+  for (const type of ['Open', 'Add', 'Answer', 'Add'] as const) send(type);
+  flush(1);
+  t.same(published, ['opened']);
+  flush(3);
+  send('Open');
+  flush();
+  t.same(published, ['opened', 'added', 'answered', 'added', 'opened']);
+  t.end();
+});
+
+void t.test('a timer is taken when it is due, and none that would be refused', async (t) => {
+  const { partition, logic, log, state, send, flush } = heldBack();
+  const many = LIMITS.timersPerTickMax + 2;
+  logic.dues = [...Array<number>(many).fill(state.now + 5), state.now + 6];
+  partition.tick();
+  t.equal(log.appended, 0, 'not early');
+  state.now += 5;
+  state.isPaused = true;
+  partition.tick();
+  t.equal(logic.dues.length, many + 1, 'nothing may be written: it waits');
+  state.isPaused = false;
+  for (let i = 0; i < LIMITS.mailboxMax - 1; i++) send('Add');
+  partition.tick();
+  t.equal(logic.dues.length, many, 'there was room for one');
+  partition.tick();
+  t.equal(logic.dues.length, many);
+  flush();
+  partition.tick();
+  t.equal(logic.dues.length, many - LIMITS.timersPerTickMax, 'so many in a tick');
+  partition.tick();
+  t.same(logic.dues, [state.now + 1]);
+  const drained = partition.drain();
+  state.now += 1;
+  partition.tick();
+  t.equal(logic.dues.length, 1, 'none any more while it stops');
+  flush();
+  await drained;
+  t.equal(log.appended, LIMITS.mailboxMax - 1 + many, 'what was taken was decided');
+});
+
 void t.test('a record of the next format is made only when that may be written', (t) => {
   const { published, state, send, flush } = heldBack();
   send('Add');
@@ -363,6 +409,24 @@ void t.test('draining answers everything decided and takes nothing more', async 
     ['Add:ok', 'Open:unknown'],
     'what was opened exists: whoever waits is told nothing',
   );
+});
+
+void t.test('with nothing to answer it is drained at once', async (t) => {
+  const { partition, replies } = heldBack();
+  await partition.drain();
+  t.same(replies, []);
+});
+
+void t.test('a log that fails while it drains ends that, and nobody is told twice', async (t) => {
+  const { partition, replies, send, flush } = heldBack();
+  send('Open');
+  flush();
+  send('Add');
+  const drained = partition.drain();
+  partition.abandon();
+  await drained;
+  partition.abandon();
+  t.same(replies, ['Add:unknown', 'Open:unknown']);
 });
 
 void t.test('after a failure of the log its callers are told nothing', (t) => {

@@ -4,9 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { encodeIdempotency } from '../../actors/accounts/rows.ts';
+import { makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { Checkpoints } from '../../src/wiring/checkpoints.ts';
 import { encodeBatch } from '../../wal/batch.ts';
-import { fill, openStorage, serve } from './storage-driven.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { ViewStore } from '../../wal/views.ts';
+import { fill, openStorage, POLICIES, serve } from './storage-driven.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'daftari-take-over-'));
 t.teardown(() => rmSync(directory, { recursive: true }));
@@ -64,4 +69,33 @@ t.test('views of batches that were cut off the log are made anew, others stay', 
     storage.log.tip('accounts', PARTITION).hash,
   );
   await storage.close();
+});
+
+t.test('what is let go of is written no more, also while rows whose time is over go', async (t) => {
+  const home = mkdtempSync(join(tmpdir(), 'daftari-let-go-'));
+  const views = ViewStore.open({ directory: home });
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory: home, now: Date.now, onFailure });
+  const checkpoints = new Checkpoints(home, POLICIES, onFailure);
+  t.teardown(async () => {
+    await Promise.all([checkpoints.close(), views.close(), log.close()]);
+    rmSync(home, { recursive: true });
+  });
+  const entry = encodeIdempotency({ requestHash: '', transactionId: makeId('charge', '0'.repeat(26)) });
+  const rows = Array.from({ length: 4 * LIMITS.retentionRowsPerCommitMax }, (_, n) => {
+    return { table: 'idempotency', key: String(n).padStart(6, '0'), value: entry };
+  });
+  const places = [0, 1] as const;
+  for (const partition of places) {
+    await views.commit('accounts', partition, { sequence: 1, batch: 1, hash: Buffer.alloc(32) }, rows);
+  }
+  const swept = places.map((partition) => checkpoints.sweep('accounts', partition, Date.now()));
+  // The first is under way, the second waits for it.
+  for (const partition of places) {
+    await checkpoints.release('accounts', partition);
+    await views.drop('accounts', partition);
+  }
+  await Promise.all(swept);
+  views.refresh();
+  for (const partition of places) t.equal(views.position('accounts', partition), null);
 });
