@@ -37,37 +37,44 @@ const checkpointer = new Checkpointer(
 
 /** Newest wish of each partition, oldest partition first. */
 const wishes = new Map<string, Advance>();
-const sweeps: Sweep[] = [];
+let sweeps: Sweep[] = [];
 /** Partitions being advanced, and whether to serve them. */
 const advancing = new Map<string, boolean>();
-/** Releases that wait for the commit in progress. */
+/** Releases that wait for the commits in progress. */
 const releases = new Map<string, number>();
-let sweeping = false;
+/** The partition whose rows are being removed. */
+let sweeping: string | null = null;
 let stopping = false;
 
 port.on('message', (message: ToCheckpointThread) => {
   if (message.type === 'stop') {
     stopping = true;
     wishes.clear();
-    sweeps.length = 0;
+    sweeps = [];
   } else if (message.type === 'release') {
-    const key = `${message.group}/${message.partition}`;
+    const key = keyOf(message);
     wishes.delete(key);
+    for (const sweep of sweeps) if (keyOf(sweep) === key) tellSwept(sweep);
+    sweeps = sweeps.filter((sweep) => keyOf(sweep) !== key);
     checkpointer.release(message.group, message.partition);
     releases.set(key, (releases.get(key) ?? 0) + 1);
-    if (!advancing.has(key)) tellReleased(message);
+    if (!advancing.has(key) && sweeping !== key) tellReleased(message);
   } else if (message.type === 'sweep') {
     sweeps.push(message);
   } else {
-    const key = `${message.group}/${message.partition}`;
+    const key = keyOf(message);
     const toServe = message.toServe || wishes.get(key)?.toServe === true;
     wishes.set(key, toServe === message.toServe ? message : { ...message, toServe });
   }
   startNext();
 });
 
+function keyOf({ group, partition }: Pick<Advance, 'group' | 'partition'>): string {
+  return `${group}/${partition}`;
+}
+
 function startNext(): void {
-  if (sweeping) return;
+  if (sweeping !== null) return;
   for (const toServe of [true, false]) {
     for (const [key, wish] of wishes) {
       const ahead = toServe ? underWay(true) : advancing.size;
@@ -96,18 +103,25 @@ function start(key: string, wish: Advance): void {
   });
 }
 
-function tellReleased({ group, partition }: Pick<Advance, 'group' | 'partition'>): void {
-  const key = `${group}/${partition}`;
+function tellReleased(place: Pick<Advance, 'group' | 'partition'>): void {
+  const { group, partition } = place;
+  const key = keyOf(place);
   for (let left = releases.get(key) ?? 0; left > 0; left--) tell({ type: 'released', group, partition });
   releases.delete(key);
 }
 
-async function sweep({ group, partition, now }: Sweep): Promise<void> {
-  sweeping = true;
+async function sweep(wish: Sweep): Promise<void> {
+  const { group, partition, now } = wish;
+  sweeping = keyOf(wish);
   await checkpointer.sweep(group, partition, now);
-  tell({ type: 'swept', group, partition });
-  sweeping = false;
+  sweeping = null;
+  tellSwept(wish);
+  tellReleased(wish);
   startNext();
+}
+
+function tellSwept({ group, partition }: Sweep): void {
+  tell({ type: 'swept', group, partition });
 }
 
 async function close(): Promise<void> {

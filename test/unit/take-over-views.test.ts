@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { encodeIdempotency } from '../../actors/accounts/rows.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { encodeBatch } from '../../wal/batch.ts';
 import { fill, openStorage, serve } from './storage-driven.ts';
@@ -63,5 +65,27 @@ t.test('views of batches that were cut off the log are made anew, others stay', 
     storage.views.position('accounts', PARTITION)?.hash,
     storage.log.tip('accounts', PARTITION).hash,
   );
+  await storage.close();
+});
+
+t.test('views that are dropped while rows are let go of stay dropped', async (t) => {
+  const PARTITION = 11;
+  const storage = openStorage(directory);
+  await fill(storage, PARTITION, 1);
+  await storage.catchUpViews('accounts', PARTITION);
+  const rows = Array.from({ length: 6 * LIMITS.retentionRowsPerCommitMax }, (_, i) => {
+    const of1970 = makeId('charge', `${encodeTime(i)}${'0'.repeat(16)}`);
+    const entry = { requestHash: 'x'.repeat(22), transactionId: of1970 };
+    return { table: 'idempotency', key: of1970, value: encodeIdempotency(entry) };
+  });
+  const position = storage.views.position('accounts', PARTITION)!;
+  await storage.views.commit('accounts', PARTITION, position, rows);
+
+  const swept = storage.sweep();
+  await storage.losePartition('accounts', PARTITION);
+  await storage.clear('accounts', PARTITION);
+  await swept;
+  storage.views.refresh();
+  t.equal(storage.views.position('accounts', PARTITION), null, 'no rows, and no claim to any');
   await storage.close();
 });
