@@ -145,6 +145,10 @@ export const LIMITS = {
   unopenedAccountsPerRoundMax: 100,
   /** Log lines waiting for stdout; beyond it lines are dropped, and counted, rather than memory used. */
   logBufferBytesMax: 8 * 1024 * 1024,
+  /** Pause before what stdout did not take is tried again. */
+  logRetryMs: 20,
+  /** How long a process that exits waits for stdout to take its last lines. */
+  logExitMs: 1_000,
 
   // NATS
   /** Requests one caller has under way over the bus: a front's open requests, and room for its other users. */

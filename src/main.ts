@@ -1,6 +1,5 @@
-// The process: reads the configuration, starts the service, says where it is, and stops it gracefully on SIGTERM and
-// SIGINT. The stages themselves are in src/wiring: standalone.ts, or with
-// NATS_URL cluster.ts.
+// The process: reads the configuration, starts the service, says where it is, and stops it gracefully on SIGTERM,
+// SIGINT and SIGHUP. The stages themselves are in src/wiring: standalone.ts, or with NATS_URL cluster.ts.
 //
 // Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
 // wrong, or the cluster is of another version.
@@ -16,6 +15,8 @@ import { startStandalone, type Service, type ServiceOptions } from './wiring/sta
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;
+/** The last: its terminal is closed. */
+const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** What says itself how to mend it. */
 const OPERATORS_ERRORS = [ConfigError, DataDirectoryError, RoutesFileError, WriteFormatUnknown];
 
@@ -39,6 +40,8 @@ async function run(): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
+  // Whoever read it may have gone; nobody has to.
+  process.stdout.on('error', () => {});
   const log = createLog({ level: config.logLevel, node: config.nodeName });
   const onFailure = (error: Error): void => {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.
@@ -57,8 +60,7 @@ async function serve(config: Config): Promise<void> {
     log.info({}, 'stopped');
     process.exit(0);
   };
-  process.on('SIGTERM', () => void stop('SIGTERM'));
-  process.on('SIGINT', () => void stop('SIGINT'));
+  for (const signal of STOP_SIGNALS) process.on(signal, () => void stop(signal));
 }
 
 /** Resolves, when it serves, with the way to stop it. */
