@@ -80,8 +80,8 @@ const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 export class Call {
   readonly requestId: string;
   readonly route: RouteName;
-  /** performance.now(). */
-  readonly startedAt: number;
+  /** performance.now() when its head, or where it has one its body, was there. */
+  arrivedAt: number;
   /** performance.now(); past it the call is cut off. */
   expiresAt: number;
   /** Nothing is lost by answering 503 when nobody knows: it changes nothing. */
@@ -103,8 +103,8 @@ export class Call {
   constructor(context: CallContext, route: RouteName, safe: boolean, response: ResponseHandle) {
     this.requestId = context.nextRequestId();
     this.route = route;
-    this.startedAt = performance.now();
-    this.expiresAt = this.startedAt + context.bounds.requestReceiveMs;
+    this.arrivedAt = performance.now();
+    this.expiresAt = this.arrivedAt + context.bounds.requestReceiveMs;
     this.safe = safe;
     this.#context = context;
     this.#response = response;
@@ -125,6 +125,7 @@ export class Call {
   receive(onBody: OnBody): void {
     this.#response.onData((chunk, isLast) => {
       if (this.closed) return;
+      if (isLast) this.arrivedAt = performance.now();
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
       else if (!isLast) this.#keep(chunk);
@@ -143,12 +144,8 @@ export class Call {
    *  since 1970. */
   wait(): number {
     const { commandDeadlineMs } = this.#context.bounds;
-    if (this.#chunks !== null) {
-      this.#letGo();
-      this.expiresAt = performance.now() + commandDeadlineMs;
-    } else {
-      this.expiresAt = this.startedAt + commandDeadlineMs;
-    }
+    this.#letGo();
+    this.expiresAt = this.arrivedAt + commandDeadlineMs;
     this.#context.open.waiting.append(this);
     return Date.now() + commandDeadlineMs;
   }
@@ -224,7 +221,7 @@ export class Call {
     const isAnswered = this.#given !== null;
     this.#given = null;
     if (!this.#close() && !isAnswered) return;
-    this.#context.observer?.onNoReply(this.route, reason, performance.now() - this.startedAt, this.requestId);
+    this.#context.observer?.onNoReply(this.route, reason, performance.now() - this.arrivedAt, this.requestId);
   }
 
   #refuseWith(refusal: Rejection, header: Header | null): void {
@@ -260,7 +257,7 @@ export class Call {
       else if (body.length <= LIMITS.answerAtOnceCharactersMax) response.end(body, closeConnection);
       else this.#pour(Buffer.from(body));
     });
-    context.observer?.onReply(this.route, status, now - this.startedAt, this.requestId, code);
+    context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
   }
 
   /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
