@@ -370,9 +370,7 @@ function file(meaning: string): Setting<string | null> {
     fallbackText: 'none',
     meaning,
     secret: false,
-    parse: (value) => {
-      return statSync(value, { throwIfNoEntry: false })?.isFile() === true ? resolve(value) : undefined;
-    },
+    parse: (value) => (isFile(value) ? resolve(value) : undefined),
   });
 }
 
@@ -393,7 +391,8 @@ function readSettings(environment: Environment, problems: string[]): Values {
 
 function problemWith(name: SettingName, text: string): string {
   const { takes, fallbackText, secret } = SETTINGS[name];
-  const what = secret ? 'its value' : JSON.stringify(text);
+  // A long one is none of what is taken, but may be what a file should hold, credentials included.
+  const what = secret || text.length > LIMITS.settingRepeatedMax ? 'its value' : JSON.stringify(text);
   return `${name}: ${what} is not ${takes} (default: ${fallbackText})`.replaceAll('`', '');
 }
 
@@ -453,5 +452,14 @@ function readPolicyFile(path: string | null, problems: string[]): Policy {
 function parseRails(value: string): RailsSetting | undefined {
   if (value === 'simulator' || value === 'loopback') return { type: value };
   const path = resolve(value);
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true ? { type: 'file', path } : undefined;
+  return isFile(path) ? { type: 'file', path } : undefined;
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    // Also what can be no path: its text may be the credentials themselves.
+    return false;
+  }
 }

@@ -126,6 +126,8 @@ export const LIMITS = {
   feedRecordsPerTurnMax: 512,
 
   // Configuration
+  /** Characters of a setting's wrong value that are repeated. */
+  settingRepeatedMax: 200,
   /** Partitions of a group: each has a mailbox, timers and, in the cluster, a stream of its own. */
   partitionsMax: 1_024,
   /** Cash-out requests of one account in a minute that can be allowed at all: their times are kept in memory. */

@@ -263,6 +263,11 @@ const wrong: [string, string, string][] = [
     `WEBHOOK_ALLOW_PRIVATE: "${value}" is not true or false (default: false)`,
   ]),
   ['DEMO', '1', 'DEMO: "1" is not true or false (default: true)'],
+  [
+    'RAILS',
+    `{"routes":[{"api_key":"${'0123'.repeat(100)}"}]}`,
+    'RAILS: its value is not simulator, loopback, or a file of routes and credentials (default: simulator)',
+  ],
 ];
 
 t.test('a wrong value says its name, what is wrong and the default', async (t) => {
