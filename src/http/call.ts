@@ -34,6 +34,7 @@ export interface ResponseHandle {
 export interface Bounds {
   readonly frontRequestsOpenMax: number;
   readonly frontBodiesBytesMax: number;
+  readonly frontAnswersBytesMax: number;
   /** From the headers to the end of the body. */
   readonly requestReceiveMs: number;
   /** From the body to the answer. */
@@ -99,6 +100,8 @@ export class Call {
   #received = 0;
   /** Bytes that `#chunks` takes. */
   #kept = 0;
+  /** Bytes of its answer, while its client takes it. */
+  #pouring = 0;
 
   constructor(context: CallContext, route: RouteName, safe: boolean, response: ResponseHandle) {
     this.requestId = context.nextRequestId();
@@ -111,7 +114,7 @@ export class Call {
     context.open.receiving.append(this);
     // Before anything that may throw: uWebSockets ends the process over a request with neither answer nor handler.
     response.onAborted(() => {
-      context.open.pouring.delete(this);
+      this.#poured();
       this.#abandon('aborted');
     });
   }
@@ -258,6 +261,7 @@ export class Call {
       else this.#pour(Buffer.from(body));
     });
     context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
+    this.#makeRoom();
   }
 
   /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
@@ -265,12 +269,33 @@ export class Call {
     const response = this.#response;
     const [, isDone] = response.tryEnd(body, body.length);
     if (isDone) return;
-    this.#context.open.pouring.add(this);
+    const { open } = this.#context;
+    this.#pouring = body.length;
+    open.pouring.add(this);
+    open.pouringBytes += body.length;
     response.onWritable((offset) => {
       const [isTaken, isOver] = response.tryEnd(body.subarray(offset), body.length);
-      if (isOver) this.#context.open.pouring.delete(this);
+      if (isOver) this.#poured();
       return isTaken;
     });
+  }
+
+  #poured(): void {
+    const { open } = this.#context;
+    open.pouring.delete(this);
+    open.pouringBytes -= this.#pouring;
+    this.#pouring = 0;
+  }
+
+  /** Whose client has been at it longest is cut short. */
+  #makeRoom(): void {
+    const { open, bounds } = this.#context;
+    if (open.pouringBytes <= bounds.frontAnswersBytesMax) return;
+    for (const call of open.pouring) {
+      call.#poured();
+      call.#response.close();
+      if (open.pouringBytes <= bounds.frontAnswersBytesMax) return;
+    }
   }
 
   /** False: it was closed already. */
