@@ -161,6 +161,8 @@ export function describeConfig(): string {
 
 const MIB = 1024 * 1024;
 const DAY_MS = 86_400 * SECOND_MS;
+/** Of the simulator (src/wiring/rails.ts). */
+const LOOPBACK = '127.0.0.1';
 const PARTITIONS_STANDALONE = 16;
 const PARTITIONS_CLUSTER = 64;
 
@@ -409,7 +411,7 @@ function readPolicy(values: Values, problems: string[]): Policy {
 }
 
 function problemsBetween(values: Values): string[] {
-  const problems: string[] = [];
+  const problems = sharedPorts(values);
   const scheduleDays = Math.ceil(scheduleMsMax(values.WEBHOOK_RETRY_SECONDS) / DAY_MS);
   if (values.WEBHOOK_RETENTION_DAYS < scheduleDays) {
     problems.push(
@@ -431,6 +433,24 @@ function problemsBetween(values: Values): string[] {
     problems.push('SIMULATOR_URL: is required with NATS_URL and RAILS=simulator: all nodes use the same one');
   }
   return problems;
+}
+
+/** One that several would listen on: the last of them would say that it is taken. */
+function sharedPorts(values: Values): string[] {
+  const { HOST, OPERATOR_HOST, RAILS, SIMULATOR_URL, ROLES: roles } = values;
+  const isFront = roles === null || roles.includes('front');
+  const hasSimulator = (RAILS ?? { type: 'simulator' }).type === 'simulator' && SIMULATOR_URL === null;
+  const listening: [SettingName & `${string}PORT`, string | null][] = [
+    ['PORT', isFront ? HOST : null],
+    ['OPERATOR_PORT', OPERATOR_HOST],
+    ['SIMULATOR_PORT', hasSimulator ? LOOPBACK : null],
+  ];
+  return listening.flatMap(([name, host], index) => {
+    const port = values[name];
+    const other = listening.slice(0, index).find(([before, its]) => its === host && values[before] === port);
+    if (port === 0 || host === null || other === undefined) return [];
+    return [`${name}: ${port} is ${other[0]}, too, on ${host} (default: ${SETTINGS[name].fallback})`];
+  });
 }
 
 /** The longest that a delivery's attempts and waits take where nothing of ours was down meanwhile. */
