@@ -9,6 +9,7 @@ import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
+import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './wiring/data-directory.ts';
 import { startClusterNode } from './wiring/cluster.ts';
 import { startStandalone, type Service, type ServiceOptions } from './wiring/standalone.ts';
@@ -18,12 +19,24 @@ const WRONGLY_CONFIGURED = 2;
 /** The last: its terminal is closed. */
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** What says itself how to mend it. */
-const OPERATORS_ERRORS = [ConfigError, DataDirectoryError, RoutesFileError, WriteFormatUnknown];
+const OPERATORS_ERRORS = [
+  ConfigError,
+  DataDirectoryError,
+  RoutesFileError,
+  SecretFileError,
+  WriteFormatUnknown,
+];
 
-if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
+const given = process.argv.slice(2);
+if (given.some((argument) => argument === '--help' || argument === '-h')) {
   process.stdout.write(
     `npm start\n\nRuns Daftari. Settings are environment variables:\n\n${describeConfig()}`,
   );
+} else if (given.length > 0) {
+  process.stderr.write(
+    'npm start takes no arguments: settings are environment variables; --help lists them.\n',
+  );
+  process.exitCode = WRONGLY_CONFIGURED;
 } else {
   await run();
 }
@@ -49,18 +62,20 @@ async function serve(config: Config): Promise<void> {
     process.exitCode = FAILED;
     setImmediate(() => process.exit(FAILED));
   };
-  const stopService = await startProfile({ config, log, onFailure });
-
+  let stopService: (() => Promise<void>) | null = null;
   let stopping = false;
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
     log.info({ signal }, 'stopping');
-    await stopService();
+    // Null: it is starting, and has promised nothing.
+    await stopService?.();
     log.info({}, 'stopped');
     process.exit(0);
   };
+  // From the start on: the first process of a container does not hear of a signal otherwise.
   for (const signal of STOP_SIGNALS) process.on(signal, () => void stop(signal));
+  stopService = await startProfile({ config, log, onFailure });
 }
 
 /** Resolves, when it serves, with the way to stop it. */
