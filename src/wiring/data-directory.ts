@@ -160,14 +160,17 @@ function listen(socket: string): Promise<Server | null> {
 
 /** Only a socket that refuses, or is gone, is nobody's. */
 function isHeld(socket: string): Promise<boolean> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const connection = connect(socket);
     connection.once('connect', () => {
       connection.destroy();
       resolve(true);
     });
-    connection.once('error', ({ code }: NodeJS.ErrnoException) => {
-      resolve(code !== 'ECONNREFUSED' && code !== 'ENOENT');
+    connection.once('error', ({ code = '', message }: NodeJS.ErrnoException) => {
+      if (['ECONNREFUSED', 'ENOENT'].includes(code)) resolve(false);
+      // As many wait for its holder already as may.
+      else if (code === 'EAGAIN') resolve(true);
+      else reject(new DataDirectoryError(`cannot tell whether the data directory is in use: ${message}`));
     });
   });
 }
