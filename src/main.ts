@@ -53,8 +53,8 @@ async function run(): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
-  // Whoever read it may have gone; nobody has to.
-  process.stdout.on('error', () => {});
+  // Whoever read them may have gone; nobody has to. A warning of Node's would end the process.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   const log = createLog({ level: config.logLevel, node: config.nodeName });
   const onFailure = (error: Error): void => {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.

@@ -16,11 +16,14 @@ interface Started {
   readonly ended: Promise<number | null>;
 }
 
-/** `stdout`: "pipe", or a file's descriptor. */
+/** A warning of Node's every 200 ms. */
+const WARNING = 'data:text/javascript,let n=0;setInterval(()=>process.emitWarning(`w${n++}`),200).unref()';
+
+/** `stdout`: "pipe", or a file's descriptor. Nobody reads stderr. */
 async function start(t: Test, stdout: 'pipe' | number, arrange: (child: ChildProcess) => void) {
   const dataDir = mkdtempSync(join(tmpdir(), 'daftari-reader-'));
   t.teardown(() => rmSync(dataDir, { recursive: true }));
-  const child = spawn(process.execPath, ['src/main.ts'], {
+  const child = spawn(process.execPath, ['--import', WARNING, 'src/main.ts'], {
     env: {
       PATH: process.env['PATH'],
       PORT: '0',
@@ -30,8 +33,9 @@ async function start(t: Test, stdout: 'pipe' | number, arrange: (child: ChildPro
       LOG_LEVEL: 'debug',
       DATA_DIR: dataDir,
     },
-    stdio: ['ignore', stdout, 'inherit'],
+    stdio: ['ignore', stdout, 'pipe'],
   });
+  child.stderr!.destroy();
   t.teardown(() => child.kill('SIGKILL'));
   const ended = new Promise<number | null>((resolve) => child.once('exit', (status) => resolve(status)));
   arrange(child);
