@@ -61,7 +61,8 @@ export async function checkReplays(
   });
   return {
     what: 'creates sent again are replays',
-    passed: wrong.length === 0,
+    // A load too short for wrk to be sure of any proves nothing.
+    passed: chosen.length > 0 && wrong.length === 0,
     detail: `${chosen.length - wrong.length} of ${chosen.length} replayed, of ${creates.length} sent${first(wrong)}`,
   };
 }

@@ -161,6 +161,8 @@ export function describeConfig(): string {
 
 const MIB = 1024 * 1024;
 const DAY_MS = 86_400 * SECOND_MS;
+/** Of the simulator (src/wiring/rails.ts). */
+const LOOPBACK = '127.0.0.1';
 const PARTITIONS_STANDALONE = 16;
 const PARTITIONS_CLUSTER = 64;
 
@@ -370,9 +372,7 @@ function file(meaning: string): Setting<string | null> {
     fallbackText: 'none',
     meaning,
     secret: false,
-    parse: (value) => {
-      return statSync(value, { throwIfNoEntry: false })?.isFile() === true ? resolve(value) : undefined;
-    },
+    parse: (value) => (isFile(value) ? resolve(value) : undefined),
   });
 }
 
@@ -393,7 +393,8 @@ function readSettings(environment: Environment, problems: string[]): Values {
 
 function problemWith(name: SettingName, text: string): string {
   const { takes, fallbackText, secret } = SETTINGS[name];
-  const what = secret ? 'its value' : JSON.stringify(text);
+  // A long one is none of what is taken, but may be what a file should hold, credentials included.
+  const what = secret || text.length > LIMITS.settingRepeatedMax ? 'its value' : JSON.stringify(text);
   return `${name}: ${what} is not ${takes} (default: ${fallbackText})`.replaceAll('`', '');
 }
 
@@ -410,7 +411,7 @@ function readPolicy(values: Values, problems: string[]): Policy {
 }
 
 function problemsBetween(values: Values): string[] {
-  const problems: string[] = [];
+  const problems = sharedPorts(values);
   const scheduleDays = Math.ceil(scheduleMsMax(values.WEBHOOK_RETRY_SECONDS) / DAY_MS);
   if (values.WEBHOOK_RETENTION_DAYS < scheduleDays) {
     problems.push(
@@ -434,6 +435,24 @@ function problemsBetween(values: Values): string[] {
   return problems;
 }
 
+/** One that several would listen on: the last of them would say that it is taken. */
+function sharedPorts(values: Values): string[] {
+  const { HOST, OPERATOR_HOST, RAILS, SIMULATOR_URL, ROLES: roles } = values;
+  const isFront = roles === null || roles.includes('front');
+  const hasSimulator = (RAILS ?? { type: 'simulator' }).type === 'simulator' && SIMULATOR_URL === null;
+  const listening: [SettingName & `${string}PORT`, string | null][] = [
+    ['PORT', isFront ? HOST : null],
+    ['OPERATOR_PORT', OPERATOR_HOST],
+    ['SIMULATOR_PORT', hasSimulator ? LOOPBACK : null],
+  ];
+  return listening.flatMap(([name, host], index) => {
+    const port = values[name];
+    const other = listening.slice(0, index).find(([before, its]) => its === host && values[before] === port);
+    if (port === 0 || host === null || other === undefined) return [];
+    return [`${name}: ${port} is ${other[0]}, too, on ${host} (default: ${SETTINGS[name].fallback})`];
+  });
+}
+
 /** The longest that a delivery's attempts and waits take where nothing of ours was down meanwhile. */
 function scheduleMsMax(retryMs: readonly number[]): number {
   const waitsMs = retryMs.reduce((total, waitMs) => total + waitMs, 0);
@@ -453,5 +472,14 @@ function readPolicyFile(path: string | null, problems: string[]): Policy {
 function parseRails(value: string): RailsSetting | undefined {
   if (value === 'simulator' || value === 'loopback') return { type: value };
   const path = resolve(value);
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true ? { type: 'file', path } : undefined;
+  return isFile(path) ? { type: 'file', path } : undefined;
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    // Also what can be no path: its text may be the credentials themselves.
+    return false;
+  }
 }

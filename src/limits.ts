@@ -22,6 +22,9 @@ export const LIMITS = {
   /** An answer up to this is handed over whole, and what its client does not take waits in the HTTP library, for every answer
    *  of a connection that sends request after request and reads nothing. A longer one is written as it is taken. */
   answerAtOnceCharactersMax: 4 * 1024,
+  /** Of such answers, what a front keeps until their clients have taken them, all connections together; beyond it the oldest are
+   *  cut short. Anybody may ask for the OpenAPI document, and read it slowly. */
+  frontAnswersBytesMax: 256 * 1024 * 1024,
   /** Answers made in a row are sent together, unless the first of them has waited for this. */
   answersGatheredMs: 1,
   /** Authorization headers whose hash a front remembers: 300 bytes each. */
@@ -126,6 +129,8 @@ export const LIMITS = {
   feedRecordsPerTurnMax: 512,
 
   // Configuration
+  /** Characters of a setting's wrong value that are repeated. */
+  settingRepeatedMax: 200,
   /** Partitions of a group: each has a mailbox, timers and, in the cluster, a stream of its own. */
   partitionsMax: 1_024,
   /** Cash-out requests of one account in a minute that can be allowed at all: their times are kept in memory. */
@@ -145,6 +150,10 @@ export const LIMITS = {
   unopenedAccountsPerRoundMax: 100,
   /** Log lines waiting for stdout; beyond it lines are dropped, and counted, rather than memory used. */
   logBufferBytesMax: 8 * 1024 * 1024,
+  /** Pause before what stdout did not take is tried again. */
+  logRetryMs: 20,
+  /** How long a process that exits waits for stdout to take its last lines. */
+  logExitMs: 1_000,
 
   // NATS
   /** Requests one caller has under way over the bus: a front's open requests, and room for its other users. */
@@ -406,6 +415,10 @@ export function assertLimits(): void {
   holds(
     LIMITS.appsPerAccountMax * (LIMITS.webhookUrlLengthMax + 1024) <= LIMITS.accountListBytesMax,
     'the apps of an account may have the longest webhook URLs',
+  );
+  holds(
+    LIMITS.busReplyBytesMax * 100 < LIMITS.frontAnswersBytesMax,
+    'many clients take long answers from one front at once',
   );
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
   holds(

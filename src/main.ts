@@ -1,6 +1,5 @@
-// The process: reads the configuration, starts the service, says where it is, and stops it gracefully on SIGTERM and
-// SIGINT. The stages themselves are in src/wiring: standalone.ts, or with
-// NATS_URL cluster.ts.
+// The process: reads the configuration, starts the service, says where it is, and stops it gracefully on SIGTERM,
+// SIGINT and SIGHUP. The stages themselves are in src/wiring: standalone.ts, or with NATS_URL cluster.ts.
 //
 // Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
 // wrong, or the cluster is of another version.
@@ -10,19 +9,34 @@ import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
+import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './wiring/data-directory.ts';
 import { startClusterNode } from './wiring/cluster.ts';
 import { startStandalone, type Service, type ServiceOptions } from './wiring/standalone.ts';
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;
+/** The last: its terminal is closed. */
+const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** What says itself how to mend it. */
-const OPERATORS_ERRORS = [ConfigError, DataDirectoryError, RoutesFileError, WriteFormatUnknown];
+const OPERATORS_ERRORS = [
+  ConfigError,
+  DataDirectoryError,
+  RoutesFileError,
+  SecretFileError,
+  WriteFormatUnknown,
+];
 
-if (process.argv.some((argument) => argument === '--help' || argument === '-h')) {
+const given = process.argv.slice(2);
+if (given.some((argument) => argument === '--help' || argument === '-h')) {
   process.stdout.write(
     `npm start\n\nRuns Daftari. Settings are environment variables:\n\n${describeConfig()}`,
   );
+} else if (given.length > 0) {
+  process.stderr.write(
+    'npm start takes no arguments: settings are environment variables; --help lists them.\n',
+  );
+  process.exitCode = WRONGLY_CONFIGURED;
 } else {
   await run();
 }
@@ -39,6 +53,8 @@ async function run(): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
+  // Whoever read them may have gone; nobody has to. A warning of Node's would end the process.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   const log = createLog({ level: config.logLevel, node: config.nodeName });
   const onFailure = (error: Error): void => {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.
@@ -46,19 +62,20 @@ async function serve(config: Config): Promise<void> {
     process.exitCode = FAILED;
     setImmediate(() => process.exit(FAILED));
   };
-  const stopService = await startProfile({ config, log, onFailure });
-
+  let stopService: (() => Promise<void>) | null = null;
   let stopping = false;
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
     log.info({ signal }, 'stopping');
-    await stopService();
+    // Null: it is starting, and has promised nothing.
+    await stopService?.();
     log.info({}, 'stopped');
     process.exit(0);
   };
-  process.on('SIGTERM', () => void stop('SIGTERM'));
-  process.on('SIGINT', () => void stop('SIGINT'));
+  // From the start on: the first process of a container does not hear of a signal otherwise.
+  for (const signal of STOP_SIGNALS) process.on(signal, () => void stop(signal));
+  stopService = await startProfile({ config, log, onFailure });
 }
 
 /** Resolves, when it serves, with the way to stop it. */

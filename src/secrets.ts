@@ -27,6 +27,11 @@ export class CannotOpen extends Error {
   override readonly name = 'CannotOpen';
 }
 
+/** A file that this made holds something else by now. */
+export class SecretFileError extends Error {
+  override readonly name = 'SecretFileError';
+}
+
 export interface Secrets {
   seal(purpose: Purpose, text: string): string;
   /** Throws CannotOpen. */
@@ -91,7 +96,7 @@ export function loadMasterKey(dataDir: string, configured: Buffer | null): Buffe
   const path = join(dataDir, MASTER_KEY_FILE);
   const key = parseMasterKey(readOrMake(path, () => randomBytes(MASTER_KEY_BYTES).toString('hex')));
   if (key === undefined) {
-    throw new Error(`${path} does not hold 32 bytes in hex; restore it, or set MASTER_KEY`);
+    throw new SecretFileError(`${path} does not hold 32 bytes in hex; restore it, or set MASTER_KEY`);
   }
   return key;
 }
@@ -101,7 +106,9 @@ export function loadOperatorToken(dataDir: string, configured: string | null): s
   if (configured !== null) return configured;
   const path = join(dataDir, 'operator.token');
   const token = readOrMake(path, () => `op_${randomBytes(32).toString('base64url')}`);
-  if (token.length < 16) throw new Error(`${path} holds no token; remove it to have a new one made`);
+  if (token.length < 16) {
+    throw new SecretFileError(`${path} holds no token; remove it to have a new one made`);
+  }
   return token;
 }
 

@@ -34,7 +34,8 @@ export interface Driven {
   readonly load: Load;
   /** Requests 0 … sent - 1 of the work were begun. */
   readonly sent: number;
-  /** Numbers before which a driver broke off: of those shortly before, nobody knows the answer, or if they left at all. */
+  /** Numbers before which wrk broke off: of those shortly before, nobody knows the answer, or if they left at all. The node
+   *  driver waits for every answer. */
   readonly brokeOffAt: readonly number[];
 }
 
@@ -139,7 +140,7 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
     series: result.series,
     log: logBefore === null || logAfter === null ? null : logUseBetween(logBefore, logAfter),
   };
-  return { load, sent: result.sent, brokeOffAt: [result.sent] };
+  return { load, sent: result.sent, brokeOffAt: [] };
 }
 
 function loadOf(options: DriveOptions, driver: Load['driver'], processes: Load['processes']) {

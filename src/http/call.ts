@@ -34,6 +34,7 @@ export interface ResponseHandle {
 export interface Bounds {
   readonly frontRequestsOpenMax: number;
   readonly frontBodiesBytesMax: number;
+  readonly frontAnswersBytesMax: number;
   /** From the headers to the end of the body. */
   readonly requestReceiveMs: number;
   /** From the body to the answer. */
@@ -80,8 +81,8 @@ const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 export class Call {
   readonly requestId: string;
   readonly route: RouteName;
-  /** performance.now(). */
-  readonly startedAt: number;
+  /** performance.now() when its head, or where it has one its body, was there. */
+  arrivedAt: number;
   /** performance.now(); past it the call is cut off. */
   expiresAt: number;
   /** Nothing is lost by answering 503 when nobody knows: it changes nothing. */
@@ -99,19 +100,21 @@ export class Call {
   #received = 0;
   /** Bytes that `#chunks` takes. */
   #kept = 0;
+  /** Bytes of its answer, while its client takes it. */
+  #pouring = 0;
 
   constructor(context: CallContext, route: RouteName, safe: boolean, response: ResponseHandle) {
     this.requestId = context.nextRequestId();
     this.route = route;
-    this.startedAt = performance.now();
-    this.expiresAt = this.startedAt + context.bounds.requestReceiveMs;
+    this.arrivedAt = performance.now();
+    this.expiresAt = this.arrivedAt + context.bounds.requestReceiveMs;
     this.safe = safe;
     this.#context = context;
     this.#response = response;
     context.open.receiving.append(this);
     // Before anything that may throw: uWebSockets ends the process over a request with neither answer nor handler.
     response.onAborted(() => {
-      context.open.pouring.delete(this);
+      this.#poured();
       this.#abandon('aborted');
     });
   }
@@ -125,6 +128,7 @@ export class Call {
   receive(onBody: OnBody): void {
     this.#response.onData((chunk, isLast) => {
       if (this.closed) return;
+      if (isLast) this.arrivedAt = performance.now();
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
       else if (!isLast) this.#keep(chunk);
@@ -143,12 +147,8 @@ export class Call {
    *  since 1970. */
   wait(): number {
     const { commandDeadlineMs } = this.#context.bounds;
-    if (this.#chunks !== null) {
-      this.#letGo();
-      this.expiresAt = performance.now() + commandDeadlineMs;
-    } else {
-      this.expiresAt = this.startedAt + commandDeadlineMs;
-    }
+    this.#letGo();
+    this.expiresAt = this.arrivedAt + commandDeadlineMs;
     this.#context.open.waiting.append(this);
     return Date.now() + commandDeadlineMs;
   }
@@ -224,7 +224,7 @@ export class Call {
     const isAnswered = this.#given !== null;
     this.#given = null;
     if (!this.#close() && !isAnswered) return;
-    this.#context.observer?.onNoReply(this.route, reason, performance.now() - this.startedAt, this.requestId);
+    this.#context.observer?.onNoReply(this.route, reason, performance.now() - this.arrivedAt, this.requestId);
   }
 
   #refuseWith(refusal: Rejection, header: Header | null): void {
@@ -260,7 +260,8 @@ export class Call {
       else if (body.length <= LIMITS.answerAtOnceCharactersMax) response.end(body, closeConnection);
       else this.#pour(Buffer.from(body));
     });
-    context.observer?.onReply(this.route, status, now - this.startedAt, this.requestId, code);
+    context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
+    this.#makeRoom();
   }
 
   /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
@@ -268,12 +269,33 @@ export class Call {
     const response = this.#response;
     const [, isDone] = response.tryEnd(body, body.length);
     if (isDone) return;
-    this.#context.open.pouring.add(this);
+    const { open } = this.#context;
+    this.#pouring = body.length;
+    open.pouring.add(this);
+    open.pouringBytes += body.length;
     response.onWritable((offset) => {
       const [isTaken, isOver] = response.tryEnd(body.subarray(offset), body.length);
-      if (isOver) this.#context.open.pouring.delete(this);
+      if (isOver) this.#poured();
       return isTaken;
     });
+  }
+
+  #poured(): void {
+    const { open } = this.#context;
+    open.pouring.delete(this);
+    open.pouringBytes -= this.#pouring;
+    this.#pouring = 0;
+  }
+
+  /** Whose client has been at it longest is cut short. */
+  #makeRoom(): void {
+    const { open, bounds } = this.#context;
+    if (open.pouringBytes <= bounds.frontAnswersBytesMax) return;
+    for (const call of open.pouring) {
+      call.#poured();
+      call.#response.close();
+      if (open.pouringBytes <= bounds.frontAnswersBytesMax) return;
+    }
   }
 
   /** False: it was closed already. */

@@ -46,6 +46,8 @@ export class OpenCalls {
   readonly waiting = new CallList();
   /** Closed: their answers are long, and their clients are still taking them. */
   readonly pouring = new Set<Call>();
+  /** What those answers take. */
+  pouringBytes = 0;
   /** What the bodies that are not whole yet take, all calls together. */
   bodyBytes = 0;
 

@@ -1,11 +1,10 @@
 // The log for people and machines: one JSON object a line on stdout, by pino. (The write-ahead log is wal/.)
 //
-// Invariants: every field and message passes redaction before it is written. A line never waits for the disk or the
-// pipe: beyond a bound lines are dropped and counted, because a stuck reader of our logs must not stop payments.
+// Invariant: every field and message passes redaction before it is written.
 
-import { destination, pino, stdTimeFunctions } from 'pino';
+import { pino, stdTimeFunctions } from 'pino';
 import type { DestinationStream, Logger } from 'pino';
-import { LIMITS } from '../limits.ts';
+import { LogOutput } from './log-output.ts';
 import { redact, redactText } from './redact.ts';
 
 /** `fields` first, then what happened: `log.info({request_id}, 'charge created')`. An error goes in `err`. */
@@ -47,7 +46,7 @@ export function createLog(options: LogOptions): Log {
         // Errors have become plain data in `formatters.log`.
         serializers: { err: (err: unknown) => err },
       },
-      options.stream ?? stdout(),
+      options.stream ?? new LogOutput(),
     ),
   );
 }
@@ -67,23 +66,4 @@ function wrap(logger: Logger): Log {
     debugEnabled: logger.isLevelEnabled('debug'),
     child: (fields) => wrap(logger.child(fields)),
   };
-}
-
-/** Writes in the background; what is left is written when the process exits, and a fatal line at once. */
-function stdout(): DestinationStream {
-  const stream = destination({ dest: 1, sync: false, maxLength: LIMITS.logBufferBytesMax });
-  let dropped = 0;
-  stream.on('drop', () => dropped++);
-  stream.on('drain', () => {
-    if (dropped === 0) return;
-    const line = {
-      level: 'warn',
-      time: new Date().toISOString(),
-      dropped,
-      message: 'log lines were dropped',
-    };
-    dropped = 0;
-    stream.write(`${JSON.stringify(line)}\n`);
-  });
-  return stream;
 }

@@ -30,8 +30,8 @@ const PHONE_FIELDS: ReadonlySet<string> = new Set(['msisdn', 'phone', 'phonenumb
 
 /** One test that is cheap and finds nothing in almost every text. */
 const SUSPICIOUS = /(?:256|254|233)\d{9}|_live_|whsec_|bearer |basic /i;
-/** A number may stand behind letters ("tel256…") but not be part of a longer one: that is an amount or a time. */
-const PHONE = /(?<!\d)(256|254|233)(\d{2})\d{4}(\d{3})(?!\d)/g;
+/** A number may stand behind letters ("tel256…"), or 00, but not be part of a longer one: that is an amount or a time. */
+const PHONE = /(?<!\d)((?:00)?(?:256|254|233))(\d{2})\d{4}(\d{3})(?!\d)/g;
 const KEYS = /\b(sk_live_|pk_live_|whsec_)[\w-]+/g;
 const CREDENTIALS = /\b(bearer|basic) +[^\s"',]+/gi;
 

@@ -1,6 +1,15 @@
 // The data directory: one process at a time, a partition count that never changes after it was made, and room to write.
 
-import { existsSync, mkdirSync, readFileSync, unlinkSync } from 'node:fs';
+import {
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  unlinkSync,
+  type BigIntStats,
+} from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join, relative } from 'node:path';
 import { hasLog } from '../../wal/lmdb.ts';
@@ -26,6 +35,8 @@ export interface DataDirectory {
 const FORMAT = 1;
 const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
+/** Starts that find what a killed process left, all at once. */
+const LOCK_TRIES = 3;
 
 /** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, lacks
  *  what was made with it, has a log whose restore did not end, or would have to be made on a disk that is short. */
@@ -33,7 +44,7 @@ export async function openDataDirectory(
   { dataDir: path, partitions, masterKey, diskReserveBytes: reserveBytes }: Config,
   { onChange, onError }: Pick<DiskSpaceOptions, 'onChange' | 'onError'>,
 ): Promise<DataDirectory> {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  makeDirectory(path);
   const lock = await takeLock(path);
   const space = new DiskSpace({ directory: path, reserveBytes, onChange, onError });
   const release = (): Promise<void> => {
@@ -50,6 +61,14 @@ export async function openDataDirectory(
     throw error;
   }
   return { path, space, release };
+}
+
+function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new DataDirectoryError(`${path} cannot be a data directory: ${(error as Error).message}`);
+  }
 }
 
 function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace): void {
@@ -113,11 +132,12 @@ async function takeLock(path: string): Promise<Server> {
       `the path of the data directory is too long by ${Buffer.byteLength(socket) - LIMITS.socketPathBytesMax} bytes: ${path}`,
     );
   }
-  for (let tries = 0; tries < 2; tries++) {
+  for (let tries = 0; tries < LOCK_TRIES; tries++) {
     const server = await listen(socket);
     if (server !== null) return server;
-    if (await answers(socket)) break;
-    unlinkSync(socket);
+    const found = lstatSync(socket, { bigint: true, throwIfNoEntry: false });
+    if (found === undefined) continue;
+    if ((await isHeld(socket)) || !removed(socket, found)) break;
   }
   throw new DataDirectoryError(
     `${path} is in use by another process. Stop it, or choose another directory with DATA_DIR.`,
@@ -138,15 +158,38 @@ function listen(socket: string): Promise<Server | null> {
   });
 }
 
-function answers(socket: string): Promise<boolean> {
-  return new Promise((resolve) => {
+/** Only a socket that refuses, or is gone, is nobody's. */
+function isHeld(socket: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
     const connection = connect(socket);
     connection.once('connect', () => {
       connection.destroy();
       resolve(true);
     });
-    connection.once('error', () => resolve(false));
+    connection.once('error', ({ code = '', message }: NodeJS.ErrnoException) => {
+      if (['ECONNREFUSED', 'ENOENT'].includes(code)) resolve(false);
+      // As many wait for its holder already as may.
+      else if (code === 'EAGAIN') resolve(true);
+      else reject(new DataDirectoryError(`cannot tell whether the data directory is in use: ${message}`));
+    });
   });
+}
+
+/** False: another start has put its own lock in the place of the one that was found, and keeps it. */
+function removed(socket: string, found: BigIntStats): boolean {
+  const aside = `${socket}.${process.pid}`;
+  try {
+    renameSync(socket, aside);
+  } catch (error) {
+    // Another start was quicker; who gets the lock is seen next.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true;
+    throw error;
+  }
+  const { ino, mtimeNs } = lstatSync(aside, { bigint: true });
+  const isFound = ino === found.ino && mtimeNs === found.mtimeNs;
+  if (!isFound) linkSync(aside, socket);
+  unlinkSync(aside);
+  return isFound;
 }
 
 function releaseLock(server: Server): Promise<void> {

@@ -95,7 +95,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   const jobs = new Jobs();
   jobs.everyDay(() => storage.sweep());
-  jobs.everyDay(() => scrub.run());
+  const check = (): Promise<void> =>
+    scrub.run().catch((error: unknown) => log.error({ err: error }, 'the log could not be checked'));
+  jobs.everyDay(check);
 
   return {
     storage,
@@ -104,7 +106,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       onRefused = listener;
     },
     scrub() {
-      scrub.run().catch((error: unknown) => log.error({ err: error }, 'the log could not be checked'));
+      void check();
     },
     async close() {
       clearInterval(ticking);

@@ -48,8 +48,14 @@ export async function proveViews(directory: string, log: Log): Promise<ViewsProo
   }
   const end = (): void => {
     clearTimeout(passed);
+    process.off('exit', onExit);
     rmSync(mark, { force: true });
   };
+  // Told to stop while it starts.
+  const onExit = (status: number): void => {
+    if (status === 0) end();
+  };
+  process.on('exit', onExit);
   const passed = setTimeout(end, LIMITS.startProvenMs);
   passed.unref();
   return { end };

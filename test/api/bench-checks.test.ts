@@ -6,9 +6,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { checkAcknowledged, checkAnswers, spread } from '../../bench/check.ts';
+import { checkAcknowledged, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
 import type { Load } from '../../bench/result.ts';
-import { drive } from '../../bench/load/drive.ts';
+import { drive, type Driven } from '../../bench/load/drive.ts';
 import { readLogCounters } from '../../bench/measure/log-counters.ts';
 import { parseMetrics } from '../../bench/measure/metrics.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
@@ -37,6 +37,18 @@ t.test('an acknowledged id that is not there is told, and so is that there was n
     detail: `1 of 2 found, of 2 acknowledged; first: ${lost}`,
   });
   t.hasStrict(await check([]), { passed: false, detail: '0 of 0 found, of 0 acknowledged' });
+});
+
+t.test('creates of which none can be sent again do not pass', async (t) => {
+  const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
+  const work = { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '', prefix: '' } as const;
+  const stop = async () => {};
+  const server = { name: 'service', host: 'nowhere.invalid', port: 1, processes: [], readLog: null, stop };
+  const driven = { sent: 100, brokeOffAt: [100], load: { connections: 16 } as Load } satisfies Driven;
+  t.hasStrict(await checkReplays(server, work, driven, 10), {
+    passed: false,
+    detail: '0 of 0 replayed, of 0 sent',
+  });
 });
 
 t.test('a load with a refusal, an error or no answer at all does not pass', async (t) => {

@@ -440,6 +440,32 @@ t.test('what is not HTTP is closed, and harms nobody', async (t) => {
   t.hasStrict(await front.send(read), { status: 200 });
 });
 
+t.test('too much of answers that are not taken: the oldest are cut short', async (t) => {
+  const { front } = await watched(t, { bounds: { frontAnswersBytesMax: 40_000_000 } });
+  const body = JSON.stringify({ long: 'x'.repeat(16_000_000) });
+  front.bus.answer = () => ({ type: 'done', body, replayed: false });
+  const sockets: Socket[] = [];
+  for (let n = 0; n < 4; n++) {
+    const socket = await open(front.port);
+    sockets.push(socket);
+    socket.write(read);
+    await new Promise((resolve) => socket.once('readable', resolve));
+  }
+  const isWhole = (socket: Socket): Promise<boolean> =>
+    new Promise((resolve) => {
+      let bytes = 0;
+      socket.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > body.length) resolve(true);
+      });
+      socket.on('close', () => resolve(false));
+    });
+  const answers = await Promise.all(sockets.map(isWhole));
+  for (const socket of sockets) socket.destroy();
+  t.strictSame(answers, [false, false, true, true]);
+  t.hasStrict(await front.send(read), { status: 200 }, 'and there is room again');
+});
+
 t.test('stopping: what is open is answered, nothing new is let in, every connection is closed', async (t) => {
   const front = await startFront();
   front.bus.answer = () => null;

@@ -7,7 +7,16 @@ import { partitionOf } from '../../src/bus/bus.ts';
 import type { NoReplyReason, RouteName } from '../../src/http/observer.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from '../../src/http/api-key.ts';
 import type { RawRequest } from '../../src/http/route.ts';
-import { ACCOUNT_ID, CHARGE, open, readAnswer, requestBytes, SECRET_KEY, startFront } from './front.ts';
+import {
+  ACCOUNT_ID,
+  CHARGE,
+  open,
+  readAnswer,
+  requestBytes,
+  SECRET_KEY,
+  startFront,
+  until,
+} from './front.ts';
 
 const ID = '01KAJ3W8Q07M4R2N9X5T6V1B00';
 
@@ -290,4 +299,33 @@ t.test('whoever counts sees every request once, with its route', async (t) => {
     ['GET', '/v1/charges/:id/timeline', 200, null],
     ['*', '*', 404, 'not_found'],
   ]);
+});
+
+t.test('a request takes from its last byte to its answer, however long it was on its way', async (t) => {
+  const ON_ITS_WAY_MS = 1_000;
+  const durations: number[] = [];
+  const front = await startFront({
+    observer: { onReply: (_, __, durationMs) => durations.push(durationMs), onNoReply: () => {} },
+  });
+  t.teardown(() => front.stop());
+  const head = {
+    Authorization: `Bearer ${SECRET_KEY}`,
+    'Content-Type': 'application/json',
+    'Idempotency-Key': 'slow-body',
+  };
+  const bytes = requestBytes('POST', '/v1/charges', head, JSON.stringify(CHARGE));
+  const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
+  const send = async (cutAt: number): Promise<void> => {
+    const socket = await open(front.port);
+    const answered = readAnswer(socket);
+    const begunAt = performance.now();
+    socket.write(bytes.subarray(0, cutAt));
+    await until(() => performance.now() > begunAt + ON_ITS_WAY_MS);
+    socket.write(bytes.subarray(cutAt));
+    t.equal((await answered).status, 201);
+    socket.destroy();
+  };
+  await Promise.all([bodyAt, bodyAt + 20].map(send));
+  t.equal(durations.length, 2);
+  t.ok(Math.max(...durations) < ON_ITS_WAY_MS, `${durations.join(' and ')} ms`);
 });

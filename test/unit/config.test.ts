@@ -263,6 +263,11 @@ const wrong: [string, string, string][] = [
     `WEBHOOK_ALLOW_PRIVATE: "${value}" is not true or false (default: false)`,
   ]),
   ['DEMO', '1', 'DEMO: "1" is not true or false (default: true)'],
+  [
+    'RAILS',
+    `{"routes":[{"api_key":"${'0123'.repeat(100)}"}]}`,
+    'RAILS: its value is not simulator, loopback, or a file of routes and credentials (default: simulator)',
+  ],
 ];
 
 t.test('a wrong value says its name, what is wrong and the default', async (t) => {
@@ -278,6 +283,18 @@ t.test('every name but POLICY_FILE has a wrong value in the table above', async 
     names.filter((name) => !tried.has(name ?? '')),
     [],
   );
+});
+
+t.test('a port that two would listen on is told before anything starts', async (t) => {
+  const PORT_81 = ['OPERATOR_PORT: 8081 is PORT, too, on 127.0.0.1 (default: 8081)'];
+  t.strictSame(problemsOf({ PORT: '8081' }), PORT_81);
+  t.strictSame(problemsOf({ PORT: '8082' }), [
+    'SIMULATOR_PORT: 8082 is PORT, too, on 127.0.0.1 (default: 8082)',
+  ]);
+  t.strictSame(problemsOf({ PORT: '8082', RAILS: 'loopback' }), []);
+  t.strictSame(problemsOf({ PORT: '8081', HOST: '10.0.0.1' }), []);
+  t.strictSame(problemsOf({ ...CLUSTER, ROLES: 'ledger', PORT: '8081' }), []);
+  t.strictSame(problemsOf({ PORT: '0', OPERATOR_PORT: '0', SIMULATOR_PORT: '0' }), []);
 });
 
 t.test('deliveries are kept for as long as they may be tried, jitter and attempts included', async (t) => {

@@ -15,6 +15,7 @@ function recorded(level = 'debug') {
 const texts: [string, string][] = [
   ['charge from 256772123456 failed', 'charge from 25677****456 failed'],
   ['+254712345678,+233241234567', '+25471****678,+23324****567'],
+  ['00256772123456', '0025677****456'],
   ['msisdn=256772123456&x=1', 'msisdn=25677****456&x=1'],
   ['amount 1256772123456 and time 2567721234561', 'amount 1256772123456 and time 2567721234561'],
   ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'],

@@ -1,0 +1,64 @@
+// A start that is told to stop, and one that is told what it does not take.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+
+t.test(
+  'a stop while it starts: it ends as it should, and the next start need not prove the views',
+  async (t) => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
+    t.teardown(() => rmSync(dataDir, { recursive: true }));
+    const child = spawn(process.execPath, ['src/main.ts'], {
+      env: {
+        PATH: process.env['PATH'],
+        PORT: '0',
+        OPERATOR_PORT: '0',
+        RAILS: 'loopback',
+        DEMO: 'false',
+        DATA_DIR: dataDir,
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    t.teardown(() => child.kill('SIGKILL'));
+    let said = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
+    const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
+    const mark = join(dataDir, 'starting');
+    while (!existsSync(mark)) await new Promise((resolve) => setTimeout(resolve, 1));
+    child.kill('SIGTERM');
+    t.equal(await closed, 0);
+    t.match(said, /"message":"stopped"/);
+    t.notOk(existsSync(mark));
+  },
+);
+
+t.test('an argument is refused: what it was to set would be left at its default', async (t) => {
+  const cwd = t.testdir();
+  const main = join(import.meta.dirname, '../../src/main.ts');
+  const { status, stderr } = spawnSync(process.execPath, [main, '--data-dir', '/srv'], {
+    cwd,
+    encoding: 'utf8',
+  });
+  t.equal(status, 2);
+  t.equal(stderr, 'npm start takes no arguments: settings are environment variables; --help lists them.\n');
+  t.strictSame(readdirSync(cwd), []);
+});
+
+t.test('a key that is none is told in words, and not tried again', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
+  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  writeFileSync(join(dataDir, 'master.key'), 'none');
+  const env = {
+    PATH: process.env['PATH'],
+    DATA_DIR: dataDir,
+    RAILS: 'loopback',
+    PORT: '0',
+    OPERATOR_PORT: '0',
+  };
+  const main = spawnSync(process.execPath, ['src/main.ts'], { env, encoding: 'utf8', timeout: 120_000 });
+  t.equal(main.status, 2);
+  t.match(main.stderr, /^.*master\.key does not hold 32 bytes in hex; restore it, or set MASTER_KEY\n$/);
+});

@@ -1,0 +1,49 @@
+// One process at a time has a data directory, however many start at once over what a killed one left.
+
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { readConfig } from '../../src/config.ts';
+import { DataDirectoryError, openDataDirectory } from '../../src/wiring/data-directory.ts';
+
+const SPACE = { onChange() {}, onError() {} };
+
+function open(directory: string) {
+  return openDataDirectory(readConfig({ DATA_DIR: directory, DISK_RESERVE_MB: '0' }), SPACE);
+}
+
+/** A lock whose process was killed. */
+function leaveLock(directory: string): void {
+  const killed = `require('node:net').createServer().listen('lock', () => process.kill(process.pid, 'SIGKILL'))`;
+  spawnSync(process.execPath, ['-e', killed], { cwd: directory });
+}
+
+t.test('of starts that find the lock of a killed process at once, one gets it', async (t) => {
+  for (const starts of [1, 2, 5]) {
+    const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+    t.teardown(() => rmSync(directory, { recursive: true }));
+    leaveLock(directory);
+    t.strictSame(readdirSync(directory), ['lock']);
+    const all = await Promise.allSettled(Array.from({ length: starts }, () => open(directory)));
+    const opened = all.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    const refused = all.flatMap((each) => (each.status === 'rejected' ? [each.reason as unknown] : []));
+    t.equal(opened.length, 1);
+    t.ok(refused.every((error) => error instanceof DataDirectoryError && error.message.includes('in use')));
+    await t.rejects(open(directory), { message: /in use by another process/ }, 'nor does a later one');
+    t.strictSame(readdirSync(directory), ['daftari.json', 'lock'], 'nothing else is left');
+    await opened[0]!.release();
+    await (await open(directory)).release();
+  }
+});
+
+t.test('what cannot be a directory is said to be none', async (t) => {
+  const directory = t.testdir({ file: '' });
+  for (const path of ['file', 'file/below']) {
+    await t.rejects(open(join(directory, path)), {
+      name: 'DataDirectoryError',
+      message: /cannot be a data directory/,
+    });
+  }
+});
