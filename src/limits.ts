@@ -243,6 +243,8 @@ export const LIMITS = {
   /** DNS: one question's wait, ms, and how often it is asked. Two rounds fit the attempt. */
   webhookDnsMs: 2_000,
   webhookDnsTries: 2,
+  /** How long name servers are believed to be those that the system names, ms: it is asked only when a resolver is made. */
+  webhookResolverMs: 60_000,
   /** How long the answer for IPv6 may come after that for IPv4, ms. */
   webhookDnsIpv6Ms: 500,
   /** Attempts in flight to one healthy endpoint; to a failing one: 1. */
