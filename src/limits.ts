@@ -286,8 +286,9 @@ export const LIMITS = {
   /** Old deliveries removed by one record, and rows looked at for them or for one page of a list. */
   webhookRemovalsPerRecordMax: 500,
   webhookRowsScannedMax: 5_000,
-  /** How often old deliveries are looked for, ms. */
+  /** How often old deliveries are looked for, and the pause between two looks, ms. */
   webhookRetentionEveryMs: 3_600_000,
+  webhookRetentionPauseMs: 1_000,
   /** How long a stop waits for attempts in flight, ms: one attempt and a bit. */
   webhookStopMs: 11_000,
 
