@@ -252,6 +252,8 @@ export const LIMITS = {
   /** DNS: one question's wait, ms, and how often it is asked. Two rounds fit the attempt. */
   webhookDnsMs: 2_000,
   webhookDnsTries: 2,
+  /** How long name servers are believed to be those that the system names, ms: it is asked only when a resolver is made. */
+  webhookResolverMs: 60_000,
   /** How long the answer for IPv6 may come after that for IPv4, ms. */
   webhookDnsIpv6Ms: 500,
   /** Attempts in flight to one healthy endpoint; to a failing one: 1. */
@@ -293,8 +295,9 @@ export const LIMITS = {
   /** Old deliveries removed by one record, and rows looked at for them or for one page of a list. */
   webhookRemovalsPerRecordMax: 500,
   webhookRowsScannedMax: 5_000,
-  /** How often old deliveries are looked for, ms. */
+  /** How often old deliveries are looked for, and the pause between two looks, ms. */
   webhookRetentionEveryMs: 3_600_000,
+  webhookRetentionPauseMs: 1_000,
   /** How long a stop waits for attempts in flight, ms: one attempt and a bit. */
   webhookStopMs: 11_000,
 

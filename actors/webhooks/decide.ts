@@ -13,6 +13,7 @@ import type {
   EndpointChange,
   OfferedEvent,
   RecordAttempt,
+  RemoveOldDeliveries,
   TakeEvents,
   WebhookCommand,
 } from './message.ts';
@@ -46,7 +47,7 @@ export function decide(
     case 'ReplayFailedDeliveries':
       return replayFailedDeliveries(state, command, tick.now);
     case 'RemoveOldDeliveries':
-      return removeOldDeliveries(state, tick.now, policy);
+      return removeOldDeliveries(state, command, tick.now);
   }
 }
 
@@ -174,20 +175,31 @@ function replayFailedDeliveries(
 
 function removeOldDeliveries(
   state: WebhookState,
+  command: RemoveOldDeliveries,
   now: number,
-  { retentionMs }: WebhookPolicy,
 ): Decision<WebhookRecord> {
+  const deliveryIds = command.deliveryIds.filter((id) => state.delivery(id)?.nextAt === null);
+  if (deliveryIds.length === 0) return nothing;
+  return done({ type: 'DeliveriesRemoved', at: now, deliveryIds }, {});
+}
+
+/** What may be removed at `now`, as far as one look goes from `after` on; `lookedTo`: where the next one goes on, null at the
+ *  end. A look from the start would find again what waits, and what is removed and still in the views. */
+export function oldDeliveries(
+  state: WebhookState,
+  { retentionMs }: WebhookPolicy,
+  now: number,
+  after: string,
+): { readonly deliveryIds: readonly string[]; readonly lookedTo: string | null } {
   const before = makeId('delivery', encodeTime(Math.max(0, now - retentionMs)));
   const deliveryIds: string[] = [];
   let looked = 0;
-  for (const id of state.oldest(before)) {
-    if (++looked > LIMITS.webhookRowsScannedMax) break;
-    if (deliveryIds.length >= LIMITS.webhookRemovalsPerRecordMax) break;
-    const delivery = state.delivery(id);
-    if (delivery !== null && delivery.nextAt === null) deliveryIds.push(id);
+  for (const id of state.oldest(after, before)) {
+    if (!state.waits(id)) deliveryIds.push(id);
+    const isFull = deliveryIds.length === LIMITS.webhookRemovalsPerRecordMax;
+    if (isFull || ++looked === LIMITS.webhookRowsScannedMax) return { deliveryIds, lookedTo: id };
   }
-  if (deliveryIds.length === 0) return nothing;
-  return done({ type: 'DeliveriesRemoved', at: now, deliveryIds }, {});
+  return { deliveryIds, lookedTo: null };
 }
 
 /** A webhook URL is saved for the app. Removing an app clears it. */

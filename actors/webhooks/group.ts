@@ -9,7 +9,7 @@ import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
 import type { Answered, Decision, Group, OpenOptions, PartitionLogic, Tick } from '../runtime/group.ts';
-import { decide } from './decide.ts';
+import { decide, oldDeliveries } from './decide.ts';
 import type { WebhookPolicy } from './decide.ts';
 import { evolve } from './evolve.ts';
 import type { WebhookCommand, WebhookQuery } from './message.ts';
@@ -63,8 +63,8 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   readonly #firsts = new DueHeap<string>();
   readonly #retries = new DueHeap<string>();
   #retentionDueAt = 0;
-  /** Of the newest record that removed deliveries, while the views have them still; 0: none. */
-  #removalSequence = 0;
+  /** Id up to which old deliveries have been looked for since then; '': none. */
+  #retentionLookedTo = '';
   /** Retries that may still be handed out, and when that was last worked out. */
   #retryAllowance: number = LIMITS.webhookRetriesPerSecondMax;
   #allowedAt = 0;
@@ -89,7 +89,6 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
         this.#schedule(delivery.id, delivery.nextAt, isFirstAttempt(delivery));
       }
     });
-    if (record.type === 'DeliveriesRemoved') this.#removalSequence = sequence;
   }
 
   query(query: WebhookQuery): Answered {
@@ -110,8 +109,12 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
 
   takeDue(now: number): WebhookCommand[] {
     if (now < this.#retentionDueAt) return [];
-    this.#retentionDueAt = now + LIMITS.webhookRetentionEveryMs;
-    return [{ type: 'RemoveOldDeliveries', deadline: now + COMMAND_VALID_MS }];
+    const { deliveryIds, lookedTo } = oldDeliveries(this.#state, this.#policy, now, this.#retentionLookedTo);
+    this.#retentionLookedTo = lookedTo ?? '';
+    this.#retentionDueAt =
+      now + (lookedTo === null ? LIMITS.webhookRetentionEveryMs : LIMITS.webhookRetentionPauseMs);
+    if (deliveryIds.length === 0) return [];
+    return [{ type: 'RemoveOldDeliveries', deliveryIds, deadline: now + COMMAND_VALID_MS }];
   }
 
   takeRows(): ReturnType<WebhookState['takeRows']> {
@@ -120,10 +123,6 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
 
   evict(sequence: number): void {
     this.#state.evict(sequence);
-    if (this.#removalSequence === 0 || this.#removalSequence > sequence) return;
-    // There may be more to remove. Not sooner: a look would only find again what is removed and still in the views.
-    this.#removalSequence = 0;
-    this.#retentionDueAt = 0;
   }
 
   #schedule(deliveryId: string, nextAt: number, isFirst: boolean): void {

@@ -65,9 +65,11 @@ export interface CancelDelivery extends WithDeadline {
   readonly deliveryId: string;
 }
 
-/** Timer: deliveries past their retention. */
+/** Timer: deliveries past their retention. What waits for an attempt stays. */
 export interface RemoveOldDeliveries extends WithDeadline {
   readonly type: 'RemoveOldDeliveries';
+  /** At most LIMITS.webhookRemovalsPerRecordMax. */
+  readonly deliveryIds: readonly string[];
 }
 
 export type WebhookQuery = Extract<WebhookOperatorMessage, { type: 'ListDeliveries' | 'GetDelivery' }>;

@@ -385,12 +385,25 @@ function problemAmong(addresses: readonly LookupAddress[]): string | null {
   return null;
 }
 
-/** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. `servers`: instead
- *  of the system's. */
-export function resolveByDns(servers: readonly string[] | null = null): Resolve {
-  const resolver = new Resolver({ timeout: LIMITS.webhookDnsMs, tries: LIMITS.webhookDnsTries });
-  if (servers !== null) resolver.setServers(servers);
+/** Straight DNS. Not getaddrinfo: that blocks one of the four threads that also serve files and passwords. `serversNow`:
+ *  instead of the system's. */
+export function resolveByDns(
+  serversNow: () => readonly string[] | null = () => null,
+  resolverMs: number = LIMITS.webhookResolverMs,
+): Resolve {
+  const make = (): Resolver => {
+    const made = new Resolver({ timeout: LIMITS.webhookDnsMs, tries: LIMITS.webhookDnsTries });
+    const servers = serversNow();
+    if (servers !== null) made.setServers(servers);
+    return made;
+  };
+  let resolver = make();
+  let madeAt = performance.now();
   return async (hostname) => {
+    if (performance.now() - madeAt >= resolverMs) {
+      resolver = make();
+      madeAt = performance.now();
+    }
     const ipv6Asked = Promise.allSettled([resolver.resolve6(hostname)]);
     const [ipv4] = await Promise.allSettled([resolver.resolve4(hostname)]);
     // Some name servers never answer for IPv6, which would take as long as the attempt.

@@ -190,9 +190,15 @@ export class WebhookState {
     return Array.from(ids, (id) => this.#deliveries.get(id)).filter((delivery) => delivery !== null);
   }
 
-  /** Ids of checkpointed deliveries below `before`, oldest first. */
-  *oldest(before: string): Iterable<string> {
-    for (const { key } of this.#views.range('delivery', { start: '', end: before })) yield key;
+  /** Ids of checkpointed deliveries above `after` and below `before`, oldest first. */
+  *oldest(after: string, before: string): Iterable<string> {
+    for (const { key } of this.#views.range('delivery', { start: `${after}\x01`, end: before })) yield key;
+  }
+
+  /** It waits for an attempt: said without reading the delivery where the views say so. */
+  waits(deliveryId: string): boolean {
+    if (this.#deliveries.has(deliveryId)) return (this.#deliveries.get(deliveryId)?.nextAt ?? null) !== null;
+    return this.#views.get('due', deliveryId) !== undefined;
   }
 
   takeRows(): Row[] {

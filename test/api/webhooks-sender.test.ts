@@ -439,15 +439,32 @@ const HEAD_BYTES = 12;
 
 void t.test('a name is found though its name server never answers for IPv6', async (t) => {
   const receiver = await receiverFor(t);
-  const whole = resolveByDns([await nameServerFor(t, [A, AAAA])]);
+  const both = await nameServerFor(t, [A, AAAA]);
+  const whole = resolveByDns(() => [both]);
   t.same(await whole('hooks.example.com'), [
     { address: '127.0.0.1', family: 4 },
     { address: '::1', family: 6 },
   ]);
   // Both are asked twice, and for longer the second time: longer than an attempt lasts.
-  const half = resolveByDns([await nameServerFor(t, [A]), await nameServerFor(t, [A])]);
+  const one = await nameServerFor(t, [A]);
+  const other = await nameServerFor(t, [A]);
+  const half = resolveByDns(() => [one, other]);
   const sender = senderFor(t, { resolve: half, attemptMs: LIMITS.webhookAttemptMs });
   t.hasStrict(await send(sender, `https://hooks.example.com:${receiver.port}/`), { error: null });
+});
+
+void t.test('names are asked of the name servers that the system has by now', async (t) => {
+  const [silent, speaks] = [await nameServerFor(t, []), await nameServerFor(t, [A, AAAA])];
+  const resolverFor = (resolverMs?: number) => {
+    const servers = [silent];
+    const resolve = resolveByDns(() => servers, resolverMs);
+    servers[0] = speaks;
+    return senderFor(t, { resolve, attemptMs: SHORT_MS });
+  };
+  const receiver = await receiverFor(t);
+  const url = `https://hooks.example.com:${receiver.port}/`;
+  t.hasStrict(await send(resolverFor(), url), { error: 'timeout' });
+  t.hasStrict(await send(resolverFor(0), url), { error: null });
 });
 
 // Where the name leads decides, whatever it is called. Addresses of the test's own machine: were one let through, the
