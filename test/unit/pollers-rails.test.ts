@@ -334,21 +334,32 @@ t.test('one that is let go although a callback came is left to the scan, which f
 t.test(
   'what its account has yet to be told was accepted is not let go: a scan would send it again',
   async (t) => {
-    const driven = await new Driven().start();
-    for (let n = 0; n < LIMITS.pollerPendingMax; n++) driven.accounts.create(charge({ amount: '500' }));
-    driven.accounts.intercept = ({ type }) => (type === 'RecordSubmission' ? { type: 'unavailable' } : null);
-    const { id } = driven.accounts.create(payout());
-    await driven.clock.advance(1_000);
-    t.equal(driven.pollers.size, LIMITS.pollerPendingMax + 1);
-    t.strictSame(driven.notices, []);
-    driven.accounts.intercept = () => null;
-    await driven.clock.advance(3_000);
-    t.ok(driven.accounts.transaction(id).submitted);
-    t.equal(driven.pollers.size, LIMITS.pollerPendingMax, 'now it may go');
-    t.strictSame(
-      driven.notices.map(({ what, transactionId }) => [what, transactionId]),
-      [['follows_too_many', id]],
-    );
+    for (const [saidBy, afterMs] of [
+      ['submit', 1_000],
+      ['enquiry', 4_000],
+    ] as const) {
+      const driven = await new Driven().start();
+      for (let n = 0; n < LIMITS.pollerPendingMax; n++) driven.accounts.create(charge({ amount: '500' }));
+      driven.accounts.intercept = ({ type }) =>
+        type === 'RecordSubmission' ? { type: 'unavailable' } : null;
+      driven.mtn.onSubmit = (transaction) => {
+        const answer = driven.provider.submit(transaction);
+        return saidBy === 'submit' ? answer : LOST;
+      };
+      const { id } = driven.accounts.create(payout());
+      await driven.clock.advance(afterMs);
+      t.equal(driven.mtn.enquiries.length, saidBy === 'submit' ? 0 : 1);
+      t.equal(driven.pollers.size, LIMITS.pollerPendingMax + 1, saidBy);
+      t.strictSame(driven.notices, []);
+      driven.accounts.intercept = () => null;
+      await driven.clock.advance(3_000);
+      t.ok(driven.accounts.transaction(id).submitted);
+      t.equal(driven.pollers.size, LIMITS.pollerPendingMax, 'now it may go');
+      t.strictSame(
+        driven.notices.map(({ what, transactionId }) => [what, transactionId]),
+        [['follows_too_many', id]],
+      );
+    }
   },
 );
 

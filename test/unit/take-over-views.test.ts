@@ -98,4 +98,8 @@ t.test('what is let go of is written no more, also while rows whose time is over
   await Promise.all(swept);
   views.refresh();
   for (const partition of places) t.equal(views.position('accounts', partition), null);
+
+  // Whoever waits for its views is told that they do not come.
+  const advancing = checkpoints.advance('accounts', 0, 0, true);
+  await Promise.all([t.rejects(advancing, /was let go/), checkpoints.release('accounts', 0)]);
 });
