@@ -6,6 +6,7 @@ import { hasNatsServer, NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts
 import { readLongOptions } from '../long-options.ts';
 import { Cluster } from './cluster.ts';
 import { percentile } from './load.ts';
+import { faultOfNats } from './nats-fault.ts';
 
 const { minutes, callers, seed } = readLongOptions(
   'npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--seed S, default random]',
@@ -45,6 +46,10 @@ async function run(): Promise<number> {
         `p50 ${percentile(report.latenciesMs, 0.5).toFixed(1)} ms, longest ${percentile(report.latenciesMs, 1).toFixed(0)} ms`,
     );
     findings = await cluster.check(report);
+  } catch (error) {
+    const fault = await faultOfNats(cluster);
+    if (fault === null) throw error;
+    findings = [`NATS itself has not come back, so nothing is shown: ${fault}`];
   } finally {
     // What was found is looked for in the logs.
     await cluster.stop(findings.length > 0);

@@ -1,0 +1,73 @@
+// Whether the nats-servers of a test's cluster agree with one another: nothing that stands on them can go on where they do not.
+
+import type { Cluster } from './cluster.ts';
+
+const LOOKS = 10;
+
+interface ServerState {
+  readonly server: string;
+  /** Of each stream by name: its last sequence on this server, and who leads it. */
+  readonly streams: ReadonlyMap<string, { readonly last: number; readonly leader: string | undefined }>;
+}
+
+/** What servers of 2.9 are left with after such a crash, now and then: a stream without a leader for good, or one that its
+ *  replicas number differently, so that what a reader was told and what a writer must expect never agree again. Null: sound. */
+export async function faultOfNats({ nats }: Cluster): Promise<string | null> {
+  // A server that the test has killed, and not started again because it failed before, says nothing of NATS.
+  const comeBack = nats.monitorUrls.map(async (url, index) => {
+    const isThere = await fetch(`${url}/healthz`).then(
+      () => true,
+      () => false,
+    );
+    if (isThere) return;
+    // Also one that was started and does not answer yet: there is one server of that name.
+    await nats.kill(index, 'SIGKILL');
+    await nats.restart(index);
+  });
+  for (const back of await Promise.allSettled(comeBack)) {
+    if (back.status === 'rejected') return String(back.reason);
+  }
+  for (const url of nats.monitorUrls) {
+    const health = await fetch(`${url}/healthz`);
+    if (health.status !== 200) return `${url}: ${await health.text()}`;
+  }
+  // What differs only while it is copied does not differ at every look.
+  let differing: string[] | null = null;
+  for (let look = 0; look < LOOKS; look++) {
+    const now = differences(await Promise.all(nats.monitorUrls.map(stateOf)));
+    differing = differing === null ? now : differing.filter((each) => now.includes(each));
+    await new Promise((resolve) => {
+      setTimeout(resolve, 200);
+    });
+  }
+  return differing === null || differing.length === 0 ? null : differing.join('; ');
+}
+
+function differences(states: readonly ServerState[]): string[] {
+  const found: string[] = [];
+  for (const { server, streams } of states) {
+    for (const [name, { last, leader }] of streams) {
+      const leading = states.find((each) => each.server === leader)?.streams.get(name);
+      const distance = Math.abs((leading?.last ?? last) - last);
+      if (distance <= 1) continue;
+      found.push(`${name} has another last sequence at ${server} than at its leader ${leader}`);
+    }
+  }
+  return found;
+}
+
+async function stateOf(url: string, index: number): Promise<ServerState> {
+  const answer = await fetch(`${url}/jsz?accounts=true&streams=true`);
+  const { account_details: accounts } = (await answer.json()) as {
+    account_details: {
+      stream_detail?: { name: string; state: { last_seq: number }; cluster?: { leader?: string } }[];
+    }[];
+  };
+  const streams = accounts.flatMap(({ stream_detail: details }) => details ?? []);
+  return {
+    server: `n${index + 1}`,
+    streams: new Map(
+      streams.map(({ name, state, cluster }) => [name, { last: state.last_seq, leader: cluster?.leader }]),
+    ),
+  };
+}
