@@ -1,4 +1,5 @@
 // What pollers promise across crashes: whatever the moment, the same reference, no second payment, nothing lost.
+import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
@@ -61,6 +62,27 @@ t.test(
     t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
   },
 );
+
+t.test('what expired while nobody was there: all of it is asked about, for minutes', async (t) => {
+  for (const slow of [true, false]) {
+    const driven = await new Driven().start();
+    const transactions = Array.from({ length: 20 }, () => driven.accounts.create(charge()));
+    await driven.crash(async () => {
+      await driven.clock.advance(40 * MINUTE, MINUTE);
+      for (const transaction of transactions) driven.provider.settle(transaction, paid());
+      const { clock, mtn, provider } = driven;
+      const returnedAt = clock.now();
+      if (slow) mtn.maxConcurrency = 1;
+      mtn.onEnquire = async (transaction) => {
+        if (slow) for (const until = clock.now() + 10_000; clock.now() < until;) await setImmediate();
+        return !slow && clock.now() < returnedAt + 3 * MINUTE ? LOST : provider.enquire(transaction);
+      };
+    });
+    await driven.clock.advance(10 * MINUTE);
+    const statuses = transactions.map(({ id }) => driven.accounts.transaction(id).status);
+    t.strictSame(new Set(statuses), new Set(['SUCCESSFUL']), slow ? 'slow answers' : 'a way that opens late');
+  }
+});
 
 t.test('killed between expiry and a look: later looks are made, and one more', async (t) => {
   const driven = await new Driven().start();
