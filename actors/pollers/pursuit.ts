@@ -531,10 +531,8 @@ export class Pursuit implements Caller {
         if (watched.tells < LIMITS.pollerSendsMax) {
           return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
         }
-        // The provider remembers what it said.
         this.#settleVerdict(watched);
-        watched.next = 'enquire';
-        watched.hinted = false;
+        watched.askAgain();
         return this.#rest(watched);
     }
   }

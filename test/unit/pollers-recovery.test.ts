@@ -84,6 +84,19 @@ t.test('what expired while nobody was there: all of it is asked about, for minut
   }
 });
 
+t.test('an account that takes nothing until long after the expiry: who paid in time has paid', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(MINUTE);
+  driven.accounts.intercept = () => UNAVAILABLE;
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(50 * MINUTE);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(5 * MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  t.ok(driven.mtn.enquiriesOf(transaction.id).length < 60, 'and the provider was not asked all the time');
+});
+
 t.test('killed between expiry and a look: later looks are made, and one more', async (t) => {
   const driven = await new Driven().start();
   const early = driven.accounts.create(charge());
