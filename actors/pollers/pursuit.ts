@@ -393,7 +393,9 @@ export class Pursuit implements Caller {
     watched.maybeSent = watched.submitted;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
-    this.#call(watched);
+    // Unless it has expired while it was asked about.
+    watched.state = 'waiting';
+    this.#due(watched, now);
   }
 
   #unanswered(watched: Watched): void {

@@ -84,6 +84,25 @@ t.test('what expired while nobody was there: all of it is asked about, for minut
   }
 });
 
+t.test(
+  'a charge that expired before it was sent is not sent any more, however slow the provider',
+  async (t) => {
+    const driven = new Driven();
+    const { id } = driven.accounts.create(charge());
+    await driven.crash(async () => {
+      await driven.clock.advance(40 * MINUTE, MINUTE);
+      const { clock, mtn, provider } = driven;
+      mtn.onEnquire = async (transaction) => {
+        for (const until = clock.now() + 2 * mtn.notFoundGraceMs; clock.now() < until;) await setImmediate();
+        return provider.enquire(transaction);
+      };
+    });
+    await driven.clock.advance(MINUTE);
+    t.strictSame(driven.mtn.submits, []);
+    t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'provider_unavailable' });
+  },
+);
+
 t.test('an account that takes nothing until long after the expiry: who paid in time has paid', async (t) => {
   const driven = await new Driven().start();
   const transaction = driven.accounts.create(charge());
