@@ -1,5 +1,5 @@
-// What operators read of reconciliation items: newest first, by pages. A page looks at a bounded number of rows, whatever has been
-// resolved since the first one; where it finds little it may be short, with an id to go on from.
+// What operators read of reconciliation items: those of the newest transactions first, by pages. A page looks at a bounded number
+// of rows, whatever has been resolved since the first one; where it finds little it may be short, with an id to go on from.
 
 import type { ListReconciliation } from '../../src/domain/account-command.ts';
 import { renderReconciliation } from '../../src/domain/render-account.ts';
@@ -42,7 +42,7 @@ function isWanted(item: ReconciliationItem, { accountId, open }: ListReconciliat
   return (accountId === '' || item.accountId === accountId) && (!open || item.resolvedAt === null);
 }
 
-/** Ids sort by the time at which the items were raised. What is in memory is newer than its row. */
+/** Ids sort by the creation of the transactions that the items are about. What is in memory is newer than its row. */
 function* newestFirst(memory: Memory, views: Views, before: string): Generator<ReconciliationItem, void> {
   const fresh = [...memory.dirtyReconciliation()]
     .filter(({ id }) => id < before)

@@ -25,11 +25,21 @@ interface Timer {
  * them the time to.
  */
 const EXPIRY_GRACE_MS = 60_000;
+/**
+ * The same after a time in which nothing was taken: a start, a take-over, a pause. What expired meanwhile may have been paid,
+ * and the pollers have all of it to ask about.
+ */
+const RETURN_GRACE_MS = 600_000;
+/** Timers are looked at more often than this, or nothing is taken: once in a scan's rest, and time may step between two looks. */
+const ABSENCE_MS = 2 * LIMITS.timerScanEveryMs.open + LIMITS.clockStepMsMax;
 const COMMAND_DEADLINE_MS = 60_000;
 
 export class Timers {
   readonly #heap = new DueHeap<Timer>();
   readonly #scans: Readonly<Record<OpenTable, TimerScan>>;
+  #lookedAt = -Infinity;
+  /** Until then what expires is the pollers' alone. */
+  #pollersUntil = -Infinity;
 
   constructor(views: Views) {
     this.#scans = { open: new TimerScan(views, 'open'), timer: new TimerScan(views, 'timer') };
@@ -59,6 +69,8 @@ export class Timers {
     limit: number,
     applies: (kind: OpenKind, accountId: string, id: string) => boolean,
   ): AccountCommand[] {
+    if (now - this.#lookedAt > ABSENCE_MS) this.#pollersUntil = now + RETURN_GRACE_MS;
+    this.#lookedAt = now;
     for (const scan of [this.#scans.open, this.#scans.timer]) {
       if (now < scan.nextAt) continue;
       for (const { kind, accountId, id, dueAt } of scan.look(now)) this.#add(kind, accountId, id, dueAt);
@@ -67,7 +79,8 @@ export class Timers {
     for (let looked = 0; looked < limit; looked++) {
       const timer = this.#heap.takeDue(now);
       if (timer === undefined) break;
-      if (applies(timer.kind, timer.accountId, timer.id)) commands.push(commandOf(timer, now));
+      if (timer.kind === 'provider' && now < this.#pollersUntil) this.#heap.push(this.#pollersUntil, timer);
+      else if (applies(timer.kind, timer.accountId, timer.id)) commands.push(commandOf(timer, now));
     }
     return commands;
   }
@@ -78,7 +91,8 @@ export class Timers {
   }
 
   #add(kind: OpenKind, accountId: string, id: string, dueAt: number): void {
-    this.#heap.push(kind === 'provider' ? dueAt + EXPIRY_GRACE_MS : dueAt, { kind, accountId, id });
+    const at = kind === 'provider' ? Math.max(dueAt + EXPIRY_GRACE_MS, this.#pollersUntil) : dueAt;
+    this.#heap.push(at, { kind, accountId, id });
   }
 }
 

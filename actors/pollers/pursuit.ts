@@ -19,6 +19,7 @@ import {
   afterExpiryGapMs,
   enquiryGapMs,
   jittered,
+  lastEnquiriesMsAt,
   retryGapMs,
   type Random,
   type Timings,
@@ -195,7 +196,8 @@ export class Pursuit implements Caller {
       this.#rest(watched);
       return this.#tellAcceptance(watched, null);
     }
-    if (watched.expiresAt !== null && now >= watched.expiresAt) return this.#dueLast(watched, now);
+    const lateMs = watched.expiresAt === null ? -1 : now - watched.expiresAt;
+    if (lateMs >= 0) return this.#dueLast(watched, now, lateMs);
     if (watched.state === 'waiting') this.#call(watched);
   }
 
@@ -206,9 +208,8 @@ export class Pursuit implements Caller {
   }
 
   /** It has expired: one last enquiry, if the provider may have it and answers in time. */
-  #dueLast(watched: Watched, now: number): void {
-    const { timings } = this.#options;
-    if (watched.lastUntil === 0) watched.lastUntil = now + timings.lastEnquiriesMs;
+  #dueLast(watched: Watched, now: number, lateMs: number): void {
+    if (watched.lastUntil === 0) watched.lastUntil = now + lastEnquiriesMsAt(this.#options.timings, lateMs);
     const certainlyNot = !watched.maybeSent && !watched.submitted;
     if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#expire(watched);
     if (watched.state === 'queued' && watched.next === 'enquire') {
@@ -392,13 +393,18 @@ export class Pursuit implements Caller {
     watched.maybeSent = watched.submitted;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
-    this.#call(watched);
+    // Unless it has expired while it was asked about.
+    watched.state = 'waiting';
+    this.#due(watched, now);
   }
 
   #unanswered(watched: Watched): void {
     if (watched.late) return this.#restLate(watched);
-    const { lastEnquiries } = this.#options.timings;
-    if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries) return this.#expire(watched);
+    const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
+    const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
+    if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
+      return this.#expire(watched);
+    }
     this.#restUnlessHinted(watched);
   }
 
@@ -527,10 +533,8 @@ export class Pursuit implements Caller {
         if (watched.tells < LIMITS.pollerSendsMax) {
           return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
         }
-        // The provider remembers what it said.
         this.#settleVerdict(watched);
-        watched.next = 'enquire';
-        watched.hinted = false;
+        watched.askAgain();
         return this.#rest(watched);
     }
   }

@@ -28,6 +28,9 @@ export interface Timings {
    *  the minute after which its account does so by itself. */
   readonly lastEnquiries: number;
   readonly lastEnquiriesMs: number;
+  /** The longest it may take of what expired while nobody was there, usable answers or not: less than its account leaves it to
+   *  pollers then. All of that is to be asked about at once, and what cut us off from the provider may last a while longer. */
+  readonly lastEnquiriesMissedMs: number;
   /** How often a final transaction is asked about again without a final answer. */
   readonly lateEnquiries: number;
   /** From expiry to the first look whether the customer paid after all; each further one after four times as long. */
@@ -53,6 +56,7 @@ export const TIMINGS: Timings = {
   recoverySpreadMs: 10_000,
   lastEnquiries: 3,
   lastEnquiriesMs: 40_000,
+  lastEnquiriesMissedMs: 480_000,
   lateEnquiries: 5,
   afterExpiryMs: 600_000,
   makeUpSpreadMs: 3_600_000,
@@ -67,6 +71,11 @@ export function jittered(delayMs: number, random: Random): number {
 /** After `enquiries` enquiries without a final answer. */
 export function enquiryGapMs(timings: Timings, enquiries: number, random: Random): number {
   return jittered(doubled(timings.enquiryGapMs, timings.enquiryGapSlowestMs, enquiries), random);
+}
+
+/** How long the last enquiry may take of what expired `lateMs` ago. */
+export function lastEnquiriesMsAt(timings: Timings, lateMs: number): number {
+  return lateMs > timings.lastEnquiriesMs ? timings.lastEnquiriesMissedMs : timings.lastEnquiriesMs;
 }
 
 /** After `enquiries` looks at an expired transaction. */

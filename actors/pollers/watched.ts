@@ -103,4 +103,12 @@ export class Watched implements PendingTransaction {
     this.next = 'enquire';
     this.maybeSent = true;
   }
+
+  /** Its account did not take what was found out: the provider remembers, and is asked again, at the end of its time, too. */
+  askAgain(): void {
+    this.next = 'enquire';
+    this.hinted = false;
+    this.lastEnquiries = 0;
+    this.lastUntil = 0;
+  }
 }

@@ -163,7 +163,7 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       path: '/reconciliation',
       operationId: 'listReconciliation',
       tag,
-      summary: 'Where a provider contradicts the ledger, newest first',
+      summary: 'Where a provider contradicts the ledger, newest transactions first',
       query: schemas.ReconciliationQuery,
       errors: ['invalid_cursor'],
       handle: ({ query }) => {
@@ -215,7 +215,7 @@ async function listReconciliation(
   return pageOfAll(pages, query.limit);
 }
 
-/** As far down as every partition has looked. Ids sort by the time at which the items were raised. */
+/** As far down as every partition has looked. Ids sort by the creation of the transactions that the items are about. */
 function pageOfAll(replies: readonly { readonly body: string }[], limit: number): Reply {
   const pages = replies.map(({ body }) => JSON.parse(body) as ReconciliationPage);
   const ends = pages.map(({ next }) => next ?? '');

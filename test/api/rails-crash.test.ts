@@ -14,10 +14,18 @@ const NETWORKS = [
   ['mtn', '25677'],
   ['airtel', '25670'],
 ] as const;
+/** Charges and deposits expire after half an hour. */
+const AWAY_MS = 40 * 60_000;
 let made = 0;
 
-async function start(dataDir: string, external: External): Promise<ServiceProcess> {
-  const service = await startProcess(dataDir, { ...SETTINGS, RAILS: external.railsFile });
+/** `aheadMs`: of the machine's clock. */
+async function start(dataDir: string, external: External, aheadMs = 0): Promise<ServiceProcess> {
+  const clock = encodeURIComponent(`const now = Date.now; Date.now = () => now() + ${aheadMs};`);
+  const service = await startProcess(dataDir, {
+    ...SETTINGS,
+    RAILS: external.railsFile,
+    NODE_OPTIONS: `--import=data:text/javascript,${clock}`,
+  });
   await external.callBackTo(service.demo.base_url);
   return service;
 }
@@ -139,6 +147,29 @@ t.test('killed between log and submit, submit and answer, answer and outcome', a
 
   await external.control('DELETE', '/simulator/forced');
   service = await start(`${directory}/data`, external);
+  await allSucceed(t, service, ids);
+  await booksAgree(t, service, external);
+});
+
+t.test('away for longer than customers are waited for: who approved meanwhile has paid', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  const external = await startExternal(directory, { approveAfterMs: 1_000, speed: 1 });
+  let service = await start(`${directory}/data`, external);
+  t.teardown(async () => {
+    await service.end('SIGKILL');
+    await external.simulator.close();
+    rmSync(directory, { recursive: true });
+  });
+  const ids: string[] = [];
+  for (const [, prefix] of NETWORKS) {
+    for (const what of ['charges', 'deposits']) ids.push((await create(service, what, numberWith(prefix)))!);
+  }
+  await service.end('SIGKILL');
+  await until(
+    () => external.payments(),
+    (payments) => payments.every(({ state }) => state === 'succeeded'),
+  );
+  service = await start(`${directory}/data`, external, AWAY_MS);
   await allSucceed(t, service, ids);
   await booksAgree(t, service, external);
 });

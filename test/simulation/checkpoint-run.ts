@@ -29,6 +29,10 @@ import { Rows } from './rows.ts';
 
 /** How long after its time the partition itself expires what no poller has. */
 const EXPIRY_GRACE_MS = MINUTE;
+/** And how long after it was opened, at the most: 10 minutes from its first tick. */
+const RETURN_GRACE_MS = 11 * MINUTE;
+/** Timers are looked at this often, however long the step. */
+const TICK_MS = MINUTE;
 /** More than one step takes: what a scan for timers meets has its row. */
 export const CHECKPOINT_MS = 5 * MINUTE;
 export const HOUR = 60 * MINUTE;
@@ -54,6 +58,7 @@ export class Run {
   /** Sequence that the views reach, and when they did. */
   #reached = 0;
   #reachedAt = START;
+  #openedAt = START;
   #fresh = 0;
   /** How often what had expired was more than a page. */
   expiredPages = 0;
@@ -154,6 +159,7 @@ export class Run {
   /** As after a restart: from the views, then the rest of the log. */
   open(): void {
     const sequence = this.#reached;
+    this.#openedAt = this.now;
     this.#served = new AccountsPartition(POLICY, this.#rows, { sequence, timers: true });
     this.#follower = new AccountsPartition(POLICY, this.#rows, { sequence, timers: false });
     for (let i = sequence; i < this.#log.length; i++) {
@@ -163,14 +169,15 @@ export class Run {
 
   /** Time passes, and what falls due is done: no more, and nothing is left. */
   pass(ms: number): void {
-    this.now += ms;
-    if (this.now - this.#reachedAt >= CHECKPOINT_MS) this.checkpoint();
-    for (let i = 0; i < 1_000 && this.#served.nextDue() <= this.now; i++) {
-      for (const command of this.#served.takeDue(this.now, 10)) this.send(command);
-    }
-    assert(this.#served.nextDue() > this.now);
+    const until = this.now + ms;
+    if (until - this.#reachedAt >= CHECKPOINT_MS) this.checkpoint();
+    do {
+      this.now = Math.min(until, this.now + TICK_MS);
+      this.#tick();
+    } while (this.now < until);
     for (const { status, expiresAt, releaseAt, released } of this.state.transactions.values()) {
-      const isExpired = expiresAt !== null && expiresAt + EXPIRY_GRACE_MS <= this.now;
+      const fromOpening = this.now - this.#openedAt >= RETURN_GRACE_MS;
+      const isExpired = expiresAt !== null && fromOpening && expiresAt + EXPIRY_GRACE_MS <= this.now;
       assert(isFinal(status) || !isExpired, 'what expired has failed');
       const isDue = status === 'SUCCESSFUL' && releaseAt !== null && releaseAt <= this.now;
       assert(released || !isDue, 'what is due is released');
@@ -180,6 +187,13 @@ export class Run {
         assert(status !== 'COOLING_OFF' || activeAt! > this.now, 'what has cooled off is active');
       }
     }
+  }
+
+  #tick(): void {
+    for (let i = 0; i < 1_000 && this.#served.nextDue() <= this.now; i++) {
+      for (const command of this.#served.takeDue(this.now, 10)) this.send(command);
+    }
+    assert(this.#served.nextDue() > this.now);
   }
 
   /** The answer of both. It must be held back until the last change of all that it is `about` is durable. */

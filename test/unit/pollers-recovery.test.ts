@@ -1,4 +1,5 @@
 // What pollers promise across crashes: whatever the moment, the same reference, no second payment, nothing lost.
+import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
@@ -61,6 +62,59 @@ t.test(
     t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
   },
 );
+
+t.test('what expired while nobody was there: all of it is asked about, for minutes', async (t) => {
+  for (const slow of [true, false]) {
+    const driven = await new Driven().start();
+    const transactions = Array.from({ length: 20 }, () => driven.accounts.create(charge()));
+    await driven.crash(async () => {
+      await driven.clock.advance(40 * MINUTE, MINUTE);
+      for (const transaction of transactions) driven.provider.settle(transaction, paid());
+      const { clock, mtn, provider } = driven;
+      const returnedAt = clock.now();
+      if (slow) mtn.maxConcurrency = 1;
+      mtn.onEnquire = async (transaction) => {
+        if (slow) for (const until = clock.now() + 10_000; clock.now() < until;) await setImmediate();
+        return !slow && clock.now() < returnedAt + 3 * MINUTE ? LOST : provider.enquire(transaction);
+      };
+    });
+    await driven.clock.advance(10 * MINUTE);
+    const statuses = transactions.map(({ id }) => driven.accounts.transaction(id).status);
+    t.strictSame(new Set(statuses), new Set(['SUCCESSFUL']), slow ? 'slow answers' : 'a way that opens late');
+  }
+});
+
+t.test(
+  'a charge that expired before it was sent is not sent any more, however slow the provider',
+  async (t) => {
+    const driven = new Driven();
+    const { id } = driven.accounts.create(charge());
+    await driven.crash(async () => {
+      await driven.clock.advance(40 * MINUTE, MINUTE);
+      const { clock, mtn, provider } = driven;
+      mtn.onEnquire = async (transaction) => {
+        for (const until = clock.now() + 2 * mtn.notFoundGraceMs; clock.now() < until;) await setImmediate();
+        return provider.enquire(transaction);
+      };
+    });
+    await driven.clock.advance(MINUTE);
+    t.strictSame(driven.mtn.submits, []);
+    t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'provider_unavailable' });
+  },
+);
+
+t.test('an account that takes nothing until long after the expiry: who paid in time has paid', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(MINUTE);
+  driven.accounts.intercept = () => UNAVAILABLE;
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(50 * MINUTE);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(5 * MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  t.ok(driven.mtn.enquiriesOf(transaction.id).length < 60, 'and the provider was not asked all the time');
+});
 
 t.test('killed between expiry and a look: later looks are made, and one more', async (t) => {
   const driven = await new Driven().start();

@@ -58,9 +58,16 @@ function run(timers: Timers, from: number, until: number, raised = new Map<strin
   return raised;
 }
 
+/** Opened a while ago: nothing is left to the pollers alone any more. */
+function served(rows: Rows): Timers {
+  const timers = new Timers(rows);
+  run(timers, START - 11 * MINUTE, START);
+  return timers;
+}
+
 t.test('what expires late is kept in its row alone: when the row is gone, nothing is left', async (t) => {
   const rows = new Rows();
-  const timers = new Timers(rows);
+  const timers = served(rows);
   run(timers, START, START + MINUTE);
   const due = START + 30 * MINUTE;
   for (let n = 0; n < 1_000; n++) timers.follow(created(n, START + MINUTE, due));
@@ -70,7 +77,7 @@ t.test('what expires late is kept in its row alone: when the row is gone, nothin
 
 t.test('what is still there is raised in time, wherever its creation falls between scans', async (t) => {
   const rows = new Rows();
-  const timers = new Timers(rows);
+  const timers = served(rows);
   const raised = new Map<string, number>();
   const dues: number[] = [];
   let n = 0;
@@ -100,7 +107,7 @@ t.test('more rows than one tick looks at are all found', async (t) => {
   for (let n = 0; n < count; n++) rows.put('open', inFlight(n, START + MINUTE));
   const timers = new Timers(rows);
   const raised = new Map<string, number>();
-  for (let now = START; now < START + 5 * MINUTE; now += TICK) run(timers, now, now, raised);
+  for (let now = START; now < START + 15 * MINUTE; now += TICK) run(timers, now, now, raised);
   t.equal(raised.size, count);
 });
 
@@ -120,8 +127,7 @@ t.test('what waits in its row for days is raised, too, though nothing is due soo
 });
 
 t.test('no more are taken than may be, and of those none that applies no more', async (t) => {
-  const timers = new Timers(new Rows());
-  run(timers, START, START);
+  const timers = served(new Rows());
   for (let n = 0; n < 5; n++) timers.follow(created(n, START, START));
   const due = START + 2 * MINUTE;
   t.equal(timers.takeDue(due, 2, always).length, 2);
@@ -130,8 +136,7 @@ t.test('no more are taken than may be, and of those none that applies no more', 
 });
 
 t.test('what falls due soon needs no row: charges, their money, and wallets', async (t) => {
-  const timers = new Timers(new Rows());
-  run(timers, START, START);
+  const timers = served(new Rows());
   const due = START + MINUTE;
   const events = [
     { type: 'ChargeCreated', id: idAt(1), expiresAt: due },
@@ -148,4 +153,22 @@ t.test('what falls due soon needs no row: charges, their money, and wallets', as
   t.hasStrict(timers.takeDue(due + 2 * MINUTE, 10, always), [
     { type: 'ExpireTransaction', transactionId: idAt(1) },
   ]);
+});
+
+t.test('what expired while nothing was taken may have been paid: pollers have time to ask', async (t) => {
+  const rows = new Rows();
+  rows.put('open', inFlight(1, START - 40 * MINUTE));
+  const timers = new Timers(rows);
+  timers.follow(created(2, START, START + MINUTE));
+  const raised = run(timers, START, START + 15 * MINUTE);
+  const afterMs = (n: number): number => raised.get(idAt(n))! - START;
+  t.strictSame([afterMs(1), afterMs(2)], [10 * MINUTE, 10 * MINUTE], 'after a start or a take-over');
+
+  timers.follow(created(3, START + 15 * MINUTE, START + 16 * MINUTE));
+  const goesOn = START + 30 * MINUTE;
+  run(timers, goesOn, goesOn + 15 * MINUTE, raised);
+  t.equal(raised.get(idAt(3)), goesOn + 10 * MINUTE, 'after a pause');
+  timers.follow(created(4, goesOn, goesOn + 16 * MINUTE));
+  run(timers, goesOn + 15 * MINUTE, goesOn + 20 * MINUTE, raised);
+  t.equal(raised.get(idAt(4)), goesOn + 17 * MINUTE, 'otherwise a minute');
 });
