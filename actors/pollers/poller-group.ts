@@ -9,7 +9,7 @@ import { isPollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Clock, Rail } from '../../src/rails/rail.ts';
 import { PollerPartition } from './poller-partition.ts';
-import type { Notice } from './pursuit.ts';
+import type { Notice } from './notice.ts';
 import { RailLane, type RailHealth } from './rail-lane.ts';
 import { TIMINGS, type Random, type Timings } from './schedule.ts';
 

@@ -14,6 +14,7 @@ import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import { NONE } from './id-index.ts';
+import type { Notice } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
 import {
   afterExpiryGapMs,
@@ -28,27 +29,7 @@ import { TimingWheel } from './timing-wheel.ts';
 import { NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
-export const NOTICES = [
-  'our_fault',
-  'no_rail',
-  'not_taken',
-  'provider_forgot',
-  'never_accepted',
-  'no_outcome',
-  'unknown_reference',
-  'hint_lost',
-  'follows_too_many',
-] as const;
-
 const HOUR_MS = 3_600_000;
-
-/** Something an operator should know; for the log and for counting. */
-export interface Notice {
-  readonly what: (typeof NOTICES)[number];
-  readonly provider: string | null;
-  readonly transactionId: string | null;
-  readonly detail: string | null;
-}
 
 /** The partition, as a pursuit sees it. */
 export interface Keeper {

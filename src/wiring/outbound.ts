@@ -1,7 +1,7 @@
 // What leaves the process: pollers that call the rails, and webhooks that call the merchants. The same in both profiles.
 
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
-import { NOTICES } from '../../actors/pollers/pursuit.ts';
+import { NOTICES } from '../../actors/pollers/notice.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import type { GuardOptions } from '../../actors/webhooks/url-guard.ts';

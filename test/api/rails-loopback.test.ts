@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
-import type { Notice } from '../../actors/pollers/pursuit.ts';
+import type { Notice } from '../../actors/pollers/notice.ts';
 import { request } from '../../src/bus/bus.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';

@@ -3,7 +3,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
-import type { Notice } from '../../actors/pollers/pursuit.ts';
+import type { Notice } from '../../actors/pollers/notice.ts';
 import type { Timings } from '../../actors/pollers/schedule.ts';
 import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
