@@ -16,8 +16,8 @@ interface Started {
   readonly ended: Promise<number | null>;
 }
 
-/** A warning of Node's every 200 ms. */
-const WARNING = 'data:text/javascript,let n=0;setInterval(()=>process.emitWarning(`w${n++}`),200).unref()';
+/** A warning of Node's when it is asked for. */
+const WARNING = 'data:text/javascript,process.on("SIGUSR2",()=>process.emitWarning("as asked"))';
 
 /** `stdout`: "pipe", or a file's descriptor. Nobody reads stderr. */
 async function start(t: Test, stdout: 'pipe' | number, arrange: (child: ChildProcess) => void) {
@@ -73,6 +73,7 @@ const cases: readonly [string, 'pipe' | number, (child: ChildProcess) => void, n
 t.test('the service serves, and its end is graceful', async (t) => {
   const lives = cases.map(async ([name, stdout, arrange, requests, signal]) => {
     const started = await start(t, stdout, arrange);
+    started.child.kill('SIGUSR2');
     await request(started, requests);
     started.child.kill(signal);
     return [name, await started.ended];

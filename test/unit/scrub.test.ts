@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import type { Damage } from '../../src/wiring/damage.ts';
 import { Scrub } from '../../src/wiring/scrub.ts';
+import type { WriteAheadLog } from '../../wal/log.ts';
 import { CUT, damage, rewrite, written } from './wal/rewriting.ts';
 
 const BATCHES = 5_000;
@@ -17,27 +18,33 @@ t.test(
     t.teardown(() => log.close());
     const found: Damage[] = [];
     const scrub = new Scrub(directory, (each) => void found.push(each));
-    let ended = false;
-    const rewriting = (async () => {
-      for (let more = 7; !ended; more = -more) {
-        await rewrite(log, CUT, CUT + more);
-        await pause(REWRITE_EVERY_MS);
-      }
-    })();
-    try {
+    await whileRewriting(log, async () => {
       for (let run = 0; run < RUNS; run += 1) {
         await (run % 2 === 0 ? scrub.run() : scrub.check('accounts', 0));
       }
-      t.strictSame(found, []);
-      await damage(directory, BATCHES / 2);
-      await scrub.run();
-    } finally {
-      ended = true;
-      await rewriting;
-    }
+    });
+    t.strictSame(found, []);
+    await damage(directory, BATCHES / 2);
+    await whileRewriting(log, () => scrub.run());
     t.hasStrict(found, [{ group: 'accounts', partition: 0, batch: BATCHES / 2 }]);
   },
 );
+
+async function whileRewriting(log: WriteAheadLog, act: () => Promise<void>): Promise<void> {
+  let ended = false;
+  const rewriting = (async () => {
+    for (let more = 7; !ended; more = -more) {
+      await rewrite(log, CUT, CUT + more);
+      await pause(REWRITE_EVERY_MS);
+    }
+  })();
+  try {
+    await act();
+  } finally {
+    ended = true;
+    await rewriting;
+  }
+}
 
 t.test('one partition is checked without a check of all', async (t) => {
   const { directory, log } = await written(10);

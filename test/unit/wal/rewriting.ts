@@ -83,6 +83,7 @@ export async function rewrittenDuring<T>(
   return result;
 }
 
+/** While nobody writes in this process: a second handle waits, with the thread, for a transaction that waits for the thread. */
 export async function damage(directory: string, batch: number): Promise<void> {
   const database = openLogDatabase({ directory });
   const bytes = Buffer.from(database.getBinary([group, partition, batch]) ?? []);
