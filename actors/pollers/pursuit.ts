@@ -177,8 +177,9 @@ export class Pursuit implements Caller {
       this.#rest(watched);
       return this.#tellAcceptance(watched, null);
     }
-    const lateMs = watched.expiresAt === null ? -1 : now - watched.expiresAt;
-    if (lateMs >= 0) return this.#dueLast(watched, now, lateMs);
+    if (watched.expiresAt !== null && now >= watched.expiresAt) {
+      return this.#dueLast(watched, now, now - watched.expiresAt);
+    }
     if (watched.state === 'waiting') this.#call(watched);
   }
 

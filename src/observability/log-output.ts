@@ -36,7 +36,8 @@ export class LogOutput {
       this.#dropped++;
       return;
     }
-    this.#append(line);
+    this.#lines.push(line);
+    this.#linesSize += line.length;
     if (this.#isBusy) return;
     this.#isBusy = true;
     setImmediate(this.#goOn);
@@ -45,11 +46,6 @@ export class LogOutput {
   /** Writes what can be written without waiting; pino asks for it after a fatal line. */
   flushSync(): void {
     this.#flush();
-  }
-
-  #append(line: string): void {
-    this.#lines.push(line);
-    this.#linesSize += line.length;
   }
 
   readonly #goOn = (): void => {

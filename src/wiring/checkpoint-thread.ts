@@ -42,7 +42,8 @@ let sweeps: Sweep[] = [];
 const advancing = new Map<string, boolean>();
 /** Releases that wait for the commit in progress. */
 const releases = new Map<string, number>();
-let sweeping: Sweep | null = null;
+/** The partition whose rows are looked through. */
+let sweeping: string | null = null;
 let stopping = false;
 
 port.on('message', (message: ToCheckpointThread) => {
@@ -51,17 +52,17 @@ port.on('message', (message: ToCheckpointThread) => {
     wishes.clear();
     sweeps = [];
   } else if (message.type === 'release') {
-    const key = `${message.group}/${message.partition}`;
+    const key = keyOf(message);
     wishes.delete(key);
-    for (const each of sweeps.filter((each) => isOf(each, message))) tellSwept(each);
-    sweeps = sweeps.filter((each) => !isOf(each, message));
+    for (const each of sweeps) if (keyOf(each) === key) tellSwept(each);
+    sweeps = sweeps.filter((each) => keyOf(each) !== key);
     checkpointer.release(message.group, message.partition);
     releases.set(key, (releases.get(key) ?? 0) + 1);
-    if (!advancing.has(key) && (sweeping === null || !isOf(sweeping, message))) tellReleased(message);
+    if (!advancing.has(key) && sweeping !== key) tellReleased(message);
   } else if (message.type === 'sweep') {
     sweeps.push(message);
   } else {
-    const key = `${message.group}/${message.partition}`;
+    const key = keyOf(message);
     const toServe = message.toServe || wishes.get(key)?.toServe === true;
     wishes.set(key, toServe === message.toServe ? message : { ...message, toServe });
   }
@@ -100,18 +101,18 @@ function start(key: string, wish: Advance): void {
 
 type Place = Pick<Advance, 'group' | 'partition'>;
 
-function isOf({ group, partition }: Place, other: Place): boolean {
-  return group === other.group && partition === other.partition;
+function keyOf({ group, partition }: Place): string {
+  return `${group}/${partition}`;
 }
 
 function tellReleased({ group, partition }: Place): void {
-  const key = `${group}/${partition}`;
+  const key = keyOf({ group, partition });
   for (let left = releases.get(key) ?? 0; left > 0; left--) tell({ type: 'released', group, partition });
   releases.delete(key);
 }
 
 async function sweep(asked: Sweep): Promise<void> {
-  sweeping = asked;
+  sweeping = keyOf(asked);
   await checkpointer.sweep(asked.group, asked.partition, asked.now);
   tellSwept(asked);
   tellReleased(asked);
