@@ -5,6 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
 
 export interface CyclesOptions {
@@ -89,9 +90,10 @@ async function fund(service: ServiceProcess): Promise<void> {
   for (let i = 0; i < 4; i++) {
     const body = JSON.stringify({ ...wallet('01'), amount: '5000000', reference: `fund-${i}` });
     const { id } = JSON.parse((await create(service, '/v1/deposits', `fund-key-${i}`, body)).text);
-    await until(
-      async () => (await read(service, `/v1/deposits/${id}`)).status === 'SUCCESSFUL',
+    await waitFor(
       'a deposit succeeds',
+      SETTLE_MS,
+      async () => (await read(service, `/v1/deposits/${id}`)).status === 'SUCCESSFUL',
     );
   }
 }
@@ -122,7 +124,7 @@ async function loadUntilKilled(
   // Killed before anything was acknowledged each time, as on a slow machine, it would have nothing to keep.
   if (cycle === 1) {
     const acknowledged = (): number => fresh.filter((sent) => sent.acknowledged).length;
-    await until(async () => acknowledged() > CONNECTIONS, 'creates are acknowledged');
+    await waitFor('creates are acknowledged', SETTLE_MS, async () => acknowledged() > CONNECTIONS);
   }
   await new Promise((resolve) => setTimeout(resolve, 20 + random() * KILL_AFTER_MS_MAX));
   await service.end('SIGKILL');
@@ -212,13 +214,13 @@ async function checkMoney(service: ServiceProcess, sent: number, faults: string[
 
 async function settled(service: ServiceProcess): Promise<any[]> {
   let listed: any[] = [];
-  await until(async () => {
+  await waitFor('only silent numbers are in flight', SETTLE_MS, async () => {
     listed = await listAll(service);
     const moving = listed.filter(
       ({ status }) => status === 'PENDING_PROVIDER' || status === 'AWAITING_CUSTOMER',
     );
     return moving.every(({ msisdn_masked }) => msisdn_masked.endsWith('065'));
-  }, 'only silent numbers are in flight');
+  });
   return listed;
 }
 
@@ -258,12 +260,4 @@ async function create(
 
 async function read(service: ServiceProcess, path: string): Promise<any> {
   return (await get(service, path)).json();
-}
-
-async function until(isSo: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + SETTLE_MS;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`it never came that ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
 }

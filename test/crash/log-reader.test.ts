@@ -6,9 +6,12 @@ import { existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import type { Demo } from '../../src/operator/demo.ts';
+import { environmentOf } from './service-process.ts';
 
 const MORE_THAN_A_PIPE_HOLDS = 1_000;
+const WAIT_MS = 60_000;
 
 interface Started {
   readonly child: ChildProcess;
@@ -24,15 +27,7 @@ async function start(t: Test, stdout: 'pipe' | number, arrange: (child: ChildPro
   const dataDir = mkdtempSync(join(tmpdir(), 'daftari-reader-'));
   t.teardown(() => rmSync(dataDir, { recursive: true }));
   const child = spawn(process.execPath, ['--import', WARNING, 'src/main.ts'], {
-    env: {
-      PATH: process.env['PATH'],
-      PORT: '0',
-      OPERATOR_PORT: '0',
-      RAILS: 'loopback',
-      PARTITIONS: '2',
-      LOG_LEVEL: 'debug',
-      DATA_DIR: dataDir,
-    },
+    env: environmentOf(dataDir, { PARTITIONS: '2', LOG_LEVEL: 'debug' }),
     stdio: ['ignore', stdout, 'pipe'],
   });
   child.stderr!.destroy();
@@ -40,17 +35,13 @@ async function start(t: Test, stdout: 'pipe' | number, arrange: (child: ChildPro
   const ended = new Promise<number | null>((resolve) => child.once('exit', (status) => resolve(status)));
   arrange(child);
   const demoFile = join(dataDir, 'demo.json');
-  await until(() => {
+  await waitFor('it has written its demo', WAIT_MS, () => {
     if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}`);
     return existsSync(demoFile);
   });
   const demo = JSON.parse(readFileSync(demoFile, 'utf8')) as Demo;
-  await until(async () => (await fetch(`${demo.operator_url}/readyz`)).ok);
+  await waitFor('it is ready', WAIT_MS, async () => (await fetch(`${demo.operator_url}/readyz`)).ok);
   return { child, demo, ended } satisfies Started;
-}
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 /** Each leaves a line. */
@@ -107,7 +98,7 @@ t.test('a reader that comes back gets whole lines, and is told how many were dro
     .setEncoding('utf8')
     .on('data', (more: string) => (text += more))
     .resume();
-  await until(() => text.endsWith('}\n') && text.includes('dropped'));
+  await waitFor('it says what was dropped', WAIT_MS, () => text.endsWith('}\n') && text.includes('dropped'));
   const lines = text.trim().split('\n');
   const told = lines.map((line) => JSON.parse(line) as { n?: number; dropped?: number });
   const whole = told.flatMap(({ n }) => (n === undefined ? [] : [n]));

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
@@ -18,6 +19,7 @@ const SETTINGS = {
   PROVIDER_ANSWER_WAIT_MS: '200',
 };
 const CREATES = 90;
+const SETTLE_MS = 60_000;
 const NUMBERS = { UGX: '+2567720000', KES: '+2547330000', GHS: '+2332640000' } as const;
 /** Approve, decline, stay silent, settle at once, are refused outright, are taken back. */
 const ENDINGS = ['01', '02', '51', '57', '58', '64', '65', '66', '68', '70', '71', '72', '73', '75'];
@@ -102,14 +104,6 @@ async function pages(list: string): Promise<{ texts: string[]; rows: any[] }> {
   }
 }
 
-async function until(isSo: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = performance.now() + 60_000;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`it never came that ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}
-
 function createOf(number: number, wallets: readonly string[]): Omit<Sent, 'answer'> {
   const kind = pick(['charges', 'charges', 'deposits', 'payouts', 'withdrawals']);
   const isOut = kind === 'payouts' || kind === 'withdrawals';
@@ -165,13 +159,14 @@ t.test('everything, and every answer', { timeout: 300_000 }, async (t) => {
     const deposit = { amount: '5000000', currency, msisdn: `${number}01`, reference: 'float', by: users[0] };
     await operator('POST', `${account}/deposits`, deposit);
   }
-  await until(async () => {
+  await waitFor('there is money', SETTLE_MS, async () => {
     const { data } = JSON.parse(await read('/v1/balances'));
     return data.length === 3 && data.every(({ available }: any) => available === '5000000');
-  }, 'there is money');
-  await until(
-    async () => !(await read('/v1/payout_destinations')).includes('COOLING_OFF'),
+  });
+  await waitFor(
     'wallets are active',
+    SETTLE_MS,
+    async () => !(await read('/v1/payout_destinations')).includes('COOLING_OFF'),
   );
 
   const sent: Sent[] = [];
@@ -191,7 +186,7 @@ t.test('everything, and every answer', { timeout: 300_000 }, async (t) => {
     }
   };
   await Promise.all(Array.from({ length: 8 }, createSome));
-  await until(async () => {
+  await waitFor('nothing moves any more', SETTLE_MS, async () => {
     const { rows } = await pages('/v1/transactions?limit=100');
     const { data } = JSON.parse(await read('/v1/balances'));
     const moves = ({ type, status, msisdn_masked: msisdn }: any): boolean =>
@@ -201,7 +196,7 @@ t.test('everything, and every answer', { timeout: 300_000 }, async (t) => {
           (type === 'CHARGE' && status === 'SUCCESSFUL' && msisdn.endsWith('070'))
         : status === 'PENDING_PROVIDER' && !/0(?:65|73)$/.test(msisdn);
     return !rows.some(moves) && data.every(({ pending }: any) => pending === '0');
-  }, 'nothing moves any more');
+  });
 
   const before = await everything();
   t.ok(before.size > 2 * CREATES, `${before.size} reads`);

@@ -25,18 +25,12 @@ export async function startProcess(
   environment: Record<string, string> = {},
 ): Promise<ServiceProcess> {
   const child = spawn(process.execPath, ['src/main.ts'], {
-    env: {
-      PATH: process.env['PATH'],
-      PORT: '0',
-      OPERATOR_PORT: '0',
-      SIMULATOR_PORT: '0',
-      RAILS: 'loopback',
+    env: environmentOf(dataDir, {
       PARTITIONS: '4',
       SIMULATOR_APPROVE_AFTER_MS: '20',
       CASH_OUT_PER_MINUTE: '100000',
-      DATA_DIR: dataDir,
       ...environment,
-    },
+    }),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = new Promise<number | null>((resolve) => child.once('exit', (status) => resolve(status)));
@@ -77,6 +71,19 @@ function untilReady(child: ChildProcess): Promise<void> {
       reject(new Error(`ended before it was ready:\n${printed.join('\n')}`));
     });
   });
+}
+
+/** Of a service over `dataDir` on ports of its own, with `more` settings. */
+export function environmentOf(dataDir: string, more: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
+  return {
+    PATH: process.env['PATH'],
+    PORT: '0',
+    OPERATOR_PORT: '0',
+    SIMULATOR_PORT: '0',
+    RAILS: 'loopback',
+    DATA_DIR: dataDir,
+    ...more,
+  };
 }
 
 /** As the demo merchant, under an idempotency key. */

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { environmentOf } from './service-process.ts';
 
 t.test(
   'a stop while it starts: it ends as it should, and the next start need not prove the views',
@@ -12,14 +13,7 @@ t.test(
     const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
     t.teardown(() => rmSync(dataDir, { recursive: true }));
     const child = spawn(process.execPath, ['src/main.ts'], {
-      env: {
-        PATH: process.env['PATH'],
-        PORT: '0',
-        OPERATOR_PORT: '0',
-        RAILS: 'loopback',
-        DEMO: 'false',
-        DATA_DIR: dataDir,
-      },
+      env: environmentOf(dataDir, { DEMO: 'false' }),
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     t.teardown(() => child.kill('SIGKILL'));
@@ -51,13 +45,7 @@ t.test('a key that is none is told in words, and not tried again', async (t) => 
   const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
   t.teardown(() => rmSync(dataDir, { recursive: true }));
   writeFileSync(join(dataDir, 'master.key'), 'none');
-  const env = {
-    PATH: process.env['PATH'],
-    DATA_DIR: dataDir,
-    RAILS: 'loopback',
-    PORT: '0',
-    OPERATOR_PORT: '0',
-  };
+  const env = environmentOf(dataDir, {});
   const main = spawnSync(process.execPath, ['src/main.ts'], { env, encoding: 'utf8', timeout: 120_000 });
   t.equal(main.status, 2);
   t.match(main.stderr, /^.*master\.key does not hold 32 bytes in hex; restore it, or set MASTER_KEY\n$/);
