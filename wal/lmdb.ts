@@ -131,6 +131,8 @@ function commonOptions(readOnly: boolean) {
     overlappingSync: false,
     // Every write is one `batch`. With turn batching, a failed commit also rejects a promise nobody can handle.
     eventTurnBatching: false,
+    // See `written`.
+    txnStartThreshold: 1,
     maxReaders: WAL_LIMITS.readersMax,
     maxDbs: 1,
   } as const;
@@ -181,8 +183,15 @@ function written<K extends LogKey | string, V extends Buffer | string>(
     }
   };
   // Not async, see above; what is thrown rejects all the same.
-  return new Promise((resolve) => resolve(database.batch(put)));
+  return new Promise((resolve) => {
+    const committed = database.batch(put);
+    // By itself lmdb-js begins when the turn has ended. A second operation exceeds `txnStartThreshold`, and the disk begins now.
+    void database.batch(nothing);
+    resolve(committed);
+  });
 }
+
+function nothing(): void {}
 
 async function flushed(database: Pick<RootDatabase, 'flushed'>, committed: Promise<boolean>): Promise<void> {
   await committed;

@@ -2,7 +2,7 @@
 // nothing acknowledged that is not durable.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -19,6 +19,7 @@ import type { Batch, Replica } from '../../../wal/types.ts';
 import { WriterLock } from '../../../wal/writer-lock.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'wal-'));
+const LONG_ENOUGH_MS = 10_000;
 let opened = 0;
 t.teardown(() => rmSync(directory, { recursive: true }));
 
@@ -86,6 +87,29 @@ t.test('one flush is in flight at a time, and takes along all partitions', async
       .map(({ firstSequence }) => firstSequence);
     t.strictSame(sequences, [1, 2], 'acknowledged in order');
   }
+});
+
+t.test('the disk works on the next batch while the callers of one are answered', async (t) => {
+  const log = openLog(t);
+  const file = join(directory, `${opened}`, 'log', 'data.mdb');
+  let writtenMeanwhile: boolean | null = null;
+  const partition = log.openPartition('accounts', 0, {
+    epoch: 0,
+    replica: null,
+    onCommitted: ({ batch }) => {
+      if (batch === 1) partition.append('a record that the first batch called for');
+    },
+    onDurable: ({ batch }) => {
+      if (batch > 1) return;
+      // The thread does not come back to the event loop before it is there.
+      const giveUpAt = performance.now() + LONG_ENOUGH_MS;
+      do writtenMeanwhile = readFileSync(file).includes('a record that the first batch called for');
+      while (!writtenMeanwhile && performance.now() < giveUpAt);
+    },
+  });
+  partition.append('the first');
+  await partition.drained();
+  t.equal(writtenMeanwhile, true);
 });
 
 t.test('a batch keeps its bounds', async (t) => {
