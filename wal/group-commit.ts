@@ -38,7 +38,7 @@ interface Passage {
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   #queue: PartitionLog[] = [];
-  /** On the disk and with their replicas; finished together at the end of the turn. */
+  /** On the disk and with their replicas; finished together. */
   #confirmed: Passage[] = [];
   #open = new Set<PartitionLog>();
   #scheduled = false;
@@ -163,10 +163,10 @@ export class GroupCommit {
     if (passage.written) this.#finishSoon(passage);
   }
 
-  /** Confirmations come in bunches: those of one turn make one flush of what waited for them. */
+  /** Confirmations come in bunches: those read in one go make one flush of what waited for them. */
   #finishSoon(passage: Passage): void {
     if (this.#confirmed.push(passage) > 1) return;
-    setImmediate(() => {
+    queueMicrotask(() => {
       const confirmed = this.#confirmed;
       this.#confirmed = [];
       if (this.#failure === null) this.#finish(confirmed);

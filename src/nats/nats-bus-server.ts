@@ -1,5 +1,5 @@
 // The bus over NATS, owner's side: takes commands for the partitions this process owns and sends the replies of one
-// event-loop turn to one caller in one message. The caller in this same process (NatsBus) is spoken to directly.
+// callback to one caller in one message: nearly all of a turn are made where a flush ends. The caller in this same process (NatsBus) is spoken to directly.
 //
 // Invariants:
 //   - `not_owner` is said only of what will never be decided here.
@@ -137,7 +137,7 @@ export class NatsBusServer {
   /** By subject. */
   readonly #served = new Map<string, ServedPartition>();
   #nearby: { readonly caller: string; readonly onReply: OnWireReply } | null = null;
-  /** Replies of this turn by caller's subject. */
+  /** Replies of the callback that runs, by caller's subject. */
   #outgoing = new Map<string, string>();
   #flushing = false;
 
@@ -180,10 +180,10 @@ export class NatsBusServer {
     }
     if (this.#flushing) return;
     this.#flushing = true;
-    setImmediate(() => this.flush());
+    queueMicrotask(() => this.flush());
   }
 
-  /** Sends what stands ready. Called at the end of each turn, and before the connection is drained. */
+  /** Sends what stands ready. Called when the callback that replied has ended, and before the connection is drained. */
   flush(): void {
     this.#flushing = false;
     const outgoing = this.#outgoing;

@@ -1,6 +1,7 @@
 // The bus over NATS, caller's side: fronts, pollers and webhooks send here. Messages of one event-loop turn to one
-// partition travel in one NATS message; those to a partition that this process serves are handed over at once. Lost
-// answers are resolved by sending again until the deadline.
+// partition travel in one NATS message (all requests of a turn are handed on in one callback, ../http/arrived.ts, and it
+// leaves when that ends); those to a partition that this process serves are handed over at once. Lost answers are resolved by
+// sending again until the deadline.
 //
 // Invariants:
 //   - What is answered is known. `unavailable` only when no attempt can have been decided; a rejection only from the
@@ -28,7 +29,7 @@ import type { WireReply } from './wire.ts';
 interface Lane {
   readonly group: GroupName;
   readonly partition: number;
-  /** To be sent at the end of this turn. */
+  /** To be sent when the callback that runs has ended. */
   queue: Request[];
 }
 
@@ -170,7 +171,7 @@ export class NatsBus implements Bus {
     if (lane.queue.push(request) === 1) this.#dirty.push(lane);
     if (this.#flushing) return;
     this.#flushing = true;
-    setImmediate(() => this.#flush());
+    queueMicrotask(() => this.#flush());
   }
 
   #flush(): void {
