@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { type ServiceProcess, startProcess } from '../crash/service-process.ts';
 import { type External, startExternal } from './rails-external.ts';
 import { until } from './rails-setup.ts';
+import { randomFrom, seedOf } from '../seed.ts';
 
 const SETTINGS = { PROVIDER_ANSWER_WAIT_MS: '50', LOG_LEVEL: 'info' };
 const NETWORKS = [
@@ -177,13 +178,8 @@ t.test('away for longer than customers are waited for: who approved meanwhile ha
 t.test('killed at random moments under load', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
   const external = await startExternal(directory);
-  const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 1e9));
-  t.comment(`SEED=${seed}`);
-  let state = seed;
-  const random = (): number => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    return state / 2_147_483_648;
-  };
+  const seed = seedOf(t);
+  const random = randomFrom(seed);
   let service = await start(`${directory}/data`, external);
   t.teardown(async () => {
     await service.end('SIGKILL');

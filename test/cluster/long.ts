@@ -7,6 +7,7 @@ import { readLongOptions } from '../long-options.ts';
 import { Cluster } from './cluster.ts';
 import { percentile } from './load.ts';
 import { faultOfNats } from './nats-fault.ts';
+import { randomFrom } from '../seed.ts';
 
 const { minutes, callers, seed } = readLongOptions(
   'npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--seed S, default random]',
@@ -103,15 +104,4 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);
   });
-}
-
-/** mulberry32 */
-function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
+import { randomFrom } from '../seed.ts';
 
 export interface CyclesOptions {
   readonly cycles: number;
@@ -39,7 +40,7 @@ const KILL_AFTER_MS_MAX = 600;
 const SETTLE_MS = 90_000;
 
 export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
-  const random = seeded(options.seed);
+  const random = randomFrom(options.seed);
   const dataDir = mkdtempSync(join(tmpdir(), 'daftari-crash-'));
   const all: Sent[] = [];
   const faults: string[] = [];
@@ -70,17 +71,6 @@ export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
     acknowledged: all.filter(({ acknowledged }) => acknowledged).length,
     unanswered: all.filter(({ acknowledged }) => !acknowledged).length,
     faults,
-  };
-}
-
-/** Mulberry32: small, and the same everywhere. */
-function seeded(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   };
 }
 

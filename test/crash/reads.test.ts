@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
+import { randomFrom, seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const SETTINGS = {
   PARTITIONS: '1',
@@ -51,10 +51,9 @@ const LISTS = [
   '/v1/payouts?limit=9&country=UG',
 ];
 
-let state = SEED;
+const random = randomFrom(SEED);
 function pick<T>(items: readonly T[]): T {
-  state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-  return items[Math.floor((state / 2_147_483_648) * items.length)]!;
+  return items[Math.floor(random() * items.length)]!;
 }
 
 interface Sent {

@@ -3,10 +3,10 @@
 
 import t from 'tap';
 import { runCycles } from './cycles.ts';
+import { seedOf } from '../seed.ts';
 
 void t.test('the service, killed under load again and again', { timeout: 380_000 }, async (t) => {
-  const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-  t.comment(`SEED=${seed}`);
+  const seed = seedOf(t);
   const report = await runCycles({ cycles: 5, seed, onProgress: (line) => t.comment(line) });
   t.same(report.faults, []);
   t.ok(report.acknowledged > 10, `${report.acknowledged} acknowledged`);

@@ -1,7 +1,7 @@
 // The log's writer is killed with SIGKILL in the middle of its work, again and again on the same directory. Every time,
 // everything it acknowledged is there, the chain holds, and it goes on with the next epoch.
 //
-// Environment: WAL_CRASH_CYCLES (40), WAL_CRASH_SEED (random; printed, rerun with it).
+// Environment: WAL_CRASH_CYCLES (40), SEED (random; printed, rerun with it).
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,13 +11,13 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { LogReader } from '../../wal/log-reader.ts';
 import { recordAt } from './wal-record.ts';
+import { randomFrom, seedOf } from '../seed.ts';
 
 const cycles = Number(process.env['WAL_CRASH_CYCLES'] ?? 40);
-const seed = Number(process.env['WAL_CRASH_SEED'] ?? Math.floor(Math.random() * 2 ** 32));
+const seed = seedOf(t);
 const partitions = 3;
 const directory = mkdtempSync(join(tmpdir(), 'wal-crash-'));
 t.teardown(() => rmSync(directory, { recursive: true }));
-t.comment(`WAL_CRASH_SEED=${seed}`);
 
 const random = randomFrom(seed);
 /** Highest acknowledged sequence of each partition, over all cycles. */
@@ -78,15 +78,4 @@ async function prove(t: Test, cycle: number): Promise<void> {
     proven.set(partition, { batch, sequence });
   }
   await reader.close();
-}
-
-/** mulberry32: small, and the same everywhere. */
-function randomFrom(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -32,9 +32,9 @@ import {
   withdrawal,
 } from '../unit/domain/scenario.ts';
 import { CHECKPOINT_MS, HOUR, Run } from './checkpoint-run.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const QUIET = `acc_${'Q'.repeat(24)}00`;
 const ACCOUNTS = [`acc_${'A'.repeat(24)}00`, `acc_${'B'.repeat(24)}00`] as const;

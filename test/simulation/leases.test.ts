@@ -7,9 +7,9 @@ import { LIMITS } from '../../src/limits.ts';
 import { rankNodes } from '../../src/nats/rendezvous.ts';
 import { PARTITIONS, World } from './leases-world.ts';
 import type { Node } from './leases-world.ts';
+import { randomFrom, seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const RUNS = 60;
 const NAMES = ['a', 'b', 'c'];
@@ -19,18 +19,10 @@ const FAIR_MS = 50_000;
 /** Longer than the last two answers that were lost in a row cost a node its session, and it is itself again. */
 const CALM_MS = 15_000;
 
-function seeded(seed: number): () => number {
-  let state = seed + 1;
-  return () => {
-    state = (state * 48_271) % 2_147_483_647;
-    return state / 2_147_483_647;
-  };
-}
-
 t.test('one holder at any time, and in the end the one that should be', async (t) => {
   for (let run = 0; run < RUNS; run++) {
     const seed = SEED + run;
-    const world = new World(seeded(seed));
+    const world = new World(randomFrom(seed));
     for (const name of NAMES) world.at(world.between(0, 3_000), null, () => world.join(name));
     storm(world);
     await world.until(STORMY_MS + FAIR_MS);
@@ -53,7 +45,7 @@ t.test(
   async (t) => {
     for (let run = 0; run < RUNS; run++) {
       const seed = SEED + run;
-      const world = new World(seeded(seed));
+      const world = new World(randomFrom(seed));
       for (const name of NAMES) world.join(name);
       await world.until(19_000);
       // Whoever waits for a lost answer, or a slow one, is silent for longer than the cut, and that does prove something.
@@ -73,7 +65,7 @@ t.test(
 t.test(
   'a node that joins has a warm copy of what is handed over to it, and one that leaves waits for that',
   async (t) => {
-    const world = new World(seeded(SEED));
+    const world = new World(randomFrom(SEED));
     const a = world.join('a');
     await world.until(10_000);
     const b = world.join('b');
@@ -91,7 +83,7 @@ t.test(
 t.test('a node that leaves alone has let go of what it was just taking over', async (t) => {
   for (let run = 0; run < RUNS; run++) {
     const seed = SEED + run;
-    const world = new World(seeded(seed));
+    const world = new World(randomFrom(seed));
     const a = world.join('a');
     // Somewhere in its first take-overs, or before them.
     await world.until(world.between(0, 1_000));
@@ -109,7 +101,7 @@ t.test('a node that leaves alone has let go of what it was just taking over', as
 });
 
 t.test('what was asked for in a life before is not handed to a node that has begun anew', async (t) => {
-  const world = new World(seeded(SEED));
+  const world = new World(randomFrom(SEED));
   world.join('a');
   await world.until(10_000);
   const b = world.join('b');
@@ -128,7 +120,7 @@ t.test('what was asked for in a life before is not handed to a node that has beg
 t.test(
   'a lease that stands on a node that serves nothing under it goes to the one that should',
   async (t) => {
-    const world = new World(seeded(SEED));
+    const world = new World(randomFrom(SEED));
     const [a, b] = [world.join('a'), world.join('b')];
     await world.until(20_000);
     const partition = everywhere((each) => each).find((each) => world.holders(each)[0] === 'b')!;
@@ -146,7 +138,7 @@ t.test(
 );
 
 t.test('a log that cannot be opened is tried again, not without end in one breath', async (t) => {
-  const world = new World(seeded(SEED));
+  const world = new World(randomFrom(SEED));
   const a = world.join('a');
   a.isBroken = true;
   await world.until(20_000);

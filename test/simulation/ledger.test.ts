@@ -20,10 +20,11 @@ import { money } from '../../src/domain/money.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { renderAnswer, renderCurrent, renderTransaction } from '../../src/domain/render.ts';
 import { isFinal, STATUSES, type Status, type TransactionType } from '../../src/domain/transaction.ts';
+import { seedOf } from '../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const seed = seedOf(t);
 const numRuns = Number(process.env['RUNS'] ?? 150);
-t.comment(`SEED=${seed} RUNS=${numRuns}`);
+t.comment(`RUNS=${numRuns}`);
 
 const START = 1_772_357_400_000;
 const MINUTE = 60_000;

@@ -13,9 +13,9 @@ import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { timeOf } from '../../src/domain/id.ts';
 import { Storage } from '../../src/wiring/storage.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const ACCOUNT = 'acc_01JD5Z00000000000000000000';
 const OTHER = 'acc_01JD5Z00000000000000000001';

@@ -9,21 +9,13 @@ import type { Transaction } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { charge, deposit, payout } from '../unit/domain/scenario.ts';
 import { BUSY, declined, Driven, type DrivenRail, LOST, paid } from '../unit/pollers-driven.ts';
+import { randomFrom, seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const UNAVAILABLE: Reply = { type: 'unavailable' };
-
-function seeded(seed: number): () => number {
-  let state = seed + 1;
-  return () => {
-    state = (state * 48_271) % 2_147_483_647;
-    return state / 2_147_483_647;
-  };
-}
 
 /** Some trouble, as often as `trouble` says (0 to 1). */
 function stormy(driven: Driven, rail: DrivenRail, random: () => number, trouble: () => number): void {
@@ -49,7 +41,7 @@ function stormy(driven: Driven, rail: DrivenRail, random: () => number, trouble:
 }
 
 async function run(seed: number): Promise<Driven> {
-  const random = seeded(seed);
+  const random = randomFrom(seed);
   const driven = new Driven({ random });
   let trouble = 0.5;
   const weather = (): void => {

@@ -6,9 +6,9 @@ import { Memory } from '../../actors/accounts/memory.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const NOTHING: Views = { get: () => undefined, range: () => [] };
 const IDS = 6;

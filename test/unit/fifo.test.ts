@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import t from 'tap';
 import { Fifo } from '../../actors/runtime/fifo.ts';
 import { collectGarbage } from '../garbage.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 t.test('whatever is put in comes out in its order, once', async () => {
   const anyStep = fc.record({ push: fc.nat({ max: 12 }), shift: fc.nat({ max: 12 }) });

@@ -9,9 +9,9 @@ import { Watched } from '../../actors/pollers/watched.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
 import { TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
 import { collectGarbage } from '../garbage.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const PORTS = ['mtn-ug', 'airtel-ke', 'loopback'].map((id): Port => {
   return { lane: { rail: { id } }, caller: null, calling: 0 } as unknown as Port;

@@ -18,9 +18,9 @@ import type {
 } from '../../src/domain/platform-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Row, Views } from '../../wal/types.ts';
+import { seedOf } from '../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Math.trunc(Math.random() * 2 ** 31));
-t.comment(`SEED=${seed}`);
+const seed = seedOf(t);
 
 const DEADLINE = 10_000;
 

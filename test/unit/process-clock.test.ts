@@ -10,9 +10,9 @@ import { LIMITS } from '../../src/limits.ts';
 import { createProcessClock } from '../../src/process-clock.ts';
 import { Jobs } from '../../src/wiring/jobs.ts';
 import type { Views } from '../../wal/types.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const START = 1_772_357_400_000;
 const MINUTE = 60_000;

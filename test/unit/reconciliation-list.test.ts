@@ -8,9 +8,9 @@ import { encodeReconciliation } from '../../actors/accounts/rows.ts';
 import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const START = 1_772_357_500_000;
 

@@ -9,9 +9,9 @@ import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts'
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import { timeOf } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 void t.test('due times come out in order, and only those that are due', (t) => {
   fc.assert(

@@ -11,9 +11,9 @@ import {
   loadOperatorToken,
   makeSigningSecret,
 } from '../../src/secrets.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const secrets = createSecrets(Buffer.alloc(32, 1));
 

@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import t from 'tap';
 import { NONE } from '../../actors/pollers/id-index.ts';
 import { TimingWheel } from '../../actors/pollers/timing-wheel.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const START = 1_700_000_000_000;
 /** As far as the wheel reaches, and a little. */

@@ -14,9 +14,9 @@ import {
   type Transaction,
   TRANSACTION_TYPES,
 } from '../../src/domain/transaction.ts';
+import { seedOf } from '../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${seed}`);
+const seed = seedOf(t);
 
 const CREATED_AT = 1_772_357_500_000;
 const MONTH_MS = 30 * 86_400_000;

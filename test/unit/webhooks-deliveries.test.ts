@@ -6,9 +6,9 @@ import { LIMITS } from '../../src/limits.ts';
 import fc from 'fast-check';
 import { DELIVERY_STATUSES } from '../../src/domain/webhook-message.ts';
 import { accountId, appId, delivered, DrivenWebhooks, failed } from './webhooks-driven.ts';
+import { seedOf } from '../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const URL_A = 'https://a.example.com/hook';
 const URL_B = 'https://b.example.com/hook';

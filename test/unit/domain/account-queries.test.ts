@@ -20,9 +20,9 @@ import {
   TRANSACTION_TYPES,
 } from '../../../src/domain/transaction.ts';
 import { ACCOUNT, APP, body, charge, KEY_HASH, merchant, START } from './scenario.ts';
+import { seedOf } from '../../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${seed}`);
+const seed = seedOf(t);
 
 t.test('a query is let in by the same checks, in the same order, as a command', async (t) => {
   const good = { accountId: ACCOUNT, deadline: START, keyHash: KEY_HASH, problem: null };

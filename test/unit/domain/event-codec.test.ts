@@ -17,9 +17,9 @@ import { ALPHABET, type IdKind, makeId } from '../../../src/domain/id.ts';
 import type { Money } from '../../../src/domain/money.ts';
 import { FAILURE_CODES, type Metadata, SOURCES } from '../../../src/domain/transaction.ts';
 import { charge, due, merchant, outcome, START, submission } from './scenario.ts';
+import { seedOf } from '../../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${seed}`);
+const seed = seedOf(t);
 
 // --- Any record ------------------------------------------------------------------------------------------------------
 

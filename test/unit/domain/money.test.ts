@@ -30,9 +30,9 @@ import {
   thenRefused,
   withdrawal,
 } from './scenario.ts';
+import { seedOf } from '../../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${seed}`);
+const seed = seedOf(t);
 
 const amount = fc.maxSafeNat() as unknown as fc.Arbitrary<Money>;
 

@@ -5,9 +5,9 @@ import { parsePhoneNumberFromString } from 'libphonenumber-js';
 import t from 'tap';
 import { COUNTRIES, COUNTRY_FACTS, type Country, type Network } from '../../../src/domain/country.ts';
 import { maskMsisdn, networkOf, parseMsisdn } from '../../../src/domain/msisdn.ts';
+import { seedOf } from '../../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${seed}`);
+const seed = seedOf(t);
 
 t.test('what is read', async (t) => {
   const rows: [text: string, against: Country, msisdn: string | null, country?: Country][] = [

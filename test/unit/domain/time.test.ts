@@ -3,9 +3,9 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { dayOf, formatTime, monthOf, parseLowerBound, parseTime } from '../../../src/domain/time.ts';
+import { seedOf } from '../../seed.ts';
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${seed}`);
+const seed = seedOf(t);
 
 const LAST = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const time = fc.oneof(fc.integer({ min: 0, max: LAST }), fc.integer({ min: 1.7e12, max: 1.9e12 }));

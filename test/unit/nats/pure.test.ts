@@ -11,9 +11,9 @@ import { commandLine, readCommands, readReplies, replyLine } from '../../../src/
 import type { WireReply } from '../../../src/nats/wire.ts';
 import { emptyTip, encodeBatch, tipAt } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
+import { seedOf } from '../../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 t.test('any messages survive the wire, in order, with their numbers', async (t) => {
   const id = fc.integer({ min: 1, max: 2 ** 40 });

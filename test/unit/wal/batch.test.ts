@@ -11,9 +11,9 @@ import {
   tipAt,
 } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
+import { seedOf } from '../../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 function encode(records: readonly string[], after: Tip = emptyTip, epoch: number = after.epoch): Batch {
   return encodeBatch({

@@ -8,9 +8,9 @@ import t from 'tap';
 import type { Test } from 'tap';
 import type { Row } from '../../../wal/types.ts';
 import { ViewStore } from '../../../wal/views.ts';
+import { seedOf } from '../../seed.ts';
 
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-t.comment(`SEED=${SEED}`);
+const SEED = seedOf(t);
 
 const root = mkdtempSync(join(tmpdir(), 'wal-views-'));
 t.teardown(() => rmSync(root, { recursive: true }));

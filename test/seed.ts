@@ -1,0 +1,23 @@
+// What is random in tests is the same again with the same seed: another one in each run, said in its output, or `SEED`.
+
+interface Says {
+  comment(text: string): void;
+}
+
+/** Said in the output of `t`. */
+export function seedOf(t: Says): number {
+  const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+  t.comment(`SEED=${seed}`);
+  return seed;
+}
+
+/** Numbers from 0 to below 1. Mulberry32: small, and the same everywhere. */
+export function randomFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
