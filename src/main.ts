@@ -10,7 +10,7 @@ import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { SecretFileError } from './secrets.ts';
-import { DataDirectoryError } from './wiring/data-directory.ts';
+import { DataDirectoryError } from './wiring/data-identity.ts';
 import { startClusterNode } from './wiring/cluster.ts';
 import { startStandalone, type Service, type ServiceOptions } from './wiring/standalone.ts';
 

@@ -2,10 +2,9 @@
 // means. Opens beside a live service and disturbs nothing. What a tool says is of one history of the log: where a take-over cut
 // off its end and wrote it anew meanwhile, the tool begins anew.
 
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { partitionOf } from '../bus/bus.ts';
 import { DEFAULT_POLICY } from '../domain/default-policy.ts';
+import { readIdentity } from '../wiring/data-identity.ts';
 import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { type LogReader, untilUnchanged } from '../../wal/log-reader.ts';
@@ -45,23 +44,10 @@ export async function withData<T>(directory: string, use: (data: Data) => Promis
 /** As the service has noted it; in a directory that holds a log and nothing else, from the log: a service opens an epoch
  *  in every partition it has. */
 function partitionCount(directory: string, log: LogReader): number {
-  const identity = join(directory, 'daftari.json');
-  if (existsSync(identity)) {
-    return partitionsIn(identity);
-  }
+  const identity = readIdentity(directory);
+  if (identity !== null) return identity.partitions;
   const numbers = log.partitionNames().filter(({ group }) => group === 'accounts');
   return Math.max(0, ...numbers.map(({ partition }) => partition)) + 1;
-}
-
-function partitionsIn(identity: string): number {
-  const problem = `${identity} is damaged: put the one back that was kept with the backup`;
-  try {
-    const { partitions } = Object(JSON.parse(readFileSync(identity, 'utf8'))) as { partitions?: unknown };
-    if (typeof partitions === 'number') return partitions;
-  } catch (error) {
-    throw new Error(problem, { cause: error });
-  }
-  throw new Error(problem);
 }
 
 /** Looks at the log as of a moment after that of the checkpoint. False: another log made it. Throws LogRewritten when the

@@ -5,7 +5,6 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
-  readFileSync,
   renameSync,
   unlinkSync,
   type BigIntStats,
@@ -17,13 +16,9 @@ import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import { MASTER_KEY_FILE } from '../secrets.ts';
+import { DataDirectoryError, IDENTITY_FILE, readIdentity } from './data-identity.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
 import { writeWholeFile } from './whole-file.ts';
-
-/** What can be wrong with a data directory, for the person who starts the service. */
-export class DataDirectoryError extends Error {
-  override readonly name = 'DataDirectoryError';
-}
 
 export interface DataDirectory {
   readonly path: string;
@@ -33,7 +28,6 @@ export interface DataDirectory {
 }
 
 const FORMAT = 1;
-const IDENTITY_FILE = 'daftari.json';
 const LOCK_FILE = 'lock';
 /** Starts that find what a killed process left, all at once. */
 const LOCK_TRIES = 3;
@@ -72,15 +66,14 @@ function makeDirectory(path: string): void {
 }
 
 function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace): void {
-  const file = join(path, IDENTITY_FILE);
-  if (!existsSync(file)) {
+  const identity = readIdentity(path);
+  if (identity === null) {
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
     const text = `${JSON.stringify({ format: FORMAT, partitions }, null, 2)}\n`;
-    writeWholeFile(file, text);
+    writeWholeFile(join(path, IDENTITY_FILE), text);
     return;
   }
-  const identity = readIdentity(file);
   if (identity.format !== FORMAT) {
     throw new DataDirectoryError(
       `${path} has format ${identity.format}; this version reads format ${FORMAT}`,
@@ -91,22 +84,6 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
       `${path} was made with PARTITIONS=${identity.partitions} and cannot be opened with ${partitions}: ` +
         `an account's partition never changes. Set PARTITIONS=${identity.partitions}.`,
     );
-  }
-}
-
-function readIdentity(file: string): { readonly format: number; readonly partitions: number } {
-  const { format, partitions } = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
-  if (Number.isInteger(format) && Number.isInteger(partitions)) {
-    return { format: format as number, partitions: partitions as number };
-  }
-  throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
-}
-
-function parsedOrNull(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
   }
 }
 
