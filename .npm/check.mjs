@@ -3,7 +3,8 @@ import { exec } from 'node:child_process';
 import { performance } from 'node:perf_hooks';
 
 const checks = {
-  format: 'prettier --check --log-level warn . || (echo "npm run format mends it."; exit 1)',
+  format:
+    'prettier --check --cache --cache-strategy content --log-level warn . || (echo "npm run format mends it."; exit 1)',
   lint: 'oxlint',
   types: 'tsc',
   tidy: 'tap --reporter=min test/tidy.test.ts',
