@@ -176,7 +176,7 @@ export function commitDurably<K extends LogKey | string, V extends Buffer | stri
 function written<K extends LogKey | string, V extends Buffer | string>(
   database: RootDatabase<V, K>,
   writes: readonly Write<K, V>[],
-): Promise<boolean> {
+): Promise<unknown> {
   const put = (): void => {
     for (const { key, value } of writes) {
       void (value === null ? database.remove(key) : database.put(key, value));
@@ -184,16 +184,14 @@ function written<K extends LogKey | string, V extends Buffer | string>(
   };
   // Not async, see above; what is thrown rejects all the same.
   return new Promise((resolve) => {
-    const committed = database.batch(put);
     // By itself lmdb-js begins when the turn has ended. A second operation exceeds `txnStartThreshold`, and the disk begins now.
-    void database.batch(nothing);
-    resolve(committed);
+    resolve(Promise.all([database.batch(put), database.batch(nothing)]));
   });
 }
 
 function nothing(): void {}
 
-async function flushed(database: Pick<RootDatabase, 'flushed'>, committed: Promise<boolean>): Promise<void> {
+async function flushed(database: Pick<RootDatabase, 'flushed'>, committed: Promise<unknown>): Promise<void> {
   await committed;
   // The same moment with overlappingSync off; it keeps the promise if a later lmdb-js changes what a commit means.
   await database.flushed;

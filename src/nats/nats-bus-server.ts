@@ -1,5 +1,6 @@
 // The bus over NATS, owner's side: takes commands for the partitions this process owns and sends the replies of one
-// callback to one caller in one message: nearly all of a turn are made where a flush ends. The caller in this same process (NatsBus) is spoken to directly.
+// callback to one caller in one message (nearly all of a turn are made in one, where a flush ends). The caller in this same
+// process (NatsBus) is spoken to directly.
 //
 // Invariants:
 //   - `not_owner` is said only of what will never be decided here.
