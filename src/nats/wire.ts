@@ -1,7 +1,7 @@
 // How commands and replies look on the wire. Pure: text in, text out.
 //
 //   commands:  <id> <attempt> <JSON of the message>\n …     one NATS message per event-loop turn and partition
-//   replies:   <id> <attempt> <code><rest>\n …              one NATS message per event-loop turn and caller
+//   replies:   <id> <attempt> <code><rest>\n …              one NATS message per callback and caller
 //
 // JSON text never holds a raw line feed, so a line is a message. `id` is the caller's number of the request, `attempt`
 // counts its sends from 1. Codes: d done (rest: body), p done from an earlier identical request (rest: body),

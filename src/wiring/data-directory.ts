@@ -16,9 +16,8 @@ import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import { MASTER_KEY_FILE } from '../secrets.ts';
-import { DataDirectoryError, IDENTITY_FILE, readIdentity } from './data-identity.ts';
+import { DataDirectoryError, IDENTITY_FILE, readIdentity, writeIdentity } from './data-identity.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
-import { writeWholeFile } from './whole-file.ts';
 
 export interface DataDirectory {
   readonly path: string;
@@ -70,8 +69,7 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
   if (identity === null) {
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
-    const text = `${JSON.stringify({ format: FORMAT, partitions }, null, 2)}\n`;
-    writeWholeFile(join(path, IDENTITY_FILE), text);
+    writeIdentity(path, { format: FORMAT, partitions });
     return;
   }
   if (identity.format !== FORMAT) {

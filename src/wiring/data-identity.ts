@@ -2,6 +2,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeWholeFile } from './whole-file.ts';
 
 export const IDENTITY_FILE = 'daftari.json';
 
@@ -24,6 +25,10 @@ export function readIdentity(directory: string): DataIdentity | null {
     return { format: format as number, partitions: partitions as number };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
+}
+
+export function writeIdentity(directory: string, identity: DataIdentity): void {
+  writeWholeFile(join(directory, IDENTITY_FILE), `${JSON.stringify(identity, null, 2)}\n`);
 }
 
 function parsedOrNull(text: string): unknown {
