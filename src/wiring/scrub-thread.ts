@@ -16,6 +16,8 @@ export interface ScrubThreadData {
   readonly directory: string;
   /** Null: all. */
   readonly partitions: readonly ScrubbedPartition[] | null;
+  /** Shared. Not 0: end as soon as may be. */
+  readonly stopping: Int32Array;
 }
 
 /** Checked between two rests. */
@@ -23,12 +25,13 @@ const STRETCH_BYTES = 4 * 1024 * 1024;
 /** As long as a stretch takes or so: half of a core at most. */
 const REST_MS = 20;
 
-const { directory, partitions } = workerData as ScrubThreadData;
+const { directory, partitions, stopping } = workerData as ScrubThreadData;
 const port = parentPort!;
 const log = LogReader.openReader({ directory });
 const restless: LogRewritten[] = [];
 
 for (const name of partitions ?? log.partitionNames()) {
+  if (isStopping()) break;
   try {
     await untilUnchanged(() => scrub(name));
   } catch (error) {
@@ -42,10 +45,15 @@ await log.close();
 // After the others: nothing is known of these.
 if (restless.length > 0) throw new AggregateError(restless, 'partitions that could not be checked');
 
+function isStopping(): boolean {
+  return Atomics.load(stopping, 0) !== 0;
+}
+
 async function scrub({ group, partition }: ScrubbedPartition): Promise<void> {
   let checked = 0;
   log.refresh();
   for (const { bytes } of log.read(group, partition, { afterBatch: log.startOf(group, partition).batch })) {
+    if (isStopping()) return;
     checked += bytes.length;
     if (checked < STRETCH_BYTES) continue;
     checked = 0;

@@ -3,12 +3,14 @@
 import { Worker } from 'node:worker_threads';
 import type { GroupName } from '../bus/bus.ts';
 import type { Damage } from './damage.ts';
+import { asError } from '../../wal/thrown.ts';
 import type { ScrubbedPartition, ScrubThreadData } from './scrub-thread.ts';
 
 export class Scrub {
   readonly #directory: string;
   readonly #onDamage: (damage: Damage) => void;
-  readonly #workers = new Set<Worker>();
+  /** Shared with the threads. */
+  readonly #stopping = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   #running: Promise<void> | null = null;
   #checking: Promise<void> | null = null;
   /** To be checked when what is checked now is done. */
@@ -36,9 +38,11 @@ export class Scrub {
     return this.#checking;
   }
 
+  /** Each thread ends by itself: one that is ended in LMDB's native code, its loading included, aborts the whole process. */
   async stop(): Promise<void> {
     this.#asked.clear();
-    await Promise.all([...this.#workers].map((worker) => worker.terminate()));
+    Atomics.store(this.#stopping, 0, 1);
+    await Promise.allSettled([this.#running, this.#checking]);
   }
 
   async #checkAsked(): Promise<void> {
@@ -51,15 +55,17 @@ export class Scrub {
 
   /** Null: all. */
   #read(partitions: readonly ScrubbedPartition[] | null): Promise<void> {
-    const workerData: ScrubThreadData = { directory: this.#directory, partitions };
+    const workerData: ScrubThreadData = { directory: this.#directory, partitions, stopping: this.#stopping };
     const worker = new Worker(new URL('scrub-thread.ts', import.meta.url), { workerData });
-    this.#workers.add(worker);
     worker.on('message', (damage: Damage) => this.#onDamage(damage));
     return new Promise((resolve, reject) => {
-      worker.once('error', reject);
+      let failure: Error | null = null;
+      worker.once('error', (error) => {
+        failure = asError(error);
+      });
       worker.once('exit', () => {
-        this.#workers.delete(worker);
-        resolve();
+        if (failure === null) resolve();
+        else reject(failure);
       });
     });
   }

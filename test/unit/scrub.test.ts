@@ -10,6 +10,8 @@ const BATCHES = 5_000;
 const RUNS = 10;
 /** Often enough to meet each run, and seldom enough to let it end. */
 const REWRITE_EVERY_MS = 25;
+/** A scrub's thread has loaded its code by then. */
+const STARTING_MS = 80;
 
 t.test(
   'a log that is cut off and written anew meanwhile is not damaged, and damage is found in it',
@@ -56,4 +58,18 @@ t.test('one partition is checked without a check of all', async (t) => {
   t.strictSame(found, []);
   await Promise.all([scrub.check('accounts', 1), scrub.check('accounts', 0)]);
   t.hasStrict(found, [{ group: 'accounts', partition: 0, batch: 3 }]);
+});
+
+t.test('it is stopped at any moment of its start', async (t) => {
+  const { directory, log } = await written(10);
+  t.teardown(() => log.close());
+  const found: Damage[] = [];
+  for (let afterMs = 0; afterMs < STARTING_MS; afterMs += 1) {
+    const scrub = new Scrub(directory, (each) => void found.push(each));
+    const running = scrub.run();
+    await pause(afterMs);
+    await scrub.stop();
+    await running;
+  }
+  t.strictSame(found, []);
 });
