@@ -262,6 +262,7 @@ function accountResult(
     sound: sound && report !== null,
     report: {
       sound,
+      found: report !== null,
       upTo: work?.upTo ?? 0,
       partition: work?.partition ?? null,
       seal,

@@ -7,7 +7,6 @@
 
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
-import { StorageType } from 'nats';
 import type { JetStreamClient, ObjectInfo, ObjectStore } from 'nats';
 import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
@@ -19,7 +18,7 @@ import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { SNAPSHOT_FORMAT, SnapshotReader, snapshotLines } from './snapshot-format.ts';
 import type { StreamPartition } from './stream-batches.ts';
-import { hasMessages, hasStream } from './streams.ts';
+import { hasMessages, hasStream, makeSnapshotBucket } from './streams.ts';
 import { partitionKey, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
 
 export interface SnapshotOptions {
@@ -136,14 +135,17 @@ export class Snapshots {
   }
 
   #open(): Promise<ObjectStore> {
-    this.#store ??= jetstreamOf(this.#options.link).views.os(SNAPSHOT_BUCKET, {
-      storage: StorageType.File,
-      replicas: this.#options.replicas,
-    });
+    this.#store ??= this.#make();
     this.#store.catch(() => {
       this.#store = null;
     });
     return this.#store;
+  }
+
+  async #make(): Promise<ObjectStore> {
+    const { link, replicas } = this.#options;
+    await makeSnapshotBucket(link.manager, replicas);
+    return jetstreamOf(link).views.os(SNAPSHOT_BUCKET);
   }
 }
 

@@ -5,7 +5,15 @@ import type { JetStreamManager } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
-import { LEASE_BUCKET, LEASE_STREAM, logStream, logSubject, partitionOfStream } from './subjects.ts';
+import {
+  LEASE_BUCKET,
+  LEASE_STREAM,
+  logStream,
+  logSubject,
+  partitionOfStream,
+  SNAPSHOT_BUCKET,
+  SNAPSHOT_STREAM,
+} from './subjects.ts';
 import type { StreamOf } from './subjects.ts';
 
 /** Idempotent: several nodes may do it at once. */
@@ -49,6 +57,17 @@ export async function ensureLeaseBucket(manager: JetStreamManager, replicas: num
   });
 }
 
+/** The object store of snapshots, as a stream: the layout of object stores, so that `nats object` reads it. The client's own
+ *  request for one has a field that nats-server refuses since 2.12, which takes no field it does not know. Tried once. */
+export async function makeSnapshotBucket(manager: JetStreamManager, replicas: number): Promise<void> {
+  await makeStream(manager, SNAPSHOT_STREAM, {
+    subjects: [`$O.${SNAPSHOT_BUCKET}.C.>`, `$O.${SNAPSHOT_BUCKET}.M.>`],
+    num_replicas: replicas,
+    discard: DiscardPolicy.New,
+    allow_rollup_hdrs: true,
+  });
+}
+
 /** To be asked before a message is (STREAM.MSG.GET): nats-server 2.9 dies of that question when the stream is being made by
  *  somebody else at the moment and has no store yet. Rejects when there is no such stream. */
 export async function hasMessages(manager: JetStreamManager, name: string): Promise<boolean> {
@@ -63,17 +82,23 @@ async function ensureStream(
   name: string,
   settings: Omit<StreamSettings, 'name'>,
 ): Promise<void> {
-  await persist(async () => {
-    if (await hasStream(manager, name)) return;
-    if (settings.num_replicas === 0) throw new Error(`nobody has made the stream ${name}`);
-    // Another node may be first: then it exists the next time.
-    await manager.streams.add({
-      name,
-      retention: RetentionPolicy.Limits,
-      storage: StorageType.File,
-      allow_direct: true,
-      ...settings,
-    });
+  await persist(() => makeStream(manager, name, settings));
+}
+
+async function makeStream(
+  manager: JetStreamManager,
+  name: string,
+  settings: Omit<StreamSettings, 'name'>,
+): Promise<void> {
+  if (await hasStream(manager, name)) return;
+  if (settings.num_replicas === 0) throw new Error(`nobody has made the stream ${name}`);
+  // Another node may be first: then it exists the next time.
+  await manager.streams.add({
+    name,
+    retention: RetentionPolicy.Limits,
+    storage: StorageType.File,
+    allow_direct: true,
+    ...settings,
   });
 }
 

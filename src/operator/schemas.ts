@@ -14,7 +14,13 @@ function oneOf<const Values extends readonly string[]>(values: Values, descripti
 }
 
 function words(maxLength: number, description: string) {
-  return Type.String({ minLength: 1, maxLength, description });
+  return Type.String({
+    minLength: 1,
+    maxLength,
+    pattern: '\\S',
+    description,
+    'x-rule': 'must have a character that is not a blank',
+  });
 }
 
 function body<Properties extends TProperties>(properties: Properties) {

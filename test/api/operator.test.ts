@@ -109,6 +109,8 @@ t.test('wrong bodies, queries and paths are refused by name, and change nothing'
   const before = (await operator.call('GET', `/accounts/${id}`)).text;
   const wrong: [string, string, unknown, number, string, string | null][] = [
     ['POST', '/accounts', {}, 400, 'validation_failed', 'name'],
+    ['POST', '/accounts', { ...SHOP, name: '' }, 400, 'validation_failed', 'name'],
+    ['POST', '/accounts', { ...SHOP, name: ' \t\u00a0' }, 400, 'validation_failed', 'name'],
     ['POST', '/accounts', { name: 'x', country: 'TZ' }, 400, 'validation_failed', 'country'],
     ['POST', '/accounts', { ...SHOP, live: 'yes' }, 400, 'validation_failed', 'live'],
     ['POST', '/accounts', { ...SHOP, extra: 1 }, 400, 'validation_failed', 'extra'],
