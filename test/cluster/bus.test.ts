@@ -13,6 +13,9 @@ import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import type { Views } from '../../wal/types.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
 const servers = await startNatsServers();

@@ -4,9 +4,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const PROGRAM = join(import.meta.dirname, '../../deploy/cluster.ts');
 const START_MS = 90_000;

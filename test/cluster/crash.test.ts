@@ -1,11 +1,12 @@
 // Crashes under load: what was acknowledged stays, nothing is applied twice, and callers who wait are answered.
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import type { LoadReport } from './load.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 function errorStatuses({ journal }: LoadReport): number[] {
   return journal.filter(({ status }) => status !== null && status >= 400).map(({ status }) => status!);

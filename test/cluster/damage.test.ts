@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { damageBatch } from '../unit/storage-driven.ts';
 import { Cluster, PARTITIONS, SMALL } from './cluster.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 /** Rots on the disk of a node that is stopped. Returns how to undo it. */
 async function rot(

@@ -4,10 +4,11 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, PARTITIONS, saveSnapshots, SMALL, startsOf } from './cluster.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const NONE = Array.from({ length: PARTITIONS }, () => 0);
 

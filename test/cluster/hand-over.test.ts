@@ -2,11 +2,12 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { percentile } from './load.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 /** Half a second on a machine of its own; here other tests and starting processes share two cores. */
 const LONGEST_MS = 1_500;

@@ -18,6 +18,9 @@ import type { Storage } from '../../src/wiring/storage.ts';
 import type { Row } from '../../wal/types.ts';
 import { damageBatch, fill, openStorage } from '../unit/storage-driven.ts';
 import { link } from './adapters.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');

@@ -1,13 +1,14 @@
 // What is fixed when a cluster is created: whoever comes later agrees or is refused, and of those who come first at once one
 // decides. An account's partition would otherwise differ by who is asked.
 import t from 'tap';
-import { hasNatsServer, startNatsServers } from '../../deploy/nats-servers.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { firstFormatOf, joinCluster } from '../../src/nats/cluster-identity.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link } from './adapters.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'node');

@@ -2,7 +2,7 @@
 // what is older, and a lease stands on the session it was made in.
 import t from 'tap';
 import type { Test } from 'tap';
-import { hasNatsServer, startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { LeaseTable } from '../../src/nats/lease-table.ts';
 import type { NodeEntry } from '../../src/nats/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
@@ -10,8 +10,9 @@ import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { LEASE_BUCKET } from '../../src/nats/subjects.ts';
 import { link } from './adapters.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');

@@ -13,6 +13,9 @@ import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { link } from './adapters.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 const partitionCount = 12;
 /** Less than `drainMs`, the time of a node that waits in vain, by more than a machine stands still for a moment. */

@@ -20,6 +20,9 @@ import { link, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');

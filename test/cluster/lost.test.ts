@@ -5,14 +5,15 @@ import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import { link } from './adapters.ts';
 import { Cluster } from './cluster.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 async function readiness({ operatorUrl }: NodeProcess): Promise<string> {
   const answer = await fetch(`${operatorUrl}/readyz`).catch(() => null);

@@ -7,12 +7,13 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { leaveFree } from '../small-disk.ts';
 import { Cable } from './cable.ts';
 import { Cluster, SMALL } from './cluster.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 async function ownsSome(cluster: Cluster, name: string): Promise<boolean> {
   return (await cluster.partitions()).some(({ group, node }) => group === 'accounts' && node === name);

@@ -3,12 +3,13 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { link } from './adapters.ts';
 import { faultOfNats } from './nats-fault.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const ATTEMPTS = 3;
 

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
@@ -12,8 +12,9 @@ import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link } from './adapters.ts';
 import { Cluster, PARTITIONS, SMALL } from './cluster.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const UNPROVEN = /not proven, not served: accounts\/(\d): the stream was purged empty after \d+ messages/;
 

@@ -17,6 +17,9 @@ import { walTools } from '../../wal/tools/all.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link } from './adapters.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'operator');

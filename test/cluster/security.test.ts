@@ -13,6 +13,9 @@ import { waitFor } from '../../deploy/nats-servers.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import { makeAccounts } from './load.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 const directory = mkdtempSync(join(tmpdir(), 'daftari-security-'));
 const passwords = {

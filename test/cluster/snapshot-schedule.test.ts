@@ -2,11 +2,12 @@
 import { readFileSync, rmSync } from 'node:fs';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import { Cluster, PARTITIONS, SMALL, startsOf } from './cluster.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const EVERY_BATCHES = 20;
 /** The schedule looks once a minute, and may find too little at its first look. */

@@ -11,6 +11,9 @@ import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import type { Batch, Row } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');

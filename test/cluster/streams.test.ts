@@ -7,6 +7,9 @@ import { ensureLeaseBucket, ensureLogStream } from '../../src/nats/streams.ts';
 import { CLUSTER_STREAM, LEASE_STREAM, logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { link, temporaryLog } from './adapters.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
 
 /** StreamConfig of nats-server 2.9 (server/stream.go), the oldest that is served. */
 const KNOWN = new Set(

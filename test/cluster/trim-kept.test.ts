@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
-import { hasNatsServer, startNatsServers } from '../../deploy/nats-servers.ts';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import type { GroupName } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -20,8 +20,9 @@ import type { Manifest } from '../../wal/tools/manifest.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link, temporaryLog } from './adapters.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const servers = await startNatsServers();
 const nats = await link(servers.url, 'ledger');

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import { firstBatchOf } from '../../src/nats/stream-batches.ts';
@@ -18,8 +18,9 @@ import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link } from './adapters.ts';
 import { Cluster, PARTITIONS, saveSnapshots, SMALL, startsOf } from './cluster.ts';
 import { makeAccounts } from './load.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 interface Trimmed {
   readonly removed: boolean;

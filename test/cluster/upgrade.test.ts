@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
-import { hasNatsServer, startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import type { RecordFormats } from '../../src/domain/record-format.ts';
 import { joinCluster } from '../../src/nats/cluster-identity.ts';
@@ -18,8 +18,9 @@ import { WRITE_FORMAT_SUBJECT } from '../../src/nats/subjects.ts';
 import { raiseWriteFormat, WriteFormat, WriteFormatUnknown } from '../../src/nats/write-format.ts';
 import { link } from './adapters.ts';
 import { Cluster, SMALL } from './cluster.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 const OLD: RecordFormats = { oldestWritten: 1, newest: 1 };
 const NEW: RecordFormats = { oldestWritten: 1, newest: 2 };

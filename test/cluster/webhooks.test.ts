@@ -6,13 +6,14 @@ import { once } from 'node:events';
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, TOGETHER } from './cluster.ts';
 import type { ClusterShape } from './cluster.ts';
 import { makeAccounts } from './load.ts';
 import type { Load } from './load.ts';
+import { needs } from '../needs.ts';
 
-if (!hasNatsServer()) t.bailout('nats-server is not installed: apt-get install -y nats-server');
+needs('nats-server');
 
 /** A merchant's endpoint that refuses every tenth event the first time. */
 class Receiver {

@@ -1,0 +1,156 @@
+// deploy/nginx/daftari.conf as it stands, but for ports and paths: what merchants are told through it is what Daftari says,
+// and what Daftari does not say nobody says in its place.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { Agent, fetch } from 'undici';
+import { freePort } from '../../deploy/free-ports.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { needs } from '../needs.ts';
+import { startService } from './start.ts';
+import { makeCertificate } from './webhooks-receiver.ts';
+
+needs('nginx', 'nginx-light');
+
+const CHARGE = { currency: 'UGX', amount: '5000', reference: 'order-1', msisdn: '256772000001' };
+
+interface Proxy {
+  readonly url: string;
+  readonly agent: Agent;
+}
+
+/** nginx with the example before these servers. */
+async function startNginx(t: Test, upstreams: readonly string[]): Promise<Proxy> {
+  const directory = t.testdir();
+  const { key, cert } = await makeCertificate();
+  writeFileSync(join(directory, 'cert.pem'), cert);
+  writeFileSync(join(directory, 'key.pem'), key);
+  const port = await freePort();
+  const replaced: [string, string][] = [
+    ['server 127.0.0.1:8080 max_fails=0;', upstreams.map((at) => `server ${at} max_fails=0;`).join('\n')],
+    ['listen 443 ', `listen 127.0.0.1:${port} `],
+    ['/etc/ssl/daftari/fullchain.pem', join(directory, 'cert.pem')],
+    ['/etc/ssl/daftari/privkey.pem', join(directory, 'key.pem')],
+  ];
+  let example = readFileSync(join(import.meta.dirname, '../../deploy/nginx/daftari.conf'), 'utf8');
+  for (const [there, here] of replaced) {
+    t.ok(example.includes(there), `the example has: ${there}`);
+    example = example.replace(there, here);
+  }
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => {
+    mkdirSync(join(directory, kind));
+    return `${kind}_temp_path ${join(directory, kind)};`;
+  });
+  const configuration = join(directory, 'nginx.conf');
+  writeFileSync(
+    configuration,
+    `daemon off; master_process off; pid ${join(directory, 'pid')}; error_log ${join(directory, 'error.log')};
+events { worker_connections 256; }
+http {
+access_log off;
+${temporary.join('\n')}
+${example}
+}
+`,
+  );
+  const nginx = spawn('nginx', ['-p', directory, '-c', configuration], { stdio: 'ignore' });
+  const exited = once(nginx, 'exit');
+  const agent = new Agent({ connect: { ca: cert, servername: 'localhost' } });
+  t.teardown(async () => {
+    await agent.destroy();
+    nginx.kill();
+    await exited;
+  });
+  const url = `https://127.0.0.1:${port}`;
+  await waitFor('nginx listens', 20_000, async () => {
+    if (nginx.exitCode !== null) throw new Error(readFileSync(join(directory, 'error.log'), 'utf8'));
+    return fetch(url, { dispatcher: agent }).then(
+      () => true,
+      () => false,
+    );
+  });
+  return { url, agent };
+}
+
+/** A server that gets requests whole and closes the connection in place of an answer. */
+async function startSilent(t: Test): Promise<{ readonly at: string; readonly got: string[] }> {
+  const got: string[] = [];
+  const server: Server = createServer((request: IncomingMessage) => {
+    request.resume().on('end', () => {
+      if (request.url !== '/') got.push(`${request.method} ${request.url}`);
+      request.socket.destroy();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return { at: `127.0.0.1:${(server.address() as AddressInfo).port}`, got };
+}
+
+function create({ url, agent }: Proxy, key: string, body: string) {
+  const headers = {
+    authorization: `Bearer ${key}`,
+    'content-type': 'application/json',
+    'idempotency-key': crypto.randomUUID(),
+  };
+  return fetch(`${url}/v1/charges`, { method: 'POST', headers, body, dispatcher: agent });
+}
+
+t.test('what Daftari says passes as it is', async (t) => {
+  const service = await startService();
+  t.teardown(() => service.stop());
+  const { secret_key: key, base_url } = service.demo;
+  const nginx = await startNginx(t, [new URL(base_url).host]);
+
+  const created = await create(nginx, key, JSON.stringify(CHARGE));
+  t.equal(created.status, 201);
+  t.match(created.headers.get('request-id'), /^req_/);
+  const charge = (await created.json()) as { readonly id: string };
+  const read = await fetch(`${nginx.url}/v1/charges/${charge.id}`, {
+    headers: { authorization: `Bearer ${key}` },
+    dispatcher: nginx.agent,
+  });
+  t.hasStrict(await read.json(), { id: charge.id, amount: '5000' });
+
+  for (const [body, status, code] of [
+    ['{', 400, 'invalid_json'],
+    [JSON.stringify({ ...CHARGE, amount: '05' }), 400, 'validation_failed'],
+    [' '.repeat(900_000), 413, 'body_too_large'],
+  ] as const) {
+    const refused = await create(nginx, key, body);
+    t.equal(refused.status, status);
+    t.hasStrict(await refused.json(), { error: { code } });
+  }
+});
+
+t.test('a create without an answer gets none, and is sent once', async (t) => {
+  const one = await startSilent(t);
+  const other = await startSilent(t);
+  const nginx = await startNginx(t, [one.at, other.at]);
+  await t.rejects(create(nginx, 'sk_live_x', JSON.stringify(CHARGE)), { cause: { code: 'UND_ERR_SOCKET' } });
+  t.strictSame([...one.got, ...other.got], ['POST /v1/charges']);
+});
+
+t.test('a read without an answer is tried at each server, then it is 503', async (t) => {
+  const one = await startSilent(t);
+  const other = await startSilent(t);
+  const nginx = await startNginx(t, [one.at, other.at]);
+  const read = await fetch(`${nginx.url}/v1/balances`, { dispatcher: nginx.agent });
+  t.equal(read.status, 503);
+  t.equal(read.headers.get('retry-after'), '1');
+  const { error } = (await read.json()) as { readonly error: { readonly request_id: string } };
+  t.hasStrict(error, { code: 'service_unavailable', param: null });
+  t.equal(error.request_id, read.headers.get('request-id'));
+  t.strictSame([...one.got, ...other.got], ['GET /v1/balances', 'GET /v1/balances']);
+});
+
+t.test('where no server listens a create gets no answer either', async (t) => {
+  const nginx = await startNginx(t, [`127.0.0.1:${await freePort()}`]);
+  await t.rejects(create(nginx, 'sk_live_x', JSON.stringify(CHARGE)), { cause: { code: 'UND_ERR_SOCKET' } });
+});
