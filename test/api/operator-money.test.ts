@@ -194,6 +194,25 @@ t.test('the README has every metric, with its type, its labels and its meaning, 
   t.ok(counters.every((each) => /_total counter: /.test(each)));
 });
 
+t.test('the alerts are of metrics, labels and values that there are', async (t) => {
+  const alerts = readFileSync(join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml'), 'utf8');
+  const { text } = await service.operator('GET', '/metrics');
+  const ofNodes = '# TYPE daftari_partitions_unproven gauge';
+  const named = [...alerts.matchAll(/\b(daftari_\w+?)(_bucket|_count|_sum)?\b(?:\{(.*?)\})?/g)];
+  t.ok(named.length > 10);
+  for (const [, name = '', part, matchers = ''] of named) {
+    const type = part === undefined ? '(?:gauge|counter)' : 'histogram';
+    t.match(`${text}\n${ofNodes}`, new RegExp(`^# TYPE ${name} ${type}$`, 'm'), name);
+    for (const [, label = '', values = ''] of matchers.matchAll(/(\w+)=~?"([^"]*)"/g)) {
+      // A status is there once it was answered.
+      const expected = label === 'status' ? ['\\d+'] : values.split('|');
+      for (const value of expected) {
+        t.match(text, new RegExp(`^${name}\\w*\\{.*\\b${label}="${value}"`, 'm'), `${label}="${value}"`);
+      }
+    }
+  }
+});
+
 t.test('the printed command creates a charge when pasted', async (t) => {
   const { stdout } = await promisify(execFile)('/bin/sh', ['-c', demoCurl(service.demo)]);
   t.match(JSON.parse(stdout), { id: /^chg_/, object: 'charge', amount: '5000', reference: 'order-1' });
