@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
+import { withServers } from './server-path.ts';
 
 export interface NatsServers {
   /** Comma-separated, as NATS_URL. */
@@ -31,7 +32,7 @@ export const NATS_SERVER_MISSING =
   'nats-server is not installed. Install it with: apt-get update && apt-get install -y nats-server';
 
 export function hasNatsServer(): boolean {
-  return spawnSync('nats-server', ['--version']).status === 0;
+  return spawnSync('nats-server', ['--version'], { env: withServers() }).status === 0;
 }
 
 export async function startNatsServers(options: NatsServersOptions = {}): Promise<NatsServers> {
@@ -61,7 +62,7 @@ ${options.configuration ?? ''}
 `,
     );
     const log = openSync(join(directory, 'server.log'), 'a');
-    children[i] = spawn('nats-server', ['-c', file], { stdio: ['ignore', log, log] });
+    children[i] = spawn('nats-server', ['-c', file], { stdio: ['ignore', log, log], env: withServers() });
   };
 
   for (let i = 0; i < count; i++) start(i);

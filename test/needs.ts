@@ -3,10 +3,11 @@
 
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
+import { withServers } from '../deploy/server-path.ts';
 
 /** To be called before anything is started. Where there is no such command the process ends here. */
 export function needs(command: 'nats-server' | 'nginx', debianPackage: string = command): void {
-  if (spawnSync(command, ['-v']).error === undefined) return;
+  if (spawnSync(command, ['-v'], { env: withServers() }).error === undefined) return;
   const reason = `${command} is not installed: apt-get install -y ${debianPackage}`;
   if (process.env['CI'] !== undefined) t.bailout(reason);
   t.plan(0, reason);

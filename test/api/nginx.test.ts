@@ -12,6 +12,7 @@ import type { Test } from 'tap';
 import { Agent, fetch } from 'undici';
 import { freePort } from '../../deploy/free-ports.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
+import { withServers } from '../../deploy/server-path.ts';
 import { needs } from '../needs.ts';
 import { startService } from './start.ts';
 import { makeCertificate } from './webhooks-receiver.ts';
@@ -59,7 +60,10 @@ ${example}
 }
 `,
   );
-  const nginx = spawn('nginx', ['-p', directory, '-c', configuration], { stdio: 'ignore' });
+  const nginx = spawn('nginx', ['-p', directory, '-c', configuration], {
+    stdio: 'ignore',
+    env: withServers(),
+  });
   const exited = once(nginx, 'exit');
   const agent = new Agent({ connect: { ca: cert, servername: 'localhost' } });
   t.teardown(async () => {

@@ -13,6 +13,7 @@ import { waitFor } from '../../deploy/nats-servers.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
 import { makeAccounts } from './load.ts';
+import { withServers } from '../../deploy/server-path.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -61,7 +62,7 @@ async function startServer(): Promise<ReturnType<typeof spawn>> {
   writeFileSync(file, readFileSync(file, 'utf8').replace('127.0.0.1:8222', `127.0.0.1:${monitorPort}`));
   const child = spawn('nats-server', ['-c', file], {
     stdio: 'ignore',
-    env: {
+    env: withServers({
       ...passwords,
       SERVER_NAME: 'n1',
       CLIENT_PORT: String(clientPort),
@@ -70,7 +71,7 @@ async function startServer(): Promise<ReturnType<typeof spawn>> {
       TLS_KEY: join(directory, 'key.pem'),
       TLS_CA: join(directory, 'cert.pem'),
       PATH: process.env['PATH'],
-    },
+    }),
   });
   await waitFor('nats-server is healthy', 60_000, async () => {
     if (child.exitCode !== null) throw new Error('nats-server does not take the example configuration');
