@@ -9,15 +9,7 @@
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again.
 import { createHash } from 'node:crypto';
-import {
-  createReadStream,
-  createWriteStream,
-  existsSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { createReadStream, createWriteStream, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { pipeline, Readable } from 'node:stream';
@@ -111,7 +103,7 @@ export class SegmentDirectory {
   }
 
   static open(path: string): SegmentDirectory {
-    if (!existsSync(join(path, manifestFile))) {
+    if (statSync(join(path, manifestFile), { throwIfNoEntry: false }) === undefined) {
       throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
     }
     return new SegmentDirectory(path, readManifest(path), [], []);
