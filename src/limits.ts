@@ -319,6 +319,8 @@ export const LIMITS = {
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */
   pollerDuePerTickMax: 200,
   pollerTickMs: 10,
+  /** While nothing is followed: the first that is waits longer than this for its first enquiry. */
+  pollerIdleTickMs: 100,
   /** Transactions in one page of recovery. */
   pollerScanPageMax: 500,
   /** How long a poller's command to an account may take. */

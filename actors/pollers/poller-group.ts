@@ -36,7 +36,8 @@ export class PollerGroup {
   readonly #partitions = new Map<number, PollerPartition>();
   /** Being released: still ticking, no longer reachable. */
   readonly #leaving = new Set<PollerPartition>();
-  readonly #stopTicking: () => void;
+  #stopTicking: () => void = () => {};
+  #tickMs = 0;
   #onTick: (() => void)[] = [];
 
   constructor(options: PollerGroupOptions) {
@@ -45,7 +46,7 @@ export class PollerGroup {
     const { rails, clock, random, onFault } = options;
     const now = () => clock.now();
     this.#lanes = new Map(rails.map((rail) => [rail.id, new RailLane({ rail, now, random, onFault })]));
-    this.#stopTicking = clock.every(LIMITS.pollerTickMs, () => this.#tick());
+    this.#tickEvery(LIMITS.pollerTickMs);
   }
 
   /** Serves a partition from now on; resolves when everything in flight in it is known. `now`: the time of the accounts
@@ -125,6 +126,16 @@ export class PollerGroup {
     const listeners = this.#onTick;
     this.#onTick = [];
     for (const listener of listeners) listener();
+    // Being woken is most of what an idle process costs.
+    const isIdle = this.size === 0 && this.#leaving.size === 0;
+    this.#tickEvery(isIdle ? LIMITS.pollerIdleTickMs : LIMITS.pollerTickMs);
+  }
+
+  #tickEvery(tickMs: number): void {
+    if (tickMs === this.#tickMs) return;
+    this.#stopTicking();
+    this.#tickMs = tickMs;
+    this.#stopTicking = this.#options.clock.every(tickMs, () => this.#tick());
   }
 
   async #until(isSo: () => boolean): Promise<void> {
