@@ -10,10 +10,11 @@ import { startNode, untilReady } from './cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from './cluster-processes.ts';
 import { openDemoMerchant } from './demo-merchant.ts';
 import { freePort } from './free-ports.ts';
-import { hasNatsServer, NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
+import { NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
 import type { NatsServers } from './nats-servers.ts';
 import { linkForOperator, natsOf } from './operator-link.ts';
 import type { Nats } from './operator-link.ts';
+import { isInstalled } from './server-path.ts';
 import { streamTools } from './stream-tools.ts';
 import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
@@ -106,7 +107,7 @@ switch (command) {
 }
 
 async function run(): Promise<number> {
-  if (!hasNatsServer()) {
+  if (!isInstalled('nats-server')) {
     console.error(NATS_SERVER_MISSING);
     return 1;
   }

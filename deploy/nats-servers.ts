@@ -1,13 +1,13 @@
 // Starts real nats-servers with JetStream on free loopback ports, for tests and for `npm run cluster`. They keep their
 // data in a directory that is removed at the end, unless one was given.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
-import { withServers } from './server-path.ts';
+import { isInstalled, withServers } from './server-path.ts';
 
 export interface NatsServers {
   /** Comma-separated, as NATS_URL. */
@@ -31,12 +31,8 @@ interface NatsServersOptions {
 export const NATS_SERVER_MISSING =
   'nats-server is not installed. Install it with: apt-get update && apt-get install -y nats-server';
 
-export function hasNatsServer(): boolean {
-  return spawnSync('nats-server', ['--version'], { env: withServers() }).status === 0;
-}
-
 export async function startNatsServers(options: NatsServersOptions = {}): Promise<NatsServers> {
-  if (!hasNatsServer()) throw new Error(NATS_SERVER_MISSING);
+  if (!isInstalled('nats-server')) throw new Error(NATS_SERVER_MISSING);
   const count = options.count ?? 1;
   const root = options.directory ?? mkdtempSync(join(tmpdir(), 'daftari-nats-'));
   const ports = await freePorts(count * 3);

@@ -4,7 +4,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
-import { hasNatsServer } from '../../deploy/nats-servers.ts';
+import { isInstalled } from '../../deploy/server-path.ts';
 import { smokeTest } from './bench-smoke.ts';
 
 const hasPostgres =
@@ -14,6 +14,6 @@ const hasPostgres =
 if (hasPostgres) smokeTest(t, 'payouts', ['--peer', 'postgres']);
 else t.comment('PostgreSQL is not installed: its comparison is not tested');
 
-const clustered = hasNatsServer() ? ['cluster', 'failover'] : [];
+const clustered = isInstalled('nats-server') ? ['cluster', 'failover'] : [];
 if (clustered.length === 0) t.comment('nats-server is not installed: cluster and failover are not tested');
 for (const name of clustered) smokeTest(t, name);

@@ -2,7 +2,8 @@
 // order that the seed decides; then the checker. Exit status 0 only if it finds nothing.
 
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { hasNatsServer, NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts';
+import { NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts';
+import { isInstalled } from '../../deploy/server-path.ts';
 import { readLongOptions } from '../long-options.ts';
 import { Cluster } from './cluster.ts';
 import { percentile } from './load.ts';
@@ -13,7 +14,7 @@ const { minutes, callers, seed } = readLongOptions(
   'npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--seed S, default random]',
   { minutes: 5, callers: 16 },
 );
-if (!hasNatsServer()) {
+if (!isInstalled('nats-server')) {
   console.error(NATS_SERVER_MISSING);
   process.exit(2);
 }
