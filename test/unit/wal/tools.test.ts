@@ -151,7 +151,7 @@ t.test('what may not be read is not taken for absent', async (t) => {
     for (const name of ['inspect', 'verify']) {
       t.match(await tool(name, '--data', data), { status: 1, err: /permission denied/ }, name);
     }
-    const unread = /permission denied.*manifest.json/;
+    const unread = /permission denied.*manifest\.json/;
     t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: unread });
   } finally {
     if (isRoot) process.seteuid?.(0);
