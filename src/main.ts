@@ -5,6 +5,7 @@
 // wrong, or the cluster is of another version.
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
+import { endProcess } from './end-process.ts';
 import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
@@ -48,7 +49,7 @@ async function run(): Promise<void> {
     const known = OPERATORS_ERRORS.some((each) => error instanceof each);
     const { message, stack = message } = error as Error;
     process.stderr.write(`${known ? message : stack}\n`);
-    process.exit(known ? WRONGLY_CONFIGURED : FAILED);
+    endProcess(known ? WRONGLY_CONFIGURED : FAILED);
   }
 }
 
@@ -60,17 +61,22 @@ async function serve(config: Config): Promise<void> {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.
     log.fatal({ err: error }, 'the log has failed; stopping');
     process.exitCode = FAILED;
-    setImmediate(() => process.exit(FAILED));
+    setImmediate(() => endProcess(FAILED));
   };
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'an uncaught error; stopping');
+    endProcess(FAILED);
+  });
   let stopService: (() => Promise<void>) | null = null;
   let stopping = false;
   const stop = async (signal: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
     log.info({ signal }, 'stopping');
-    // Null: it is starting, and has promised nothing.
     await stopService?.();
     log.info({}, 'stopped');
+    // Null: it is starting, has promised nothing, and its threads may be at work.
+    if (stopService === null) endProcess(0);
     process.exit(0);
   };
   // From the start on: the first process of a container does not hear of a signal otherwise.
