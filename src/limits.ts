@@ -269,6 +269,8 @@ export const LIMITS = {
   /** Longest pause between retries to a failing endpoint, ms; and never over a tenth of the shortest wait of the
    *  schedule, so that it stays within the jitter of every row. */
   webhookPauseMsMax: 3_000,
+  /** What is overdue by more than the whole schedule is given up at an endpoint that has failed this long, ms. */
+  webhookGiveUpFailingMs: 3_600_000,
   /** Endpoints whose recent health is remembered; the idle ones are forgotten first. */
   webhookEndpointsKnownMax: 100_000,
   /** Retries one partition hands out in a second: after an outage of ours the overdue ones are spread, not fired. */

@@ -18,6 +18,7 @@ import type {
   WebhookCommand,
 } from './message.ts';
 import { failedSince, viewOf } from './query.ts';
+import { GIVEN_UP } from './record.ts';
 import type { AttemptRecorded, Delivery, Endpoint, TakenEvent, WebhookRecord } from './record.ts';
 import { retryDelayMs } from './schedule.ts';
 import type { WebhookState } from './state.ts';
@@ -130,7 +131,8 @@ function recordAttempt(
 
 function nextStep(command: RecordAttempt, now: number, retryMs: readonly number[]): AttemptRecorded['next'] {
   if (command.attempt.error === null) return { status: 'DELIVERED', nextAt: null };
-  const delayMs = retryDelayMs(retryMs, command.made + 1, command.random);
+  const isGivenUp = command.attempt.error === GIVEN_UP;
+  const delayMs = isGivenUp ? null : retryDelayMs(retryMs, command.made + 1, command.random);
   if (delayMs === null) return { status: 'DEAD_LETTERED', nextAt: null };
   return { status: 'RETRYING', nextAt: now + delayMs };
 }

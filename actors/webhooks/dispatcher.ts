@@ -35,6 +35,9 @@ interface Endpoint<Item> {
   /** Of those in flight. */
   slow: number;
   failuresInARow: number;
+  /** When the first of these ended, ms since 1970, and how much later the last did. */
+  failingSince: number;
+  failingForMs: number;
   /** No retry before this, ms since 1970. */
   pausedUntil: number;
   /** A failing endpoint's first attempts and retries take turns. */
@@ -90,6 +93,11 @@ export class Dispatcher<Item extends DispatchItem> {
 
   get endpointsFailing(): number {
     return this.#failing;
+  }
+
+  /** From the first to the last of the failures in a row, ms. Not till now: nothing may have been tried since. */
+  failingForMs(endpointId: string): number {
+    return this.#endpoints.get(endpointId)?.failingForMs ?? 0;
   }
 
   /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
@@ -156,6 +164,8 @@ export class Dispatcher<Item extends DispatchItem> {
       inFlight: 0,
       slow: 0,
       failuresInARow: 0,
+      failingSince: 0,
+      failingForMs: 0,
       pausedUntil: 0,
       lastWasFirst: false,
     };
@@ -264,8 +274,11 @@ export class Dispatcher<Item extends DispatchItem> {
   #learn(endpoint: Endpoint<Item>, end: AttemptEnd): void {
     if (end === 'none') return;
     const before = endpoint.failuresInARow;
+    const now = this.#clock();
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
-    endpoint.pausedUntil = this.#clock() + this.#pauseMs * pausePart(endpoint.failuresInARow);
+    if (before === 0) endpoint.failingSince = now;
+    endpoint.failingForMs = now - endpoint.failingSince;
+    endpoint.pausedUntil = now + this.#pauseMs * pausePart(endpoint.failuresInARow);
     this.#failing += Number(endpoint.failuresInARow > 0) - Number(before > 0);
   }
 }

@@ -3,7 +3,7 @@
 //
 // Invariants: what was taken from a partition ends in a RecordAttempt or CancelDelivery, or the process ends first and the
 // log still has it due; at most one attempt of a delivery is in flight here; what an endpoint leaves lying takes no room in the
-// queue from others; nothing here is needed to recover.
+// queue from others, and is given up when its time is over; nothing here is needed to recover.
 
 import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
@@ -16,7 +16,8 @@ import type { Send } from './feed-reader.ts';
 import type { DueAttempt, WebhooksLogic } from './group.ts';
 import type { WebhookCommand } from './message.ts';
 import type { WebhookGauges, WebhookMetrics } from './metrics.ts';
-import type { Delivery } from './record.ts';
+import { GIVEN_UP } from './record.ts';
+import type { Attempt, Delivery } from './record.ts';
 import type { Sender, SendResult } from './sender.ts';
 import { isFirstAttempt } from './state.ts';
 
@@ -234,6 +235,10 @@ export class WebhookExecutor {
       return 'none';
     }
     const at = hosted.clock();
+    if (this.#isHopeless(hosted, due.delivery, at)) {
+      await this.#record(hosted, due, at, givenUp);
+      return 'none';
+    }
     const lagMs = Math.max(0, at - due.delivery.eventAt);
     if (isFirstAttempt(due.delivery)) this.#options.metrics.firstAttempt(lagMs);
     const result = await this.#send(due);
@@ -244,6 +249,12 @@ export class WebhookExecutor {
     );
     await this.#record(hosted, due, at, result);
     return result.error === null ? 'delivered' : 'failed';
+  }
+
+  /** Its endpoint takes so long to fail that more falls due than can be tried: without an end that would pile up. */
+  #isHopeless({ logic }: Hosted, { appId, nextAt }: Delivery, now: number): boolean {
+    if (nextAt === null || now - nextAt <= logic.scheduleMs) return false;
+    return this.#dispatcher.failingForMs(appId) >= LIMITS.webhookGiveUpFailingMs;
   }
 
   async #cancel(hosted: Hosted, deliveryId: string): Promise<void> {
@@ -264,7 +275,7 @@ export class WebhookExecutor {
     return this.#options.sender.send({ url: endpoint.url ?? '', eventId, eventType, body, signingSecret });
   }
 
-  async #record(hosted: Hosted, due: DueAttempt, at: number, result: SendResult): Promise<void> {
+  async #record(hosted: Hosted, due: DueAttempt, at: number, result: Outcome): Promise<void> {
     const { id: deliveryId, round, made } = due.delivery;
     const { statusCode, error, durationMs, excerpt } = result;
     const attempt = { at, url: due.endpoint.url ?? '', statusCode, error, durationMs, excerpt };
@@ -320,6 +331,16 @@ export class WebhookExecutor {
 }
 
 const TELL_MS_LONGEST = 1_000;
+
+type Outcome = Omit<Attempt, 'at' | 'url'>;
+
+const givenUp: Outcome = {
+  error: GIVEN_UP,
+  statusCode: null,
+  durationMs: 0,
+  excerpt:
+    'not tried: it was overdue by more than the whole schedule takes, and every attempt to this endpoint has failed for long',
+};
 
 /** Of the shortest wait of the schedule: its jitter is as long. */
 const PAUSE_PART = 0.1;

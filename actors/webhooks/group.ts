@@ -140,6 +140,11 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
     return Math.min(...this.#policy.retryMs);
   }
 
+  /** All waits of the schedule together. */
+  get scheduleMs(): number {
+    return this.#policy.retryMs.reduce((sum, waitMs) => sum + waitMs, 0);
+  }
+
   /** Deliveries with a due time, replays counted twice until then. */
   get scheduled(): { readonly firsts: number; readonly retries: number } {
     return { firsts: this.#firsts.size, retries: this.#retries.size };

@@ -30,6 +30,9 @@ export interface Attempt {
   readonly excerpt: string | null;
 }
 
+/** The error of an attempt that was not made, and after which none is. */
+export const GIVEN_UP = 'given_up';
+
 /** An event on its way to one app. */
 export interface Delivery {
   readonly id: string;

@@ -166,6 +166,55 @@ void t.test(
   },
 );
 
+const HOUR_MS = 3_600_000;
+
+/** A delivery whose first attempt has failed, and that is tried again in an hour; time is the test's. */
+async function failedOnce(t: Test) {
+  let passedMs = 0;
+  const service = await start(t, { retryMs: [HOUR_MS, HOUR_MS], clock: () => Date.now() + passedMs });
+  const receiver = await listen(t);
+  receiver.answer = (_request, response) => response.writeHead(503).end();
+  await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+  const id = await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+  const attempts = (made: number): Promise<void> =>
+    until(async () => {
+      const deliveries = await service.deliveries(ACCOUNT);
+      return deliveries.find((delivery) => delivery.transaction_id === id)?.attempts.length === made;
+    });
+  await attempts(1);
+  const pass = (ms: number): void => void (passedMs += ms);
+  return { service, receiver, attempts, pass };
+}
+
+void t.test(
+  'what an endpoint that fails on and on leaves lying for longer than the schedule is given up',
+  async (t) => {
+    const { service, receiver, attempts, pass } = await failedOnce(t);
+    pass(HOUR_MS + 1_000);
+    await attempts(2);
+    t.equal(receiver.received.length, 2);
+    pass(3 * HOUR_MS + 1_000);
+    await attempts(3);
+    const [delivery] = await service.deliveries(ACCOUNT);
+    t.hasStrict(delivery, { status: 'DEAD_LETTERED', next_attempt_at: null });
+    t.hasStrict(delivery!.attempts.at(-1), { error: 'given_up', status_code: null, duration_ms: 0 });
+    t.equal(receiver.received.length, 2, 'not tried again');
+
+    receiver.answer = (_request, response) => response.writeHead(200).end();
+    await service.charge(ACCOUNT, 'sk_a', 'order-0002', 'SUCCESSFUL');
+    await receiver.until(() => receiver.received.length === 3);
+    await until(async () => (await service.deliveries(ACCOUNT)).some(({ status }) => status === 'DELIVERED'));
+  },
+);
+
+void t.test('what only we left lying is tried, however late', async (t) => {
+  const { service, receiver, pass } = await failedOnce(t);
+  receiver.answer = (_request, response) => response.writeHead(200).end();
+  pass(100 * HOUR_MS);
+  await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+  t.equal(receiver.received.length, 2);
+});
+
 /** A delivery that was replayed while its first attempt is in flight, has fallen due, and waits for that one. */
 async function replayedInFlight(t: Test) {
   const service = await start(t);
