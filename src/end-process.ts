@@ -2,11 +2,34 @@
 // lmdb-js that waits for the rest of a batch whose own thread has just been stopped, would keep it there for ever, with its port
 // open and nobody behind it.
 
+import { closeSync, fstatSync, readdirSync } from 'node:fs';
+
+/** Those of the descriptors that are a process's own. */
+const FIRST_OWN = 3;
+
 /** After the listeners of `exit` the process becomes one that only ends, with `status`; its threads are gone with that. Nothing
  *  else ends it at once and with a status, nor by a signal of its own where it is the first process of a container. */
 export function endProcess(status: number): never {
   process.on('exit', () => {
+    // A thread that the disk has in its hands is waited for by the system itself: whoever is connected is not to wait, too.
+    for (const descriptor of sockets()) closeSync(descriptor);
     process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${status})`], {});
   });
   process.exit(status);
+}
+
+function sockets(): number[] {
+  return readdirSync('/dev/fd')
+    .map(Number)
+    .filter((descriptor) => descriptor >= FIRST_OWN && isSocket(descriptor));
+}
+
+function isSocket(descriptor: number): boolean {
+  try {
+    return fstatSync(descriptor).isSocket();
+  } catch (error) {
+    // What the directory itself was read by.
+    if (Object(error).code === 'EBADF') return false;
+    throw error;
+  }
 }

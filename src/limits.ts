@@ -106,6 +106,8 @@ export const LIMITS = {
   // Data directory
   /** How often the disk's free space is looked at, ms: at most some 50 MB are written in between. */
   diskLookMs: 500,
+  /** A flush that takes longer than this, ms: the disk does not answer, and who asks is told so. */
+  diskStallMs: 5_000,
   /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
   socketPathBytesMax: 103,
   /** After this a start has come through: the views that it reads have been read. */

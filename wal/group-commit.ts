@@ -60,6 +60,11 @@ export class GroupCommit {
     return this.#outstanding;
   }
 
+  /** For how long the disk has worked on the flush in flight, ms; 0: none is. */
+  get flushingMs(): number {
+    return this.#flushingSinceMs === 0 ? 0 : performance.now() - this.#flushingSinceMs;
+  }
+
   add(partition: PartitionLog): void {
     if (this.#failure !== null) throw this.#failure;
     this.#open.add(partition);

@@ -97,6 +97,11 @@ export class WriteAheadLog extends LogReader {
     return this.#commit.outstanding;
   }
 
+  /** For how long the disk has worked on the flush in flight, ms; 0: none is. */
+  get flushingMs(): number {
+    return this.#commit.flushingMs;
+  }
+
   /** null, or why the log has stopped. */
   get failure(): Error | null {
     return this.#commit.failure;

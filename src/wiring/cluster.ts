@@ -131,7 +131,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     raiseWriteFormat: () => raiseFormat(nats, log),
     notReady: () => {
       if (state !== 'started') return `the node is ${state}`;
-      return disk?.space.shortage ?? disk?.damage.damaged.problem ?? notReady(config, nats, ownership, host);
+      return problemOf(disk) ?? notReady(config, nats, ownership, host);
     },
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
@@ -295,6 +295,10 @@ async function finishOpenings(operators: OperatorContext): Promise<void> {
 function ownable({ roles }: Config, { counts }: ClusterNats): Partial<Record<GroupName, number>> {
   const groups = [...roles].flatMap((role) => GROUPS_OF[role]);
   return Object.fromEntries(groups.map((group) => [group, counts[group]]));
+}
+
+function problemOf(disk: Disk | null): string | null {
+  return disk === null ? null : (disk.storage.stall ?? disk.space.shortage ?? disk.damage.damaged.problem);
 }
 
 /** Null: this node can do all that its roles promise. */

@@ -121,7 +121,10 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     rails: () => pollers.railHealth(),
     partitions: () => partitionMap(config, ledger),
     raiseWriteFormat: async () => OWN_FORMAT,
-    notReady: () => (state === 'ready' ? (space.shortage ?? damaged.problem) : `the service is ${state}`),
+    notReady: () => {
+      if (state !== 'ready') return `the service is ${state}`;
+      return storage.stall ?? space.shortage ?? damaged.problem;
+    },
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });

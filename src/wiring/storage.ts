@@ -87,6 +87,13 @@ export class Storage {
     this.#checkpoints = new Checkpoints(options.directory, options.policies, options.onFailure);
   }
 
+  /** What is wrong with the disk: a flush does not end; null: nothing is. */
+  get stall(): string | null {
+    const { flushingMs } = this.log;
+    if (flushingMs < LIMITS.diskStallMs) return null;
+    return `the disk of ${this.#options.directory} has not answered for ${Math.floor(flushingMs / 1_000)} s`;
+  }
+
   partition(group: GroupName, number: number): HostedPartition | undefined {
     return this.#hosted.get(`${group}/${number}`)?.partition;
   }

@@ -6,7 +6,7 @@
 // It has a minute: whoever waits for the service does not wait for more.
 
 import { spawn } from 'node:child_process';
-import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, rm, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hasViews } from '../../wal/lmdb.ts';
@@ -46,9 +46,12 @@ export async function proveViews(directory: string, log: Log): Promise<ViewsProo
   } catch (error) {
     log.warn({ err: error }, 'no mark of this start could be left beside the views');
   }
-  const end = (): void => {
+  const forget = (): void => {
     clearTimeout(passed);
     process.off('exit', onExit);
+  };
+  const end = (): void => {
+    forget();
     rmSync(mark, { force: true });
   };
   // Told to stop while it starts.
@@ -56,7 +59,13 @@ export async function proveViews(directory: string, log: Log): Promise<ViewsProo
     if (status === 0) end();
   };
   process.on('exit', onExit);
-  const passed = setTimeout(end, LIMITS.startProvenMs);
+  const passed = setTimeout(() => {
+    forget();
+    // Not waited for: the disk may hang, and the service may not.
+    rm(mark, { force: true }, (error) => {
+      if (error !== null) log.warn({ err: error }, 'the mark of this start could not be removed');
+    });
+  }, LIMITS.startProvenMs);
   passed.unref();
   return { end };
 }

@@ -30,6 +30,11 @@ export function watchStorage(metrics: Metrics, storage: Storage): void {
     'group',
     perGroup(({ log }) => log.durable, sum),
   );
+  metrics.gauge(
+    'daftari_log_flush_open_seconds',
+    'How long the flush in flight has taken so far; 0: none is.',
+    () => storage.log.flushingMs / 1_000,
+  );
   metrics.gaugeBy(
     'daftari_mailbox_depth',
     'Commands decided and not yet answered; the bound is per partition.',

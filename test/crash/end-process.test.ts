@@ -2,10 +2,13 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { until } from '../api/rails-setup.ts';
+import { traced, tracer } from '../tracer.ts';
 import { environmentOf } from './service-process.ts';
 
 t.test('it ends at once and with its status, after the listeners of exit', async (t) => {
@@ -18,6 +21,32 @@ t.test('it ends at once and with its status, after the listeners of exit', async
   });
   t.strictSame({ status, signal, stderr }, { status: 3, signal: null, stderr: '' });
   t.equal(readFileSync(join(directory, 'status'), 'utf8'), '3');
+});
+
+t.test('nobody stays connected to a process that the disk does not let go', traced, async (t) => {
+  const program = fileURLToPath(new URL('hung-sync.ts', import.meta.url));
+  const child = spawn(process.execPath, [program, t.testdir()], { stdio: ['pipe', 'pipe', 'inherit'] });
+  t.teardown(() => child.kill('SIGKILL'));
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  const port = Number(await new Promise((resolve) => child.stdout.setEncoding('utf8').once('data', resolve)));
+  const connected = connect(port, '127.0.0.1');
+  await new Promise((resolve) => connected.once('connect', resolve));
+  const closed = new Promise((resolve) => connected.resume().once('close', resolve));
+
+  const inject = 'inject=fdatasync:delay_enter=300s';
+  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(child.pid)];
+  const disk = spawn(tracer, given, { stdio: 'ignore' });
+  t.teardown(() => disk.kill('SIGKILL'));
+  const status = (): string => readFileSync(`/proc/${child.pid}/status`, 'utf8');
+  await until(status, (text) => !/^TracerPid:\t0$/m.test(text));
+  child.stdin.write('go');
+  await closed;
+  t.equal(child.exitCode, null, 'it is still there');
+  const again = connect(port, '127.0.0.1');
+  const error = await new Promise((resolve) => again.once('error', resolve).once('connect', resolve));
+  t.match(error, { code: 'ECONNREFUSED' });
+  disk.kill('SIGKILL');
+  t.equal(await ended, 3);
 });
 
 t.test('an uncaught error is logged, and ends the service', async (t) => {

@@ -1,15 +1,16 @@
-// What a disk does to a service that runs: it gets short, it fills up, or a sync fails. Writes stop, and nobody is told that
-// something was done which was not. Short: reads go on, and writes when there is room. Full or failing: the process ends with
+// What a disk does to a service that runs: it gets short, it fills up, a sync hangs or fails. Writes stop, and nobody is told that
+// something was done which was not. Short: reads go on, and writes when there is room. Hanging: all goes on when it answers again. Full or failing: the process ends with
 // a failure; started again with a disk that works, nothing acknowledged is missing.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { until } from '../api/rails-setup.ts';
 import { leaveFree } from '../small-disk.ts';
+import { traced, tracer } from '../tracer.ts';
 import { post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
@@ -17,8 +18,6 @@ const root = mkdtempSync(join(tmpdir(), 'daftari-disk-'));
 const small = join(root, 'small');
 mkdirSync(small);
 const canMount = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', small]).status === 0;
-const tracer = 'strace';
-const canTrace = spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
 t.teardown(() => {
   if (canMount) spawnSync('umount', [small]);
   rmSync(root, { recursive: true, force: true });
@@ -184,32 +183,56 @@ t.test(
   },
 );
 
-t.test(
-  'a sync that fails stops writes; the next start has all that was acknowledged',
-  { skip: canTrace ? false : 'strace is not here, or may not trace' },
-  async (t) => {
-    const dataDir = join(root, 'fsync');
-    const service = await startProcess(dataDir);
-    t.teardown(() => service.end('SIGKILL'));
-    const inject = 'inject=fdatasync:error=EIO:when=100+';
-    const faults = spawn(
-      tracer,
-      ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(service.pid)],
-      {
-        stdio: 'ignore',
-      },
-    );
-    const load = await loadUntilGone(service, 'fsync');
-    checkLoad(t, load);
-    t.equal(await service.ended, 1, 'it ends with a failure');
-    faults.kill();
+t.test('a disk that does not answer is told of, and when it does everything goes on', traced, async (t) => {
+  const service = await startProcess(join(root, 'hung'));
+  t.teardown(() => service.end('SIGKILL'));
+  const inject = 'inject=fdatasync:delay_enter=300s';
+  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(service.pid)];
+  const disk = spawn(tracer, given, { stdio: 'ignore' });
+  t.teardown(() => disk.kill('SIGKILL'));
+  const ask = async (path: string): Promise<readonly [number, string]> => {
+    const response = await fetch(service.demo.operator_url + path);
+    return [response.status, await response.text()];
+  };
+  const status = (): string => readFileSync(`/proc/${service.pid}/status`, 'utf8');
+  await until(status, (text) => !/^TracerPid:\t0$/m.test(text));
+  const create1 = create(service, 'hung-disk-1', JSON.stringify({ ...wallet, reference: 'hung-disk-1' }));
 
-    const again = await startProcess(dataDir);
-    t.teardown(() => again.end('SIGKILL'));
-    await checkKept(t, again, load);
-    t.equal(await again.end('SIGTERM'), 0);
-  },
-);
+  const [, problem] = await until(
+    () => ask('/readyz'),
+    ([code]) => code === 503,
+  );
+  t.match(problem, /the disk of \S+ has not answered for \d+ s/);
+  const [, metrics] = await ask('/metrics');
+  t.ok(Number(/^daftari_log_flush_open_seconds (\S+)$/m.exec(metrics)?.[1]) >= 5);
+  disk.kill('SIGKILL');
+  t.equal((await create1).status, 201);
+  t.equal((await ask('/readyz'))[0], 200);
+  t.equal(await service.end('SIGTERM'), 0);
+});
+
+t.test('a sync that fails stops writes; the next start has all that was acknowledged', traced, async (t) => {
+  const dataDir = join(root, 'fsync');
+  const service = await startProcess(dataDir);
+  t.teardown(() => service.end('SIGKILL'));
+  const inject = 'inject=fdatasync:error=EIO:when=100+';
+  const faults = spawn(
+    tracer,
+    ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(service.pid)],
+    {
+      stdio: 'ignore',
+    },
+  );
+  const load = await loadUntilGone(service, 'fsync');
+  checkLoad(t, load);
+  t.equal(await service.ended, 1, 'it ends with a failure');
+  faults.kill();
+
+  const again = await startProcess(dataDir);
+  t.teardown(() => again.end('SIGKILL'));
+  await checkKept(t, again, load);
+  t.equal(await again.end('SIGTERM'), 0);
+});
 
 t.test(
   'a disk without room for a new log, or for the views that a tool makes, ends nothing but the start, with a reason',

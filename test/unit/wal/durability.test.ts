@@ -11,15 +11,13 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { recordAt } from '../../crash/wal-record.ts';
+import { traced, tracer } from '../../tracer.ts';
 import { growManifest, next, tips, tool, toolJson } from './tool-logs.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
 t.teardown(() => rmSync(root, { recursive: true }));
 const writer = fileURLToPath(new URL('../../crash/wal-writer.ts', import.meta.url));
 const cli = fileURLToPath(new URL('../../../wal/cli.ts', import.meta.url));
-const tracer = 'strace';
-const canTrace = spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
-const traced = { skip: canTrace ? false : 'strace is not here, or may not trace' };
 let runs = 0;
 
 interface Run {
