@@ -11,9 +11,12 @@ const FIRST_OWN = 3;
  *  else ends it at once and with a status, nor by a signal of its own where it is the first process of a container. */
 export function endProcess(status: number): never {
   process.on('exit', () => {
-    // A thread that the disk has in its hands is waited for by the system itself: whoever is connected is not to wait, too.
-    for (const descriptor of sockets()) closeSync(descriptor);
-    process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${status})`], {});
+    try {
+      // A thread that the disk has in its hands is waited for by the system itself: whoever is connected is not to wait, too.
+      for (const descriptor of sockets()) closeSync(descriptor);
+    } finally {
+      process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${status})`], {});
+    }
   });
   process.exit(status);
 }

@@ -108,6 +108,8 @@ export const LIMITS = {
   diskLookMs: 500,
   /** A flush that takes longer than this, ms: the disk does not answer, and who asks is told so. */
   diskStallMs: 5_000,
+  /** After this, ms, a node of a cluster ends whose partitions others can take: callers still wait. */
+  diskLostMs: 8_000,
   /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
   socketPathBytesMax: 103,
   /** After this a start has come through: the views that it reads have been read. */
@@ -395,6 +397,10 @@ export function assertLimits(): void {
   holds(
     LIMITS.batchRecordsMax <= LIMITS.logWritesOutstandingMax,
     'a batch fits what LMDB may have outstanding',
+  );
+  holds(
+    LIMITS.diskStallMs < LIMITS.diskLostMs && LIMITS.diskLostMs + LIMITS.leaseMs < LIMITS.commandDeadlineMs,
+    'who waits for a node whose disk hangs is answered by the next one',
   );
   holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');

@@ -106,7 +106,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     node: config.nodeName,
     newestFormat: RECORD_FORMATS.newest,
     operatorUrl: null,
-    isShort: () => disk?.space.isShort ?? false,
+    isShort: () => disk !== null && (disk.space.isShort || disk.storage.stall !== null),
     isDamaged: (group, partition) => disk?.damage.damaged.has(group, partition) ?? false,
     partitions: ownable(config, nats),
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
@@ -185,6 +185,8 @@ interface Disk {
   readonly storage: Storage;
   readonly space: DiskSpace;
   readonly damage: NodeDamage;
+  /** A disk that does not answer keeps its partitions from nodes whose disks do. To be called now and then. */
+  yieldIfLost(): void;
   close(): Promise<void>;
 }
 
@@ -208,6 +210,10 @@ async function openDisk(
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
   const proof = await proveViews(config.dataDir, log);
+  const fail = (error: Error): void => {
+    storage.abandon();
+    onFailure(error);
+  };
   const storage = new Storage({
     directory: config.dataDir,
     policies,
@@ -220,10 +226,7 @@ async function openDisk(
     // What is on its way to others goes on meanwhile.
     isDiskShort: () => space.isShort && (space.isNearlyFull || !othersHaveRoom()),
     onDamage: (group, partition, error) => damage.refuse(group, partition, error),
-    onFailure: (error) => {
-      storage.abandon();
-      onFailure(error);
-    },
+    onFailure: fail,
   });
   watchStorage(metrics, storage);
   watchDisk(metrics, space);
@@ -231,6 +234,10 @@ async function openDisk(
     storage,
     space,
     damage,
+    yieldIfLost() {
+      const isLost = storage.log.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
+      if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));
+    },
     async close() {
       await damage.stop();
       await storage.close();
@@ -267,6 +274,7 @@ function startJobs({ log }: ServiceOptions, disk: Disk | null, host: ClusterHost
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
   const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   jobs.everySecond(() => void host.keepViewsUp());
+  jobs.everySecond(() => disk.yieldIfLost());
   jobs.everyMinute(() => host.snapshot());
   jobs.everyDay(() => storage.sweep());
   jobs.everyDay(() => damage.checkAll());

@@ -1,5 +1,5 @@
-// What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full.
-import { execFileSync } from 'node:child_process';
+// What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full or does not answer.
+import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,11 +12,17 @@ import { leaveFree } from '../small-disk.ts';
 import { Cable } from './cable.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { needs } from '../needs.ts';
+import { traced, tracer } from '../tracer.ts';
 
 needs('nats-server');
 
 async function ownsSome(cluster: Cluster, name: string): Promise<boolean> {
   return (await cluster.partitions()).some(({ group, node }) => group === 'accounts' && node === name);
+}
+
+async function flushesOf({ operatorUrl }: NodeProcess): Promise<number> {
+  const response = await fetch(`${operatorUrl}/metrics`);
+  return Number(/^daftari_log_flush_seconds_count (\d+)$/m.exec(await response.text())?.[1]);
 }
 
 t.test('an owner is cut off from the rest, and comes back', async (t) => {
@@ -151,6 +157,32 @@ t.test('every disk is short: what is there is read, and changes wait for room', 
   t.equal(balances.status, 200);
   giveBack();
   await waitFor('changes are taken', 60_000, async () => (await create()).status === 201);
+});
+
+t.test('a disk does not answer: its node ends, and others take its partitions', traced, async (t) => {
+  // So many that each ledger has some.
+  const cluster = await Cluster.start(SMALL, 40);
+  t.teardown(() => cluster.stop());
+  const hung = cluster.node('ledger2');
+  const before = await flushesOf(hung);
+  const load = cluster.load(16, 5);
+  await waitFor('it writes', 60_000, async () => (await flushesOf(hung)) > before + 50);
+  const inject = 'inject=fdatasync:delay_enter=300s';
+  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(hung.pid)];
+  const disk = spawn(tracer, given, { stdio: 'ignore' });
+  t.teardown(() => disk.kill('SIGKILL'));
+  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
+  const answered = load.answered;
+  await waitFor('creates are answered', 60_000, () => load.answered > answered + 300);
+  t.match(lastWords(hung), /has not answered for \d+ s; other nodes take what is here/);
+  disk.kill('SIGKILL');
+  t.equal(await hung.exited(), 1);
+  const report = await load.stop();
+  t.strictSame(
+    report.journal.filter(({ status }) => status !== 201 && status !== null),
+    [],
+  );
+  t.strictSame(await cluster.check(report), []);
 });
 
 t.test('a disk is full: its node ends, the other goes on', onSmallDisks, async (t) => {
