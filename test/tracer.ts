@@ -1,10 +1,23 @@
 // strace, with which tests read system calls, and make them slow or fail.
 
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { waitFor } from '../deploy/nats-servers.ts';
 
 export const tracer = 'strace';
 
-const canTrace = spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
+export const canTrace =
+  spawnSync(tracer, ['-qq', '-e', 'trace=none', process.execPath, '--version']).status === 0;
 
 /** Of a test that needs it. */
 export const traced = { skip: canTrace ? false : 'strace is not here, or may not trace' };
+
+/** No `fdatasync` of the process ends any more, for five minutes; resolves, when it is so, with how they go on. */
+export async function hangDisk(pid: number): Promise<() => void> {
+  const inject = 'inject=fdatasync:delay_enter=300s';
+  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(pid)];
+  const disk = spawn(tracer, given, { stdio: 'ignore' });
+  const isTraced = (): boolean => !/^TracerPid:\t0$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  await waitFor('the process is traced', 60_000, isTraced);
+  return () => disk.kill('SIGKILL');
+}

@@ -2,13 +2,15 @@
 // order that the seed decides; then the checker. Exit status 0 only if it finds nothing.
 
 import { untilReady } from '../../deploy/cluster-processes.ts';
-import { NATS_SERVER_MISSING } from '../../deploy/nats-servers.ts';
+import type { NodeProcess } from '../../deploy/cluster-processes.ts';
+import { NATS_SERVER_MISSING, waitFor } from '../../deploy/nats-servers.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
 import { readLongOptions } from '../long-options.ts';
 import { Cluster } from './cluster.ts';
 import { percentile } from './load.ts';
 import { faultOfNats } from './nats-fault.ts';
 import { randomFrom } from '../seed.ts';
+import { canTrace, hangDisk } from '../tracer.ts';
 
 const { minutes, callers, seed } = readLongOptions(
   'npm run test:cluster -- [--minutes N, default 5] [--callers N, default 16] [--seed S, default random]',
@@ -82,6 +84,17 @@ function faultsOf(cluster: Cluster, random: () => number): Record<string, () => 
     await pause(1_000 + random() * 5_000);
     node.signal('SIGCONT');
   };
+  const hang = async (role: string): Promise<void> => {
+    const name = one(role);
+    const node = cluster.node(name);
+    const goOn = await hangDisk(node.pid);
+    await pause(2_000 + random() * 12_000);
+    goOn();
+    const hasEnded = (): boolean => node.exitStatus() !== null;
+    // One whose disk was away for too long has ended by itself.
+    await waitFor('it has ended, or serves', 120_000, async () => hasEnded() || (await isReady(node)));
+    if (hasEnded()) await cluster.add(name, role);
+  };
   const natsServer = async (signal: 'SIGKILL' | 'SIGSTOP'): Promise<void> => {
     const index = Math.floor(random() * 3);
     await cluster.nats.kill(index, signal);
@@ -93,12 +106,18 @@ function faultsOf(cluster: Cluster, random: () => number): Record<string, () => 
     'ledger killed': () => restart('ledger', 'SIGKILL', 6_000),
     'ledger restarted': () => restart('ledger', 'SIGTERM', 1_000),
     'ledger frozen': () => freeze('ledger'),
+    ...(canTrace && { "ledger's disk hung": () => hang('ledger') }),
     'front killed': () => restart('front', 'SIGKILL', 2_000),
     'poller killed': () => restart('poller', 'SIGKILL', 6_000),
     'webhooks killed': () => restart('webhooks', 'SIGKILL', 6_000),
     'nats-server killed': () => natsServer('SIGKILL'),
     'nats-server frozen': () => natsServer('SIGSTOP'),
   };
+}
+
+async function isReady({ operatorUrl }: NodeProcess): Promise<boolean> {
+  const response = await fetch(`${operatorUrl}/readyz`).catch(() => null);
+  return response?.ok === true;
 }
 
 function pause(ms: number): Promise<void> {

@@ -1,5 +1,5 @@
 // What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full or does not answer.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { leaveFree } from '../small-disk.ts';
 import { Cable } from './cable.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { needs } from '../needs.ts';
-import { traced, tracer } from '../tracer.ts';
+import { hangDisk, traced } from '../tracer.ts';
 
 needs('nats-server');
 
@@ -167,15 +167,13 @@ t.test('a disk does not answer: its node ends, and others take its partitions', 
   const before = await flushesOf(hung);
   const load = cluster.load(16, 5);
   await waitFor('it writes', 60_000, async () => (await flushesOf(hung)) > before + 50);
-  const inject = 'inject=fdatasync:delay_enter=300s';
-  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(hung.pid)];
-  const disk = spawn(tracer, given, { stdio: 'ignore' });
-  t.teardown(() => disk.kill('SIGKILL'));
+  const goOn = await hangDisk(hung.pid);
+  t.teardown(goOn);
   await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
   const answered = load.answered;
   await waitFor('creates are answered', 60_000, () => load.answered > answered + 300);
   t.match(lastWords(hung), /has not answered for \d+ s; other nodes take what is here/);
-  disk.kill('SIGKILL');
+  goOn();
   t.equal(await hung.exited(), 1);
   const report = await load.stop();
   t.strictSame(

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { until } from '../api/rails-setup.ts';
-import { traced, tracer } from '../tracer.ts';
+import { hangDisk, traced } from '../tracer.ts';
 import { environmentOf } from './service-process.ts';
 
 t.test('it ends at once and with its status, after the listeners of exit', async (t) => {
@@ -33,19 +32,15 @@ t.test('nobody stays connected to a process that the disk does not let go', trac
   await new Promise((resolve) => connected.once('connect', resolve));
   const closed = new Promise((resolve) => connected.resume().once('close', resolve));
 
-  const inject = 'inject=fdatasync:delay_enter=300s';
-  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(child.pid)];
-  const disk = spawn(tracer, given, { stdio: 'ignore' });
-  t.teardown(() => disk.kill('SIGKILL'));
-  const status = (): string => readFileSync(`/proc/${child.pid}/status`, 'utf8');
-  await until(status, (text) => !/^TracerPid:\t0$/m.test(text));
+  const goOn = await hangDisk(child.pid!);
+  t.teardown(goOn);
   child.stdin.write('go');
   await closed;
   t.equal(child.exitCode, null, 'it is still there');
   const again = connect(port, '127.0.0.1');
   const error = await new Promise((resolve) => again.once('error', resolve).once('connect', resolve));
   t.match(error, { code: 'ECONNREFUSED' });
-  disk.kill('SIGKILL');
+  goOn();
   t.equal(await ended, 3);
 });
 

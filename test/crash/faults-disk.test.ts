@@ -3,14 +3,14 @@
 // a failure; started again with a disk that works, nothing acknowledged is missing.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { until } from '../api/rails-setup.ts';
 import { leaveFree } from '../small-disk.ts';
-import { traced, tracer } from '../tracer.ts';
+import { hangDisk, traced, tracer } from '../tracer.ts';
 import { post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
@@ -186,17 +186,13 @@ t.test(
 t.test('a disk that does not answer is told of, and when it does everything goes on', traced, async (t) => {
   const service = await startProcess(join(root, 'hung'));
   t.teardown(() => service.end('SIGKILL'));
-  const inject = 'inject=fdatasync:delay_enter=300s';
-  const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(service.pid)];
-  const disk = spawn(tracer, given, { stdio: 'ignore' });
-  t.teardown(() => disk.kill('SIGKILL'));
+  const goOn = await hangDisk(service.pid);
+  t.teardown(goOn);
   const ask = async (path: string): Promise<readonly [number, string]> => {
     const response = await fetch(service.demo.operator_url + path);
     return [response.status, await response.text()];
   };
-  const status = (): string => readFileSync(`/proc/${service.pid}/status`, 'utf8');
-  await until(status, (text) => !/^TracerPid:\t0$/m.test(text));
-  const create1 = create(service, 'hung-disk-1', JSON.stringify({ ...wallet, reference: 'hung-disk-1' }));
+  const waiting = create(service, 'hung-disk-1', JSON.stringify({ ...wallet, reference: 'hung-disk-1' }));
 
   const [, problem] = await until(
     () => ask('/readyz'),
@@ -205,8 +201,8 @@ t.test('a disk that does not answer is told of, and when it does everything goes
   t.match(problem, /the disk of \S+ has not answered for \d+ s/);
   const [, metrics] = await ask('/metrics');
   t.ok(Number(/^daftari_log_flush_open_seconds (\S+)$/m.exec(metrics)?.[1]) >= 5);
-  disk.kill('SIGKILL');
-  t.equal((await create1).status, 201);
+  goOn();
+  t.equal((await waiting).status, 201);
   t.equal((await ask('/readyz'))[0], 200);
   t.equal(await service.end('SIGTERM'), 0);
 });
