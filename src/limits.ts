@@ -107,9 +107,9 @@ export const LIMITS = {
   /** How often the disk's free space is looked at, ms: at most some 50 MB are written in between. */
   diskLookMs: 500,
   /** A flush that takes longer than this, ms: the disk does not answer, and who asks is told so. */
-  diskStallMs: 5_000,
+  diskStallMs: 4_000,
   /** After this, ms, a node of a cluster ends whose partitions others can take: callers still wait. */
-  diskLostMs: 8_000,
+  diskLostMs: 6_000,
   /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
   socketPathBytesMax: 103,
   /** After this a start has come through: the views that it reads have been read. */
