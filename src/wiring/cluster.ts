@@ -235,7 +235,7 @@ async function openDisk(
     space,
     damage,
     yieldIfLost() {
-      const isLost = storage.log.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
+      const isLost = storage.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
       if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));
     },
     async close() {

@@ -72,6 +72,8 @@ export class Storage {
   readonly #hosted = new Map<string, Hosted>();
   /** As of the last tick. */
   #isBehind = false;
+  /** Ticks that have met the flush in flight: none is counted while this process is stopped itself, which is no fault of the disk. */
+  #ticksInFlush = 0;
 
   constructor(options: StorageOptions) {
     this.#options = options;
@@ -87,9 +89,14 @@ export class Storage {
     this.#checkpoints = new Checkpoints(options.directory, options.policies, options.onFailure);
   }
 
+  /** For how long the disk has worked on the flush in flight while this process ran, ms; 0: none is, or it has just begun. */
+  get flushingMs(): number {
+    return Math.min(this.#ticksInFlush * LIMITS.timerTickMs, this.log.flushingMs);
+  }
+
   /** What is wrong with the disk: a flush does not end; null: nothing is. */
   get stall(): string | null {
-    const { flushingMs } = this.log;
+    const { flushingMs } = this;
     if (flushingMs < LIMITS.diskStallMs) return null;
     return `the disk of ${this.#options.directory} has not answered for ${Math.floor(flushingMs / 1_000)} s`;
   }
@@ -292,8 +299,10 @@ export class Storage {
     return (message, onReply) => partition.send(message as never, onReply);
   }
 
-  /** Due timers of every partition. */
+  /** Due timers of every partition, and a look at the disk. */
   tick(): void {
+    const isNew = this.log.flushingMs < LIMITS.timerTickMs;
+    this.#ticksInFlush = isNew ? 0 : this.#ticksInFlush + 1;
     let lag = 0;
     for (const { partition } of this.#hosted.values()) {
       lag += partition.checkpointLag;

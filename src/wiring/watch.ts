@@ -32,8 +32,8 @@ export function watchStorage(metrics: Metrics, storage: Storage): void {
   );
   metrics.gauge(
     'daftari_log_flush_open_seconds',
-    'How long the flush in flight has taken so far; 0: none is.',
-    () => storage.log.flushingMs / 1_000,
+    'How long the flush in flight has taken so far; 0: none is, or it has just begun.',
+    () => storage.flushingMs / 1_000,
   );
   metrics.gaugeBy(
     'daftari_mailbox_depth',

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { until } from '../api/rails-setup.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { leaveFree } from '../small-disk.ts';
 import { hangDisk, traced, tracer } from '../tracer.ts';
 import { post, type ServiceProcess, startProcess } from './service-process.ts';
@@ -194,13 +195,23 @@ t.test('a disk that does not answer is told of, and when it does everything goes
   };
   const waiting = create(service, 'hung-disk-1', JSON.stringify({ ...wallet, reference: 'hung-disk-1' }));
 
+  const openSeconds = async (): Promise<number> => {
+    const [, metrics] = await ask('/metrics');
+    return Number(/^daftari_log_flush_open_seconds (\S+)$/m.exec(metrics)?.[1]);
+  };
+  await until(openSeconds, (seconds) => seconds > 0);
+  // While the process is stopped itself the disk cannot be blamed.
+  process.kill(service.pid, 'SIGSTOP');
+  await new Promise((resolve) => setTimeout(resolve, LIMITS.diskStallMs + 1_000));
+  process.kill(service.pid, 'SIGCONT');
+  t.equal((await ask('/readyz'))[0], 200);
+
   const [, problem] = await until(
     () => ask('/readyz'),
     ([code]) => code === 503,
   );
   t.match(problem, /the disk of \S+ has not answered for \d+ s/);
-  const [, metrics] = await ask('/metrics');
-  t.ok(Number(/^daftari_log_flush_open_seconds (\S+)$/m.exec(metrics)?.[1]) >= 4);
+  t.ok((await openSeconds()) >= 4);
   goOn();
   t.equal((await waiting).status, 201);
   t.equal((await ask('/readyz'))[0], 200);
