@@ -112,7 +112,8 @@ export function lastWords({ logFile }: NodeProcess): string {
   return `${end}\n(${logFile})`;
 }
 
-async function whyNotReady({ operatorUrl }: NodeProcess): Promise<string | null> {
+/** What it says itself, or why it says nothing; null: it is ready. */
+export async function whyNotReady({ operatorUrl }: NodeProcess): Promise<string | null> {
   try {
     const answer = await fetch(`${operatorUrl}/readyz`, { signal: AbortSignal.timeout(1_000) });
     return answer.status === 200 ? null : await answer.text();

@@ -13,8 +13,13 @@ export const canTrace =
 export const traced = { skip: canTrace ? false : 'strace is not here, or may not trace' };
 
 /** No `fdatasync` of the process ends any more, for five minutes; resolves, when it is so, with how they go on. */
-export async function hangDisk(pid: number): Promise<() => void> {
-  const inject = 'inject=fdatasync:delay_enter=300s';
+export function hangDisk(pid: number): Promise<() => void> {
+  return disturbSyncs(pid, 'delay_enter=300s');
+}
+
+/** `fault`: what happens to each `fdatasync` of the process, as strace says it. Resolves, when it is so, with how it ends. */
+export async function disturbSyncs(pid: number, fault: string): Promise<() => void> {
+  const inject = `inject=fdatasync:${fault}`;
   const given = ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(pid)];
   const disk = spawn(tracer, given, { stdio: 'ignore' });
   const isTraced = (): boolean => !/^TracerPid:\t0$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));

@@ -1,8 +1,7 @@
 // `npm run test:cluster -- --minutes 30 --seed 7`: a cluster under load while one thing after another is taken from it, in an
 // order that the seed decides; then the checker. Exit status 0 only if it finds nothing.
 
-import { untilReady } from '../../deploy/cluster-processes.ts';
-import type { NodeProcess } from '../../deploy/cluster-processes.ts';
+import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
 import { NATS_SERVER_MISSING, waitFor } from '../../deploy/nats-servers.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
 import { readLongOptions } from '../long-options.ts';
@@ -92,7 +91,11 @@ function faultsOf(cluster: Cluster, random: () => number): Record<string, () => 
     goOn();
     const hasEnded = (): boolean => node.exitStatus() !== null;
     // One whose disk was away for too long has ended by itself.
-    await waitFor('it has ended, or serves', 120_000, async () => hasEnded() || (await isReady(node)));
+    await waitFor(
+      'it has ended, or serves',
+      120_000,
+      async () => hasEnded() || (await whyNotReady(node)) === null,
+    );
     if (hasEnded()) await cluster.add(name, role);
   };
   const natsServer = async (signal: 'SIGKILL' | 'SIGSTOP'): Promise<void> => {
@@ -113,11 +116,6 @@ function faultsOf(cluster: Cluster, random: () => number): Record<string, () => 
     'nats-server killed': () => natsServer('SIGKILL'),
     'nats-server frozen': () => natsServer('SIGSTOP'),
   };
-}
-
-async function isReady({ operatorUrl }: NodeProcess): Promise<boolean> {
-  const response = await fetch(`${operatorUrl}/readyz`).catch(() => null);
-  return response?.ok === true;
 }
 
 function pause(ms: number): Promise<void> {

@@ -1,8 +1,8 @@
 // What a disk does to a service that runs: it gets short, it fills up, a sync hangs or fails. Writes stop, and nobody is told that
-// something was done which was not. Short: reads go on, and writes when there is room. Hanging: all goes on when it answers again. Full or failing: the process ends with
-// a failure; started again with a disk that works, nothing acknowledged is missing.
+// something was done which was not. Short: reads go on, and writes when there is room. Hanging: all goes on when it answers.
+// Full or failing: the process ends with a failure; started again with a disk that works, nothing acknowledged is missing.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { Test } from 'tap';
 import { until } from '../api/rails-setup.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { leaveFree } from '../small-disk.ts';
-import { hangDisk, traced, tracer } from '../tracer.ts';
+import { disturbSyncs, hangDisk, traced } from '../tracer.ts';
 import { post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
@@ -222,18 +222,10 @@ t.test('a sync that fails stops writes; the next start has all that was acknowle
   const dataDir = join(root, 'fsync');
   const service = await startProcess(dataDir);
   t.teardown(() => service.end('SIGKILL'));
-  const inject = 'inject=fdatasync:error=EIO:when=100+';
-  const faults = spawn(
-    tracer,
-    ['-f', '-qq', '-e', 'trace=fdatasync', '-e', inject, '-p', String(service.pid)],
-    {
-      stdio: 'ignore',
-    },
-  );
+  t.teardown(await disturbSyncs(service.pid, 'error=EIO:when=100+'));
   const load = await loadUntilGone(service, 'fsync');
   checkLoad(t, load);
   t.equal(await service.ended, 1, 'it ends with a failure');
-  faults.kill();
 
   const again = await startProcess(dataDir);
   t.teardown(() => again.end('SIGKILL'));
