@@ -240,12 +240,12 @@ export class Pursuit implements Caller {
     }
     const { enquiries, lastUntil } = watched;
     if (lastUntil !== 0) {
-      return this.#wait(watched, Math.min(lastUntil, now() + enquiryGapMs(timings, 0, random)));
+      return this.#wait(watched, Math.min(lastUntil, now() + jittered(timings.enquiryGapMs, random)));
     }
     const gapMs =
       enquiries === 0
         ? jittered(timings.firstEnquiryMs, random)
-        : enquiryGapMs(timings, enquiries - 1, random);
+        : enquiryGapMs(timings, enquiries - 1, watched.port.lane.isBusy, random);
     this.#wait(watched, now() + gapMs);
   }
 

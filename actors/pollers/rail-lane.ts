@@ -84,6 +84,11 @@ export class RailLane {
     return this.#calling;
   }
 
+  /** More is to be called than the rail takes at once. */
+  get isBusy(): boolean {
+    return this.#hasWaiting();
+  }
+
   /** Queues it for `watched.next`; false when that queue is full. The answer may come before this returns. */
   call(watched: Watched): boolean {
     const queue = watched.next === 'submit' ? this.#submits : this.#enquiries;

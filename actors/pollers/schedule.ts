@@ -8,9 +8,11 @@ export interface Timings {
   readonly firstEnquiryMs: number;
   /** From a submit whose answer was lost to the first enquiry. */
   readonly enquiryAfterLossMs: number;
-  /** Between enquiries: doubles from the first to the last of these. */
+  /** Between enquiries: doubles from the first to the second of these, so that an outcome whose callback is lost is found within
+   *  about a minute; to the third while others wait for the rail, which cannot take as many. */
   readonly enquiryGapMs: number;
   readonly enquiryGapSlowestMs: number;
+  readonly enquiryGapBusyMs: number;
   /** Between enquiries that callbacks cause: a storm of them costs one enquiry each this long. */
   readonly hintGapMs: number;
   /** Between submits that were not accepted, and between commands that were not answered: doubles likewise. */
@@ -46,7 +48,8 @@ export const TIMINGS: Timings = {
   firstEnquiryMs: 10_000,
   enquiryAfterLossMs: 3_000,
   enquiryGapMs: 10_000,
-  enquiryGapSlowestMs: 300_000,
+  enquiryGapSlowestMs: 50_000,
+  enquiryGapBusyMs: 300_000,
   hintGapMs: 2_000,
   retryMs: 1_000,
   retrySlowestMs: 60_000,
@@ -68,9 +71,10 @@ export function jittered(delayMs: number, random: Random): number {
   return delayMs + Math.floor(delayMs * 0.2 * random());
 }
 
-/** After `enquiries` enquiries without a final answer. */
-export function enquiryGapMs(timings: Timings, enquiries: number, random: Random): number {
-  return jittered(doubled(timings.enquiryGapMs, timings.enquiryGapSlowestMs, enquiries), random);
+/** After `enquiries` enquiries without a final answer. `isBusy`: others wait for the rail. */
+export function enquiryGapMs(timings: Timings, enquiries: number, isBusy: boolean, random: Random): number {
+  const slowestMs = isBusy ? timings.enquiryGapBusyMs : timings.enquiryGapSlowestMs;
+  return jittered(doubled(timings.enquiryGapMs, slowestMs, enquiries), random);
 }
 
 /** How long the last enquiry may take of what expired `lateMs` ago. */

@@ -68,6 +68,40 @@ t.test('submits go before enquiries, and enquiries still get their turn', async 
   t.equal(order.join(''), 'sssssessssessseee', 'an enquiry after each four submits, then the rest');
 });
 
+t.test(
+  'a rail that cannot take an enquiry a minute of each is asked less often, and again when it can',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.maxConcurrency = 1;
+    const ids = Array.from({ length: 30 }, () => driven.accounts.create(payout({ amount: '500' })).id);
+    // Six a minute, where one a minute of each would be thirty.
+    let answer: ((result: EnquiryResult) => void) | null = null;
+    const pending: EnquiryResult = { type: 'pending', providerStatus: null };
+    const stopAnswering = driven.clock.every(10_000, () => answer?.(pending));
+    driven.mtn.onEnquire = () => {
+      const { promise, resolve } = deferred<EnquiryResult>();
+      answer = resolve;
+      return promise;
+    };
+    await driven.clock.advance(30 * MINUTE, 500);
+    const waiting: number[] = [];
+    for (let minute = 0; minute < 20; minute++) {
+      await driven.clock.advance(MINUTE, 500);
+      waiting.push(driven.pollers.railHealth()[0]!.enquiriesWaiting);
+    }
+    t.ok(Math.max(...waiting) <= 15, `waiting in its queue: ${waiting.join(' ')}`);
+
+    driven.mtn.onEnquire = () => pending;
+    answer!(pending);
+    stopAnswering();
+    await driven.clock.advance(7 * MINUTE, 500);
+    const asked = driven.mtn.enquiries.length;
+    await driven.clock.advance(10 * MINUTE, 500);
+    const each = (driven.mtn.enquiries.length - asked) / ids.length;
+    t.ok(each >= 9 && each <= 12, `${each} of each in ten minutes`);
+  },
+);
+
 t.test('the breaker opens on a rail that is down, and closes when it answers again', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;

@@ -18,10 +18,14 @@ t.test('delays double up to their bound, however often it was tried', async (t) 
     tries.map((each) => retryGapMs(TIMINGS, each, least) / 1_000),
     [1, 2, 4, 32, 60, 60, 60, 60],
   );
-  const enquiries = [0, 1, 2, 4, 5, 6, 100, 100_000];
+  const enquiries = [0, 1, 2, 3, 4, 5, 100, 100_000];
   t.strictSame(
-    enquiries.map((each) => enquiryGapMs(TIMINGS, each, least) / 1_000),
-    [10, 20, 40, 160, 300, 300, 300, 300],
+    enquiries.map((each) => enquiryGapMs(TIMINGS, each, false, least) / 1_000),
+    [10, 20, 40, 50, 50, 50, 50, 50],
+  );
+  t.strictSame(
+    enquiries.map((each) => enquiryGapMs(TIMINGS, each, true, least) / 1_000),
+    [10, 20, 40, 80, 160, 300, 300, 300],
   );
   const looks = [0, 1, 2, 3, 4];
   t.strictSame(
@@ -36,7 +40,8 @@ t.test('chance makes each up to a fifth longer, never shorter', async (t) => {
     [10_000, 10_500, 11_000, 12_000],
   );
   t.equal(retryGapMs(TIMINGS, 1, most), 1_200);
-  t.equal(enquiryGapMs(TIMINGS, 0, most), 12_000);
+  t.equal(enquiryGapMs(TIMINGS, 0, false, most), 12_000);
+  t.equal(enquiryGapMs(TIMINGS, 5, false, most), 60_000, 'about a minute, as the specification has it');
   t.equal(afterExpiryGapMs(TIMINGS, 0, most), 720_000);
 });
 

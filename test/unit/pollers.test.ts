@@ -27,14 +27,15 @@ t.test('enquiries begin after ten seconds, slow down, and are never closer than 
   const { id, createdAt } = createdBy(driven, charge());
   await driven.clock.advance(25 * MINUTE);
   const times = driven.mtn.enquiriesOf(id);
-  t.ok(times.length >= 6 && times.length <= 12, `${times.length} enquiries in 25 minutes`);
+  t.ok(times.length >= 25 && times.length <= 33, `${times.length} enquiries in 25 minutes`);
   t.ok(times[0]! - createdAt >= 10_000 && times[0]! - createdAt <= 13_000, 'the first');
   const gaps = times.slice(1).map((at, i) => at - times[i]!);
   t.ok(
     gaps.every((gap) => gap >= 10_000),
     gaps.join(' '),
   );
-  t.ok(gaps.at(-1)! >= 5 * MINUTE - 1, 'the last is minutes');
+  t.ok(gaps.at(-1)! >= 50_000, 'the last is nearly a minute');
+  t.ok(Math.max(...gaps) <= MINUTE + 50, 'a lost callback is made up for within about a minute');
 });
 
 t.test('what polling finds is told with its source, and then nothing more is asked', async (t) => {
@@ -442,7 +443,7 @@ t.test('a success for another amount is a reconciliation item; the charge expire
   await driven.clock.advance(29 * MINUTE);
   t.strictSame(driven.accounts.reconciliation(), ['AMOUNT_MISMATCH']);
   t.equal(driven.accounts.transaction(transaction.id).status, 'AWAITING_CUSTOMER');
-  t.ok(driven.mtn.enquiries.length < 15, `${driven.mtn.enquiries.length} enquiries`);
+  t.ok(driven.mtn.enquiries.length < 40, `${driven.mtn.enquiries.length} enquiries`);
   await driven.clock.advance(2 * MINUTE);
   t.equal(driven.accounts.transaction(transaction.id).status, 'FAILED');
   await driven.clock.advance(5 * MINUTE);
@@ -500,9 +501,9 @@ t.test('acceptance is told in the end though the account was away for long', asy
   };
   const { id } = driven.accounts.create(charge());
   await driven.clock.advance(15 * MINUTE);
-  t.ok(tells > LIMITS.pollerSendsMax && tells < 20, `told ${tells} times`);
+  t.ok(tells > LIMITS.pollerSendsMax && tells < 30, `told ${tells} times`);
   driven.accounts.intercept = () => null;
-  await driven.clock.advance(7 * MINUTE);
+  await driven.clock.advance(2 * MINUTE);
   t.equal(driven.accounts.transaction(id).status, 'AWAITING_CUSTOMER', 'by an enquiry that says it again');
 });
 
