@@ -5,6 +5,7 @@ import { bare } from './bare.ts';
 import { charges } from './charges.ts';
 import { cluster } from './cluster.ts';
 import { failover } from './failover.ts';
+import { floor } from './floor.ts';
 import { hot } from './hot.ts';
 import { lifecycle } from './lifecycle.ts';
 import { lists } from './lists.ts';
@@ -16,6 +17,7 @@ import { webhooks } from './webhooks.ts';
 
 export const SCENARIOS: readonly Scenario[] = [
   bare,
+  floor,
   charges,
   payouts,
   reads,

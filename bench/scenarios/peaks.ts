@@ -219,12 +219,12 @@ function cpuFigures(load: Load): Figure[] {
   ];
 }
 
-function cpuFigure(name: string, value: number | null): Figure[] {
+export function cpuFigure(name: string, value: number | null): Figure[] {
   return value === null ? [] : [{ name, unit: 'µs', value, better: 'less' }];
 }
 
 /** µs; null where /proc says nothing. */
-function mainThreadCost({ processes, perSecond }: Load): number | null {
+export function mainThreadCost({ processes, perSecond }: Load): number | null {
   const [server] = processes;
   const main = server?.threads.find(({ name }) => name.endsWith('(main)'));
   return main === undefined || perSecond === 0 ? null : (main.cpu / perSecond) * US_PER_SECOND;

@@ -1,8 +1,7 @@
 // Starts the merchants' webhook endpoints.
 
-import { fileURLToPath } from 'node:url';
-import { startChild } from './child.ts';
 import type { Server } from './server.ts';
+import { startListening } from './start-listening.ts';
 
 export interface ReceiverStats {
   readonly deliveries: number;
@@ -23,31 +22,15 @@ export interface Receiver extends Server {
   stats(reset?: boolean): Promise<ReceiverStats>;
 }
 
-const PROGRAM = fileURLToPath(new URL('receiver.ts', import.meta.url));
-const READY_MS = 20_000;
-
 /** `hangEvery`: accounts whose number it divides never get an answer; 0: none. */
 export async function startReceiver(hangEvery: number): Promise<Receiver> {
-  const child = await startChild({
-    command: process.execPath,
-    args: [PROGRAM, JSON.stringify({ hangEvery })],
-    env: process.env,
-    cwd: process.cwd(),
-    isReady: (line) => line.startsWith('listening '),
-    readyMs: READY_MS,
-  });
-  const port = Number(child.readyLine.split(' ')[1]);
-  const url = `http://127.0.0.1:${port}`;
+  const server = await startListening('receiver', new URL('receiver.ts', import.meta.url), { hangEvery });
+  const url = `http://${server.host}:${server.port}`;
   return {
-    name: 'receiver',
-    host: '127.0.0.1',
-    port,
+    ...server,
     webhookUrl: `${url}/hook/#`,
-    processes: [{ name: 'receiver', pid: child.pid }],
-    readLog: null,
     stats: async (reset = false) =>
       (await (await fetch(`${url}/stats${reset ? '?reset' : ''}`)).json()) as ReceiverStats,
-    stop: () => child.end(),
   };
 }
 

@@ -4,7 +4,7 @@
 import t from 'tap';
 import { smokeTest } from './bench-smoke.ts';
 
-for (const name of ['bare', 'charges', 'payouts', 'mixed', 'hot']) smokeTest(t, name);
+for (const name of ['bare', 'floor', 'charges', 'payouts', 'mixed', 'hot']) smokeTest(t, name);
 
 // This checkout in turn with itself.
 smokeTest(t, 'payouts', ['--against', '.']);

@@ -10,6 +10,7 @@ t.test('no scenario is forgotten', async (t) => {
   const names = SCENARIOS.filter(({ needs }) => needs === null).map(({ name }) => name);
   const tested = [
     'bare',
+    'floor',
     'charges',
     'payouts',
     'mixed',
