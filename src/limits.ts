@@ -48,7 +48,7 @@ export const LIMITS = {
   /** Payouts, and withdrawals, of one account in the minute before its partition was opened that its first cash-out looks up. */
   cashOutsRecalledMax: 5_000,
   /** Timer commands one partition may raise in one tick, so that a backlog cannot starve callers. */
-  timersPerTickMax: 512,
+  timersPerTickMax: 128,
   /** Timers that fall due within this are kept in memory, ms; the others in their rows, by table. Most of what is in flight
    *  is final long before it expires; what waits for its release is much, and always falls due. */
   timerHorizonMs: { open: 600_000, timer: 3_600_000 },
@@ -58,6 +58,8 @@ export const LIMITS = {
   timerScanEveryMs: { open: 60_000, timer: 600_000 },
   /** How often due timers are looked at. */
   timerTickMs: 50,
+  /** What is done for every partition goes on in the next turn of the event loop after this: callers come between. */
+  turnMs: 1,
   /** How fast the process's time follows a wall clock that is ahead: an hour in 20 minutes. A clock set forward by mistake
    *  and set right soon has then done little, and a row is in the views long before time has moved by a horizon. */
   clockPaceMax: 4,

@@ -16,6 +16,7 @@ import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
 import type { Lag } from './catch-up.ts';
 import { Checkpoints } from './checkpoints.ts';
+import { InTurns } from './in-turns.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
 import { lacksHistory } from './history.ts';
 
@@ -74,6 +75,7 @@ export class Storage {
   #isBehind = false;
   /** Ticks that have met the flush in flight: none is counted while this process is stopped itself, which is no fault of the disk. */
   #ticksInFlush = 0;
+  readonly #ticking = new InTurns<Hosted>(({ partition }) => partition.tick());
 
   constructor(options: StorageOptions) {
     this.#options = options;
@@ -304,11 +306,9 @@ export class Storage {
     const isNew = this.log.flushingMs < LIMITS.timerTickMs;
     this.#ticksInFlush = isNew ? 0 : this.#ticksInFlush + 1;
     let lag = 0;
-    for (const { partition } of this.#hosted.values()) {
-      lag += partition.checkpointLag;
-      partition.tick();
-    }
+    for (const { partition } of this.#hosted.values()) lag += partition.checkpointLag;
     this.#isBehind = lag >= LIMITS.checkpointLagMax;
+    this.#ticking.begin(this.#hosted.values());
   }
 
   /** Asks for a checkpoint of every partition that has moved on. */
