@@ -6,6 +6,10 @@
 //
 // A failure is a call without a usable answer. That a customer has no money is a good answer. Calls from before it opened
 // say nothing any more: of a rail that hung and is well again they time out one after the other.
+//
+// A call about a transaction whose last call failed as well, a repeat, says little of the rail when it fails: a few numbers that a
+// provider stumbles over are tried for as long as it takes. So repeats open it only where no call succeeds, and only some in a
+// row end a probing.
 
 import { jittered, type Random } from './schedule.ts';
 
@@ -18,19 +22,20 @@ const DEGRADED_FAILURES = 3;
 const OPEN_FIRST_MS = 2_000;
 const OPEN_LONGEST_MS = 60_000;
 const GOOD_ANSWERS_NEEDED = 3;
+/** Half open, in a row: of a rail that is down most of what waits has failed before. */
+const REPEATS_MAX = 3;
 
 export class Breaker {
   state: 'closed' | 'open' | 'half_open' = 'closed';
   reopensAt = 0;
   readonly #random: Random;
-  /** Calls and failures in this window and in the one before. */
-  #windowFrom = 0;
-  #calls = 0;
-  #failures = 0;
-  #callsBefore = 0;
-  #failuresBefore = 0;
+  /** Of all calls: how well the rail does. */
+  readonly #all = new RecentCalls();
+  /** Of those that are no failed repeats: whether it is down. */
+  readonly #telling = new RecentCalls();
   #openMs = OPEN_FIRST_MS;
   #goodAnswers = 0;
+  #repeats = 0;
   #probing = false;
   /** How often it has opened. */
   #openings = 0;
@@ -46,6 +51,7 @@ export class Breaker {
       if (now < this.reopensAt) return false;
       this.state = 'half_open';
       this.#goodAnswers = 0;
+      this.#repeats = 0;
     }
     return !this.#probing;
   }
@@ -58,19 +64,26 @@ export class Breaker {
 
   succeeded(now: number, started: number): void {
     if (started !== this.#openings) return;
-    this.#count(now, 0);
+    this.#all.count(now, 0);
+    this.#telling.count(now, 0);
     if (this.state !== 'half_open') return;
     this.#probing = false;
+    this.#repeats = 0;
     if (++this.#goodAnswers < GOOD_ANSWERS_NEEDED) return;
     this.state = 'closed';
     this.#openMs = OPEN_FIRST_MS;
-    this.#clear(now);
+    this.#all.clear(now);
+    this.#telling.clear(now);
   }
 
-  failed(now: number, started: number): void {
+  /** `isRepeat`: the last call about the same transaction failed as well. */
+  failed(now: number, started: number, isRepeat: boolean): void {
     if (started !== this.#openings) return;
-    this.#count(now, 1);
+    this.#all.count(now, 1);
+    if (!isRepeat) this.#telling.count(now, 1);
     if (this.state === 'half_open') {
+      this.#probing = false;
+      if (isRepeat && ++this.#repeats < REPEATS_MAX) return;
       this.#openMs = Math.min(OPEN_LONGEST_MS, this.#openMs * 2);
       this.#open(now);
     } else if (this.state === 'closed' && this.#isFailing()) {
@@ -79,15 +92,17 @@ export class Breaker {
   }
 
   isDegraded(now: number): boolean {
-    this.#roll(now);
+    this.#all.roll(now);
     if (this.state !== 'closed') return true;
-    const failures = this.#failures + this.#failuresBefore;
-    return failures >= DEGRADED_FAILURES && failures >= DEGRADED_SHARE * (this.#calls + this.#callsBefore);
+    const { calls, failures } = this.#all;
+    return failures >= DEGRADED_FAILURES && failures >= DEGRADED_SHARE * calls;
   }
 
   #isFailing(): boolean {
-    const calls = this.#calls + this.#callsBefore;
-    return calls >= CALLS_NEEDED && this.#failures + this.#failuresBefore >= FAILED_SHARE * calls;
+    const all = this.#all;
+    if (all.calls >= CALLS_NEEDED && all.failures === all.calls) return true;
+    const { calls, failures } = this.#telling;
+    return calls >= CALLS_NEEDED && failures >= FAILED_SHARE * calls;
   }
 
   #open(now: number): void {
@@ -96,29 +111,46 @@ export class Breaker {
     this.#probing = false;
     this.reopensAt = now + jittered(this.#openMs, this.#random);
   }
+}
 
-  #count(now: number, failures: number): void {
-    this.#roll(now);
+/** Calls in this window and in the one before. */
+class RecentCalls {
+  #from = 0;
+  #calls = 0;
+  #failures = 0;
+  #callsBefore = 0;
+  #failuresBefore = 0;
+
+  get calls(): number {
+    return this.#calls + this.#callsBefore;
+  }
+
+  get failures(): number {
+    return this.#failures + this.#failuresBefore;
+  }
+
+  count(now: number, failures: number): void {
+    this.roll(now);
     this.#calls++;
     this.#failures += failures;
   }
 
-  #roll(now: number): void {
-    const elapsedMs = now - this.#windowFrom;
+  roll(now: number): void {
+    const elapsedMs = now - this.#from;
     if (elapsedMs < WINDOW_MS) return;
     const stale = elapsedMs >= 2 * WINDOW_MS;
     this.#callsBefore = stale ? 0 : this.#calls;
     this.#failuresBefore = stale ? 0 : this.#failures;
     this.#calls = 0;
     this.#failures = 0;
-    this.#windowFrom = now;
+    this.#from = now;
   }
 
-  #clear(now: number): void {
+  clear(now: number): void {
     this.#callsBefore = 0;
     this.#failuresBefore = 0;
     this.#calls = 0;
     this.#failures = 0;
-    this.#windowFrom = now;
+    this.#from = now;
   }
 }

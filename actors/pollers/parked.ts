@@ -54,6 +54,7 @@ const DISPUTED = 1 << 26;
 const ALARMED = 1 << 27;
 const REFUSALS_TOLD = 1 << 28;
 const WAIT_TOLD = 1 << 29;
+const FAILING = 1 << 30;
 
 interface Block {
   readonly numbers: Float64Array;
@@ -146,6 +147,7 @@ export class Parked {
     watched.alarmed = (codes & ALARMED) !== 0;
     watched.refusalsTold = (codes & REFUSALS_TOLD) !== 0;
     watched.waitTold = (codes & WAIT_TOLD) !== 0;
+    watched.failing = (codes & FAILING) !== 0;
     watched.submits = numbers[row + SUBMITS]!;
     watched.enquiries = numbers[row + ENQUIRIES]!;
     watched.lastEnquiries = numbers[row + LAST_ENQUIRIES]!;
@@ -177,7 +179,8 @@ export class Parked {
       (watched.disputed ? DISPUTED : 0) |
       (watched.alarmed ? ALARMED : 0) |
       (watched.refusalsTold ? REFUSALS_TOLD : 0) |
-      (watched.waitTold ? WAIT_TOLD : 0)
+      (watched.waitTold ? WAIT_TOLD : 0) |
+      (watched.failing ? FAILING : 0)
     );
   }
 

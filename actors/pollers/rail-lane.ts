@@ -213,9 +213,11 @@ export class RailLane {
       this.#failureCount++;
       this.#lastFailure = result.reason;
       this.#lastFailureAt = this.#now();
-      this.#breaker.failed(this.#lastFailureAt, started);
+      this.#breaker.failed(this.#lastFailureAt, started, watched.failing);
+      watched.failing = true;
       return;
     }
+    watched.failing = false;
     if (result.type === 'failed' && result.ourFault) this.#ourFaultCount++;
     this.#breaker.succeeded(this.#now(), started);
   }

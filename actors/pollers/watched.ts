@@ -49,6 +49,8 @@ export class Watched implements PendingTransaction {
   acceptanceUntold = false;
   /** A callback came that no enquiry has answered yet. */
   hinted = false;
+  /** The last call about it had no usable answer. */
+  failing = false;
   /** The enquiry in progress was caused by a callback. */
   byHint = false;
   /** It was final already when a callback came. */

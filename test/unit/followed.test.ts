@@ -48,6 +48,7 @@ const anyState = fc.record({
   alarmed: fc.boolean(),
   refusalsTold: fc.boolean(),
   waitTold: fc.boolean(),
+  failing: fc.boolean(),
   submits: fc.nat(),
   enquiries: fc.nat(),
   lastEnquiries: fc.nat(),

@@ -189,7 +189,7 @@ t.test(
       t.ok(breaker.allows(now));
       const probe = breaker.started();
       t.notOk(breaker.allows(now), 'one probe at a time');
-      breaker.failed(now, probe);
+      breaker.failed(now, probe, false);
       openMs = Math.min(60_000, openMs * 2);
     }
     now += openMs;
@@ -246,6 +246,73 @@ t.test(
   },
 );
 
+t.test(
+  'failed repeats open no breaker beside any success, and do not end a probing unless they come in a row',
+  async (t) => {
+    const breaker = new Breaker(() => 0);
+    let now = 100_000;
+    succeed(breaker, now);
+    fail(breaker, now, 100, true);
+    t.equal(breaker.state, 'closed');
+    t.ok(breaker.isDegraded(now), 'they are failures nonetheless');
+    fail(breaker, now, 18);
+    t.equal(breaker.state, 'closed', 'nor are they of the calls that count');
+    fail(breaker, now);
+    t.equal(breaker.state, 'open');
+
+    now += 2_000;
+    for (const step of ['repeat', 'good', 'repeat', 'repeat', 'good'] as const) {
+      t.ok(breaker.allows(now), step);
+      if (step === 'good') succeed(breaker, now);
+      else fail(breaker, now, 1, true);
+    }
+    t.equal(breaker.state, 'half_open');
+    for (let i = 0; i < 3; i++) {
+      t.ok(breaker.allows(now));
+      fail(breaker, now, 1, true);
+    }
+    t.equal(breaker.state, 'open');
+    t.equal(breaker.reopensAt, now + 4_000, 'a rail that is down fails all that it failed before');
+  },
+);
+
+t.test('where nothing succeeds, repeats open a breaker too', async (t) => {
+  const breaker = new Breaker(() => 0);
+  fail(breaker, 100_000, 5);
+  fail(breaker, 100_000, 14, true);
+  t.equal(breaker.state, 'closed');
+  fail(breaker, 100_000, 1, true);
+  t.equal(breaker.state, 'open');
+});
+
+t.test('some payments that a provider stumbles over for ever slow nobody else', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = ({ msisdn }) => (msisdn.endsWith('73') ? BUSY : ACCEPTED);
+  for (let i = 0; i < 8; i++) driven.accounts.create(payout({ amount: '500', msisdn: '+256772123473' }));
+  for (let second = 0; second < 300; second += 3) {
+    await driven.clock.advance(3_000, 500);
+    const { id } = driven.accounts.create(charge());
+    t.ok(driven.accounts.transaction(id).submitted, `${second} s`);
+  }
+  t.ok(
+    driven.mtn.submits.filter(({ at }) => at > driven.clock.now() - MINUTE).length > 20,
+    'they are tried on',
+  );
+});
+
+t.test('a rail that was down is well again beside payments that it stumbles over for ever', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  for (let i = 0; i < 20; i++)
+    driven.accounts.create(payout({ amount: '500', msisdn: `+2567721234${i < 8 ? '73' : '00'}` }));
+  t.hasStrict(driven.pollers.railHealth(), [{ breaker: 'open' }, {}]);
+  await driven.clock.advance(30_000, 500);
+  driven.mtn.onSubmit = ({ msisdn }) => (msisdn.endsWith('73') ? BUSY : ACCEPTED);
+  await driven.clock.advance(2 * MINUTE, 500);
+  t.hasStrict(driven.pollers.railHealth(), [{ breaker: 'closed' }, {}]);
+  t.equal(driven.accounts.inFlight().filter(({ submitted }) => submitted).length, 12);
+});
+
 t.test('failures of two windows open a breaker together', async (t) => {
   const breaker = new Breaker(() => 0);
   for (let i = 0; i < 10; i++) fail(breaker, 100_000);
@@ -259,19 +326,19 @@ t.test('answers to calls from before it opened change nothing about a breaker', 
   const breaker = new Breaker(() => 0);
   const before = breaker.started();
   fail(breaker, 100_000, 20);
-  for (let i = 0; i < 100; i++) breaker.failed(101_999, before);
+  for (let i = 0; i < 100; i++) breaker.failed(101_999, before, false);
   for (let i = 0; i < 3; i++) breaker.succeeded(101_999, before);
   t.notOk(breaker.allows(101_999));
   t.ok(breaker.allows(102_000));
   const probe = breaker.started();
-  breaker.failed(102_000, before);
+  breaker.failed(102_000, before, false);
   breaker.succeeded(102_000, before);
   t.equal(breaker.state, 'half_open', 'they are of a rail as it was');
   t.notOk(breaker.allows(102_000), 'the one probe is still in the air');
   breaker.succeeded(102_000, probe);
   succeed(breaker, 102_000, 2);
   t.equal(breaker.state, 'closed');
-  for (let i = 0; i < 100; i++) breaker.failed(102_001, before);
+  for (let i = 0; i < 100; i++) breaker.failed(102_001, before, false);
   t.equal(breaker.state, 'closed', 'nor when it is well again');
 });
 
@@ -401,6 +468,6 @@ function succeed(breaker: Breaker, now: number, times = 1): void {
   for (let i = 0; i < times; i++) breaker.succeeded(now, breaker.started());
 }
 
-function fail(breaker: Breaker, now: number, times = 1): void {
-  for (let i = 0; i < times; i++) breaker.failed(now, breaker.started());
+function fail(breaker: Breaker, now: number, times = 1, isRepeat = false): void {
+  for (let i = 0; i < times; i++) breaker.failed(now, breaker.started(), isRepeat);
 }
