@@ -19,20 +19,22 @@ export function smokeTest(t: Test, scenario: string, more: readonly string[] = [
         failed: (_, error) => errors.push(error),
       });
       t.strictSame(errors, []);
-      const repeats = report.scenarios.flatMap((each) => each.repeats);
-      t.equal(repeats.length, 1);
-      t.equal(against?.scenarios[0]?.repeats.length ?? null, command.options.against === null ? null : 1);
-      const [repeat] = repeats;
-      t.strictSame(
-        repeat?.checks.filter(({ passed }) => !passed),
-        [],
-        'every check passed',
-      );
-      for (const { name, value } of repeat?.figures ?? []) {
-        t.ok(Number.isFinite(value), `${name} is a number`);
+      t.equal(against !== null, command.options.against !== null);
+      for (const side of against === null ? [report] : [report, against]) {
+        const repeats = side.scenarios.flatMap((each) => each.repeats);
+        t.equal(repeats.length, 1);
+        const [repeat] = repeats;
+        t.strictSame(
+          repeat?.checks.filter(({ passed }) => !passed),
+          [],
+          'every check passed',
+        );
+        for (const { name, value } of repeat?.figures ?? []) {
+          t.ok(Number.isFinite(value), `${name} is a number`);
+        }
+        for (const { label, perSecond } of repeat?.loads ?? []) t.ok(perSecond > 0, `${label} was answered`);
+        t.match(reportText(side), new RegExp(`^${scenario} `, 'm'));
       }
-      for (const { label, perSecond } of repeat?.loads ?? []) t.ok(perSecond > 0, `${label} was answered`);
-      t.match(reportText(report), new RegExp(`^${scenario} `, 'm'));
     },
   );
 }

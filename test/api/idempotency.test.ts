@@ -238,6 +238,9 @@ function directoryOf(t: Test): string {
   return directory;
 }
 
+// Each has a service of its own, and mostly waits.
+t.jobs = 3;
+
 t.test('a restart: the cash-outs of the minute before it still count', async (t) => {
   const dataDir = directoryOf(t);
   const limited = { ...ENVIRONMENT, CASH_OUT_PER_MINUTE: '4' };

@@ -274,6 +274,9 @@ void t.test(
   },
 );
 
+// Each has a service of its own, and mostly waits.
+t.jobs = 2;
+
 void t.test('a charge that nobody answers expires, and one that is taken back is reversed', async (t) => {
   await withService({ CHARGE_EXPIRY_SECONDS: '4' }, async (service) => {
     const silent = await service.merchant('POST', '/v1/charges', {

@@ -57,6 +57,9 @@ function isGenuine(t: Test, { method, headers, body }: Received, secret: string)
   t.equal(event.created_at, event.data.object.updated_at, 'when it happened');
 }
 
+// Each test has a merchant and endpoints of its own, and mostly waits.
+t.jobs = 3;
+
 t.test('every final status of every kind has its event; nothing else has one', async (t) => {
   const merchant = await openMerchant(service);
   const app = await connectApp(t, merchant);

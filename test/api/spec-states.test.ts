@@ -36,6 +36,9 @@ const spender = await openMerchant(hasty);
 const clawedBackLate = await spender.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', '70') }));
 const spent = spend(spender, clawedBackLate.body.id);
 
+// Each test has merchants of its own, and mostly waits.
+t.jobs = 4;
+
 t.test('a charge: prompted, approved, pending for a day', async (t) => {
   const merchant = await openMerchant(service);
   const { status, body } = await merchant.post('/v1/charges', bodyOf());
@@ -237,6 +240,8 @@ t.test('a payout wallet receives money only while it is ACTIVE', async (t) => {
   // Long enough to be met cooling off twice.
   const cautious = await startService({ WALLET_COOLING_OFF_SECONDS: '5' });
   t.teardown(() => cautious.stop());
+  const stranger = await openMerchant(cautious);
+  const foreign = stranger.wallet();
   const merchant = await openMerchant(cautious);
   await merchant.fund('100000');
   const wallet = { label: 'Till', msisdn: numberOf('UGX'), by: merchant.owner };
@@ -258,9 +263,7 @@ t.test('a payout wallet receives money only while it is ACTIVE', async (t) => {
   await merchant.operator(`/wallets/${added.id}/revoke`, { by: merchant.owner });
   t.equal(await statusOf(), 'REVOKED');
   t.equal(await withdraw(added.id), '400 destination_not_active');
-  const stranger = await openMerchant(cautious);
-  const foreign = await stranger.wallet();
-  t.equal(await withdraw(foreign), '404 destination_not_found', 'another account’s wallet');
+  t.equal(await withdraw(await foreign), '404 destination_not_found', 'another account’s wallet');
 });
 
 t.test('a withdrawal that fails is returned', async (t) => {
@@ -363,7 +366,7 @@ t.test('a network that is slow to answer: PENDING_PROVIDER, and the service keep
   t.equal(body.status, 'SUCCESSFUL');
 });
 
-t.test('in the end every account balances', async (t) => {
+t.test('in the end every account balances', { buffered: false }, async (t) => {
   for (const [running, merchant] of [
     [service, slow],
     [service, clawed],

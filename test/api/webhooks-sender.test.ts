@@ -60,6 +60,11 @@ function send(sender: Sender, url: string): Promise<SendResult> {
   });
 }
 
+// Each test has endpoints and a sender of its own, and the long ones only wait.
+t.jobs = 6;
+/** Of tests that keep the process busy, or listen to all of it. */
+const ALONE = { buffered: false };
+
 void t.test('the request is exactly that of the specification', async (t) => {
   const receiver = await receiverFor(t);
   const result = await send(senderFor(t), `https://localhost:${receiver.port}/hook?app=7`);
@@ -285,7 +290,7 @@ void t.test('a certificate that nobody vouches for, for another name, or none at
   });
 });
 
-void t.test('a huge answer is read up to a bound, and its status counts', async (t) => {
+void t.test('a huge answer is read up to a bound, and its status counts', ALONE, async (t) => {
   let written = 0;
   const receiver = await receiverFor(t, (_request, response) => {
     response.writeHead(200);
@@ -310,7 +315,7 @@ const ENDLESS: readonly (readonly [what: string, first: string, each: string, Se
 ];
 
 for (const [what, first, each, statusCode] of ENDLESS) {
-  void t.test(`${what} without end are read up to a bound`, async (t) => {
+  void t.test(`${what} without end are read up to a bound`, ALONE, async (t) => {
     let written = 0;
     const receiver = await receiverFor(t, (_request, _response, socket) => {
       socket.write(first);
@@ -382,7 +387,7 @@ void t.test(
   },
 );
 
-void t.test('a kept connection carries nothing of the deliveries before', async (t) => {
+void t.test('a kept connection carries nothing of the deliveries before', ALONE, async (t) => {
   const receiver = await receiverFor(t);
   const sender = senderFor(t);
   const url = `https://localhost:${receiver.port}/`;

@@ -25,26 +25,80 @@ async function flushesOf({ operatorUrl }: NodeProcess): Promise<number> {
   return Number(/^daftari_log_flush_seconds_count (\d+)$/m.exec(await response.text())?.[1]);
 }
 
-t.test('an owner is cut off from the rest, and comes back', async (t) => {
+/** Adds a ledger; resolves when it owns partitions. */
+async function addOwner(
+  cluster: Cluster,
+  name: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<NodeProcess> {
+  const node = await cluster.add(name, 'ledger', environment);
+  await untilReady([node]);
+  await waitFor(`${name} owns partitions`, 60_000, () => ownsSome(cluster, name));
+  return node;
+}
+
+/** Has five of six partitions by its name, and so some account's. */
+const OTHER = 'ledger3';
+
+t.test('beside a machine that stays', async (t) => {
   const cluster = await Cluster.start({ ...SMALL, ledgers: 1 });
   t.teardown(() => cluster.stop());
   const { cable, url } = await Cable.lay(cluster.nats.urls[0]!);
   t.teardown(() => cable.remove());
-  const far: NodeProcess = await cluster.add('ledger2', 'ledger', { NATS_URL: url });
-  await untilReady([far]);
-  await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
-  const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 60_000, () => load.answered > 300);
 
-  cable.cut();
-  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
-  const before = load.answered;
-  await waitFor('creates are answered without it', 60_000, () => load.answered > before + 300);
-  cable.mend();
-  await waitFor('it owns partitions again', 40_000, () => ownsSome(cluster, 'ledger2'));
-  const report = await load.stop();
-  t.ok(report.journal.every(({ status }) => status === 201));
-  t.strictSame(await cluster.check(report), []);
+  await t.test('an owner is cut off from the rest, and comes back', async (t) => {
+    const far: NodeProcess = await cluster.add(OTHER, 'ledger', { NATS_URL: url });
+    await untilReady([far]);
+    await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, OTHER));
+    const load = cluster.load(16, 20);
+    await waitFor('creates are answered', 60_000, () => load.answered > 300);
+
+    cable.cut();
+    await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
+    const before = load.answered;
+    await waitFor('creates are answered without it', 60_000, () => load.answered > before + 300);
+    cable.mend();
+    await waitFor('it owns partitions again', 40_000, () => ownsSome(cluster, OTHER));
+    const report = await load.stop();
+    t.ok(report.journal.every(({ status }) => status === 201));
+    t.strictSame(await cluster.check(report), []);
+  });
+
+  await t.test('a machine is replaced by an empty one', async (t) => {
+    const lost = cluster.node(OTHER);
+    const load = cluster.load(16, 20);
+    await waitFor('creates are answered', 60_000, () => load.answered > 300);
+    lost.signal('SIGKILL');
+    await lost.exited();
+    rmSync(lost.dataDir, { recursive: true });
+    await addOwner(cluster, OTHER);
+    const before = load.answered;
+    await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
+    const report = await load.stop();
+    t.ok(report.journal.every(({ status }) => status === 201));
+    t.strictSame(await cluster.check(report), []);
+  });
+
+  await t.test('a disk does not answer: its node ends, and others take its partitions', traced, async (t) => {
+    const hung = cluster.node(OTHER);
+    const before = await flushesOf(hung);
+    const load = cluster.load(16, 20);
+    await waitFor('it writes', 60_000, async () => (await flushesOf(hung)) > before + 50);
+    const goOn = await hangDisk(hung.pid);
+    t.teardown(goOn);
+    await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
+    const answered = load.answered;
+    await waitFor('creates are answered', 60_000, () => load.answered > answered + 300);
+    t.match(lastWords(hung), /has not answered for \d+ s; other nodes take what is here/);
+    goOn();
+    t.equal(await hung.exited(), 1);
+    const report = await load.stop();
+    t.strictSame(
+      report.journal.filter(({ status }) => status !== 201 && status !== null),
+      [],
+    );
+    t.strictSame(await cluster.check(report), []);
+  });
 });
 
 t.test('with REPLICATION=async a node that leaves takes nothing with it', async (t) => {
@@ -68,140 +122,103 @@ t.test('with REPLICATION=async a node that leaves takes nothing with it', async 
   t.strictSame(await cluster.check(report), []);
 });
 
-t.test('a machine is replaced by an empty one', async (t) => {
-  const cluster = await Cluster.start(SMALL);
-  t.teardown(() => cluster.stop());
-  const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 60_000, () => load.answered > 300);
-  const lost = cluster.node('ledger1');
-  lost.signal('SIGKILL');
-  await lost.exited();
-  rmSync(lost.dataDir, { recursive: true });
-  await untilReady([await cluster.add('ledger1', 'ledger')]);
-  await waitFor('it owns partitions', 30_000, () => ownsSome(cluster, 'ledger1'));
-  const before = load.answered;
-  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
-  const report = await load.stop();
-  t.ok(report.journal.every(({ status }) => status === 201));
-  t.strictSame(await cluster.check(report), []);
-});
-
 const isRoot = process.getuid?.() === 0;
 const onSmallDisks = { skip: isRoot ? false : 'mounting a small file system needs root' };
 
-/** A cluster with two ledgers, of which the second has a disk of 24 MiB and owns partitions. */
-async function startWithSmallDisk(
-  t: Test,
-  reserveMib: number,
-): Promise<{ cluster: Cluster; tight: NodeProcess; small: string }> {
+function mountSmallDisk(t: Test): string {
   const small = mkdtempSync(join(tmpdir(), 'daftari-small-disk-'));
-  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', small]);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=48m', 'tmpfs', small]);
   t.teardown(() => {
     execFileSync('umount', ['-l', small]);
     rmSync(small, { recursive: true });
   });
-  const cluster = await Cluster.start({ ...SMALL, ledgers: 1 });
-  t.teardown(() => cluster.stop());
-  const tight = await cluster.add('ledger2', 'ledger', {
-    DATA_DIR: join(small, 'data'),
-    DISK_RESERVE_MB: String(reserveMib),
-  });
-  await untilReady([tight]);
-  await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
-  return { cluster, tight, small };
+  return small;
 }
 
-t.test('a disk gets short: others take its partitions, and no create is refused', onSmallDisks, async (t) => {
-  const { cluster, tight, small } = await startWithSmallDisk(t, 6);
-  const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 60_000, () => load.answered > 100);
-  const giveBack = leaveFree(small, 5);
-  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
-  const ready = await fetch(`${tight.operatorUrl}/readyz`);
-  t.match([ready.status, await ready.text()], [503, /less than the reserve of 6 MiB/]);
-  const before = load.answered;
-  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
-  giveBack();
-  await waitFor('with room it owns partitions again', 60_000, () => ownsSome(cluster, 'ledger2'));
-  const report = await load.stop();
-  t.ok(report.journal.every(({ status }) => status === 201));
-  t.strictSame(await cluster.check(report), []);
-});
+function onDisk(disk: string, reserveMib: number): Record<string, string> {
+  return { DATA_DIR: join(disk, 'data'), DISK_RESERVE_MB: String(reserveMib) };
+}
 
-t.test('every disk is short: what is there is read, and changes wait for room', onSmallDisks, async (t) => {
-  const { cluster, small } = await startWithSmallDisk(t, 6);
-  const gone = cluster.node('ledger1');
-  gone.signal('SIGTERM');
-  t.equal(await gone.exited(), 0);
-  await waitFor('the ledger on the small disk has everything', 60_000, () => cluster.ownsAll('ledger2'));
-  const [account] = cluster.accounts;
-  let creates = 0;
-  const create = (): Promise<Response> => {
-    creates += 1;
-    return fetch(`${cluster.service.baseUrl}/v1/charges`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${account!.secretKey}`,
-        'content-type': 'application/json',
-        'idempotency-key': `on-a-short-disk-${creates}`,
-      },
-      body: JSON.stringify({ amount: '5000', currency: 'UGX', msisdn: '+256772000001', reference: 'short' }),
-    });
-  };
-  t.equal((await create()).status, 201);
-  const giveBack = leaveFree(small, 5);
-  await waitFor('changes are refused', 60_000, async () => (await create()).status === 503);
-  const balances = await fetch(`${cluster.service.baseUrl}/v1/balances`, {
-    headers: { authorization: `Bearer ${account!.secretKey}` },
-  });
-  t.equal(balances.status, 200);
-  giveBack();
-  await waitFor('changes are taken', 60_000, async () => (await create()).status === 201);
-});
-
-t.test('a disk does not answer: its node ends, and others take its partitions', traced, async (t) => {
-  // So many that each ledger has some.
-  const cluster = await Cluster.start(SMALL, 40);
+t.test('beside a machine with a large disk', onSmallDisks, async (t) => {
+  const [full, short] = [mountSmallDisk(t), mountSmallDisk(t)];
+  const cluster = await Cluster.start({ ...SMALL, ledgers: 1 });
   t.teardown(() => cluster.stop());
-  const hung = cluster.node('ledger2');
-  const before = await flushesOf(hung);
-  const load = cluster.load(16, 5);
-  await waitFor('it writes', 60_000, async () => (await flushesOf(hung)) > before + 50);
-  const goOn = await hangDisk(hung.pid);
-  t.teardown(goOn);
-  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
-  const answered = load.answered;
-  await waitFor('creates are answered', 60_000, () => load.answered > answered + 300);
-  t.match(lastWords(hung), /has not answered for \d+ s; other nodes take what is here/);
-  goOn();
-  t.equal(await hung.exited(), 1);
-  const report = await load.stop();
-  t.strictSame(
-    report.journal.filter(({ status }) => status !== 201 && status !== null),
-    [],
-  );
-  t.strictSame(await cluster.check(report), []);
-});
 
-t.test('a disk is full: its node ends, the other goes on', onSmallDisks, async (t) => {
-  const { cluster, tight, small } = await startWithSmallDisk(t, 0);
-  const filler = join(small, 'filler');
-  const load = cluster.load(16, 5);
-  await waitFor('creates are answered', 60_000, () => load.answered > 100);
-  fill(filler);
-  await waitFor('the node has ended', 40_000, () => tight.exitStatus() !== null);
-  // SIGABRT: the log's library can fall over its own heap when a commit finds no room; that is a crash like any other.
-  const status = tight.exitStatus();
-  t.ok(status === 1 || status === 'SIGABRT', `${status}: ${lastWords(tight)}`);
-  await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
-  const before = load.answered;
-  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
-  const report = await load.stop();
-  // 503 is what a node says whose log has just failed: nothing was decided.
-  const refused = report.journal.filter(({ status }) => status !== 201 && status !== 503 && status !== null);
-  t.strictSame(refused, []);
-  rmSync(filler);
-  t.strictSame(await cluster.check(report), []);
+  await t.test('a disk is full: its node ends, the other goes on', async (t) => {
+    const tight = await addOwner(cluster, 'ledger3', onDisk(full, 0));
+    const filler = join(full, 'filler');
+    const load = cluster.load(16, 20);
+    await waitFor('creates are answered', 60_000, () => load.answered > 100);
+    fill(filler);
+    await waitFor('the node has ended', 40_000, () => tight.exitStatus() !== null);
+    // SIGABRT: the log's library can fall over its own heap when a commit finds no room; that is a crash like any other.
+    const status = tight.exitStatus();
+    t.ok(status === 1 || status === 'SIGABRT', `${status}: ${lastWords(tight)}`);
+    await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
+    const before = load.answered;
+    await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
+    const report = await load.stop();
+    // 503 is what a node says whose log has just failed: nothing was decided.
+    const refused = report.journal.filter(
+      ({ status }) => status !== 201 && status !== 503 && status !== null,
+    );
+    t.strictSame(refused, []);
+    rmSync(filler);
+    t.strictSame(await cluster.check(report), []);
+  });
+
+  const tight = await addOwner(cluster, 'ledger2', onDisk(short, 6));
+
+  await t.test('a disk gets short: others take its partitions, and no create is refused', async (t) => {
+    const load = cluster.load(16, 20);
+    await waitFor('creates are answered', 60_000, () => load.answered > 100);
+    const giveBack = leaveFree(short, 5);
+    await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));
+    const ready = await fetch(`${tight.operatorUrl}/readyz`);
+    t.match([ready.status, await ready.text()], [503, /less than the reserve of 6 MiB/]);
+    const before = load.answered;
+    await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
+    giveBack();
+    await waitFor('with room it owns partitions again', 60_000, () => ownsSome(cluster, 'ledger2'));
+    const report = await load.stop();
+    t.ok(report.journal.every(({ status }) => status === 201));
+    t.strictSame(await cluster.check(report), []);
+  });
+
+  await t.test('every disk is short: what is there is read, and changes wait for room', async (t) => {
+    const gone = cluster.node('ledger1');
+    gone.signal('SIGTERM');
+    t.equal(await gone.exited(), 0);
+    await waitFor('the ledger on the small disk has everything', 60_000, () => cluster.ownsAll('ledger2'));
+    const [account] = cluster.accounts;
+    let creates = 0;
+    const create = (): Promise<Response> => {
+      creates += 1;
+      return fetch(`${cluster.service.baseUrl}/v1/charges`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${account!.secretKey}`,
+          'content-type': 'application/json',
+          'idempotency-key': `on-a-short-disk-${creates}`,
+        },
+        body: JSON.stringify({
+          amount: '5000',
+          currency: 'UGX',
+          msisdn: '+256772000001',
+          reference: 'short',
+        }),
+      });
+    };
+    t.equal((await create()).status, 201);
+    const giveBack = leaveFree(short, 5);
+    await waitFor('changes are refused', 60_000, async () => (await create()).status === 503);
+    const balances = await fetch(`${cluster.service.baseUrl}/v1/balances`, {
+      headers: { authorization: `Bearer ${account!.secretKey}` },
+    });
+    t.equal(balances.status, 200);
+    giveBack();
+    await waitFor('changes are taken', 60_000, async () => (await create()).status === 201);
+  });
 });
 
 function fill(path: string): void {

@@ -36,7 +36,8 @@ t.test('an empty machine begins with what the schedule has saved', async (t) => 
   const environment = { SNAPSHOT_EVERY_BATCHES: String(EVERY_BATCHES) };
   const cluster = await Cluster.start({ ...SMALL, environment });
   t.teardown(() => cluster.stop());
-  const load = cluster.load(8, 20);
+  // Soon enough batches for a snapshot, and no more work than that while the minute passes.
+  const load = cluster.load(8, 100);
   const written = new Set(cluster.accounts.map(({ id }) => partitionOf(id, PARTITIONS)));
   await waitFor('each partition that is written to has a snapshot', SCHEDULE_MS, () => {
     const saved = savedBy(cluster);

@@ -108,42 +108,45 @@ async function checkTold(t: Test, cluster: Cluster, load: Load, receiver: Receiv
   t.strictSame(await cluster.check(report), []);
 }
 
-t.test('each charge is told once it is final, whoever dies', async (t) => {
+t.test('where nodes have one role each', async (t) => {
   const receiver = await Receiver.listen(t);
   const { cluster, load } = await startCluster(t, receiver);
-  await waitFor('poller2 polls', 30_000, () => has(cluster, 'pollers', 'poller2'));
-  cluster.node('poller2').signal('SIGKILL');
-  for (const name of ['webhooks1', 'webhooks2']) {
-    await waitFor(`${name} delivers`, 30_000, () => has(cluster, 'webhooks', name));
-    const killed = cluster.node(name);
-    killed.signal('SIGKILL');
-    await killed.exited();
-    await moreArrive(receiver);
-    await untilReady([await cluster.add(name, 'webhooks')]);
-  }
-  await untilReady(cluster.running);
-  await checkTold(t, cluster, load, receiver);
-});
 
-t.test('each charge is told while webhooks and pollers leave and come back', async (t) => {
-  const receiver = await Receiver.listen(t);
-  const { cluster, load } = await startCluster(t, receiver);
-  for (const [name, role, group] of [
-    ['webhooks1', 'webhooks', 'webhooks'],
-    ['poller2', 'poller', 'pollers'],
-  ] as const) {
-    await waitFor(`${name} has its share`, 30_000, () => has(cluster, group, name));
-    const leaving = cluster.node(name);
-    leaving.signal('SIGTERM');
-    t.equal(await leaving.exited(), 0, `${name} ends gracefully`);
-    // The front hears of it in its own time.
-    await waitFor(`${name} has nothing any more`, 20_000, async () => !(await has(cluster, group, name)));
+  await t.test('each charge is told while webhooks and pollers leave and come back', async (t) => {
+    for (const [name, role, group] of [
+      ['webhooks1', 'webhooks', 'webhooks'],
+      ['poller2', 'poller', 'pollers'],
+    ] as const) {
+      await waitFor(`${name} has its share`, 30_000, () => has(cluster, group, name));
+      const leaving = cluster.node(name);
+      leaving.signal('SIGTERM');
+      t.equal(await leaving.exited(), 0, `${name} ends gracefully`);
+      // The front hears of it in its own time.
+      await waitFor(`${name} has nothing any more`, 20_000, async () => !(await has(cluster, group, name)));
+      await moreArrive(receiver);
+      await untilReady([await cluster.add(name, role)]);
+      await waitFor(`${name} has its share again`, 30_000, () => has(cluster, group, name));
+      await moreArrive(receiver);
+    }
+    await checkTold(t, cluster, load, receiver);
+  });
+
+  await t.test('each charge is told once it is final, whoever dies', async (t) => {
+    const load = cluster.load(4, 20);
     await moreArrive(receiver);
-    await untilReady([await cluster.add(name, role)]);
-    await waitFor(`${name} has its share again`, 30_000, () => has(cluster, group, name));
-    await moreArrive(receiver);
-  }
-  await checkTold(t, cluster, load, receiver);
+    await waitFor('poller2 polls', 30_000, () => has(cluster, 'pollers', 'poller2'));
+    cluster.node('poller2').signal('SIGKILL');
+    for (const name of ['webhooks1', 'webhooks2']) {
+      await waitFor(`${name} delivers`, 30_000, () => has(cluster, 'webhooks', name));
+      const killed = cluster.node(name);
+      killed.signal('SIGKILL');
+      await killed.exited();
+      await moreArrive(receiver);
+      await untilReady([await cluster.add(name, 'webhooks')]);
+    }
+    await untilReady(cluster.running);
+    await checkTold(t, cluster, load, receiver);
+  });
 });
 
 t.test('each charge is told where nodes have all roles, whoever leaves or dies', async (t) => {

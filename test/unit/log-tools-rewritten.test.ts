@@ -16,7 +16,7 @@ const { group, partition } = PLACE;
 /** Of the event loop: about as many as reading all of it takes. */
 const TURNS = 20;
 /** Of a batch: the whole log takes more than one commit of views. */
-const ACCOUNTS = 8;
+const ACCOUNTS = 4;
 const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
 
 const first = merchant();
