@@ -1,5 +1,5 @@
 // What every scenario works with: the options, a directory for its data, servers that are stopped whatever happens, and a
-// way to say how far it is.
+// way to say how far it is. When the bench is asked to stop, whatever a scenario next asks of it throws.
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -46,6 +46,8 @@ export class Bench {
   readonly options: RunOptions;
   /** Folder of the checkout whose service is measured. */
   readonly checkout: string;
+  /** Aborted when all is to end. */
+  readonly signal: AbortSignal | undefined;
   readonly #root: string;
   readonly #onProgress: (text: string) => void;
   readonly #running: Server[] = [];
@@ -53,15 +55,24 @@ export class Bench {
   #prefixes = 0;
 
   /** `root`: on the disk that is to be measured. */
-  constructor(options: RunOptions, checkout: string, root: string, onProgress: (text: string) => void) {
+  constructor(
+    options: RunOptions,
+    checkout: string,
+    root: string,
+    onProgress: (text: string) => void,
+    signal?: AbortSignal,
+  ) {
     this.options = options;
     this.checkout = checkout;
     this.#root = root;
     this.#onProgress = onProgress;
+    this.signal = signal;
     mkdirSync(root, { recursive: true });
   }
 
+  /** Every long wait says how far it is, so it ends here. */
   progress(text: string): void {
+    this.signal?.throwIfAborted();
     this.#onProgress(text);
   }
 
@@ -97,7 +108,8 @@ export class Bench {
       webhookUrl: null,
       ...wishes,
     };
-    const written = await writeHistory(job, (text) => this.progress(text));
+    this.signal?.throwIfAborted();
+    const written = await writeHistory(job, this.#onProgress, this.signal);
     return { ...files, ...written };
   }
 
@@ -106,7 +118,10 @@ export class Bench {
     const { partitions, profile } = this.options;
     const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
     const nodeArgs = [...this.options.nodeArgs, ...profiling];
-    return this.keep(await startService({ dataDir: prepared.dataDir, checkout, partitions, env, nodeArgs }));
+    const { dataDir } = prepared;
+    const { signal } = this;
+    signal?.throwIfAborted();
+    return this.keep(await startService({ dataDir, checkout, partitions, env, nodeArgs, signal }));
   }
 
   /** One that does nothing but answer: a written history has no webhooks, and a service just started looks for them. */
@@ -125,6 +140,7 @@ export class Bench {
   /** To be stopped when the repeat ends. */
   keep<Kept extends Server>(server: Kept): Kept {
     this.#running.push(server);
+    this.signal?.throwIfAborted();
     return server;
   }
 
@@ -135,15 +151,19 @@ export class Bench {
     await server.stop();
   }
 
-  drive(options: Pick<DriveOptions, 'label' | 'server' | 'work'> & Partial<DriveOptions>): Promise<Driven> {
+  async drive(
+    options: Pick<DriveOptions, 'label' | 'server' | 'work'> & Partial<DriveOptions>,
+  ): Promise<Driven> {
     const { connections, seconds, warmUpSeconds, wrk } = this.options;
+    this.signal?.throwIfAborted();
     return drive({
       connections,
       seconds,
       warmUpSeconds,
       wrk,
       ratePerSecond: null,
-      onProgress: (text) => this.progress(text),
+      onProgress: this.#onProgress,
+      signal: this.signal,
       ...options,
     });
   }

@@ -2,13 +2,14 @@
 
 import { accessSync, constants, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { StopAsked, stopSignal } from '../deploy/stop-signal.ts';
 import { HELP, parseCommand, UsageError, type RunOptions } from './options.ts';
 import { againstText, compareText } from './report/compare.ts';
 import { htmlOf } from './report/html.ts';
 import { conditionsText, scenarioText } from './report/table.ts';
 import { profileText } from './report/profile.ts';
 import type { Report } from './result.ts';
-import { run } from './run.ts';
+import { run, type RunListener } from './run.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
 const FAILED = 1;
@@ -18,6 +19,11 @@ const PLAIN_PROGRESS_EVERY_MS = 5_000;
 try {
   process.exitCode = await obey(process.argv.slice(2));
 } catch (error) {
+  if (error instanceof StopAsked) {
+    console.error(`Interrupted by ${error.signal}: nothing runs on, and what it has written is removed.`);
+    // Whatever a scenario still waits for is of no use.
+    process.exit(error.exitStatus);
+  }
   if (!(error instanceof UsageError)) throw error;
   console.error(`${error.message}\nnpm run bench -- --help says more.`);
   process.exitCode = WRONG_USAGE;
@@ -53,7 +59,7 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
     if (file !== null) usable(() => accessSync(dirname(file), constants.W_OK));
   }
   const progress = progressLine();
-  const { report, against, failures } = await run(options, `npm run bench -- ${args.join(' ')}`, {
+  const listener: RunListener = {
     progress: (text) => progress.show(text),
     finished: (scenario, repeat) =>
       progress.show(`${scenario}: repeat ${repeat + 1} of ${options.repeats} done`),
@@ -61,8 +67,13 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
       progress.clear();
       console.error(`${scenario} could not be measured:`, error);
     },
-  });
-  progress.clear();
+  };
+  const stop = stopSignal();
+  stop.addEventListener('abort', () => progress.show('stopping …'));
+  const command = `npm run bench -- ${args.join(' ')}`;
+  const { report, against, failures } = await run(options, command, listener, stop).finally(() =>
+    progress.clear(),
+  );
   console.log([conditionsText(report.conditions), ...report.scenarios.map(scenarioText)].join('\n\n'));
   if (against !== null) console.log(`\n${againstText(against, report)}`);
   if (json !== null) writeFileSync(json, `${JSON.stringify(report, null, 1)}\n`);

@@ -36,7 +36,13 @@ interface Side {
   readonly repeats: ReadonlyMap<string, Repeat[]>;
 }
 
-export async function run(options: RunOptions, command: string, listener: RunListener): Promise<Ran> {
+/** When `stop` is aborted, it ends what it has started, removes what it has made, and rejects with the reason. */
+export async function run(
+  options: RunOptions,
+  command: string,
+  listener: RunListener,
+  stop?: AbortSignal,
+): Promise<Ran> {
   const scenarios = chosen(options);
   const startedAt = new Date();
   const root = rootOf(options.directory);
@@ -45,13 +51,22 @@ export async function run(options: RunOptions, command: string, listener: RunLis
     const conditions = findConditions(root, options.fsyncSeconds, options.wrk);
     const checkouts = options.against === null ? [HERE] : [HERE, options.against];
     const sides = checkouts.map((checkout): Side => {
-      const bench = new Bench(options, checkout, root, (text) => listener.progress(text));
+      const bench = new Bench(options, checkout, root, (text) => listener.progress(text), stop);
       const repeats = new Map<string, Repeat[]>(scenarios.map(({ name }) => [name, []]));
       return { bench, commit: commitOf(checkout), repeats };
     });
+    // What a scenario dies of when it is asked to stop is no failure of its own.
+    const asked: RunListener = {
+      ...listener,
+      failed(scenario, error) {
+        stop?.throwIfAborted();
+        listener.failed(scenario, error);
+      },
+    };
     const failures = options.sideBySide
-      ? await runSideBySide(sides, scenarios, listener)
-      : await runInTurn(sides, scenarios, options.repeats, listener);
+      ? await runSideBySide(sides, scenarios, asked)
+      : await runInTurn(sides, scenarios, options.repeats, asked);
+    stop?.throwIfAborted();
     const seconds = (Date.now() - startedAt.getTime()) / 1_000;
     const [report, against = null] = sides.map(({ commit, repeats }): Report => ({
       format: 1,

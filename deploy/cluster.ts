@@ -15,6 +15,7 @@ import type { NatsServers } from './nats-servers.ts';
 import { linkForOperator, natsOf } from './operator-link.ts';
 import type { Nats } from './operator-link.ts';
 import { isInstalled } from './server-path.ts';
+import { stopSignal } from './stop-signal.ts';
 import { streamTools } from './stream-tools.ts';
 import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
@@ -115,6 +116,10 @@ async function run(): Promise<number> {
     console.error(`A cluster runs in ${directory} already (npm run cluster -- map).`);
     return 1;
   }
+  const stop = stopSignal();
+  const stopped = new Promise<void>((resolveStopped) => {
+    stop.addEventListener('abort', () => resolveStopped());
+  });
   mkdirSync(directory, { recursive: true });
   const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats') });
   const simulator = await startSimulator();
@@ -137,18 +142,9 @@ async function run(): Promise<number> {
   const nodes = await Promise.all(NODES.map(([name, roles]) => start(name, roles)));
   const save = (): void => writeCluster(settings, nats, simulator.url, nodes);
   save();
-  let stopping = false;
-  const stopped = new Promise<void>((resolveStopped) => {
-    const stop = (): void => {
-      stopping = true;
-      resolveStopped();
-    };
-    process.once('SIGINT', stop);
-    process.once('SIGTERM', stop);
-  });
   try {
     await Promise.race([untilReady(nodes), stopped]);
-    if (!stopping) await greet(readCluster() ?? fail());
+    if (!stop.aborted) await greet(readCluster() ?? fail());
     const watcher = watch(directory, () => void startWanted(nodes, start, save));
     await stopped;
     watcher.close();

@@ -61,9 +61,27 @@ ${options.configuration ?? ''}
     children[i] = spawn('nats-server', ['-c', file], { stdio: ['ignore', log, log], env: withServers() });
   };
 
-  for (let i = 0; i < count; i++) start(i);
   const monitorUrls = Array.from({ length: count }, (_, i) => `http://127.0.0.1:${monitor(i)}`);
-  await Promise.all(monitorUrls.map((url) => ready(url, count)));
+  const untilReady = (i: number): Promise<void> => ready(monitorUrls[i]!, count, children[i]!);
+  const stop = async (): Promise<void> => {
+    await Promise.all(
+      children.map(async (child) => {
+        if (child === undefined) return;
+        child.kill('SIGCONT');
+        child.kill('SIGKILL');
+        await exited(child);
+      }),
+    );
+    if (options.directory === undefined) rmSync(root, { recursive: true, force: true });
+  };
+
+  for (let i = 0; i < count; i++) start(i);
+  try {
+    await Promise.all(children.map((_, i) => untilReady(i)));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
 
   return {
     url: Array.from({ length: count }, (_, i) => `nats://127.0.0.1:${client(i)}`).join(','),
@@ -77,25 +95,16 @@ ${options.configuration ?? ''}
     },
     async restart(index) {
       start(index);
-      await ready(monitorUrls[index]!, count);
+      await untilReady(index);
     },
-    async stop() {
-      await Promise.all(
-        children.map(async (child) => {
-          if (child === undefined) return;
-          child.kill('SIGCONT');
-          child.kill('SIGKILL');
-          await exited(child);
-        }),
-      );
-      if (options.directory === undefined) rmSync(root, { recursive: true, force: true });
-    },
+    stop,
   };
 }
 
 /** Ready: the server answers, JetStream is enabled, and with several the meta group has a leader that knows all. */
-async function ready(monitorUrl: string, count: number): Promise<void> {
+async function ready(monitorUrl: string, count: number, child: ChildProcess): Promise<void> {
   await waitFor(`nats-server at ${monitorUrl} is ready`, 30_000, async () => {
+    if (hasExited(child)) throw new Error(`nats-server at ${monitorUrl} has ended`);
     const health = await fetch(`${monitorUrl}/healthz`).catch(() => null);
     if (health?.status !== 200) return false;
     if (count === 1) return true;
@@ -122,8 +131,12 @@ export async function waitFor(
 }
 
 function exited(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
+  if (hasExited(child)) return Promise.resolve();
   return new Promise((resolve) => {
     child.once('exit', () => resolve());
   });
+}
+
+function hasExited({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }

@@ -6,7 +6,7 @@ import { rejection } from '../../src/domain/error-code.ts';
 import { isId } from '../../src/domain/id.ts';
 import type { IdKind } from '../../src/domain/id.ts';
 import type { PlatformQuery, RegisteredAccount } from '../../src/domain/platform-message.ts';
-import { firstThatFit } from '../runtime/page.ts';
+import { firstThatFit, renderList } from '../runtime/page.ts';
 import type { AccountRow, AuditRow, PlatformState, TableName } from './state.ts';
 
 export function answerQuery(state: PlatformState, query: PlatformQuery): Reply {
@@ -18,7 +18,7 @@ export function answerQuery(state: PlatformState, query: PlatformQuery): Reply {
     case 'ListUnopenedAccounts': {
       const ids = state.oldestKeys('unopened', query.limit);
       const data = ids.map((id) => registered(state.get('accounts', id) as AccountRow));
-      return done({ data });
+      return done(JSON.stringify({ data }));
     }
   }
 }
@@ -36,9 +36,9 @@ function page<Name extends TableName>(
   const rows = state.newest(table, startingAfter ?? undefined, limit + 1);
   const views = rows.slice(0, limit).map((row) => view(row));
   // An audited body may be nearly as large as one can be sent.
-  const data = firstThatFit(views, (each) => JSON.stringify(each).length);
-  const hasMore = rows.length > data.length;
-  return done({ object: 'list', data, has_more: hasMore, next_cursor: hasMore ? data.at(-1)?.id : null });
+  const texts = firstThatFit(views.map((each) => JSON.stringify(each)));
+  const nextCursor = rows.length > texts.length ? views[texts.length - 1]!.id : null;
+  return done(renderList(texts, nextCursor));
 }
 
 function accountView({ id, name, country, openedAt, createdAt }: AccountRow) {
@@ -71,6 +71,6 @@ function iso(timeMs: number): string {
   return new Date(timeMs).toISOString();
 }
 
-function done(body: unknown): Reply {
-  return { type: 'done', body: JSON.stringify(body), replayed: false };
+function done(body: string): Reply {
+  return { type: 'done', body, replayed: false };
 }

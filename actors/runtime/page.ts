@@ -2,14 +2,19 @@
 
 import { LIMITS } from '../../src/limits.ts';
 
-/** The first of `rows` that one answer carries over the bus, at least one. `charactersOf`: of a row as text. */
-export function firstThatFit<Row>(rows: readonly Row[], charactersOf: (row: Row) => number): Row[] {
-  const fitting: Row[] = [];
+/** The first of `rows`, as text, that one answer carries over the bus, at least one. */
+export function firstThatFit(rows: readonly string[]): string[] {
+  const fitting: string[] = [];
   let characters = 0;
   for (const row of rows) {
-    characters += charactersOf(row) + 1;
+    characters += row.length + 1;
     if (fitting.length > 0 && characters > LIMITS.listPageCharactersMax) break;
     fitting.push(row);
   }
   return fitting;
+}
+
+/** For operators. */
+export function renderList(rows: readonly string[], nextCursor: string | null): string {
+  return `{"object":"list","data":[${rows.join(',')}],"has_more":${nextCursor !== null},"next_cursor":${JSON.stringify(nextCursor)}}`;
 }

@@ -25,6 +25,12 @@ export interface DispatchItem {
 /** `none`: nothing was sent, so nothing was learnt of the endpoint. */
 export type AttemptEnd = 'delivered' | 'failed' | 'none';
 
+/** By what their endpoints do: those that fail or hang have what waits for them waiting, whatever we do. */
+export interface OldestDue {
+  readonly answering: number;
+  readonly failing: number;
+}
+
 type Room = 'first' | 'retry' | 'slow';
 
 interface Endpoint<Item> {
@@ -101,10 +107,13 @@ export class Dispatcher<Item extends DispatchItem> {
   }
 
   /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
-  oldestDueAt(): number {
-    let oldest = Infinity;
-    for (const { firsts, retries } of this.#endpoints.values()) {
-      oldest = Math.min(oldest, firsts.peek()?.dueAt ?? Infinity, retries.peek()?.dueAt ?? Infinity);
+  oldestDueAt(): OldestDue {
+    const oldest = { answering: Infinity, failing: Infinity };
+    for (const endpoint of this.#endpoints.values()) {
+      const { firsts, retries } = endpoint;
+      const dueAt = Math.min(firsts.peek()?.dueAt ?? Infinity, retries.peek()?.dueAt ?? Infinity);
+      const what = isFailing(endpoint) ? 'failing' : 'answering';
+      oldest[what] = Math.min(oldest[what], dueAt);
     }
     return oldest;
   }
@@ -287,8 +296,11 @@ export class Dispatcher<Item extends DispatchItem> {
 const FORGET_LOOKS = 1_000;
 
 function mayStart(endpoint: Endpoint<unknown>): boolean {
-  const isFailing = endpoint.failuresInARow > 0 || endpoint.slow > 0;
-  return endpoint.inFlight < (isFailing ? 1 : LIMITS.webhookEndpointInFlightMax);
+  return endpoint.inFlight < (isFailing(endpoint) ? 1 : LIMITS.webhookEndpointInFlightMax);
+}
+
+function isFailing({ failuresInARow, slow }: Endpoint<unknown>): boolean {
+  return failuresInARow > 0 || slow > 0;
 }
 
 /** How much of the longest pause follows: nothing after none or a few failures, as a passing fault makes them; then doubling. */

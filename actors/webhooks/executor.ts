@@ -129,7 +129,7 @@ export class WebhookExecutor {
   gauges(): WebhookGauges {
     const scheduled = { firsts: 0, retries: 0 };
     const now = this.#options.clock();
-    let oldestDueAt = this.#dispatcher.oldestDueAt();
+    const oldestDueAt = { ...this.#dispatcher.oldestDueAt() };
     let feedPosition = 0;
     const queued = { ...this.#dispatcher.queued };
     for (const { logic, reader, lines } of this.#hosted.values()) {
@@ -138,13 +138,17 @@ export class WebhookExecutor {
       for (const line of lines.retries.values()) queued.retries += line.size;
       scheduled.firsts += logic.scheduled.firsts;
       scheduled.retries += logic.scheduled.retries;
-      oldestDueAt = Math.min(oldestDueAt, logic.nextAttemptAt());
+      // What nobody has taken up yet waits for us, whosever it is.
+      oldestDueAt.answering = Math.min(oldestDueAt.answering, logic.nextAttemptAt());
     }
     return {
       scheduled,
       queued,
       inFlight: this.#dispatcher.inFlight,
-      oldestDueMs: Math.max(0, now - oldestDueAt),
+      oldestDueMs: {
+        answering: Math.max(0, now - oldestDueAt.answering),
+        failing: Math.max(0, now - oldestDueAt.failing),
+      },
       endpointsFailing: this.#dispatcher.endpointsFailing,
       feedPosition,
     };

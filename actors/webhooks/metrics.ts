@@ -1,6 +1,7 @@
 // What the webhooks group tells those who watch it. Counters and durations are pushed as they happen; gauges are read
 // from the executor when somebody scrapes.
 
+import type { OldestDue } from './dispatcher.ts';
 import type { ErrorClass } from './sender.ts';
 
 export interface WebhookMetrics {
@@ -18,7 +19,7 @@ export interface WebhookGauges {
   readonly queued: { readonly firsts: number; readonly retries: number };
   readonly inFlight: { readonly firsts: number; readonly retries: number; readonly slow: number };
   /** How long the oldest due attempt has been waiting, ms; 0: none waits. */
-  readonly oldestDueMs: number;
+  readonly oldestDueMs: OldestDue;
   readonly endpointsFailing: number;
   /** Records of accounts that were looked at, all partitions of this process: `daftari_log_sequence` when none is left. */
   readonly feedPosition: number;

@@ -6,7 +6,7 @@ import { encodeTime, isId, makeId } from '../../src/domain/id.ts';
 import type { DeliveryView, GetDelivery, ListDeliveries } from '../../src/domain/webhook-message.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { firstThatFit } from '../runtime/page.ts';
+import { firstThatFit, renderList } from '../runtime/page.ts';
 import type { WebhookQuery } from './message.ts';
 import type { Attempt, Delivery } from './record.ts';
 import { listPrefix } from './state.ts';
@@ -26,7 +26,7 @@ function getDelivery(state: WebhookState, { accountId, deliveryId }: GetDelivery
   if (delivery === null || delivery.accountId !== accountId) {
     return { type: 'rejected', rejection: rejection('not_found') };
   }
-  return done(viewOf(state, delivery));
+  return done(JSON.stringify(viewOf(state, delivery)));
 }
 
 function listDeliveries(state: WebhookState, query: ListDeliveries): Reply {
@@ -34,10 +34,9 @@ function listDeliveries(state: WebhookState, query: ListDeliveries): Reply {
     return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
   }
   const { found, next } = newest(state, query, query.limit);
-  const views = found.map((delivery) => viewOf(state, delivery));
-  const data = firstThatFit(views, (view) => JSON.stringify(view).length);
-  const cursor = data.length < views.length ? (data.at(-1)?.id ?? null) : next;
-  return done({ object: 'list', data, has_more: cursor !== null, next_cursor: cursor });
+  const texts = firstThatFit(found.map((delivery) => JSON.stringify(viewOf(state, delivery))));
+  const nextCursor = texts.length < found.length ? found[texts.length - 1]!.id : next;
+  return done(renderList(texts, nextCursor));
 }
 
 interface Wanted {
@@ -143,6 +142,6 @@ function attemptView(attempt: Attempt): DeliveryView['attempts'][number] {
   };
 }
 
-function done(body: object): Reply {
-  return { type: 'done', body: JSON.stringify(body), replayed: false };
+function done(body: string): Reply {
+  return { type: 'done', body, replayed: false };
 }

@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { killOnAbort } from '../servers/child.ts';
 import type { HistoryJob, HistoryLine } from './job.ts';
 
 const PROGRAM = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -13,11 +14,17 @@ export interface Written {
   readonly records: number;
 }
 
-export function writeHistory(job: HistoryJob, onProgress: (text: string) => void): Promise<Written> {
+/** `signal`: kills it when it is aborted. */
+export function writeHistory(
+  job: HistoryJob,
+  onProgress: (text: string) => void,
+  signal?: AbortSignal,
+): Promise<Written> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [PROGRAM, JSON.stringify(job)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
+    killOnAbort(child, signal);
     let written: Written | null = null;
     createInterface({ input: child.stdout }).on('line', (text) => {
       const line = JSON.parse(text) as HistoryLine;

@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { logUseBetween } from '../measure/log-counters.ts';
 import { ProcessWatch } from '../measure/process-use.ts';
 import type { Load } from '../result.ts';
+import { killOnAbort } from '../servers/child.ts';
 import type { Server } from '../servers/server.ts';
 import type { DriverJob, DriverLine, DriverResult } from './job.ts';
 import { hasWrk, runWrk } from './wrk.ts';
@@ -28,6 +29,8 @@ export interface DriveOptions {
   /** For closed loops, where it is installed. */
   readonly wrk: boolean;
   readonly onProgress: (text: string) => void;
+  /** Kills the driver when it is aborted. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Driven {
@@ -54,8 +57,8 @@ export async function drive(options: DriveOptions): Promise<Driven> {
 }
 
 async function driveWithWrk(options: DriveOptions, directory: string): Promise<Driven> {
-  const { server, label, warmUpSeconds, seconds, connections, work } = options;
-  const run = { host: server.host, port: server.port, connections, work, directory };
+  const { server, label, warmUpSeconds, seconds, connections, work, signal } = options;
+  const run = { host: server.host, port: server.port, connections, work, directory, signal };
   options.onProgress(`${label}: warming up`);
   const warm = await runWrk({ ...run, seconds: warmUpSeconds, firstCounter: 0, onStart: () => {} });
   options.onProgress(`${label}: ${Math.round(warm.completed / warm.seconds)}/s, closed loop`);
@@ -111,7 +114,7 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
   const readings: Promise<void>[] = [];
   const readLog = async (keep: (log: typeof logBefore) => void): Promise<void> =>
     keep((await server.readLog?.()) ?? null);
-  const result = await runDriver(jobFile, (line, pid) => {
+  const result = await runDriver(jobFile, options.signal, (line, pid) => {
     if (line.type === 'begin') {
       watch = new ProcessWatch([...server.processes, { name: 'driver', pid }]);
       readings.push(readLog((log) => (logBefore = log)));
@@ -149,9 +152,14 @@ function loadOf(options: DriveOptions, driver: Load['driver'], processes: Load['
   return { label, driver, loop, connections, offeredPerSecond: ratePerSecond, warmUpSeconds, processes };
 }
 
-function runDriver(jobFile: string, onLine: (line: DriverLine, pid: number) => void): Promise<DriverResult> {
+function runDriver(
+  jobFile: string,
+  signal: AbortSignal | undefined,
+  onLine: (line: DriverLine, pid: number) => void,
+): Promise<DriverResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [DRIVER, jobFile], { stdio: ['ignore', 'pipe', 'inherit'] });
+    killOnAbort(child, signal);
     let result: DriverResult | null = null;
     createInterface({ input: child.stdout }).on('line', (text) => {
       const line = JSON.parse(text) as DriverLine;

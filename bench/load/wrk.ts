@@ -5,6 +5,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PERCENTILES, type Latency } from '../result.ts';
+import { killOnAbort } from '../servers/child.ts';
 import {
   COUNTER_DIGITS,
   createText,
@@ -26,6 +27,8 @@ export interface WrkRun {
   /** For the script. */
   readonly directory: string;
   readonly onStart: (pid: number) => void;
+  /** Kills it when it is aborted. */
+  readonly signal: AbortSignal | undefined;
 }
 
 export interface WrkResult {
@@ -61,7 +64,7 @@ export async function runWrk(run: WrkRun): Promise<WrkResult> {
     ['-s', script],
     [`http://${run.host}:${run.port}`],
   ].flat();
-  const output = await outputOf('wrk', args, run.onStart);
+  const output = await outputOf('wrk', args, run);
   const line = output.split('\n').find((text) => text.startsWith(RESULT_MARK));
   if (line === undefined) throw new Error(`wrk said nothing of use:\n${output}`);
   const told = JSON.parse(line.slice(RESULT_MARK.length)) as WrkTold;
@@ -93,9 +96,10 @@ interface WrkTold {
   readonly counter: number;
 }
 
-function outputOf(command: string, args: readonly string[], onStart: (pid: number) => void): Promise<string> {
+function outputOf(command: string, args: readonly string[], { onStart, signal }: WrkRun): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    killOnAbort(child, signal);
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text: string) => (output += text));

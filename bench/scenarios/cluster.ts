@@ -42,6 +42,7 @@ async function measureReplicas(
       partitions,
       accounts,
       profile,
+      signal: bench.signal,
     }),
   );
   const prepared = {

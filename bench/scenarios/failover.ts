@@ -33,6 +33,7 @@ export const failover: Scenario = {
         partitions,
         accounts,
         profile,
+        signal: bench.signal,
       }),
     );
     const prepared = {

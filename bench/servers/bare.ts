@@ -5,11 +5,13 @@
 
 import { App, us_listen_socket_close, us_socket_local_port } from 'uWebSockets.js';
 import type { us_listen_socket } from 'uWebSockets.js';
+import { endWithParent } from './parent.ts';
 
 const { postBody, getBody } = JSON.parse(process.argv[2]!) as { postBody: string; getBody: string };
 /** As long as the service's; every answer of it carries one. */
 const REQUEST_ID = 'req_00000000000000000000000000';
 
+endWithParent();
 const app = App();
 
 app.post('/*', (response) => {

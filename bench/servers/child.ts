@@ -1,4 +1,5 @@
-// A program of the bench or of the product as a child process: started, known to be ready by a line it prints, stopped.
+// A program of the bench or of the product as a child process: started, known to be ready by a line it prints, stopped; or
+// killed, when the bench is asked to stop: what it holds is thrown away then.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -23,23 +24,30 @@ export interface ChildOptions {
   /** As whom it runs; absent: as us. */
   readonly uid?: number;
   readonly gid?: number;
+  /** Kills it when it is aborted. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const LINES_KEPT = 200;
 const END_MS = 60_000;
 
-/** Rejects with what it printed when it ends, or says nothing for `readyMs`, before it is ready. */
+/** Rejects with what it printed when it ends, or says nothing for `readyMs`, before it is ready; by then it has ended. */
 export async function startChild(options: ChildOptions): Promise<Child> {
   const startedAt = performance.now();
   const child = spawn(options.command, options.args, {
     cwd: options.cwd,
     env: { ...options.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    // Its input closes when this process ends (parent.ts).
+    stdio: ['pipe', 'pipe', 'pipe'],
     ...(options.uid === undefined ? {} : { uid: options.uid }),
     ...(options.gid === undefined ? {} : { gid: options.gid }),
   });
+  killOnAbort(child, options.signal);
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  const readyLine = await untilReady(child, options);
+  const readyLine = await untilReady(child, options).catch(async (error: unknown) => {
+    if (child.kill('SIGKILL')) await exited;
+    throw error;
+  });
   return {
     pid: child.pid!,
     readyLine,
@@ -63,10 +71,7 @@ function untilReady(child: ChildProcess, { isReady, readyMs, command }: ChildOpt
       clearTimeout(giveUp);
       reject(new Error(`${command} ${why}:\n${printed.join('\n')}`));
     };
-    const giveUp = setTimeout(() => {
-      child.kill('SIGKILL');
-      fail(`was not ready after ${readyMs} ms`);
-    }, readyMs);
+    const giveUp = setTimeout(() => fail(`was not ready after ${readyMs} ms`), readyMs);
     for (const stream of [child.stdout!, child.stderr!]) {
       createInterface({ input: stream }).on('line', (line) => {
         if (settled) return;
@@ -81,4 +86,11 @@ function untilReady(child: ChildProcess, { isReady, readyMs, command }: ChildOpt
     child.once('error', (error) => fail(error.message));
     child.once('exit', () => fail('ended before it was ready'));
   });
+}
+
+/** Until it has ended: a signal lives longer than what waits for it. */
+export function killOnAbort(child: ChildProcess, signal: AbortSignal | undefined): void {
+  const kill = (): void => void child.kill('SIGKILL');
+  signal?.addEventListener('abort', kill);
+  child.once('close', () => signal?.removeEventListener('abort', kill));
 }

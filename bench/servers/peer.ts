@@ -7,6 +7,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import pg from 'pg';
+import { endWithParent } from './parent.ts';
 
 const { socketDirectory, connections } = JSON.parse(process.argv[2]!) as {
   socketDirectory: string;
@@ -38,6 +39,7 @@ interface Body {
   readonly reference: string;
 }
 
+endWithParent();
 const pool = new pg.Pool({
   host: socketDirectory,
   user: 'postgres',

@@ -6,6 +6,7 @@
 import { App, us_socket_local_port } from 'uWebSockets.js';
 import { build } from 'hdr-histogram-js';
 import { PERCENTILES } from '../result.ts';
+import { endWithParent } from './parent.ts';
 import type { ReceiverStats } from './start-receiver.ts';
 
 const { hangEvery } = JSON.parse(process.argv[2]!) as { hangEvery: number };
@@ -20,6 +21,7 @@ let deliveries = 0;
 let firstAt = 0;
 let lastAt = 0;
 
+endWithParent();
 const app = App();
 app.post('/hook/:account', (response, request) => {
   const hangs = hangEvery > 0 && Number(request.getParameter(0)) % hangEvery === 0;

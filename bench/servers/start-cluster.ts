@@ -20,6 +20,8 @@ export interface ClusterOptions {
   readonly accounts: number;
   /** Folder for CPU profiles of its nodes; null: none. */
   readonly profile: string | null;
+  /** Kills its nodes when it is aborted. */
+  readonly signal: AbortSignal | undefined;
 }
 
 export interface Cluster extends Service {
@@ -31,7 +33,7 @@ const SECRET_BYTES = 32;
 const AT_ONCE = 8;
 
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
-  const { directory, checkout, natsServers, partitions, profile } = options;
+  const { directory, checkout, natsServers, partitions, profile, signal } = options;
   mkdirSync(directory, { recursive: true });
   const startedAt = performance.now();
   const nats = await startNatsServers({ count: natsServers, directory: join(directory, 'nats') });
@@ -51,12 +53,18 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     },
   };
   const nodes: NodeProcess[] = [];
+  const kill = (): void => {
+    for (const node of nodes) node.signal('SIGKILL');
+  };
+  signal?.addEventListener('abort', kill);
   const stop = async (): Promise<void> => {
+    signal?.removeEventListener('abort', kill);
     for (const node of nodes) if (node.exitStatus() === null) node.signal('SIGTERM');
     await Promise.all(nodes.map((node) => node.exited()));
     await nats.stop();
   };
   try {
+    signal?.throwIfAborted();
     const names = Array.from({ length: options.ledgers }, (_, n) => `ledger${n + 1}`);
     const front = await startNode(settings, 'front1', 'front');
     nodes.push(front);

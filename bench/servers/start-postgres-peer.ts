@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { childrenOf } from '../../deploy/stop-signal.ts';
 import { hashApiKey, parseApiKey } from '../../src/http/api-key.ts';
 import { linesOf } from '../load/work.ts';
 import { startChild } from './child.ts';
@@ -164,8 +165,4 @@ function load(programs: string, data: string, keysFile: string): void {
   const inPlace = join(programs, 'psql');
   const result = spawnSync(existsSync(inPlace) ? inPlace : 'psql', psql, { encoding: 'utf8' });
   if (result.status !== 0) throw new Error(`the peer's schema could not be made:\n${result.stderr}`);
-}
-
-function childrenOf(pid: number): number[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
 }

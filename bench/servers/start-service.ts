@@ -15,6 +15,8 @@ export interface ServiceOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** For Node itself: --cpu-prof. */
   readonly nodeArgs?: readonly string[];
+  /** Kills it when it is aborted. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Service extends Server, OperatorApi {
@@ -26,7 +28,7 @@ export interface Service extends Server, OperatorApi {
 const READY_MS = 1_800_000;
 
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const { dataDir, checkout, partitions, env = {}, nodeArgs = [] } = options;
+  const { dataDir, checkout, partitions, env = {}, nodeArgs = [], signal } = options;
   const child = await startChild({
     command: process.execPath,
     args: [...nodeArgs, join(checkout, 'src/main.ts')],
@@ -45,6 +47,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     },
     isReady: (line) => line.includes('"message":"ready"'),
     readyMs: READY_MS,
+    signal,
   });
   const ready = JSON.parse(child.readyLine) as { baseUrl: string; operatorUrl: string };
   const { hostname, port } = new URL(ready.baseUrl);

@@ -168,10 +168,12 @@ export function webhookMetrics(metrics: Metrics): WebhookMetrics {
     SECONDS,
   );
   const durations = metrics.histogram('daftari_webhook_attempt_seconds', 'Duration of attempts.', SECONDS);
-  const attempts = metrics.counter('daftari_webhook_attempts_total', 'Attempts by outcome and error class.', [
-    'outcome',
-    'error',
-  ]);
+  const attempts = metrics.counter(
+    'daftari_webhook_attempts_total',
+    'Attempts by outcome and error class.',
+    ['outcome', 'error'],
+    [['delivered', 'none']],
+  );
   const ended = metrics.counter(
     'daftari_webhook_given_up_total',
     'Deliveries that ended without a 2xx.',
@@ -210,10 +212,14 @@ export function watchWebhooks(metrics: Metrics, executor: WebhookExecutor): void
     'attempt',
     by((g) => g.inFlight),
   );
-  metrics.gauge(
+  metrics.gaugeBy(
     'daftari_webhook_oldest_due_seconds',
-    'How long the oldest due attempt has waited.',
-    () => executor.gauges().oldestDueMs / 1_000,
+    'How long the oldest due attempt has waited, by what its endpoint does.',
+    'endpoint',
+    by(({ oldestDueMs: { answering, failing } }) => ({
+      answering: answering / 1_000,
+      failing: failing / 1_000,
+    })),
   );
   metrics.gauge(
     'daftari_webhook_endpoints_failing',

@@ -398,6 +398,25 @@ void t.test('a page ends early rather than outgrow the bus, and goes on where it
   t.end();
 });
 
+void t.test('a page is made into text once', (t) => {
+  const driven = twoApps();
+  for (let i = 0; i < 10; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  let characters = 0;
+  const { stringify } = JSON;
+  t.intercept(JSON, 'stringify', {
+    value: (value: unknown) => {
+      const text = stringify(value);
+      characters += text.length;
+      return text;
+    },
+  });
+  const page = driven.list({ limit: 10 });
+  const made = characters;
+  t.equal(page.data.length, 10);
+  t.ok(made <= JSON.stringify(page).length, `${made} characters`);
+  t.end();
+});
+
 void t.test('a list reads no checkpointed delivery that it does not show', (t) => {
   const read: string[] = [];
   const rows = new (class extends Map<string, string> {

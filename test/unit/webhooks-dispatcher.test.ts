@@ -231,30 +231,39 @@ void t.test('a healthy endpoint hears first attempts before retries', async (t) 
   driven.offer('a', false, 2);
   driven.now += 1_000;
   driven.offer('a', true, 2);
-  t.equal(driven.dispatcher.oldestDueAt(), driven.now - 1_000, 'of both the oldest is told');
+  t.equal(driven.dispatcher.oldestDueAt().answering, driven.now - 1_000, 'of both the oldest is told');
   for (let i = 0; i < 4; i++) await driven.endOne('a', 'delivered');
-  t.equal(driven.dispatcher.oldestDueAt(), Infinity);
+  t.equal(driven.dispatcher.oldestDueAt().answering, Infinity);
   driven.offer('a', true, 1);
   driven.now += 1_000;
   driven.offer('a', false, 1);
-  t.equal(driven.dispatcher.oldestDueAt(), driven.now - 1_000);
+  t.equal(driven.dispatcher.oldestDueAt().answering, driven.now - 1_000);
   t.same(
     driven.started.slice(LIMITS.webhookEndpointInFlightMax).map(({ isFirst }) => isFirst),
     [true, true, false, false],
   );
 });
 
-void t.test('one in the line for room that may not start now is not in the way of the next', async (t) => {
-  const driven = new Driven();
-  for (let i = 0; i < LIMITS.webhookRetryInFlightMax; i++) driven.offer(`r${i}`, false);
-  driven.offer('a', true, 2);
-  driven.offer('a', false);
-  driven.offer('b', false);
-  await driven.endOne('a', 'failed');
-  t.equal(driven.inFlight('a'), 1, 'failing, with one in flight: it may have no more');
-  await driven.end('r0', 'delivered');
-  t.equal(driven.inFlight('b'), 1);
-});
+void t.test(
+  'what waits for an endpoint that fails or hangs is told apart from what waits for us',
+  async (t) => {
+    const driven = new Driven();
+    const deadAt = driven.now;
+    driven.offer('dead', true, LIMITS.webhookEndpointInFlightMax + 2);
+    driven.wait(1);
+    const hangsAt = driven.now;
+    driven.offer('hangs', true, LIMITS.webhookEndpointInFlightMax + 1);
+    t.same(driven.dispatcher.oldestDueAt(), { answering: deadAt, failing: Infinity }, 'nobody knows yet');
+    await driven.end('dead', 'failed');
+    driven.wait(LIMITS.webhookSlowMs);
+    driven.offer('well', true, LIMITS.webhookEndpointInFlightMax + 1);
+    t.same(driven.dispatcher.oldestDueAt(), { answering: driven.now, failing: deadAt });
+    await driven.end('dead', 'failed');
+    t.same(driven.dispatcher.oldestDueAt(), { answering: driven.now, failing: hangsAt });
+    await driven.end('hangs', 'delivered');
+    t.same(driven.dispatcher.oldestDueAt(), { answering: driven.now, failing: Infinity });
+  },
+);
 
 void t.test('an attempt that sent nothing says nothing of the endpoint', async (t) => {
   const driven = new Driven();
