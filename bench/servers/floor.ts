@@ -11,6 +11,7 @@ import type { us_listen_socket } from 'uWebSockets.js';
 import { partitionOf } from '../../src/bus/bus.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
+import { endWithParent } from './parent.ts';
 import type { FloorOptions } from './start-floor.ts';
 
 /** As long as the service's; every answer of it carries one. */
@@ -107,6 +108,7 @@ class Floor {
   }
 }
 
+endWithParent();
 const floor = new Floor();
 const app = App();
 

@@ -288,7 +288,9 @@ t.test('where nothing succeeds, repeats open a breaker too', async (t) => {
 t.test('some payments that a provider stumbles over for ever slow nobody else', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = ({ msisdn }) => (msisdn.endsWith('73') ? BUSY : ACCEPTED);
-  for (let i = 0; i < 8; i++) driven.accounts.create(payout({ amount: '500', msisdn: '+256772123473' }));
+  for (let i = 0; i < 8; i++) {
+    driven.accounts.create(payout({ amount: '500', msisdn: '+256772123473' }));
+  }
   for (let second = 0; second < 300; second += 3) {
     await driven.clock.advance(3_000, 500);
     const { id } = driven.accounts.create(charge());
@@ -303,8 +305,9 @@ t.test('some payments that a provider stumbles over for ever slow nobody else', 
 t.test('a rail that was down is well again beside payments that it stumbles over for ever', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;
-  for (let i = 0; i < 20; i++)
+  for (let i = 0; i < 20; i++) {
     driven.accounts.create(payout({ amount: '500', msisdn: `+2567721234${i < 8 ? '73' : '00'}` }));
+  }
   t.hasStrict(driven.pollers.railHealth(), [{ breaker: 'open' }, {}]);
   await driven.clock.advance(30_000, 500);
   driven.mtn.onSubmit = ({ msisdn }) => (msisdn.endsWith('73') ? BUSY : ACCEPTED);
