@@ -178,10 +178,18 @@ export const ObjectListQuery = Type.Object({
   country: Type.Optional(country),
   network: Type.Optional(network),
   created_after: Type.Optional(
-    Type.String({ format: 'date-time', description: 'ISO 8601, inclusive.', 'x-rule': timeRule }),
+    Type.String({
+      format: 'date-time',
+      description: 'ISO 8601, inclusive. A date alone is its first millisecond, in UTC.',
+      'x-rule': timeRule,
+    }),
   ),
   created_before: Type.Optional(
-    Type.String({ format: 'date-time', description: 'ISO 8601, inclusive.', 'x-rule': timeRule }),
+    Type.String({
+      format: 'date-time',
+      description: 'ISO 8601, inclusive. A date alone is its last millisecond, in UTC: the whole day is in.',
+      'x-rule': timeRule,
+    }),
   ),
   ...paging,
 });
