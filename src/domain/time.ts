@@ -147,6 +147,14 @@ export function parseLowerBound(text: string): number | null {
   return time !== null && BELOW_MILLISECOND.test(text) ? time + 1 : time;
 }
 
+const DATE_LENGTH = 'YYYY-MM-DD'.length;
+
+/** As parseTime, for what is not after the time: a date alone is the whole day, to its last millisecond. */
+export function parseUpperBound(text: string): number | null {
+  const time = parseTime(text);
+  return time !== null && text.length === DATE_LENGTH ? time + DAY_MS - 1 : time;
+}
+
 /** Milliseconds east of UTC. */
 function offsetOf(text: string): number | null {
   if (text === 'Z') return 0;

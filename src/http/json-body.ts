@@ -1,5 +1,6 @@
 // Bytes of a body to a value. What is not JSON in UTF-8 is said to be so; what JSON allows but would not come back as it was
-// sent is refused too: half a surrogate pair, and an integer that no double holds.
+// sent is refused too: half a surrogate pair, and a number inside an object of the body whose value no double gives back.
+// Of a name that is repeated the last one counts, as JSON.parse has it.
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
 import { echoed } from './echoed.ts';
@@ -37,9 +38,9 @@ export function parseJson(bytes: Uint8Array): unknown {
     }
   }
   if (LONG_NUMBER.test(text)) {
-    const path = inexactInteger(text);
+    const path = inexactNumber(text);
     if (path !== null) {
-      return invalid(path, 'is an integer that a JSON number does not keep exactly: send it as a string');
+      return invalid(path, 'is a number that a double does not keep exactly: send it as a string');
     }
   }
   return value;
@@ -50,8 +51,8 @@ function invalid(path: string, problem: string): MalformedBody {
   return new MalformedBody(rejection('validation_failed', `\`${param}\` ${problem}.`, param));
 }
 
-/** Shorter ones are exact. */
-const LONG_NUMBER = /\d{16}/;
+/** Other numbers are exact: of at most 15 digits, and of exponents in which a double keeps as many. */
+const LONG_NUMBER = /[[:,\s]-?(?:[\d.]{16}|[\d.]{1,15}[eE][+-]?\d{3})/;
 
 type Reviver = (
   this: unknown,
@@ -61,14 +62,15 @@ type Reviver = (
 ) => unknown;
 const parseWith = JSON.parse as (text: string, reviver: Reviver) => Record<string, unknown>;
 
-/** Path of the first integer inside an object of the body that was read as another one; null: none. */
-function inexactInteger(text: string): string | null {
+/** Path of the first number inside an object of the body that would come back as another value; null: none. One beyond all
+ *  doubles is infinite, which the schemas refuse. */
+function inexactNumber(text: string): string | null {
   const found: { readonly holder: unknown; readonly name: string }[] = [];
   let root: Record<string, unknown>;
   try {
     root = parseWith(text, function (name, value, { source }) {
-      const isInteger = typeof value === 'number' && Number.isFinite(value) && /^-?\d+$/.test(source ?? '');
-      if (isInteger && BigInt(source!) !== BigInt(value)) found.push({ holder: this, name });
+      const isFinite = typeof value === 'number' && Number.isFinite(value);
+      if (isFinite && decimalOf(source!) !== decimalOf(String(value))) found.push({ holder: this, name });
       return value;
     });
   } catch (error) {
@@ -84,6 +86,24 @@ function inexactInteger(text: string): string | null {
     if (outer !== undefined) return join(outer, name);
   }
   return null;
+}
+
+const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i;
+const ZERO = 0x30;
+
+/** The value of a number's text, the same for every text of it: significant digits and the power of ten of the last. Takes time in
+ *  proportion to the text's length: nothing is written out. */
+function decimalOf(text: string): string {
+  const [, sign = '', whole = '', fraction = '', exponent = '0'] = NUMBER.exec(text)!;
+  const digits = whole + fraction;
+  let start = 0;
+  while (digits.charCodeAt(start) === ZERO) start += 1;
+  if (start === digits.length) return '0';
+  let end = digits.length;
+  while (digits.charCodeAt(end - 1) === ZERO) end -= 1;
+  // An exponent that is not exact as a double is that of no finite double but 0.
+  const lastPower = Number(exponent) - fraction.length + (digits.length - end);
+  return `${sign}${digits.slice(start, end)}e${lastPower}`;
 }
 
 function explain(text: string, error: unknown): string {

@@ -259,8 +259,8 @@ function webhookOf(type: EventType, components: Components): Json {
     tags: ['Webhooks'],
     summary: `A ${kind} is ${outcome === 'reversed' ? 'reversed' : `final: ${outcome}`}`,
     description:
-      'POSTed to the webhook URL of the app. Answer 2xx within 10 seconds, or it is tried again, 8 times over about ' +
-      '25 hours. Deliveries may be repeated and out of order: deduplicate on `id`.',
+      'POSTed to the webhook URL of the app. Answer 2xx within 10 seconds, or it is tried again: 8 attempts in all, ' +
+      'over about 25 hours. Deliveries may be repeated and out of order: deduplicate on `id`.',
     security: [],
     parameters: webhookHeaders(type),
     requestBody: {

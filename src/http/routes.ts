@@ -2,7 +2,7 @@
 // refuses is written here once. The order is the specification's.
 
 import type { ErrorCode } from '../domain/error-code.ts';
-import { parseLowerBound, parseTime } from '../domain/time.ts';
+import { parseLowerBound, parseUpperBound } from '../domain/time.ts';
 import type { TransactionFilter } from '../domain/account-command.ts';
 import type { TransactionType } from '../domain/transaction.ts';
 import type { Static, TSchema } from 'typebox';
@@ -90,7 +90,7 @@ function listObjects(type: TransactionType): (call: ReadCall<ListQuery>) => Retu
       country: call.query.country,
       network: call.query.network,
       createdAfter: timeOf(call.query.created_after, parseLowerBound),
-      createdBefore: timeOf(call.query.created_before, parseTime),
+      createdBefore: timeOf(call.query.created_before, parseUpperBound),
     },
     view: 'object',
     limit: limitOf(call.query.limit),

@@ -178,10 +178,18 @@ export const ObjectListQuery = Type.Object({
   country: Type.Optional(country),
   network: Type.Optional(network),
   created_after: Type.Optional(
-    Type.String({ format: 'date-time', description: 'ISO 8601, inclusive.', 'x-rule': timeRule }),
+    Type.String({
+      format: 'date-time',
+      description: 'ISO 8601, inclusive. A date alone is its first millisecond, in UTC.',
+      'x-rule': timeRule,
+    }),
   ),
   created_before: Type.Optional(
-    Type.String({ format: 'date-time', description: 'ISO 8601, inclusive.', 'x-rule': timeRule }),
+    Type.String({
+      format: 'date-time',
+      description: 'ISO 8601, inclusive. A date alone is its last millisecond, in UTC: the whole day is in.',
+      'x-rule': timeRule,
+    }),
   ),
   ...paging,
 });
@@ -383,7 +391,8 @@ export const IdempotencyKey = Type.String({
   maxLength: 255,
   pattern: '^[\\x20-\\x7e]*$',
   description:
-    'New and unique for each object you mean to create. The same key with the same body gives the original answer.',
+    'New and unique for each object you mean to create. The same key with the same body gives the original answer. ' +
+    'The same body is the same bytes: other whitespace or another order of names is another body, `idempotency_key_reused`.',
 });
 
 // ---- Webhooks

@@ -89,6 +89,10 @@ export const DepositBody = body({
   idempotency_key: Type.Optional(
     Type.String({
       ...IdempotencyKey,
+      // Of what was parsed: spaces do not count here, as they do for merchants.
+      description:
+        'New and unique for each deposit you mean to make. The same key with the same fields in the same order gives the ' +
+        'original answer.',
       'x-rule': 'must be 8 to 255 printable ASCII characters',
     }),
   ),

@@ -217,6 +217,13 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     'metadata.a',
   ],
   [
+    'a fraction in metadata that would come back as another',
+    '/v1/charges',
+    JSON.stringify({ ...CHARGE, metadata: { a: 'long' } }).replace('"long"', '12345678901234567890.5'),
+    'validation_failed',
+    'metadata.a',
+  ],
+  [
     'a name in metadata that is cut between the halves of a character',
     '/v1/charges',
     { ...CHARGE, metadata: { [`${'x'.repeat(118)}\u{1f600}`]: {} } },

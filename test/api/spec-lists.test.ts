@@ -221,6 +221,17 @@ t.test('what was created this very moment is in every list that names its moment
     const earlier = new Date(Date.parse(at) - 1).toISOString();
     const { data } = (await fresh.get(`/v1/charges?created_before=${earlier}`)).body;
     t.notOk(ids(data).includes(id), 'and in none that ends before it');
+    const day = at.slice(0, 10);
+    for (const query of [
+      `created_before=${day}`,
+      `created_after=${day}`,
+      `created_after=${day}&created_before=${day}`,
+    ]) {
+      t.equal((await fresh.get(`/v1/charges?limit=1&${query}`)).body.data[0]?.id, id, `of its day: ${query}`);
+    }
+    const yesterday = new Date(Date.parse(day) - 1).toISOString().slice(0, 10);
+    const ended = (await fresh.get(`/v1/charges?created_before=${yesterday}`)).body;
+    t.notOk(ids(ended.data).includes(id), 'and in none of the day before');
   }
 });
 

@@ -2,7 +2,14 @@
 
 import fc from 'fast-check';
 import t from 'tap';
-import { dayOf, formatTime, monthOf, parseLowerBound, parseTime } from '../../../src/domain/time.ts';
+import {
+  dayOf,
+  formatTime,
+  monthOf,
+  parseLowerBound,
+  parseTime,
+  parseUpperBound,
+} from '../../../src/domain/time.ts';
 import { seedOf } from '../../seed.ts';
 
 const seed = seedOf(t);
@@ -92,5 +99,21 @@ t.test('the first millisecond that is not before a time', async (t) => {
   ];
   for (const [text, expected] of rows) {
     t.equal(parseLowerBound(text), expected === null ? null : Date.parse(expected), text);
+  }
+});
+
+t.test('the last millisecond that is not after a time: of a date alone, the last of its day', async (t) => {
+  const rows: [text: string, expected: string | null][] = [
+    ['2026-03-01T09:30:15.123Z', '2026-03-01T09:30:15.123Z'],
+    ['2026-03-01T09:30:15.123999Z', '2026-03-01T09:30:15.123Z'],
+    ['2026-03-01T00:00', '2026-03-01T00:00:00.000Z'],
+    ['2026-03-01', '2026-03-01T23:59:59.999Z'],
+    ['1970-01-01', '1970-01-01T23:59:59.999Z'],
+    ['9999-12-31', '9999-12-31T23:59:59.999Z'],
+    ['2026-02-29', null],
+    ['now', null],
+  ];
+  for (const [text, expected] of rows) {
+    t.equal(parseUpperBound(text), expected === null ? null : Date.parse(expected), text);
   }
 });
