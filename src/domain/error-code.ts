@@ -30,7 +30,7 @@ export const ERROR_CODES = {
   },
   idempotency_key_required: {
     status: 400,
-    meaning: 'The create call has no Idempotency-Key header.',
+    meaning: 'The create call has no Idempotency-Key header with a printable ASCII character in it.',
     mend: 'Send a new unique Idempotency-Key for each object you mean to create.',
   },
   idempotency_key_invalid: {
