@@ -17,7 +17,7 @@ import type { FloorOptions } from './start-floor.ts';
 /** As long as the service's; every answer of it carries one. */
 const REQUEST_ID = 'req_00000000000000000000000000';
 /** Keys remembered: what the service keeps in memory between two checkpoints is less. */
-const KEYS_MAX = 100_000;
+const KEYS_MAX = 50_000;
 
 interface Waiting {
   readonly sequence: number;
@@ -37,7 +37,9 @@ class Floor {
   readonly #partitions: PartitionLog[] = [];
   /** Of each partition, in the order of their records. */
   readonly #waiting: Waiting[][] = [];
-  readonly #idsByKey = new Map<string, string>();
+  #idsByKey = new Map<string, string>();
+  /** As it was when it was full. */
+  #idsByOlderKey = new Map<string, string>();
   #created = 0;
 
   constructor() {
@@ -56,7 +58,7 @@ class Floor {
     if (typeof amount !== 'string' || !/^[1-9]\d{0,15}$/.test(amount)) return false;
     if (typeof msisdn !== 'string' || !/^\+\d{8,15}$/.test(msisdn) || key === '') return false;
     const place = authorization + key;
-    if (this.#idsByKey.has(place)) return false;
+    if (this.#idsByKey.has(place) || this.#idsByOlderKey.has(place)) return false;
     const id = `chg_${String(++this.#created).padStart(26, '0')}`;
     this.#remember(place, id);
     const number = partitionOf(authorization, partitions);
@@ -100,11 +102,9 @@ class Floor {
 
   #remember(place: string, id: string): void {
     this.#idsByKey.set(place, id);
-    if (this.#idsByKey.size <= KEYS_MAX) return;
-    for (const oldest of this.#idsByKey.keys()) {
-      this.#idsByKey.delete(oldest);
-      break;
-    }
+    if (this.#idsByKey.size < KEYS_MAX) return;
+    this.#idsByOlderKey = this.#idsByKey;
+    this.#idsByKey = new Map();
   }
 }
 
