@@ -3,15 +3,13 @@
 //
 //   node bare.ts '{"postBody":"…","getBody":"…"}'     bodies of the service's answers; prints its port when it listens
 
-import { App, us_listen_socket_close, us_socket_local_port } from 'uWebSockets.js';
-import type { us_listen_socket } from 'uWebSockets.js';
-import { endWithParent } from './parent.ts';
+import { App } from 'uWebSockets.js';
+import { listen } from './listen.ts';
 
 const { postBody, getBody } = JSON.parse(process.argv[2]!) as { postBody: string; getBody: string };
 /** As long as the service's; every answer of it carries one. */
 const REQUEST_ID = 'req_00000000000000000000000000';
 
-endWithParent();
 const app = App();
 
 app.post('/*', (response) => {
@@ -41,12 +39,4 @@ app.get('/*', (response) => {
     .end(getBody);
 });
 
-app.listen('127.0.0.1', 0, (socket) => {
-  if (socket === false) throw new Error('no free port');
-  const listening: us_listen_socket = socket;
-  process.stdout.write(`listening ${us_socket_local_port(listening as never)}\n`);
-  process.once('SIGTERM', () => {
-    us_listen_socket_close(listening);
-    process.exit(0);
-  });
-});
+listen(app, () => Promise.resolve());

@@ -6,12 +6,11 @@
 // `records`: 1: created; 2: then accepted by a rail that answers at once, as what a charge is answered with says it is.
 
 import { hash } from 'node:crypto';
-import { App, us_listen_socket_close, us_socket_local_port } from 'uWebSockets.js';
-import type { us_listen_socket } from 'uWebSockets.js';
+import { App } from 'uWebSockets.js';
 import { partitionOf } from '../../src/bus/bus.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
-import { endWithParent } from './parent.ts';
+import { listen } from './listen.ts';
 import type { FloorOptions } from './start-floor.ts';
 
 /** As long as the service's; every answer of it carries one. */
@@ -108,7 +107,6 @@ class Floor {
   }
 }
 
-endWithParent();
 const floor = new Floor();
 const app = App();
 
@@ -143,12 +141,4 @@ app.post('/*', (response, request) => {
   });
 });
 
-app.listen('127.0.0.1', 0, (socket) => {
-  if (socket === false) throw new Error('no free port');
-  const listening: us_listen_socket = socket;
-  process.stdout.write(`listening ${us_socket_local_port(listening as never)}\n`);
-  process.once('SIGTERM', () => {
-    us_listen_socket_close(listening);
-    void floor.close().then(() => process.exit(0));
-  });
-});
+listen(app, () => floor.close());
