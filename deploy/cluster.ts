@@ -2,6 +2,7 @@
 // Data is in ./data/cluster; a second start goes on where the first ended.
 
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -117,9 +118,7 @@ async function run(): Promise<number> {
     return 1;
   }
   const stop = stopSignal();
-  const stopped = new Promise<void>((resolveStopped) => {
-    stop.addEventListener('abort', () => resolveStopped());
-  });
+  const stopped = once(stop, 'abort');
   mkdirSync(directory, { recursive: true });
   const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats') });
   const simulator = await startSimulator();

@@ -108,7 +108,6 @@ export class Breaker {
   #open(now: number): void {
     this.state = 'open';
     this.#openings++;
-    this.#probing = false;
     this.reopensAt = now + jittered(this.#openMs, this.#random);
   }
 }

@@ -129,7 +129,8 @@ export class WebhookExecutor {
   gauges(): WebhookGauges {
     const scheduled = { firsts: 0, retries: 0 };
     const now = this.#options.clock();
-    const oldestDueAt = { ...this.#dispatcher.oldestDueAt() };
+    const { answering: handedOut, failing } = this.#dispatcher.oldestDueAt();
+    let answering = handedOut;
     let feedPosition = 0;
     const queued = { ...this.#dispatcher.queued };
     for (const { logic, reader, lines } of this.#hosted.values()) {
@@ -139,15 +140,15 @@ export class WebhookExecutor {
       scheduled.firsts += logic.scheduled.firsts;
       scheduled.retries += logic.scheduled.retries;
       // What nobody has taken up yet waits for us, whosever it is.
-      oldestDueAt.answering = Math.min(oldestDueAt.answering, logic.nextAttemptAt());
+      answering = Math.min(answering, logic.nextAttemptAt());
     }
     return {
       scheduled,
       queued,
       inFlight: this.#dispatcher.inFlight,
       oldestDueMs: {
-        answering: Math.max(0, now - oldestDueAt.answering),
-        failing: Math.max(0, now - oldestDueAt.failing),
+        answering: Math.max(0, now - answering),
+        failing: Math.max(0, now - failing),
       },
       endpointsFailing: this.#dispatcher.endpointsFailing,
       feedPosition,

@@ -39,4 +39,4 @@ app.get('/*', (response) => {
     .end(getBody);
 });
 
-listen(app, () => Promise.resolve());
+listen(app);

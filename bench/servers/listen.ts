@@ -5,8 +5,8 @@ import { us_listen_socket_close, us_socket_local_port } from 'uWebSockets.js';
 import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import { endWithParent } from './parent.ts';
 
-/** `close`: what is to be done before it ends by SIGTERM. */
-export function listen(app: TemplatedApp, close: () => Promise<void>): void {
+/** `close`: what is to be done before it ends by SIGTERM; absent: nothing. */
+export function listen(app: TemplatedApp, close?: () => Promise<void>): void {
   endWithParent();
   app.listen('127.0.0.1', 0, (socket) => {
     if (socket === false) throw new Error('no free port');
@@ -14,7 +14,7 @@ export function listen(app: TemplatedApp, close: () => Promise<void>): void {
     process.stdout.write(`listening ${us_socket_local_port(listening as never)}\n`);
     process.once('SIGTERM', () => {
       us_listen_socket_close(listening);
-      void close().then(() => process.exit(0));
+      void Promise.resolve(close?.()).then(() => process.exit(0));
     });
   });
 }

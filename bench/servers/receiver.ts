@@ -3,10 +3,10 @@
 //
 //   node receiver.ts '{"hangEvery":5}'   0: none hangs. GET /stats tells, and with ?reset begins anew.
 
-import { App, us_socket_local_port } from 'uWebSockets.js';
+import { App } from 'uWebSockets.js';
 import { build } from 'hdr-histogram-js';
 import { PERCENTILES } from '../result.ts';
-import { endWithParent } from './parent.ts';
+import { listen } from './listen.ts';
 import type { ReceiverStats } from './start-receiver.ts';
 
 const { hangEvery } = JSON.parse(process.argv[2]!) as { hangEvery: number };
@@ -21,7 +21,6 @@ let deliveries = 0;
 let firstAt = 0;
 let lastAt = 0;
 
-endWithParent();
 const app = App();
 app.post('/hook/:account', (response, request) => {
   const hangs = hangEvery > 0 && Number(request.getParameter(0)) % hangEvery === 0;
@@ -75,8 +74,4 @@ app.get('/stats', (response, request) => {
   response.writeHeader('Content-Type', 'application/json').end(JSON.stringify(stats));
 });
 
-app.listen('127.0.0.1', 0, (socket) => {
-  if (socket === false) throw new Error('no free port');
-  process.stdout.write(`listening ${us_socket_local_port(socket as never)}\n`);
-});
-process.once('SIGTERM', () => process.exit(0));
+listen(app);
