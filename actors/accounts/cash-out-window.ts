@@ -24,10 +24,11 @@ export class CashOutWindow {
     return this.#recent(accountId, now).length;
   }
 
-  /** When the oldest of them leaves the window; `now` when there is none. */
-  freesAt(accountId: string, now: number): number {
-    const oldest = this.#recent(accountId, now)[0];
-    return oldest === undefined ? now : oldest + WINDOW_MS;
+  /** When fewer than `limit` of them are left in the window; `now` when it is so now. There may be more: a limit is lowered. */
+  freesAt(accountId: string, now: number, limit: number): number {
+    const recent = this.#recent(accountId, now);
+    const last = recent[recent.length - limit];
+    return last === undefined ? now : last + WINDOW_MS;
   }
 
   add(accountId: string, now: number): void {

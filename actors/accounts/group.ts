@@ -7,6 +7,7 @@ import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { decodeRecord, encodeRecord } from '../../src/domain/event-codec.ts';
 import { evolve } from '../../src/domain/evolve.ts';
+import { cashOutsPerMinuteOf } from '../../src/domain/fees.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { renderObject } from '../../src/domain/render.ts';
 import type { Context } from '../../src/domain/state.ts';
@@ -134,9 +135,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       freshBody: tick.freshBody,
       policy: this.#policy,
       cashOutsInWindow: isCashOut ? this.#cashOuts.count(accountId, tick.elapsedMs) : 0,
-      cashOutWindowFreesAt: isCashOut
-        ? tick.now + this.#cashOuts.freesAt(accountId, tick.elapsedMs) - tick.elapsedMs
-        : 0,
+      cashOutWindowFreesAt: isCashOut ? this.#cashOutsFreeAt(accountId, tick) : 0,
       appsMax: LIMITS.appsPerAccountMax,
       accountListBytesMax: LIMITS.accountListBytesMax,
     };
@@ -147,6 +146,13 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       outcome: outcomeOf(decision.outcome),
       answers: decision.record === null ? null : answeredBy(decision.record),
     };
+  }
+
+  #cashOutsFreeAt(accountId: string, { now, elapsedMs }: Tick): number {
+    const account = this.#memory.account(accountId);
+    if (account === undefined) return now;
+    const limit = cashOutsPerMinuteOf(account.settings, this.#policy);
+    return now + this.#cashOuts.freesAt(accountId, elapsedMs, limit) - elapsedMs;
   }
 
   /** Times of the requests accepted in the minute before the partition was opened, from then on, ms, oldest first. */

@@ -20,7 +20,7 @@ import { assert } from './assert.ts';
 import { COUNTRY_FACTS, type Country, type Currency, type Network } from './country.ts';
 import { type Decision, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
-import { type CreatableType, quoteFee } from './fees.ts';
+import { cashOutsPerMinuteOf, type CreatableType, quoteFee } from './fees.ts';
 import { ID_PREFIXES, makeId } from './id.ts';
 import { add, type Money, parseAmount } from './money.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
@@ -232,7 +232,7 @@ function isKeyProblem({ code }: Rejection): boolean {
 }
 
 function checkRate(account: Account, context: Context): Rejection | null {
-  const limit = account.settings.cashOutPerMinute ?? context.policy.cashOutPerMinute;
+  const limit = cashOutsPerMinuteOf(account.settings, context.policy);
   if (context.cashOutsInWindow < limit) return null;
   const waitMs = context.cashOutWindowFreesAt - context.now;
   const message = `At most ${limit} payouts and withdrawals a minute.`;

@@ -45,6 +45,11 @@ export function quoteFee(
   return type === 'CHARGE' && fee > amount ? amount : fee;
 }
 
+/** Payouts and withdrawals in a minute: the account's own number, or the policy's. */
+export function cashOutsPerMinuteOf(settings: AccountSettings, policy: Policy): number {
+  return settings.cashOutPerMinute ?? policy.cashOutPerMinute;
+}
+
 /** The account's own limits, or the policy's. */
 export function limitsOf(
   type: CreatableType,

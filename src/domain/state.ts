@@ -49,7 +49,7 @@ export interface Context {
   readonly freshBody: string;
   readonly policy: Policy;
   /** Cash-out requests of the account that reached the rate limit check within the last minute, and when
-   *  the oldest of them leaves the window (ms since 1970). */
+   *  so many have left the window that one more may be made (ms since 1970). */
   readonly cashOutsInWindow: number;
   readonly cashOutWindowFreesAt: number;
   /** Apps that one account may have connected at once. */

@@ -195,6 +195,32 @@ void t.test('when the clock is set back a minute of cash-outs ends after a minut
   t.end();
 });
 
+void t.test('who comes back after Retry-After is let in, also where the rate was lowered meanwhile', (t) => {
+  const { state, send, succeed, flush, ofType } = opened();
+  send(deposit({ amount: '5000000' }, { idempotencyKey: 'deposit-1' }));
+  flush();
+  succeed(ofType('DepositCreated')[0]!.id);
+  flush();
+  let keys = 0;
+  const pay = (): Reply => {
+    const replies = send(payout({ amount: '1000' }, { idempotencyKey: `payout-${++keys}` }));
+    flush();
+    return replies[0]!;
+  };
+  // One a second.
+  for (; keys < 20; state.now += 1_000) t.equal(pay().type, 'done');
+  send({ ...byOperator, type: 'ChangeAccountSettings', changes: { cashOutPerMinute: 5 } });
+  flush();
+  const refused = pay();
+  t.hasStrict(refused, { type: 'rejected', rejection: { code: 'rate_limit_exceeded' } });
+  const { retryAfterSeconds } = (refused as Extract<Reply, { type: 'rejected' }>).rejection;
+  state.now += (retryAfterSeconds! - 1) * 1_000;
+  t.equal(pay().type, 'rejected', 'no sooner');
+  state.now += 1_000;
+  t.equal(pay().type, 'done');
+  t.end();
+});
+
 void t.test('of an event may hear who is still there, with or without a webhook URL by now', (t) => {
   const { send, create, succeed, flush, createdIds, ofType } = opened();
   create();

@@ -5,12 +5,14 @@ import { CashOutWindow, WINDOW_MS } from '../../actors/accounts/cash-out-window.
 
 void t.test('a request counts for a minute, and then room is free', async (t) => {
   const window = new CashOutWindow();
-  t.equal(window.freesAt('a', 5), 5, 'there is room at once');
+  t.equal(window.freesAt('a', 5, 3), 5, 'there is room at once');
   for (const now of [10, 20, 30]) window.add('a', now);
-  t.equal(window.freesAt('a', 40), 10 + WINDOW_MS);
+  t.equal(window.freesAt('a', 40, 4), 40, 'there is room for one more');
+  t.equal(window.freesAt('a', 40, 3), 10 + WINDOW_MS);
+  t.equal(window.freesAt('a', 40, 1), 30 + WINDOW_MS, 'the limit was lowered: most of them must go');
   t.equal(window.count('a', 9 + WINDOW_MS), 3);
   t.equal(window.count('a', 10 + WINDOW_MS), 2);
-  t.equal(window.freesAt('a', 10 + WINDOW_MS), 20 + WINDOW_MS);
+  t.equal(window.freesAt('a', 10 + WINDOW_MS, 2), 20 + WINDOW_MS);
   t.equal(window.count('b', 40), 0);
 });
 
