@@ -10,6 +10,9 @@ export interface PartitionLogOptions {
   readonly epoch: number;
   /** null: LMDB is the only home of the batches. */
   readonly replica: Replica | null;
+  /** The time that its records have, milliseconds since 1970: where it is ahead of the log's clock, so are its batches, for the
+   *  tip may be all that is left of a log. Absent: it never is. */
+  now?(): number;
   /** Called for each batch, in order, when it is durable and before the next flush begins: what it appends goes with
    *  that flush. Nobody outside may be told of anything here. */
   onCommitted?(batch: Batch): void;
@@ -125,7 +128,7 @@ export class PartitionLog {
       firstSequence: this.#tip.sequence + 1,
       records,
       recordsBytes,
-      timeMs,
+      timeMs: Math.max(timeMs, this.options.now?.() ?? 0),
       previousHash: this.#tip.hash,
     });
     this.#tip = tipAt(batch);

@@ -134,6 +134,7 @@ export class Storage {
     const log = this.log.openPartition(name, number, {
       epoch: options.epoch,
       replica: options.replica,
+      now: () => partition.now(),
       onCommitted: (batch) => partition.committed(batch.firstSequence, batch.records.length),
       onDurable: () => partition.answer(),
       ...(options.onFenced === null ? {} : { onFailure: options.onFenced }),
@@ -211,7 +212,8 @@ export class Storage {
     this.log.refresh();
   }
 
-  /** A batch has the time of the process's clock; a record in it may be later, when the machine's was set back. 0: no record. */
+  /** Until 2026-11-23 a batch had the time of the process's clock; a record in it may be later, when the machine's was set back.
+   *  0: no record. */
   #lastRecordAt(group: HostedGroup, number: number): number {
     const start = this.log.startOf(group.name, number).batch;
     for (let batch = this.log.lastBatchNumber(group.name, number); batch > start; batch--) {

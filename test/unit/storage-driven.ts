@@ -20,12 +20,13 @@ export function openStorage(
   onDamage: StorageOptions['onDamage'] = (_group, _partition, error) => {
     throw error;
   },
+  clock: StorageOptions['clock'] = Date.now,
 ): Storage {
   return new Storage({
     directory,
     policies: POLICIES,
     observer: { decided: () => {} },
-    clock: Date.now,
+    clock,
     onFlush: () => {},
     onDamage,
     onFailure: (error) => {

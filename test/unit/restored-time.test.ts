@@ -1,0 +1,53 @@
+// A partition's time does not go back where its log begins behind its last record: after a snapshot, or a trim.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { makeId } from '../../src/domain/id.ts';
+import { tipAt } from '../../wal/batch.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { ViewStore } from '../../wal/views.ts';
+import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+
+const HOUR_MS = 3_600_000;
+const RIGHT = 1_772_357_400_000;
+const PARTITION = 3;
+
+/** Opens an account by a clock that says `time`; resolves with the partition's time. */
+async function openAccountAt(directory: string, time: number, n: number): Promise<number> {
+  const storage = openStorage(directory, undefined, () => time);
+  await serve(storage, PARTITION);
+  const accountId = makeId('account', `${String(n).padStart(24, '0')}00`);
+  const { type } = await send(storage, PARTITION, { ...OPEN_ACCOUNT, accountId });
+  if (type !== 'done') throw new Error(type);
+  const now = storage.partition('accounts', PARTITION)!.now();
+  await storage.close();
+  return now;
+}
+
+/** As an empty machine does with a snapshot: the views, and the log from their batch on. */
+async function restore(from: string, to: string): Promise<void> {
+  const opened = (directory: string) => ({
+    log: WriteAheadLog.open({ directory, now: Date.now, onFailure: (error) => t.fail(error.message) }),
+    views: ViewStore.open({ directory }),
+  });
+  const [source, target] = [opened(from), opened(to)];
+  const position = source.views.position('accounts', PARTITION)!;
+  const rows = [...source.views.rows('accounts', PARTITION)];
+  await target.views.commit('accounts', PARTITION, position, rows);
+  const tip = tipAt(source.log.batch('accounts', PARTITION, position.batch));
+  await target.log.startAt('accounts', PARTITION, tip);
+  for (const { log, views } of [source, target]) await Promise.all([log.close(), views.close()]);
+}
+
+t.test('after a start with a clock ahead that was set right', async (t) => {
+  const root = mkdtempSync(join(tmpdir(), 'daftari-restored-time-'));
+  t.teardown(() => rmSync(root, { recursive: true }));
+  const [before, after] = [join(root, 'before'), join(root, 'after')];
+  await openAccountAt(before, RIGHT + HOUR_MS, 1);
+  const reached = await openAccountAt(before, RIGHT, 2);
+  t.ok(reached >= RIGHT + HOUR_MS, 'records keep their future time, and so do new ones');
+  await restore(before, after);
+  t.ok((await openAccountAt(after, RIGHT, 3)) >= reached, 'also where none of them is in the log');
+});
