@@ -50,6 +50,19 @@ const SIGNATURE_REFUSED = 'DP00800001026';
 /** How long a published key is used when it does not say. */
 const KEY_LIFE_MS = 3_600_000;
 
+interface SubmitRequest {
+  readonly path: string;
+  readonly body: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Null: it is not signed. */
+  readonly signedWith: KeyObject | null;
+}
+
+interface Submitted {
+  readonly read: SubmitResult;
+  readonly signedWith: KeyObject | null;
+}
+
 export class AirtelRail implements ProviderRail {
   readonly id: string;
   readonly maxConcurrency: number;
@@ -87,13 +100,14 @@ export class AirtelRail implements ProviderRail {
       const what = `Airtel takes amounts in ${transaction.currency} with at most ${amountDecimals} decimals.`;
       return failed('provider_rejected', null, what);
     }
-    const read = await this.#submitOnce(transaction);
+    const { read, signedWith } = await this.#submitOnce(transaction);
     const keyMayBeOld =
-      read.type === 'failed' && read.providerStatus === SIGNATURE_REFUSED && this.#published !== null;
+      signedWith !== null && read.type === 'failed' && read.providerStatus === SIGNATURE_REFUSED;
     if (!keyMayBeOld) return read;
-    // Refused because of the key, which Airtel rotates: once more with the one it publishes now.
-    this.#published = null;
-    return this.#submitOnce(transaction);
+    // Refused because of the key, which Airtel rotates: once more with the one it publishes now. Of many refused at once
+    // the first fetches it for all.
+    if (this.#published?.key === signedWith) this.#published = null;
+    return (await this.#submitOnce(transaction)).read;
   }
 
   async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
@@ -134,10 +148,12 @@ export class AirtelRail implements ProviderRail {
 
   // --- Submit ----------------------------------------------------------------------------------------------------------
 
-  async #submitOnce(transaction: PendingTransaction): Promise<SubmitResult> {
+  async #submitOnce(transaction: PendingTransaction): Promise<Submitted> {
     const request = await this.#requestOf(transaction);
-    if (request === null) return { type: 'not_accepted', reason: 'Airtel publishes no usable key' };
-    const { path, body, headers } = request;
+    if (request === null) {
+      return { read: { type: 'not_accepted', reason: 'Airtel publishes no usable key' }, signedWith: null };
+    }
+    const { path, body, headers, signedWith } = request;
     const result = await sendWithToken(this.#tokens, (token) =>
       this.#http.request({
         method: 'POST',
@@ -151,24 +167,23 @@ export class AirtelRail implements ProviderRail {
         body,
       }),
     );
-    return readSubmit(transaction, directionOf(transaction), this.#options.currency, result);
+    const read = readSubmit(transaction, directionOf(transaction), this.#options.currency, result);
+    return { read, signedWith };
   }
 
   /** Null: a key is needed and cannot be had. */
-  async #requestOf(
-    transaction: PendingTransaction,
-  ): Promise<{ path: string; body: string; headers: Readonly<Record<string, string>> } | null> {
+  async #requestOf(transaction: PendingTransaction): Promise<SubmitRequest | null> {
     if (directionOf(transaction) === 'send') return this.#disbursementOf(transaction);
     const body = JSON.stringify(this.#collectionOf(transaction));
-    if (this.#options.collectionApi === 'v1') return { path: '/merchant/v1/payments/', body, headers: {} };
+    if (this.#options.collectionApi === 'v1') {
+      return { path: '/merchant/v1/payments/', body, headers: {}, signedWith: null };
+    }
     const key = await this.#publishedKey();
     if (key === null) return null;
-    return { path: '/merchant/v2/payments/', body, headers: { ...sign(key, body) } };
+    return { path: '/merchant/v2/payments/', body, headers: { ...sign(key, body) }, signedWith: key };
   }
 
-  #disbursementOf(
-    transaction: PendingTransaction,
-  ): { path: string; body: string; headers: Readonly<Record<string, string>> } | null {
+  #disbursementOf(transaction: PendingTransaction): SubmitRequest | null {
     const { disbursement, currency } = this.#options;
     const key = this.#pinKey;
     if (key === null || disbursement === null) return null;
@@ -178,7 +193,7 @@ export class AirtelRail implements ProviderRail {
       pin: encryptRsa(key, disbursement.padding, disbursement.pin),
       transaction: { amount: amountOf(transaction), id: referenceOf(transaction), type: 'B2C' },
     });
-    return { path: '/standard/v2/disbursements/', body, headers: {} };
+    return { path: '/standard/v2/disbursements/', body, headers: {}, signedWith: null };
   }
 
   #collectionOf(transaction: PendingTransaction): Record<string, unknown> {
