@@ -1,8 +1,10 @@
 // Callbacks on their way from the simulator to us: early, double, missing, forged, for another amount, by PUT and by
 // POST, with a hash and without. A callback names a transaction and proves nothing; the enquiry does.
 import { createHmac } from 'node:crypto';
+import { networkInterfaces } from 'node:os';
 import t from 'tap';
 import { startRails, transactionOf, until } from './rails-setup.ts';
+import { startService } from './start.ts';
 import { callbackHashIsValid } from '../../src/rails/airtel-crypto.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 
@@ -36,6 +38,28 @@ t.test('each leads to its transaction, before the answer to the submit too', asy
     }
   }
 });
+
+const hasIpv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === '::1'),
+);
+
+t.test(
+  'each reaches a service that listens on IPv6',
+  { skip: hasIpv6 ? false : 'no IPv6 here' },
+  async (t) => {
+    const service = await startService({ RAILS: 'simulator', HOST: '::1' });
+    t.teardown(() => service.stop());
+    for (const msisdn of ['256772000011', '256702000011']) {
+      const body = { amount: '1000', currency: 'UGX', msisdn, reference: 'order-1' };
+      t.equal((await service.merchant('POST', '/v1/charges', { body })).status, 201);
+    }
+    const counts = await service.until(
+      async () => (await fetch(`${service.demo.simulator_url}/simulator/counts`)).json() as Promise<object>,
+      (counted) => Object(counted).callbacks_sent + Object(counted).callbacks_failed === 2,
+    );
+    t.hasStrict(counts, { callbacks_sent: 2, callbacks_failed: 0 });
+  },
+);
 
 t.test("MTN's body has no reference of ours but externalId; its address does", async (t) => {
   const transaction = transactionOf();

@@ -3,6 +3,7 @@
 
 import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { urlToHttpOptions } from 'node:url';
 import { LIMITS } from '../../limits.ts';
 
 export interface Callback {
@@ -95,9 +96,8 @@ function targetOf({ url, method, body }: Callback): Target | null {
   return {
     secure: parsed.protocol === 'https:',
     options: {
-      host: parsed.hostname,
-      port: parsed.port,
-      path: parsed.pathname + parsed.search,
+      // Not its `hostname`: that of an IPv6 address has brackets, and nobody finds a host of that name.
+      ...urlToHttpOptions(parsed),
       method,
       headers: { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) },
       timeout: TIMEOUT_MS,
