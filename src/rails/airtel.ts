@@ -7,6 +7,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import type { PendingTransaction } from '../domain/account-command.ts';
+import { assert } from '../domain/assert.ts';
 import { CURRENCY_DECIMALS } from '../domain/country.ts';
 import { money, toMajorUnits } from '../domain/money.ts';
 import { encryptRsa, parsePublicKey, type PinPadding, sign } from './airtel-crypto.ts';
@@ -23,6 +24,7 @@ import {
   sendWithToken,
   TokenCache,
   type TokenFailure,
+  type TokenRefused,
 } from './token-cache.ts';
 
 export interface AirtelPin {
@@ -54,12 +56,20 @@ interface SubmitRequest {
   readonly path: string;
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Null: it is not signed. */
-  readonly signedWith: KeyObject | null;
 }
+
+interface PublishedKey {
+  readonly type: 'key';
+  readonly key: KeyObject;
+  readonly until: number;
+}
+
+/** What was said instead; an answer may have no key, or one that is none. */
+type NoKey = HttpResult | TokenFailure | TokenRefused;
 
 interface Submitted {
   readonly read: SubmitResult;
+  /** Null: it was not signed. */
   readonly signedWith: KeyObject | null;
 }
 
@@ -73,8 +83,8 @@ export class AirtelRail implements ProviderRail {
   readonly #tokens: TokenCache;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #pinKey: KeyObject | null;
-  #published: { readonly key: KeyObject; readonly until: number } | null = null;
-  #fetchingKey: Promise<KeyObject | null> | null = null;
+  #published: PublishedKey | null = null;
+  #fetchingKey: Promise<PublishedKey | NoKey> | null = null;
 
   constructor(options: AirtelOptions) {
     const { id, maxConcurrency, notFoundGraceMs, baseUrl, answerMs, country, currency, disbursement } =
@@ -131,9 +141,8 @@ export class AirtelRail implements ProviderRail {
       return balance === null ? null : `${balance} ${textAt(data, 'currency') ?? ''}`.trim();
     });
     if (this.#options.collectionApi === 'v2') {
-      const key = await this.#publishedKey();
-      const found = key === null ? 'none, or not an RSA key' : 'published';
-      yield { what: 'signing key', ok: key !== null, detail: found };
+      const ok = (await this.#publishedKey()).type === 'key';
+      yield { what: 'signing key', ok, detail: ok ? 'published' : 'none, or not an RSA key' };
     }
     if (msisdn === null) return;
     const path = `/standard/v1/users/${national(msisdn)}`;
@@ -149,11 +158,14 @@ export class AirtelRail implements ProviderRail {
   // --- Submit ----------------------------------------------------------------------------------------------------------
 
   async #submitOnce(transaction: PendingTransaction): Promise<Submitted> {
-    const request = await this.#requestOf(transaction);
-    if (request === null) {
-      return { read: { type: 'not_accepted', reason: 'Airtel publishes no usable key' }, signedWith: null };
+    const direction = directionOf(transaction);
+    let signedWith: KeyObject | null = null;
+    if (direction === 'collect' && this.#options.collectionApi === 'v2') {
+      const published = await this.#publishedKey();
+      if (published.type !== 'key') return this.#unsigned(transaction, published);
+      signedWith = published.key;
     }
-    const { path, body, headers, signedWith } = request;
+    const { path, body, headers } = this.#requestOf(transaction, signedWith);
     const result = await sendWithToken(this.#tokens, (token) =>
       this.#http.request({
         method: 'POST',
@@ -167,33 +179,39 @@ export class AirtelRail implements ProviderRail {
         body,
       }),
     );
-    const read = readSubmit(transaction, directionOf(transaction), this.#options.currency, result);
-    return { read, signedWith };
+    return { read: readSubmit(transaction, direction, this.#options.currency, result), signedWith };
   }
 
-  /** Null: a key is needed and cannot be had. */
-  async #requestOf(transaction: PendingTransaction): Promise<SubmitRequest | null> {
+  /** Nothing of it was sent: it fails where our credentials or configuration are refused; anything else may pass. */
+  #unsigned(transaction: PendingTransaction, said: NoKey): Submitted {
+    const read = readSubmit(transaction, directionOf(transaction), this.#options.currency, said);
+    if (read.type === 'failed') return { read, signedWith: null };
+    const why = 'reason' in read ? `: ${read.reason}` : '';
+    return {
+      read: { type: 'not_accepted', reason: `no usable key of Airtel's to sign with${why}` },
+      signedWith: null,
+    };
+  }
+
+  #requestOf(transaction: PendingTransaction, key: KeyObject | null): SubmitRequest {
     if (directionOf(transaction) === 'send') return this.#disbursementOf(transaction);
     const body = JSON.stringify(this.#collectionOf(transaction));
-    if (this.#options.collectionApi === 'v1') {
-      return { path: '/merchant/v1/payments/', body, headers: {}, signedWith: null };
-    }
-    const key = await this.#publishedKey();
-    if (key === null) return null;
-    return { path: '/merchant/v2/payments/', body, headers: { ...sign(key, body) }, signedWith: key };
+    return key === null
+      ? { path: '/merchant/v1/payments/', body, headers: {} }
+      : { path: '/merchant/v2/payments/', body, headers: { ...sign(key, body) } };
   }
 
-  #disbursementOf(transaction: PendingTransaction): SubmitRequest | null {
+  #disbursementOf(transaction: PendingTransaction): SubmitRequest {
     const { disbursement, currency } = this.#options;
     const key = this.#pinKey;
-    if (key === null || disbursement === null) return null;
+    assert(key !== null && disbursement !== null, 'a route without a PIN sends nothing');
     const body = JSON.stringify({
       payee: { msisdn: national(transaction.msisdn), currency },
       reference: shownReference(transaction),
       pin: encryptRsa(key, disbursement.padding, disbursement.pin),
       transaction: { amount: amountOf(transaction), id: referenceOf(transaction), type: 'B2C' },
     });
-    return { path: '/standard/v2/disbursements/', body, headers: {}, signedWith: null };
+    return { path: '/standard/v2/disbursements/', body, headers: {} };
   }
 
   #collectionOf(transaction: PendingTransaction): Record<string, unknown> {
@@ -236,11 +254,11 @@ export class AirtelRail implements ProviderRail {
     return this.#http.request({ method: 'GET', path, headers, body: null });
   }
 
-  /** Fetched by one of those who wait for it, and again when it is over. Null: there is none. */
-  #publishedKey(): Promise<KeyObject | null> {
+  /** Fetched by one of those who wait for it, and again when it is over. */
+  #publishedKey(): Promise<PublishedKey | NoKey> {
     const { clock } = this.#options;
     if (this.#published !== null && clock.now() < this.#published.until) {
-      return Promise.resolve(this.#published.key);
+      return Promise.resolve(this.#published);
     }
     this.#fetchingKey ??= this.#fetchKey().finally(() => {
       this.#fetchingKey = null;
@@ -248,19 +266,17 @@ export class AirtelRail implements ProviderRail {
     return this.#fetchingKey;
   }
 
-  async #fetchKey(): Promise<KeyObject | null> {
+  async #fetchKey(): Promise<PublishedKey | NoKey> {
     const result = await sendWithToken(this.#tokens, (token) => this.#get(token, '/v1/rsa/encryption-keys'));
-    if (result.type !== 'answer') return null;
+    if (result.type !== 'answer') return result;
     const data = objectAt(parseObject(result.text) ?? {}, 'data');
-    const text = textAt(data, 'key');
-    if (text === null) return null;
-    const key = keyOrNull(text);
-    if (key === null) return null;
+    const key = keyOrNull(textAt(data, 'key') ?? '');
+    if (key === null) return result;
     const now = this.#options.clock.now();
     const validUntil = Date.parse(textAt(data, 'valid_upto') ?? '');
     const until = Number.isNaN(validUntil) ? now + KEY_LIFE_MS : Math.min(validUntil, now + KEY_LIFE_MS);
-    this.#published = { key, until };
-    return key;
+    this.#published = { type: 'key', key, until };
+    return this.#published;
   }
 }
 

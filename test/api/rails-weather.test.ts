@@ -103,15 +103,18 @@ t.test('wrong credentials: refused at once, without a storm of token requests', 
       disbursement: wrong,
       callbackUrl: () => null,
     }),
-    new AirtelRail({
-      ...common,
-      id: 'airtel_wrong',
-      clientId: 'nobody',
-      clientSecret: 'x',
-      collectionApi: 'v1',
-      amountDecimals: 0,
-      disbursement: null,
-    }),
+    ...(['v1', 'v2'] as const).map(
+      (collectionApi) =>
+        new AirtelRail({
+          ...common,
+          id: 'airtel_wrong',
+          clientId: 'nobody',
+          clientSecret: 'x',
+          collectionApi,
+          amountDecimals: 0,
+          disbursement: null,
+        }),
+    ),
   ];
   for (const rail of all) {
     t.teardown(() => rail.close());
@@ -481,4 +484,32 @@ t.test('a published key that signs nothing sends nothing', async (t) => {
   });
   t.teardown(() => rail.close());
   t.match(await rail.submit(transactionOf()), { type: 'not_accepted', reason: /no usable key/ });
+});
+
+t.test('what keeps a collection from being signed is told, and nothing is sent', async (t) => {
+  let status = 200;
+  let answer = '';
+  const baseUrl = await providerOf(t, (request, response) => {
+    if (request.url?.includes('token') === true) response.end('{"access_token":"t"}');
+    else if (status === 0) response.destroy();
+    else response.writeHead(status).end(answer);
+    t.notMatch(request.url, /merchant/);
+  });
+  const airtel = { id: 'airtel_odd', clientId: 'a', clientSecret: 'b', disbursement: null } as const;
+  const rail = new AirtelRail({ ...RAIL, ...airtel, baseUrl, collectionApi: 'v2' });
+  const gone = new AirtelRail({ ...RAIL, ...airtel, baseUrl: 'http://127.0.0.1:1', collectionApi: 'v2' });
+  t.teardown(() => Promise.all([rail.close(), gone.close()]));
+  const CASES = [
+    [0, '', { type: 'not_accepted', reason: /no usable key.*closed/ }],
+    [200, '{"data":{"transaction":{"status":"TS"}}}', { type: 'not_accepted', reason: /no usable key/ }],
+    [404, '<html>a firewall</html>', { type: 'not_accepted', reason: /no usable key.*HTTP 404: <html>/ }],
+    [503, '', { type: 'not_accepted', reason: /no usable key.*HTTP 503/ }],
+    [400, '{"status_code":"ROUTER007"}', { failureCode: 'provider_rejected', providerStatus: 'ROUTER007' }],
+  ] as const;
+  for (const [answered, body, expected] of CASES) {
+    status = answered;
+    answer = body;
+    t.match(await rail.submit(transactionOf()), expected, `${status} ${answer}`);
+  }
+  t.match(await gone.submit(transactionOf()), { type: 'not_accepted', reason: /ECONNREFUSED/ });
 });
