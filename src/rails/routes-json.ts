@@ -1,5 +1,6 @@
 // JSON with the line of every value, so that a wrong setting can be pointed at. Strict JSON (RFC 8259), no comments; a
-// field given twice is an error, because one of the two would be lost.
+// field given twice is an error, because one of the two would be lost. What is wrong is told without what was written: it
+// may be a secret.
 
 export interface JsonNode {
   /** From 1. */
@@ -31,6 +32,9 @@ const TOKEN =
   /\s*(?:([{}[\]:,])|("(?:[^"\\\n]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null))/y;
 const DEEPEST = 16;
 
+/** Characters told of what is no JSON at all. */
+const FOUND_LENGTH = 3;
+
 class Reader {
   readonly #text: string;
   #at = 0;
@@ -61,7 +65,7 @@ class Reader {
     while (token !== '}') {
       const line = this.#line;
       if (!token.startsWith('"')) {
-        throw new JsonSyntaxError(line, `${token} where the name of a field belongs`);
+        throw new JsonSyntaxError(line, `${shown(token)} where the name of a field belongs`);
       }
       const name = this.#scalar(token, line) as string;
       if (fields.has(name)) throw new JsonSyntaxError(line, `${name} is given twice`);
@@ -69,7 +73,7 @@ class Reader {
       fields.set(name, this.value(depth + 1));
       token = this.#next(', or }');
       if (token === '}') break;
-      if (token !== ',') throw new JsonSyntaxError(this.#line, `${token} where , or } belongs`);
+      if (token !== ',') throw new JsonSyntaxError(this.#line, `${shown(token)} where , or } belongs`);
       token = this.#next('a field');
       if (token === '}') throw new JsonSyntaxError(this.#line, 'a comma before }');
     }
@@ -86,7 +90,7 @@ class Reader {
       items.push(this.value(depth + 1));
       const token = this.#next(', or ]');
       if (token === ']') return items;
-      if (token !== ',') throw new JsonSyntaxError(this.#line, `${token} where , or ] belongs`);
+      if (token !== ',') throw new JsonSyntaxError(this.#line, `${shown(token)} where , or ] belongs`);
     }
   }
 
@@ -94,7 +98,7 @@ class Reader {
     try {
       return JSON.parse(token) as JsonScalar;
     } catch {
-      throw new JsonSyntaxError(line, `${token} is no JSON value`);
+      throw new JsonSyntaxError(line, `${shown(token)} is no JSON value`);
     }
   }
 
@@ -104,7 +108,7 @@ class Reader {
 
   #expect(wanted: string): void {
     const token = this.#next(wanted);
-    if (token !== wanted) throw new JsonSyntaxError(this.#line, `${token} where ${wanted} belongs`);
+    if (token !== wanted) throw new JsonSyntaxError(this.#line, `${shown(token)} where ${wanted} belongs`);
   }
 
   #next(wanted: string): string {
@@ -113,7 +117,7 @@ class Reader {
     if (match === null) {
       const start = this.#at + (/^\s*/.exec(this.#text.slice(this.#at))?.[0].length ?? 0);
       const line = this.#lineAt(start);
-      const found = this.#text.slice(start, start + 12).split('\n')[0] ?? '';
+      const found = this.#text.slice(start, start + FOUND_LENGTH).split('\n')[0] ?? '';
       throw new JsonSyntaxError(
         line,
         found === '' ? `it ends where ${wanted} belongs` : `not JSON: ${found}`,
@@ -131,4 +135,9 @@ class Reader {
     for (let i = this.#text.indexOf('\n'); i !== -1 && i < index; i = this.#text.indexOf('\n', i + 1)) line++;
     return line;
   }
+}
+
+function shown(token: string): string {
+  if (/^[{}[\]:,]$/.test(token)) return token;
+  return token.startsWith('"') ? 'a text' : 'a number or word';
 }

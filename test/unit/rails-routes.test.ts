@@ -163,6 +163,26 @@ t.test('what is wrong is named, with its line', async (t) => {
   t.equal(several.length, 2, 'all of them at once');
 });
 
+t.test('a secret in a file that is no JSON is in no message', async (t) => {
+  const MALFORMED = [
+    '{"pin": hunter2}',
+    '{"pin": \'hunter2\'}',
+    '{"pin": "hunter2}',
+    '{"pin": "hunter2\\q"}',
+    '{"pin" "hunter2"}',
+    '{"pin": "x" "hunter2"}',
+    '{"pin": "x" 72907290}',
+    '{72907290}',
+    '["x" "hunter2"]',
+    '[1 72907290]',
+  ];
+  for (const text of MALFORMED) {
+    const [problem] = problemsOf(text);
+    t.match(problem, /^rails\.json:1: /);
+    t.notMatch(problem, /hunter2|72907290/, text);
+  }
+});
+
 t.test('JSON with lines reads what JSON reads', async (t) => {
   const plain = ({ value }: ReturnType<typeof parseJsonWithLines>): unknown => {
     if (value instanceof Map) {
