@@ -1,4 +1,6 @@
 // What pollers promise about rails: bounded concurrency, a breaker, health, and that one rail's trouble is its own.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { Breaker } from '../../actors/pollers/breaker.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
@@ -137,6 +139,46 @@ t.test('a rail that is tried again gets one call at a time, and is not down mean
     await driven.clock.advance(0);
   }
   t.ok(answers.length > 10, 'the third good answer lets all of them go');
+});
+
+t.test('the alert about a rail that is down fires where all its calls time out', async (t) => {
+  const alerts = readFileSync(join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml'), 'utf8');
+  const [, expression = '', forMinutes] =
+    /alert: DaftariRailDown\n(?: *#.*\n)* *expr: (.*)\n *for: (\d+)m/.exec(alerts) ?? [];
+  t.match(expression, /^min by \(rail\) \(.*daftari_rail_health.*\) == 0$/);
+  const windowMs =
+    Number(/min_over_time\(daftari_rail_health\[(\d+)m\]\)/.exec(expression)?.[1] ?? 0) * MINUTE;
+
+  const driven = await new Driven().start();
+  const timeOut = (): Promise<typeof LOST> => {
+    const { promise, resolve } = deferred<typeof LOST>();
+    const stop = driven.clock.every(LIMITS.railAnswerMs, () => {
+      stop();
+      resolve(LOST);
+    });
+    return promise;
+  };
+  driven.mtn.onSubmit = timeOut;
+  driven.mtn.onEnquire = timeOut;
+  /** As Prometheus would: since when the alert's condition has held, by rail. */
+  const downAt = new Map<string, number>();
+  const heldSince = new Map<string, number>();
+  const fired = new Set<string>();
+  for (let scrapes = 0; scrapes < 60; scrapes++) {
+    for (let i = 0; i < 10; i++) {
+      driven.accounts.create(charge({ amount: '500' }));
+      driven.accounts.create(charge({ amount: '500', msisdn: AIRTEL }));
+    }
+    await driven.clock.advance(15_000, 100);
+    const now = driven.clock.now();
+    for (const { id, health } of driven.pollers.railHealth()) {
+      if (health === 'DOWN') downAt.set(id, now);
+      if (now - (downAt.get(id) ?? -Infinity) > windowMs) heldSince.delete(id);
+      else if (!heldSince.has(id)) heldSince.set(id, now);
+      if (now - (heldSince.get(id) ?? now) >= Number(forMinutes) * MINUTE) fired.add(id);
+    }
+  }
+  t.strictSame([...fired], ['mtn_ug']);
 });
 
 t.test('charges behind an open breaker still expire in their time', async (t) => {
