@@ -19,6 +19,10 @@ const FAILED_SHARE = 0.5;
 /** From here on a rail that still works counts as degraded. */
 const DEGRADED_SHARE = 0.1;
 const DEGRADED_FAILURES = 3;
+/** Of a rail that is seldom called: no call succeeded for the first of these, and one failed within the second, which is longer
+ *  than a transaction waits between two enquiries and than one takes to time out. */
+const SELDOM_FAILING_MS = 300_000;
+const SELDOM_CALLED_MS = 120_000;
 const OPEN_FIRST_MS = 2_000;
 const OPEN_LONGEST_MS = 60_000;
 const GOOD_ANSWERS_NEEDED = 3;
@@ -33,6 +37,10 @@ export class Breaker {
   readonly #all = new RecentCalls();
   /** Of those that are no failed repeats: whether it is down. */
   readonly #telling = new RecentCalls();
+  /** Transactions with a call that failed since one succeeded, and when the first and the last call of those failed. */
+  #failing = 0;
+  #failingSince = 0;
+  #failedAt = 0;
   #openMs = OPEN_FIRST_MS;
   #goodAnswers = 0;
   #repeats = 0;
@@ -66,6 +74,7 @@ export class Breaker {
     if (started !== this.#openings) return;
     this.#all.count(now, 0);
     this.#telling.count(now, 0);
+    this.#failing = 0;
     if (this.state !== 'half_open') return;
     this.#probing = false;
     this.#repeats = 0;
@@ -80,7 +89,11 @@ export class Breaker {
   failed(now: number, started: number, isRepeat: boolean): void {
     if (started !== this.#openings) return;
     this.#all.count(now, 1);
-    if (!isRepeat) this.#telling.count(now, 1);
+    this.#failedAt = now;
+    if (!isRepeat) {
+      this.#telling.count(now, 1);
+      if (this.#failing++ === 0) this.#failingSince = now;
+    }
     if (this.state === 'half_open') {
       this.#probing = false;
       if (isRepeat && ++this.#repeats < REPEATS_MAX) return;
@@ -94,8 +107,15 @@ export class Breaker {
   isDegraded(now: number): boolean {
     this.#all.roll(now);
     if (this.state !== 'closed') return true;
+    if (this.#isFailingForLong(now)) return true;
     const { calls, failures } = this.#all;
     return failures >= DEGRADED_FAILURES && failures >= DEGRADED_SHARE * calls;
+  }
+
+  /** Called so seldom that few calls are recent ones. */
+  #isFailingForLong(now: number): boolean {
+    if (this.#failing < DEGRADED_FAILURES) return false;
+    return now - this.#failingSince >= SELDOM_FAILING_MS && now - this.#failedAt < SELDOM_CALLED_MS;
   }
 
   #isFailing(): boolean {

@@ -181,6 +181,27 @@ t.test('the alert about a rail that is down fires where all its calls time out',
   t.strictSame([...fired], ['mtn_ug']);
 });
 
+t.test('a rail that is seldom called is degraded while no call succeeds', async (t) => {
+  const driven = await new Driven().start();
+  const isWell = (): boolean => driven.pollers.railHealth()[0]?.health === 'OPERATIONAL';
+  driven.mtn.onSubmit = () => LOST;
+  driven.mtn.onEnquire = () => LOST;
+  driven.accounts.create(payout({ amount: '500' }));
+  await driven.clock.advance(10 * MINUTE, 1_000);
+  t.ok(isWell(), 'one payment says nothing of it');
+  for (let charges = 0; charges < 6; charges++) {
+    driven.accounts.create(charge({ amount: '500' }));
+    for (let i = 0; i < 40; i++) {
+      await driven.clock.advance(15_000, 1_000);
+      if (charges >= 2 && isWell()) t.fail(`after ${charges} charges and ${i} quarters of a minute`);
+    }
+  }
+  driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+  driven.mtn.onEnquire = (transaction) => driven.provider.enquire(transaction);
+  await driven.clock.advance(2 * MINUTE, 1_000);
+  t.ok(isWell(), 'and as soon as one does, it is well');
+});
+
 t.test('charges behind an open breaker still expire in their time', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;
