@@ -141,8 +141,8 @@ export class AirtelRail implements ProviderRail {
       return balance === null ? null : `${balance} ${textAt(data, 'currency') ?? ''}`.trim();
     });
     if (this.#options.collectionApi === 'v2') {
-      const ok = (await this.#publishedKey()).type === 'key';
-      yield { what: 'signing key', ok, detail: ok ? 'published' : 'none, or not an RSA key' };
+      const published = await this.#publishedKey();
+      yield { what: 'signing key', ok: published.type === 'key', detail: foundOf(published) };
     }
     if (msisdn === null) return;
     const path = `/standard/v1/users/${national(msisdn)}`;
@@ -278,6 +278,13 @@ export class AirtelRail implements ProviderRail {
     this.#published = { type: 'key', key, until };
     return this.#published;
   }
+}
+
+function foundOf(published: PublishedKey | NoKey): string {
+  if (published.type === 'key') return 'published';
+  return published.type === 'answer'
+    ? `none, or not an RSA key: HTTP ${published.status}`
+    : `none: ${published.reason}`;
 }
 
 function keyOrNull(text: string): KeyObject | null {

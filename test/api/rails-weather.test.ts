@@ -8,6 +8,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
 import { HttpClient, type HttpResult } from '../../src/rails/http-client.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
+import type { CheckResult } from '../../src/rails/provider-rail.ts';
 import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
 import { listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
@@ -510,6 +511,15 @@ t.test('what keeps a collection from being signed is told, and nothing is sent',
     status = answered;
     answer = body;
     t.match(await rail.submit(transactionOf()), expected, `${status} ${answer}`);
+  }
+  for (const [answered, detail] of [
+    [0, /none: .*closed/],
+    [503, /none, or not an RSA key: HTTP 503/],
+  ] as const) {
+    status = answered;
+    let last: CheckResult | undefined;
+    for await (const result of rail.check(null)) last = result;
+    t.match(last, { what: 'signing key', ok: false, detail });
   }
   t.match(await gone.submit(transactionOf()), { type: 'not_accepted', reason: /ECONNREFUSED/ });
 });
