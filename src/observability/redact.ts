@@ -64,7 +64,8 @@ function redactValue(value: unknown, depth: number): unknown {
   if (value instanceof Set) return redactValue([...value], depth);
 
   const copy: Record<string, unknown> = {};
-  for (const [name, field] of Object.entries(value)) copy[name] = redactField(name, field, depth);
+  // A name may be a caller's own: those of metadata are.
+  for (const [name, field] of Object.entries(value)) copy[redactText(name)] = redactField(name, field, depth);
   return copy;
 }
 

@@ -69,6 +69,11 @@ t.test('of a phone number four digits are hidden, however it is written', async 
   ]);
 });
 
+t.test('a name is a text too', async (t) => {
+  const body = { metadata: { '256772123456': 'payer', 'key sk_live_0ABC': 1 } };
+  t.strictSame(redact(body), { metadata: { '25677****456': 'payer', 'key sk_live_[redacted]': 1 } });
+});
+
 t.test('a cycle ends', async (t) => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
