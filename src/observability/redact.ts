@@ -29,9 +29,11 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
 const PHONE_FIELDS: ReadonlySet<string> = new Set(['msisdn', 'phone', 'phonenumber', 'partyid']);
 
 /** One test that is cheap and finds nothing in almost every text. */
-const SUSPICIOUS = /(?:256|254|233)\d{9}|_live_|whsec_|bearer |basic /i;
+const SUSPICIOUS = /(?:256|254|233)\d{9}|\+(?:256|254|233)|_live_|whsec_|bearer |basic /i;
 /** A number may stand behind letters ("tel256…"), or 00, but not be part of a longer one: that is an amount or a time. */
 const PHONE = /(?<!\d)((?:00)?(?:256|254|233))(\d{2})\d{4}(\d{3})(?!\d)/g;
+/** With blanks or hyphens, as people write it; only behind "+", since amounts and times follow one another too. */
+const SPACED_PHONE = /\+(?:256|254|233)(?:[ -]?\d){9}(?!\d)/g;
 const KEYS = /\b(sk_live_|pk_live_|whsec_)[\w-]+/g;
 const CREDENTIALS = /\b(bearer|basic) +[^\s"',]+/gi;
 
@@ -41,6 +43,7 @@ const DEPTH = 6;
 export function redactText(text: string): string {
   if (!SUSPICIOUS.test(text)) return text;
   return text
+    .replaceAll(SPACED_PHONE, maskPhone)
     .replaceAll(PHONE, '$1$2****$3')
     .replaceAll(KEYS, `$1${REDACTED}`)
     .replaceAll(CREDENTIALS, `$1 ${REDACTED}`);
