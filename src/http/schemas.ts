@@ -85,7 +85,7 @@ const metadataInput = Type.Unsafe<Metadata | null>({
   type: ['object', 'null'],
   description:
     'Up to 20 keys; values are strings (at most 512 characters), numbers, booleans or null. Numbers are IEEE doubles: ' +
-    'an integer, written in digits, that no double holds is refused; send it as a string.',
+    'one that would come back with another value (0.10000000000000001 as 0.1) is refused; send it as a string.',
   maxProperties: 20,
   propertyNames: { not: { const: '__proto__' } },
   additionalProperties: { type: ['string', 'number', 'boolean', 'null'], maxLength: 512 },
