@@ -196,15 +196,46 @@ function errorReply(route: Route, codes: readonly ErrorCode[], components: Compo
     content: {
       [JSON_TYPE]: {
         schema: components.emit(ErrorReply),
-        examples: Object.fromEntries(codes.map((code) => [code, { value: errorExample(code) }])),
+        examples: Object.fromEntries(codes.map((code) => [code, { value: errorExample(route, code) }])),
       },
     },
   };
 }
 
-function errorExample(code: ErrorCode): Json {
-  const param = code === 'validation_failed' ? 'amount' : null;
+function errorExample(route: Route, code: ErrorCode): Json {
+  const param = faultOf(code, namesOf(route));
   return { error: { code, message: ERROR_CODES[code].meaning, param, request_id: REQUEST_ID } };
+}
+
+/** What `param` says of a code: the first of these that the route takes; null where it takes none. */
+const FAULTS: Readonly<Partial<Record<ErrorCode, readonly string[]>>> = {
+  invalid_cursor: ['starting_after'],
+  not_permitted: ['by'],
+  invalid_msisdn: ['msisdn'],
+  network_required: ['network'],
+  network_not_supported: ['network', 'destination'],
+  currency_mismatch: ['currency'],
+  amount_below_minimum: ['amount'],
+  amount_above_maximum: ['amount'],
+  daily_limit_exceeded: ['amount'],
+  monthly_limit_exceeded: ['amount'],
+  destination_not_active: ['destination'],
+  destination_not_found: ['destination'],
+};
+const UNKNOWN_NAME = 'page';
+
+/** `names`: what the route takes. */
+function faultOf(code: ErrorCode, names: readonly string[]): string | null {
+  if (code === 'unknown_parameter') return UNKNOWN_NAME;
+  if (code === 'validation_failed') return names[0] ?? UNKNOWN_NAME;
+  return FAULTS[code]?.find((name) => names.includes(name)) ?? null;
+}
+
+/** Fields of its body and parameters of its query. */
+function namesOf(route: Route): string[] {
+  const body = route.type === 'create' || route.type === 'plain' ? route.body : null;
+  const query = route.type === 'read' || route.type === 'plain' ? route.query : null;
+  return [body, query].flatMap((schema) => Object.keys(schema?.properties ?? {}));
 }
 
 function valuesOf(shown: Readonly<Record<string, unknown>>): Json {

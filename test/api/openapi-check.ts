@@ -1,7 +1,7 @@
 // Whether a reply is what the OpenAPI document says. Everything a test of the API gets back should pass through here.
 
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { ERROR_CODES } from '../../src/domain/error-code.ts';
+import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
 import type { PlainRequest } from '../../src/http/route.ts';
 
@@ -55,7 +55,9 @@ export function assertMatchesOpenApi(method: string, path: string, status: numbe
   const media = operation.responses[String(status)]?.content?.['application/json'];
   if (media === undefined) throw new Error(`${where} is not in the document: ${JSON.stringify(body)}`);
   assertSchema(where, media.schema, body);
-  if (status >= 400) assertKnownCode(where, media, status, body);
+  if (status < 400) return;
+  assertKnownCode(where, media, status, body);
+  assertFaultAsShown(where, media, body);
 }
 
 /** Throws when a route of the document refused with a code that it does not name. */
@@ -108,9 +110,22 @@ export function assertSchema(where: string, schema: object, value: unknown): voi
 }
 
 function assertKnownCode(where: string, media: Media, status: number, body: unknown): void {
-  const { code } = (body as { error: { code: keyof typeof ERROR_CODES } }).error;
+  const { code } = errorOf(body);
   if (ERROR_CODES[code].status !== status) throw new Error(`${where}: ${code} has another status`);
   if (media.examples?.[code] === undefined) throw new Error(`${where}: the document does not name ${code}`);
+}
+
+function errorOf(body: unknown): { readonly code: ErrorCode; readonly param: string | null } {
+  return (body as { error: { code: ErrorCode; param: string | null } }).error;
+}
+
+/** An example that names the field at fault stands for answers that do. */
+function assertFaultAsShown(where: string, media: Media, body: unknown): void {
+  const { code, param } = errorOf(body);
+  const shown = errorOf(media.examples?.[code]?.value).param;
+  if ((shown === null) !== (param === null)) {
+    throw new Error(`${where}: ${code} has the param ${param}, and ${shown} in the document`);
+  }
 }
 
 function patternOf(template: string): RegExp {
