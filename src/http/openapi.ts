@@ -134,6 +134,7 @@ function parametersOf(route: Route, components: Components): Json {
       example: '5f0c8a52-3c1e-4b52-9d0e-1f6f1c5c8c11',
     });
   }
+  if (route.type === 'plain' && route.authorized && route.method !== 'GET') parameters.push(operatorHeader());
   if ((route.type === 'read' || route.type === 'plain') && route.query !== null) {
     const properties: Readonly<Record<string, TSchema>> = route.query.properties;
     for (const [name, schema] of Object.entries(properties)) {
@@ -141,6 +142,20 @@ function parametersOf(route: Route, components: Components): Json {
     }
   }
   return parameters.length === 0 ? {} : { parameters };
+}
+
+/** For the audit log: of changes alone. */
+function operatorHeader(): Json {
+  return {
+    name: 'Operator',
+    in: 'header',
+    required: false,
+    description:
+      'Who makes the change, as the audit log names them: printable ASCII, of which 64 characters are kept. ' +
+      'Without it: `operator`.',
+    schema: { type: 'string' },
+    example: 'amina',
+  };
 }
 
 function described(schema: TSchema, components: Components): Json {
@@ -192,6 +207,7 @@ function errorReply(route: Route, codes: readonly ErrorCode[], components: Compo
       ...requestIdHeader(),
       ...(retried ? retryAfterHeader() : {}),
       ...(codes.some((code) => ERROR_CODES[code].status === 401) ? challengeHeader() : {}),
+      ...(codes.includes('method_not_allowed') ? allowHeader() : {}),
     },
     content: {
       [JSON_TYPE]: {
@@ -255,6 +271,9 @@ function replayedHeader(): Json {
 }
 function retryAfterHeader(): Json {
   return { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } };
+}
+function allowHeader(): Json {
+  return { Allow: { description: 'The methods that the path takes.', schema: { type: 'string' } } };
 }
 function challengeHeader(): Json {
   return {

@@ -81,6 +81,16 @@ t.test('each 401 has its challenge', async (t) => {
   }
 });
 
+t.test('a 405 says what the path takes, as the document has it', async (t) => {
+  const front = await startFront();
+  t.teardown(() => front.stop());
+  const { status, headers } = await front.post('/openapi.json', {});
+  t.match([status, headers['allow']], [405, 'GET']);
+  t.hasStrict(openApi.paths['/openapi.json']?.['get']?.responses['405']?.headers, {
+    Allow: { schema: { type: 'string' } },
+  });
+});
+
 t.test('the webhooks are the nine events, each with its body and headers', async (t) => {
   t.strictSame(Object.keys(openApi.webhooks), [
     'charge.successful',

@@ -478,6 +478,12 @@ t.test('the OpenAPI document is there, and a public linter finds no error in it'
     openapi: '3.1.0',
     paths: { '/operator/v1/accounts': { post: { operationId: 'createAccount' } } },
   });
+  for (const methods of Object.values<Record<string, any>>(body.paths)) {
+    for (const [method, { operationId, parameters = [] }] of Object.entries(methods)) {
+      const names = parameters.map((parameter: { name: string }) => parameter.name);
+      t.equal(names.includes('Operator'), method !== 'get', `${operationId}: changes are audited`);
+    }
+  }
   const dir = mkdtempSync(join(tmpdir(), 'daftari-openapi-'));
   const file = join(dir, 'operator.json');
   writeFileSync(file, JSON.stringify(body));
