@@ -1,5 +1,5 @@
-// Examples of the OpenAPI document: one consistent little story, so that ids and amounts agree across pages. A test
-// checks each against its schema.
+// Examples of the OpenAPI document: one consistent little story, so that ids and amounts agree across pages. Tests
+// check each against its schema, and its fee against the default policy.
 
 const chargeId = 'chg_01KAJ3W8Q07M4R2N9X5T6V1B00';
 const payoutId = 'pyt_01KAJ41M2G0C8K3H7P4S9D2E00';
@@ -88,8 +88,8 @@ export const payout = {
 export const payoutSuccessful = {
   ...payout,
   status: 'SUCCESSFUL',
-  fee: '700',
-  total_debited: '20700',
+  fee: '500',
+  total_debited: '20500',
   ...settledTimes,
 };
 export const payoutFailed = {
@@ -117,8 +117,8 @@ export const withdrawal = {
   destination: walletId,
   msisdn_masked: '25677****456',
   reference: 'sweep-2026-11',
-  fee: '5000',
-  total_debited: '6005000',
+  fee: '10000',
+  total_debited: '6010000',
   provider: 'mtn_ug',
   approval_status: 'PENDING',
   ...noFailure,
@@ -136,7 +136,7 @@ export const withdrawalFailed = {
   status: 'FAILED',
   approval_status: 'REJECTED',
   failure_code: 'approval_rejected',
-  failure_message: 'A team member rejected it.',
+  failure_message: 'A team member rejected the withdrawal.',
   ...settledTimes,
 };
 
@@ -164,7 +164,7 @@ export const depositFailed = {
   ...deposit,
   status: 'FAILED',
   failure_code: 'expired',
-  failure_message: 'Nobody answered the prompt.',
+  failure_message: 'The customer did not answer in time.',
   ...settledTimes,
 };
 

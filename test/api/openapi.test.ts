@@ -6,7 +6,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
+import { feeOn } from '../../src/domain/fees.ts';
+import { money } from '../../src/domain/money.ts';
 import { errorCodesOf } from '../../src/http/openapi.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
 import { startFront } from './front.ts';
@@ -68,6 +71,25 @@ t.test('every example is what its schema says', async (t) => {
     }
   }
   t.ok(examples > 100, `${examples} examples`);
+});
+
+t.test('fees in examples are those of the default policy', async (t) => {
+  const types = { charge: 'CHARGE', payout: 'PAYOUT', withdrawal: 'WITHDRAWAL' } as const;
+  const fees: string[] = [];
+  JSON.stringify(openApi, (_, value: unknown) => {
+    const { object, amount, fee } = (value ?? {}) as {
+      object?: keyof typeof types;
+      amount: string;
+      fee: string;
+    };
+    const type = object === undefined ? undefined : types[object];
+    if (type === undefined || fee === '0') return value;
+    const quoted = feeOn(money(Number(amount)), DEFAULT_POLICY.fees[type].UGX);
+    t.equal(fee, String(quoted), `${object} of ${amount}`);
+    fees.push(type);
+    return value;
+  });
+  t.strictSame(new Set(fees), new Set(Object.values(types)));
 });
 
 t.test('each 401 has its challenge', async (t) => {
