@@ -1,6 +1,7 @@
 // What a webhooks partition decides: which delivery comes to be, when it is tried again, when it ends. Pure: time, fresh
 // ids and the random part of a wait come with the command; state is only read.
 
+import { NO_APP } from '../../src/domain/decide-operator.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { Rejection } from '../../src/domain/error-code.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
@@ -17,7 +18,7 @@ import type {
   TakeEvents,
   WebhookCommand,
 } from './message.ts';
-import { failedSince, viewOf } from './query.ts';
+import { failedSince, NO_DELIVERY, viewOf } from './query.ts';
 import { GIVEN_UP } from './record.ts';
 import type { AttemptRecorded, Delivery, Endpoint, TakenEvent, WebhookRecord } from './record.ts';
 import { retryDelayMs } from './schedule.ts';
@@ -149,7 +150,7 @@ function cancelDelivery(
 
 function replayDelivery(state: WebhookState, command: ReplayDelivery, now: number): Decision<WebhookRecord> {
   const delivery = state.delivery(command.deliveryId);
-  if (delivery === null || delivery.accountId !== command.accountId) return rejected(rejection('not_found'));
+  if (delivery === null || delivery.accountId !== command.accountId) return rejected(NO_DELIVERY);
   if (!canHear(state, delivery.appId)) return rejected(cannotHear);
   const record: WebhookRecord = {
     type: 'DeliveriesReplayed',
@@ -166,7 +167,7 @@ function replayFailedDeliveries(
   now: number,
 ): Decision<WebhookRecord> {
   const endpoint = state.endpoint(command.appId);
-  if (endpoint === null || endpoint.accountId !== command.accountId) return rejected(rejection('not_found'));
+  if (endpoint === null || endpoint.accountId !== command.accountId) return rejected(NO_APP);
   if (endpoint.url === null) return rejected(cannotHear);
   const found = failedSince(state, command, LIMITS.webhookReplaysPerMessageMax + 1);
   const deliveryIds = found.slice(0, LIMITS.webhookReplaysPerMessageMax);

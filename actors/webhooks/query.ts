@@ -12,6 +12,8 @@ import type { Attempt, Delivery } from './record.ts';
 import { listPrefix } from './state.ts';
 import type { WebhookState } from './state.ts';
 
+export const NO_DELIVERY = rejection('not_found', 'There is no such delivery on the account.');
+
 export function answerQuery(state: WebhookState, query: WebhookQuery): Reply {
   switch (query.type) {
     case 'ListDeliveries':
@@ -24,7 +26,7 @@ export function answerQuery(state: WebhookState, query: WebhookQuery): Reply {
 function getDelivery(state: WebhookState, { accountId, deliveryId }: GetDelivery): Reply {
   const delivery = state.delivery(deliveryId);
   if (delivery === null || delivery.accountId !== accountId) {
-    return { type: 'rejected', rejection: rejection('not_found') };
+    return { type: 'rejected', rejection: NO_DELIVERY };
   }
   return done(JSON.stringify(viewOf(state, delivery)));
 }

@@ -430,17 +430,22 @@ t.test('deliveries and apps that are not there are said to be not there', async 
   refused(t, await operator.call('POST', failed, { since: '2026-01-01T00:00:00.000Z' }), 404, 'not_found');
 });
 
-t.test('of an account or an app that is not there it is said, not of its path', async (t) => {
+t.test('of an account, an app or a delivery that is not there it is said, not of its path', async (t) => {
   const nobody = `/accounts/${freshId('account')}`;
-  const app = `/accounts/${await newAccount()}/apps/${freshId('app')}`;
-  const asked: [method: string, path: string, message: RegExp][] = [
+  const account = `/accounts/${await newAccount()}`;
+  const app = `${account}/apps/${freshId('app')}`;
+  const delivery = `${account}/deliveries/${freshId('delivery')}`;
+  const asked: [method: string, path: string, message: RegExp, body?: object][] = [
     ['GET', nobody, /no such account/],
     ['GET', `${nobody}/apps`, /no such account/],
     ['GET', `${nobody}/trial_balance`, /no such account/],
     ['POST', `${app}/reveal_signing_secret`, /no such app/],
+    ['POST', `${app}/replay_failed`, /no such app/, { since: '2026-01-01' }],
+    ['GET', delivery, /no such delivery/],
+    ['POST', `${delivery}/replay`, /no such delivery/],
   ];
-  for (const [method, path, message] of asked) {
-    const reply = await operator.call(method, path);
+  for (const [method, path, message, body] of asked) {
+    const reply = await operator.call(method, path, body);
     refused(t, reply, 404, 'not_found');
     t.match(reply.body.error.message, message, `${method} ${path}`);
   }
