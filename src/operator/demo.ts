@@ -36,13 +36,17 @@ interface Plan extends AppSecrets {
   readonly accountId: string;
 }
 
+/** What is read back of each. */
+const DEMO_FIELDS = ['account_id', 'app_id', 'secret_key', 'publishable_key', 'signing_secret'] as const;
+const PLAN_FIELDS = ['accountId', 'secretKey', 'publishableKey', 'signingSecret'] as const;
+
 const OPERATOR = 'demo';
 const OWNERS = ['owner@demo.test', 'second-owner@demo.test'];
 
 /** Makes or finds the demo account, and writes demo.json with today's addresses. */
 export async function ensureDemo(context: OperatorContext, dataDir: string, urls: DemoUrls): Promise<Demo> {
   const path = join(dataDir, 'demo.json');
-  const known = readJson<Demo>(path);
+  const known = readJson<Demo>(path, DEMO_FIELDS);
   const made = known !== null && (await exists(context, known)) ? known : await make(context, `${path}.new`);
   const demo: Demo = {
     account_id: made.account_id,
@@ -91,7 +95,7 @@ async function make(
   context: OperatorContext,
   planPath: string,
 ): Promise<Pick<Demo, 'account_id' | 'app_id' | 'secret_key' | 'publishable_key' | 'signing_secret'>> {
-  const plan = readJson<Plan>(planPath) ?? newPlan();
+  const plan = readJson<Plan>(planPath, PLAN_FIELDS) ?? newPlan();
   writeJson(planPath, plan);
   const { accountId, secretKey, publishableKey, signingSecret } = plan;
   const may = { live: true, payoutsEnabled: true, withdrawalsEnabled: true };
@@ -126,9 +130,10 @@ function bodyOf(reply: Reply, step: string): string {
 }
 
 /** Null when there is none, or what is there is not whole. */
-function readJson<Content>(path: string): Content | null {
+function readJson<Content>(path: string, fields: readonly (keyof Content)[]): Content | null {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Content;
+    const content = JSON.parse(readFileSync(path, 'utf8')) as Content | null;
+    return fields.every((name) => typeof content?.[name] === 'string') ? content : null;
   } catch (error) {
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;

@@ -91,6 +91,16 @@ t.test('a demo.json of another data directory, or a removed app, is made anew', 
   t.not(third.account_id, second.account_id);
 });
 
+t.test('so is one that is not whole: no start fails over it', async (t) => {
+  const { secret_key: _, ...keyless } = JSON.parse(readFileSync(path, 'utf8')) as Demo;
+  for (const content of [{}, [], 5, null, keyless]) {
+    for (const file of [path, `${path}.new`]) writeFileSync(file, JSON.stringify(content));
+    const { account_id: id, secret_key: key } = await ensureDemo(operator.context, dir, urls);
+    t.equal((await accountIds())[0], id, JSON.stringify(content));
+    t.match(key, /^sk_live_/);
+  }
+});
+
 t.test('a start that is cut off, or cannot know, makes no second account', async (t) => {
   const known = await accountIds();
   const without = (type: string): OperatorContext['bus'] => ({
