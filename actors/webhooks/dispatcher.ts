@@ -78,7 +78,6 @@ export class Dispatcher<Item extends DispatchItem> {
   readonly #paused = new Set<Endpoint<Item>>();
   #queuedFirsts = 0;
   #queuedRetries = 0;
-  #failing = 0;
   #stopped = false;
   /** Longest pause between retries to a failing endpoint. */
   #pauseMs: number = LIMITS.webhookPauseMsMax;
@@ -97,8 +96,15 @@ export class Dispatcher<Item extends DispatchItem> {
     return { firsts: first, retries: retry, slow };
   }
 
+  /** Whose last attempt failed, and lately: nobody knows of one that nothing has gone to since. Looks at every endpoint: for a
+   *  scrape. */
   get endpointsFailing(): number {
-    return this.#failing;
+    const since = this.#clock() - LIMITS.webhookFailingShownMs;
+    let count = 0;
+    for (const { failuresInARow, failingSince, failingForMs } of this.#endpoints.values()) {
+      count += Number(failuresInARow > 0 && failingSince + failingForMs > since);
+    }
+    return count;
   }
 
   /** From the first to the last of the failures in a row, ms. Not till now: nothing may have been tried since. */
@@ -187,11 +193,10 @@ export class Dispatcher<Item extends DispatchItem> {
     let looked = 0;
     for (const [id, endpoint] of this.#endpoints) {
       if (++looked > FORGET_LOOKS) return;
-      const { inFlight, firsts, retries, failuresInARow } = endpoint;
+      const { inFlight, firsts, retries } = endpoint;
       this.#endpoints.delete(id);
       // To the back, so that next time others are looked at.
       if (inFlight > 0 || firsts.size > 0 || retries.size > 0) this.#endpoints.set(id, endpoint);
-      else if (failuresInARow > 0) this.#failing--;
     }
   }
 
@@ -288,7 +293,6 @@ export class Dispatcher<Item extends DispatchItem> {
     if (before === 0) endpoint.failingSince = now;
     endpoint.failingForMs = now - endpoint.failingSince;
     endpoint.pausedUntil = now + this.#pauseMs * pausePart(endpoint.failuresInARow);
-    this.#failing += Number(endpoint.failuresInARow > 0) - Number(before > 0);
   }
 }
 

@@ -223,7 +223,7 @@ export function watchWebhooks(metrics: Metrics, executor: WebhookExecutor): void
   );
   metrics.gauge(
     'daftari_webhook_endpoints_failing',
-    'Endpoints whose last attempts failed.',
+    'Endpoints whose last attempt failed, within 15 minutes.',
     () => executor.gauges().endpointsFailing,
   );
   metrics.gauge(

@@ -272,6 +272,19 @@ void t.test('an attempt that sent nothing says nothing of the endpoint', async (
   t.equal(driven.dispatcher.endpointsFailing, 0);
 });
 
+void t.test('an endpoint that nothing goes to any more is not told as failing for ever', async (t) => {
+  const driven = new Driven();
+  driven.offer('gone');
+  driven.offer('tried');
+  await driven.endAll(() => true, 'failed');
+  driven.wait(LIMITS.webhookFailingShownMs - 1);
+  t.equal(driven.dispatcher.endpointsFailing, 2);
+  driven.offer('tried', false);
+  await driven.end('tried', 'failed');
+  driven.wait(1);
+  t.equal(driven.dispatcher.endpointsFailing, 1, 'the alert would go off whenever nothing is to be sent');
+});
+
 void t.test('a room full of endpoints that hang is free when they are noticed, up to a bound', async (t) => {
   const driven = new Driven();
   const [first, slow] = [LIMITS.webhookFirstInFlightMax, LIMITS.webhookSlowInFlightMax];
