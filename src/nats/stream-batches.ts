@@ -8,6 +8,7 @@ import type { NatsLink } from './connection.ts';
 import { LogChain } from './log-chain.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
+import { hasStream } from './streams.ts';
 import { logStream } from './subjects.ts';
 import type { StreamOf } from './subjects.ts';
 
@@ -46,6 +47,22 @@ export async function firstBatchOf(place: StreamPartition): Promise<number> {
   if (state.messages === 0) return 0;
   // A batch stands at its number or later: a stream that was never trimmed need not be asked, at each take-over.
   return state.first_seq === 1 ? 1 : (await batchAt(place, state.first_seq)).batch;
+}
+
+/** The stream has had the record of this sequence, as its last messages tell, of which some may be leftovers. One that is
+ *  empty, or not there, does not say that it has not. */
+export async function mayReach(place: StreamPartition, sequence: number): Promise<boolean> {
+  const { link, group, partition } = place;
+  const stream = logStream(group, partition);
+  if (!(await hasStream(link.manager, stream))) return true;
+  const { state } = await link.manager.streams.info(stream);
+  if (state.messages === 0) return true;
+  const first = Math.max(state.first_seq, state.last_seq - LIMITS.streamWarmUpMessages);
+  for (let at = state.last_seq; at >= first; at--) {
+    const { firstSequence, records } = await batchAt(place, at);
+    if (firstSequence + records.length > sequence) return true;
+  }
+  return false;
 }
 
 /** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins

@@ -24,7 +24,7 @@ import { type EndOfLog, LogDiverged, LogFollower } from '../nats/log-follower.ts
 import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
-import { firstBatchOf } from '../nats/stream-batches.ts';
+import { firstBatchOf, mayReach } from '../nats/stream-batches.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
 import { ensureLogStream } from '../nats/streams.ts';
@@ -318,6 +318,7 @@ export class ClusterHost implements PartitionHost {
     const { tip } = end;
     if (epoch <= tip.epoch) throw new Error(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`);
     if (tip.batch === 0) await this.#assertMayBegin(group, partition);
+    if (group === 'webhooks') await this.#assertNotAhead(partition);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused, replica: null };
@@ -359,6 +360,18 @@ export class ClusterHost implements PartitionHost {
     throw new LogDiverged(
       `${group}/${partition}: ${why}, and neither this machine nor the stream has anything of its log: an empty partition is ` +
         'not begun in its place. See "The streams are lost" in deploy/README.md',
+    );
+  }
+
+  /** Webhooks that have read more of their accounts' log than there is would never hear of what is written there now. */
+  async #assertNotAhead(partition: number): Promise<void> {
+    const storage = this.#storage();
+    await storage.catchUpViews('webhooks', partition);
+    const cursor = Number(storage.views.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
+    if (await mayReach({ link: this.#options.link, group: 'accounts', partition }, cursor)) return;
+    throw new LogDiverged(
+      `webhooks/${partition}: it has read its accounts up to ${cursor}, and their stream ends before that: an older log was put ` +
+        'back, put back one of the same time for both',
     );
   }
 

@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
+import type { Message, Reply } from '../../src/bus/bus.ts';
+import { makeId } from '../../src/domain/id.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
@@ -16,7 +18,7 @@ import { ClusterHost } from '../../src/wiring/cluster-host.ts';
 import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
 import type { Row } from '../../wal/types.ts';
-import { damageBatch, fill, openStorage } from '../unit/storage-driven.ts';
+import { damageBatch, fill, OPEN_ACCOUNT, openStorage, send } from '../unit/storage-driven.ts';
 import { link } from './adapters.ts';
 import { needs } from '../needs.ts';
 
@@ -183,6 +185,28 @@ t.test('a stream that is being put back is not taken for a whole one', async (t)
   await t.rejects(host.prepare('accounts', HALF), /has not all of its log yet/);
   t.match(host.problem, /accounts\/4: its stream has not all of its log yet/);
   t.equal(storage.log.tip('accounts', HALF).batch, 0);
+});
+
+t.test('webhooks that have read more of their accounts than there is are not served', async (t) => {
+  const AHEAD = 8;
+  const { host, storage, stop } = startHost();
+  t.teardown(stop);
+  const read = async (epoch: number, afterSequence: number, upstreamSequence: number): Promise<Reply> => {
+    await host.acquire('webhooks', AHEAD, epoch);
+    const command = { type: 'TakeEvents', afterSequence, upstreamSequence, endpoints: [], events: [] };
+    const reply = await new Promise<Reply>((resolve) => {
+      storage.inbox('webhooks', AHEAD)({ ...command, deadline: Date.now() + 60_000 } as Message, resolve);
+    });
+    await host.release('webhooks', AHEAD);
+    return reply;
+  };
+  await host.acquire('accounts', AHEAD, 1);
+  const accountId = makeId('account', '0'.repeat(26));
+  await send(storage, AHEAD, { ...OPEN_ACCOUNT, accountId, deadline: Date.now() + 60_000 });
+  t.match(await read(1, 0, 1), { type: 'done' });
+  t.match(await read(2, 1, 2), { type: 'done' }, 'as far as the stream goes is not too far');
+  await t.rejects(host.acquire('webhooks', AHEAD, 3), /has read its accounts up to 2, and their stream ends/);
+  t.match(host.problem, /not proven, not served: webhooks\/8/);
 });
 
 t.test('a partition is opened only under an epoch above its log', async (t) => {
