@@ -219,26 +219,19 @@ export class WebhookExecutor {
     const end = await this.#sendOnce(hosted, deliveryId);
     const dueAgain = hosted.active.get(deliveryId) === true;
     hosted.active.delete(deliveryId);
-    if (dueAgain && !hosted.released) await this.#seeThrough(hosted, deliveryId);
+    if (dueAgain && !hosted.released) this.#seeThrough(hosted, deliveryId);
     return end;
   }
 
   /** It was replayed while its attempt was in flight. */
-  async #seeThrough(hosted: Hosted, deliveryId: string): Promise<void> {
-    const due = hosted.logic.attemptOf(deliveryId);
-    if (due === 'gone') return;
-    if (due === 'cannot_hear') return this.#cancel(hosted, deliveryId);
-    const isDue = due.delivery.nextAt !== null && due.delivery.nextAt <= hosted.clock();
-    if (isDue) this.#lineUp(hosted, due.delivery);
+  #seeThrough(hosted: Hosted, deliveryId: string): void {
+    const delivery = hosted.logic.dueDelivery(deliveryId, hosted.clock());
+    if (delivery !== null) this.#lineUp(hosted, delivery);
   }
 
   async #sendOnce(hosted: Hosted, deliveryId: string): Promise<AttemptEnd> {
-    const due = hosted.logic.attemptOf(deliveryId);
-    if (due === 'gone' || hosted.released) return 'none';
-    if (due === 'cannot_hear') {
-      await this.#cancel(hosted, deliveryId);
-      return 'none';
-    }
+    const due = await this.#whatToSend(hosted, deliveryId);
+    if (due === null) return 'none';
     const at = hosted.clock();
     if (this.#isHopeless(hosted, due.delivery, at)) {
       await this.#record(hosted, due, at, givenUp);
@@ -262,9 +255,16 @@ export class WebhookExecutor {
     return this.#dispatcher.failingForMs(appId) >= LIMITS.webhookGiveUpFailingMs;
   }
 
-  async #cancel(hosted: Hosted, deliveryId: string): Promise<void> {
-    this.#options.metrics.cancelled();
-    await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
+  /** Null: nothing. What nobody can hear is cancelled, unless its app has a webhook URL again when that is decided. */
+  async #whatToSend(hosted: Hosted, deliveryId: string): Promise<DueAttempt | null> {
+    while (!hosted.released) {
+      const due = hosted.logic.attemptOf(deliveryId);
+      if (due === 'gone') return null;
+      if (due !== 'cannot_hear') return due;
+      this.#options.metrics.cancelled();
+      await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
+    }
+    return null;
   }
 
   #send({ delivery, endpoint, body }: DueAttempt): Promise<SendResult> {

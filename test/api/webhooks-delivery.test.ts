@@ -304,6 +304,39 @@ void t.test('an app that was removed hears nothing more', async (t) => {
 });
 
 void t.test(
+  'an app that has a webhook URL again before its delivery could be cancelled hears of it',
+  async (t) => {
+    const service = await start(t, { retryMs: [500], delivers: false });
+    const receiver = await listen(t);
+    receiver.answer = (_request, response) => response.writeHead(500).end();
+    const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+    const { logic } = service.logics()[0]!;
+    let refused = 0;
+    let mayCancel = false;
+    // As a partition does while it may write nothing, or has enough to do.
+    service.executor.host(0, logic, Date.now, (message, onReply) => {
+      if (message.type !== 'CancelDelivery' || mayCancel) {
+        return service.bus.send('webhooks', 0, message, onReply);
+      }
+      refused++;
+      onReply({ type: 'unavailable' });
+    });
+    await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+    await receiver.until(() => receiver.received.length === 1);
+    const change = { type: 'ChangeAppWebhook', accountId: ACCOUNT, operator: 'amina', appId } as const;
+    await service.command({ ...change, webhookUrl: null });
+    await until(() => Promise.resolve(refused > 0));
+    receiver.answer = (_request, response) => response.writeHead(200).end();
+    await service.command({ ...change, webhookUrl: urlOf(receiver) });
+    const { id } = (await service.deliveries(ACCOUNT))[0]!;
+    await until(() => Promise.resolve(typeof logic.attemptOf(id) === 'object'));
+    mayCancel = true;
+    await receiver.until(() => receiver.received.length === 2);
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+  },
+);
+
+void t.test(
   'a restart goes on where it was: due retries, history, cursor; with and without a checkpoint',
   async (t) => {
     const directory = t.testdir();
