@@ -49,20 +49,26 @@ export async function firstBatchOf(place: StreamPartition): Promise<number> {
   return state.first_seq === 1 ? 1 : (await batchAt(place, state.first_seq)).batch;
 }
 
-/** The stream has had the record of this sequence, as its last messages tell, of which some may be leftovers. One that is
- *  empty, or not there, does not say that it has not. */
-export async function mayReach(place: StreamPartition, sequence: number): Promise<boolean> {
+/** Whether who has read up to the record `cursor` can read on: null; or the stream begins late or ends early for that, as its
+ *  outermost messages tell, some of which may be leftovers. One that is empty, or not there, tells nothing. */
+export async function misses(place: StreamPartition, cursor: number): Promise<'beginning' | 'end' | null> {
   const { link, group, partition } = place;
   const stream = logStream(group, partition);
-  if (!(await hasStream(link.manager, stream))) return true;
+  if (!(await hasStream(link.manager, stream))) return null;
   const { state } = await link.manager.streams.info(stream);
-  if (state.messages === 0) return true;
-  const first = Math.max(state.first_seq, state.last_seq - LIMITS.streamWarmUpMessages);
-  for (let at = state.last_seq; at >= first; at--) {
-    const { firstSequence, records } = await batchAt(place, at);
-    if (firstSequence + records.length > sequence) return true;
+  const { first_seq: first, last_seq: last, messages } = state;
+  if (messages === 0) return null;
+  const nearby = Array.from({ length: Math.min(messages, LIMITS.streamWarmUpMessages + 1) }, (_, i) => i);
+  const isAny = async (sequences: readonly number[], holds: (batch: Batch) => boolean): Promise<boolean> => {
+    for (const sequence of sequences) if (holds(await batchAt(place, sequence))) return true;
+    return false;
+  };
+  const ends = nearby.map((i) => last - i);
+  if (!(await isAny(ends, ({ firstSequence, records }) => firstSequence + records.length > cursor))) {
+    return 'end';
   }
-  return false;
+  const beginnings = nearby.map((i) => first + i);
+  return (await isAny(beginnings, ({ firstSequence }) => firstSequence <= cursor + 1)) ? null : 'beginning';
 }
 
 /** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins

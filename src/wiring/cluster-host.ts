@@ -24,7 +24,7 @@ import { type EndOfLog, LogDiverged, LogFollower } from '../nats/log-follower.ts
 import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
-import { firstBatchOf, mayReach } from '../nats/stream-batches.ts';
+import { firstBatchOf, misses } from '../nats/stream-batches.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
 import { ensureLogStream } from '../nats/streams.ts';
@@ -318,7 +318,7 @@ export class ClusterHost implements PartitionHost {
     const { tip } = end;
     if (epoch <= tip.epoch) throw new Error(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`);
     if (tip.batch === 0) await this.#assertMayBegin(group, partition);
-    if (group === 'webhooks') await this.#assertNotAhead(partition);
+    if (group === 'webhooks') await this.#assertReadsOn(partition);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused, replica: null };
@@ -363,15 +363,22 @@ export class ClusterHost implements PartitionHost {
     );
   }
 
-  /** Webhooks that have read more of their accounts' log than there is would never hear of what is written there now. */
-  async #assertNotAhead(partition: number): Promise<void> {
+  /** Webhooks that have read more of their accounts' log than there is would never hear of what is written there now; those that
+   *  have read less than what was removed cannot go on, and would end the process. */
+  async #assertReadsOn(partition: number): Promise<void> {
+    const { link, feed } = this.#options;
     const storage = this.#storage();
     await storage.catchUpViews('webhooks', partition);
     const cursor = Number(storage.views.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
-    if (await mayReach({ link: this.#options.link, group: 'accounts', partition }, cursor)) return;
+    if (feed.isOwn('accounts', partition, cursor)) return;
+    const missing = await misses({ link, group: 'accounts', partition }, cursor);
+    if (missing === null) return;
+    const read = `webhooks/${partition}: it has read its accounts up to ${cursor}`;
     throw new LogDiverged(
-      `webhooks/${partition}: it has read its accounts up to ${cursor}, and their stream ends before that: an older log was put ` +
-        'back, put back one of the same time for both',
+      missing === 'end'
+        ? `${read}, and their stream ends before that: an older log was put back, put back one of the same time for both`
+        : `${read}, and their stream begins after that: only the node that writes them can read on, from its own log. Let it ` +
+            'have the role webhooks, and no other node, until a webhook of this partition has gone out',
     );
   }
 

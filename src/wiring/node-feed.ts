@@ -45,6 +45,11 @@ export class NodeFeed implements Feed {
     this.#changeOver(group, partition);
   }
 
+  /** What follows `after` is read from this process's own log. */
+  isOwn(group: GroupName, partition: number, after: number): boolean {
+    return this.#sourceOf(group, partition, after) !== this.#options.stream;
+  }
+
   subscribe<Record>(
     group: GroupName,
     partition: number,

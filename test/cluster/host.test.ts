@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
-import { makeId } from '../../src/domain/id.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
@@ -187,26 +187,66 @@ t.test('a stream that is being put back is not taken for a whole one', async (t)
   t.equal(storage.log.tip('accounts', HALF).batch, 0);
 });
 
+/** A new account is a record. */
+async function writeAccounts(storage: Storage, partition: number, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    const accountId = makeId('account', `${encodeTime(i)}${'0'.repeat(16)}`);
+    const command = { ...OPEN_ACCOUNT, accountId, deadline: Date.now() + 60_000 };
+    const { type } = await send(storage, partition, command);
+    if (type !== 'done') throw new Error(type);
+  }
+}
+
+/** Served for as long as it takes to log that the accounts' log is read up to there. */
+async function readAccounts({ host, storage }: Hosting, partition: number, epoch: number, upTo: number) {
+  await host.acquire('webhooks', partition, epoch);
+  const command = {
+    type: 'TakeEvents',
+    afterSequence: upTo - 1,
+    upstreamSequence: upTo,
+    endpoints: [],
+    events: [],
+    deadline: Date.now() + 60_000,
+  } as Message;
+  const reply = await new Promise<Reply>((resolve) => {
+    storage.inbox('webhooks', partition)(command, resolve);
+  });
+  if (reply.type !== 'done') throw new Error(reply.type);
+  await host.release('webhooks', partition);
+}
+
 t.test('webhooks that have read more of their accounts than there is are not served', async (t) => {
   const AHEAD = 8;
-  const { host, storage, stop } = startHost();
+  const hosting = startHost();
+  const { host, storage, stop } = hosting;
   t.teardown(stop);
-  const read = async (epoch: number, afterSequence: number, upstreamSequence: number): Promise<Reply> => {
-    await host.acquire('webhooks', AHEAD, epoch);
-    const command = { type: 'TakeEvents', afterSequence, upstreamSequence, endpoints: [], events: [] };
-    const reply = await new Promise<Reply>((resolve) => {
-      storage.inbox('webhooks', AHEAD)({ ...command, deadline: Date.now() + 60_000 } as Message, resolve);
-    });
-    await host.release('webhooks', AHEAD);
-    return reply;
-  };
   await host.acquire('accounts', AHEAD, 1);
-  const accountId = makeId('account', '0'.repeat(26));
-  await send(storage, AHEAD, { ...OPEN_ACCOUNT, accountId, deadline: Date.now() + 60_000 });
-  t.match(await read(1, 0, 1), { type: 'done' });
-  t.match(await read(2, 1, 2), { type: 'done' }, 'as far as the stream goes is not too far');
-  await t.rejects(host.acquire('webhooks', AHEAD, 3), /has read its accounts up to 2, and their stream ends/);
+  await writeAccounts(storage, AHEAD, 1);
+  await readAccounts(hosting, AHEAD, 1, 1);
+  await readAccounts(hosting, AHEAD, 2, 2);
+  await t.rejects(
+    host.acquire('webhooks', AHEAD, 3),
+    /read its accounts up to 2, and their stream ends before/,
+  );
   t.match(host.problem, /not proven, not served: webhooks\/8/);
+});
+
+t.test('nor are those whose next record is in the stream no more', async (t) => {
+  const PURGED = 9;
+  const hosting = startHost();
+  const { host, storage, stop } = hosting;
+  t.teardown(stop);
+  await host.acquire('accounts', PURGED, 1);
+  await writeAccounts(storage, PURGED, 3);
+  await readAccounts(hosting, PURGED, 1, 1);
+  await nats.manager.streams.purge(logStream('accounts', PURGED), { keep: 2 });
+  await host.acquire('webhooks', PURGED, 2);
+  await host.release('webhooks', PURGED);
+  await nats.manager.streams.purge(logStream('accounts', PURGED), { keep: 1 });
+  await t.rejects(
+    host.acquire('webhooks', PURGED, 3),
+    /read its accounts up to 1, and their stream begins after/,
+  );
 });
 
 t.test('a partition is opened only under an epoch above its log', async (t) => {
