@@ -41,7 +41,7 @@ interface Endpoint<Item> {
   /** Of those in flight. */
   slow: number;
   failuresInARow: number;
-  /** When the first of these ended, ms since 1970, and how much later the last did. */
+  /** When the first of these ended, ms since 1970, and how much later the last did; 0 after a success. */
   failingSince: number;
   failingForMs: number;
   /** No retry before this, ms since 1970. */
@@ -290,7 +290,7 @@ export class Dispatcher<Item extends DispatchItem> {
     const before = endpoint.failuresInARow;
     const now = this.#clock();
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
-    if (before === 0) endpoint.failingSince = now;
+    if (before === 0 || end === 'delivered') endpoint.failingSince = now;
     endpoint.failingForMs = now - endpoint.failingSince;
     endpoint.pausedUntil = now + this.#pauseMs * pausePart(endpoint.failuresInARow);
   }

@@ -215,6 +215,28 @@ void t.test('what only we left lying is tried, however late', async (t) => {
   t.equal(receiver.received.length, 2);
 });
 
+void t.test('nothing is given up at an endpoint that answers again', async (t) => {
+  const { service, receiver, attempts, pass } = await failedOnce(t);
+  pass(HOUR_MS + 1_000);
+  await attempts(2);
+  let answerLast = (): void => {};
+  receiver.answer = (_request, response) => {
+    answerLast = () => void response.writeHead(200).end();
+  };
+  await service.charge(ACCOUNT, 'sk_a', 'order-0002', 'SUCCESSFUL');
+  await receiver.until(() => receiver.received.length === 3);
+  pass(4 * HOUR_MS);
+  await until(() => Promise.resolve(service.executor.gauges().queued.retries === 1));
+  receiver.answer = (_request, response) => response.writeHead(200).end();
+  answerLast();
+  await until(async () => (await service.deliveries(ACCOUNT)).every((each) => each.next_attempt_at === null));
+  const ended = await service.deliveries(ACCOUNT);
+  t.strictSame(
+    ended.map(({ status }) => status),
+    ['DELIVERED', 'DELIVERED'],
+  );
+});
+
 /** A delivery that was replayed while its first attempt is in flight, has fallen due, and waits for that one. */
 async function replayedInFlight(t: Test) {
   const service = await start(t);
