@@ -157,7 +157,10 @@ export class Storage {
         this.views.refresh();
         partition.checkpointed(sequence);
       },
-      damaged: (error) => this.#options.onDamage(name, number, error),
+      damaged: (error) => {
+        partition.abandon();
+        this.#options.onDamage(name, number, error);
+      },
     });
     return partition;
   }
@@ -344,13 +347,18 @@ export class Storage {
     const behind = hosted.filter(({ group, number, log }) => {
       return log.durable > (this.views.position(group.name, number)?.sequence ?? 0);
     });
-    await Promise.all(
-      behind.map(({ group, number, log }) =>
-        this.#checkpoints.advance(group.name, number, log.durable, false),
-      ),
-    );
+    await Promise.all(behind.map((each) => this.#finishViews(each)));
     await this.#checkpoints.close();
     await this.views.close();
+  }
+
+  /** Of a damaged log they end before it. Its follower has been told; the others are to be finished all the same. */
+  async #finishViews({ group, number, log }: Hosted): Promise<void> {
+    try {
+      await this.#checkpoints.advance(group.name, number, log.durable, false);
+    } catch (error) {
+      if (!(error instanceof LogCorruption)) throw error;
+    }
   }
 
   *#readLog(

@@ -1,6 +1,6 @@
 // A storage without the service around it: opened over a directory, given commands, damaged.
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
@@ -68,13 +68,14 @@ export async function fill(storage: Storage, partition: number, count: number): 
   }
 }
 
-/** Changes a batch as it lies on disk, while nobody has it open. Pages are copied when they are written: older copies may
- *  hold the batch, too. */
+/** Changes a batch as it lies on disk, also while somebody has it open. Pages are copied when they are written: older copies
+ *  may hold the batch, too. */
 export function damageBatch(directory: string, bytes: Buffer): void {
   const file = join(directory, 'log', 'data.mdb');
   const content = readFileSync(file);
+  const descriptor = openSync(file, 'r+');
   for (let at = content.indexOf(bytes); at >= 0; at = content.indexOf(bytes, at + 1)) {
-    content[at + 80]! ^= 0x04;
+    writeSync(descriptor, Buffer.of(content[at + 80]! ^ 0x04), 0, 1, at + 80);
   }
-  writeFileSync(file, content);
+  closeSync(descriptor);
 }

@@ -1,0 +1,48 @@
+// A batch that is damaged where a checkpoint still has to read it: its partition stops and says so, and the process lives and
+// stops as it should.
+
+import { once } from 'node:events';
+import t, { type Test } from 'tap';
+import { damageBatch, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+
+const ADD_USER = { type: 'AddUser', email: 'user@shop.test', role: 'MEMBER' };
+
+/** Two partitions, the views of both current, and the batch that those of the first reach damaged. */
+async function damaged(t: Test) {
+  const directory = t.testdir();
+  const told: string[] = [];
+  const damage = new EventTarget();
+  const storage = openStorage(directory, (group, partition, error) => {
+    told.push(`${group}/${partition}: ${error.name}`);
+    damage.dispatchEvent(new Event('told'));
+  });
+  const isTold = once(damage, 'told');
+  for (const partition of [0, 1]) {
+    await serve(storage, partition);
+    await send(storage, partition, OPEN_ACCOUNT);
+    await storage.catchUpViews('accounts', partition);
+  }
+  const { batch } = storage.log.tip('accounts', 0);
+  damageBatch(directory, storage.log.bytesOf('accounts', 0, batch)!);
+  for (const partition of [0, 1]) t.equal((await send(storage, partition, ADD_USER)).type, 'done');
+  return { directory, storage, told, isTold };
+}
+
+t.test('damage that a checkpoint comes upon stops its partition, not the process', async (t) => {
+  const { storage, told, isTold } = await damaged(t);
+  storage.checkpoint();
+  await isTold;
+  t.same(told, ['accounts/0: LogCorruption']);
+  t.same(await send(storage, 0, ADD_USER), { type: 'unavailable' });
+  t.equal((await send(storage, 1, { ...ADD_USER, email: 'second@shop.test' })).type, 'done');
+  await storage.close();
+});
+
+t.test('nor is a stop cut short by it: the views of the others reach the end of their logs', async (t) => {
+  const { directory, storage, told } = await damaged(t);
+  await storage.close();
+  t.same(told, ['accounts/0: LogCorruption']);
+  const after = openStorage(directory);
+  t.equal(after.views.position('accounts', 1)?.sequence, after.log.tip('accounts', 1).sequence);
+  await after.close();
+});
