@@ -86,6 +86,8 @@ export const LIMITS = {
   checkpointLagMax: 300_000,
   /** Records applied between two commits of the views: few enough that their objects die young. */
   checkpointRecordsPerCommitMax: 3_000,
+  /** The same in bytes of the log, where records are large: objects, rows and what LMDB has of them are some 25 times as much. */
+  checkpointBytesPerCommitMax: 8 * 1024 * 1024,
   /** How often views are brought up to the log, ms: what is not in them is in memory. */
   checkpointEveryMs: 250,
   /** Partitions whose views are written at the same time: one is applied while the other waits for the disk. */
@@ -419,6 +421,10 @@ export function assertLimits(): void {
     );
   }
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
+  holds(
+    LIMITS.checkpointBytesPerCommitMax * 25 * LIMITS.checkpointsAtOnce < LIMITS.catchUpThreadBytes,
+    'what a thread that makes views has in hand fits its memory',
+  );
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
   holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');

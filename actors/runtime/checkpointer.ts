@@ -155,6 +155,7 @@ export class Checkpointer {
   #apply(follower: Follower, upTo: number): ViewPosition {
     const { group, partition, logic, position } = follower;
     let { sequence } = position;
+    let bytes = 0;
     let last: Batch | null = null;
     for (const batch of this.#log.read(group.name, partition, position)) {
       for (let i = Math.max(0, sequence + 1 - batch.firstSequence); i < batch.records.length; i++) {
@@ -162,7 +163,9 @@ export class Checkpointer {
         logic.evolve(group.decode(batch.records[i]!), sequence);
       }
       last = batch;
-      if (sequence >= upTo || sequence - position.sequence >= LIMITS.checkpointRecordsPerCommitMax) break;
+      bytes += batch.bytes.length;
+      if (sequence >= upTo || bytes >= LIMITS.checkpointBytesPerCommitMax) break;
+      if (sequence - position.sequence >= LIMITS.checkpointRecordsPerCommitMax) break;
     }
     if (last === null || sequence === position.sequence) {
       throw new Error(

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { Checkpointer, type CheckpointStore } from '../../actors/runtime/checkpointer.ts';
 import type { Group, PartitionLogic } from '../../actors/runtime/group.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { WAL_LIMITS } from '../../wal/limits.ts';
 import { commitDurably, openViewsDatabase } from '../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { Row } from '../../wal/types.ts';
@@ -31,7 +32,7 @@ class Keeper implements Pick<PartitionLogic<never, never, unknown>, 'evolve' | '
 }
 
 /** A log of so many records, real views, and a checkpointer between them. */
-async function following(t: Test, records: number) {
+async function following(t: Test, records: number, line = (n: number) => `record ${n}`) {
   const directory = t.testdir();
   const onFailure = (error: Error): void => void t.fail(error.message);
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure, batchRecordsMax: BATCH_RECORDS });
@@ -41,7 +42,7 @@ async function following(t: Test, records: number) {
     await views.close();
   });
   const partition = log.openPartition('accounts', 0, { epoch: 0, replica: null, onDurable: () => {} });
-  for (let n = 1; n <= records; n++) partition.append(`record ${n}`);
+  for (let n = 1; n <= records; n++) partition.append(line(n));
   await partition.drained();
   const opened: Keeper[] = [];
   const open = (
@@ -100,6 +101,20 @@ t.test('it says what is reached, portion by portion, and lets go of that', async
     checkpointer.advance('accounts', 0, count + 1, () => {}),
     /ends at 6500, before its durable/,
   );
+});
+
+t.test('a portion is bounded in bytes, too: large records make smaller ones', async (t) => {
+  const [count, bytesMax] = [400, LIMITS.checkpointBytesPerCommitMax];
+  const recordBytes = (4 * bytesMax) / count;
+  const { open, opened } = await following(t, count, (n) => String(n).padStart(recordBytes));
+  await open().advance('accounts', 0, count, () => {});
+  const portions = opened[0]!.evicted.map((sequence, n, all) => sequence - (all[n - 1] ?? 0));
+  const most = (bytesMax + WAL_LIMITS.batchBytesMax) / recordBytes;
+  t.same(
+    portions.filter((records) => records > most),
+    [],
+  );
+  t.ok(portions.length > 2);
 });
 
 t.test('it reads no further than it is asked to, and goes on where it was', async (t) => {
