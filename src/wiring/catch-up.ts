@@ -31,7 +31,7 @@ export function recordsOf(lags: readonly Lag[]): number {
   return lags.reduce((sum, { records }) => sum + records, 0);
 }
 
-/** How many threads are worth their start, and fit the machine: 1 means that the checkpoint thread alone does as well. */
+/** How many threads are worth their start, and fit the machine; one at least. */
 export function threadsFor(lags: readonly Lag[]): number {
   return Math.max(
     1,

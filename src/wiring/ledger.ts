@@ -132,16 +132,17 @@ function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
   );
 }
 
-/** Where the views are so far behind that several threads are worth it. Says how far it is: it may take minutes. */
+/** Where the views are so far behind that threads of their own are worth it. Says how far it is: it may take minutes, above all
+ *  where there is one thread for it. */
 async function catchUpFirst(
   storage: Storage,
   { config, policies, bus, log }: LedgerOptions,
   group: GroupName,
 ): Promise<void> {
   const lags = storage.lags(group, bus.partitions(group));
-  const threads = threadsFor(lags);
-  if (threads === 1) return;
   const records = recordsOf(lags);
+  if (records < LIMITS.catchUpRecordsPerThreadMin) return;
+  const threads = threadsFor(lags);
   const from = performance.now();
   let done = 0;
   const say = (message: string): void => {
