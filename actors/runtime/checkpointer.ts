@@ -9,7 +9,7 @@
 import type { GroupName } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Batch, Row, ViewPosition, Views } from '../../wal/types.ts';
-import type { Group, PartitionLogic } from './group.ts';
+import type { Group, PartitionLogic, Retention } from './group.ts';
 
 export interface CheckpointStore {
   position(group: string, partition: number): ViewPosition | null;
@@ -49,7 +49,7 @@ export class Checkpointer {
   readonly #store: CheckpointStore;
   /** Also those that are yet to be opened: they are let go of in the same way. */
   readonly #followers = new Map<string, Promise<Follower>>();
-  /** Whose rows are looked through; null: nobody's, or it was let go of meanwhile. */
+  /** Whose rows are looked through; null: nobody's, or that is to end. */
   #swept: string | null = null;
 
   constructor(groups: readonly AnyGroup[], log: LogReader, store: CheckpointStore) {
@@ -92,33 +92,49 @@ export class Checkpointer {
     return durable;
   }
 
-  /** Removes the rows whose time is over, or those of them that it finds until the partition is let go of. One at a time. */
-  async sweep(name: GroupName, partition: number, now: number): Promise<void> {
+  /** Removes the rows whose time is over, or those of them that it finds until it is ended or the partition let go of. One at a
+   *  time. `rest`: waited for between two portions, so that a long table holds up nobody; the partition may be advanced then. */
+  async sweep(name: GroupName, partition: number, now: number, rest: () => Promise<void>): Promise<void> {
     const group = this.#groups.get(name);
-    const position = this.#store.position(name, partition);
-    if (group?.retention === undefined || position === null) return;
-    const views = this.#store.reader(name, partition);
+    if (group?.retention === undefined) return;
     const key = `${name}/${partition}`;
     this.#swept = key;
     for (const retention of group.retention) {
-      const { table } = retention;
-      for (let start = ''; ;) {
-        const rows: Row[] = [];
-        let looked = 0;
-        for (const { key, value } of views.range(table, {
-          start,
-          end: AFTER_ALL,
-          limit: LIMITS.retentionRowsPerCommitMax,
-        })) {
-          looked++;
-          start = `${key}\x01`;
-          if (retention.isOver(value, now)) rows.push({ table, key, value: null });
-        }
-        if (rows.length > 0) await this.#store.commit(name, partition, position, rows);
+      for (let start: string | null = ''; start !== null;) {
+        start = await this.#sweepPortion(name, partition, now, retention, start);
+        await rest();
         if (this.#swept !== key) return;
-        if (looked < LIMITS.retentionRowsPerCommitMax) break;
       }
     }
+  }
+
+  /** Where the next portion starts; null: this was the last. */
+  async #sweepPortion(
+    name: GroupName,
+    partition: number,
+    now: number,
+    retention: Retention,
+    start: string,
+  ): Promise<string | null> {
+    const position = this.#store.position(name, partition);
+    if (position === null) return null;
+    const rows: Row[] = [];
+    let looked = 0;
+    let next = start;
+    const { table } = retention;
+    const range = { start, end: AFTER_ALL, limit: LIMITS.retentionRowsPerCommitMax };
+    for (const { key, value } of this.#store.reader(name, partition).range(table, range)) {
+      looked++;
+      next = `${key}\x01`;
+      if (retention.isOver(value, now)) rows.push({ table, key, value: null });
+    }
+    if (rows.length > 0) await this.#store.commit(name, partition, position, rows);
+    return looked < LIMITS.retentionRowsPerCommitMax ? null : next;
+  }
+
+  /** After the portion at work. */
+  endSweep(): void {
+    this.#swept = null;
   }
 
   /** Its views are being kept, from where they were when it was begun. */
@@ -130,7 +146,7 @@ export class Checkpointer {
   release(group: GroupName, partition: number): void {
     const key = `${group}/${partition}`;
     this.#followers.delete(key);
-    if (this.#swept === key) this.#swept = null;
+    if (this.#swept === key) this.endSweep();
   }
 
   async #open(name: GroupName, partition: number): Promise<Follower> {

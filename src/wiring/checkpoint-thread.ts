@@ -44,6 +44,8 @@ const advancing = new Map<string, boolean>();
 const releases = new Map<string, number>();
 /** The partition whose rows are looked through. */
 let sweeping: string | null = null;
+/** Lets the sweep go on; null: it is at work, or there is none. */
+let goOn: (() => void) | null = null;
 let stopping = false;
 
 port.on('message', (message: ToCheckpointThread) => {
@@ -51,6 +53,7 @@ port.on('message', (message: ToCheckpointThread) => {
     stopping = true;
     wishes.clear();
     sweeps = [];
+    checkpointer.endSweep();
   } else if (message.type === 'release') {
     const key = keyOf(message);
     wishes.delete(key);
@@ -70,7 +73,7 @@ port.on('message', (message: ToCheckpointThread) => {
 });
 
 function startNext(): void {
-  if (sweeping !== null) return;
+  if (sweeping !== null && goOn === null) return;
   for (const toServe of [true, false]) {
     for (const [key, wish] of wishes) {
       const ahead = toServe ? underWay(true) : advancing.size;
@@ -79,8 +82,9 @@ function startNext(): void {
     }
   }
   if (advancing.size > 0 || wishes.size > 0) return;
-  if (stopping) void close();
-  // One at a time, and only when nobody waits for a checkpoint.
+  // One sweep at a time, and a portion of it only when nobody waits for a checkpoint.
+  if (goOn !== null) endRest(goOn);
+  else if (stopping) void close();
   else if (sweeps.length > 0) void sweep(sweeps.shift()!);
 }
 
@@ -113,11 +117,26 @@ function tellReleased({ group, partition }: Place): void {
 
 async function sweep(asked: Sweep): Promise<void> {
   sweeping = keyOf(asked);
-  await checkpointer.sweep(asked.group, asked.partition, asked.now);
+  await checkpointer.sweep(asked.group, asked.partition, asked.now, rest);
   tellSwept(asked);
   tellReleased(asked);
   sweeping = null;
   startNext();
+}
+
+/** Of a sweep: what has been asked for meanwhile is heard, and done first. */
+function rest(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(() => {
+      goOn = resolve;
+      startNext();
+    });
+  });
+}
+
+function endRest(resume: () => void): void {
+  goOn = null;
+  resume();
 }
 
 function tellSwept({ group, partition }: Place): void {

@@ -1,0 +1,56 @@
+// Rows whose time is over go in the background: no checkpoint waits for that, nor does a stop.
+
+import t, { type Test } from 'tap';
+import { encodeIdempotency } from '../../actors/accounts/rows.ts';
+import { makeId } from '../../src/domain/id.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { ViewStore } from '../../wal/views.ts';
+import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+
+const PORTIONS = 40;
+const ROWS = PORTIONS * LIMITS.retentionRowsPerCommitMax;
+
+/** Two partitions; the first has many rows whose time is over, the second a record that its views lack. */
+async function withOldRows(t: Test) {
+  const directory = t.testdir();
+  const storage = openStorage(directory);
+  for (const partition of [0, 1]) {
+    await serve(storage, partition);
+    await send(storage, partition, OPEN_ACCOUNT);
+  }
+  await storage.catchUpViews('accounts', 0);
+  const value = encodeIdempotency({ requestHash: '', transactionId: makeId('charge', '0'.repeat(26)) });
+  const rows = Array.from({ length: ROWS }, (_, n) => {
+    return { table: 'idempotency', key: String(n).padStart(6, '0'), value };
+  });
+  await storage.views.commit('accounts', 0, storage.views.position('accounts', 0)!, rows);
+  return { directory, storage };
+}
+
+t.test('a checkpoint goes before the rest of a sweep', async (t) => {
+  const { storage } = await withOldRows(t);
+  const order: string[] = [];
+  const swept = storage.sweep().then(() => order.push('swept'));
+  await storage.catchUpViews('accounts', 1);
+  order.push('checkpointed');
+  t.equal((await send(storage, 0, { type: 'AddUser', email: 'u@shop.test', role: 'MEMBER' })).type, 'done');
+  await storage.catchUpViews('accounts', 0);
+  order.push('its own, too');
+  await swept;
+  t.same(order, ['checkpointed', 'its own, too', 'swept']);
+  const { sequence } = storage.log.tip('accounts', 0);
+  t.equal(storage.views.position('accounts', 0)?.sequence, sequence, 'which it does not put back');
+  const left = storage.views.reader('accounts', 0).range('idempotency', { start: '', end: '~' });
+  t.same([...left], []);
+  await storage.close();
+});
+
+t.test('a stop ends a sweep; the rest is for the next one', async (t) => {
+  const { directory, storage } = await withOldRows(t);
+  void storage.sweep();
+  await storage.close();
+  const views = ViewStore.open({ directory });
+  const left = [...views.reader('accounts', 0).range('idempotency', { start: '', end: '~' })].length;
+  t.ok(left > 0 && left < ROWS, `${left} of ${ROWS}`);
+  await views.close();
+});
