@@ -71,7 +71,7 @@ export class Storage {
   readonly #groups: readonly HostedGroup[];
   readonly #checkpoints: Checkpoints;
   readonly #hosted = new Map<string, Hosted>();
-  /** As of the last tick. */
+  /** As of the last tick: the views are too far behind the log, or that is behind what was decided. */
   #isBehind = false;
   /** Ticks that have met the flush in flight: none is counted while this process is stopped itself, which is no fault of the disk. */
   #ticksInFlush = 0;
@@ -312,7 +312,9 @@ export class Storage {
     this.#ticksInFlush = isNew ? 0 : this.#ticksInFlush + 1;
     let lag = 0;
     for (const { partition } of this.#hosted.values()) lag += partition.checkpointLag;
-    this.#isBehind = lag >= LIMITS.checkpointLagMax;
+    // Each mailbox may have room while all together have too much for the log.
+    const isLogBehind = this.log.outstanding >= LIMITS.logWritesOutstandingMax;
+    this.#isBehind = isLogBehind || lag >= LIMITS.checkpointLagMax;
     this.#ticking.begin(this.#hosted.values());
   }
 

@@ -1,0 +1,34 @@
+// What all partitions together have decided and the disk does not have yet is bounded, however many they are: a disk that takes
+// its time must not end the process.
+
+import t from 'tap';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+
+const PARTITIONS = Math.ceil(LIMITS.logWritesOutstandingMax / LIMITS.mailboxMax) + 1;
+
+t.test(
+  'beyond it commands are refused before they are decided, and taken again when there is room',
+  async (t) => {
+    const storage = openStorage(t.testdir());
+    t.teardown(() => storage.close());
+    for (let partition = 0; partition < PARTITIONS; partition++) await serve(storage, partition);
+    const deadline = Date.now() + 600_000;
+    let number = 0;
+    const open = (partition: number) => {
+      const accountId = makeId('account', `${encodeTime(++number)}${'0'.repeat(16)}`);
+      return send(storage, partition, { ...OPEN_ACCOUNT, accountId, deadline });
+    };
+    const openInAll = () =>
+      Promise.all(Array.from({ length: PARTITIONS }, (_, partition) => open(partition)));
+    // All in one turn of the event loop, in which nothing is written.
+    const taken = Array.from({ length: LIMITS.logWritesOutstandingMax }, (_, n) => open(n % PARTITIONS));
+    t.equal(storage.log.outstanding, LIMITS.logWritesOutstandingMax, 'no mailbox is full');
+    storage.tick();
+    for (const { type } of await openInAll()) t.equal(type, 'unavailable');
+    t.ok((await Promise.all(taken)).every(({ type }) => type === 'done'));
+    storage.tick();
+    for (const { type } of await openInAll()) t.equal(type, 'done');
+  },
+);
