@@ -1,6 +1,8 @@
 // Time in the process: whatever happens to the machine's clock, nothing that is due is lost, and nothing waits much longer
 // than it should.
 
+import { mock } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { encodeOpen, openKey } from '../../actors/accounts/rows.ts';
@@ -244,14 +246,16 @@ void t.test('it runs on by parts of a millisecond, too: however often it is read
 
 const RealDate = globalThis.Date;
 
-/** What the machine's clock says when it was set back by an hour. */
-class DateSetBack extends RealDate {
-  constructor(time?: number) {
-    super(time ?? RealDate.now() - HOUR);
-  }
-  static override now(): number {
-    return RealDate.now() - HOUR;
-  }
+/** What the machine's clock says when it was set by so much. */
+function dateSet(byMs: number): DateConstructor {
+  return class extends RealDate {
+    constructor(time?: number) {
+      super(time ?? RealDate.now() + byMs);
+    }
+    static override now(): number {
+      return RealDate.now() + byMs;
+    }
+  } as DateConstructor;
 }
 
 void t.test('what runs every second runs on when the clock is set back', async (t) => {
@@ -270,7 +274,37 @@ void t.test('what runs every second runs on when the clock is set back', async (
       awaited = { count, resolve };
     });
   await reach(1);
-  globalThis.Date = DateSetBack as DateConstructor;
+  globalThis.Date = dateSet(-HOUR);
   await reach(3);
   t.pass('it ran twice more');
+});
+
+void t.test('a clock that is set forward by weeks is not gone through minute by minute', async (t) => {
+  const warnings = t.capture(console, 'warn', () => {});
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });
+  const jobs = new Jobs();
+  t.teardown(async () => {
+    await jobs.stop();
+    globalThis.Date = RealDate;
+    mock.timers.reset();
+  });
+  const { promise, resolve: end } = Promise.withResolvers<void>();
+  let minutes = 0;
+  jobs.everyMinute(() => {
+    minutes++;
+    return promise;
+  });
+  jobs.everyDay(() => {});
+  globalThis.Date = dateSet(21 * 24 * HOUR);
+  mock.timers.tick(MINUTE);
+  await setImmediate();
+  mock.timers.tick(MINUTE);
+  t.equal(minutes, 1, 'not again while the last run goes on');
+  end();
+  await setImmediate();
+  mock.timers.tick(MINUTE);
+  t.equal(minutes, 2);
+  mock.timers.tick(24 * HOUR);
+  await setImmediate();
+  t.equal(warnings().length, 0, 'nor is what was not seen told of, line by line');
 });
