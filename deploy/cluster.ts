@@ -72,40 +72,51 @@ const NONE_RUNS = `No cluster runs in ${directory}. Start one with: npm run clus
 const clusterFile = join(directory, 'cluster.json');
 const startFile = join(directory, 'start');
 
-const [command = 'run', node] = process.argv.slice(2);
-switch (command) {
-  case 'run':
-    process.exitCode = await run();
-    break;
-  case 'map':
-    process.exitCode = await withRunning(async (cluster) => printMap(cluster));
-    break;
-  case 'drain':
-    process.exitCode = await withRunning((cluster) => drain(cluster, node));
-    break;
-  case 'start':
-    process.exitCode = await withRunning((cluster) => startAgain(cluster, node));
-    break;
-  case 'upgrade':
-    process.exitCode = await upgradeCluster();
-    break;
-  case 'archive':
-  case 'trim':
-  case 'put-back':
-    process.exitCode = await runTools('npm run cluster --', streamTools(connect), process.argv.slice(2), {
+process.exitCode = await obey(process.argv.slice(2));
+
+async function obey(args: readonly string[]): Promise<number> {
+  const [command = 'run', ...words] = args;
+  if (['archive', 'trim', 'put-back'].includes(command)) {
+    return runTools('npm run cluster --', streamTools(connect), args, {
       out: (text) => process.stdout.write(text),
       err: (text) => process.stderr.write(text),
       errIsTty: process.stderr.isTTY,
       env: process.env,
     });
-    break;
-  case '--help':
-  case '-h':
+  }
+  if ([command, ...words].some((word) => word === '--help' || word === '-h')) {
     console.log(USAGE);
-    break;
-  default:
-    console.error(`There is no "${command}".\n\n${USAGE}`);
-    process.exitCode = 2;
+    return 0;
+  }
+  const [node, ...more] = words;
+  const act = actOf(command, node);
+  if (act === null) return wronglyAsked(`There is no "${command}".`);
+  // Nothing is done before every word is understood: an upgrade cannot be taken back.
+  const unknown = command === 'drain' || command === 'start' ? more[0] : node;
+  return unknown === undefined ? act() : wronglyAsked(`${command} takes no "${unknown}".`);
+}
+
+/** Null: there is no such command. */
+function actOf(command: string, node: string | undefined): (() => Promise<number>) | null {
+  switch (command) {
+    case 'run':
+      return run;
+    case 'map':
+      return () => withRunning(printMap);
+    case 'drain':
+      return () => withRunning((cluster) => drain(cluster, node));
+    case 'start':
+      return () => withRunning((cluster) => startAgain(cluster, node));
+    case 'upgrade':
+      return upgradeCluster;
+    default:
+      return null;
+  }
+}
+
+function wronglyAsked(problem: string): number {
+  console.error(`${problem}\n\n${USAGE}`);
+  return 2;
 }
 
 async function run(): Promise<number> {

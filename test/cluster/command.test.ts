@@ -70,6 +70,31 @@ t.test('by its commands', async (t) => {
   t.match(untrimmed, { code: 2, stderr: /No cluster runs in/ });
 });
 
+t.test('nothing is done of what is not understood to its end', async (t) => {
+  // Nobody listens there: whoever tried would wait, and say so.
+  const env = { PATH: process.env['PATH'], CLUSTER_DIR: t.testdir(), NATS_URL: 'nats://127.0.0.1:9' };
+  const ask = (...words: string[]) =>
+    promisify(execFile)(process.execPath, [PROGRAM, ...words], { env, timeout: 20_000 })
+      .then(({ stdout, stderr }) => ({ code: 0, stdout, stderr }))
+      .catch((error: { code: number; stdout: string; stderr: string }) => error);
+  for (const words of [['--help'], ['upgrade', '--help'], ['drain', '-h'], ['run', '--help']]) {
+    const { code, stdout, stderr } = await ask(...words);
+    t.strictSame([code, stderr], [0, ''], words.join(' '));
+    t.match(stdout, /^npm run cluster +starts/);
+  }
+  for (const words of [
+    ['upgrade', '--dry-run'],
+    ['run', 'now'],
+    ['map', 'x'],
+    ['drain', 'ledger1', 'ledger2'],
+  ]) {
+    const { code, stdout, stderr } = await ask(...words);
+    t.strictSame([code, stdout], [2, ''], words.join(' '));
+    t.match(stderr, `${words[0]} takes no "${words.at(-1)}".`);
+  }
+  t.match(await ask('nothing', 'ledger1'), { code: 2, stderr: /^There is no "nothing"\./ });
+});
+
 function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
