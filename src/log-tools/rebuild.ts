@@ -25,7 +25,6 @@ export class Rebuild {
   readonly views: ViewStore;
   readonly #log: LogReader;
   readonly #progress: Progress;
-  readonly #directory: string;
   readonly #checkpointer: Checkpointer;
   /** Where the partition that is being rebuilt ends. */
   #upTo = 0;
@@ -38,12 +37,12 @@ export class Rebuild {
   constructor(log: LogReader, scratch: string | null, progress: Progress) {
     this.#log = log;
     this.#progress = progress;
-    this.#directory = mkdtempSync(join(scratch ?? tmpdir(), 'daftari-replay-'));
+    const directory = mkdtempSync(join(scratch ?? tmpdir(), 'daftari-replay-'));
     try {
-      this.views = ViewStore.open({ directory: this.#directory });
-    } catch (error) {
-      rmSync(this.#directory, { recursive: true });
-      throw error;
+      this.views = ViewStore.open({ directory });
+    } finally {
+      // Open files need no name. However this process ends, by Ctrl-C or worse, nothing of them is left behind.
+      rmSync(directory, { recursive: true });
     }
     const watched = groups.map((group) => ({
       ...group,
@@ -84,7 +83,6 @@ export class Rebuild {
 
   async close(): Promise<void> {
     await this.views.close();
-    rmSync(this.#directory, { recursive: true, force: true });
   }
 
   /** By sequence: it may have stopped in the middle of a batch. */

@@ -1,9 +1,6 @@
 // `backup`: copies what the log has gained since the last time, while the service runs. `restore`: makes a log of it in
 // another directory, up to a point in time or a sequence, and proves that log before it says it is done.
-import { existsSync, mkdtempSync, readdirSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync, readdirSync } from 'node:fs';
 import { encodeBatch, LogCorruption, LogRewritten, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
@@ -15,6 +12,7 @@ import { nameOf, table, timeText, tipReport, withOthers, withReader } from './pa
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
+import { withTemporary } from './temporary.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
@@ -238,14 +236,10 @@ async function runRestore({ values, progress }: ToolInput): Promise<ToolResult> 
   const until = untilOf(values, source);
   const rehearse = values['rehearse'] === true;
   if (rehearse && values['to'] !== undefined) throw new UsageError('--rehearse goes without --to');
-  const to = rehearse
-    ? mkdtempSync(join(tmpdir(), 'daftari-rehearsal-'))
-    : emptyDirectory(requiredString(values, 'to'));
-  try {
-    return await restoreInto(source, to, until, rehearse, progress);
-  } finally {
-    if (rehearse) await rm(to, { recursive: true });
-  }
+  const restored = (to: string): Promise<ToolResult> => restoreInto(source, to, until, rehearse, progress);
+  return rehearse
+    ? withTemporary('daftari-rehearsal-', restored)
+    : restored(emptyDirectory(requiredString(values, 'to')));
 }
 
 async function restoreInto(

@@ -1,0 +1,78 @@
+// `replay` and a rehearsal interrupted: what they make meanwhile, as large as the log or its views, is not left behind.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { writeHistory } from '../../bench/history/write-history.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { logTools } from '../../src/log-tools/commands.ts';
+import { walTools } from '../../wal/tools/all.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'daftari-interrupted-'));
+t.teardown(() => rmSync(root, { recursive: true }));
+const data = join(root, 'data');
+const backup = join(root, 'backup');
+const CLI = join(import.meta.dirname, '../../wal/cli.ts');
+/** Rows of it are on disk, and far from all. */
+const SOME_ROWS = 1024 * 1024;
+
+t.before(async () => {
+  const job = {
+    dataDir: data,
+    partitions: 2,
+    keysFile: join(root, 'keys'),
+    accounts: 4,
+    deposits: 0,
+    transactions: 60_000,
+    historyAccounts: 4,
+    shape: 'charges',
+    firstNumber: 0,
+    idsFile: null,
+    idsKept: 0,
+    webhookUrl: null,
+  } as const;
+  await writeHistory(job, () => {});
+  t.equal((await runTool([...walTools, ...logTools], 'backup', '--data', data, '--to', backup)).status, 0);
+});
+
+const cases: [string[], string, number, NodeJS.Signals][] = [
+  [['replay', '--data', data], 'daftari-replay-', SOME_ROWS, 'SIGINT'],
+  [['replay', '--data', data], 'daftari-replay-', SOME_ROWS, 'SIGKILL'],
+  [['restore', '--from', backup, '--rehearse'], 'daftari-rehearsal-', 1, 'SIGINT'],
+  [['restore', '--from', backup, '--rehearse'], 'daftari-rehearsal-', 1, 'SIGTERM'],
+  [['restore', '--from', backup, '--rehearse'], 'daftari-rehearsal-', 1, 'SIGHUP'],
+];
+for (const [args, prefix, bytes, signal] of cases) {
+  t.test(`${args[0]}, ${signal}`, { skip: process.platform !== 'linux' }, async (t) => {
+    const temporary = mkdtempSync(join(root, 'tmp-'));
+    const env = { PATH: process.env['PATH'], TMPDIR: temporary };
+    const child = spawn(process.execPath, [CLI, ...args], { env, stdio: 'ignore' });
+    const ended = new Promise((resolve) => child.once('exit', (code, by) => resolve(by ?? code)));
+    await waitFor('it has written some of it', 60_000, () => {
+      if (child.exitCode !== null) throw new Error(`it has ended with ${child.exitCode}`);
+      return writtenBy(child.pid ?? 0, prefix) >= bytes;
+    });
+    child.kill(signal);
+    // As one does who thinks it was not heard; npm does so, too.
+    if (signal === 'SIGINT') child.kill(signal);
+    t.equal(await ended, signal);
+    t.strictSame(readdirSync(temporary), []);
+  });
+}
+
+/** Bytes of the largest open file whose path has it, gone or not. */
+function writtenBy(pid: number, prefix: string): number {
+  const files = `/proc/${pid}/fd`;
+  return Math.max(0, ...readdirSync(files).map((name) => bytesOf(join(files, name), prefix)));
+}
+
+function bytesOf(file: string, prefix: string): number {
+  try {
+    return readlinkSync(file).includes(prefix) ? statSync(file).size : 0;
+  } catch {
+    // Closed meanwhile.
+    return 0;
+  }
+}

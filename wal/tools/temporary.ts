@@ -1,0 +1,26 @@
+// A directory that a tool has for as long as it works. It may be as large as the log and has all that the log says, so an
+// interrupted tool (Ctrl-C, a timer's time-out, a closed terminal) does not leave it behind.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const interrupts = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+export async function withTemporary<T>(prefix: string, use: (path: string) => Promise<T>): Promise<T> {
+  const path = mkdtempSync(join(tmpdir(), prefix));
+  const remove = (): void => rmSync(path, { recursive: true, force: true });
+  const unhear = (): void => interrupts.forEach((each) => void process.off(each, end));
+  const end = (signal: NodeJS.Signals): void => {
+    remove();
+    // Not before: npm passes a Ctrl-C on that was heard already, and the second would end this halfway.
+    unhear();
+    process.kill(process.pid, signal);
+  };
+  for (const each of interrupts) process.on(each, end);
+  try {
+    return await use(path);
+  } finally {
+    unhear();
+    remove();
+  }
+}
