@@ -7,7 +7,7 @@ import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import type { Segment } from './manifest.ts';
-import { breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
+import { batchesIn, breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, isLeftBehind, removedLines, SegmentDirectory } from './segment.ts';
 import { Portions } from './portions.ts';
@@ -56,10 +56,7 @@ async function exportSegments(
   { progress }: ToolInput,
 ): Promise<ToolResult> {
   const ends = names.map((name) => ({ name, last: reader.lastBatchNumber(name.group, name.partition) }));
-  progress.start(
-    'export',
-    ends.reduce((sum, { last }) => sum + last, 0),
-  );
+  progress.start('export', batchesIn(reader, names));
   const segments: Segment[] = [];
   for (const { name, last } of ends) {
     if (last === 0) continue;
@@ -90,10 +87,7 @@ async function exportLines(
   const first = numberOf(values, 'from-sequence') ?? 1;
   const last = numberOf(values, 'to-sequence') ?? Infinity;
   mkdirSync(to, { recursive: true, mode: 0o700 });
-  progress.start(
-    'export',
-    names.reduce((sum, { group, partition }) => sum + reader.lastBatchNumber(group, partition), 0),
-  );
+  progress.start('export', batchesIn(reader, names));
   const files: { file: string; records: number }[] = [];
   for (const { group, partition } of names) {
     const file = join(to, `${group}-${partition}.jsonl`);

@@ -37,6 +37,14 @@ export function withOthers(
   return [...names, ...others.filter((name) => !known.has(nameOf(name)))];
 }
 
+/** How many batches a tool has before it that reads all of these: what was trimmed is not among them. */
+export function batchesIn(reader: LogReader, names: readonly PartitionName[]): number {
+  return names.reduce((sum, { group, partition }) => {
+    const last = reader.lastBatchNumber(group, partition);
+    return last === 0 ? sum : sum + last + 1 - reader.firstBatchNumber(group, partition);
+  }, 0);
+}
+
 /** null: there are no views; they will be rebuilt. */
 export function openViewsIfAny(directory: string): ViewStore | null {
   return hasViews(directory) ? ViewStore.open({ directory, readOnly: true }) : null;

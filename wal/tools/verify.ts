@@ -14,6 +14,7 @@ import { type LogReader, untilUnchanged } from '../log-reader.ts';
 import type { Batch, Tip, ViewPosition } from '../types.ts';
 import type { ViewStore } from '../views.ts';
 import {
+  batchesIn,
   breathe,
   chosen,
   nameOf,
@@ -82,11 +83,7 @@ export async function verifyPartitions(
   names: readonly PartitionName[],
   progress: ToolInput['progress'],
 ): Promise<VerifiedPartition[]> {
-  const total = names.reduce(
-    (sum, { group, partition }) => sum + reader.lastBatchNumber(group, partition),
-    0,
-  );
-  progress.start('verify', total);
+  progress.start('verify', batchesIn(reader, names));
   const verified: VerifiedPartition[] = [];
   for (const name of names) {
     verified.push(await untilUnchanged(() => verifyPartition(reader, name, progress)));

@@ -3,6 +3,8 @@ import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import t from 'tap';
 import { WriteAheadLog } from '../../../wal/log.ts';
+import { walTools } from '../../../wal/tools/all.ts';
+import { runTools } from '../../../wal/tools/tool.ts';
 import { checkpointAll, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
 
 t.test('trim removes nothing that its archive begins after', async (t) => {
@@ -21,6 +23,27 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
     report: { partitions: [{ last: 0, why: /not archived/ }] },
   });
   t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
+t.test('what was trimmed is not before who reads the rest, in its progress', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  t.hasStrict(await toolJson('trim', '--data', data, '--archive', archive, '--yes'), {
+    status: 0,
+    report: { partitions: [{ last: 8 }, { last: 8 }, { last: 8 }] },
+  });
+  for (const args of [
+    ['verify'],
+    ['export', '--to', next()],
+    ['export', '--to', next(), '--format', 'jsonl'],
+  ]) {
+    let err = '';
+    const terminal = { out: () => {}, err: (text: string) => void (err += text), errIsTty: true, env: {} };
+    t.equal(await runTools('wal', walTools, [...args, '--data', data], terminal), 0);
+    t.match(err, /33% \| 1 of 3 batches/, args.join(' '));
+  }
 });
 
 t.test('trim removes nothing when its archive is damaged, or is of another log', async (t) => {
