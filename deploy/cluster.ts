@@ -21,7 +21,7 @@ import { streamTools } from './stream-tools.ts';
 import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { demoCurl } from '../src/operator/demo.ts';
-import { runTools, UsageError } from '../wal/tools/tool.ts';
+import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
 
 /** What other invocations need to know of the running one. */
 interface ClusterFile {
@@ -77,12 +77,7 @@ process.exitCode = await obey(process.argv.slice(2));
 async function obey(args: readonly string[]): Promise<number> {
   const [command = 'run', ...words] = args;
   if (['archive', 'trim', 'put-back'].includes(command)) {
-    return runTools('npm run cluster --', streamTools(connect), args, {
-      out: (text) => process.stdout.write(text),
-      err: (text) => process.stderr.write(text),
-      errIsTty: process.stderr.isTTY,
-      env: process.env,
-    });
+    return runTools('npm run cluster --', streamTools(connect), args, ownTerminal());
   }
   if ([command, ...words].some((word) => word === '--help' || word === '-h')) {
     console.log(USAGE);

@@ -3,14 +3,14 @@
 import { constants, setPriority } from 'node:os';
 import { logTools } from '../src/log-tools/commands.ts';
 import { walTools } from './tools/all.ts';
-import { runTools } from './tools/tool.ts';
+import { ownTerminal, runTools } from './tools/tool.ts';
 
 // A service that runs beside it comes first.
 setPriority(constants.priority.PRIORITY_LOW);
 
-process.exitCode = await runTools('npm run wal --', [...walTools, ...logTools], process.argv.slice(2), {
-  out: (text) => process.stdout.write(text),
-  err: (text) => process.stderr.write(text),
-  errIsTty: process.stderr.isTTY,
-  env: process.env,
-});
+process.exitCode = await runTools(
+  'npm run wal --',
+  [...walTools, ...logTools],
+  process.argv.slice(2),
+  ownTerminal(),
+);

@@ -11,6 +11,7 @@ import { groupOf, withData } from '../log-tools/data.ts';
 import { createSecrets } from '../secrets.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import {
+  ownTerminal,
   requiredString,
   runTools,
   stringOf,
@@ -347,10 +348,5 @@ process.exitCode = await runTools(
   'npm run rails --',
   [check, reconcile, seal],
   withFile(process.argv.slice(2)),
-  {
-    out: (text) => process.stdout.write(text),
-    err: (text) => process.stderr.write(text),
-    errIsTty: process.stderr.isTTY,
-    env: process.env,
-  },
+  ownTerminal(),
 );

@@ -51,6 +51,19 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+/** This process's. Who has read enough (`| head`) closes the pipe: that is no failure of the tool. */
+export function ownTerminal(): Terminal {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+  return {
+    out: (text) => void process.stdout.write(text),
+    err: (text) => void process.stderr.write(text),
+    errIsTty: process.stderr.isTTY,
+    env: process.env,
+  };
+}
+
 const dataOption: Readonly<Record<string, ToolOption>> = {
   data: { type: 'string', value: 'directory', help: 'data directory (default: DATA_DIR, or ./data)' },
 };

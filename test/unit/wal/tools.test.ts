@@ -101,6 +101,24 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
   }
 });
 
+t.test('who reads no more of what is printed changes nothing of the exit status', async (t) => {
+  const data = next();
+  await write(data, 2);
+  const run = (...args: string[]) => {
+    // By then nobody reads.
+    const command = 'set -o pipefail; "$@" | true';
+    const all = ['-c', command, 'bash', process.execPath, cli, ...args, '--data', data];
+    const { status, stderr } = spawnSync('bash', all, { encoding: 'utf8' });
+    return { status, stderr };
+  };
+  t.strictSame(run('verify', '--json'), { status: 0, stderr: '' });
+  t.strictSame(run('inspect', '--help'), { status: 0, stderr: '' });
+  const database = openLogDatabase({ directory: data });
+  await database.remove(key(2));
+  await database.close();
+  t.strictSame(run('verify'), { status: 1, stderr: '' });
+});
+
 t.test('a file that LMDB cannot open is said to be damaged, by a process that lives', async (t) => {
   const sound = next();
   await write(sound, 2);
