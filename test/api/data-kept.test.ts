@@ -1,6 +1,7 @@
 // What is put back wrongly beside a log, or is missing there: the start says so, takes nothing away, and makes nothing anew
 // that would be another one.
 
+import { execFile } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -121,3 +122,32 @@ t.test('a signing secret that another master key sealed is not shown, and nothin
     [409, { error: { code: 'conflict', message: /another MASTER_KEY/ } }],
   );
 });
+
+t.test(
+  'a log is not written beside the service of another container, whose process is not seen',
+  async (t) => {
+    const dataDir = await used(t);
+    const archive = join(dataDir, '..', 'archive');
+    // Processes of their own: in this one they would share the service's LMDB.
+    const wal = (...args: string[]) => {
+      const command = ['wal/cli.ts', ...args, '--data', dataDir];
+      return new Promise((resolve) => {
+        execFile(process.execPath, command, (error, stdout, stderr) => {
+          resolve({ status: error === null ? 0 : error.code, stdout, stderr });
+        });
+      });
+    };
+    t.hasStrict(await wal('archive', '--to', archive, '--before', '2999-01-01'), { status: 0 });
+    const service = await startService(ONE, dataDir);
+    // As it looks from there: a number that is nobody's, or of a process that has begun at another time.
+    const lock = join(dataDir, 'log', 'writer.lock');
+    writeFileSync(lock, '1 1');
+    const inUse = { status: 1, stdout: '', stderr: /is in use by a service: stop it first\n$/ };
+    t.match(await wal('import', '--from', archive), inUse);
+    t.match(await wal('trim', '--archive', archive, '--yes'), inUse);
+    t.equal(readFileSync(lock, 'utf8'), '1 1');
+    t.hasStrict(await wal('trim', '--archive', archive), { status: 0 }, 'only looking');
+    await service.stop();
+    t.hasStrict(await wal('import', '--from', archive), { status: 0 });
+  },
+);

@@ -8,6 +8,7 @@ import type { Segment } from './manifest.ts';
 import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
+import { assertStopped } from './stopped.ts';
 import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
@@ -152,6 +153,7 @@ async function runTrim(input: ToolInput, neededFrom: NeededFrom | null): Promise
   );
   const yes = input.values['yes'] === true;
   if (yes) {
+    await assertStopped(input.directory);
     const log = WriteAheadLog.open({ directory: input.directory, now: Date.now, onFailure: () => {} });
     try {
       for (const { group, partition, from, last } of trims) {

@@ -11,6 +11,7 @@ import { batchesIn, breathe, chosen, nameOf, partitionOptions, timeText, withRea
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, isLeftBehind, removedLines, SegmentDirectory } from './segment.ts';
 import { Portions } from './portions.ts';
+import { assertStopped } from './stopped.ts';
 import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
@@ -177,6 +178,7 @@ async function runImport({ directory, values, progress }: ToolInput): Promise<To
       .flatMap((name) => source.segmentsOf(name))
       .reduce((sum, { start, end }) => sum + end.batch - start.batch, 0),
   );
+  await assertStopped(directory);
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
   let imported = 0;
   try {
