@@ -1,6 +1,6 @@
 // The benchmarks, at a terminal: npm run bench. Results go to stdout; progress, one line that is written over, to stderr.
 
-import { accessSync, constants, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { StopAsked, stopSignal } from '../deploy/stop-signal.ts';
 import { HELP, parseCommand, UsageError, type RunOptions } from './options.ts';
@@ -56,7 +56,7 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   const { directory, json, html } = options;
   if (directory !== null) usable(() => mkdirSync(directory, { recursive: true }));
   for (const file of [json, html]) {
-    if (file !== null) usable(() => accessSync(dirname(file), constants.W_OK));
+    if (file !== null) usable(() => assertWritable(file));
   }
   const progress = progressLine();
   const listener: RunListener = {
@@ -81,6 +81,13 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   const scenarios = [...report.scenarios, ...(against?.scenarios ?? [])];
   const checks = scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));
   return failures > 0 || checks.some(({ passed }) => !passed) ? FAILED : 0;
+}
+
+function assertWritable(file: string): void {
+  accessSync(dirname(file), constants.W_OK);
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) throw new Error(`${file} is a directory: the report is a file`);
+  if (found !== undefined) accessSync(file, constants.W_OK);
 }
 
 function readReport(path: string): Report {

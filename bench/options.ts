@@ -226,26 +226,26 @@ export function parseCommand(args: readonly string[]): Command {
       peer: values.peer === undefined ? null : choice('peer', values.peer, ['postgres'] as const),
       against: values.against === undefined ? null : checkout(values.against),
       sideBySide,
-      partitions: number('partitions', values.partitions, sizes.partitions),
+      partitions: count('partitions', values.partitions, sizes.partitions),
       directory: values.directory ?? null,
       json: values.json ?? null,
       html: values.html ?? null,
       profile: values.profile ?? null,
       nodeArgs: values['node-args']?.split(' ') ?? [],
-      repeats: number('repeats', values.repeats, sizes.repeats),
+      repeats: count('repeats', values.repeats, sizes.repeats),
       seconds,
       warmUpSeconds: number('warm-up', values['warm-up'], sizes.warmUpSeconds),
-      connections: number('connections', values.connections, sizes.connections),
-      accounts: number('accounts', values.accounts, sizes.accounts),
-      listTransactions: numbers('list-transactions', values['list-transactions'], sizes.listTransactions),
-      recoveryTransactions: number(
+      connections: count('connections', values.connections, sizes.connections),
+      accounts: count('accounts', values.accounts, sizes.accounts),
+      listTransactions: rising('list-transactions', values['list-transactions'], sizes.listTransactions),
+      recoveryTransactions: count(
         'recovery-transactions',
         values['recovery-transactions'],
         sizes.recoveryTransactions,
       ),
-      recoveryAccounts: number('recovery-accounts', values['recovery-accounts'], sizes.recoveryAccounts),
+      recoveryAccounts: count('recovery-accounts', values['recovery-accounts'], sizes.recoveryAccounts),
       lifecyclePerSecond: number('rate', values.rate, sizes.lifecyclePerSecond),
-      searchTrials: number('search', values.search, sizes.searchTrials),
+      searchTrials: count('search', values.search, sizes.searchTrials),
     },
   };
 }
@@ -299,7 +299,17 @@ function number(name: string, text: string | undefined, fallback: number): numbe
   return value;
 }
 
-function numbers(name: string, text: string | undefined, fallback: readonly number[]): readonly number[] {
+function count(name: string, text: string | undefined, fallback: number): number {
+  const value = number(name, text, fallback);
+  if (!Number.isSafeInteger(value)) throw new UsageError(`--${name} takes a whole number`);
+  return value;
+}
+
+/** The history of one size is continued for the next. */
+function rising(name: string, text: string | undefined, fallback: readonly number[]): readonly number[] {
   if (text === undefined) return fallback;
-  return text.split(',').map((each) => number(name, each, 0));
+  const values = text.split(',').map((each) => count(name, each, 0));
+  const isRising = values.every((value, place) => place === 0 || value > values[place - 1]!);
+  if (!isRising) throw new UsageError(`--${name} takes numbers that rise, such as 10000,1000000`);
+  return values;
 }

@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';
+import { parseCommand } from '../../bench/options.ts';
 
 t.test('files that cannot be used are told before anything is measured', async (t) => {
   const directory = t.testdir({ 'broken.json': '{', 'old.json': '{"format":0}' });
@@ -14,6 +15,8 @@ t.test('files that cannot be used are told before anything is measured', async (
     [['profile', none!], /ENOENT.*none\.json/],
     [['bare', '--json', join(directory, 'nowhere', 'out.json')], /ENOENT.*nowhere/],
     [['bare', '--html', join(directory, 'nowhere', 'out.html')], /ENOENT.*nowhere/],
+    [['bare', '--json', directory], /is a directory: the report is a file/],
+    [['bare', '--html', directory], /is a directory: the report is a file/],
     [['bare', '--directory', broken!], /EEXIST.*broken\.json/],
     [['charges', '--side-by-side'], /--side-by-side takes --against/],
     [['lists', '--side-by-side', '--against', '.'], /lists is no load on one service/],
@@ -25,4 +28,22 @@ t.test('files that cannot be used are told before anything is measured', async (
     t.match(child.stderr, /npm run bench -- --help says more\.\n$/);
     t.equal(child.stdout, '');
   }
+});
+
+t.test('numbers that nothing can be made of are told before anything is measured', async (t) => {
+  const whole = ['repeats', 'connections', 'accounts', 'partitions', 'recovery-accounts', 'search'];
+  const cases: [string[], RegExp][] = [
+    ...whole.map((name): [string[], RegExp] => [[`--${name}`, '1.5'], new RegExp(`--${name} takes a whole`)]),
+    [['--list-transactions', '1000,10.5'], /--list-transactions takes a whole number/],
+    [['--list-transactions', '10000,1000'], /--list-transactions takes numbers that rise/],
+    [['--list-transactions', '1000,1000'], /--list-transactions takes numbers that rise/],
+    [['--list-transactions', '1000,'], /--list-transactions takes a positive number/],
+    [['--seconds', '0'], /--seconds takes a positive number/],
+  ];
+  for (const [args, words] of cases) {
+    t.throws(() => parseCommand(['bare', ...args]), words, args.join(' '));
+  }
+  t.hasStrict(parseCommand(['lists', '--list-transactions', '10,20,30', '--seconds', '0.5']), {
+    options: { listTransactions: [10, 20, 30], seconds: 0.5 },
+  });
 });
