@@ -111,6 +111,11 @@ t.test('a service that told the truth is sound, and each lie is found', async (t
     t.strictSame(await checkJournal([entry], at), [`${account_id}: ${finding}`]);
   }
   t.strictSame(await checkJournal([{ ...charge, status: null, reply: null }], at), [], 'it may exist, once');
+  const refused = { ...charge, status: 503, reply: null };
+  t.strictSame(await checkJournal([refused, charge], at), [], 'sent again after a 503, it was done');
+  t.strictSame(await checkJournal([charge, refused], at), []);
+  t.strictSame(await checkJournal([refused, { ...refused, status: null }], at), [], 'or may have been');
+  t.equal((await checkJournal([refused, { ...refused, status: 429 }], at)).length, 2, 'never taken');
   await t.rejects(
     checkJournal([charge], { ...at, operatorToken: 'wrong' }),
     /trial balance of acc_\w+ answers 401/,
