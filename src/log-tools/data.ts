@@ -4,11 +4,13 @@
 
 import { partitionOf } from '../bus/bus.ts';
 import { DEFAULT_POLICY } from '../domain/default-policy.ts';
+import { isId } from '../domain/id.ts';
 import { readIdentity } from '../wiring/data-identity.ts';
 import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { type LogReader, untilUnchanged } from '../../wal/log-reader.ts';
 import { openViewsIfAny, withReader } from '../../wal/tools/partitions.ts';
+import { UsageError } from '../../wal/tools/tool.ts';
 import type { ViewPosition } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
 
@@ -65,6 +67,11 @@ export function holdsCheckpoint(
   if (views.position(group, partition)?.hash.equals(position.hash) === true) return false;
   const { batch, sequence } = position;
   throw new LogRewritten({ group, partition, batch, sequence });
+}
+
+/** Of anything else a replay finds nothing either, when it has come to its end. */
+export function assertAccountId(id: string): void {
+  if (!isId('account', id)) throw new UsageError(`${id} is not the id of an account`);
 }
 
 export function partitionOfAccount(data: Data, accountId: string): number {

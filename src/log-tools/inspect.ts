@@ -5,12 +5,19 @@ import { LIMITS } from '../limits.ts';
 import { isId } from '../domain/id.ts';
 import { maskMsisdn } from '../domain/msisdn.ts';
 import { accountLines, reportAccount } from './account-report.ts';
-import { type Data, groupOf, groups, partitionOfAccount, withData } from './data.ts';
+import { assertAccountId, type Data, groupOf, groups, partitionOfAccount, withData } from './data.ts';
 import { storyOf } from './story.ts';
 import { storyLines } from './story-text.ts';
 import { inspect as inspectLog } from '../../wal/tools/inspect.ts';
 import { chosen, timeText } from '../../wal/tools/partitions.ts';
-import { numberOf, type Tool, type ToolInput, type ToolResult, UsageError } from '../../wal/tools/tool.ts';
+import {
+  numberOf,
+  ordinalOf,
+  type Tool,
+  type ToolInput,
+  type ToolResult,
+  UsageError,
+} from '../../wal/tools/tool.ts';
 
 export const inspect: Tool = {
   name: 'inspect',
@@ -58,6 +65,7 @@ async function story(data: Data, id: string, input: ToolInput): Promise<ToolResu
 }
 
 async function showAccount(data: Data, accountId: string, input: ToolInput): Promise<ToolResult> {
+  assertAccountId(accountId);
   if (data.views === null) throw new UsageError('there is no checkpoint: use replay --account');
   const partition = partitionOfAccount(data, accountId);
   const limit = numberOf(input.values, 'limit') ?? LIMITS.logToolTransactionsShown;
@@ -79,8 +87,8 @@ async function showRecords(data: Data, input: ToolInput): Promise<ToolResult> {
   const [name, ...others] = chosen(data.log.partitionNames(), values);
   if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
   const { group, partition } = name;
-  const sequence = numberOf(values, 'sequence');
-  const number = numberOf(values, 'batch') ?? batchWith(data, group, partition, sequence ?? 0);
+  const sequence = ordinalOf(values, 'sequence');
+  const number = ordinalOf(values, 'batch') ?? batchWith(data, group, partition, sequence ?? 0);
   if (data.log.bytesOf(group, partition, number) === undefined) {
     throw new UsageError(`${group}/${partition} has no batch ${number}`);
   }

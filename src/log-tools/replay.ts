@@ -6,7 +6,14 @@ import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
 import { accountLines, type AccountReport, reportAccount } from './account-report.ts';
 import { compareRows, type Comparison, type Difference } from './compare.ts';
-import { type Data, groupOf, holdsCheckpoint, partitionOfAccount, withData } from './data.ts';
+import {
+  assertAccountId,
+  type Data,
+  groupOf,
+  holdsCheckpoint,
+  partitionOfAccount,
+  withData,
+} from './data.ts';
 import { auditLedger, type LedgerAudit, zeroSum } from './ledger-audit.ts';
 import { lastSequenceAt, type PartitionName } from './places.ts';
 import { Rebuild, type RebuildFault } from './rebuild.ts';
@@ -80,6 +87,8 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   const { values } = input;
   const verify = values['verify'] === true;
   const accountId = stringOf(values, 'account');
+  const limit = numberOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
+  if (accountId !== undefined) assertAccountId(accountId);
   if (verify && (values['until'] !== undefined || accountId !== undefined)) {
     throw new UsageError('--verify goes with neither --until nor --account');
   }
@@ -91,7 +100,6 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   try {
     const replayed = await replayAll(data, input, rebuild, plan, verify);
     if (accountId === undefined) return allResult(rebuild, replayed, verify);
-    const limit = numberOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
     const partition = partitionOfAccount(data, accountId);
     const report = reportAccount(rebuild.views, null, { partition, accountId }, limit);
     return accountResult(accountId, report, replayed, rebuild.views.position('accounts', partition));

@@ -451,6 +451,8 @@ t.test('batches are shown decoded, without full phone numbers unless they are as
 });
 
 t.test('replay and verify are wrongly asked', async (t) => {
+  // A replay that begins fails there, with another status.
+  const nowhere = join(root, 'nowhere');
   const cases: [string[], RegExp][] = [
     [['replay', '--verify', '--until', '5'], /neither --until nor --account/],
     [['replay', '--until', '5'], /a sequence is one of a partition/],
@@ -458,6 +460,16 @@ t.test('replay and verify are wrongly asked', async (t) => {
     [['replay', '--until', '1763768400'], /a sequence is one of a partition/],
     [['replay', '--group', 'accounts', '--partition', '0', '--until', '99999'], /ends at sequence/],
     [['inspect', '--transaction', 'chg_x'], /is not the id of a transaction/],
+    [['inspect', '--account', 'chg_x'], /chg_x is not the id of an account/],
+    [['inspect', '--group', 'accounts', '--partition', '0', '--batch', '0'], /--batch counts from 1/],
+    [['inspect', '--group', 'accounts', '--partition', '0', '--sequence', '0'], /--sequence counts from 1/],
+    [['inspect', '--raw', '--group', 'accounts', '--partition', '0', '--batch', '0'], /--batch counts/],
+    // Before the log is replayed, not hours after.
+    [['replay', '--account', 'chg_x', '--scratch', nowhere], /chg_x is not the id of an account/],
+    [
+      ['replay', '--account', service.demo.account_id, '--limit', 'x', '--scratch', nowhere],
+      /--limit is a whole/,
+    ],
   ];
   for (const [[name = '', ...args], message] of cases) {
     const { status, err } = await tool(name, ...args, '--data', data);

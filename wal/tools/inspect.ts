@@ -13,7 +13,7 @@ import {
   withReader,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { numberOf, UsageError } from './tool.ts';
+import { ordinalOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { messageOf } from '../thrown.ts';
 
@@ -36,8 +36,8 @@ ends are read: use verify for the whole.
 
 async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
   const names = chosen(reader.partitionNames(), input.values);
-  const batch = numberOf(input.values, 'batch');
-  const sequence = numberOf(input.values, 'sequence');
+  const batch = ordinalOf(input.values, 'batch');
+  const sequence = ordinalOf(input.values, 'sequence');
   if (batch === undefined && sequence === undefined) return ranges(reader, names, input.directory);
   const [name, ...others] = names;
   if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');

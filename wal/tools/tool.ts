@@ -229,6 +229,13 @@ export function numberOf(values: ToolInput['values'], name: string): number | un
   return Number(text);
 }
 
+/** Of what is counted from 1: batches and records. */
+export function ordinalOf(values: ToolInput['values'], name: string): number | undefined {
+  const number = numberOf(values, name);
+  if (number === 0) throw new UsageError(`--${name} counts from 1`);
+  return number;
+}
+
 /** ISO 8601 with a zone, or milliseconds since 1970: 13 digits. Seconds, of which `date` gives 10, would be a day of 1970. */
 export function timeOf(values: ToolInput['values'], name: string): number | undefined {
   const text = stringOf(values, name);
