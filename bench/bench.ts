@@ -70,6 +70,12 @@ export class Bench {
     mkdirSync(root, { recursive: true });
   }
 
+  /** Options of Node for whatever is a service, and for every node of a cluster. */
+  get nodeArgs(): readonly string[] {
+    const { nodeArgs, profile } = this.options;
+    return profile === null ? nodeArgs : [...nodeArgs, '--cpu-prof', `--cpu-prof-dir=${profile}`];
+  }
+
   /** Every long wait says how far it is, so it ends here. */
   progress(text: string): void {
     this.signal?.throwIfAborted();
@@ -115,11 +121,9 @@ export class Bench {
 
   async service(prepared: Prepared, env: Readonly<Record<string, string>> = {}): Promise<Service> {
     const { checkout } = this;
-    const { partitions, profile } = this.options;
-    const profiling = profile === null ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`];
-    const nodeArgs = [...this.options.nodeArgs, ...profiling];
+    const { partitions } = this.options;
     const { dataDir } = prepared;
-    const { signal } = this;
+    const { nodeArgs, signal } = this;
     signal?.throwIfAborted();
     return this.keep(await startService({ dataDir, checkout, partitions, env, nodeArgs, signal }));
   }

@@ -17,6 +17,8 @@ export interface ClusterSettings {
   readonly masterKey: string;
   /** Whose nodes they are; absent: this one. */
   readonly checkout?: string;
+  /** For Node itself. */
+  readonly nodeArgs?: readonly string[];
   /** Added to every node's environment. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -52,7 +54,7 @@ export async function startNode(
   const logFile = join(directory, 'node.log');
   const output = openSync(logFile, 'a');
   const checkout = settings.checkout ?? here;
-  const child = spawn(process.execPath, [join(checkout, 'src/main.ts')], {
+  const child = spawn(process.execPath, [...(settings.nodeArgs ?? []), join(checkout, 'src/main.ts')], {
     cwd: checkout,
     stdio: ['ignore', output, output],
     env: {

@@ -30,7 +30,7 @@ async function measureReplicas(
   bench: Bench,
   replicas: 1 | 3,
 ): Promise<{ figures: Figure[]; loads: Load[]; checks: Check[] }> {
-  const { partitions, accounts, profile } = bench.options;
+  const { partitions, accounts } = bench.options;
   const directory = bench.directory();
   bench.progress(`starting a cluster with ${replicas} nats-servers`);
   const service = bench.keep(
@@ -41,7 +41,7 @@ async function measureReplicas(
       ledgers: 1,
       partitions,
       accounts,
-      profile,
+      nodeArgs: bench.nodeArgs,
       signal: bench.signal,
     }),
   );

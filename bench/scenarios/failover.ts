@@ -20,7 +20,7 @@ export const failover: Scenario = {
   summary: 'a ledger node killed under load, in a cluster of three',
   needs: 'nats-server',
   async run(bench) {
-    const { partitions, accounts, idsChecked, warmUpSeconds, profile } = bench.options;
+    const { partitions, accounts, idsChecked, warmUpSeconds } = bench.options;
     const directory = bench.directory();
     const seconds = Math.max(bench.options.failoverSeconds, bench.options.seconds);
     bench.progress('starting a cluster');
@@ -32,7 +32,7 @@ export const failover: Scenario = {
         ledgers: LEDGERS,
         partitions,
         accounts,
-        profile,
+        nodeArgs: bench.nodeArgs,
         signal: bench.signal,
       }),
     );

@@ -18,8 +18,8 @@ export interface ClusterOptions {
   readonly checkout: string;
   readonly partitions: number;
   readonly accounts: number;
-  /** Folder for CPU profiles of its nodes; null: none. */
-  readonly profile: string | null;
+  /** For Node itself, of every node. */
+  readonly nodeArgs: readonly string[];
   /** Kills its nodes when it is aborted. */
   readonly signal: AbortSignal | undefined;
 }
@@ -33,7 +33,7 @@ const SECRET_BYTES = 32;
 const AT_ONCE = 8;
 
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
-  const { directory, checkout, natsServers, partitions, profile, signal } = options;
+  const { directory, checkout, natsServers, nodeArgs, partitions, signal } = options;
   mkdirSync(directory, { recursive: true });
   const startedAt = performance.now();
   const nats = await startNatsServers({ count: natsServers, directory: join(directory, 'nats') });
@@ -42,6 +42,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     natsUrl: nats.url,
     directory,
     checkout,
+    nodeArgs,
     operatorToken,
     masterKey: randomBytes(SECRET_BYTES).toString('hex'),
     environment: {
@@ -49,7 +50,6 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
       PARTITIONS: String(partitions),
       RAILS: 'loopback',
       CASH_OUT_PER_MINUTE: '100000',
-      ...(profile === null ? {} : { NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${profile}` }),
     },
   };
   const nodes: NodeProcess[] = [];

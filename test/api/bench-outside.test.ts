@@ -1,6 +1,7 @@
 // The parts of the bench that need what npm does not install: PostgreSQL as a peer, and nats-server for the cluster.
 // Left out, saying so, where it is not there.
 
+import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
@@ -17,3 +18,13 @@ else t.comment('PostgreSQL is not installed: its comparison is not tested');
 const clustered = isInstalled('nats-server') ? ['cluster', 'failover'] : [];
 if (clustered.length === 0) t.comment('nats-server is not installed: cluster and failover are not tested');
 for (const name of clustered) smokeTest(t, name);
+
+// One that Node does not know: whoever is given it says so and ends.
+const unknown = ['bench/cli.ts', ...clustered, '--form', 'smoke', '--node-args=--no-such-option'];
+t.test('--node-args reaches the nodes of a cluster', { skip: clustered.length === 0 }, async (t) => {
+  const { status, stderr } = spawnSync(process.execPath, unknown, { encoding: 'utf8', timeout: 120_000 });
+  t.equal(status, 1);
+  for (const name of clustered) {
+    t.match(stderr, new RegExp(`${name} could not be measured: .*bad option: --no-such-option`, 's'));
+  }
+});
