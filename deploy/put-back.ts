@@ -41,7 +41,11 @@ another log has beyond it is cut off there.
     options: {
       ...partitionOptions,
       ends: { type: 'string', value: 'directory', help: 'where the logs of all nodes end' },
-      replicas: { type: 'string', value: '1|3', help: 'to make what is missing: NATS_REPLICAS of the nodes' },
+      replicas: {
+        type: 'string',
+        value: '1|3|5',
+        help: 'to make what is missing: NATS_REPLICAS of the nodes',
+      },
       yes: { type: 'boolean', help: 'write it' },
     },
     run: (input) =>
@@ -93,6 +97,10 @@ async function withLeases(
 
 function replicasOf(values: ToolInput['values']): number {
   const replicas = numberOf(values, 'replicas');
+  // Of two servers none may be away.
+  if (replicas !== undefined && ![1, 3, 5].includes(replicas)) {
+    throw new UsageError(`--replicas is 1, 3 or 5, as NATS_REPLICAS, not ${replicas}`);
+  }
   if (replicas !== undefined) return replicas;
   throw new UsageError(
     'streams or leases are missing: give --replicas to make them, NATS_REPLICAS of the nodes',
