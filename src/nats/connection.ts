@@ -46,6 +46,8 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     name: options.name,
     inboxPrefix: options.inboxPrefix,
     maxReconnectAttempts: -1,
+    // Nor for a password that a server does not take for a while: the client would close at the second time, for ever.
+    ignoreAuthErrorAbort: true,
     reconnectTimeWait: LIMITS.natsReconnectMs,
     pingInterval: LIMITS.natsPingMs,
     maxPingOut: 2,

@@ -1,0 +1,64 @@
+// The one connection of a node to NATS: once made it comes back whatever servers say meanwhile.
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { freePort } from '../../deploy/free-ports.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { withServers } from '../../deploy/server-path.ts';
+import { link } from './adapters.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
+
+interface GuardedServer {
+  readonly address: string;
+  /** From now on it takes this password alone, and turns away who has come with another. */
+  setPassword(password: string): void;
+}
+
+async function startGuarded(t: Test, password: string): Promise<GuardedServer> {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-connection-'));
+  const file = join(directory, 'server.conf');
+  const address = `127.0.0.1:${await freePort()}`;
+  const write = (taken: string): void =>
+    writeFileSync(file, `listen: "${address}"\nauthorization { user: front, password: ${taken} }\n`);
+  write(password);
+  const child: ChildProcess = spawn('nats-server', ['-c', file], { stdio: 'ignore', env: withServers() });
+  t.teardown(async () => {
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+    rmSync(directory, { recursive: true, force: true });
+  });
+  return {
+    address,
+    setPassword(taken) {
+      write(taken);
+      child.kill('SIGHUP');
+    },
+  };
+}
+
+t.test('who is turned away for a while, by a wrong password at the server, comes back', async (t) => {
+  const server = await startGuarded(t, 'right');
+  const problems: string[] = [];
+  let reconnects = 0;
+  const node = await link(`nats://front:right@${server.address}`, 'front', {
+    onProblem: (problem) => problems.push(problem),
+  });
+  t.teardown(() => node.close());
+  node.onReconnect(() => reconnects++);
+  server.setPassword('wrong');
+  await waitFor('it has been turned away several times', 20_000, () => {
+    return problems.filter((problem) => problem.includes('AUTHORIZATION_VIOLATION')).length > 3;
+  });
+  t.equal(reconnects, 0);
+  server.setPassword('right');
+  await waitFor('it is back', 20_000, () => reconnects > 0);
+  await t.resolves(node.connection.flush());
+});
