@@ -230,7 +230,7 @@ const SETTINGS = {
   NATS_URL: optional({
     takes: 'nats:// or tls:// URLs, comma-separated',
     fallbackText: 'none: standalone',
-    meaning: 'The NATS servers of the cluster.',
+    meaning: 'The NATS servers of the cluster. Where one says tls, none is spoken to without TLS.',
     secret: true,
     parse: (value) => listOf(value, (url) => (/^(?:nats|tls):\/\/[^\s/]+\/?$/.test(url) ? url : undefined)),
   }),

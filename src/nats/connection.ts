@@ -2,7 +2,7 @@
 // once made it never gives up: servers come back, and what waits for them has its own deadline.
 
 import { readFile } from 'node:fs/promises';
-import { connect, createInbox, credsAuthenticator, Events } from 'nats';
+import { connect, createInbox, credsAuthenticator, ErrorCode, Events } from 'nats';
 import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsError } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
@@ -41,6 +41,7 @@ export interface NatsEvents {
 export async function connectNats(options: NatsOptions, events: NatsEvents = {}): Promise<NatsLink> {
   const servers = options.url.split(',').map((url) => url.trim());
   const { user, pass } = credentialsIn(servers[0] ?? '');
+  const tls = tlsOf(options, servers);
   const settings: ConnectionOptions = {
     servers: servers.map(withoutCredentials),
     name: options.name,
@@ -57,15 +58,7 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     ...(options.credentialsFile === undefined
       ? {}
       : { authenticator: credsAuthenticator(await readFile(options.credentialsFile)) }),
-    ...(options.caFile === undefined
-      ? {}
-      : {
-          tls: {
-            caFile: options.caFile,
-            ...(options.certFile === undefined ? {} : { certFile: options.certFile }),
-            ...(options.keyFile === undefined ? {} : { keyFile: options.keyFile }),
-          },
-        }),
+    ...(tls === null ? {} : { tls }),
   };
   const connection = await persist(() => connect(settings), {
     isFinal: isRefusal,
@@ -102,9 +95,21 @@ export function whenHeard(
   };
 }
 
-/** Servers that start, or do not answer in time, are asked again; one that knows us not will not know us later. */
+/** Null: as the server wants it. The client passes over the scheme of a URL: where one says tls, or there is anything for it, a
+ *  server without it must not be told the password. */
+function tlsOf(
+  { caFile, certFile, keyFile }: NatsOptions,
+  servers: readonly string[],
+): NonNullable<ConnectionOptions['tls']> | null {
+  const files = Object.entries({ caFile, certFile, keyFile }).filter(([, file]) => file !== undefined);
+  if (files.length === 0 && !servers.some((url) => url.startsWith('tls://'))) return null;
+  return Object.fromEntries(files);
+}
+
+/** Servers that start, or do not answer in time, are asked again; one that knows us not, or has no TLS, will not later. */
 function isRefusal(error: unknown): boolean {
-  return /authori[sz]ation|authentication/i.test((error as Error).message);
+  const { code, message } = error as NatsError;
+  return code === ErrorCode.ServerOptionNotAvailable || /authori[sz]ation|authentication/i.test(message);
 }
 
 async function watchStatus(

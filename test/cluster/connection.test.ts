@@ -1,4 +1,5 @@
-// The one connection of a node to NATS: once made it comes back whatever servers say meanwhile.
+// The one connection of a node to NATS: it is encrypted where that was asked for, and once made it comes back whatever servers say
+// meanwhile.
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,6 +11,7 @@ import type { Test } from 'tap';
 import { freePort } from '../../deploy/free-ports.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { withServers } from '../../deploy/server-path.ts';
+import { connectNats } from '../../src/nats/connection.ts';
 import { link } from './adapters.ts';
 import { needs } from '../needs.ts';
 
@@ -61,4 +63,19 @@ t.test('who is turned away for a while, by a wrong password at the server, comes
   server.setPassword('right');
   await waitFor('it is back', 20_000, () => reconnects > 0);
   await t.resolves(node.connection.flush());
+});
+
+t.test('a server without TLS is told no password by who was given a tls:// URL', async (t) => {
+  const server = await startGuarded(t, 'right');
+  const plain = { url: `nats://front:right@${server.address}`, name: 'front', inboxPrefix: '_INBOX.front' };
+  const node = await connectNats(plain);
+  await node.close();
+  const url = `tls://front:right@${server.address}`;
+  await t.rejects(connectNats({ ...plain, url }), { code: 'SERVER_OPT_NA' });
+  const certFile = import.meta.filename;
+  await t.rejects(
+    connectNats({ ...plain, certFile }),
+    { code: 'SERVER_OPT_NA' },
+    'nor by who shows a certificate',
+  );
 });
