@@ -5,7 +5,8 @@
 //
 // Invariants:
 //   - What is answered is known. `unavailable` only when no attempt can have been decided; a rejection only from the
-//     newest attempt, so that no later one can still create what the caller was refused.
+//     newest attempt, so that no later one can still create what the caller was refused, and only if it says that no earlier
+//     one has.
 //   - An attempt whose fate is unknown is sent again only if the message is repeatable (repeatable.ts); otherwise the
 //     caller gets `unknown` at the deadline.
 //   - Requests under way are bounded (LIMITS.busRequestsOpenMax); no timer, promise or subscription per request.
@@ -19,7 +20,7 @@ import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import { whenHeard } from './connection.ts';
-import { isRepeatable } from './repeatable.ts';
+import { isRepeatable, provesNothingDone } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
 import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
 import { TimerWheel } from './timer-wheel.ts';
@@ -236,8 +237,10 @@ export class NatsBus implements Bus {
     if (attempt !== request.attempt || !request.open) return;
     request.open = false;
     switch (reply.type) {
-      case 'rejected':
-        return this.#finish(request, reply);
+      case 'rejected': {
+        const isKnown = !request.uncertain || provesNothingDone(request.message, reply.rejection);
+        return this.#finish(request, isKnown ? reply : { type: 'unknown' });
+      }
       case 'unavailable':
         if (!request.uncertain) return this.#finish(request, reply);
         return this.#lookAgain(request, LIMITS.busRetryMs);

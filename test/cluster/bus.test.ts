@@ -273,6 +273,32 @@ t.test('while an attempt may have been decided, only a decision on the newest on
   bus.close();
 });
 
+t.test('a key that was revoked since does not say that an earlier attempt has created nothing', async (t) => {
+  const { bus, routes } = newBus();
+  const server = new NatsBusServer(ownerLink.connection);
+  const first = server.serve('accounts', 0, 13);
+  const created: OnReply[] = [];
+  first.open({ inbox: (_, onReply) => created.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'a', epoch: 13 });
+  const deadline = Date.now() + 60_000;
+  const create = request(bus, 'accounts', 0, { type: 'CreatePayout', deadline });
+  const read = request(bus, 'accounts', 0, { type: 'GetPayout', deadline });
+  await waitFor('the first owner has both', 20_000, () => created.length === 2);
+
+  const second = server.serve('accounts', 0, 14);
+  const rejection = { code: 'invalid_api_key', param: null, message: null, retryAfterSeconds: null } as const;
+  second.open({ inbox: (_, onReply) => onReply({ type: 'rejected', rejection }), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 0, { node: 'b', epoch: 14 });
+  t.strictSame(await create, { type: 'unknown' }, 'a 401 would say that nothing was created');
+  t.strictSame(await read, { type: 'rejected', rejection });
+  const later = await request(bus, 'accounts', 0, { type: 'CreatePayout', deadline });
+  t.strictSame(later, { type: 'rejected', rejection }, 'whose first attempt it was is told');
+  for (const owner of [first, second]) owner.stop();
+  bus.close();
+});
+
 t.test('what acts only once is not sent again when its owner does not know what became of it', async (t) => {
   const { bus, routes } = newBus();
   const served = new NatsBusServer(ownerLink.connection).serve('accounts', 0, 21);
