@@ -214,6 +214,9 @@ export const LIMITS = {
   leaseRenewMs: 500,
   /** What a node takes off its lease for clocks that run at different rates. */
   leaseMarginMs: 250,
+  /** An owner of whom a front has heard nothing for this long answers nobody who asks now: the front is not ready. Above an
+   *  election among nats-servers (4 to 9 s), which callers sit out. */
+  ownerSilentMs: 12_000,
   /** How often ownership is looked at even if nothing was heard. */
   leaseLookMs: 200,
   /** Partitions that one node takes over at once, so that one large log does not hold up the rest. */
@@ -408,6 +411,10 @@ export function assertLimits(): void {
   holds(
     LIMITS.diskStallMs < LIMITS.diskLostMs && LIMITS.diskLostMs + LIMITS.leaseMs < LIMITS.commandDeadlineMs,
     'who waits for a node whose disk hangs is answered by the next one',
+  );
+  holds(
+    LIMITS.leaseMs < LIMITS.ownerSilentMs && LIMITS.ownerSilentMs < LIMITS.commandDeadlineMs,
+    'a front does not go while its callers are still answered',
   );
   holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');

@@ -116,6 +116,13 @@ export class LeaseTable implements Routes {
     return node !== undefined && node.session === lease.session && node.state !== 'dead';
   }
 
+  /** For how long nothing has been heard of the holder, ms. It may be gone, or this process may hear of nobody: the table alone
+   *  does not say, since sessions are ended by other nodes. */
+  silentMs(lease: LeaseEntry): number {
+    const node = lease.node === null ? undefined : this.nodes.get(lease.node);
+    return node === undefined ? Infinity : performance.now() - node.seenAt;
+  }
+
   /** Writes if the key still has `revision` (0: no entry). False: somebody else was first. Null: nobody knows yet. */
   async write(
     key: string,

@@ -321,6 +321,10 @@ function notReady(
     for (let partition = 0; partition < counts.accounts; partition++) {
       const lease = table.lease('accounts', partition);
       if (lease === undefined || !table.isHeld(lease.value)) return 'some accounts have no owner';
+      const silentMs = table.silentMs(lease.value);
+      if (silentMs > LIMITS.ownerSilentMs) {
+        return `nothing has been heard of ${lease.value.node} for ${Math.floor(silentMs / 1_000)} s`;
+      }
     }
     if (config.roles.size === 1) return null;
   }

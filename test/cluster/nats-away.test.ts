@@ -1,8 +1,8 @@
 // NATS servers go away under load: of three one may go, leader or not; when two go nothing is acknowledged, and nothing is
-// lost when they come back.
+// lost when they come back. Who cannot serve meanwhile says so.
 import t from 'tap';
 import type { Test } from 'tap';
-import { untilReady } from '../../deploy/cluster-processes.ts';
+import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { link } from './adapters.ts';
@@ -61,6 +61,28 @@ async function killAndBringBack(t: Test, cluster: Cluster): Promise<void> {
   t.strictSame(refused, [], 'nobody is told an error but "not now, nothing was done"');
   t.strictSame(await cluster.check(report), []);
 }
+
+t.test('a front that hears of no owner says that it is not ready, until it does', async (t) => {
+  const cluster = await Cluster.start({ natsServers: 1, fronts: 1, ledgers: 1, webhooks: 0, pollers: 0 });
+  t.teardown(() => cluster.stop());
+  const front = cluster.node('front1');
+  const silent = async (): Promise<void> => {
+    await waitFor('the front is not ready', 60_000, async () => (await whyNotReady(front)) !== null);
+    t.match(await whyNotReady(front), 'nothing has been heard of ledger1 for 12 s');
+  };
+  await cluster.nats.kill(0, 'SIGKILL');
+  await silent();
+  await cluster.nats.restart(0);
+  await untilReady(cluster.running);
+
+  // Nobody is left who would end its session.
+  const ledger = cluster.node('ledger1');
+  ledger.signal('SIGKILL');
+  await ledger.exited();
+  await silent();
+  await cluster.add('ledger1', 'ledger');
+  await untilReady(cluster.running);
+});
 
 t.test('who starts before the servers waits for them', async (t) => {
   const nats = await startNatsServers();
