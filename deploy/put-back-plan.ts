@@ -73,6 +73,7 @@ async function goingOn(
   const there = await batchAt(place, reached);
   const tip = log.lastBatchNumber(group, partition);
   const isThisLogs =
+    there !== null &&
     there.batch > log.startOf(group, partition).batch &&
     there.batch <= tip &&
     log.batch(group, partition, there.batch).hash.equals(there.hash);

@@ -161,6 +161,11 @@ export function decodeBatch(bytes: Buffer, place: BatchPlace): Batch {
   };
 }
 
+/** False: it never was a batch. A damaged one begins as one does, unless it is damaged there. */
+export function isBatch(bytes: Buffer): boolean {
+  return bytes.length >= batchOverheadBytes && bytes.readUInt32LE(0) === magic;
+}
+
 /** The batch with its place taken from its own header: for batches that come from a file or a replica. */
 export function decodeForeignBatch(bytes: Buffer): Batch {
   if (bytes.length < batchOverheadBytes) {

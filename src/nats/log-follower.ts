@@ -6,12 +6,12 @@
 // that has never had anything decides nothing: it may have been made in the place of one that was lost.
 
 import type { StreamState } from 'nats';
-import { decodeForeignBatch, tipAt } from '../../wal/batch.ts';
+import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
-import { LogChain } from './log-chain.ts';
-import { batchAt } from './stream-batches.ts';
+import { batchIn, LogChain } from './log-chain.ts';
+import { firstBatchOf } from './stream-batches.ts';
 import type { StreamPartition } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
@@ -98,9 +98,7 @@ export class LogFollower {
     const { state } = await manager.streams.info(logStream(group, partition));
     this.#assertNotNew(state);
     this.#assertNotPurged(state);
-    if (state.messages > 0 && state.first_seq > this.#handled + 1) {
-      await this.#assertContinued(state.first_seq);
-    }
+    if (state.messages > 0 && state.first_seq > this.#handled + 1) await this.#assertContinued();
     while (this.#handled < state.last_seq) {
       if (this.#error !== null) throw this.#error;
       const before = this.#handled;
@@ -115,7 +113,9 @@ export class LogFollower {
     const end = this.#chain.tip;
     // Few leftovers may be what follows a trim, or the log that another tip has: whoever wrote on from here would write what
     // every reader drops, and acknowledge it.
-    if (this.#chain.leftovers > 0 && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
+    const { leftovers, others } = this.#chain;
+    const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > end.batch);
+    if (isToBeProved && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
     if (this.#tip.batch > end.batch) await this.#truncate(end);
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
   }
@@ -143,8 +143,8 @@ export class LogFollower {
   }
 
   /** What comes first in the stream: after a trim it may be later than what this machine needs next. */
-  async #assertContinued(firstSequence: number): Promise<void> {
-    const { batch } = await batchAt(this.#options, firstSequence);
+  async #assertContinued(): Promise<void> {
+    const batch = await firstBatchOf(this.#options);
     if (batch <= this.#chain.tip.batch + 1) return;
     if (batch <= this.#tip.batch + 1) throw this.#diverged();
     throw new LogDiverged(
@@ -160,7 +160,7 @@ export class LogFollower {
   }
 
   #onMessage(message: StreamMessage): void | Promise<void> {
-    const batch = decodeForeignBatch(message.data);
+    const batch = batchIn(message.data);
     if (!this.#chain.take(batch)) {
       if (this.#chain.leftovers > LIMITS.streamWarmUpMessages) throw this.#diverged();
       return this.#advance(message);

@@ -1,11 +1,10 @@
 // The batches of a partition's stream one after the other, from a place in the chain to where the stream ends now: for
 // whoever reads much of it once. What is followed as it grows has readers of its own (log-follower.ts, stream-feed.ts).
 
-import { decodeForeignBatch } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
-import { LogChain } from './log-chain.ts';
+import { batchIn, LogChain } from './log-chain.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { hasStream } from './streams.ts';
@@ -16,11 +15,12 @@ export interface StreamPartition extends StreamOf {
   readonly link: NatsLink;
 }
 
-/** The batch that stands at a sequence of the stream; it may be a leftover. Rejects when there is none. */
-export async function batchAt(place: StreamPartition, sequence: number): Promise<Batch> {
+/** The batch that stands at a sequence of the stream; it may be a leftover. Null: the message there is none. Rejects when there
+ *  is no message. */
+export async function batchAt(place: StreamPartition, sequence: number): Promise<Batch | null> {
   const { link, group, partition } = place;
   const { data } = await link.manager.streams.getMessage(logStream(group, partition), { seq: sequence });
-  return decodeForeignBatch(Buffer.from(data));
+  return batchIn(Buffer.from(data));
 }
 
 /** Stream sequence of the last message for which `holds`, which does so up to some batch of the log and for none after it; the
@@ -34,10 +34,20 @@ export async function lastWhere(
   let high = last;
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (holds(await batchAt(place, middle))) low = middle;
+    const batch = await batchUpTo(place, middle, low);
+    if (batch === null || holds(batch)) low = middle;
     else high = middle - 1;
   }
   return low;
+}
+
+/** The batch that stands there, or last before, and after `after`; null: there is none. */
+async function batchUpTo(place: StreamPartition, sequence: number, after: number): Promise<Batch | null> {
+  for (let at = sequence; at > after; at--) {
+    const batch = await batchAt(place, at);
+    if (batch !== null) return batch;
+  }
+  return null;
 }
 
 /** Number of the batch that a stream begins with; it may be a leftover's. 0: it is empty. */
@@ -46,7 +56,12 @@ export async function firstBatchOf(place: StreamPartition): Promise<number> {
   const { state } = await link.manager.streams.info(logStream(group, partition));
   if (state.messages === 0) return 0;
   // A batch stands at its number or later: a stream that was never trimmed need not be asked, at each take-over.
-  return state.first_seq === 1 ? 1 : (await batchAt(place, state.first_seq)).batch;
+  if (state.first_seq === 1) return 1;
+  for (let sequence = state.first_seq; sequence <= state.last_seq; sequence++) {
+    const found = await batchAt(place, sequence);
+    if (found !== null) return found.batch;
+  }
+  return 0;
 }
 
 /** Whether who has read up to the record `cursor` can read on: null; or the stream begins late or ends early for that, as its
@@ -81,7 +96,7 @@ export async function* batchesAfter(
   const stream = logStream(group, partition);
   const { state } = await link.manager.streams.info(stream);
   if (state.messages === 0) return;
-  const { batch: first } = await batchAt(place, state.first_seq);
+  const first = await firstBatchOf(place);
   if (first > after.batch + 1) {
     throw new Error(
       `the stream of ${group}/${partition} begins with batch ${first}: what is before was trimmed, and must be put back ` +
@@ -103,7 +118,7 @@ export async function* batchesAfter(
     for (let reached = after.batch; reached < state.last_seq;) {
       const { data, sequence } = await messages.take();
       reached = sequence;
-      const batch = decodeForeignBatch(data);
+      const batch = batchIn(data);
       if (chain.take(batch)) yield batch;
       else if (chain.leftovers > LIMITS.streamWarmUpMessages) {
         throw new Error(`the stream of ${group}/${partition} does not continue batch ${chain.tip.batch}`);

@@ -3,13 +3,13 @@
 // Invariants: leftovers of replaced writers are dropped (log-chain.ts); a gap is an error, never skipped; the next message
 // waits for the handler.
 
-import { decodeForeignBatch, emptyTip, tipAt } from '../../wal/batch.ts';
+import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
-import { LogChain } from './log-chain.ts';
+import { batchIn, LogChain } from './log-chain.ts';
 import { lastWhere } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
@@ -133,8 +133,8 @@ class StreamSubscription implements Subscription {
   }
 
   #take(message: StreamMessage): Batch | null {
-    const batch = decodeForeignBatch(message.data);
-    if (this.#chain?.take(batch) === true) return batch;
+    const batch = batchIn(message.data);
+    if (batch === null || this.#chain?.take(batch) === true) return batch;
     if (this.#chain !== null && message.sequence > this.#warmUpEnd) return null;
     // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.
     if (this.#chain !== null && batch.batch <= this.#chain.tip.batch) return null;

@@ -21,7 +21,7 @@ export async function sequenceOf(
     for (const sequence of distance === 0 ? [near] : [near - distance, near + distance]) {
       if (sequence < state.first_seq || sequence > state.last_seq) continue;
       const found = await batchAt(place, sequence);
-      if (found.batch === batch && found.hash.equals(hash)) return sequence;
+      if (found?.batch === batch && found.hash.equals(hash)) return sequence;
     }
   }
   return null;

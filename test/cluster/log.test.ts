@@ -244,7 +244,7 @@ t.test(
       const batch = logA.batch('accounts', partition, number);
       const sequence = await sequenceOf(place, batch);
       t.strictSame(
-        (await batchAt(place, sequence!)).hash,
+        (await batchAt(place, sequence!))!.hash,
         batch.hash,
         `batch ${number} stands at ${sequence}`,
       );
@@ -252,6 +252,52 @@ t.test(
     }
   },
 );
+
+t.test('what is no batch is left alone by every reader, wherever it stands', async (t) => {
+  const partition = await newPartition();
+  const place: StreamPartition = { link: nats, group: 'accounts', partition };
+  const local = newLog(t);
+  const putStranger = async (): Promise<void> => {
+    const stream = logStream('accounts', partition);
+    const { state } = await nats.manager.streams.info(stream);
+    // As NATS itself does for whoever asks it something and names this subject for the answer.
+    const reply = logSubject('accounts', partition);
+    nats.connection.publish(`$JS.API.STREAM.INFO.${stream}`, '', { reply });
+    await waitFor('it stands there', 20_000, async () => {
+      return (await nats.manager.streams.info(stream)).state.last_seq > state.last_seq;
+    });
+  };
+  await putStranger();
+  let writer = await takeOver(local, partition, 1);
+  for (let epoch = 2; epoch < 5; epoch++) {
+    await writer.write(`under ${epoch - 1}`);
+    await putStranger();
+    await writer.write('refused');
+    t.type(writer.failures[0], Fenced, 'it cannot know what stands there');
+    await local.closePartition(writer.log);
+    writer = await takeOver(local, partition, epoch);
+  }
+  await writer.write('under 4');
+  const lines = ['under 1', 'under 2', 'under 3', 'under 4'];
+  for (const after of lines.keys()) {
+    t.strictSame(await linesInFeed(partition, after, lines.length - after), lines.slice(after));
+  }
+  t.strictSame((await followed(newLog(t), partition)).hash, writer.log.tip.hash);
+
+  await nats.manager.streams.purge(logStream('accounts', partition), { seq: 4 });
+  t.equal(await batchAt(place, 4), null);
+  t.equal(await firstBatchOf(place), 3, 'what stands before it is none');
+  const { hash } = local.batch('accounts', partition, 5);
+  t.equal(await sequenceOf(place, { batch: 5, hash }), 8);
+
+  // Made anew, with nothing in it but that: it proves nothing of the log.
+  await local.closePartition(writer.log);
+  await nats.manager.streams.delete(logStream('accounts', partition));
+  await ensureLogStream(nats.manager, 'accounts', partition, 1);
+  await putStranger();
+  await t.rejects(followed(local, partition), /does not continue the log of this machine/);
+  t.equal(local.tip('accounts', partition).sequence, lines.length, 'nothing was cut off');
+});
 
 t.test('a log that the stream does not continue is refused, however little the stream has', async (t) => {
   const partition = await newPartition();

@@ -77,7 +77,7 @@ async function placesIn(partition: number): Promise<[number, number][]> {
   const { state } = await nats.manager.streams.info(logStream(GROUP, partition));
   const places: [number, number][] = [];
   for (let sequence = state.first_seq; sequence <= state.last_seq; sequence++) {
-    places.push([sequence, (await batchAt({ link: nats, group: GROUP, partition }, sequence)).batch]);
+    places.push([sequence, (await batchAt({ link: nats, group: GROUP, partition }, sequence))!.batch]);
   }
   return places;
 }
