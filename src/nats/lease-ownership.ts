@@ -274,6 +274,8 @@ export class LeaseOwnership implements Ownership {
     try {
       do {
         this.#lookAgain = false;
+        // Whoever begins now would take this node for none.
+        if (this.#table.nodes.get(this.#options.node)?.isSpoilt === true) await this.#renew();
         await this.#endSilentSessions();
         this.#noteMembers();
         if (this.isSessionValid()) this.#lookAtAll();
@@ -303,6 +305,9 @@ export class LeaseOwnership implements Ownership {
     if (lease === undefined || !this.#isOurs(lease) || lease.value.epoch !== place.epoch) {
       // Somebody has claimed it: our session must have been ended, and the next renewal will say so.
       void this.#lose(place);
+    } else if (lease.isSpoilt === true) {
+      // Whoever begins now does not know whose it is.
+      void this.#table.write(leaseKey(place.group, place.partition), lease.value, lease.revision);
     } else if (first !== undefined && first !== this.#options.node && this.#isWantedBy(place, first)) {
       void this.#handOver(place);
     }

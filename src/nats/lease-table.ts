@@ -51,6 +51,8 @@ export interface Seen<Value> {
   readonly revision: number;
   /** When this revision was first seen here, monotonic milliseconds. */
   readonly seenAt: number;
+  /** At this revision stands what is no entry; `value` and `seenAt` are what was there before. */
+  readonly isSpoilt?: boolean;
 }
 
 export class LeaseTable implements Routes {
@@ -62,13 +64,20 @@ export class LeaseTable implements Routes {
   readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
   readonly #reader: StreamReader;
+  readonly #onProblem: (problem: string) => void;
   readonly #routeListeners: ((group: GroupName, partition: number) => void)[] = [];
   readonly #listeners: (() => void)[] = [];
   /** Of the last message read. */
   #sequence = 0;
   #onRead: (() => void)[] = [];
 
-  constructor(link: NatsLink, publisher: StreamPublisher, onError: (error: Error) => void) {
+  constructor(
+    link: NatsLink,
+    publisher: StreamPublisher,
+    onError: (error: Error) => void,
+    onProblem: (problem: string) => void = () => {},
+  ) {
+    this.#onProblem = onProblem;
     this.#link = link;
     this.#publisher = publisher;
     this.#reader = new StreamReader({
@@ -156,13 +165,18 @@ export class LeaseTable implements Routes {
     const kind = key.slice(0, dot);
     const name = key.slice(dot + 1);
     const map = this.#mapOf(kind);
-    if ((map.get(name)?.revision ?? this.#removed.get(key) ?? 0) >= revision) return;
-    if (data === null) {
+    const known = map.get(name);
+    if ((known?.revision ?? this.#removed.get(key) ?? 0) >= revision) return;
+    const value = data === null ? null : entryIn(kind, data);
+    if (data !== null && value === null) this.#onProblem(`${key} of ${LEASE_STREAM} holds what is no entry`);
+    if (value !== null) {
+      this.#removed.delete(key);
+      map.set(name, { value, revision, seenAt: performance.now() });
+    } else if (data !== null && known !== undefined) {
+      map.set(name, { ...known, revision, isSpoilt: true });
+    } else {
       map.delete(name);
       this.#removed.set(key, revision);
-    } else {
-      this.#removed.delete(key);
-      map.set(name, { value: JSON.parse(data.toString()), revision, seenAt: performance.now() });
     }
     if (kind === 'lease') this.#tellRoute(name);
     for (const listener of this.#listeners) listener();
@@ -178,4 +192,20 @@ export class LeaseTable implements Routes {
     const group = name.slice(0, dot) as GroupName;
     for (const listener of this.#routeListeners) listener(group, Number(name.slice(dot + 1)));
   }
+}
+
+/** Null: it is none. Whoever may ask NATS anything can have its answer put under any key. */
+function entryIn(kind: string, data: Buffer): NodeEntry | LeaseEntry | WantEntry | null {
+  let entry: Partial<NodeEntry & LeaseEntry & WantEntry> | null;
+  try {
+    entry = JSON.parse(data.toString());
+  } catch {
+    return null;
+  }
+  const { session, groups, state, epoch, node } = entry ?? {};
+  const isEntry =
+    (kind === 'node' && typeof session === 'string' && Array.isArray(groups) && typeof state === 'string') ||
+    (kind === 'lease' && Number.isSafeInteger(epoch)) ||
+    (kind === 'want' && typeof session === 'string' && typeof node === 'string');
+  return isEntry ? (entry as NodeEntry | LeaseEntry | WantEntry) : null;
 }

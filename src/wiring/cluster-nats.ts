@@ -57,7 +57,9 @@ export async function joinNats(
   await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
 
   const publisher = new StreamPublisher(link);
-  const table = new LeaseTable(link, publisher, onFailure);
+  const table = new LeaseTable(link, publisher, onFailure, (problem) =>
+    log.warn({ problem }, 'NATS complains'),
+  );
   await table.ready();
   const { partitions } = config;
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };

@@ -10,6 +10,7 @@ import { LeaseTable } from '../../src/nats/lease-table.ts';
 import { rankNodes } from '../../src/nats/rendezvous.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link } from './adapters.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
@@ -102,6 +103,14 @@ class Node implements PartitionHost {
     await this.#link.close();
   }
 }
+
+/** As NATS itself does for whoever asks it something and names this key for the answer; and as a hand at the nats tool. */
+const NO_ENTRIES = [
+  '1 1 n\n',
+  '',
+  'null',
+  '{"type":"io.nats.jetstream.api.v1.stream_info_response","epoch":"7"}',
+];
 
 async function cluster(t: Test, names: readonly string[]): Promise<{ servers: NatsServers; nodes: Node[] }> {
   const servers = await startNatsServers();
@@ -259,4 +268,32 @@ t.test('two processes of one name say so', async (t) => {
   const complains = ({ problems }: Node): boolean =>
     problems.some((each) => /another process is node a/.test(each));
   await waitFor('one complains', 60_000, () => [...nodes, twin].some(complains));
+});
+
+t.test('what is no entry in the bucket moves nothing, ends nobody, and goes', async (t) => {
+  const { servers, nodes } = await cluster(t, ['a', 'b']);
+  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  const before = nodes.map(({ serving }) => [...serving]);
+  const hand = await link(servers.url, 'hand');
+  t.teardown(() => hand.close());
+  const leases = everything.map((partition) => `lease.accounts.${partition}`);
+  for (const text of NO_ENTRIES) {
+    for (const key of ['node.a', 'node.c', 'want.accounts.0', 'lease', 'other.0', ...leases]) {
+      await hand.connection.jetstream().publish(LEASE_SUBJECT_PREFIX + key, text);
+    }
+    await waitFor('each node has said again what is its own', 30_000, async () => {
+      const stored = ['node.a', ...leases].map((key) =>
+        hand.manager.streams.getMessage(LEASE_STREAM, { last_by_subj: LEASE_SUBJECT_PREFIX + key }),
+      );
+      return (await Promise.all(stored)).every((each) => /"session":/.test(each.string()));
+    });
+  }
+  t.strictSame(
+    nodes.map(({ serving }) => [...serving]),
+    before,
+  );
+  const late = await Node.start(servers, 'late');
+  t.teardown(() => late.crash());
+  await waitFor('who comes late gets its share', 30_000, () => late.held.length > 0);
+  await waitFor('everything is held', 30_000, () => heldBy([...nodes, late]).length === partitionCount);
 });
