@@ -14,7 +14,7 @@ import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { whenHeard } from './connection.ts';
 import { isQuery } from './repeatable.ts';
-import { callerSubject, commandSubject } from './subjects.ts';
+import { callerSubject, commandSubject, isReplySubject } from './subjects.ts';
 import { readCommands, replyLine } from './wire.ts';
 import type { OnWireReply, WireReply } from './wire.ts';
 
@@ -76,7 +76,8 @@ export class ServedPartition {
 
   #onMessage(message: Msg): void {
     const { data, reply } = message;
-    if (reply === undefined) return;
+    // Nobody may have this process write what only it may write: a lease, a log.
+    if (reply === undefined || !isReplySubject(reply)) return;
     // One subject per caller: the last token only tells the caller's own messages apart.
     const caller = callerSubject(reply.slice(0, reply.lastIndexOf('.')));
     const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');

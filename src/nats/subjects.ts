@@ -13,7 +13,13 @@ export function commandSubject(group: GroupName, partition: number, epoch: numbe
 /** Replies to one front (or other caller) in one session; another token after it tells its messages apart. Requests are
  *  numbered in each session anew: a late reply to a process that is gone must not reach the next one of its name. */
 export function replyPrefix(caller: string, session: string): string {
-  return `daftari.reply.${caller}.${session}`;
+  return REPLIES + `${caller}.${session}`;
+}
+const REPLIES = 'daftari.reply.';
+
+/** False: it is none that a caller listens to. */
+export function isReplySubject(subject: string): boolean {
+  return subject.startsWith(REPLIES);
 }
 
 /** Names one life of a process. */

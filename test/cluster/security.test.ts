@@ -144,6 +144,34 @@ t.test('a front can write to no stream', async (t) => {
   t.equal(problems.length, 6);
 });
 
+t.test('nor does a ledger write where a front wants its reply', async (t) => {
+  const front = await as('front', []);
+  const operator = await as('operator', []);
+  const key = '$KV.daftari_leases.lease.accounts';
+  const { data } = await operator.manager.streams.getMessage('KV_daftari_leases', {
+    last_by_subj: `${key}.0`,
+  });
+  const { epoch } = JSON.parse(Buffer.from(data).toString()) as { epoch: number };
+  const written: string[] = [];
+  operator.connection.subscribe('>', {
+    callback: (_, { subject }) => {
+      if (subject.startsWith(`${key}.`) || subject.startsWith('daftari.log.')) written.push(subject);
+    },
+  });
+  await operator.connection.flush();
+  const subject = `daftari.cmd.accounts.0.${epoch}`;
+  for (const reply of [`${key}.1`, 'daftari.log.accounts.1']) {
+    front.connection.publish(subject, '1 1 {}\n', { reply });
+  }
+  const own = 'daftari.reply.front.test.session';
+  let answered = 0;
+  front.connection.subscribe(`${own}.*`, { callback: () => answered++ });
+  front.connection.publish(subject, '1 1 {}\n', { reply: `${own}.1` });
+  await waitFor('what came after them is answered', 20_000, () => answered === 1);
+  await operator.connection.flush();
+  t.strictSame(written, []);
+});
+
 t.test('nor can a poller write a log, nor webhooks the log of the accounts', async (t) => {
   for (const role of ['poller', 'webhooks']) {
     const problems: string[] = [];
