@@ -2,10 +2,11 @@
 // SIGINT and SIGHUP. The stages themselves are in src/wiring: standalone.ts, or with NATS_URL cluster.ts.
 //
 // Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
-// wrong, or the cluster is of another version.
+// wrong, or the cluster is of another version or number of partitions.
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess } from './end-process.ts';
+import { ClusterIdentityError } from './nats/cluster-identity.ts';
 import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
@@ -25,6 +26,7 @@ const OPERATORS_ERRORS = [
   DataDirectoryError,
   RoutesFileError,
   SecretFileError,
+  ClusterIdentityError,
   WriteFormatUnknown,
 ];
 

@@ -17,7 +17,12 @@ interface Identity {
 const FORMAT = 1;
 const KEY = 'identity';
 
-/** Throws when the cluster was created with another number of partitions. `replicas` null: this node may not create it, and
+/** This node cannot be one of this cluster; the message says what to do. */
+export class ClusterIdentityError extends Error {
+  override readonly name = 'ClusterIdentityError';
+}
+
+/** Throws ClusterIdentityError when the cluster was created with another number of partitions. `replicas` null: this node may not create it, and
  *  waits until another has. A cluster begins with the newest format of the node that creates it: nobody reads an older one. */
 export async function joinCluster(
   link: NatsLink,
@@ -30,10 +35,12 @@ export async function joinCluster(
   // A front may ask only after the leases; where there are some, their node has joined.
   const theirs = await readIdentity(link, replicas === null ? LEASE_STREAM : CLUSTER_STREAM);
   if (theirs.format !== FORMAT) {
-    throw new Error(`the cluster has format ${theirs.format}; this version reads format ${FORMAT}`);
+    throw new ClusterIdentityError(
+      `the cluster has format ${theirs.format}; this version reads format ${FORMAT}`,
+    );
   }
   if (theirs.partitions !== partitions) {
-    throw new Error(
+    throw new ClusterIdentityError(
       `the cluster was created with PARTITIONS=${theirs.partitions} and cannot be joined with ${partitions}: an account's ` +
         `partition never changes. Set PARTITIONS=${theirs.partitions}.`,
     );

@@ -181,6 +181,13 @@ t.test('nodes say what they read, and do not run in a cluster that writes more',
   t.hasStrict(raises.at(-1), { outcome: 'done' });
   t.hasStrict(raises[0], { outcome: 'refused', code: 'conflict' });
 
+  const other = await cluster.add('front2', 'front', { PARTITIONS: '3' });
+  t.equal(await other.exited(), 2, 'starting it again would change nothing');
+  t.match(
+    readFileSync(other.logFile, 'utf8'),
+    /^the cluster was created with PARTITIONS=6 and .* Set PARTITIONS=6\.\n$/,
+  );
+
   const data = Buffer.from(JSON.stringify({ format: newest + 1 }));
   const raised = await tables.publisher.publish(WRITE_FORMAT_SUBJECT, data, { lastSubjectSequence: 0 });
   t.equal(raised.type, 'stored');
