@@ -51,6 +51,10 @@ class StreamSubscription implements Subscription {
   #chain: LogChain | null = null;
   /** Up to this stream sequence the place in the chain is still being found. */
   #warmUpEnd = 0;
+  /** Of the stream, the last that was read. */
+  #reached = 0;
+  /** Messages after the end of the chain were removed before they were read. */
+  #isCut = false;
   #reader: StreamReader | null = null;
   #closed = false;
 
@@ -80,6 +84,7 @@ class StreamSubscription implements Subscription {
     if (this.#closed) return;
     const from = Math.max(1, found - LIMITS.streamWarmUpMessages);
     this.#warmUpEnd = found;
+    this.#reached = from - 1;
     if (from === 1) this.#chain = new LogChain(emptyTip);
     this.#reader = new StreamReader({
       link,
@@ -121,11 +126,7 @@ class StreamSubscription implements Subscription {
     const last = batch.firstSequence + batch.records.length - 1;
     if (last <= this.#cursor) return;
     const skip = this.#cursor + 1 - batch.firstSequence;
-    if (skip < 0) {
-      throw new Error(
-        `${this.#group}/${this.#partition}: the stream goes on at sequence ${batch.firstSequence}, not ${this.#cursor + 1}`,
-      );
-    }
+    if (skip < 0) throw this.#gapBefore(batch);
     this.#cursor = last;
     const lines = skip === 0 ? batch.records : batch.records.slice(skip);
     const records = lines.map((line) => this.#options.decode(this.#group, line)) as never[];
@@ -133,12 +134,26 @@ class StreamSubscription implements Subscription {
   }
 
   #take(message: StreamMessage): Batch | null {
+    this.#isCut ||= message.sequence > this.#reached + 1;
+    this.#reached = message.sequence;
     const batch = batchIn(message.data);
-    if (batch === null || this.#chain?.take(batch) === true) return batch;
-    if (this.#chain !== null && message.sequence > this.#warmUpEnd) return null;
+    if (batch === null) return null;
+    if (this.#chain?.take(batch) === true) {
+      this.#isCut = false;
+      return batch;
+    }
+    if (this.#chain !== null && message.sequence > this.#warmUpEnd) {
+      if (this.#isCut && batch.batch > this.#chain.tip.batch + 1) throw this.#gapBefore(batch);
+      return null;
+    }
     // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.
     if (this.#chain !== null && batch.batch <= this.#chain.tip.batch) return null;
     this.#chain = new LogChain(tipAt(batch));
     return batch;
+  }
+
+  #gapBefore({ firstSequence }: Batch): Error {
+    const place = `${this.#group}/${this.#partition}`;
+    return new Error(`${place}: the stream goes on at sequence ${firstSequence}, not ${this.#cursor + 1}`);
   }
 }

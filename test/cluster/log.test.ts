@@ -378,6 +378,40 @@ t.test('the feed goes on after any record, and waits for its handler', async (t)
   t.equal(most, 1);
 });
 
+t.test('what was removed before the feed has read it is an error, and not passed over', async (t) => {
+  const partition = await newPartition();
+  const writer = await takeOver(newLog(t), partition, 1);
+  for (let i = 1; i <= 5; i++) await writer.write(`record ${i}`);
+  const subscribe = (after: number): { lines: string[]; errors: Error[]; goOn: () => void } => {
+    const found = { lines: [] as string[], errors: [] as Error[], goOn: () => {} };
+    const held = new Promise<void>((resolve) => (found.goOn = resolve));
+    const feed = new StreamFeed({
+      link: nats,
+      decode: (_, line) => line,
+      onError: (error) => found.errors.push(error),
+    });
+    const subscription = feed.subscribe('accounts', partition, after, (batch: FeedBatch<string>) => {
+      found.lines.push(...batch.records);
+      return held;
+    });
+    t.teardown(() => subscription.close());
+    return found;
+  };
+  const live = subscribe(0);
+  await waitFor('it is at the first record', 20_000, () => live.lines.length === 1);
+  // What it has been sent by then it still reads.
+  const count = LIMITS.streamReadMessages + 8;
+  for (let i = 6; i <= count; i++) await writer.write(`record ${i}`);
+  await nats.manager.streams.purge(logStream('accounts', partition), { seq: count });
+  live.goOn();
+  const begun = subscribe(0);
+  for (const { lines, errors } of [live, begun]) {
+    await waitFor('it says so', 20_000, () => errors.length > 0);
+    t.match(errors[0], /the stream goes on at sequence \d+, not/);
+    t.ok(lines.length < count - 1);
+  }
+});
+
 t.test('what went down with a connection is read when it is back, also where nothing follows', async (t) => {
   const partition = await newPartition();
   const writer = await takeOver(newLog(t), partition, 1);
