@@ -34,7 +34,7 @@ export interface NatsLink {
 }
 
 export interface NatsEvents {
-  /** Anything the server or the client complains of: permissions, slow consumer. */
+  /** Anything the server or the client complains of: permissions, slow consumer, no connection. */
   readonly onProblem?: (problem: string) => void;
 }
 
@@ -117,9 +117,18 @@ async function watchStatus(
   listeners: ReadonlySet<() => void>,
   events: NatsEvents,
 ): Promise<void> {
+  // It is lost once more with each attempt that does not come through.
+  let isLost = false;
   for await (const status of connection.status()) {
-    if (status.type === Events.Reconnect) for (const listener of listeners) listener();
-    else if (status.type === Events.Error) events.onProblem?.(JSON.stringify(status.data));
+    if (status.type === Events.Reconnect) {
+      isLost = false;
+      for (const listener of listeners) listener();
+    } else if (status.type === Events.Disconnect && !isLost) {
+      isLost = true;
+      events.onProblem?.('the connection was lost: it is tried again until there is one');
+    } else if (status.type === Events.Error) {
+      events.onProblem?.(JSON.stringify(status.data));
+    }
   }
 }
 

@@ -63,6 +63,8 @@ t.test('who is turned away for a while, by a wrong password at the server, comes
   server.setPassword('right');
   await waitFor('it is back', 20_000, () => reconnects > 0);
   await t.resolves(node.connection.flush());
+  const isLoss = (problem: string): boolean => problem.startsWith('the connection was lost');
+  t.equal(problems.filter(isLoss).length, 1, 'its log tells why it is away, once');
 });
 
 t.test('a server without TLS is told no password by who was given a tls:// URL', async (t) => {
