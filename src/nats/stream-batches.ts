@@ -65,7 +65,7 @@ export async function firstBatchOf(place: StreamPartition): Promise<number> {
 }
 
 /** Whether who has read up to the record `cursor` can read on: null; or the stream begins late or ends early for that, as its
- *  outermost messages tell, some of which may be leftovers. One that is empty, or not there, tells nothing. */
+ *  outermost messages tell, some of which may be leftovers or no batches. One that is empty, or not there, tells nothing. */
 export async function misses(place: StreamPartition, cursor: number): Promise<'beginning' | 'end' | null> {
   const { link, group, partition } = place;
   const stream = logStream(group, partition);
@@ -75,7 +75,10 @@ export async function misses(place: StreamPartition, cursor: number): Promise<'b
   if (messages === 0) return null;
   const nearby = Array.from({ length: Math.min(messages, LIMITS.streamWarmUpMessages + 1) }, (_, i) => i);
   const isAny = async (sequences: readonly number[], holds: (batch: Batch) => boolean): Promise<boolean> => {
-    for (const sequence of sequences) if (holds(await batchAt(place, sequence))) return true;
+    for (const sequence of sequences) {
+      const batch = await batchAt(place, sequence);
+      if (batch !== null && holds(batch)) return true;
+    }
     return false;
   };
   const ends = nearby.map((i) => last - i);
