@@ -6,11 +6,13 @@
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess } from './end-process.ts';
+import { CannotListen } from './http/server.ts';
 import { ClusterIdentityError } from './nats/cluster-identity.ts';
 import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
+import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './wiring/data-identity.ts';
 import { startClusterNode } from './wiring/cluster.ts';
@@ -29,6 +31,8 @@ const OPERATORS_ERRORS = [
   ClusterIdentityError,
   WriteFormatUnknown,
 ];
+/** The same, of what may be over at the next start. */
+const PASSING_ERRORS = [CannotListen, SimulatorCannotStart];
 
 const given = process.argv.slice(2);
 if (given.some((argument) => argument === '--help' || argument === '-h')) {
@@ -48,10 +52,11 @@ async function run(): Promise<void> {
   try {
     await serve(readConfig(process.env));
   } catch (error) {
-    const known = OPERATORS_ERRORS.some((each) => error instanceof each);
+    const isWrong = OPERATORS_ERRORS.some((each) => error instanceof each);
+    const isToldWell = isWrong || PASSING_ERRORS.some((each) => error instanceof each);
     const { message, stack = message } = error as Error;
-    process.stderr.write(`${known ? message : stack}\n`);
-    endProcess(known ? WRONGLY_CONFIGURED : FAILED);
+    process.stderr.write(`${isToldWell ? message : stack}\n`);
+    endProcess(isWrong ? WRONGLY_CONFIGURED : FAILED);
   }
 }
 

@@ -70,6 +70,16 @@ export function createServer(options: ServerOptions): HttpServer {
 
 // ---- Life
 
+export class CannotListen extends Error {
+  constructor(host: string, port: number) {
+    super(
+      `cannot listen on ${host}:${port}: the port is taken, or the address is not ours; PORT and HOST, OPERATOR_PORT and ` +
+        'OPERATOR_HOST choose others',
+    );
+    this.name = 'CannotListen';
+  }
+}
+
 function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
   let listening: us_listen_socket | null = null;
   const sweep = setInterval(() => {
@@ -80,9 +90,7 @@ function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
     return new Promise((resolve, reject) => {
       const onListening = (socket: us_listen_socket | false): void => {
         if (socket === false) {
-          reject(
-            new Error(`cannot listen on ${host}:${port}: the port is taken, or the address is not ours`),
-          );
+          reject(new CannotListen(host, port));
           return;
         }
         listening = socket;

@@ -8,6 +8,13 @@ export type ThreadMessage =
   | { readonly type: 'failed'; readonly reason: string }
   | { readonly type: 'closed' };
 
+export class SimulatorCannotStart extends Error {
+  constructor(reason: string) {
+    super(`the simulator cannot start: ${reason}; SIMULATOR_PORT chooses its port`);
+    this.name = 'SimulatorCannotStart';
+  }
+}
+
 /** Rejects when it cannot listen. `onDied`: the thread ended by itself, which is a bug of it. */
 export function startSimulatorThread(
   options: SimulatorOptions,
@@ -29,7 +36,7 @@ export function startSimulatorThread(
     worker.on('message', (message: ThreadMessage) => {
       if (message.type === 'failed') {
         closing = true;
-        reject(new Error(`the simulator cannot start: ${message.reason}; SIMULATOR_PORT chooses its port`));
+        reject(new SimulatorCannotStart(message.reason));
       }
       if (message.type !== 'listening') return;
       resolve({
