@@ -223,7 +223,8 @@ const SETTINGS = {
   MASTER_KEY: optional({
     takes: '32 bytes in hex or base64',
     fallbackText: 'made, and kept in DATA_DIR/master.key',
-    meaning: 'Encrypts signing secrets at rest. The same on every node; required in a cluster.',
+    meaning:
+      'Encrypts signing secrets at rest. Never another than the data was begun with. The same on every node; required in a cluster.',
     secret: true,
     parse: parseMasterKey,
   }),

@@ -20,7 +20,7 @@ import {
 import { dirname, join } from 'node:path';
 import { MASTER_KEY_BYTES, parseMasterKey } from './config/master-key.ts';
 
-export type Purpose = 'signing-secret' | 'callback-token' | 'rail-credential';
+export type Purpose = 'signing-secret' | 'callback-token' | 'rail-credential' | 'fingerprint';
 
 /** The text was sealed with another master key or for another purpose, or is damaged. */
 export class CannotOpen extends Error {
@@ -38,11 +38,14 @@ export interface Secrets {
   open(purpose: Purpose, sealed: string): string;
   /** 32 bytes for this purpose alone, the same for the life of the master key. */
   subkey(purpose: Purpose): Buffer;
+  /** Tells one master key from another, and nothing of either. */
+  readonly fingerprint: string;
 }
 
 const VERSION = 'v1.';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+const FINGERPRINT_BYTES = 8;
 
 export function createSecrets(masterKey: Buffer): Secrets {
   const subkeys = new Map<Purpose, Buffer>();
@@ -57,6 +60,7 @@ export function createSecrets(masterKey: Buffer): Secrets {
     seal: (purpose, text) => seal(subkey(purpose), text),
     open: (purpose, sealed) => open(subkey(purpose), sealed),
     subkey,
+    fingerprint: subkey('fingerprint').toString('hex', 0, FINGERPRINT_BYTES),
   };
 }
 

@@ -1,5 +1,5 @@
-// What is fixed when a cluster is created: the number of partitions, and the format of records it began with. The first
-// node writes it; every other one must agree.
+// What is fixed when a cluster is created: the number of partitions, the master key, and the format of records it began with.
+// The first node writes it; every other one must agree.
 
 import type { KV } from 'nats';
 import type { NatsLink } from './connection.ts';
@@ -12,6 +12,8 @@ interface Identity {
   readonly partitions: number;
   /** Of records; absent in clusters made before it could differ: 1. */
   readonly firstFormat?: number;
+  /** Fingerprint of the key that secrets are sealed with; absent in clusters made before it was noted. */
+  readonly masterKey?: string;
 }
 
 const FORMAT = 1;
@@ -22,16 +24,17 @@ export class ClusterIdentityError extends Error {
   override readonly name = 'ClusterIdentityError';
 }
 
-/** Throws ClusterIdentityError when the cluster was created with another number of partitions. `replicas` null: this node may not create it, and
- *  waits until another has. A cluster begins with the newest format of the node that creates it: nobody reads an older one. */
+/** Throws ClusterIdentityError when the cluster was created with another number of partitions or another master key, of which
+ *  `masterKey` is the fingerprint. `replicas` null: this node may not create it, and waits until another has. A cluster begins
+ *  with the newest format of the node that creates it: nobody reads an older one. */
 export async function joinCluster(
   link: NatsLink,
-  partitions: number,
+  { partitions, masterKey }: { readonly partitions: number; readonly masterKey: string },
   replicas: number | null,
   firstFormat: number,
 ): Promise<void> {
   const bucket = replicas === null ? null : await openBucket(link, replicas);
-  if (bucket !== null) await createIdentity(bucket, { format: FORMAT, partitions, firstFormat });
+  if (bucket !== null) await createIdentity(bucket, { format: FORMAT, partitions, firstFormat, masterKey });
   // A front may ask only after the leases; where there are some, their node has joined.
   const theirs = await readIdentity(link, replicas === null ? LEASE_STREAM : CLUSTER_STREAM);
   if (theirs.format !== FORMAT) {
@@ -43,6 +46,12 @@ export async function joinCluster(
     throw new ClusterIdentityError(
       `the cluster was created with PARTITIONS=${theirs.partitions} and cannot be joined with ${partitions}: an account's ` +
         `partition never changes. Set PARTITIONS=${theirs.partitions}.`,
+    );
+  }
+  if (theirs.masterKey !== undefined && theirs.masterKey !== masterKey) {
+    throw new ClusterIdentityError(
+      'MASTER_KEY is not the one of the cluster: the other nodes could not open what this one seals, nor it what they have. ' +
+        'Set that of the other nodes.',
     );
   }
 }

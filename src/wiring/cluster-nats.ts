@@ -13,6 +13,7 @@ import { StreamPublisher } from '../nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../nats/streams.ts';
 import { WriteFormat } from '../nats/write-format.ts';
 import type { Log } from '../observability/log.ts';
+import type { Secrets } from '../secrets.ts';
 
 export interface ClusterNats {
   readonly link: NatsLink;
@@ -30,6 +31,7 @@ export interface ClusterNats {
 
 export async function joinNats(
   config: Config,
+  { fingerprint }: Secrets,
   log: Log,
   onFailure: (error: Error) => void,
 ): Promise<ClusterNats> {
@@ -52,7 +54,8 @@ export async function joinNats(
   // A front may not make anything: it waits for a node that may.
   const mayMake = [...config.roles].some((role) => role !== 'front');
   const { newest } = RECORD_FORMATS;
-  await joinCluster(link, config.partitions, mayMake ? config.natsReplicas : null, newest);
+  const identity = { partitions: config.partitions, masterKey: fingerprint };
+  await joinCluster(link, identity, mayMake ? config.natsReplicas : null, newest);
   const writeFormat = mayMake ? await followFormat(link, log, onFailure) : null;
   await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
 

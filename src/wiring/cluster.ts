@@ -26,11 +26,11 @@ import { openRegisteredAccounts } from '../operator/account-actions.ts';
 import type { OperatorContext, WriteFormatRaise } from '../operator/context.ts';
 import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
-import { createSecrets } from '../secrets.ts';
+import { createSecrets, type Secrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { ClusterHost } from './cluster-host.ts';
 import { joinNats, type ClusterNats } from './cluster-nats.ts';
-import { openDataDirectory } from './data-directory.ts';
+import { openDataDirectory, proveMasterKey } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { type DiskSpace, tellDiskSpace } from './disk-space.ts';
@@ -69,7 +69,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const clock = createProcessClock();
 
   // 1. NATS, and over it the bus and the table of who owns what.
-  const nats = await joinNats(config, log, onFailure);
+  const nats = await joinNats(config, secrets, log, onFailure);
   const { bus, table } = nats;
 
   // 2. The rails: their routes are part of what the accounts decide by.
@@ -77,7 +77,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const policies = policiesOf(config, rails);
 
   // 3. The log of what this node may write, and who decides what that is. What is damaged here another node has whole.
-  const disk = await openDisk(options, policies, metrics, clock, nats, {
+  const disk = await openDisk({ ...options, secrets }, policies, metrics, clock, nats, {
     othersHaveRoom: () => ownership.othersHaveRoom,
     onRefused: (group, partition) => void ownership.refuse(group, partition),
   });
@@ -192,7 +192,7 @@ interface Disk {
 
 /** Null: this node owns nothing that has a log. */
 async function openDisk(
-  { config, log, onFailure }: ServiceOptions,
+  { config, log, onFailure, secrets }: ServiceOptions & { readonly secrets: Secrets },
   policies: GroupPolicies,
   metrics: Metrics,
   clock: () => number,
@@ -207,6 +207,7 @@ async function openDisk(
       roomy: 'partitions are taken',
     }),
   );
+  await proveMasterKey(directory, secrets);
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
   const proof = await proveViews(config.dataDir, log);

@@ -15,7 +15,7 @@ import { hasLog } from '../../wal/lmdb.ts';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
 import { LIMITS } from '../limits.ts';
-import { MASTER_KEY_FILE } from '../secrets.ts';
+import { MASTER_KEY_FILE, type Secrets } from '../secrets.ts';
 import { DataDirectoryError, IDENTITY_FILE, readIdentity, writeIdentity } from './data-identity.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
 
@@ -69,7 +69,7 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
   if (identity === null) {
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
-    writeIdentity(path, { format: FORMAT, partitions });
+    writeIdentity(path, { format: FORMAT, partitions, masterKey: null });
     return;
   }
   if (identity.format !== FORMAT) {
@@ -83,6 +83,24 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
         `an account's partition never changes. Set PARTITIONS=${identity.partitions}.`,
     );
   }
+}
+
+/** Where what was sealed before could not be opened with this key, no webhook could be signed: releases the directory and throws
+ *  DataDirectoryError. One without a log is noted to have this key. */
+export async function proveMasterKey(directory: DataDirectory, { fingerprint }: Secrets): Promise<void> {
+  const { path } = directory;
+  const identity = readIdentity(path);
+  if (identity === null || identity.masterKey === fingerprint) return;
+  if (identity.masterKey === null) {
+    if (!hasLog(path)) writeIdentity(path, { ...identity, masterKey: fingerprint });
+    return;
+  }
+  await directory.release();
+  throw new DataDirectoryError(
+    `MASTER_KEY, or ${join(path, MASTER_KEY_FILE)}, is not the key that the secrets in ${path} are sealed with: put the one ` +
+      `back that was kept with the backup. If it is lost for ever, take "masterKey" out of ${IDENTITY_FILE}, and connect each ` +
+      'app anew.',
+  );
 }
 
 /** What is made with the directory is not made a second time beside a log: it would be another one. */

@@ -1,4 +1,5 @@
-// What a data directory says of itself: its format, and its number of partitions, which never changes after it was made.
+// What a data directory says of itself: its format, and what never changes after it was made: its number of partitions, and
+// the master key.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,6 +10,8 @@ export const IDENTITY_FILE = 'daftari.json';
 export interface DataIdentity {
   readonly format: number;
   readonly partitions: number;
+  /** Fingerprint of the key that its secrets are sealed with. Null: made before it was noted, or not begun. */
+  readonly masterKey: string | null;
 }
 
 /** What can be wrong with a data directory, for the person who starts the service. */
@@ -20,9 +23,11 @@ export class DataDirectoryError extends Error {
 export function readIdentity(directory: string): DataIdentity | null {
   const file = join(directory, IDENTITY_FILE);
   if (!existsSync(file)) return null;
-  const { format, partitions } = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
-  if (Number.isInteger(format) && Number.isInteger(partitions)) {
-    return { format: format as number, partitions: partitions as number };
+  const found = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
+  const { format, partitions, masterKey = null } = found;
+  const isWhole = Number.isInteger(format) && Number.isInteger(partitions);
+  if (isWhole && (masterKey === null || typeof masterKey === 'string')) {
+    return { format: format as number, partitions: partitions as number, masterKey };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
 }

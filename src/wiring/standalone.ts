@@ -25,7 +25,7 @@ import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
-import { openDataDirectory } from './data-directory.ts';
+import { openDataDirectory, proveMasterKey } from './data-directory.ts';
 import { tellDiskSpace } from './disk-space.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
@@ -69,6 +69,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
   const { space } = directory;
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
+  await proveMasterKey(directory, secrets);
   const operatorToken = loadOperatorToken(config.dataDir, config.operatorToken);
   const metrics = new Metrics();
 

@@ -110,18 +110,34 @@ t.test('webhooks that have read more of a log than there is are not served', asy
   t.match(text, /it has read its accounts up to 4000, and their log ends at \d+/);
 });
 
-t.test('a signing secret that another master key sealed is not shown, and nothing falls over', async (t) => {
-  const dataDir = await used(t);
-  const service = await startService({ ...ONE, MASTER_KEY: 'ab'.repeat(32) }, dataDir);
-  t.teardown(() => service.stop());
-  const { account_id, app_id } = service.demo;
-  const path = `/operator/v1/accounts/${account_id}/apps/${app_id}/reveal_signing_secret`;
-  const answer = await service.operator('POST', path);
-  t.match(
-    [answer.status, answer.body],
-    [409, { error: { code: 'conflict', message: /another MASTER_KEY/ } }],
-  );
-});
+t.test(
+  'with another master key nothing is started, until a person says that the first is lost',
+  async (t) => {
+    const dataDir = await used(t);
+    const other = { ...ONE, MASTER_KEY: 'ab'.repeat(32) };
+    const key = join(dataDir, 'master.key');
+    const kept = readFileSync(key);
+    await t.rejects(startService(other, dataDir), /MASTER_KEY.* is not the key .* sealed with/);
+    writeFileSync(key, `${'cd'.repeat(32)}\n`);
+    await t.rejects(startService(ONE, dataDir), /master\.key, is not the key .* put the one back/);
+    writeFileSync(key, kept);
+    t.equal((await readiness(dataDir))[0], 200, 'with its own it serves');
+
+    const file = join(dataDir, 'daftari.json');
+    const { masterKey: _, ...identity } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+    writeFileSync(file, JSON.stringify(identity));
+    const service = await startService(other, dataDir);
+    t.teardown(() => service.stop());
+    const { account_id, app_id } = service.demo;
+    const path = `/operator/v1/accounts/${account_id}/apps/${app_id}/reveal_signing_secret`;
+    const answer = await service.operator('POST', path);
+    t.match(
+      [answer.status, answer.body],
+      [409, { error: { code: 'conflict', message: /another MASTER_KEY/ } }],
+      'what the first sealed is not shown, and nothing falls over',
+    );
+  },
+);
 
 t.test(
   'a log is not written beside the service of another container, whose process is not seen',

@@ -14,6 +14,11 @@ export function link(url: string, name: string, events: NatsEvents = {}): Promis
   return connectNats({ url, name, inboxPrefix: `_INBOX.${name}` }, events);
 }
 
+/** How a cluster is made, by its number of partitions. */
+export function made(partitions: number): { readonly partitions: number; readonly masterKey: string } {
+  return { partitions, masterKey: '0123456789abcdef' };
+}
+
 export class RoutesByHand implements Routes {
   readonly #routes = new Map<string, Route | null>();
   readonly #listeners: ((group: GroupName, partition: number) => void)[] = [];

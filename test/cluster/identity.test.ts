@@ -5,7 +5,7 @@ import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { firstFormatOf, joinCluster } from '../../src/nats/cluster-identity.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
-import { link } from './adapters.ts';
+import { link, made } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -30,9 +30,9 @@ async function storedAs(identity: unknown): Promise<void> {
 }
 
 t.test('a front waits until a node has created the cluster and joined it', async (t) => {
-  const fronts = [joinCluster(nats, 4, null, 1), joinCluster(nats, 5, null, 1)];
+  const fronts = [joinCluster(nats, made(4), null, 1), joinCluster(nats, made(5), null, 1)];
   const results = Promise.allSettled(fronts);
-  await joinCluster(nats, 4, 1, 1);
+  await joinCluster(nats, made(4), 1, 1);
   await ensureLeaseBucket(nats.manager, 1);
   await nats.connection.jetstream().publish(`${LEASE_SUBJECT_PREFIX}node.a`, '{}');
   t.match(await results, [
@@ -43,15 +43,26 @@ t.test('a front waits until a node has created the cluster and joined it', async
 
 t.test('another number of partitions is refused, and changes nothing', async (t) => {
   const before = await stored();
-  t.strictSame(before, { format: 1, partitions: 4, firstFormat: 1 });
-  await joinCluster(nats, 4, 1, 1);
-  await t.rejects(joinCluster(nats, 8, 1, 2), {
+  t.strictSame(before, { format: 1, firstFormat: 1, ...made(4) });
+  await joinCluster(nats, made(4), 1, 1);
+  await t.rejects(joinCluster(nats, made(8), 1, 2), {
     message: /PARTITIONS=4 and cannot be joined with 8.*Set PARTITIONS=4\./,
   });
-  await t.rejects(joinCluster(nats, 2, 1, 2), /cannot be joined with 2/);
-  await joinCluster(nats, 4, 1, 2);
+  await t.rejects(joinCluster(nats, made(2), 1, 2), /cannot be joined with 2/);
+  await joinCluster(nats, made(4), 1, 2);
   t.strictSame(await stored(), before, 'nor is its first format that of a node that came later');
   t.equal(await firstFormatOf(nats), 1);
+});
+
+t.test('another master key is refused; a cluster that was made before it was noted takes any', async (t) => {
+  const other = { partitions: 4, masterKey: 'fedcba9876543210' };
+  for (const replicas of [1, null]) {
+    await t.rejects(joinCluster(nats, other, replicas, 1), /MASTER_KEY is not the one of the cluster/);
+  }
+  const before = await stored();
+  await storedAs({ format: 1, partitions: 4, firstFormat: 1 });
+  await joinCluster(nats, other, 1, 1);
+  await storedAs(before);
 });
 
 t.test(
@@ -60,7 +71,9 @@ t.test(
     for (let round = 0; round < 5; round++) {
       await nats.manager.streams.delete(CLUSTER_STREAM);
       const numbers = [4, 8, 16];
-      const results = await Promise.allSettled(numbers.map((number) => joinCluster(nats, number, 1, 1)));
+      const results = await Promise.allSettled(
+        numbers.map((number) => joinCluster(nats, made(number), 1, 1)),
+      );
       const { partitions } = (await stored()) as { partitions: number };
       t.strictSame(
         results.map(({ status }) => status),
@@ -72,21 +85,21 @@ t.test(
 
 t.test('a cluster of before there were two formats of records has the first', async (t) => {
   await storedAs({ format: 1, partitions: 4 });
-  await joinCluster(nats, 4, 1, 3);
+  await joinCluster(nats, made(4), 1, 3);
   t.equal(await firstFormatOf(nats), 1);
 });
 
 t.test('a cluster of a later format is not joined', async (t) => {
   await storedAs({ format: 2, partitions: 4, firstFormat: 1 });
   for (const replicas of [1, null]) {
-    await t.rejects(joinCluster(nats, 4, replicas, 1), /has format 2; this version reads format 1/);
+    await t.rejects(joinCluster(nats, made(4), replicas, 1), /has format 2; this version reads format 1/);
   }
 });
 
 t.test('a server that is away for a moment is asked again', async (t) => {
   await storedAs({ format: 1, partitions: 4, firstFormat: 1 });
   await servers.kill(0, 'SIGKILL');
-  const joining = joinCluster(nats, 4, 1, 1);
+  const joining = joinCluster(nats, made(4), 1, 1);
   await servers.restart(0);
   await t.resolves(joining);
 });

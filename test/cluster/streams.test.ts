@@ -6,7 +6,7 @@ import { joinCluster } from '../../src/nats/cluster-identity.ts';
 import { ensureLeaseBucket, ensureLogStream } from '../../src/nats/streams.ts';
 import { CLUSTER_STREAM, LEASE_STREAM, logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
-import { link, temporaryLog } from './adapters.ts';
+import { link, made, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -36,7 +36,7 @@ t.test('no request for a stream has a field that nats-server does not know', asy
       asked.set(message.subject.split('.').at(-1)!, unknown);
     },
   });
-  await joinCluster(nats, 16, 1, 1);
+  await joinCluster(nats, made(16), 1, 1);
   await ensureLeaseBucket(nats.manager, 1);
   await ensureLogStream(nats.manager, 'accounts', 0, 1);
   const { log, views } = machine;

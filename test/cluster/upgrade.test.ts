@@ -16,7 +16,7 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { WRITE_FORMAT_SUBJECT } from '../../src/nats/subjects.ts';
 import { raiseWriteFormat, WriteFormat, WriteFormatUnknown } from '../../src/nats/write-format.ts';
-import { link } from './adapters.ts';
+import { link, made } from './adapters.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { needs } from '../needs.ts';
 
@@ -65,8 +65,8 @@ t.test('the format is raised when every live node reads the next one, and not be
   t.teardown(() => servers.stop());
   const tables = await tablesOf(t, servers.url);
   const { nats, publisher, table } = tables;
-  await joinCluster(nats, 4, 1, OLD.newest);
-  await joinCluster(nats, 4, 1, NEW.newest);
+  await joinCluster(nats, made(4), 1, OLD.newest);
+  await joinCluster(nats, made(4), 1, NEW.newest);
   const errors: Error[] = [];
   const follow = async (formats: RecordFormats): Promise<WriteFormat> => {
     const onError = (error: Error): void => void errors.push(error);
@@ -111,7 +111,7 @@ t.test('a cluster begins with the newest format of the node that makes it', asyn
   const servers = await startNatsServers();
   t.teardown(() => servers.stop());
   const { nats } = await tablesOf(t, servers.url);
-  await joinCluster(nats, 4, 1, NEW.newest);
+  await joinCluster(nats, made(4), 1, NEW.newest);
   const options = { link: nats, onRaised: () => {}, onError: () => {} };
   const followed = await WriteFormat.follow({ ...options, formats: NEW });
   t.equal(followed.current, 2);
