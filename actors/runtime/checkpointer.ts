@@ -132,6 +132,11 @@ export class Checkpointer {
     return looked < LIMITS.retentionRowsPerCommitMax ? null : next;
   }
 
+  /** False: a sweep that rests has only to end. */
+  get isSweeping(): boolean {
+    return this.#swept !== null;
+  }
+
   /** After the portion at work. */
   endSweep(): void {
     this.#swept = null;

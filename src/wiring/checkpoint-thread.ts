@@ -73,6 +73,8 @@ port.on('message', (message: ToCheckpointThread) => {
 });
 
 function startNext(): void {
+  // Whoever let go of its partition waits for its end, and is not to wait for the views of others.
+  if (goOn !== null && !checkpointer.isSweeping) endRest(goOn);
   if (sweeping !== null && goOn === null) return;
   for (const toServe of [true, false]) {
     for (const [key, wish] of wishes) {
@@ -119,7 +121,8 @@ async function sweep(asked: Sweep): Promise<void> {
   sweeping = keyOf(asked);
   await checkpointer.sweep(asked.group, asked.partition, asked.now, rest);
   tellSwept(asked);
-  tellReleased(asked);
+  // Advanced while the sweep rested, it may be written yet: the end of that is told.
+  if (!advancing.has(sweeping)) tellReleased(asked);
   sweeping = null;
   startNext();
 }

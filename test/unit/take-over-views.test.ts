@@ -103,3 +103,41 @@ t.test('what is let go of is written no more, also while rows whose time is over
   const advancing = checkpoints.advance('accounts', 0, 0, true);
   await Promise.all([t.rejects(advancing, /was let go/), checkpoints.release('accounts', 0)]);
 });
+
+t.test(
+  'who lets go of a partition whose rows are looked through does not wait for the views of others',
+  async (t) => {
+    const home = mkdtempSync(join(tmpdir(), 'daftari-let-go-'));
+    const [SWEPT, LONG] = [0, 1];
+    const before = openStorage(home);
+    for (const partition of [SWEPT, LONG]) {
+      await fill(before, partition, COMMITS * LIMITS.checkpointRecordsPerCommitMax);
+    }
+    const { sequence } = before.log.tip('accounts', LONG);
+    await before.close();
+    rmSync(join(home, 'views'), { recursive: true });
+
+    const views = ViewStore.open({ directory: home });
+    const checkpoints = new Checkpoints(home, POLICIES, (error) => void t.fail(error.message));
+    t.teardown(async () => {
+      await Promise.all([checkpoints.close(), views.close()]);
+      rmSync(home, { recursive: true });
+    });
+    await checkpoints.advance('accounts', SWEPT, 1, false);
+    const ended: string[] = [];
+    const swept = checkpoints.sweep('accounts', SWEPT, Date.now());
+    const written = checkpoints.advance('accounts', SWEPT, sequence, false);
+    const followed = checkpoints
+      .advance('accounts', LONG, sequence, false)
+      .then(() => ended.push('followed'));
+    const released = checkpoints.release('accounts', SWEPT).then(async () => {
+      ended.push('let go');
+      await views.drop('accounts', SWEPT);
+    });
+    await t.rejects(written, /was let go/);
+    await Promise.all([swept, followed, released]);
+    t.strictSame(ended, ['let go', 'followed']);
+    views.refresh();
+    t.equal(views.position('accounts', SWEPT), null, 'and nothing is written of it');
+  },
+);
