@@ -368,7 +368,7 @@ export class ClusterHost implements PartitionHost {
   async #assertReadsOn(partition: number): Promise<void> {
     const { link, feed } = this.#options;
     const storage = this.#storage();
-    await storage.catchUpViews('webhooks', partition);
+    await storage.catchUpViews('webhooks', partition, true);
     const cursor = Number(storage.views.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
     if (feed.isOwn('accounts', partition, cursor)) return;
     const missing = await misses({ link, group: 'accounts', partition }, cursor);

@@ -281,9 +281,10 @@ export class Storage {
     return lacksHistory(this.log, this.views, groupNamed(this.#groups, name), number);
   }
 
-  /** Brings the views of a partition that nobody has open here to the end of its local log. */
-  async catchUpViews(name: GroupName, number: number): Promise<void> {
-    await this.#follow(groupNamed(this.#groups, name), number, this.log.tip(name, number).sequence, false);
+  /** Brings the views of a partition that nobody has open here to the end of its local log. `toServe`: it is about to be opened. */
+  async catchUpViews(name: GroupName, number: number, toServe = false): Promise<void> {
+    const { sequence } = this.log.tip(name, number);
+    await this.#follow(groupNamed(this.#groups, name), number, sequence, toServe);
   }
 
   async #follow(group: HostedGroup, number: number, sequence: number, toServe: boolean): Promise<void> {

@@ -14,11 +14,12 @@ import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { createLog } from '../../src/observability/log.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { ClusterHost } from '../../src/wiring/cluster-host.ts';
 import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
 import type { Row } from '../../wal/types.ts';
-import { damageBatch, fill, OPEN_ACCOUNT, openStorage, send } from '../unit/storage-driven.ts';
+import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
 import { link } from './adapters.ts';
 import { needs } from '../needs.ts';
 
@@ -247,6 +248,39 @@ t.test('nor are those whose next record is in the stream no more', async (t) => 
     host.acquire('webhooks', PURGED, 3),
     /read its accounts up to 1, and their stream begins after/,
   );
+});
+
+t.test('webhooks that are taken over do not wait for the views of logs that are followed', async (t) => {
+  const FOLLOWED = [10, 11, 12];
+  const TAKEN = 13;
+  const hosting = startHost();
+  const { host, storage, stop } = hosting;
+  t.teardown(stop);
+  for (const partition of FOLLOWED) {
+    await host.acquire('accounts', partition, 1);
+    await openAccounts(storage, partition, 5 * LIMITS.checkpointRecordsPerCommitMax);
+    await host.release('accounts', partition);
+    await storage.views.drop('accounts', partition);
+  }
+  await host.acquire('accounts', TAKEN, 1);
+  await writeAccounts(storage, TAKEN, 1);
+  await readAccounts(hosting, TAKEN, 1, 1);
+  await storage.views.drop('webhooks', TAKEN);
+
+  const ended: string[] = [];
+  let followed: Promise<unknown>[] = [];
+  const catchUpViews = storage.catchUpViews.bind(storage);
+  storage.catchUpViews = async (...asked) => {
+    followed = FOLLOWED.map((partition) =>
+      catchUpViews('accounts', partition).then(() => ended.push(`followed ${partition}`)),
+    );
+    await catchUpViews(...asked);
+    ended.push(asked[0]);
+  };
+  await host.acquire('webhooks', TAKEN, 2);
+  await Promise.all(followed);
+  t.equal(followed.length, FOLLOWED.length);
+  t.equal(ended[0], 'webhooks');
 });
 
 t.test('a partition is opened only under an epoch above its log', async (t) => {

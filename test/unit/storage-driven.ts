@@ -58,6 +58,11 @@ export const OPEN_ACCOUNT = {
 /** Serves a partition and writes at least so many records, one an account. */
 export async function fill(storage: Storage, partition: number, count: number): Promise<void> {
   await serve(storage, partition);
+  await openAccounts(storage, partition, count);
+}
+
+/** At least so many, of a partition that is served. */
+export async function openAccounts(storage: Storage, partition: number, count: number): Promise<void> {
   const deadline = Date.now() + 600_000;
   for (let done = 0; done < count; done += LIMITS.checkpointRecordsPerCommitMax) {
     const replies = Array.from({ length: LIMITS.checkpointRecordsPerCommitMax }, (_, i) => {
