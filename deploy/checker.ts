@@ -135,13 +135,14 @@ function compareLog(
 function checkCreates(entries: readonly JournalEntry[], transactions: readonly Transaction[]): string[] {
   const findings: string[] = [];
   const byReference = Map.groupBy(transactions, ({ reference }) => reference);
-  // Sent again under its key, as one does after a 503, a create may be there by another of its calls.
-  const mayExist = new Set(
-    entries.flatMap(({ key, status }) => (status === 201 || status === null ? [key] : [])),
-  );
-  for (const { key, body, status, reply } of entries) {
+  // Sent again under its key, as one does after a 503, a create may be there by another of its calls. Not so what was refused
+  // because another create has the key.
+  const nameOf = ({ key, body }: JournalEntry): string => `${body.reference} (key ${key})`;
+  const mayExist = new Set(entries.filter(({ status }) => status === 201 || status === null).map(nameOf));
+  for (const entry of entries) {
+    const { body, status, reply } = entry;
     const found = byReference.get(body.reference) ?? [];
-    const what = `${body.reference} (key ${key})`;
+    const what = nameOf(entry);
     if (found.length > 1) findings.push(`${what} exists ${found.length} times`);
     const [transaction] = found;
     if (status === 201) {
@@ -151,7 +152,7 @@ function checkCreates(entries: readonly JournalEntry[], transactions: readonly T
       } else if (transaction.amount !== body.amount || transaction.currency !== body.currency) {
         findings.push(`${what} was acknowledged with another amount`);
       }
-    } else if (transaction !== undefined && !mayExist.has(key)) {
+    } else if (transaction !== undefined && !mayExist.has(what)) {
       findings.push(`${what} was refused with ${status} and exists as ${transaction.id}`);
     }
   }

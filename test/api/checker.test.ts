@@ -116,6 +116,8 @@ t.test('a service that told the truth is sound, and each lie is found', async (t
   t.strictSame(await checkJournal([charge, refused], at), []);
   t.strictSame(await checkJournal([refused, { ...refused, status: null }], at), [], 'or may have been');
   t.equal((await checkJournal([refused, { ...refused, status: 429 }], at)).length, 2, 'never taken');
+  const otherUnderItsKey = { ...deposit, key: charge.key, status: 422, reply: null };
+  t.equal((await checkJournal([charge, otherUnderItsKey], at)).length, 1, 'another create, under its key');
   await t.rejects(
     checkJournal([charge], { ...at, operatorToken: 'wrong' }),
     /trial balance of acc_\w+ answers 401/,
