@@ -53,9 +53,11 @@ export interface Terminal {
 
 /** This process's. Who has read enough (`| head`) closes the pipe: that is no failure of the tool. */
 export function ownTerminal(): Terminal {
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-  });
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error;
+    });
+  }
   return {
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),

@@ -113,6 +113,8 @@ t.test('who reads no more of what is printed changes nothing of the exit status'
   };
   t.strictSame(run('verify', '--json'), { status: 0, stderr: '' });
   t.strictSame(run('inspect', '--help'), { status: 0, stderr: '' });
+  const bothTo = ['-c', 'set -o pipefail; "$@" 2>&1 | true', 'bash', process.execPath, cli];
+  t.equal(spawnSync('bash', [...bothTo, 'verify', '--wrong']).status, 2, 'of what is told of it, too');
   const database = openLogDatabase({ directory: data });
   await database.remove(key(2));
   await database.close();
