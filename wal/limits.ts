@@ -39,6 +39,8 @@ export const WAL_LIMITS = {
   bytesPerImport: 16 * 1024 * 1024,
   /** Of a part of a manifest, from which on the next backup begins another: every backup reads and writes one. */
   manifestBytes: 1024 * 1024,
+  /** Of the socket that a service listens on in its data directory: bytes of sun_path without its NUL on every system we run on. */
+  socketPathBytesMax: 103,
   /** What the file has behind its pages (as a hole) before batches are removed; see makeRoom. */
   removalRoomBytes: 16 * 1024 * 1024,
 } as const;

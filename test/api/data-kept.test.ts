@@ -2,7 +2,17 @@
 // that would be another one.
 
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -139,25 +149,34 @@ t.test(
   },
 );
 
+/** Processes of their own: in this one they would share the service's LMDB. */
+function walOn(dataDir: string) {
+  return (...args: string[]) => {
+    const command = ['wal/cli.ts', ...args, '--data', dataDir];
+    return new Promise((resolve) => {
+      execFile(process.execPath, command, (error, stdout, stderr) => {
+        resolve({ status: error === null ? 0 : error.code, stdout, stderr });
+      });
+    });
+  };
+}
+
+/** As a service's lock looks in another container: a number that is nobody's, or of a process that has begun at another time. */
+function forgetWriter(dataDir: string): string {
+  const lock = join(dataDir, 'log', 'writer.lock');
+  writeFileSync(lock, '1 1');
+  return lock;
+}
+
 t.test(
   'a log is not written beside the service of another container, whose process is not seen',
   async (t) => {
     const dataDir = await used(t);
     const archive = join(dataDir, '..', 'archive');
-    // Processes of their own: in this one they would share the service's LMDB.
-    const wal = (...args: string[]) => {
-      const command = ['wal/cli.ts', ...args, '--data', dataDir];
-      return new Promise((resolve) => {
-        execFile(process.execPath, command, (error, stdout, stderr) => {
-          resolve({ status: error === null ? 0 : error.code, stdout, stderr });
-        });
-      });
-    };
+    const wal = walOn(dataDir);
     t.hasStrict(await wal('archive', '--to', archive, '--before', '2999-01-01'), { status: 0 });
     const service = await startService(ONE, dataDir);
-    // As it looks from there: a number that is nobody's, or of a process that has begun at another time.
-    const lock = join(dataDir, 'log', 'writer.lock');
-    writeFileSync(lock, '1 1');
+    const lock = forgetWriter(dataDir);
     const inUse = { status: 1, stdout: '', stderr: /is in use by a service: stop it first\n$/ };
     t.match(await wal('import', '--from', archive), inUse);
     t.match(await wal('trim', '--archive', archive, '--yes'), inUse);
@@ -167,3 +186,20 @@ t.test(
     t.hasStrict(await wal('import', '--from', archive), { status: 0 });
   },
 );
+
+t.test('nor where its path is too long to ask who listens', async (t) => {
+  const dataDir = await used(t);
+  const archive = join(dataDir, '..', 'archive');
+  // As a volume is seen on the machine of its container.
+  const volume = join(dataDir, '..', 'v'.repeat(120));
+  renameSync(dataDir, volume);
+  symlinkSync(volume, dataDir);
+  const wal = walOn(volume);
+  t.hasStrict(await wal('archive', '--to', archive, '--before', '2999-01-01'), { status: 0 });
+  const service = await startService(ONE, dataDir);
+  forgetWriter(dataDir);
+  t.match(await wal('import', '--from', archive), { status: 1, stderr: /too long to tell .* symbolic link/ });
+  t.match(await walOn(dataDir)('import', '--from', archive), { status: 1, stderr: /is in use by a service/ });
+  await service.stop();
+  t.hasStrict(await wal('import', '--from', archive), { status: 0 });
+});
