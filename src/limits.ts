@@ -106,6 +106,8 @@ export const LIMITS = {
   retentionRowsPerCommitMax: 5_000,
   /** How long an idempotency key is kept, ms: 30 days. design.md §11. */
   idempotencyRetentionMs: 30 * 86_400_000,
+  /** How late what is done once a night is still begun, ms; later it is left to the next one. */
+  nightlyLateMsMax: 3_600_000,
 
   // Data directory
   /** How often the disk's free space is looked at, ms: at most some 50 MB are written in between. */

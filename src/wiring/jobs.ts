@@ -2,6 +2,7 @@
 // precise time (expiry, release, retries) is not a job but a timer of its partition.
 
 import { schedule, type ScheduledTask } from 'node-cron';
+import { LIMITS } from '../limits.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
@@ -27,9 +28,11 @@ export class Jobs {
     this.#intervals.push(setInterval(begin, MINUTE_MS));
   }
 
-  /** In the small hours, local time; not again while the last run goes on, and not for nights that the process did not see. */
+  /** In the small hours, local time; not again while the last run goes on, and not for nights that the process did not see.
+   *  node-cron waits by what elapses: where the clock was set forward meanwhile, by seconds even, it comes late. */
   everyDay(run: () => Promise<void> | void): void {
-    this.#tasks.push(schedule('17 3 * * *', run, { noOverlap: true, suppressMissedWarning: true }));
+    const late = { missedExecutionTolerance: LIMITS.nightlyLateMsMax, suppressMissedWarning: true };
+    this.#tasks.push(schedule('17 3 * * *', run, { noOverlap: true, ...late }));
   }
 
   async stop(): Promise<void> {

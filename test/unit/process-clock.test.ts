@@ -308,3 +308,30 @@ void t.test('a clock that is set forward by weeks is not gone through minute by 
   await setImmediate();
   t.equal(warnings().length, 0, 'nor is what was not seen told of, line by line');
 });
+
+void t.test(
+  'what runs once a day runs also where the clock was set forward by some seconds since',
+  async (t) => {
+    const warnings = t.capture(console, 'warn', () => {});
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const jobs = new Jobs();
+    t.teardown(async () => {
+      await jobs.stop();
+      globalThis.Date = RealDate;
+      mock.timers.reset();
+    });
+    const today = new RealDate();
+    const noon = new RealDate(today.getFullYear(), today.getMonth(), today.getDate(), 12);
+    const night = new RealDate(today.getFullYear(), today.getMonth(), today.getDate() + 1, 3, 17);
+    globalThis.Date = dateSet(noon.getTime() - RealDate.now());
+    let runs = 0;
+    jobs.everyDay(() => {
+      runs++;
+    });
+    globalThis.Date = dateSet(night.getTime() + 5_000 - RealDate.now());
+    mock.timers.tick(night.getTime() - noon.getTime());
+    await setImmediate();
+    t.equal(runs, 1);
+    t.equal(warnings().length, 0);
+  },
+);
