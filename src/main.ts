@@ -8,6 +8,7 @@ import { ConfigError, describeConfig, readConfig, type Config } from './config.t
 import { endProcess } from './end-process.ts';
 import { CannotListen } from './http/server.ts';
 import { ClusterIdentityError } from './nats/cluster-identity.ts';
+import { CannotConnect } from './nats/connection.ts';
 import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
@@ -32,7 +33,7 @@ const OPERATORS_ERRORS = [
   WriteFormatUnknown,
 ];
 /** The same, of what may be over at the next start. */
-const PASSING_ERRORS = [CannotListen, SimulatorCannotStart];
+const PASSING_ERRORS = [CannotConnect, CannotListen, SimulatorCannotStart];
 
 const given = process.argv.slice(2);
 if (given.some((argument) => argument === '--help' || argument === '-h')) {

@@ -38,6 +38,12 @@ export interface NatsEvents {
   readonly onProblem?: (problem: string) => void;
 }
 
+/** No connection came to be; the message says what to look at. */
+export class CannotConnect extends Error {
+  override readonly name = 'CannotConnect';
+}
+
+/** Throws CannotConnect when servers refuse, or none answers for too long. */
 export async function connectNats(options: NatsOptions, events: NatsEvents = {}): Promise<NatsLink> {
   const servers = options.url.split(',').map((url) => url.trim());
   const { user, pass } = credentialsIn(servers[0] ?? '');
@@ -61,8 +67,12 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     ...(tls === null ? {} : { tls }),
   };
   const connection = await persist(() => connect(settings), {
-    isFinal: isRefusal,
+    isFinal: (error) => refusalIn(error) !== null,
     onWaiting: (error) => events.onProblem?.(`no connection yet: ${(error as Error).message}`),
+  }).catch((cause: unknown) => {
+    const why =
+      refusalIn(cause) ?? `${(cause as Error).message}: no server of NATS_URL answers as one should`;
+    throw new CannotConnect(`cannot connect to NATS: ${why}`, { cause });
   });
   const listeners = new Set<() => void>();
   void watchStatus(connection, listeners, events);
@@ -106,10 +116,17 @@ function tlsOf(
   return Object.fromEntries(files);
 }
 
-/** Servers that start, or do not answer in time, are asked again; one that knows us not, or has no TLS, will not later. */
-function isRefusal(error: unknown): boolean {
+/** In words. Null: servers that start, or do not answer in time, are asked again; one that knows us not, or has no TLS, will not
+ *  later. */
+function refusalIn(error: unknown): string | null {
   const { code, message } = error as NatsError;
-  return code === ErrorCode.ServerOptionNotAvailable || /authori[sz]ation|authentication/i.test(message);
+  if (code === ErrorCode.ServerOptionNotAvailable) {
+    return 'the server has no TLS, and a tls:// URL in NATS_URL, NATS_CA_FILE, NATS_CERT_FILE or NATS_KEY_FILE asks for it';
+  }
+  if (code === ErrorCode.BadCreds) return 'NATS_CREDENTIALS_FILE holds no credentials';
+  return /authori[sz]ation|authentication/i.test(message)
+    ? `${message}: the server does not take the user and password of NATS_URL, NATS_CREDENTIALS_FILE or NATS_CERT_FILE`
+    : null;
 }
 
 async function watchStatus(

@@ -3,11 +3,12 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
+import { startNode } from '../../deploy/cluster-processes.ts';
 import { freePort } from '../../deploy/free-ports.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { withServers } from '../../deploy/server-path.ts';
@@ -73,11 +74,31 @@ t.test('a server without TLS is told no password by who was given a tls:// URL',
   const node = await connectNats(plain);
   await node.close();
   const url = `tls://front:right@${server.address}`;
-  await t.rejects(connectNats({ ...plain, url }), { code: 'SERVER_OPT_NA' });
+  const refused = { name: 'CannotConnect', message: /^cannot connect to NATS: the server has no TLS, / };
+  await t.rejects(connectNats({ ...plain, url }), refused);
   const certFile = import.meta.filename;
-  await t.rejects(
-    connectNats({ ...plain, certFile }),
-    { code: 'SERVER_OPT_NA' },
-    'nor by who shows a certificate',
+  await t.rejects(connectNats({ ...plain, certFile }), refused, 'nor by who shows a certificate');
+});
+
+t.test('a node that NATS will not take says so in a line, with the settings to look at', async (t) => {
+  const server = await startGuarded(t, 'right');
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-refused-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const settings = { directory, operatorToken: 'an-operator-token', masterKey: '5e'.repeat(32) };
+  const said = async (name: string, natsUrl: string, more: Record<string, string> = {}): Promise<string> => {
+    const node = await startNode({ ...settings, natsUrl }, name, 'front', more);
+    t.teardown(() => node.signal('SIGKILL'));
+    t.equal(await node.exited(), 1, 'the server may take it at the next start');
+    return readFileSync(node.logFile, 'utf8');
+  };
+  const tls = await said('tls', `tls://front:right@${server.address}`);
+  t.match(tls, /^cannot connect to NATS: the server has no TLS, and a tls:\/\/ URL in NATS_URL, .*\n$/);
+  const unknown = await said('unknown', `nats://front:wrong@${server.address}`);
+  t.match(
+    unknown,
+    /^cannot connect to NATS: .*Authorization Violation.* the user and password of NATS_URL, .*\n$/,
   );
+  const file = { NATS_CREDENTIALS_FILE: import.meta.filename };
+  const damaged = await said('damaged', `nats://${server.address}`, file);
+  t.match(damaged, /^cannot connect to NATS: NATS_CREDENTIALS_FILE holds no credentials\n$/);
 });
