@@ -26,17 +26,18 @@ export class ClusterIdentityError extends Error {
 
 /** Throws ClusterIdentityError when the cluster was created with another number of partitions or another master key, of which
  *  `masterKey` is the fingerprint. `replicas` null: this node may not create it, and waits until another has. A cluster begins
- *  with the newest format of the node that creates it: nobody reads an older one. */
+ *  with the newest format of the node that creates it: nobody reads an older one. `onWaiting` hears once why it takes long. */
 export async function joinCluster(
   link: NatsLink,
   { partitions, masterKey }: { readonly partitions: number; readonly masterKey: string },
   replicas: number | null,
   firstFormat: number,
+  onWaiting: (error: unknown) => void = () => {},
 ): Promise<void> {
-  const bucket = replicas === null ? null : await openBucket(link, replicas);
+  const bucket = replicas === null ? null : await openBucket(link, replicas, onWaiting);
   if (bucket !== null) await createIdentity(bucket, { format: FORMAT, partitions, firstFormat, masterKey });
   // A front may ask only after the leases; where there are some, their node has joined.
-  const theirs = await readIdentity(link, replicas === null ? LEASE_STREAM : CLUSTER_STREAM);
+  const theirs = await readIdentity(link, replicas === null ? LEASE_STREAM : CLUSTER_STREAM, onWaiting);
   if (theirs.format !== FORMAT) {
     throw new ClusterIdentityError(
       `the cluster has format ${theirs.format}; this version reads format ${FORMAT}`,
@@ -56,8 +57,14 @@ export async function joinCluster(
   }
 }
 
-async function openBucket(link: NatsLink, replicas: number): Promise<KV> {
-  return persist(() => link.connection.jetstream().views.kv(CLUSTER_BUCKET, { history: 1, replicas }));
+async function openBucket(
+  link: NatsLink,
+  replicas: number,
+  onWaiting: (error: unknown) => void,
+): Promise<KV> {
+  const open = (): Promise<KV> =>
+    link.connection.jetstream().views.kv(CLUSTER_BUCKET, { history: 1, replicas });
+  return persist(open, { onWaiting });
 }
 
 async function createIdentity(bucket: KV, identity: Identity): Promise<void> {
@@ -76,12 +83,17 @@ export async function firstFormatOf(link: NatsLink): Promise<number> {
 }
 
 /** `witness`: a stream that has no message before there is an identity. */
-async function readIdentity({ manager }: NatsLink, witness: string): Promise<Identity> {
-  return persist(async () => {
+async function readIdentity(
+  { manager }: NatsLink,
+  witness: string,
+  onWaiting: (error: unknown) => void = () => {},
+): Promise<Identity> {
+  const read = async (): Promise<Identity> => {
     if (!(await hasMessages(manager, witness))) throw new Error('nobody has created the cluster');
     const stored = await manager.streams.getMessage(CLUSTER_STREAM, {
       last_by_subj: `$KV.${CLUSTER_BUCKET}.${KEY}`,
     });
     return JSON.parse(Buffer.from(stored.data).toString()) as Identity;
-  });
+  };
+  return persist(read, { onWaiting });
 }

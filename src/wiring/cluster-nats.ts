@@ -55,7 +55,9 @@ export async function joinNats(
   const mayMake = [...config.roles].some((role) => role !== 'front');
   const { newest } = RECORD_FORMATS;
   const identity = { partitions: config.partitions, masterKey: fingerprint };
-  await joinCluster(link, identity, mayMake ? config.natsReplicas : null, newest);
+  await joinCluster(link, identity, mayMake ? config.natsReplicas : null, newest, (error) =>
+    log.warn({ problem: `not in the cluster yet: ${(error as Error).message}` }, 'NATS complains'),
+  );
   const writeFormat = mayMake ? await followFormat(link, log, onFailure) : null;
   await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
 

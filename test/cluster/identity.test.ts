@@ -1,7 +1,11 @@
 // What is fixed when a cluster is created: whoever comes later agrees or is refused, and of those who come first at once one
 // decides. An account's partition would otherwise differ by who is asked.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { startNode } from '../../deploy/cluster-processes.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { firstFormatOf, joinCluster } from '../../src/nats/cluster-identity.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
@@ -102,4 +106,32 @@ t.test('a server that is away for a moment is asked again', async (t) => {
   const joining = joinCluster(nats, made(4), 1, 1);
   await servers.restart(0);
   await t.resolves(joining);
+});
+
+t.test('a node that cannot join yet says why while it waits', async (t) => {
+  const single = await startNatsServers();
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-identity-'));
+  const secrets = { operatorToken: 'an-operator-token', masterKey: '5e'.repeat(32) };
+  const settings = { natsUrl: single.url, directory, ...secrets };
+  const nodes = await Promise.all([
+    startNode(settings, 'ledger1', 'ledger'),
+    startNode(settings, 'front1', 'front'),
+  ]);
+  t.teardown(async () => {
+    for (const node of nodes) node.signal('SIGKILL');
+    await Promise.all(nodes.map((node) => node.exited()));
+    await single.stop();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  const [ledger, front] = nodes.map(
+    ({ logFile }) =>
+      (): string =>
+        readFileSync(logFile, 'utf8'),
+  );
+  // Three replicas unless it is told otherwise, and there is one server.
+  const words = /"problem":"not in the cluster yet: replicas > 1 not supported in non-clustered mode"/;
+  await waitFor('the ledger says what it waits for', 30_000, () => words.test(ledger!()));
+  const waiting = /"problem":"not in the cluster yet: /;
+  await waitFor('the front says that it waits', 30_000, () => waiting.test(front!()));
+  t.equal(ledger!().match(/not in the cluster yet/g)?.length, 1, 'once');
 });
