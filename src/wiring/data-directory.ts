@@ -10,7 +10,7 @@ import {
   type BigIntStats,
 } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { hasLog } from '../../wal/lmdb.ts';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
@@ -58,10 +58,23 @@ export async function openDataDirectory(
 
 function makeDirectory(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeWithParents(path);
   } catch (error) {
     throw new DataDirectoryError(`${path} cannot be a data directory: ${(error as Error).message}`);
   }
+}
+
+/** The first that is missing by itself: where its parent takes no directory, and says ENOENT as /proc does, `recursive` tries for
+ *  ever, and no signal is heard. */
+function makeWithParents(path: string): void {
+  let first = path;
+  while (!existsSync(dirname(first))) first = dirname(first);
+  try {
+    mkdirSync(first, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
 function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace): void {

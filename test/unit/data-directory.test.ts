@@ -41,8 +41,8 @@ t.test('of starts that find the lock of a killed process at once, one gets it', 
 
 t.test('what cannot be a directory is said to be none', async (t) => {
   const directory = t.testdir({ file: '' });
-  for (const path of ['file', 'file/below']) {
-    await t.rejects(open(join(directory, path)), {
+  for (const path of [join(directory, 'file'), join(directory, 'file/below'), '/proc/daftari/data']) {
+    await t.rejects(open(path), {
       name: 'DataDirectoryError',
       message: /cannot be a data directory/,
     });
