@@ -9,7 +9,15 @@
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again.
 import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import {
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { pipeline, Readable } from 'node:stream';
@@ -104,7 +112,12 @@ export class SegmentDirectory {
 
   static open(path: string): SegmentDirectory {
     if (statSync(join(path, manifestFile), { throwIfNoEntry: false }) === undefined) {
-      throw new Error(`${path} has no ${manifestFile}: no backup, archive or export`);
+      // An archive's volume that is not mounted looks like one to which nothing was old enough yet: who asks has to look.
+      const isEmpty = existsSync(path) && readdirSync(path).length === 0;
+      const what = isEmpty
+        ? 'nothing has been written there yet, or it is not mounted'
+        : 'no backup, archive or export';
+      throw new Error(`${path} has no ${manifestFile}: ${what}`);
     }
     return new SegmentDirectory(path, readManifest(path), [], []);
   }

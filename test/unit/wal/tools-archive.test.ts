@@ -143,6 +143,18 @@ t.test('without a time, archive takes what is older than 30 days', async (t) => 
   });
 });
 
+t.test('before there is anything to archive, trim does not call the archive none', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 2, { atMs: Date.now() });
+  t.equal((await tool('archive', '--data', data, '--to', archive)).status, 0);
+  t.match(await tool('trim', '--data', data, '--archive', archive, '--yes'), {
+    status: 1,
+    err: /has no manifest.json: nothing has been written there yet, or it is not mounted/,
+  });
+  const words = /has no manifest.json: no backup, archive or export/;
+  t.match(await tool('trim', '--data', data, '--archive', data), { status: 1, err: words });
+});
+
 t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {
   const [data, to] = [next(), next()];
   await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
