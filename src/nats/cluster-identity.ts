@@ -5,9 +5,9 @@ import type { KV } from 'nats';
 import type { NatsLink } from './connection.ts';
 import { persist } from './persist.ts';
 import { hasMessages } from './streams.ts';
-import { CLUSTER_BUCKET, CLUSTER_STREAM, LEASE_STREAM } from './subjects.ts';
+import { CLUSTER_BUCKET, CLUSTER_STREAM, IDENTITY_KEY, IDENTITY_SUBJECT, LEASE_STREAM } from './subjects.ts';
 
-interface Identity {
+export interface Identity {
   readonly format: number;
   readonly partitions: number;
   /** Of records; absent in clusters made before it could differ: 1. */
@@ -17,7 +17,6 @@ interface Identity {
 }
 
 const FORMAT = 1;
-const KEY = 'identity';
 
 /** This node cannot be one of this cluster; the message says what to do. */
 export class ClusterIdentityError extends Error {
@@ -70,9 +69,9 @@ async function openBucket(
 async function createIdentity(bucket: KV, identity: Identity): Promise<void> {
   await persist(async () => {
     try {
-      await bucket.create(KEY, JSON.stringify(identity));
+      await bucket.create(IDENTITY_KEY, JSON.stringify(identity));
     } catch (error) {
-      if (!/wrong last sequence/i.test(String(error))) throw error;
+      if (!isConflict(error)) throw error;
     }
   });
 }
@@ -82,8 +81,13 @@ export async function firstFormatOf(link: NatsLink): Promise<number> {
   return (await readIdentity(link, CLUSTER_STREAM)).firstFormat ?? 1;
 }
 
+/** Somebody else was first. */
+export function isConflict(error: unknown): boolean {
+  return /wrong last sequence/i.test(String(error));
+}
+
 /** `witness`: a stream that has no message before there is an identity. */
-async function readIdentity(
+export async function readIdentity(
   { manager }: NatsLink,
   witness: string,
   onWaiting: (error: unknown) => void = () => {},
@@ -91,9 +95,25 @@ async function readIdentity(
   const read = async (): Promise<Identity> => {
     if (!(await hasMessages(manager, witness))) throw new Error('nobody has created the cluster');
     const stored = await manager.streams.getMessage(CLUSTER_STREAM, {
-      last_by_subj: `$KV.${CLUSTER_BUCKET}.${KEY}`,
+      last_by_subj: IDENTITY_SUBJECT,
     });
-    return JSON.parse(Buffer.from(stored.data).toString()) as Identity;
+    const identity = identityIn(stored.data);
+    if (identity !== null) return identity;
+    throw new Error(
+      `${IDENTITY_SUBJECT} holds what is no identity, and no node lives that knows it: put ` +
+        `{"format":${FORMAT},"partitions":<PARTITIONS of the nodes>} there`,
+    );
   };
   return persist(read, { onWaiting });
+}
+
+/** Null: it is none. Whoever may ask NATS anything can have its answer put under any key. */
+export function identityIn(data: Uint8Array): Identity | null {
+  try {
+    const identity = JSON.parse(Buffer.from(data).toString()) as Partial<Identity>;
+    const isIdentity = Number.isSafeInteger(identity.format) && Number.isSafeInteger(identity.partitions);
+    return isIdentity ? (identity as Identity) : null;
+  } catch {
+    return null;
+  }
 }

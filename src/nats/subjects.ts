@@ -66,7 +66,10 @@ export const LEASE_SUBJECT_PREFIX = `$KV.${LEASE_BUCKET}.`;
 /** KV bucket of what holds for the whole cluster: what is fixed when it is created, and the format it writes. */
 export const CLUSTER_BUCKET = 'daftari_cluster';
 export const CLUSTER_STREAM = `KV_${CLUSTER_BUCKET}`;
-export const WRITE_FORMAT_SUBJECT = `$KV.${CLUSTER_BUCKET}.write_format`;
+export const CLUSTER_SUBJECT_PREFIX = `$KV.${CLUSTER_BUCKET}.`;
+export const IDENTITY_KEY = 'identity';
+export const IDENTITY_SUBJECT = CLUSTER_SUBJECT_PREFIX + IDENTITY_KEY;
+export const WRITE_FORMAT_SUBJECT = `${CLUSTER_SUBJECT_PREFIX}write_format`;
 /** Object store of snapshots. */
 export const SNAPSHOT_BUCKET = 'daftari_snapshots';
 export const SNAPSHOT_STREAM = `OBJ_${SNAPSHOT_BUCKET}`;

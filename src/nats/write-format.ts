@@ -6,16 +6,24 @@
 //   version 1 is started again            refused: there may be records that it cannot read
 //
 // Invariants: the format is never lowered. A node has read it before it reads a record, and is told of each change; one that
-// came while it was raised, and cannot read it, stops.
+// came while it was raised, and cannot read it, stops. What is put in the place of the format, or of the cluster's identity, and
+// is none changes nothing: nodes that know what was there write it again.
 
+import type { StoredMsg } from 'nats';
 import type { RecordFormats } from '../domain/record-format.ts';
-import { firstFormatOf } from './cluster-identity.ts';
+import { firstFormatOf, type Identity, identityIn, isConflict, readIdentity } from './cluster-identity.ts';
 import type { NatsLink } from './connection.ts';
 import type { LeaseTable } from './lease-table.ts';
 import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
-import { CLUSTER_STREAM, WRITE_FORMAT_SUBJECT } from './subjects.ts';
+import type { StreamMessage } from './stream-reader.ts';
+import {
+  CLUSTER_STREAM,
+  CLUSTER_SUBJECT_PREFIX,
+  IDENTITY_SUBJECT,
+  WRITE_FORMAT_SUBJECT,
+} from './subjects.ts';
 
 /** This version cannot work in this cluster; the message says what to do. */
 export class WriteFormatUnknown extends Error {
@@ -34,28 +42,29 @@ export interface WriteFormatOptions {
 export class WriteFormat {
   readonly #options: WriteFormatOptions;
   readonly #reader: StreamReader;
+  readonly #identity: Identity;
   #current: number;
 
-  private constructor(options: WriteFormatOptions, current: number) {
+  private constructor(options: WriteFormatOptions, identity: Identity, current: number) {
     this.#options = options;
+    this.#identity = identity;
     this.#current = current;
     this.#reader = new StreamReader({
       link: options.link,
       stream: CLUSTER_STREAM,
       from: 1,
-      newestPerSubject: WRITE_FORMAT_SUBJECT,
-      onMessage: ({ subject, data }) => {
-        if (subject === WRITE_FORMAT_SUBJECT) this.#raise(formatIn(data));
-      },
+      newestPerSubject: `${CLUSTER_SUBJECT_PREFIX}>`,
+      onMessage: (message) => this.#onMessage(message),
       onError: options.onError,
     });
   }
 
   /** Throws WriteFormatUnknown when this version cannot work in this cluster. */
   static async follow(options: WriteFormatOptions): Promise<WriteFormat> {
+    const identity = await readIdentity(options.link, CLUSTER_STREAM);
     const { format } = await readFormat(options.link);
     checkFormat(format, options.formats);
-    return new WriteFormat(options, format);
+    return new WriteFormat(options, identity, format);
   }
 
   /** Records are written in this format. */
@@ -65,6 +74,32 @@ export class WriteFormat {
 
   async close(): Promise<void> {
     await this.#reader.close();
+  }
+
+  #onMessage({ subject, data, sequence }: StreamMessage): void {
+    if (subject === WRITE_FORMAT_SUBJECT) {
+      const format = formatIn(data);
+      // Who had not read yet that it was raised may have put back what was there before.
+      if (format !== null && format >= this.#current) this.#raise(format);
+      else void this.#putBack(subject, { format: this.#current }, sequence);
+    } else if (subject === IDENTITY_SUBJECT && identityIn(data) === null) {
+      void this.#putBack(subject, this.#identity, sequence);
+    }
+  }
+
+  /** In the place of what stands at that sequence and is none. All nodes try; one is first. */
+  async #putBack(
+    subject: string,
+    value: Identity | { readonly format: number },
+    sequence: number,
+  ): Promise<void> {
+    const { connection } = this.#options.link;
+    const data = JSON.stringify(value);
+    const publish = () =>
+      connection.jetstream().publish(subject, data, { expect: { lastSubjectSequence: sequence } });
+    const isFinal = (error: unknown): boolean => isConflict(error) || connection.isClosed();
+    // Where it cannot be done, whoever starts next says what is the matter.
+    await persist(publish, { isFinal }).catch(() => {});
   }
 
   #raise(format: number): void {
@@ -146,18 +181,34 @@ export function tellRaised(raised: RaisedFormat): string {
 
 /** `revision` 0: nobody has raised it yet. */
 async function readFormat(link: NatsLink): Promise<{ format: number; revision: number }> {
-  const stored = await persist(async () => {
-    try {
-      return await link.manager.streams.getMessage(CLUSTER_STREAM, { last_by_subj: WRITE_FORMAT_SUBJECT });
-    } catch (error) {
-      if (/no message found/i.test(String(error))) return null;
-      throw error;
-    }
+  const raised = await persist(async () => {
+    const stored = await newestOf(link);
+    if (stored === null) return null;
+    const format = formatIn(stored.data);
+    if (format !== null) return { format, revision: stored.seq };
+    throw new Error(
+      `${WRITE_FORMAT_SUBJECT} holds what is no format, and no node lives that knows it: put {"format":<the newest that all ` +
+        'nodes read>} there',
+    );
   });
-  if (stored === null) return { format: await firstFormatOf(link), revision: 0 };
-  return { format: formatIn(stored.data), revision: stored.seq };
+  return raised ?? { format: await firstFormatOf(link), revision: 0 };
 }
 
-function formatIn(data: Uint8Array): number {
-  return (JSON.parse(Buffer.from(data).toString()) as { readonly format: number }).format;
+async function newestOf({ manager }: NatsLink): Promise<StoredMsg | null> {
+  try {
+    return await manager.streams.getMessage(CLUSTER_STREAM, { last_by_subj: WRITE_FORMAT_SUBJECT });
+  } catch (error) {
+    if (/no message found/i.test(String(error))) return null;
+    throw error;
+  }
+}
+
+/** Null: it is none. */
+function formatIn(data: Uint8Array): number | null {
+  try {
+    const { format } = JSON.parse(Buffer.from(data).toString()) as { readonly format?: number };
+    return Number.isSafeInteger(format) ? (format ?? null) : null;
+  } catch {
+    return null;
+  }
 }

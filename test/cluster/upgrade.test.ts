@@ -14,7 +14,7 @@ import { LeaseTable } from '../../src/nats/lease-table.ts';
 import type { NodeEntry } from '../../src/nats/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
-import { WRITE_FORMAT_SUBJECT } from '../../src/nats/subjects.ts';
+import { CLUSTER_STREAM, IDENTITY_SUBJECT, WRITE_FORMAT_SUBJECT } from '../../src/nats/subjects.ts';
 import { raiseWriteFormat, WriteFormat, WriteFormatUnknown } from '../../src/nats/write-format.ts';
 import { link, made } from './adapters.ts';
 import { Cluster, SMALL } from './cluster.ts';
@@ -106,6 +106,57 @@ t.test('the format is raised when every live node reads the next one, and not be
   await t.rejects(follow(LATER), { name: 'WriteFormatUnknown', message: /none before format 3.*upgrade/ });
   t.equal((await follow(NEW)).current, 2);
 });
+
+t.test(
+  'what is no format, or no identity, in the place of one changes nothing and ends nobody',
+  async (t) => {
+    const servers = await startNatsServers();
+    t.teardown(() => servers.stop());
+    const tables = await tablesOf(t, servers.url);
+    const { nats, publisher, table } = tables;
+    await joinCluster(nats, 4, 1, OLD.newest);
+    const errors: Error[] = [];
+    const raised: number[] = [];
+    const options = {
+      onRaised: (format: number) => void raised.push(format),
+      onError: (error: Error) => void errors.push(error),
+    };
+    const followed = await WriteFormat.follow({ link: nats, formats: NEW, ...options });
+    t.teardown(() => followed.close());
+    const spoil = async (): Promise<void> => {
+      for (const subject of [WRITE_FORMAT_SUBJECT, IDENTITY_SUBJECT]) {
+        // As a hand at the nats tool does, and NATS itself for whoever asks it something and names this key for the answer.
+        const before = (await nats.manager.streams.info(CLUSTER_STREAM)).state.last_seq;
+        nats.connection.publish(subject, 'oops');
+        nats.connection.publish('$JS.API.INFO', '', { reply: subject });
+        await nats.connection.flush();
+        await waitFor('it is put right', 20_000, async () => {
+          const stored = await nats.manager.streams.getMessage(CLUSTER_STREAM, { last_by_subj: subject });
+          return stored.seq >= before + 3 && /^\{"format":\d/.test(stored.string());
+        });
+      }
+    };
+    await spoil();
+    t.equal(followed.current, 1);
+    await says(tables, 'new', { state: 'live', newestFormat: 2 });
+    await joinCluster(nats, 4, null, 1);
+    t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'raised', format: 2, from: 1 });
+    await waitFor('it is told', 20_000, () => followed.current === 2);
+    await spoil();
+    const late = await WriteFormat.follow({ link: nats, formats: NEW, ...options });
+    t.equal(late.current, 2, 'the format is not lowered by it');
+    const lastSeq = (await nats.manager.streams.info(CLUSTER_STREAM)).state.last_seq;
+    nats.connection.publish(WRITE_FORMAT_SUBJECT, '{"format":1}');
+    await waitFor('nor by who had not heard that it was raised', 20_000, async () => {
+      const query = { last_by_subj: WRITE_FORMAT_SUBJECT };
+      const stored = await nats.manager.streams.getMessage(CLUSTER_STREAM, query);
+      return stored.seq >= lastSeq + 2 && stored.string() === '{"format":2}';
+    });
+    await late.close();
+    t.strictSame(raised, [2]);
+    t.strictSame(errors, []);
+  },
+);
 
 t.test('a cluster begins with the newest format of the node that makes it', async (t) => {
   const servers = await startNatsServers();
