@@ -114,7 +114,8 @@ export class LogFollower {
     // Few leftovers may be what follows a trim, or the log that another tip has: whoever wrote on from here would write what
     // every reader drops, and acknowledge it.
     const { leftovers, others } = this.#chain;
-    const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > end.batch);
+    // And what is no batch may be all that is left of a stream that was purged.
+    const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > 0);
     if (isToBeProved && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
     if (this.#tip.batch > end.batch) await this.#truncate(end);
     return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };

@@ -23,29 +23,38 @@ export async function batchAt(place: StreamPartition, sequence: number): Promise
   return batchIn(Buffer.from(data));
 }
 
-/** Stream sequence of the last message for which `holds`, which does so up to some batch of the log and for none after it; the
- *  first when it does for none. Beside a leftover it may be one nearby. */
+/** Stream sequence of the last batch for which `holds`, which does so up to some batch of the log and for none after it; the
+ *  first message's when it does for none. Beside a leftover it may be one nearby. */
 export async function lastWhere(
   place: StreamPartition,
   { first_seq: first, last_seq: last }: { readonly first_seq: number; readonly last_seq: number },
   holds: (batch: Batch) => boolean,
 ): Promise<number> {
-  let low = Math.max(1, first);
+  let found = Math.max(1, first);
+  let low = found;
   let high = last;
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    const batch = await batchUpTo(place, middle, low);
-    if (batch === null || holds(batch)) low = middle;
-    else high = middle - 1;
+    const stands = await batchUpTo(place, middle, low);
+    if (stands !== null && !holds(stands.batch)) {
+      high = stands.sequence - 1;
+    } else {
+      low = middle;
+      found = stands?.sequence ?? found;
+    }
   }
-  return low;
+  return found;
 }
 
 /** The batch that stands there, or last before, and after `after`; null: there is none. */
-async function batchUpTo(place: StreamPartition, sequence: number, after: number): Promise<Batch | null> {
-  for (let at = sequence; at > after; at--) {
-    const batch = await batchAt(place, at);
-    if (batch !== null) return batch;
+async function batchUpTo(
+  place: StreamPartition,
+  last: number,
+  after: number,
+): Promise<{ readonly batch: Batch; readonly sequence: number } | null> {
+  for (let sequence = last; sequence > after; sequence--) {
+    const batch = await batchAt(place, sequence);
+    if (batch !== null) return { batch, sequence };
   }
   return null;
 }
@@ -73,20 +82,24 @@ export async function misses(place: StreamPartition, cursor: number): Promise<'b
   const { state } = await link.manager.streams.info(stream);
   const { first_seq: first, last_seq: last, messages } = state;
   if (messages === 0) return null;
-  const nearby = Array.from({ length: Math.min(messages, LIMITS.streamWarmUpMessages + 1) }, (_, i) => i);
-  const isAny = async (sequences: readonly number[], holds: (batch: Batch) => boolean): Promise<boolean> => {
-    for (const sequence of sequences) {
-      const batch = await batchAt(place, sequence);
-      if (batch !== null && holds(batch)) return true;
+  // Of the batches from there on; nothing is told where there are none.
+  const isAny = async (from: number, step: 1 | -1, holds: (batch: Batch) => boolean): Promise<boolean> => {
+    let count = 0;
+    for (let at = from; at >= first && at <= last && count <= LIMITS.streamWarmUpMessages; at += step) {
+      const batch = await batchAt(place, at);
+      if (batch === null) continue;
+      if (holds(batch)) return true;
+      count++;
     }
-    return false;
+    return count === 0;
   };
-  const ends = nearby.map((i) => last - i);
-  if (!(await isAny(ends, ({ firstSequence, records }) => firstSequence + records.length > cursor))) {
-    return 'end';
-  }
-  const beginnings = nearby.map((i) => first + i);
-  return (await isAny(beginnings, ({ firstSequence }) => firstSequence <= cursor + 1)) ? null : 'beginning';
+  const reachesEnd = await isAny(
+    last,
+    -1,
+    ({ firstSequence, records }) => firstSequence + records.length > cursor,
+  );
+  if (!reachesEnd) return 'end';
+  return (await isAny(first, 1, ({ firstSequence }) => firstSequence <= cursor + 1)) ? null : 'beginning';
 }
 
 /** Those that follow `after`, each checked to continue the chain; leftovers are dropped. Throws when the stream begins

@@ -5,14 +5,14 @@ import type { Test } from 'tap';
 import type { FeedBatch } from '../../src/bus/feed.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
-import { batchAt, firstBatchOf } from '../../src/nats/stream-batches.ts';
+import { batchAt, firstBatchOf, misses } from '../../src/nats/stream-batches.ts';
 import type { StreamPartition } from '../../src/nats/stream-batches.ts';
 import { sequenceOf } from '../../src/nats/stream-trim.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { AsyncStreamReplica, Fenced, StreamReplica } from '../../src/nats/stream-replica.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
-import { encodeBatch } from '../../wal/batch.ts';
+import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Batch, Replica, Tip } from '../../wal/types.ts';
@@ -253,25 +253,26 @@ t.test(
   },
 );
 
+/** As NATS itself does for whoever asks it something and names this subject for the answer. */
+async function putStrangers(partition: number, count = 1): Promise<void> {
+  const stream = logStream('accounts', partition);
+  const { state } = await nats.manager.streams.info(stream);
+  const reply = logSubject('accounts', partition);
+  for (let i = 0; i < count; i++) nats.connection.publish(`$JS.API.STREAM.INFO.${stream}`, '', { reply });
+  await waitFor('they stand there', 20_000, async () => {
+    return (await nats.manager.streams.info(stream)).state.last_seq >= state.last_seq + count;
+  });
+}
+
 t.test('what is no batch is left alone by every reader, wherever it stands', async (t) => {
   const partition = await newPartition();
   const place: StreamPartition = { link: nats, group: 'accounts', partition };
   const local = newLog(t);
-  const putStranger = async (): Promise<void> => {
-    const stream = logStream('accounts', partition);
-    const { state } = await nats.manager.streams.info(stream);
-    // As NATS itself does for whoever asks it something and names this subject for the answer.
-    const reply = logSubject('accounts', partition);
-    nats.connection.publish(`$JS.API.STREAM.INFO.${stream}`, '', { reply });
-    await waitFor('it stands there', 20_000, async () => {
-      return (await nats.manager.streams.info(stream)).state.last_seq > state.last_seq;
-    });
-  };
-  await putStranger();
+  await putStrangers(partition);
   let writer = await takeOver(local, partition, 1);
   for (let epoch = 2; epoch < 5; epoch++) {
     await writer.write(`under ${epoch - 1}`);
-    await putStranger();
+    await putStrangers(partition);
     await writer.write('refused');
     t.type(writer.failures[0], Fenced, 'it cannot know what stands there');
     await local.closePartition(writer.log);
@@ -294,9 +295,30 @@ t.test('what is no batch is left alone by every reader, wherever it stands', asy
   await local.closePartition(writer.log);
   await nats.manager.streams.delete(logStream('accounts', partition));
   await ensureLogStream(nats.manager, 'accounts', partition, 1);
-  await putStranger();
+  await putStrangers(partition);
   await t.rejects(followed(local, partition), /does not continue the log of this machine/);
   t.equal(local.tip('accounts', partition).sequence, lines.length, 'nothing was cut off');
+});
+
+t.test('nor do many of them hide a batch, or prove one that is gone', async (t) => {
+  const partition = await newPartition();
+  const place: StreamPartition = { link: nats, group: 'accounts', partition };
+  const local = newLog(t);
+  const writer = await takeOver(local, partition, 1);
+  for (let i = 2; i <= 6; i++) await writer.write(`record ${i}`);
+  const [early, behind] = [newLog(t), newLog(t)];
+  const snapshot = tipAt(local.batch('accounts', partition, 3));
+  for (const log of [early, behind]) await log.startAt('accounts', partition, snapshot);
+  await putStrangers(partition, LIMITS.streamWarmUpMessages + 6);
+  t.equal(await sequenceOf(place, writer.log.tip), 6);
+  t.equal((await followed(early, partition)).batch, 6);
+  t.equal(await misses(place, 5), null);
+  t.equal(await misses(place, 6), 'end', 'which holds five records');
+
+  // Of what was acknowledged after the snapshot nothing is left.
+  await nats.manager.streams.purge(logStream('accounts', partition), { seq: 7 });
+  await t.rejects(followed(behind, partition), /does not continue the log of this machine/);
+  t.equal(await misses(place, 5), null, 'nothing tells');
 });
 
 t.test('a log that the stream does not continue is refused, however little the stream has', async (t) => {
