@@ -5,12 +5,14 @@
 //   - A batch is published only on top of the batch before it (expected last sequence), and counts only at the sequence
 //     that follows. Any other sequence means another writer: nothing is acknowledged, the writer steps down. This holds
 //     even where the server lets two publishes at one expectation through (nats-server before 2.11, replicated).
+//     What is no batch is no writer's: the batch goes after it.
 //   - Without an answer nothing is assumed: the same message id is sent again, until streamPublishMs.
 //
-// Place: a batch's stream sequence is its number + offset. The offset is the number of leftovers of replaced writers that
-// stand in the stream before it; it is 0 until there has been one (log-catch-up.ts finds it).
+// Place: a batch's stream sequence is its number + offset. The offset is the number of leftovers of replaced writers, and of
+// messages that are no batches, that stand in the stream before it; it is 0 until there has been one (log-follower.ts finds it).
 
 import type { JetStreamManager } from 'nats';
+import { isBatch } from '../../wal/batch.ts';
 import type { Batch, Replica } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
@@ -45,7 +47,7 @@ export interface StreamReplicaOptions {
   readonly manager: JetStreamManager;
   readonly group: GroupName;
   readonly partition: number;
-  /** Stream sequence minus batch number. */
+  /** Stream sequence minus batch number, at first. */
   readonly offset: number;
   /** True while this process may still try; asked before each repetition. */
   readonly mayWrite: () => boolean;
@@ -56,18 +58,19 @@ export interface StreamReplicaOptions {
 
 export class StreamReplica implements LogReplica {
   readonly #options: StreamReplicaOptions;
+  #offset: number;
 
   constructor(options: StreamReplicaOptions) {
     this.#options = options;
+    this.#offset = options.offset;
   }
 
   async publish(batch: Batch): Promise<void> {
-    const { group, partition, offset, publisher, isRemembered = true } = this.#options;
-    const place = batch.batch + offset;
-    const messageId = isRemembered ? `${batch.epoch}-${batch.batch}` : undefined;
-    const expected = { lastSequence: place - 1, messageId };
+    const { group, partition, publisher, isRemembered = true } = this.#options;
     const until = performance.now() + LIMITS.streamPublishMs;
     for (;;) {
+      const place = batch.batch + this.#offset;
+      const expected = { lastSequence: place - 1, messageId: isRemembered ? this.#idOf(batch) : undefined };
       const result = await publisher.publish(logSubject(group, partition), batch.bytes, expected);
       if (result.type === 'stored') {
         if (result.sequence === place) return;
@@ -78,10 +81,11 @@ export class StreamReplica implements LogReplica {
       if (result.type === 'conflict') {
         // Our own earlier attempt may be what stands there.
         const stands = await this.#standsAt(place, batch);
-        if (stands === true) return;
-        if (stands === false) {
+        if (stands === 'this') return;
+        if (stands === 'other') {
           throw new Fenced(`${group}/${partition} batch ${batch.batch}: ${result.description}`);
         }
+        if (stands === 'no batch') this.#offset++;
       }
       if (performance.now() > until || !this.#options.mayWrite()) {
         throw new ReplicaUnavailable(`${group}/${partition} batch ${batch.batch}: ${result.description}`);
@@ -90,17 +94,24 @@ export class StreamReplica implements LogReplica {
     }
   }
 
+  /** At each place its own: a server may remember what it refused at another. */
+  #idOf({ epoch, batch }: Batch): string {
+    const moved = this.#offset - this.#options.offset;
+    return moved === 0 ? `${epoch}-${batch}` : `${epoch}-${batch}-${moved}`;
+  }
+
   /** `publish` has waited for it. */
   async settled(): Promise<void> {}
 
   /** Null: nobody could say. */
-  async #standsAt(place: number, batch: Batch): Promise<boolean | null> {
+  async #standsAt(place: number, batch: Batch): Promise<'this' | 'other' | 'no batch' | null> {
     const { group, partition, manager } = this.#options;
     try {
-      const stored = await manager.streams.getMessage(logStream(group, partition), { seq: place });
-      return Buffer.compare(stored.data, batch.bytes) === 0;
+      const { data } = await manager.streams.getMessage(logStream(group, partition), { seq: place });
+      if (Buffer.compare(data, batch.bytes) === 0) return 'this';
+      return isBatch(Buffer.from(data)) ? 'other' : 'no batch';
     } catch (error) {
-      return /no message found/i.test(String(error)) ? false : null;
+      return /no message found/i.test(String(error)) ? 'other' : null;
     }
   }
 }
