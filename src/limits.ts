@@ -166,6 +166,8 @@ export const LIMITS = {
   logExitMs: 1_000,
 
   // NATS
+  /** Bytes that a message may have: what nats-server takes unless it is told otherwise. A server that takes less is refused. */
+  natsPayloadBytes: 1024 * 1024,
   /** Requests one caller has under way over the bus: a front's open requests, and room for its other users. */
   busRequestsOpenMax: 32_768,
   /** Characters of one bus message before the turn's rest goes into the next: at most 3 bytes each, under 1 MiB. */
@@ -418,7 +420,7 @@ export function assertLimits(): void {
     LIMITS.leaseMs < LIMITS.ownerSilentMs && LIMITS.ownerSilentMs < LIMITS.commandDeadlineMs,
     'a front does not go while its callers are still answered',
   );
-  holds(LIMITS.batchBytesMax < 1024 * 1024, 'a batch fits one NATS message');
+  holds(LIMITS.batchBytesMax < LIMITS.natsPayloadBytes, 'a batch fits one NATS message');
   holds(LIMITS.bodyBytesMax * 2 < LIMITS.batchBytesMax, 'a record of the largest body fits a batch');
   for (const table of ['open', 'timer'] as const) {
     const { [table]: horizonMs } = LIMITS.timerHorizonMs;
@@ -438,7 +440,7 @@ export function assertLimits(): void {
   holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
   holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');
   holds(
-    (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < 1024 * 1024,
+    (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < LIMITS.natsPayloadBytes,
     'a bus message fits one NATS message',
   );
   holds((LIMITS.listPageCharactersMax + 1024) * 3 < LIMITS.busReplyBytesMax, 'a page of a list fits the bus');

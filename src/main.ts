@@ -2,13 +2,13 @@
 // SIGINT and SIGHUP. The stages themselves are in src/wiring: standalone.ts, or with NATS_URL cluster.ts.
 //
 // Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
-// wrong, or the cluster is of another version or number of partitions.
+// wrong, the cluster is of another version or number of partitions, or its NATS servers take no message that is long enough.
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess } from './end-process.ts';
 import { CannotListen } from './http/server.ts';
 import { ClusterIdentityError } from './nats/cluster-identity.ts';
-import { CannotConnect } from './nats/connection.ts';
+import { CannotConnect, NatsUnfit } from './nats/connection.ts';
 import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
 import { demoCurl } from './operator/demo.ts';
@@ -30,6 +30,7 @@ const OPERATORS_ERRORS = [
   RoutesFileError,
   SecretFileError,
   ClusterIdentityError,
+  NatsUnfit,
   WriteFormatUnknown,
 ];
 /** The same, of what may be over at the next start. */

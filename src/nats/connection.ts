@@ -43,7 +43,12 @@ export class CannotConnect extends Error {
   override readonly name = 'CannotConnect';
 }
 
-/** Throws CannotConnect when servers refuse, or none answers for too long. */
+/** The servers cannot carry what this product sends; the message says what to do. */
+export class NatsUnfit extends Error {
+  override readonly name = 'NatsUnfit';
+}
+
+/** Throws CannotConnect when servers refuse, or none answers for too long, and NatsUnfit. */
 export async function connectNats(options: NatsOptions, events: NatsEvents = {}): Promise<NatsLink> {
   const servers = options.url.split(',').map((url) => url.trim());
   const { user, pass } = credentialsIn(servers[0] ?? '');
@@ -74,6 +79,7 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
       refusalIn(cause) ?? `${(cause as Error).message}: no server of NATS_URL answers as one should`;
     throw new CannotConnect(`cannot connect to NATS: ${why}`, { cause });
   });
+  await assertCarries(connection);
   const listeners = new Set<() => void>();
   void watchStatus(connection, listeners, events);
   return {
@@ -127,6 +133,17 @@ function refusalIn(error: unknown): string | null {
   return /authori[sz]ation|authentication/i.test(message)
     ? `${message}: the server does not take the user and password of NATS_URL, NATS_CREDENTIALS_FILE or NATS_CERT_FILE`
     : null;
+}
+
+/** What is too long for it the client throws at whoever sends it, which ends the process: merchants could do that at will. */
+async function assertCarries(connection: NatsConnection): Promise<void> {
+  const payload = connection.info?.max_payload ?? 0;
+  if (payload >= LIMITS.natsPayloadBytes) return;
+  await connection.close();
+  throw new NatsUnfit(
+    `the NATS servers take messages of at most ${payload} bytes, and some have ${LIMITS.natsPayloadBytes}: set max_payload to 1MB, ` +
+      'as deploy/nats/nats.conf has it',
+  );
 }
 
 async function watchStatus(

@@ -10,7 +10,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { startNode } from '../../deploy/cluster-processes.ts';
 import { freePort } from '../../deploy/free-ports.ts';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { withServers } from '../../deploy/server-path.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import { link } from './adapters.ts';
@@ -101,4 +101,12 @@ t.test('a node that NATS will not take says so in a line, with the settings to l
   const file = { NATS_CREDENTIALS_FILE: import.meta.filename };
   const damaged = await said('damaged', `nats://${server.address}`, file);
   t.match(damaged, /^cannot connect to NATS: NATS_CREDENTIALS_FILE holds no credentials\n$/);
+});
+
+t.test('servers that take no message of the length that some have are refused', async (t) => {
+  const servers = await startNatsServers({ configuration: 'max_payload: 256KB' });
+  t.teardown(() => servers.stop());
+  const options = { name: 'front', inboxPrefix: '_INBOX.front' };
+  const joined = connectNats({ ...options, url: servers.url });
+  await t.rejects(joined, { name: 'NatsUnfit', message: /at most 262144 bytes.*set max_payload to 1MB/ });
 });

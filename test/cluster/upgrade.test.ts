@@ -114,7 +114,7 @@ t.test(
     t.teardown(() => servers.stop());
     const tables = await tablesOf(t, servers.url);
     const { nats, publisher, table } = tables;
-    await joinCluster(nats, 4, 1, OLD.newest);
+    await joinCluster(nats, made(4), 1, OLD.newest);
     const errors: Error[] = [];
     const raised: number[] = [];
     const options = {
@@ -139,7 +139,7 @@ t.test(
     await spoil();
     t.equal(followed.current, 1);
     await says(tables, 'new', { state: 'live', newestFormat: 2 });
-    await joinCluster(nats, 4, null, 1);
+    await joinCluster(nats, made(4), null, 1);
     t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'raised', format: 2, from: 1 });
     await waitFor('it is told', 20_000, () => followed.current === 2);
     await spoil();
