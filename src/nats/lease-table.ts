@@ -70,6 +70,7 @@ export class LeaseTable implements Routes {
   /** Of the last message read. */
   #sequence = 0;
   #onRead: (() => void)[] = [];
+  #unanswered: string | null = null;
 
   constructor(
     link: NatsLink,
@@ -132,6 +133,11 @@ export class LeaseTable implements Routes {
     return node === undefined ? Infinity : performance.now() - node.seenAt;
   }
 
+  /** Why the last write may not have been taken; null: it was, or somebody else was first. */
+  get unanswered(): string | null {
+    return this.#unanswered;
+  }
+
   /** Writes if the key still has `revision` (0: no entry). False: somebody else was first. Null: nobody knows yet. */
   async write(
     key: string,
@@ -142,7 +148,12 @@ export class LeaseTable implements Routes {
     const result = await this.#publisher.publish(LEASE_SUBJECT_PREFIX + key, data, {
       lastSubjectSequence: revision === 0 ? (this.#removed.get(key) ?? 0) : revision,
     });
-    if (result.type === 'unanswered') return null;
+    if (result.type === 'unanswered') {
+      if (this.#unanswered === null) this.#onProblem(`${key} could not be written: ${result.description}`);
+      this.#unanswered = result.description;
+      return null;
+    }
+    this.#unanswered = null;
     if (result.type === 'conflict') return false;
     this.#apply(key, data, result.sequence);
     return true;

@@ -329,7 +329,11 @@ function notReady(
     }
     if (config.roles.size === 1) return null;
   }
-  if (!ownership.isSettled) return host.problem ?? 'partitions are being taken over';
+  if (!ownership.isSettled) {
+    const { unanswered } = table;
+    if (unanswered !== null) return `NATS does not take what this node writes: ${unanswered}`;
+    return host.problem ?? 'partitions are being taken over';
+  }
   const { pollers } = host;
   return pollers === null || pollers.isFollowing ? null : 'pollers look for what is in flight';
 }

@@ -1,9 +1,11 @@
 // NATS servers go away under load: of three one may go, leader or not; when two go nothing is acknowledged, and nothing is
 // lost when they come back. Who cannot serve meanwhile says so.
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Test } from 'tap';
 import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { LEASE_STREAM } from '../../src/nats/subjects.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { link } from './adapters.ts';
 import { faultOfNats } from './nats-fault.ts';
@@ -81,6 +83,23 @@ t.test('a front that hears of no owner says that it is not ready, until it does'
   await ledger.exited();
   await silent();
   await cluster.add('ledger1', 'ledger');
+  await untilReady(cluster.running);
+});
+
+t.test('a node whose writes NATS refuses says why, and goes on when it takes them', async (t) => {
+  const cluster = await Cluster.start({ natsServers: 1, fronts: 1, ledgers: 1, webhooks: 0, pollers: 0 });
+  t.teardown(() => cluster.stop());
+  const ledger = cluster.node('ledger1');
+  const hand = await link(cluster.nats.url, 'hand');
+  t.teardown(() => hand.close());
+  // As where its storage is full.
+  await hand.manager.streams.update(LEASE_STREAM, { max_msg_size: 1 });
+  const why = /NATS does not take what this node writes: \d+: message size exceeds/;
+  await waitFor('it is not ready', 60_000, async () => why.test((await whyNotReady(ledger)) ?? ''));
+  const lines = readFileSync(ledger.logFile, 'utf8').split('\n');
+  const told = lines.filter((line) => line.includes('node.ledger1 could not be written'));
+  t.equal(told.length, 1, 'nor is its log silent, or filled');
+  await hand.manager.streams.update(LEASE_STREAM, { max_msg_size: -1 });
   await untilReady(cluster.running);
 });
 
