@@ -98,6 +98,8 @@ function start(key: string, wish: Advance): void {
   wishes.delete(key);
   advancing.set(key, wish.toServe);
   log.refresh();
+  // The main thread may have dropped them since this one read last, in the same turn of its event loop.
+  views.refresh();
   void advance(wish).then(() => {
     advancing.delete(key);
     tellReleased(wish);

@@ -141,3 +141,39 @@ t.test(
     t.equal(views.position('accounts', SWEPT), null, 'and nothing is written of it');
   },
 );
+
+t.test(
+  'views that were dropped are made anew, also while those of another log are made',
+  { timeout: 60_000 },
+  async (t) => {
+    const home = mkdtempSync(join(tmpdir(), 'daftari-dropped-'));
+    const [DROPPED, LONG] = [0, 1];
+    const before = openStorage(home);
+    await fill(before, DROPPED, 1);
+    await fill(before, LONG, 4 * COMMITS * LIMITS.checkpointRecordsPerCommitMax);
+    const [end, longEnd] = [DROPPED, LONG].map((partition) => before.log.tip('accounts', partition).sequence);
+    await before.close();
+    rmSync(join(home, 'views'), { recursive: true });
+
+    const views = ViewStore.open({ directory: home });
+    const checkpoints = new Checkpoints(home, POLICIES, (error) => void t.fail(error.message));
+    t.teardown(async () => {
+      await Promise.all([checkpoints.close(), views.close()]);
+      rmSync(home, { recursive: true });
+    });
+    await checkpoints.advance('accounts', DROPPED, end!, true);
+    let isFollowing = true;
+    const followed = checkpoints.advance('accounts', LONG, longEnd!, false).then(() => {
+      isFollowing = false;
+    });
+    let rounds = 0;
+    for (; isFollowing; rounds++) {
+      await checkpoints.release('accounts', DROPPED);
+      await views.drop('accounts', DROPPED);
+      // What the thread has read before says that they are there, and nothing would be said to be reached.
+      await checkpoints.advance('accounts', DROPPED, end!, true);
+    }
+    await followed;
+    t.ok(rounds > 1, `${rounds} times`);
+  },
+);
