@@ -116,8 +116,6 @@ export const LIMITS = {
   diskStallMs: 4_000,
   /** After this, ms, a node of a cluster ends whose partitions others can take: callers still wait. */
   diskLostMs: 6_000,
-  /** Path of its lock, bytes: of sun_path without its NUL on every system we run on; a longer one is cut off silently. */
-  socketPathBytesMax: 103,
   /** After this a start has come through: the views that it reads have been read. */
   startProvenMs: 60_000,
   /** How long views are read before they are used, where the start before did not come through. */

@@ -9,12 +9,12 @@ import {
   unlinkSync,
   type BigIntStats,
 } from 'node:fs';
-import { connect, createServer, type Server } from 'node:net';
-import { dirname, join, relative } from 'node:path';
+import { createServer, type Server } from 'node:net';
+import { dirname, join } from 'node:path';
 import { hasLog } from '../../wal/lmdb.ts';
+import { isListenedOn, serviceSocket } from '../../wal/service-socket.ts';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
-import { LIMITS } from '../limits.ts';
 import { MASTER_KEY_FILE, type Secrets } from '../secrets.ts';
 import { DataDirectoryError, IDENTITY_FILE, readIdentity, writeIdentity } from './data-identity.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
@@ -27,7 +27,6 @@ export interface DataDirectory {
 }
 
 const FORMAT = 1;
-const LOCK_FILE = 'lock';
 /** Starts that find what a killed process left, all at once. */
 const LOCK_TRIES = 3;
 
@@ -129,14 +128,9 @@ function requireBesideLog(path: string, file: string): void {
  * a killed process refuses connections and may be removed.
  */
 async function takeLock(path: string): Promise<Server> {
-  // The system bounds a socket's path: take the shorter of the two ways to write it.
-  const absolute = join(path, LOCK_FILE);
-  const fromHere = relative(process.cwd(), absolute);
-  const socket = fromHere.length < absolute.length ? fromHere : absolute;
-  if (Buffer.byteLength(socket) > LIMITS.socketPathBytesMax) {
-    throw new DataDirectoryError(
-      `the path of the data directory is too long by ${Buffer.byteLength(socket) - LIMITS.socketPathBytesMax} bytes: ${path}`,
-    );
+  const { path: socket, tooLongBy } = serviceSocket(path);
+  if (tooLongBy > 0) {
+    throw new DataDirectoryError(`the path of the data directory is too long by ${tooLongBy} bytes: ${path}`);
   }
   for (let tries = 0; tries < LOCK_TRIES; tries++) {
     const server = await listen(socket);
@@ -164,20 +158,11 @@ function listen(socket: string): Promise<Server | null> {
   });
 }
 
-/** Only a socket that refuses, or is gone, is nobody's. */
-function isHeld(socket: string): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    const connection = connect(socket);
-    connection.once('connect', () => {
-      connection.destroy();
-      resolve(true);
-    });
-    connection.once('error', ({ code = '', message }: NodeJS.ErrnoException) => {
-      if (['ECONNREFUSED', 'ENOENT'].includes(code)) resolve(false);
-      // As many wait for its holder already as may.
-      else if (code === 'EAGAIN') resolve(true);
-      else reject(new DataDirectoryError(`cannot tell whether the data directory is in use: ${message}`));
-    });
+async function isHeld(socket: string): Promise<boolean> {
+  return isListenedOn(socket).catch((error: unknown) => {
+    throw new DataDirectoryError(
+      `cannot tell whether the data directory is in use: ${(error as Error).message}`,
+    );
   });
 }
 
