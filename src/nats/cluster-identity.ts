@@ -3,6 +3,7 @@
 
 import type { KV } from 'nats';
 import type { NatsLink } from './connection.ts';
+import { fieldsIn } from './fields-in.ts';
 import { persist } from './persist.ts';
 import { hasMessages } from './streams.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM, IDENTITY_KEY, IDENTITY_SUBJECT, LEASE_STREAM } from './subjects.ts';
@@ -107,13 +108,9 @@ export async function readIdentity(
   return persist(read, { onWaiting });
 }
 
-/** Null: it is none. Whoever may ask NATS anything can have its answer put under any key. */
+/** Null: it is none. */
 export function identityIn(data: Uint8Array): Identity | null {
-  try {
-    const identity = JSON.parse(Buffer.from(data).toString()) as Partial<Identity>;
-    const isIdentity = Number.isSafeInteger(identity.format) && Number.isSafeInteger(identity.partitions);
-    return isIdentity ? (identity as Identity) : null;
-  } catch {
-    return null;
-  }
+  const identity = fieldsIn<Identity>(data);
+  const isIdentity = Number.isSafeInteger(identity.format) && Number.isSafeInteger(identity.partitions);
+  return isIdentity ? (identity as Identity) : null;
 }

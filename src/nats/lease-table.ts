@@ -8,6 +8,7 @@
 import type { GroupName } from '../bus/bus.ts';
 import type { Route, Routes } from '../bus/ownership.ts';
 import type { NatsLink } from './connection.ts';
+import { fieldsIn } from './fields-in.ts';
 import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
@@ -205,15 +206,10 @@ export class LeaseTable implements Routes {
   }
 }
 
-/** Null: it is none. Whoever may ask NATS anything can have its answer put under any key. */
+/** Null: it is none. */
 function entryIn(kind: string, data: Buffer): NodeEntry | LeaseEntry | WantEntry | null {
-  let entry: Partial<NodeEntry & LeaseEntry & WantEntry> | null;
-  try {
-    entry = JSON.parse(data.toString());
-  } catch {
-    return null;
-  }
-  const { session, groups, state, epoch, node } = entry ?? {};
+  const entry = fieldsIn<NodeEntry & LeaseEntry & WantEntry>(data);
+  const { session, groups, state, epoch, node } = entry;
   const isEntry =
     (kind === 'node' && typeof session === 'string' && Array.isArray(groups) && typeof state === 'string') ||
     (kind === 'lease' && Number.isSafeInteger(epoch)) ||

@@ -13,6 +13,7 @@ import type { StoredMsg } from 'nats';
 import type { RecordFormats } from '../domain/record-format.ts';
 import { firstFormatOf, type Identity, identityIn, isConflict, readIdentity } from './cluster-identity.ts';
 import type { NatsLink } from './connection.ts';
+import { fieldsIn } from './fields-in.ts';
 import type { LeaseTable } from './lease-table.ts';
 import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
@@ -205,10 +206,6 @@ async function newestOf({ manager }: NatsLink): Promise<StoredMsg | null> {
 
 /** Null: it is none. */
 function formatIn(data: Uint8Array): number | null {
-  try {
-    const { format } = JSON.parse(Buffer.from(data).toString()) as { readonly format?: number };
-    return Number.isSafeInteger(format) ? (format ?? null) : null;
-  } catch {
-    return null;
-  }
+  const { format = null } = fieldsIn<{ readonly format: number }>(data);
+  return Number.isSafeInteger(format) ? format : null;
 }

@@ -37,6 +37,7 @@ export async function joinNats(
 ): Promise<ClusterNats> {
   // Permissions name roles (deploy/nats/permissions.conf): what a node listens to for itself begins with its own.
   const caller = `${[...config.roles].join('_')}.${config.nodeName}`;
+  const onProblem = (problem: string): void => log.warn({ problem }, 'NATS complains');
   const link = await connectNats(
     {
       url: (config.natsServers ?? []).join(','),
@@ -47,24 +48,20 @@ export async function joinNats(
       keyFile: config.natsKeyFile ?? undefined,
       credentialsFile: config.natsCredentialsFile ?? undefined,
     },
-    {
-      onProblem: (problem) => log.warn({ problem }, 'NATS complains'),
-    },
+    { onProblem },
   );
   // A front may not make anything: it waits for a node that may.
   const mayMake = [...config.roles].some((role) => role !== 'front');
   const { newest } = RECORD_FORMATS;
   const identity = { partitions: config.partitions, masterKey: fingerprint };
   await joinCluster(link, identity, mayMake ? config.natsReplicas : null, newest, (error) =>
-    log.warn({ problem: `not in the cluster yet: ${(error as Error).message}` }, 'NATS complains'),
+    onProblem(`not in the cluster yet: ${(error as Error).message}`),
   );
   const writeFormat = mayMake ? await followFormat(link, log, onFailure) : null;
   await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
 
   const publisher = new StreamPublisher(link);
-  const table = new LeaseTable(link, publisher, onFailure, (problem) =>
-    log.warn({ problem }, 'NATS complains'),
-  );
+  const table = new LeaseTable(link, publisher, onFailure, onProblem);
   await table.ready();
   const { partitions } = config;
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
