@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { encodeIdempotency } from '../../actors/accounts/rows.ts';
 import { makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -104,6 +104,18 @@ t.test('what is let go of is written no more, also while rows whose time is over
   await Promise.all([t.rejects(advancing, /was let go/), checkpoints.release('accounts', 0)]);
 });
 
+/** The thread that makes views, over logs that have none. The home goes when the test ends. */
+function startOver(t: Test, home: string) {
+  rmSync(join(home, 'views'), { recursive: true });
+  const views = ViewStore.open({ directory: home });
+  const checkpoints = new Checkpoints(home, POLICIES, (error) => void t.fail(error.message));
+  t.teardown(async () => {
+    await Promise.all([checkpoints.close(), views.close()]);
+    rmSync(home, { recursive: true });
+  });
+  return { views, checkpoints };
+}
+
 t.test(
   'who lets go of a partition whose rows are looked through does not wait for the views of others',
   async (t) => {
@@ -115,14 +127,7 @@ t.test(
     }
     const { sequence } = before.log.tip('accounts', LONG);
     await before.close();
-    rmSync(join(home, 'views'), { recursive: true });
-
-    const views = ViewStore.open({ directory: home });
-    const checkpoints = new Checkpoints(home, POLICIES, (error) => void t.fail(error.message));
-    t.teardown(async () => {
-      await Promise.all([checkpoints.close(), views.close()]);
-      rmSync(home, { recursive: true });
-    });
+    const { views, checkpoints } = startOver(t, home);
     await checkpoints.advance('accounts', SWEPT, 1, false);
     const ended: string[] = [];
     const swept = checkpoints.sweep('accounts', SWEPT, Date.now());
@@ -153,14 +158,7 @@ t.test(
     await fill(before, LONG, 4 * COMMITS * LIMITS.checkpointRecordsPerCommitMax);
     const [end, longEnd] = [DROPPED, LONG].map((partition) => before.log.tip('accounts', partition).sequence);
     await before.close();
-    rmSync(join(home, 'views'), { recursive: true });
-
-    const views = ViewStore.open({ directory: home });
-    const checkpoints = new Checkpoints(home, POLICIES, (error) => void t.fail(error.message));
-    t.teardown(async () => {
-      await Promise.all([checkpoints.close(), views.close()]);
-      rmSync(home, { recursive: true });
-    });
+    const { views, checkpoints } = startOver(t, home);
     await checkpoints.advance('accounts', DROPPED, end!, true);
     let isFollowing = true;
     const followed = checkpoints.advance('accounts', LONG, longEnd!, false).then(() => {
