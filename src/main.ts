@@ -36,6 +36,9 @@ const OPERATORS_ERRORS = [
 /** The same, of what may be over at the next start. */
 const PASSING_ERRORS = [CannotConnect, CannotListen, SimulatorCannotStart];
 
+// Whoever read them may have gone; nobody has to. A warning of Node's would end the process.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
+
 const given = process.argv.slice(2);
 if (given.some((argument) => argument === '--help' || argument === '-h')) {
   process.stdout.write(
@@ -63,8 +66,6 @@ async function run(): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
-  // Whoever read them may have gone; nobody has to. A warning of Node's would end the process.
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   const log = createLog({ level: config.logLevel, node: config.nodeName });
   const onFailure = (error: Error): void => {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.

@@ -50,3 +50,9 @@ t.test('a key that is none is told in words, and not tried again', async (t) => 
   t.equal(main.status, 2);
   t.match(main.stderr, /^.*master\.key does not hold 32 bytes in hex; restore it, or set MASTER_KEY\n$/);
 });
+
+t.test('the settings may be read by who has read enough of them', (t) => {
+  const shell = ['-c', '{ "$0" src/main.ts --help; echo "status $?" >&2; } | true', process.execPath];
+  t.equal(spawnSync('sh', shell, { encoding: 'utf8' }).stderr, 'status 0\n');
+  t.end();
+});
