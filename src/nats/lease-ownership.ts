@@ -253,8 +253,10 @@ export class LeaseOwnership implements Ownership {
     for (const [name, seen] of this.#table.nodes) {
       if (name === this.#options.node || seen.value.state === 'dead') continue;
       if (now - Math.max(seen.seenAt, this.#healthySince) <= LIMITS.leaseMs) continue;
+      const ended = await this.#table.write(`node.${name}`, { ...seen.value, state: 'dead' }, seen.revision);
+      // Refused: it was renewed, and this node hears late.
+      if (ended !== true) continue;
       this.#options.onProblem(`node ${name} was silent for ${LIMITS.leaseMs} ms: its session is ended`);
-      await this.#table.write(`node.${name}`, { ...seen.value, state: 'dead' }, seen.revision);
     }
   }
 

@@ -159,6 +159,9 @@ export class Node implements PartitionHost, Leases {
   standsStillUntil = 0;
   isSlowUntil = 0;
   isCutUntil = 0;
+  /** What it writes is taken, and it hears of nothing. */
+  isDeafUntil = 0;
+  readonly problems: string[] = [];
   readonly serving = new Set<number>();
   readonly prepared = new Set<number>();
   /** Acquired, and not yet released or lost. */
@@ -197,7 +200,7 @@ export class Node implements PartitionHost, Leases {
       newestFormat: 1,
       operatorUrl: null,
       partitions: { accounts: PARTITIONS },
-      onProblem: () => {},
+      onProblem: (problem) => this.problems.push(problem),
     });
   }
 
@@ -252,7 +255,8 @@ export class Node implements PartitionHost, Leases {
   }
 
   #hear(): void {
-    if (this.isCutUntil > this.#world.now) this.#world.at(this.isCutUntil, this, () => this.#hear());
+    const until = Math.max(this.isCutUntil, this.isDeafUntil);
+    if (until > this.#world.now) this.#world.at(until, this, () => this.#hear());
     else this.#inbox.shift()?.();
   }
 

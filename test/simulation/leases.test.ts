@@ -62,6 +62,22 @@ t.test(
   },
 );
 
+t.test('a session is said to be ended by the node that ended it, and once', async (t) => {
+  const world = new World(randomFrom(SEED));
+  const [a, b] = [world.join('a'), world.join('b')];
+  const endings = (): string[] => {
+    return world.nodes.flatMap(({ problems }) => problems.filter((problem) => problem.includes('is ended')));
+  };
+  world.isCalm = true;
+  await world.until(20_000);
+  a.isDeafUntil = 30_000;
+  await world.until(40_000);
+  t.strictSame(endings(), [], 'not of one that renews it, by one that hears late');
+  b.isGone = true;
+  await world.until(50_000);
+  t.strictSame(endings(), [`node b was silent for ${LIMITS.leaseMs} ms: its session is ended`]);
+});
+
 t.test(
   'a node that joins has a warm copy of what is handed over to it, and one that leaves waits for that',
   async (t) => {
