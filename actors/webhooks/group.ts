@@ -135,6 +135,13 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
     return this.#state.cursor;
   }
 
+  /** With which the webhooks of connected apps are signed. */
+  *sealedSecrets(): Iterable<string> {
+    for (const { signingSecretSealed, removed } of this.#state.endpoints()) {
+      if (!removed) yield signingSecretSealed;
+    }
+  }
+
   /** Shortest wait between two attempts of a delivery. */
   get shortestRetryMs(): number {
     return Math.min(...this.#policy.retryMs);

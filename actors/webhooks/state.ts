@@ -58,6 +58,14 @@ class Table<Value> {
     this.#kept.set(key, { value, sequence });
   }
 
+  /** All there are, in no order. */
+  *values(): Iterable<Value> {
+    for (const { value } of this.#kept.values()) if (value !== null) yield value;
+    for (const { key, value } of this.#views.range(this.#name, { start: '', end: LAST_KEY })) {
+      if (!this.#kept.has(key)) yield JSON.parse(value) as Value;
+    }
+  }
+
   entries(): Iterable<[string, Kept<Value>]> {
     return this.#kept;
   }
@@ -115,6 +123,10 @@ export class WebhookState {
 
   endpoint(appId: string): Endpoint | null {
     return this.#endpoints.get(appId);
+  }
+
+  endpoints(): Iterable<Endpoint> {
+    return this.#endpoints.values();
   }
 
   event(eventId: string): EventBody | null {

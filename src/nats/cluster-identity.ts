@@ -24,18 +24,28 @@ export class ClusterIdentityError extends Error {
   override readonly name = 'ClusterIdentityError';
 }
 
-/** Throws ClusterIdentityError when the cluster was created with another number of partitions or another master key, of which
- *  `masterKey` is the fingerprint. `replicas` null: this node may not create it, and waits until another has. A cluster begins
+export interface Joining {
+  readonly partitions: number;
+  /** Fingerprint of the master key. */
+  readonly masterKey: string;
+  /** What this node has may be sealed with another: a cluster that it creates does not say which is its own. */
+  readonly isKeyUnproven?: boolean;
+}
+
+/** Throws ClusterIdentityError when the cluster was created with another number of partitions or another master key. `replicas` null: this node may not create it, and waits until another has. A cluster begins
  *  with the newest format of the node that creates it: nobody reads an older one. `onWaiting` hears once why it takes long. */
 export async function joinCluster(
   link: NatsLink,
-  { partitions, masterKey }: { readonly partitions: number; readonly masterKey: string },
+  { partitions, masterKey, isKeyUnproven = false }: Joining,
   replicas: number | null,
   firstFormat: number,
   onWaiting: (error: unknown) => void = () => {},
 ): Promise<void> {
   const bucket = replicas === null ? null : await openBucket(link, replicas, onWaiting);
-  if (bucket !== null) await createIdentity(bucket, { format: FORMAT, partitions, firstFormat, masterKey });
+  if (bucket !== null) {
+    const key = isKeyUnproven ? {} : { masterKey };
+    await createIdentity(bucket, { format: FORMAT, partitions, firstFormat, ...key });
+  }
   // A front may ask only after the leases; where there are some, their node has joined.
   const theirs = await readIdentity(link, replicas === null ? LEASE_STREAM : CLUSTER_STREAM, onWaiting);
   if (theirs.format !== FORMAT) {
@@ -49,12 +59,35 @@ export async function joinCluster(
         `partition never changes. Set PARTITIONS=${theirs.partitions}.`,
     );
   }
-  if (theirs.masterKey !== undefined && theirs.masterKey !== masterKey) {
-    throw new ClusterIdentityError(
-      'MASTER_KEY is not the one of the cluster: the other nodes could not open what this one seals, nor it what they have. ' +
-        'Set that of the other nodes.',
-    );
-  }
+  checkMasterKey(theirs, masterKey);
+}
+
+/** Throws ClusterIdentityError when the cluster says that another is its own. */
+export function checkMasterKey(theirs: Identity, masterKey: string): void {
+  if (theirs.masterKey === undefined || theirs.masterKey === masterKey) return;
+  throw new ClusterIdentityError(
+    'MASTER_KEY is not the one of the cluster: the other nodes could not open what this one seals, nor it what they have. ' +
+      'Set that of the other nodes. If it is lost for ever, stop all nodes, put ' +
+      `${JSON.stringify({ ...theirs, masterKey })} under ${IDENTITY_KEY} in the bucket ${CLUSTER_BUCKET}, and connect each ` +
+      'app anew.',
+  );
+}
+
+/** In a cluster that does not say its master key: this is the one. Where another node was first, what it said stands. */
+export async function noteClusterKey({ connection, manager }: NatsLink, masterKey: string): Promise<void> {
+  await persist(
+    async () => {
+      const { data, seq } = await manager.streams.getMessage(CLUSTER_STREAM, {
+        last_by_subj: IDENTITY_SUBJECT,
+      });
+      const identity = identityIn(data);
+      if (identity === null) throw new Error(`${IDENTITY_SUBJECT} holds what is no identity`);
+      if (identity.masterKey !== undefined) return;
+      const noted = JSON.stringify({ ...identity, masterKey });
+      await connection.jetstream().publish(IDENTITY_SUBJECT, noted, { expect: { lastSubjectSequence: seq } });
+    },
+    { isFinal: () => connection.isClosed() },
+  );
 }
 
 async function openBucket(

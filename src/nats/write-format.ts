@@ -11,7 +11,14 @@
 
 import type { StoredMsg } from 'nats';
 import type { RecordFormats } from '../domain/record-format.ts';
-import { firstFormatOf, type Identity, identityIn, isConflict, readIdentity } from './cluster-identity.ts';
+import {
+  checkMasterKey,
+  firstFormatOf,
+  type Identity,
+  identityIn,
+  isConflict,
+  readIdentity,
+} from './cluster-identity.ts';
 import type { NatsLink } from './connection.ts';
 import { fieldsIn } from './fields-in.ts';
 import type { LeaseTable } from './lease-table.ts';
@@ -35,15 +42,18 @@ export interface WriteFormatOptions {
   readonly link: NatsLink;
   /** Of this version. */
   readonly formats: RecordFormats;
+  /** Fingerprint of the master key. */
+  readonly masterKey: string;
   readonly onRaised: (format: number) => void;
-  /** It was raised to what this version cannot read, or cannot be followed: the process must stop. */
+  /** It was raised to what this version cannot read, or cannot be followed, or another master key was proven to be the cluster's:
+   *  the process must stop. */
   readonly onError: (error: Error) => void;
 }
 
 export class WriteFormat {
   readonly #options: WriteFormatOptions;
   readonly #reader: StreamReader;
-  readonly #identity: Identity;
+  #identity: Identity;
   #current: number;
 
   private constructor(options: WriteFormatOptions, identity: Identity, current: number) {
@@ -73,6 +83,11 @@ export class WriteFormat {
     return this.#current;
   }
 
+  /** The cluster says which master key is its own: this one. */
+  get isMasterKeyNoted(): boolean {
+    return this.#identity.masterKey !== undefined;
+  }
+
   async close(): Promise<void> {
     await this.#reader.close();
   }
@@ -83,9 +98,18 @@ export class WriteFormat {
       // Who had not read yet that it was raised may have put back what was there before.
       if (format !== null && format >= this.#current) this.#raise(format);
       else void this.#putBack(subject, { format: this.#current }, sequence);
-    } else if (subject === IDENTITY_SUBJECT && identityIn(data) === null) {
-      void this.#putBack(subject, this.#identity, sequence);
+    } else if (subject === IDENTITY_SUBJECT) {
+      const identity = identityIn(data);
+      if (identity === null) void this.#putBack(subject, this.#identity, sequence);
+      else this.#noted(identity);
     }
+  }
+
+  #noted(identity: Identity): void {
+    const { masterKey } = identity;
+    if (masterKey === undefined) return;
+    checkMasterKey(identity, this.#options.masterKey);
+    this.#identity = { ...this.#identity, masterKey };
   }
 
   /** In the place of what stands at that sequence and is none. All nodes try; one is first. */

@@ -14,6 +14,7 @@ import { ensureLeaseBucket } from '../nats/streams.ts';
 import { WriteFormat } from '../nats/write-format.ts';
 import type { Log } from '../observability/log.ts';
 import type { Secrets } from '../secrets.ts';
+import { isMasterKeyKnown } from './data-directory.ts';
 
 export interface ClusterNats {
   readonly link: NatsLink;
@@ -31,10 +32,13 @@ export interface ClusterNats {
 
 export async function joinNats(
   config: Config,
-  { fingerprint }: Secrets,
+  secrets: Secrets,
   log: Log,
   onFailure: (error: Error) => void,
 ): Promise<ClusterNats> {
+  // First: a cluster that it creates says for ever that this is its key.
+  const isKeyUnproven = !isMasterKeyKnown(config.dataDir, secrets);
+  const { fingerprint } = secrets;
   // Permissions name roles (deploy/nats/permissions.conf): what a node listens to for itself begins with its own.
   const caller = `${[...config.roles].join('_')}.${config.nodeName}`;
   const onProblem = (problem: string): void => log.warn({ problem }, 'NATS complains');
@@ -53,11 +57,11 @@ export async function joinNats(
   // A front may not make anything: it waits for a node that may.
   const mayMake = [...config.roles].some((role) => role !== 'front');
   const { newest } = RECORD_FORMATS;
-  const identity = { partitions: config.partitions, masterKey: fingerprint };
+  const identity = { partitions: config.partitions, masterKey: fingerprint, isKeyUnproven };
   await joinCluster(link, identity, mayMake ? config.natsReplicas : null, newest, (error) =>
     onProblem(`not in the cluster yet: ${(error as Error).message}`),
   );
-  const writeFormat = mayMake ? await followFormat(link, log, onFailure) : null;
+  const writeFormat = mayMake ? await followFormat(link, fingerprint, log, onFailure) : null;
   await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
 
   const publisher = new StreamPublisher(link);
@@ -93,10 +97,16 @@ export async function joinNats(
   };
 }
 
-function followFormat(link: NatsLink, log: Log, onFailure: (error: Error) => void): Promise<WriteFormat> {
+function followFormat(
+  link: NatsLink,
+  masterKey: string,
+  log: Log,
+  onFailure: (error: Error) => void,
+): Promise<WriteFormat> {
   return WriteFormat.follow({
     link,
     formats: RECORD_FORMATS,
+    masterKey,
     onRaised: (format) => log.info({ format }, 'records are written in a newer format'),
     onError: onFailure,
   });

@@ -30,10 +30,11 @@ import { createSecrets, type Secrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { ClusterHost } from './cluster-host.ts';
 import { joinNats, type ClusterNats } from './cluster-nats.ts';
-import { openDataDirectory, proveMasterKey } from './data-directory.ts';
+import { noteMasterKey, openDataDirectory } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { type DiskSpace, tellDiskSpace } from './disk-space.ts';
+import { clusterKeyProof } from './master-key-proof.ts';
 import { NodeDamage, type NodeDamageOptions } from './node-damage.ts';
 import { NodeFeed } from './node-feed.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
@@ -79,6 +80,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   // 3. The log of what this node may write, and who decides what that is. What is damaged here another node has whole.
   const disk = await openDisk({ ...options, secrets }, policies, metrics, clock, nats, {
     othersHaveRoom: () => ownership.othersHaveRoom,
+    isSettled: () => ownership.isSettled,
     onRefused: (group, partition) => void ownership.refuse(group, partition),
   });
   const feed = nodeFeed(options, policies, nats, disk?.storage ?? null);
@@ -97,9 +99,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
       if (group === 'platform') void finishOpenings(operators);
     },
   });
-  const unproven =
-    'Partitions that this node last failed to bring to the end of their streams: a person must see to them.';
-  if (disk !== null) metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);
+  if (disk !== null) watchUnproven(metrics, host);
   const ownership: LeaseOwnership = new LeaseOwnership({
     table,
     host,
@@ -178,6 +178,8 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
 
 interface DiskOptions {
   readonly othersHaveRoom: () => boolean;
+  /** It has all partitions that it is to have. */
+  readonly isSettled: () => boolean;
   readonly onRefused: NodeDamageOptions['onRefused'];
 }
 
@@ -187,6 +189,8 @@ interface Disk {
   readonly damage: NodeDamage;
   /** A disk that does not answer keeps its partitions from nodes whose disks do. To be called now and then. */
   yieldIfLost(): void;
+  /** Whether the master key is that of what is here, once all of it is. To be called now and then. */
+  readonly proveKey: () => void;
   close(): Promise<void>;
 }
 
@@ -196,9 +200,10 @@ async function openDisk(
   policies: GroupPolicies,
   metrics: Metrics,
   clock: () => number,
-  { writeFormat }: ClusterNats,
-  { othersHaveRoom, onRefused }: DiskOptions,
+  nats: ClusterNats,
+  { othersHaveRoom, isSettled, onRefused }: DiskOptions,
 ): Promise<Disk | null> {
+  const { writeFormat } = nats;
   if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
   const directory = await openDataDirectory(
     config,
@@ -207,7 +212,8 @@ async function openDisk(
       roomy: 'partitions are taken',
     }),
   );
-  await proveMasterKey(directory, secrets);
+  // Of a directory whose cluster does not say its key this node may have the wrong one.
+  if (writeFormat.isMasterKeyNoted) noteMasterKey(config.dataDir, secrets);
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
   const proof = await proveViews(config.dataDir, log);
@@ -235,6 +241,7 @@ async function openDisk(
     storage,
     space,
     damage,
+    proveKey: clusterKeyProof(nats, secrets, storage, { isSettled, log, onFailure: fail }),
     yieldIfLost() {
       const isLost = storage.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
       if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));
@@ -267,6 +274,12 @@ function nodeFeed(
   return new NodeFeed({ stream, own: { feed, beginsAfter } });
 }
 
+function watchUnproven(metrics: Metrics, host: ClusterHost): void {
+  const unproven =
+    'Partitions that this node last failed to bring to the end of their streams: a person must see to them.';
+  metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);
+}
+
 /** Returns how to stop them. */
 function startJobs({ log }: ServiceOptions, disk: Disk | null, host: ClusterHost): () => Promise<void> {
   if (disk === null) return async () => {};
@@ -276,6 +289,7 @@ function startJobs({ log }: ServiceOptions, disk: Disk | null, host: ClusterHost
   const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   jobs.everySecond(() => void host.keepViewsUp());
   jobs.everySecond(() => disk.yieldIfLost());
+  jobs.everySecond(disk.proveKey);
   jobs.everyMinute(() => host.snapshot());
   jobs.everyDay(() => storage.sweep());
   jobs.everyDay(() => damage.checkAll());

@@ -23,7 +23,7 @@ export interface DataDirectory {
   readonly path: string;
   readonly space: DiskSpace;
   /** Lets another process use it. */
-  release(): Promise<void>;
+  readonly release: () => Promise<void>;
 }
 
 const FORMAT = 1;
@@ -97,21 +97,38 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
   }
 }
 
-/** Where what was sealed before could not be opened with this key, no webhook could be signed: releases the directory and throws
- *  DataDirectoryError. One without a log is noted to have this key. */
-export async function proveMasterKey(directory: DataDirectory, { fingerprint }: Secrets): Promise<void> {
-  const { path } = directory;
+/** Whether nothing in the directory, which may not be there, can be sealed with another key: it says that this one is its own, or
+ *  has no log. Throws DataDirectoryError where it says that another is: no webhook could be signed. */
+export function isMasterKeyKnown(path: string, { fingerprint }: Secrets): boolean {
+  const noted = readIdentity(path)?.masterKey ?? null;
+  if (noted !== null && noted !== fingerprint) throw anotherMasterKey(path, fingerprint);
+  return noted !== null || !hasLog(path);
+}
+
+/** The same of the directory that is to be used, and is begun with this key where it has no log; released before it throws. */
+export async function checkMasterKey({ path, release }: DataDirectory, secrets: Secrets): Promise<boolean> {
+  try {
+    const isKnown = isMasterKeyKnown(path, secrets);
+    if (isKnown) noteMasterKey(path, secrets);
+    return isKnown;
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+/** From now on it is started with this key alone. */
+export function noteMasterKey(path: string, { fingerprint }: Secrets): void {
   const identity = readIdentity(path);
   if (identity === null || identity.masterKey === fingerprint) return;
-  if (identity.masterKey === null) {
-    if (!hasLog(path)) writeIdentity(path, { ...identity, masterKey: fingerprint });
-    return;
-  }
-  await directory.release();
-  throw new DataDirectoryError(
+  writeIdentity(path, { ...identity, masterKey: fingerprint });
+}
+
+export function anotherMasterKey(path: string, fingerprint: string): DataDirectoryError {
+  return new DataDirectoryError(
     `MASTER_KEY, or ${join(path, MASTER_KEY_FILE)}, is not the key that the secrets in ${path} are sealed with: put the one ` +
-      `back that was kept with the backup. If it is lost for ever, take "masterKey" out of ${IDENTITY_FILE}, and connect each ` +
-      'app anew.',
+      `back that was kept with the backup. If it is lost for ever, say "masterKey": "${fingerprint}" in ${IDENTITY_FILE}, and ` +
+      'connect each app anew.',
   );
 }
 

@@ -25,10 +25,11 @@ import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
-import { openDataDirectory, proveMasterKey } from './data-directory.ts';
+import { checkMasterKey, openDataDirectory } from './data-directory.ts';
 import { tellDiskSpace } from './disk-space.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
+import { proveOwnKey } from './master-key-proof.ts';
 import { openRails } from './rails.ts';
 import { urlOf } from './url.ts';
 import { proveViews } from './views-proof.ts';
@@ -69,7 +70,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
   const { space } = directory;
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
-  await proveMasterKey(directory, secrets);
+  const isKeyKnown = await checkMasterKey(directory, secrets);
   const operatorToken = loadOperatorToken(config.dataDir, config.operatorToken);
   const metrics = new Metrics();
 
@@ -102,6 +103,13 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     },
   });
   const { storage, damaged } = ledger;
+  const closeAll = async (): Promise<void> => {
+    await ledger.close();
+    await rails.close();
+    proof.end();
+    await directory.release();
+  };
+  if (!isKeyKnown) await proveOwnKey(config.dataDir, secrets, ledger, log, closeAll);
 
   // 5. Committed transactions go to the rails, final states to the merchants' endpoints.
   const outbound = { bus, feed: storage.feed, log, metrics, clock };
@@ -160,10 +168,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     await pollers.stop();
     await executor.close(LIMITS.webhookStopMs);
     await operatorServer.stop();
-    await ledger.close();
-    await rails.close();
-    proof.end();
-    await directory.release();
+    await closeAll();
   }
 
   return { ...urls, operatorToken, demo, stop };

@@ -17,14 +17,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { logTools } from '../../src/log-tools/commands.ts';
+import { createSecrets } from '../../src/secrets.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import type { Row } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import { bodyOf, openMerchant } from './merchants.ts';
-import { startService } from './start.ts';
+import { type Running, startService } from './start.ts';
 
 const ONE = { PARTITIONS: '1' };
+const OTHER_KEY = { ...ONE, MASTER_KEY: 'ab'.repeat(32) };
 const PLACES = ['accounts', 'webhooks', 'platform'] as const;
 
 /** A stopped service's, in which a merchant has done something. */
@@ -47,8 +49,11 @@ async function putRow(dataDir: string, group: (typeof PLACES)[number], row: Row)
 }
 
 /** What /readyz says of a service on it. */
-async function readiness(dataDir: string): Promise<readonly [number, string]> {
-  const service = await startService({ ...ONE, LOG_LEVEL: 'silent' }, dataDir);
+async function readiness(
+  dataDir: string,
+  environment: Record<string, string> = ONE,
+): Promise<readonly [number, string]> {
+  const service = await startService({ ...environment, LOG_LEVEL: 'silent' }, dataDir);
   const { status, text } = await service.operator('GET', '/readyz');
   await service.stop();
   return [status, text];
@@ -120,23 +125,47 @@ t.test('webhooks that have read more of a log than there is are not served', asy
   t.match(text, /it has read its accounts up to 4000, and their log ends at \d+/);
 });
 
+async function accountsOf(service: Running): Promise<{ id: string; apps: { id: string }[] }[]> {
+  const { data } = (await service.operator('GET', '/operator/v1/accounts')).body;
+  const accounts = (data as { id: string }[]).map(async ({ id }) => {
+    return { id, apps: (await service.operator('GET', `/operator/v1/accounts/${id}/apps`)).body.data };
+  });
+  return Promise.all(accounts);
+}
+
+/** What the directory says of its key. */
+function sayKey(dataDir: string) {
+  const file = join(dataDir, 'daftari.json');
+  const read = () => JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+  const say = (masterKey: string | undefined): void =>
+    writeFileSync(file, JSON.stringify({ ...read(), masterKey }));
+  return Object.assign(say, { said: () => read()['masterKey'] });
+}
+
 t.test(
   'with another master key nothing is started, until a person says that the first is lost',
   async (t) => {
     const dataDir = await used(t);
-    const other = { ...ONE, MASTER_KEY: 'ab'.repeat(32) };
     const key = join(dataDir, 'master.key');
     const kept = readFileSync(key);
-    await t.rejects(startService(other, dataDir), /MASTER_KEY.* is not the key .* sealed with/);
+    await t.rejects(startService(OTHER_KEY, dataDir), /MASTER_KEY.* is not the key .* sealed with/);
     writeFileSync(key, `${'cd'.repeat(32)}\n`);
     await t.rejects(startService(ONE, dataDir), /master\.key, is not the key .* put the one back/);
     writeFileSync(key, kept);
     t.equal((await readiness(dataDir))[0], 200, 'with its own it serves');
 
-    const file = join(dataDir, 'daftari.json');
-    const { masterKey: _, ...identity } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
-    writeFileSync(file, JSON.stringify(identity));
-    const service = await startService(other, dataDir);
+    const say = sayKey(dataDir);
+    say(undefined);
+    // Nor where the directory does not say its key: what is sealed in it does.
+    const refused = await startService(OTHER_KEY, dataDir).then(
+      () => 'it started',
+      (error: Error) => error.message,
+    );
+    const [, fingerprint] = /lost for ever, say "masterKey": "([0-9a-f]{16})"/.exec(refused) ?? [];
+    t.type(fingerprint, 'string', refused);
+    t.equal(say.said(), undefined);
+    say(fingerprint);
+    const service = await startService(OTHER_KEY, dataDir);
     t.teardown(() => service.stop());
     const { account_id, app_id } = service.demo;
     const path = `/operator/v1/accounts/${account_id}/apps/${app_id}/reveal_signing_secret`;
@@ -148,6 +177,52 @@ t.test(
     );
   },
 );
+
+t.test(
+  'a data directory of before its key was noted says which one is its own, when that is proven',
+  async (t) => {
+    const dataDir = await used(t);
+    const say = sayKey(dataDir);
+    const own = say.said();
+    say(undefined);
+    t.equal((await readiness(dataDir))[0], 200);
+    t.equal(say.said(), own, 'by what is sealed in it');
+
+    say(undefined);
+    const service = await startService(ONE, dataDir);
+    for (const { id, apps } of await accountsOf(service)) {
+      for (const app of apps) await service.operator('DELETE', `/operator/v1/accounts/${id}/apps/${app.id}`);
+    }
+    await service.stop();
+    say(undefined);
+    t.equal((await readiness(dataDir, OTHER_KEY))[0], 200, 'nothing is signed with what removed apps had');
+    t.not(say.said(), own);
+    await t.rejects(startService(ONE, dataDir), /master\.key, is not the key/);
+  },
+);
+
+t.test('where apps were connected under two keys, either goes on, says so, and none is noted', async (t) => {
+  const dataDir = await used(t);
+  const say = sayKey(dataDir);
+  say(undefined);
+  await readiness(dataDir);
+  const own = say.said();
+  t.type(own, 'string');
+  say(createSecrets(Buffer.from(OTHER_KEY.MASTER_KEY, 'hex')).fingerprint);
+  const service = await startService(OTHER_KEY, dataDir);
+  await openMerchant(service);
+  await service.stop();
+  for (const environment of [{}, OTHER_KEY]) {
+    say(undefined);
+    const lines: string[] = [];
+    const again = await startService({ ...ONE, ...environment, LOG_LEVEL: 'warn' }, dataDir, (line) =>
+      lines.push(line),
+    );
+    await again.stop();
+    t.equal(lines.filter((line) => line.includes('sealed with two master keys')).length, 1);
+    t.equal(say.said(), undefined);
+  }
+});
 
 /** Processes of their own: in this one they would share the service's LMDB. */
 function walOn(dataDir: string) {

@@ -1,15 +1,18 @@
 // What is fixed when a cluster is created: whoever comes later agrees or is refused, and of those who come first at once one
 // decides. An account's partition would otherwise differ by who is asked.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { startNode } from '../../deploy/cluster-processes.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
-import { firstFormatOf, joinCluster } from '../../src/nats/cluster-identity.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
+import { firstFormatOf, joinCluster, noteClusterKey } from '../../src/nats/cluster-identity.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
 import { CLUSTER_BUCKET, CLUSTER_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
+import { WriteFormat } from '../../src/nats/write-format.ts';
 import { link, made } from './adapters.ts';
+import { Cluster, TOGETHER } from './cluster.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -58,7 +61,7 @@ t.test('another number of partitions is refused, and changes nothing', async (t)
   t.equal(await firstFormatOf(nats), 1);
 });
 
-t.test('another master key is refused; a cluster that was made before it was noted takes any', async (t) => {
+t.test('another master key is refused, unless the cluster was made before its key was noted', async (t) => {
   const other = { partitions: 4, masterKey: 'fedcba9876543210' };
   for (const replicas of [1, null]) {
     await t.rejects(joinCluster(nats, other, replicas, 1), /MASTER_KEY is not the one of the cluster/);
@@ -134,4 +137,84 @@ t.test('a node that cannot join yet says why while it waits', async (t) => {
   const waiting = /"problem":"not in the cluster yet: /;
   await waitFor('the front says that it waits', 30_000, () => waiting.test(front!()));
   t.equal(ledger!().match(/not in the cluster yet/g)?.length, 1, 'once');
+});
+
+t.test(
+  'the key of a cluster that does not say it is noted once, and ends nodes that have another',
+  async (t) => {
+    await nats.manager.streams.delete(CLUSTER_STREAM);
+    const first = { ...made(4), isKeyUnproven: true };
+    await joinCluster(nats, first, 1, 1);
+    t.strictSame(
+      await stored(),
+      { format: 1, partitions: 4, firstFormat: 1 },
+      'nor is what may be wrong noted',
+    );
+
+    const errors: Error[] = [];
+    const [own, other] = [made(4).masterKey, 'fedcba9876543210'];
+    const follow = (masterKey: string): Promise<WriteFormat> => {
+      const onError = (error: Error): void => void errors.push(error);
+      return WriteFormat.follow({
+        link: nats,
+        formats: RECORD_FORMATS,
+        masterKey,
+        onRaised: () => {},
+        onError,
+      });
+    };
+    const [right, wrong] = await Promise.all([follow(own), follow(other)]);
+    t.teardown(() => Promise.all([right.close(), wrong.close()]));
+    t.strictSame([right.isMasterKeyNoted, wrong.isMasterKeyNoted], [false, false]);
+    await Promise.all([noteClusterKey(nats, own), noteClusterKey(nats, own)]);
+    await noteClusterKey(nats, other);
+    t.strictSame(await stored(), { format: 1, firstFormat: 1, ...made(4) });
+    await waitFor('both hear of it', 10_000, () => right.isMasterKeyNoted && errors.length > 0);
+    t.match(errors, [{ name: 'ClusterIdentityError', message: /MASTER_KEY is not the one of the cluster/ }]);
+  },
+);
+
+t.test('the key of a cluster that does not say it is that which opens what was sealed', async (t) => {
+  const shape = { natsServers: 1, fronts: 1, ledgers: 0, webhooks: 0, pollers: 0, together: 1 } as const;
+  const cluster = await Cluster.start(shape, 2);
+  t.teardown(() => cluster.stop());
+  const link1 = await link(cluster.nats.url, 'test');
+  t.teardown(() => link1.close());
+  const bucket = await link1.connection.jetstream().views.kv(CLUSTER_BUCKET);
+  const identity = async () => (await bucket.get('identity'))!.json<Record<string, unknown>>();
+  const node = cluster.node('node1');
+  const file = join(node.dataDir, 'daftari.json');
+  const kept = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+  const { masterKey } = await identity();
+  t.equal(kept['masterKey'], masterKey, 'noted where it was begun');
+
+  // As they were made before keys were noted.
+  for (const each of cluster.running) each.signal('SIGTERM');
+  await Promise.all(cluster.nodes.map((each) => each.exited()));
+  const forget = async (): Promise<void> => {
+    await bucket.put('identity', JSON.stringify({ ...(await identity()), masterKey: undefined }));
+    writeFileSync(file, JSON.stringify({ ...kept, masterKey: undefined }));
+  };
+  await forget();
+  const other = { MASTER_KEY: 'ab'.repeat(32), LOG_LEVEL: 'info' };
+  const wrong = await cluster.add('node1', TOGETHER, other);
+  t.equal(await wrong.exited(), 1);
+  t.match(readFileSync(wrong.logFile, 'utf8'), /MASTER_KEY is not the key that the secrets of the cluster/);
+  t.equal((await identity())['masterKey'], undefined);
+  t.equal(JSON.parse(readFileSync(file, 'utf8')).masterKey, undefined);
+
+  const right = await cluster.add('node1', TOGETHER);
+  await waitFor('it is noted', 60_000, async () => (await identity())['masterKey'] === masterKey);
+  right.signal('SIGTERM');
+  await right.exited();
+  const late = await cluster.add('node1', TOGETHER, other);
+  t.equal(await late.exited(), 2, 'nor does another join from now on');
+
+  // With NATS's storage lost a node creates the cluster anew: what it says must not be wrong for ever.
+  writeFileSync(file, JSON.stringify(kept));
+  await bucket.destroy();
+  const first = await cluster.add('node1', TOGETHER, other);
+  t.equal(await first.exited(), 2);
+  t.match(readFileSync(first.logFile, 'utf8'), /is not the key that the secrets in .* are sealed with/);
+  await t.rejects(link1.manager.streams.info(CLUSTER_STREAM), /not found/, 'nothing was created');
 });

@@ -24,6 +24,7 @@ needs('nats-server');
 
 const OLD: RecordFormats = { oldestWritten: 1, newest: 1 };
 const NEW: RecordFormats = { oldestWritten: 1, newest: 2 };
+const { masterKey } = made(4);
 const LATER: RecordFormats = { oldestWritten: 3, newest: 3 };
 
 interface Tables {
@@ -70,7 +71,13 @@ t.test('the format is raised when every live node reads the next one, and not be
   const errors: Error[] = [];
   const follow = async (formats: RecordFormats): Promise<WriteFormat> => {
     const onError = (error: Error): void => void errors.push(error);
-    const followed = await WriteFormat.follow({ link: nats, formats, onRaised: () => {}, onError });
+    const followed = await WriteFormat.follow({
+      link: nats,
+      formats,
+      masterKey,
+      onRaised: () => {},
+      onError,
+    });
     t.teardown(() => followed.close());
     return followed;
   };
@@ -121,7 +128,7 @@ t.test(
       onRaised: (format: number) => void raised.push(format),
       onError: (error: Error) => void errors.push(error),
     };
-    const followed = await WriteFormat.follow({ link: nats, formats: NEW, ...options });
+    const followed = await WriteFormat.follow({ link: nats, formats: NEW, masterKey, ...options });
     t.teardown(() => followed.close());
     const spoil = async (): Promise<void> => {
       for (const subject of [WRITE_FORMAT_SUBJECT, IDENTITY_SUBJECT]) {
@@ -143,7 +150,7 @@ t.test(
     t.strictSame(await raiseWriteFormat(nats, publisher, table), { type: 'raised', format: 2, from: 1 });
     await waitFor('it is told', 20_000, () => followed.current === 2);
     await spoil();
-    const late = await WriteFormat.follow({ link: nats, formats: NEW, ...options });
+    const late = await WriteFormat.follow({ link: nats, formats: NEW, masterKey, ...options });
     t.equal(late.current, 2, 'the format is not lowered by it');
     const lastSeq = (await nats.manager.streams.info(CLUSTER_STREAM)).state.last_seq;
     nats.connection.publish(WRITE_FORMAT_SUBJECT, '{"format":1}');
@@ -164,10 +171,10 @@ t.test('a cluster begins with the newest format of the node that makes it', asyn
   const { nats } = await tablesOf(t, servers.url);
   await joinCluster(nats, made(4), 1, NEW.newest);
   const options = { link: nats, onRaised: () => {}, onError: () => {} };
-  const followed = await WriteFormat.follow({ ...options, formats: NEW });
+  const followed = await WriteFormat.follow({ ...options, masterKey, formats: NEW });
   t.equal(followed.current, 2);
   await followed.close();
-  await t.rejects(WriteFormat.follow({ ...options, formats: OLD }), WriteFormatUnknown);
+  await t.rejects(WriteFormat.follow({ ...options, masterKey, formats: OLD }), WriteFormatUnknown);
 });
 
 function upgrade(url: string): Promise<{ status: number; said: string }> {

@@ -1,0 +1,105 @@
+// Whether the master key is the one that secrets are sealed with, told by what is sealed: a data directory or a cluster made
+// before the fingerprint of its key was noted says nothing else of it. The fingerprint is noted once this has said so: noted
+// of a wrong key, it would refuse the right one for ever.
+
+import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
+import { ClusterIdentityError, noteClusterKey } from '../nats/cluster-identity.ts';
+import type { Log } from '../observability/log.ts';
+import { CannotOpen, type Secrets } from '../secrets.ts';
+import type { ClusterNats } from './cluster-nats.ts';
+import { anotherMasterKey, noteMasterKey } from './data-directory.ts';
+import type { Ledger } from './ledger.ts';
+import type { ServiceOptions } from './standalone.ts';
+import type { Storage } from './storage.ts';
+
+/** What the secrets of connected apps say. `both`: an app was connected while another key was in use than before or since. */
+type Verdict = 'nothing_sealed' | 'this_key' | 'another_key' | 'both';
+
+/** Of the partitions of webhooks that this process has. */
+function judge(secrets: Secrets, storage: Storage): Verdict {
+  let opened = false;
+  let refused = false;
+  for (const { group, partition } of storage.hosted()) {
+    if (group !== 'webhooks') continue;
+    for (const sealed of (partition.logic as unknown as WebhooksLogic).sealedSecrets()) {
+      try {
+        secrets.open('signing-secret', sealed);
+        opened = true;
+      } catch (error) {
+        if (!(error instanceof CannotOpen)) throw error;
+        refused = true;
+      }
+    }
+  }
+  if (opened && refused) return 'both';
+  if (refused) return 'another_key';
+  return opened ? 'this_key' : 'nothing_sealed';
+}
+
+const OF_TWO_KEYS =
+  'signing secrets are sealed with two master keys: webhooks of the apps of the other one cannot be signed; connect these anew';
+
+const NOT_NOTED = 'the fingerprint of the master key could not be noted; the next start tries again';
+
+/** Of a data directory that does not say its key; nothing has been sealed yet by this process. Throws DataDirectoryError, after
+ *  `close`. */
+export async function proveOwnKey(
+  path: string,
+  secrets: Secrets,
+  { storage, damaged }: Ledger,
+  log: Log,
+  close: () => Promise<void>,
+): Promise<void> {
+  const verdict = judge(secrets, storage);
+  if (verdict === 'another_key') {
+    await close();
+    throw anotherMasterKey(path, secrets.fingerprint);
+  }
+  if (verdict === 'both') return log.warn({}, OF_TWO_KEYS);
+  // What is damaged may be of another.
+  if (damaged.size > 0) return;
+  try {
+    noteMasterKey(path, secrets);
+  } catch (error) {
+    // A full disk, for instance: what needs no room is served all the same.
+    log.warn({ err: error }, NOT_NOTED);
+  }
+}
+
+/** Of a cluster that does not say its key, by what this node has once it has all that it is to have: a partition alone may have
+ *  the one app that was connected under another. The node ends where it has another key. Returns what to do each second. */
+export function clusterKeyProof(
+  { link, writeFormat }: Pick<ClusterNats, 'link' | 'writeFormat'>,
+  secrets: Secrets,
+  storage: Storage,
+  { isSettled, log, onFailure }: ClusterProofOptions,
+): () => void {
+  let isDone = writeFormat?.isMasterKeyNoted !== false;
+  const note = (): Promise<void> =>
+    noteClusterKey(link, secrets.fingerprint).catch((error: unknown) => {
+      log.warn({ err: error }, NOT_NOTED);
+    });
+  return () => {
+    if (isDone || !isSettled()) return;
+    isDone = true;
+    if (writeFormat?.isMasterKeyNoted !== false) return;
+    switch (judge(secrets, storage)) {
+      case 'nothing_sealed':
+        return;
+      case 'both':
+        return log.warn({}, OF_TWO_KEYS);
+      case 'another_key':
+        return onFailure(new ClusterIdentityError(ANOTHER_KEY));
+      case 'this_key':
+        void note();
+    }
+  };
+}
+
+export interface ClusterProofOptions extends Pick<ServiceOptions, 'log' | 'onFailure'> {
+  readonly isSettled: () => boolean;
+}
+
+const ANOTHER_KEY =
+  'MASTER_KEY is not the key that the secrets of the cluster are sealed with: no webhook could be signed. Set the one that it ' +
+  'was begun with.';
