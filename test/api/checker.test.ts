@@ -5,9 +5,9 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { balanceFindings, checkJournal, checkReplicas, entryFindings } from '../../deploy/checker.ts';
-import type { JournalEntry } from '../../deploy/checker.ts';
+import type { JournalEntry, Service } from '../../deploy/checker.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { startService } from './start.ts';
@@ -136,7 +136,7 @@ t.test('a ledger that adds up and is not what its transactions say is not sound'
   };
   const answers: Record<string, object> = {
     '/v1/transactions?limit=100': {
-      data: [{ ...charge, reference: 'order' }],
+      data: [{ ...charge, reference: 'order-1' }],
       has_more: false,
       next_cursor: null,
     },
@@ -144,18 +144,77 @@ t.test('a ledger that adds up and is not what its transactions say is not sound'
     '/v1/balances': { data: [] },
     '/operator/v1/accounts/acc_1/trial_balance': { data: [] },
   };
-  const server = createServer((request, response) =>
-    response.end(JSON.stringify(answers[request.url ?? ''])),
+  const { journal, service } = await answering(t, (url) => answers[url] ?? {});
+  const findings = await checkJournal(journal, service);
+  t.match(findings, [/^chg_1: CHARGE is SUCCESSFUL, its entries say merchant 0, /]);
+});
+
+t.test('an account that changes while it is read is read again, and not called wrong', async (t) => {
+  // Each balance is read one charge after the transactions; from the charge `last` on none is made.
+  const changing = (last: number, wrongBy: number) => {
+    let charges = 1;
+    const charge = (number: number) => {
+      const of = { id: `chg_${number}`, type: 'CHARGE', status: 'SUCCESSFUL' };
+      return { ...of, amount: '500', net: '500', currency: 'UGX', reference: `order-${number}` };
+    };
+    const entry = { amount: '500', currency: 'UGX', journal_id: 'jnl_1' };
+    const ledger = [
+      { ...entry, account: 'PROVIDER_FLOAT', side: 'DEBIT' },
+      { ...entry, account: 'MERCHANT_PENDING', side: 'CREDIT' },
+    ];
+    return (url: string): object => {
+      if (url.includes('/trial_balance')) return { data: [] };
+      const [, id] = /transactions\/chg_(\d+)$/.exec(url) ?? [];
+      if (id !== undefined) return { transaction: charge(Number(id)), ledger };
+      if (url === '/v1/balances') {
+        charges = Math.min(charges + 1, last);
+        const pending = String(500 * charges + wrongBy);
+        return { data: [{ currency: 'UGX', available: '0', pending }] };
+      }
+      return { data: Array.from({ length: charges }, (_, index) => charge(index + 1)), has_more: false };
+    };
+  };
+  const quiet = await answering(t, changing(4, 0));
+  t.strictSame(await checkJournal(quiet.journal, quiet.service), []);
+  const wrong = await answering(t, changing(4, 1));
+  t.strictSame(
+    await checkJournal(wrong.journal, wrong.service),
+    ['acc_1: UGX is 0 + 2001, its entries say 0 + 2000'],
+    'what stays wrong is told',
   );
+  const busy = await answering(t, changing(1000, 0));
+  await t.rejects(
+    checkJournal(busy.journal, busy.service),
+    /^acc_1 changed each of 10 times while being read/,
+  );
+  const refused = {
+    ...busy.journal[0]!,
+    status: 400,
+    body: { ...busy.journal[0]!.body, reference: 'order-2' },
+  };
+  t.match(
+    await checkJournal([refused], busy.service),
+    [/order-2 .* was refused with 400 and exists/],
+    'what was found is told all the same',
+  );
+});
+
+/** A service that answers so, and the journal of a create that it acknowledged. */
+async function answering(
+  t: Test,
+  answer: (url: string) => object,
+): Promise<{ journal: JournalEntry[]; service: Service }> {
+  const server = createServer((request, response) => response.end(JSON.stringify(answer(request.url ?? ''))));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   t.teardown(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const body = { reference: 'order', amount: '500', currency: 'UGX' };
+  const body = { reference: 'order-1', amount: '500', currency: 'UGX' };
   const entry = { account_id: 'acc_1', secret_key: 'sk_live_1', path: '/v1/charges', key: 'key-order', body };
-  const journal = [{ ...entry, status: 201, reply: { id: 'chg_1' } }];
-  const findings = await checkJournal(journal, { baseUrl: url, operatorUrl: url, operatorToken: '' });
-  t.match(findings, [/^chg_1: CHARGE is SUCCESSFUL, its entries say merchant 0, /]);
-});
+  return {
+    journal: [{ ...entry, status: 201, reply: { id: 'chg_1' } }],
+    service: { baseUrl: url, operatorUrl: url, operatorToken: '' },
+  };
+}
 
 t.test('the entries of a transaction are held against its status, amount and net', (t) => {
   const entry = (account: string, amount: number, currency = 'UGX') => ({
