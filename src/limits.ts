@@ -104,7 +104,7 @@ export const LIMITS = {
   catchUpSayEveryMs: 5_000,
   /** View rows removed in one transaction when their time is over. */
   retentionRowsPerCommitMax: 5_000,
-  /** How long an idempotency key is kept, ms: 30 days. design.md §11. */
+  /** How long an idempotency key is kept, ms: 30 days, longer while its transaction is in flight. design.md §11. */
   idempotencyRetentionMs: 30 * 86_400_000,
   /** How late what is done once a night is still begun, ms; later it is left to the next one. */
   nightlyLateMsMax: 3_600_000,

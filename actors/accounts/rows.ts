@@ -22,6 +22,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { bucketOf } from '../../src/domain/account-queries.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
+import type { Views } from '../../wal/types.ts';
 
 export const SEPARATOR = '\x01';
 /** Sorts above every character of a key. */
@@ -61,9 +62,16 @@ export function decodeIdempotency(value: string): IdempotencyEntry {
   return { requestHash: value.slice(0, at), transactionId: value.slice(at + 1) };
 }
 
-/** Its key may be used again. The entry is as old as its transaction. */
-export function isIdempotencyOver(value: string, now: number): boolean {
-  return timeOf(decodeIdempotency(value).transactionId) < now - LIMITS.idempotencyRetentionMs;
+/** Its key may be used again. The entry is as old as its transaction; while that is in flight, a repetition would pay twice. */
+export function isIdempotencyOver(
+  { key, value }: { readonly key: string; readonly value: string },
+  now: number,
+  views: Views,
+): boolean {
+  const { transactionId } = decodeIdempotency(value);
+  if (timeOf(transactionId) >= now - LIMITS.idempotencyRetentionMs) return false;
+  const accountId = key.slice(0, key.indexOf(SEPARATOR));
+  return views.get('open', openKey(accountId, transactionId)) === undefined;
 }
 
 export function idempotencyKey(accountId: string, key: string): string {

@@ -123,10 +123,11 @@ export class Checkpointer {
     let next = start;
     const { table } = retention;
     const range = { start, end: AFTER_ALL, limit: LIMITS.retentionRowsPerCommitMax };
-    for (const { key, value } of this.#store.reader(name, partition).range(table, range)) {
+    const views = this.#store.reader(name, partition);
+    for (const row of views.range(table, range)) {
       looked++;
-      next = `${key}\x01`;
-      if (retention.isOver(value, now)) rows.push({ table, key, value: null });
+      next = `${row.key}\x01`;
+      if (retention.isOver(row, now, views)) rows.push({ table, key: row.key, value: null });
     }
     if (rows.length > 0) await this.#store.commit(name, partition, position, rows);
     return looked < LIMITS.retentionRowsPerCommitMax ? null : next;

@@ -69,7 +69,13 @@ export interface OpenOptions {
 /** Rows of a table that may go after a time, though the log would bring them back. */
 export interface Retention {
   readonly table: string;
-  isOver(value: string, now: number): boolean;
+  /** `views`: those that the row is of. */
+  isOver(row: StoredRow, now: number, views: Views): boolean;
+}
+
+interface StoredRow {
+  readonly key: string;
+  readonly value: string;
 }
 
 /** Every type of message that a group knows, and what it is: one that is added does not compile until it is here. */

@@ -392,7 +392,8 @@ export const IdempotencyKey = Type.String({
   pattern: '^[\\x20-\\x7e]*$',
   description:
     'New and unique for each object you mean to create. The same key with the same body gives the original answer. ' +
-    'The same body is the same bytes: other whitespace or another order of names is another body, `idempotency_key_reused`.',
+    'The same body is the same bytes: other whitespace or another order of names is another body, `idempotency_key_reused`. ' +
+    'It is kept for 30 days, and for as long as the object is not final.',
 });
 
 // ---- Webhooks

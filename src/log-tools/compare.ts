@@ -5,7 +5,6 @@ import { createHash } from 'node:crypto';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { LIMITS } from '../limits.ts';
 import { maskMsisdn } from '../domain/msisdn.ts';
-import type { Retention } from '../../actors/runtime/group.ts';
 import type { Row } from '../../wal/types.ts';
 
 export interface Difference {
@@ -37,12 +36,11 @@ export interface Comparison {
   readonly differences: readonly Difference[];
 }
 
-/** Both come in the order of their keys. `retention`: rows that the service lets go of in time, though the log has them. */
+/** Both come in the order of their keys. `isOver`: of a row that the service lets go of in time, though the log has it. */
 export function compareRows(
   log: Iterable<Row>,
   checkpoint: Iterable<Row>,
-  retention: readonly Retention[],
-  now: number,
+  isOver: (row: Row) => boolean,
 ): Comparison {
   const ours = log[Symbol.iterator]();
   const theirs = checkpoint[Symbol.iterator]();
@@ -54,7 +52,7 @@ export function compareRows(
   while (a.done !== true || b.done !== true) {
     const [left, right] = lower(a.done === true ? null : a.value, b.done === true ? null : b.value);
     const { table, key } = (left ?? right)!;
-    const gone = left !== null && right === null && isOver(retention, left, now);
+    const gone = left !== null && right === null && isOver(left);
     if (!gone) {
       sumsOf(tables, table).add(left, right);
       if (left?.value !== right?.value) {
@@ -117,11 +115,6 @@ function lower(log: Row | null, checkpoint: Row | null): [Row | null, Row | null
 function compareKeys(a: Row, b: Row): number {
   if (a.table === b.table && a.key === b.key) return 0;
   return Buffer.compare(Buffer.from(`${a.table}/${a.key}`), Buffer.from(`${b.table}/${b.key}`));
-}
-
-function isOver(retention: readonly Retention[], { table, value }: Row, now: number): boolean {
-  const rule = retention.find((each) => each.table === table);
-  return rule !== undefined && value !== null && rule.isOver(value, now);
 }
 
 function fieldsThatDiffer(log: Row | null, checkpoint: Row | null): FieldDifference[] {

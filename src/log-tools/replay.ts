@@ -17,7 +17,7 @@ import {
 import { auditLedger, type LedgerAudit, zeroSum } from './ledger-audit.ts';
 import { lastSequenceAt, type PartitionName } from './places.ts';
 import { Rebuild, type RebuildFault } from './rebuild.ts';
-import type { ViewPosition } from '../../wal/types.ts';
+import type { Row, ViewPosition } from '../../wal/types.ts';
 import { breathe, chosen, nameOf, partitionOptions, table } from '../../wal/tools/partitions.ts';
 import {
   numberOf,
@@ -231,16 +231,22 @@ async function verifyPartition(
     if (fault !== null) return fault;
     rebuild.views.refresh();
     const theirs = first.done === true ? [] : chained(first.value, rows);
-    const compared = compareRows(
-      rebuild.views.rows(group, partition),
-      theirs,
-      groupOf(group).retention ?? [],
-      Date.now(),
-    );
+    const compared = compareRows(rebuild.views.rows(group, partition), theirs, retentionIn(rebuild, name));
     return { ...place, sequence: position.sequence, ...compared };
   } finally {
     rows.return?.(undefined);
   }
+}
+
+/** Whether the service may have let go of a row by now. */
+function retentionIn(rebuild: Rebuild, { group, partition }: PartitionName): (row: Row) => boolean {
+  const rules = groupOf(group).retention ?? [];
+  const views = rebuild.views.reader(group, partition);
+  const now = Date.now();
+  return ({ table, key, value }) => {
+    const rule = rules.find((each) => each.table === table);
+    return rule !== undefined && value !== null && rule.isOver({ key, value }, now, views);
+  };
 }
 
 /** Goes on with a generator of which the first was taken. */

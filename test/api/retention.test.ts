@@ -1,19 +1,27 @@
-// Idempotency keys are kept 30 days: until then a repetition is answered from the first time, afterwards it is new.
+// Idempotency keys are kept 30 days, and as long as what was created is not final: until then a repetition is answered from
+// the first time, afterwards it is new.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { logTools } from '../../src/log-tools/commands.ts';
 import { Storage } from '../../src/wiring/storage.ts';
+import { walTools } from '../../wal/tools/all.ts';
+import { ViewStore } from '../../wal/views.ts';
+import { runTool } from '../unit/wal/run-tool.ts';
 
 const ACCOUNT = 'acc_01JD5Z00000000000000000000';
+const START = 1_700_000_000_000;
+const RETENTION_MS = LIMITS.idempotencyRetentionMs;
 
-void t.test('an idempotency key is forgotten after 30 days and not before', async (t) => {
+/** A live account, whose time is the test's. */
+async function merchant(t: Test) {
   const directory = mkdtempSync(join(tmpdir(), 'daftari-retention-'));
-  let now = 1_700_000_000_000;
+  let now = START;
   const storage = new Storage({
     directory,
     policies: {
@@ -30,8 +38,10 @@ void t.test('an idempotency key is forgotten after 30 days and not before', asyn
       throw error;
     },
   });
+  let closed: Promise<void> | null = null;
+  const close = (): Promise<void> => (closed ??= storage.close());
   t.teardown(async () => {
-    await storage.close();
+    await close();
     rmSync(directory, { recursive: true });
   });
   await storage.openPartition('accounts', 0, { epoch: 1, replica: null, onFenced: null });
@@ -52,26 +62,82 @@ void t.test('an idempotency key is forgotten after 30 days and not before', asyn
   await send({ type: 'OpenAccount', name: 'Shop', country: 'UG', ...may });
   const key = { publishableKey: 'pk', secretKeyHash: 'h', signingSecretSealed: 's' };
   await send({ type: 'ConnectApp', name: 'App', domain: 'shop.ug', webhookUrl: null, ...key });
-  const charge = () =>
+  const create = (type: string, input: object = {}) =>
     send({
-      type: 'CreateCharge',
-      idempotencyKey: 'the-same-key',
+      type,
+      idempotencyKey: `the-same-key-${type}`,
       requestHash: 'x'.repeat(22),
-      input: { amount: '5000', currency: 'UGX', msisdn: '+256772000065', reference: 'r' },
+      input: { amount: '5000', currency: 'UGX', msisdn: '+256772000065', reference: 'r', ...input },
+    });
+  const succeed = ({ body }: { body: string }) =>
+    send({
+      type: 'RecordOutcome',
+      transactionId: JSON.parse(body).id,
+      outcome: 'SUCCESSFUL',
+      source: 'PROVIDER_POLL',
+      failureCode: null,
+      failureMessage: null,
+      providerStatus: null,
+      providerTransactionId: null,
+      amount: null,
+      currency: null,
     });
   const sweepAt = async (time: number): Promise<void> => {
     now = time;
     await storage.catchUpViews('accounts', 0);
     await storage.sweep();
   };
+  return { create, succeed, sweepAt, close, directory };
+}
 
-  const first = await charge();
-  await sweepAt(1_700_000_000_000 + LIMITS.idempotencyRetentionMs - 60_000);
-  const again = await charge();
+void t.test('an idempotency key is forgotten after 30 days and not before', async (t) => {
+  const { create, succeed, sweepAt } = await merchant(t);
+  const first = await create('CreateCharge');
+  await succeed(first);
+  await sweepAt(START + RETENTION_MS - 60_000);
+  const again = await create('CreateCharge');
   t.ok(again.replayed);
   t.equal(again.body, first.body);
-  await sweepAt(1_700_000_000_000 + LIMITS.idempotencyRetentionMs + 60_000);
-  const afterwards = await charge();
+  await sweepAt(START + RETENTION_MS + 60_000);
+  const afterwards = await create('CreateCharge');
   t.notOk(afterwards.replayed);
   t.not(JSON.parse(afterwards.body).id, JSON.parse(first.body).id);
+});
+
+void t.test('the key of a payout is kept for as long as its provider says nothing final of it', async (t) => {
+  const { create, succeed, sweepAt } = await merchant(t);
+  await succeed(await create('CreateDeposit', { amount: '50000' }));
+  const first = await create('CreatePayout');
+  for (const days of [31, 32, 90]) {
+    await sweepAt(START + days * 86_400_000);
+    const again = await create('CreatePayout');
+    t.ok(again.replayed, `${days} days later nobody is paid a second time`);
+    t.equal(again.body, first.body);
+  }
+  await succeed(first);
+  await sweepAt(START + 91 * 86_400_000);
+  t.notOk((await create('CreatePayout')).replayed, 'and not for ever');
+});
+
+void t.test('replay --verify misses the key of what is in flight, and no other that is old', async (t) => {
+  const { create, succeed, sweepAt, close, directory } = await merchant(t);
+  await succeed(await create('CreateDeposit', { amount: '50000' }));
+  const { body } = await create('CreatePayout');
+  await sweepAt(START + 31 * 86_400_000);
+  await close();
+  const verify = () => runTool([...walTools, ...logTools], 'replay', '--verify', '--data', directory);
+  const swept = await verify();
+  t.equal(swept.status, 0, swept.out);
+
+  const views = ViewStore.open({ directory });
+  const rows = [...views.reader('accounts', 0).range('idempotency', { start: '', end: '~' })];
+  t.equal(rows.length, 1, 'that of the deposit is gone');
+  const { key } = rows[0]!;
+  t.ok(rows[0]!.value.endsWith(JSON.parse(body).id));
+  const position = views.position('accounts', 0)!;
+  await views.commit('accounts', 0, position, [{ table: 'idempotency', key, value: null }]);
+  await views.close();
+  const lost = await verify();
+  t.equal(lost.status, 1);
+  t.match(lost.out, /idempotency .*the-same-key-CreatePayout/);
 });

@@ -53,7 +53,7 @@ async function following(t: Test, records: number, line = (n: number) => `record
     const group = {
       name: 'accounts',
       viewsFormat,
-      retention: [{ table: 'line', isOver: (value: string, now: number) => Number(value.slice(7)) <= now }],
+      retention: [{ table: 'line', isOver: (row: Row, now: number) => Number(row.value?.slice(7)) <= now }],
       open: () => {
         const keeper = new Keeper();
         opened.push(keeper);
