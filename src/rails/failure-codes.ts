@@ -165,9 +165,10 @@ export function isAirtelNotFound(code: string): boolean {
   return code === `${COLLECTION}025` || code === `${DISBURSEMENT}015`;
 }
 
-/** Airtel has it already: its fate is that of the first one. */
+/** Airtel has this id already: its fate is that of the first one. Not 011, "a transaction with similar information exists":
+ *  that one may have another id. */
 export function isAirtelDuplicate(code: string): boolean {
-  return code === `${DISBURSEMENT}017` || code === `${DISBURSEMENT}011`;
+  return code === `${DISBURSEMENT}017`;
 }
 
 /** Null: the code is in no table. */

@@ -248,6 +248,9 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
     ['AIRTEL', 200, airtelStatus(null, 'ESB000503', false), { type: 'unknown' }],
     ['AIRTEL', 400, airtelStatus(null, 'DP00900001009', false), { failureCode: 'wallet_inactive' }],
     ['AIRTEL', 400, airtelStatus('SUCCESS', 'DP00900001000'), { type: 'unknown' }],
+    // Of another id, perhaps: the same amount to the same number, a moment ago.
+    ['AIRTEL', 200, airtelStatus(null, 'DP00900001011', false), { type: 'unknown' }],
+    ['AIRTEL', 400, airtelStatus(null, 'DP00900001011', false), { type: 'unknown' }],
     ['AIRTEL', 401, airtelStatus(null, 'DP00900001006', false), { type: 'unknown' }],
     ['AIRTEL', 403, { error: 'Forbidden' }, { type: 'not_accepted' }],
     ['AIRTEL', 403, '', { type: 'not_accepted' }],
