@@ -242,11 +242,12 @@ export class MtnRail implements ProviderRail {
     if (status === 429) return { type: 'not_accepted', reason: describe(result) };
     if (isPage) return { type: 'unknown', reason: describe(result) };
     if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
-    // Accepted answers have no body.
-    if (body === undefined) return ACCEPTED;
+    // 202 alone says that MTN took it, and needs no body: any other 2xx may be that of something in between.
+    const silent: SubmitResult = status === 202 ? ACCEPTED : { type: 'unknown', reason: describe(result) };
+    if (body === undefined) return silent;
     if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
     const read = readStatus(transaction, direction, this.#options.currency, body);
-    if (read === null) return code === null ? ACCEPTED : readRefusal(result, body, direction);
+    if (read === null) return code === null ? silent : readRefusal(result, body, direction);
     if (read.type === 'pending') return { type: 'accepted', providerStatus: providerWord(read.word) };
     // It failed, and nobody has listed why: the enquiry says it again.
     if (read.failureCode !== null && isVague(read.failureCode)) {
@@ -306,7 +307,8 @@ function readStatus(
   body: Readonly<Record<string, unknown>>,
 ): Terminal | { readonly type: 'pending'; readonly word: string } | null {
   const word = textAt(body, 'status');
-  if (word === null) return null;
+  // A number is that of HTTP, which gateways repeat in the bodies of their errors.
+  if (word === null || /^\d+$/.test(word)) return null;
   switch (word.toUpperCase()) {
     case 'SUCCESSFUL':
     case 'REVERSED': {

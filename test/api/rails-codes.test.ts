@@ -134,7 +134,6 @@ t.test('the answer to a submit', async (t) => {
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
     ['MTN', 202, '', { type: 'accepted' }],
     ['MTN', 202, '<html>a firewall</html>', { type: 'unknown' }],
-    ['MTN', 200, '', { type: 'accepted' }],
     [
       'MTN',
       200,
@@ -214,6 +213,11 @@ t.test('no answer to a submit fails what the provider may yet pay', async (t) =>
   const gateway = (code: string) => ({ status_code: code, status_message: 'x' });
   const CASES: readonly (readonly ['MTN' | 'AIRTEL', number, object | string, object])[] = [
     ['MTN', 202, { code: '202', message: 'Accepted' }, { type: 'unknown' }],
+    ['MTN', 202, { message: 'Accepted' }, { type: 'accepted' }],
+    ['MTN', 200, '', { type: 'unknown' }],
+    ['MTN', 200, { message: 'We are back soon.' }, { type: 'unknown' }],
+    ['MTN', 200, { status: 503, error: 'Service Unavailable' }, { type: 'unknown' }],
+    ['MTN', 204, '', { type: 'unknown' }],
     ['MTN', 202, { code: 'PENDING', message: 'x' }, { type: 'unknown' }],
     ['MTN', 202, { code: 'RESOURCE_ALREADY_EXIST' }, { type: 'accepted' }],
     ['MTN', 200, { status: 'FAILED' }, { type: 'unknown' }],
@@ -443,6 +447,7 @@ t.test('the answer to an enquiry', async (t) => {
     ['MTN', 200, { status: 'TIMEOUT' }, { type: 'pending' }],
     ['MTN', 200, { status: 'TIMEOUT', reason: 'EXPIRED' }, { type: 'pending' }],
     ['MTN', 200, {}, { type: 'unknown' }],
+    ['MTN', 200, { status: 503, error: 'Service Unavailable' }, { type: 'unknown' }],
     ['MTN', 200, [] as object, { type: 'unknown' }],
     ['MTN', 200, '<html>', { type: 'unknown' }],
     ['MTN', 404, { code: 'RESOURCE_NOT_FOUND' }, { type: 'not_found' }],
