@@ -328,7 +328,10 @@ function runSeal(): Promise<ToolResult> {
 
 function table(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const all = [headings, ...rows];
-  const widths = headings.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  // Not `Math.max(...)`: a statement may have more lines than a call takes arguments.
+  const widths = headings.map((_, column) =>
+    all.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0),
+  );
   return all.map((row) =>
     row
       .map((cell, column) => cell.padEnd(widths[column] ?? 0))

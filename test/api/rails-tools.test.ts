@@ -151,6 +151,12 @@ t.test("reconcile: the provider's statement against the running service's log", 
   t.equal(matched, 9);
   t.match((await run('--from', first!)).out, /different +chg_.+2000 UGX +2001 UGX +line \d+/);
 
+  const others = Array.from({ length: 200_000 }, (_, i) => `${first},collect,X${i},,,1,UGX`);
+  writeFileSync(path, [lines[0], ...others].join('\n'));
+  const many = await run();
+  t.match(many, { status: 1, err: '' });
+  t.match(many.out, /: 0 agree, \d{6} do not/, 'however many do not');
+
   writeFileSync(path, statement.replace('reference', 'External ID').replace('time', 'Date'));
   t.match((await run()).err, /no column "reference"/);
   t.equal((await run('--columns', 'reference=External ID,time=date')).status, 0);
