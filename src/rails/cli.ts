@@ -71,7 +71,7 @@ provider has others, name them: --columns "reference=External ID,amount=Amount,t
 sent to the provider: MTN's externalId, Airtel's transaction id.
 
 Times are ISO 8601, or have the month as a word; 01/07/2026 could be January or July and is refused. Where they name no
-zone they are UTC, or as --timezone says: East Africa is +03:00. In an amount, a comma stands between thousands and a point
+zone they are UTC, or as --timezone says: East Africa is +03:00. A day without a time is the whole day. In an amount, a comma stands between thousands and a point
 before decimals: 10,50 is refused.`,
   options: {
     route: { type: 'string', value: 'id', help: 'rail id, such as mtn_ug' },

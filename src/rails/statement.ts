@@ -34,6 +34,8 @@ export interface StatementLine {
   readonly currency: string | null;
   /** Null: the statement has no times. */
   readonly at: number | null;
+  /** It happened before that: `at` may be a day, without a time of it. */
+  readonly until: number | null;
 }
 
 /** Headings of the statement's columns. */
@@ -94,6 +96,7 @@ function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine 
   if (amount === null) throw new Error(`line ${line}: no column "${columns.amount}"`);
   const time = fieldOf(row, columns.time);
   const at = time === null || time === '' ? null : timeIn(time, timeZone, line);
+  const until = at === null || time === null ? null : at + (isDayAlone(time) ? DAY_MS : 1);
   return {
     line,
     reference,
@@ -102,6 +105,7 @@ function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine 
     amountText: amountIn(amount, line),
     currency: fieldOf(row, columns.currency),
     at,
+    until,
   };
 }
 
@@ -145,6 +149,12 @@ function timeIn(text: string, timeZone: string, line: number): number {
   }
   if (Number.isNaN(at)) throw new Error(`line ${line}: "${text}" is no time`);
   return at;
+}
+
+const DAY_MS = 86_400_000;
+
+function isDayAlone(text: string): boolean {
+  return !text.includes(':');
 }
 
 /** Whether its month has the day: Date.parse takes 31 February for 3 March. */
@@ -269,14 +279,14 @@ export class FloatMovements {
   }
 }
 
-/** The first and the last time in the statement; null when it has none. */
+/** From the first to the last time in the statement, days as a whole; null when it has none. */
 export function periodOf(lines: readonly StatementLine[]): { from: number; to: number } | null {
   let from = Infinity;
   let to = -Infinity;
-  for (const { at } of lines) {
-    if (at === null) continue;
+  for (const { at, until } of lines) {
+    if (at === null || until === null) continue;
     from = Math.min(from, at);
-    to = Math.max(to, at + 1);
+    to = Math.max(to, until);
   }
   return from === Infinity ? null : { from, to };
 }
@@ -286,7 +296,9 @@ export function compare(
   lines: readonly StatementLine[],
   { from, to }: Period,
 ): Comparison {
-  const inPeriod = (at: number | null): boolean => at === null || (at >= from && at < to);
+  // Of a day that is in it in part only, nobody knows which lines are.
+  const inPeriod = ({ at, until }: StatementLine): boolean =>
+    at === null || until === null || (at >= from && until <= to);
   const open = new Map<string, Movement>();
   for (const movement of movements) open.set(keyOf(movement), movement);
 
@@ -296,7 +308,7 @@ export function compare(
     const key = line.transactionId === null ? null : keyOf({ ...line, transactionId: line.transactionId });
     const movement = key === null ? undefined : open.get(key);
     if (key === null || movement === undefined) {
-      if (inPeriod(line.at)) findings.push(findingOf('extra', null, line));
+      if (inPeriod(line)) findings.push(findingOf('extra', null, line));
       continue;
     }
     open.delete(key);
@@ -304,7 +316,7 @@ export function compare(
     else findings.push(findingOf('different', movement, line));
   }
   for (const movement of open.values()) {
-    if (inPeriod(movement.at)) findings.push(findingOf('missing', movement, null));
+    if (movement.at >= from && movement.at < to) findings.push(findingOf('missing', movement, null));
   }
   return { matched, findings };
 }

@@ -260,6 +260,34 @@ t.test(
   },
 );
 
+t.test('a statement of days alone is one of whole days', async (t) => {
+  const [first, evening, part] = [id('charge', 1), id('charge', 2), id('charge', 3)];
+  const settled = [
+    { of: first, at: Date.parse('2026-07-30T21:00:00Z') },
+    { of: evening, at: Date.parse('2026-08-01T20:59:59Z') },
+    { of: part, at: Date.parse('2026-07-31T07:00:00Z') },
+  ];
+  const records = settled.map(({ of, at }) =>
+    record(at, created('ChargeCreated', of, 100), { type: 'TransactionSucceeded', id: of }),
+  );
+  const text = [
+    'reference,amount,currency,time',
+    `${referenceOf({ id: first, accountId })},1.00,KES,2026-07-31`,
+    `${referenceOf({ id: part, accountId })},1.00,KES,31 Jul 2026`,
+    `${referenceOf({ id: evening, accountId })},1.00,KES,2026-08-01`,
+  ].join('\n');
+  const lines = readStatement(text, DEFAULT_COLUMNS, '+03:00');
+  const own = periodOf(lines);
+  t.strictSame(own, { from: Date.parse('2026-07-30T21:00Z'), to: Date.parse('2026-08-01T21:00Z') });
+  const compareIn = (from: number, to: number) => {
+    const period = { from, to, slackMs: 0 };
+    return compare(floatOf('mtn_ke', period, records).movements, lines, period);
+  };
+  t.strictSame(compareIn(own!.from, own!.to), { matched: 3, findings: [] });
+  const fromNoon = Date.parse('2026-07-31T09:00:00Z');
+  t.strictSame(compareIn(fromNoon, own!.to), { matched: 1, findings: [] }, 'of half a day none is extra');
+});
+
 t.test('a statement that cannot be read says where', async (t) => {
   t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS, 'Z'), /line 2: no column "amount"/);
   t.throws(() => readStatement('amount\n5', DEFAULT_COLUMNS, 'Z'), /line 2: no column "reference"/);
