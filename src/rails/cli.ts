@@ -82,7 +82,7 @@ before decimals: 10,50 is refused.`,
     timezone: {
       type: 'string',
       value: 'offset',
-      help: 'of times in the statement that name none, such as +03:00 (UTC)',
+      help: 'of times that name none, also of --from and --to, such as +03:00 (UTC)',
     },
     columns: {
       type: 'string',
@@ -195,8 +195,8 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
   const lines = readStatement(readFileSync(path, 'utf8'), columns, timeZone);
 
   const own = periodOf(lines);
-  const from = timeOf(values, 'from') ?? own?.from;
-  const to = timeOf(values, 'to') ?? own?.to;
+  const from = boundOf(values, 'from', timeZone) ?? own?.from;
+  const to = boundOf(values, 'to', timeZone) ?? own?.to;
   if (from === undefined || to === undefined) {
     throw new UsageError('the statement has no times: --from and --to are needed');
   }
@@ -232,6 +232,13 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
       `${railId}, ${span}: ${matched} agree, ${findings.length} do not.`,
     ],
   };
+}
+
+/** A day begins where the statement's days begin. */
+function boundOf(values: ToolInput['values'], name: string, timeZone: string): number | undefined {
+  const at = timeOf(values, name);
+  const text = stringOf(values, name) ?? '';
+  return /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00${timeZone}`) : at;
 }
 
 function unknownRoute(railId: string, rails: readonly string[]): string {

@@ -164,6 +164,8 @@ t.test("reconcile: the provider's statement against the running service's log", 
   writeFileSync(path, statement.replaceAll(/(T\d\d:\d\d:[\d.]+)Z/g, '$1'));
   t.equal((await run()).status, 0, 'times without a zone are UTC');
   t.match((await run('--timezone', '+03:00')).out, /: 0 agree, \d+ do not/);
+  const july = await run('--timezone', '+03:00', '--from', '2026-07-01', '--to', '2026-08-01');
+  t.match(july.out, /2026-06-30T21:00:00.000Z to 2026-07-31T21:00:00.000Z/, 'days begin where they do in it');
   t.match(await run('--timezone', 'EAT'), { status: 2, err: /--timezone takes an offset such as \+03:00/ });
 
   await stop();
