@@ -85,15 +85,25 @@ export function readStatement(text: string, columns: Columns, timeZone: string):
   if (rows.length > LIMITS.reconcileLinesMax) {
     throw new Error(`the statement has over ${LIMITS.reconcileLinesMax} lines; give a shorter period`);
   }
+  const [first] = rows;
+  if (first !== undefined) requireColumns(first, columns);
   return rows.map((row) => lineOf(row, columns, timeZone));
+}
+
+/** Reference and amount, and whatever was named: what is looked for in vain would not be compared. */
+function requireColumns(row: CsvRow, columns: Columns): void {
+  for (const field of Object.keys(DEFAULT_COLUMNS) as (keyof Columns)[]) {
+    const isNeeded = field === 'reference' || field === 'amount' || columns[field] !== DEFAULT_COLUMNS[field];
+    if (isNeeded && fieldOf(row, columns[field]) === null) {
+      throw new Error(`line ${row.line}: no column "${columns[field]}"`);
+    }
+  }
 }
 
 function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine {
   const { line } = row;
-  const reference = fieldOf(row, columns.reference);
-  const amount = fieldOf(row, columns.amount);
-  if (reference === null) throw new Error(`line ${line}: no column "${columns.reference}"`);
-  if (amount === null) throw new Error(`line ${line}: no column "${columns.amount}"`);
+  const reference = fieldOf(row, columns.reference) ?? '';
+  const amount = fieldOf(row, columns.amount) ?? '';
   const time = fieldOf(row, columns.time);
   const at = time === null || time === '' ? null : timeIn(time, timeZone, line);
   const until = at === null || time === null ? null : at + (isDayAlone(time) ? DAY_MS : 1);

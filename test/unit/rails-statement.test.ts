@@ -291,6 +291,11 @@ t.test('a statement of days alone is one of whole days', async (t) => {
 t.test('a statement that cannot be read says where', async (t) => {
   t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS, 'Z'), /line 2: no column "amount"/);
   t.throws(() => readStatement('amount\n5', DEFAULT_COLUMNS, 'Z'), /line 2: no column "reference"/);
+  for (const field of ['currency', 'time', 'type'] as const) {
+    const text = 'reference,amount,currency,time,type\nx,5,UGX,2026-07-31,collect';
+    const columns = { ...DEFAULT_COLUMNS, [field]: 'Typo' };
+    t.throws(() => readStatement(text, columns, 'Z'), /line 2: no column "Typo"/, `${field} is not compared`);
+  }
   t.hasStrict(readStatement('reference,amount,time\nx,5,', DEFAULT_COLUMNS, 'Z'), [
     { at: null, reversal: false },
   ]);
