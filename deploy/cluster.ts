@@ -20,6 +20,7 @@ import { stopSignal } from './stop-signal.ts';
 import { streamTools } from './stream-tools.ts';
 import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
+import { endBySignals } from '../src/end-process.ts';
 import { demoCurl } from '../src/operator/demo.ts';
 import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
 
@@ -76,6 +77,7 @@ process.exitCode = await obey(process.argv.slice(2));
 
 async function obey(args: readonly string[]): Promise<number> {
   const [command = 'run', ...words] = args;
+  if (command !== 'run') endBySignals();
   if (['archive', 'trim', 'put-back'].includes(command)) {
     return runTools('npm run cluster --', streamTools(connect), args, ownTerminal());
   }

@@ -3,13 +3,12 @@
 
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
+import { STATUS_BY_SIGNAL } from '../src/end-process.ts';
 
 /** The last: its terminal is closed. */
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Ctrl-C reaches every process of the terminal, and npm passes it on to its child once more: that is one wish. */
 const ONE_WISH_MS = 1_000;
-/** A shell's, of what a signal has ended: with its number added. */
-const STATUS_BY_SIGNAL = 128;
 
 type StopSignal = (typeof STOP_SIGNALS)[number];
 

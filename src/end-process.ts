@@ -3,9 +3,12 @@
 // open and nobody behind it.
 
 import { closeSync, fstatSync, readdirSync } from 'node:fs';
+import { constants } from 'node:os';
 
 /** Those of the descriptors that are a process's own. */
 const FIRST_OWN = 3;
+/** A shell's, of what a signal has ended: with its number added. */
+export const STATUS_BY_SIGNAL = 128;
 
 /** After the listeners of `exit` the process becomes one that only ends, with `status`; its threads are gone with that. Nothing
  *  else ends it at once and with a status, nor by a signal of its own where it is the first process of a container. */
@@ -19,6 +22,15 @@ export function endProcess(status: number): never {
     }
   });
   process.exit(status);
+}
+
+/** For a program that needs nothing of its own to stop. The first process of a container is given only the signals that it hears:
+ *  an interrupted tool would go on to its end. Whoever has something to remove hears them before this does. */
+export function endBySignals(): void {
+  if (process.pid !== 1) return;
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => endProcess(STATUS_BY_SIGNAL + constants.signals[signal]));
+  }
 }
 
 function sockets(): number[] {

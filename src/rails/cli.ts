@@ -7,6 +7,7 @@ import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { parseMasterKey } from '../config/master-key.ts';
 import { COUNTRY_FACTS } from '../domain/country.ts';
 import { decodeRecord } from '../domain/event-codec.ts';
+import { endBySignals } from '../end-process.ts';
 import { groupOf, withData } from '../log-tools/data.ts';
 import { createSecrets } from '../secrets.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
@@ -354,6 +355,7 @@ function withFile([name = '--help', second, ...rest]: readonly string[]): string
   return [name, second, ...rest];
 }
 
+endBySignals();
 process.exitCode = await runTools(
   'npm run rails --',
   [check, reconcile, seal],

@@ -1,11 +1,12 @@
 // `replay` and a rehearsal interrupted: what they make meanwhile, as large as the log or its views, is not left behind.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { writeHistory } from '../../bench/history/write-history.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
+import { childrenOf } from '../../deploy/stop-signal.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
@@ -58,6 +59,30 @@ for (const [args, prefix, bytes, signal] of cases) {
     // As one does who thinks it was not heard; npm does so, too.
     if (signal === 'SIGINT') child.kill(signal);
     t.equal(await ended, signal);
+    t.strictSame(readdirSync(temporary), []);
+  });
+}
+
+/** As in a container, whose first process is given no signal that it does not hear. */
+const asFirst = ['--pid', '--fork', '--kill-child', process.execPath, CLI];
+const mayBeFirst = spawnSync('unshare', [...asFirst, '--help']).status === 0;
+for (const [tool, ...args] of [
+  ['replay', '--data', data],
+  ['restore', '--from', backup, '--rehearse'],
+  ['restore', '--from', backup, '--to', join(root, 'restored')],
+] as const) {
+  const skip = mayBeFirst ? false : 'needs the right to make a PID namespace';
+  t.test(`${tool} ${args.at(-2)}, the first process of a container, SIGTERM`, { skip }, async (t) => {
+    const temporary = mkdtempSync(join(root, 'tmp-'));
+    const env = { PATH: process.env['PATH'], TMPDIR: temporary };
+    const child = spawn('unshare', [...asFirst, tool, ...args], { env, stdio: 'ignore' });
+    const ended = new Promise((resolve) => child.once('exit', (code, by) => resolve(by ?? code)));
+    await waitFor('it is at work', 60_000, () => {
+      if (child.exitCode !== null) throw new Error(`it has ended with ${child.exitCode}`);
+      return childrenOf(child.pid ?? 0).some((pid) => writtenBy(pid, '/data.mdb') >= 1);
+    });
+    for (const pid of childrenOf(child.pid ?? 0)) process.kill(pid, 'SIGTERM');
+    t.equal(await ended, 143);
     t.strictSame(readdirSync(temporary), []);
   });
 }

@@ -16,7 +16,8 @@ export async function withTemporary<T>(prefix: string, use: (path: string) => Pr
     unhear();
     process.kill(process.pid, signal);
   };
-  for (const each of interrupts) process.on(each, end);
+  // Before whoever ends the first process of a container by them, which no signal of its own ends.
+  for (const each of interrupts) process.prependListener(each, end);
   try {
     return await use(path);
   } finally {
