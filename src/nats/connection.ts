@@ -27,6 +27,8 @@ export interface NatsLink {
   readonly manager: JetStreamManager;
   /** A subject that only this connection listens to. */
   newInbox(): string;
+  /** As NatsEvents.onProblem. */
+  complain(problem: string): void;
   /** `listener` is told each time that the connection was lost and is back: what was under way may be lost. Returns how to
    *  end that. */
   onReconnect(listener: () => void): () => void;
@@ -34,7 +36,7 @@ export interface NatsLink {
 }
 
 export interface NatsEvents {
-  /** Anything the server or the client complains of: permissions, slow consumer, no connection. */
+  /** Anything the server or the client complains of: permissions, limits, slow consumer, no connection. */
   readonly onProblem?: (problem: string) => void;
 }
 
@@ -86,6 +88,7 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     connection,
     manager: await connection.jetstreamManager({ checkAPI: false, timeout: LIMITS.natsConnectMs }),
     newInbox: () => createInbox(options.inboxPrefix),
+    complain: (problem) => events.onProblem?.(problem),
     onReconnect(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

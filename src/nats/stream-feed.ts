@@ -10,6 +10,7 @@ import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
+import { Refusals } from './refusals.ts';
 import { lastWhere } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
@@ -99,11 +100,14 @@ class StreamSubscription implements Subscription {
   /** Stream sequence at or before the batch that holds the record after the cursor. */
   async #find(): Promise<number> {
     if (this.#cursor === 0) return 1;
+    const stream = logStream(this.#group, this.#partition);
+    const refusals = new Refusals(this.#options.link, `${stream} cannot be read`);
     while (!this.#closed) {
       try {
         return await this.#search();
-      } catch {
-        // No leader for the moment. The feed has no deadline of its own.
+      } catch (error) {
+        // The feed has no deadline of its own.
+        refusals.note(error);
         await new Promise((resolve) => {
           setTimeout(resolve, LIMITS.natsReconnectMs);
         });

@@ -9,6 +9,7 @@ import type { ConsumerConfig, Msg, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { whenHeard, type NatsLink } from './connection.ts';
 import { asError } from '../../wal/thrown.ts';
+import { Refusals } from './refusals.ts';
 
 export interface StreamMessage {
   readonly sequence: number;
@@ -52,10 +53,12 @@ export class StreamReader {
   #closed = false;
   readonly #watch: NodeJS.Timeout;
   readonly #offReconnect: () => void;
+  readonly #refusals: Refusals;
 
   constructor(options: StreamReaderOptions) {
     this.#options = options;
     this.#next = options.from;
+    this.#refusals = new Refusals(options.link, `${options.stream} cannot be read`);
     this.#heartbeatMs = options.heartbeatMs ?? LIMITS.streamHeartbeatMs;
     this.#watch = setInterval(() => this.#checkSilence(), this.#heartbeatMs);
     // The server may count as delivered what went down with the connection: where nothing follows, no gap would show.
@@ -84,6 +87,7 @@ export class StreamReader {
     const { link, stream } = this.#options;
     try {
       const info = await link.manager.consumers.add(stream, this.#consumerConfig());
+      this.#refusals.clear();
       if (this.#closed) return;
       this.#consumer = info.name;
       this.#consumerSequence = 0;
@@ -93,9 +97,10 @@ export class StreamReader {
         }),
       });
       this.#pull();
-    } catch {
-      // No leader, no connection, or a time-out: the watch tries again.
+    } catch (error) {
+      // The watch tries again.
       this.#subscription = null;
+      if (!this.#closed) this.#refusals.note(error);
     } finally {
       this.#heardAt = performance.now();
       this.#starting = false;

@@ -1,0 +1,30 @@
+// What JetStream refuses is asked for again until it does not. Why it does is said to whoever runs the process: nobody else hears
+// of it, and where a limit of the account or a stream that is gone is the reason, no waiting mends it.
+
+import type { NatsError } from 'nats';
+import type { NatsLink } from './connection.ts';
+
+export class Refusals {
+  readonly #link: Pick<NatsLink, 'complain'>;
+  readonly #what: string;
+  /** What it said last; null: nothing since it was done. */
+  #last: string | null = null;
+
+  constructor(link: Pick<NatsLink, 'complain'>, what: string) {
+    this.#link = link;
+    this.#what = what;
+  }
+
+  /** Says it once. An error of another kind (no leader, no connection, a time-out) passes, and is told elsewhere. */
+  note(error: unknown): void {
+    const { api_error: refusal } = error as NatsError;
+    if (refusal === undefined || refusal.description === this.#last) return;
+    this.#last = refusal.description;
+    this.#link.complain(`${this.#what}: ${refusal.description}`);
+  }
+
+  /** It was done. */
+  clear(): void {
+    this.#last = null;
+  }
+}

@@ -1,0 +1,68 @@
+// What JetStream will not let a node read is asked for again, and the log says why: a limit of an account and a stream that is
+// gone are mended by a person alone.
+import { AckPolicy } from 'nats';
+import t from 'tap';
+import type { Test } from 'tap';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
+import { LeaseTable } from '../../src/nats/lease-table.ts';
+import { StreamFeed } from '../../src/nats/stream-feed.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { LEASE_STREAM } from '../../src/nats/subjects.ts';
+import { link } from './adapters.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
+
+const ONE_CONSUMER = `accounts { A { jetstream { max_consumers: 1 }, users: [{ user: a, password: b }] } }
+no_auth_user: a`;
+
+async function start(t: Test, problems: string[]): Promise<NatsLink> {
+  const servers = await startNatsServers({ configuration: ONE_CONSUMER });
+  t.teardown(() => servers.stop());
+  const nats = await link(servers.url, 'ledger', { onProblem: (problem) => problems.push(problem) });
+  t.teardown(() => nats.close());
+  return nats;
+}
+
+function fail(error: Error): never {
+  throw error;
+}
+
+t.test('a node that may not read the leases says why, and joins when it may', async (t) => {
+  const problems: string[] = [];
+  const nats = await start(t, problems);
+  await ensureLeaseBucket(nats.manager, 1);
+  const publisher = new StreamPublisher(nats);
+  t.teardown(() => publisher.close());
+  const { consumers } = nats.manager;
+  const { name } = await consumers.add(LEASE_STREAM, { ack_policy: AckPolicy.None });
+  const asked: string[] = [];
+  nats.connection.subscribe('$JS.API.CONSUMER.CREATE.>', {
+    callback: (_, { subject }) => asked.push(subject),
+  });
+
+  const table = new LeaseTable(nats, publisher, fail);
+  t.teardown(() => table.close());
+  const session = { session: 's', groups: [], state: 'live', operatorUrl: null } as const;
+  t.equal(await table.write('node.front', session, 0), true);
+  await waitFor('it is asked again', 20_000, () => asked.length >= 3);
+  t.strictSame(problems, [`${LEASE_STREAM} cannot be read: maximum consumers limit reached`], 'once');
+  await consumers.delete(LEASE_STREAM, name);
+  await table.ready();
+  t.equal(problems.length, 1);
+});
+
+t.test('a feed whose stream is gone says so', async (t) => {
+  const problems: string[] = [];
+  const nats = await start(t, problems);
+  const feed = new StreamFeed({ link: nats, decode: (_, line) => line, onError: fail });
+  for (const after of [0, 5]) {
+    const subscription = feed.subscribe('accounts', after, after, () => {});
+    t.teardown(() => subscription.close());
+  }
+  const said = (after: number): string => `DAFTARI_accounts_${after} cannot be read: stream not found`;
+  await waitFor('both say so', 20_000, () => problems.length >= 2);
+  t.strictSame(problems.toSorted(), [said(0), said(5)]);
+});
