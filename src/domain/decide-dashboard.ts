@@ -136,17 +136,21 @@ function ownersOf(account: Account): number {
 export function decideApproveWithdrawal(
   state: LedgerState,
   command: ApproveWithdrawal,
-  { now }: Context,
+  { now, policy }: Context,
 ): Decision {
   const waiting = findWaiting(state, command);
   if ('code' in waiting) return refuse(waiting);
-  const { id, accountId, destination } = waiting;
+  const { id, accountId, destination, provider } = waiting;
   // As when it was requested: what has been switched off or revoked since moves no money.
   const account = state.account(accountId);
   if (account?.settings.live !== true) return refuse(rejection('live_mode_not_enabled'));
   if (!account.settings.withdrawalsEnabled) return refuse(rejection('withdrawals_not_enabled_live'));
   const wallet = account.wallets.get(destination ?? '');
   if (wallet?.status !== 'ACTIVE') return refuse(rejection('destination_not_active'));
+  // Approved it could not be rejected any more, nor sent: its money would stay on hold.
+  if (!Object.values(policy.routes).includes(provider)) {
+    return refuse(rejection('network_not_supported', `There is no rail ${provider} any more.`));
+  }
   const body = verdict(id, 'PENDING_PROVIDER', 'APPROVED');
   return changed(accountId, now, { type: 'WithdrawalApproved', id, by: command.by }, body);
 }

@@ -74,11 +74,12 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
   ];
 }
 
-/** What may have been switched off, or revoked, since it was requested. */
+/** What may have been switched off, revoked or removed since it was requested. */
 const APPROVAL_ERRORS = [
   'live_mode_not_enabled',
   'withdrawals_not_enabled_live',
   'destination_not_active',
+  'network_not_supported',
 ] as const satisfies readonly ErrorCode[];
 
 function ofWithdrawals(context: OperatorContext): PlainRoute[] {

@@ -257,6 +257,20 @@ t.test('a withdrawal that waits', async (t) => {
     });
   });
 
+  t.test('is not approved when nothing sends it any more, and is still there to be rejected', async () => {
+    const scenario = fundedMerchant();
+    const { id } = scenario.create(withdrawal({ amount: '6000000' }));
+    const { provider } = scenario.transaction(id);
+    const { policy } = scenario;
+    for (const routes of [{}, { ...policy.routes, 'UG:MTN': `${provider}_2` }]) {
+      scenario.policy = { ...policy, routes };
+      thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), 'network_not_supported');
+    }
+    thenRecorded(scenario.decide(verdict('RejectWithdrawal', id, MEMBER)), 'WithdrawalRejected');
+    scenario.policy = policy;
+    thenRecorded(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), 'WithdrawalApproved');
+  });
+
   t.test('fails with its whole hold returned when rejected', async (t) => {
     const scenario = fundedMerchant();
     const { id } = scenario.create(withdrawal({ amount: '6000000' }));
