@@ -258,15 +258,17 @@ export class Call {
       if (header !== null) response.writeHeader(header.name, header.value);
       if (body === null) response.endWithoutBody(0, closeConnection);
       else if (body.length <= LIMITS.answerAtOnceCharactersMax) response.end(body, closeConnection);
-      else this.#pour(Buffer.from(body));
+      else this.#pour(Buffer.from(body), closeConnection);
     });
     context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
     this.#makeRoom();
   }
 
   /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
-  #pour(body: Buffer): void {
+  #pour(body: Buffer, closeConnection: boolean): void {
     const response = this.#response;
+    // uWebSockets closes after `end` alone: here the client does, as it is told.
+    if (closeConnection) response.writeHeader('Connection', 'close');
     const [, isDone] = response.tryEnd(body, body.length);
     if (isDone) return;
     const { open } = this.#context;

@@ -503,6 +503,20 @@ t.test('stopping: a client that is reading a long answer reads it to its end', a
   await stopped;
 });
 
+t.test('stopping: a long answer closes its connection, as a short one does', async (t) => {
+  const front = await startFront();
+  front.bus.answer = () => null;
+  const socket = await open(front.port);
+  const answered = readAnswer(socket);
+  socket.write(read);
+  await until(() => front.bus.held.length === 1);
+  const stopped = front.stop();
+  const body = JSON.stringify({ long: 'x'.repeat(LIMITS.answerAtOnceCharactersMax) });
+  front.bus.held[0]!({ type: 'done', body, replayed: false });
+  t.hasStrict(await answered, { status: 200, text: body, headers: { connection: 'close' } });
+  await stopped;
+});
+
 t.test('a port that is taken is an error', async (t) => {
   const { createServer } = await import('../../src/http/server.ts');
   const { merchantSurface } = await import('../../src/http/routes.ts');
