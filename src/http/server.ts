@@ -110,6 +110,8 @@ function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
     context.closing = true;
     if (listening !== null) us_listen_socket_close(listening);
     listening = null;
+    // Of a connection in steady use the next request may lie in its socket: it is answered, and the connection let go.
+    await turned();
     const { open } = context;
     const lastAt = performance.now() + LIMITS.frontStopPourMs;
     // The sweep bounds this wait: every open call ends at its deadline.
@@ -119,6 +121,13 @@ function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
   }
 
   return { listen, stop };
+}
+
+/** What lay in the sockets is read: the loop looked at all of them between the two. */
+function turned(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(() => setImmediate(resolve));
+  });
 }
 
 function until(isSo: () => boolean): Promise<void> {

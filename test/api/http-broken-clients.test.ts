@@ -503,6 +503,16 @@ t.test('stopping: a client that is reading a long answer reads it to its end', a
   await stopped;
 });
 
+t.test('stopping: what lies in a socket, not read yet, is answered', async (t) => {
+  const front = await startFront();
+  const socket = await open(front.port);
+  const answered = readAnswer(socket);
+  socket.write(create('stopping-2'));
+  const stopped = front.stop();
+  t.hasStrict(await answered, { status: 201, text: '{"ok":true}', headers: { connection: 'close' } });
+  await stopped;
+});
+
 t.test('stopping: a long answer closes its connection, as a short one does', async (t) => {
   const front = await startFront();
   front.bus.answer = () => null;
