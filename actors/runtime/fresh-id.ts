@@ -34,7 +34,8 @@ export class PartitionClock {
   /** What the clock said last. */
   #read: number;
   #elapsedMs = 0;
-  #counter = 0;
+  /** Of the ids of this millisecond. How many were made in that of the last record nobody knows: it has no room for more. */
+  #counter = COUNTER_MAX;
   #prefix = '';
   #prefixTime = -1;
 

@@ -73,6 +73,21 @@ void t.test('ids of a partition grow strictly and carry its time, which never go
   t.end();
 });
 
+void t.test('ids of a partition that is opened again in the same millisecond go on growing', (t) => {
+  const now = 1_700_000_000_000;
+  let last = { now, freshBody: '' };
+  for (let opened = 0; opened < 5; opened++) {
+    const partition = new PartitionClock(() => now, last.now);
+    for (let i = 0; i < 3; i++) {
+      const tick = partition.tick(1);
+      t.ok(tick.freshBody > last.freshBody, `${tick.freshBody} after ${last.freshBody}`);
+      t.equal(timeOf(`chg_${tick.freshBody}`), tick.now);
+      last = tick;
+    }
+  }
+  t.end();
+});
+
 void t.test('ids that two partitions make at the same time differ', (t) => {
   const partitions = [1, 2].map(() => new PartitionClock(() => 1_700_000_000_000, 0));
   const ids = new Set<string>();
