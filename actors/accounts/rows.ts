@@ -171,6 +171,13 @@ export function indexPrefix(accountId: string, bucket: string): string {
   return accountId + SEPARATOR + bucket + SEPARATOR;
 }
 
+/** Nothing lies in it, or no more. Whether it has a row then depends on when the views were written; lists are the same. */
+export function isEmptyBucket(key: string, views: Views): boolean {
+  const prefix = key + SEPARATOR;
+  const [row] = views.range('index', { start: prefix, end: prefix + AFTER_ALL, limit: 1 });
+  return row === undefined;
+}
+
 export function referencePrefix(accountId: string, reference: string): string {
   return accountId + SEPARATOR + reference + SEPARATOR;
 }

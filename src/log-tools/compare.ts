@@ -36,11 +36,11 @@ export interface Comparison {
   readonly differences: readonly Difference[];
 }
 
-/** Both come in the order of their keys. `isOver`: of a row that the service lets go of in time, though the log has it. */
+/** Both come in the order of their keys. `isNeedless`: of a row that only one of them has, and need not. */
 export function compareRows(
   log: Iterable<Row>,
   checkpoint: Iterable<Row>,
-  isOver: (row: Row) => boolean,
+  isNeedless: (row: Row, of: 'log' | 'checkpoint') => boolean,
 ): Comparison {
   const ours = log[Symbol.iterator]();
   const theirs = checkpoint[Symbol.iterator]();
@@ -52,8 +52,8 @@ export function compareRows(
   while (a.done !== true || b.done !== true) {
     const [left, right] = lower(a.done === true ? null : a.value, b.done === true ? null : b.value);
     const { table, key } = (left ?? right)!;
-    const gone = left !== null && right === null && isOver(left);
-    if (!gone) {
+    const isAlone = left === null || right === null;
+    if (!isAlone || !isNeedless((left ?? right)!, left === null ? 'checkpoint' : 'log')) {
       sumsOf(tables, table).add(left, right);
       if (left?.value !== right?.value) {
         differenceCount += 1;

@@ -1,6 +1,6 @@
 // `replay`: what the log alone says, to the end or to any moment; and whether the checkpoint says the same.
 
-import { decodeAccount } from '../../actors/accounts/rows.ts';
+import { decodeAccount, isEmptyBucket } from '../../actors/accounts/rows.ts';
 import { CURRENCIES } from '../domain/country.ts';
 import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
@@ -231,21 +231,26 @@ async function verifyPartition(
     if (fault !== null) return fault;
     rebuild.views.refresh();
     const theirs = first.done === true ? [] : chained(first.value, rows);
-    const compared = compareRows(rebuild.views.rows(group, partition), theirs, retentionIn(rebuild, name));
+    const compared = compareRows(rebuild.views.rows(group, partition), theirs, needlessIn(rebuild, name));
     return { ...place, sequence: position.sequence, ...compared };
   } finally {
     rows.return?.(undefined);
   }
 }
 
-/** Whether the service may have let go of a row by now. */
-function retentionIn(rebuild: Rebuild, { group, partition }: PartitionName): (row: Row) => boolean {
+/** Whether a row that only one side has is no difference: the service may have let go of it by now, or nothing is found by it. */
+function needlessIn(
+  rebuild: Rebuild,
+  { group, partition }: PartitionName,
+): (row: Row, of: 'log' | 'checkpoint') => boolean {
   const rules = groupOf(group).retention ?? [];
   const views = rebuild.views.reader(group, partition);
   const now = Date.now();
-  return ({ table, key, value }) => {
+  return ({ table, key, value }, of) => {
+    if (table === 'bucket') return isEmptyBucket(key, views);
+    if (of === 'checkpoint' || value === null) return false;
     const rule = rules.find((each) => each.table === table);
-    return rule !== undefined && value !== null && rule.isOver({ key, value }, now, views);
+    return rule !== undefined && rule.isOver({ key, value }, now, views);
   };
 }
 
