@@ -8,17 +8,20 @@ export interface CsvRow {
   readonly fields: ReadonlyMap<string, string>;
 }
 
-/** Throws with the line at fault. */
-export function readCsv(text: string): CsvRow[] {
-  const [headings, ...rows] = splitRows(text.replace(/^\uFEFF/, ''));
-  if (headings === undefined) throw new Error('the file is empty');
-  const names = headings.cells.map((name) => name.trim().toLowerCase());
-  return rows.map(({ line, cells }) => {
+/** One after the other, so that a statement of a million is not held as rows as well. Throws with the line at fault. */
+export function* readCsv(text: string): Generator<CsvRow, void> {
+  let names: string[] | null = null;
+  for (const { line, cells } of splitRows(text.replace(/^\uFEFF/, ''))) {
+    if (names === null) {
+      names = cells.map((name) => name.trim().toLowerCase());
+      continue;
+    }
     if (cells.length !== names.length) {
       throw new Error(`line ${line}: ${cells.length} columns, where the headings are ${names.length}`);
     }
-    return { line, fields: new Map(names.map((name, index) => [name, cells[index] ?? ''])) };
-  });
+    yield { line, fields: new Map(names.map((name, index) => [name, cells[index] ?? ''])) };
+  }
+  if (names === null) throw new Error('the file is empty');
 }
 
 interface Cells {
@@ -26,43 +29,47 @@ interface Cells {
   readonly cells: string[];
 }
 
-function splitRows(text: string): Cells[] {
+function* splitRows(text: string): Generator<Cells, void> {
   const separator = separatorOf(text);
-  const rows: Cells[] = [];
   let cells: string[] = [];
   let cell = '';
+  /** What `cell` has not yet begins here. */
+  let from = 0;
   let quoted = false;
   let line = 1;
   let startLine = 1;
-  const endRow = (): void => {
-    cells.push(cell);
-    // An empty line is no row.
-    if (cells.length > 1 || cell !== '') rows.push({ line: startLine, cells });
-    cells = [];
-    cell = '';
-  };
   for (let i = 0; i < text.length; i++) {
-    const character = text[i]!;
+    const character = text[i];
     if (character === '\n') line++;
     if (quoted) {
-      if (character !== '"') cell += character;
-      else if (text[i + 1] === '"') cell += text[++i]!;
-      else quoted = false;
-    } else if (character === '"' && cell === '') {
+      if (character !== '"') continue;
+      const isDoubled = text[i + 1] === '"';
+      cell += text.slice(from, isDoubled ? ++i : i);
+      from = i + 1;
+      quoted = isDoubled;
+    } else if (character === '"' && cell === '' && from === i) {
       quoted = true;
-    } else if (character === separator) {
+      from = i + 1;
+    } else if (character === separator || character === '\n' || character === '\r') {
+      cell += text.slice(from, i);
+      from = i + 1;
+      if (character === '\r') continue;
       cells.push(cell);
       cell = '';
-    } else if (character === '\n') {
-      endRow();
+      if (character === separator) continue;
+      if (!isEmpty(cells)) yield { line: startLine, cells };
+      cells = [];
       startLine = line;
-    } else if (character !== '\r') {
-      cell += character;
     }
   }
   if (quoted) throw new Error(`line ${startLine}: a quote is not closed`);
-  if (cell !== '' || cells.length > 0) endRow();
-  return rows;
+  cells.push(cell + text.slice(from));
+  if (!isEmpty(cells)) yield { line: startLine, cells };
+}
+
+/** An empty line is no row. */
+function isEmpty(cells: readonly string[]): boolean {
+  return cells.length === 1 && cells[0] === '';
 }
 
 /** The one of comma, semicolon and tab that the headings have most of. */

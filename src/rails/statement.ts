@@ -80,14 +80,21 @@ export interface Comparison {
 }
 
 /** `timeZone`: of times that name none, as ±hh:mm or Z. Throws with the line at fault. */
-export function readStatement(text: string, columns: Columns, timeZone: string): StatementLine[] {
-  const rows = readCsv(text);
-  if (rows.length > LIMITS.reconcileLinesMax) {
-    throw new Error(`the statement has over ${LIMITS.reconcileLinesMax} lines; give a shorter period`);
+export function readStatement(
+  text: string,
+  columns: Columns,
+  timeZone: string,
+  linesMax: number = LIMITS.reconcileLinesMax,
+): StatementLine[] {
+  const lines: StatementLine[] = [];
+  for (const row of readCsv(text)) {
+    if (lines.length === 0) requireColumns(row, columns);
+    if (lines.length === linesMax) {
+      throw new Error(`the statement has over ${linesMax} lines; give a shorter period`);
+    }
+    lines.push(lineOf(row, columns, timeZone));
   }
-  const [first] = rows;
-  if (first !== undefined) requireColumns(first, columns);
-  return rows.map((row) => lineOf(row, columns, timeZone));
+  return lines;
 }
 
 /** Reference and amount, and whatever was named: what is looked for in vain would not be compared. */
@@ -145,7 +152,7 @@ function timeIn(text: string, timeZone: string, line: number): number {
   }
   let at = Number.NaN;
   const numbers = NUMBERS_FIRST_YEAR.exec(text);
-  const words = MONTH_AS_WORD.exec(text);
+  const words = numbers === null ? MONTH_AS_WORD.exec(text) : null;
   if (numbers !== null) {
     const [, year, month, day, time = '00:00', zone = timeZone] = numbers;
     const date = `${year}-${month}-${day}`;
