@@ -146,7 +146,7 @@ function finalWord(
     case 'TR': {
       // A body that contradicts itself moves no money.
       if (!success || (code !== null && airtelFailure(code, direction) !== null)) return null;
-      const what = movedOf(textAt(said, 'amount'), textAt(said, 'currency'), transaction, currency);
+      const what = movedOf(said, transaction, currency);
       const type = word === 'TR' ? 'reversed' : 'succeeded';
       return moved(type, status, textAt(said, 'airtel_money_id'), what);
     }

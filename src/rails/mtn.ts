@@ -312,7 +312,7 @@ function readStatus(
   switch (word.toUpperCase()) {
     case 'SUCCESSFUL':
     case 'REVERSED': {
-      const what = movedOf(textAt(body, 'amount'), textAt(body, 'currency'), transaction, currency);
+      const what = movedOf(body, transaction, currency);
       const type = word.toUpperCase() === 'REVERSED' ? 'reversed' : 'succeeded';
       return moved(type, word, textAt(body, 'financialTransactionId'), what);
     }

@@ -6,7 +6,7 @@ import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
 import type { Direction } from './failure-codes.ts';
-import type { HttpAnswer, HttpResult } from './http-client.ts';
+import { type HttpAnswer, type HttpResult, textAt } from './http-client.ts';
 import type { SubmitResult, Terminal } from './rail.ts';
 import type { TokenFailure, TokenRefused } from './token-cache.ts';
 
@@ -91,19 +91,26 @@ export interface Moved {
 /** An amount the provider named that is no amount of this currency. No transaction has it, so it never agrees. */
 const NOT_THE_AMOUNT = 0;
 
-/** What the provider says was moved. What it leaves out is null; what cannot be ours never equals ours.
- *  `providerCurrency` is what the provider calls the transaction's currency (a sandbox has EUR for all). */
+/** What the provider says was moved, in `amount` and `currency` of its answer. What it leaves out is null; what cannot be ours
+ *  never equals ours. `providerCurrency` is what the provider calls the transaction's currency (a sandbox has EUR for all). */
 export function movedOf(
-  amount: string | null,
-  currency: string | null,
+  said: Readonly<Record<string, unknown>>,
   transaction: PendingTransaction,
   providerCurrency: string,
 ): Moved {
   const { currency: ours } = transaction;
+  const amount = saidAt(said, 'amount');
+  const currency = saidAt(said, 'currency');
   const named = currency === providerCurrency ? ours : CURRENCIES.find((known) => known === currency);
   if (currency !== null && named === undefined) return { amount: NOT_THE_AMOUNT, currency: null };
   if (amount === null) return { amount: null, currency: named ?? null };
   return { amount: fromMajorUnits(amount, named ?? ours) ?? NOT_THE_AMOUNT, currency: named ?? null };
+}
+
+/** Null only where nothing is said: `{"amount": {"value": 1}}` says something, if nothing that can be read. */
+function saidAt(said: Readonly<Record<string, unknown>>, name: string): string | null {
+  const isLeftOut = said[name] === undefined || said[name] === null;
+  return isLeftOut ? null : (textAt(said, name) ?? '');
 }
 
 /** A provider's own word or code as it is kept, logged and shown to merchants: without numbers, and bounded. */
