@@ -1,18 +1,9 @@
 // The data directory: one process at a time, a partition count that never changes after it was made, and room to write.
 
-import {
-  existsSync,
-  linkSync,
-  lstatSync,
-  mkdirSync,
-  renameSync,
-  unlinkSync,
-  type BigIntStats,
-} from 'node:fs';
-import { createServer, type Server } from 'node:net';
+import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { hasLog } from '../../wal/lmdb.ts';
-import { isListenedOn, serviceSocket } from '../../wal/service-socket.ts';
+import { holdDirectory, type HeldDirectory } from '../../wal/directory-socket.ts';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
 import { MASTER_KEY_FILE, type Secrets } from '../secrets.ts';
@@ -27,8 +18,6 @@ export interface DataDirectory {
 }
 
 const FORMAT = 1;
-/** Starts that find what a killed process left, all at once. */
-const LOCK_TRIES = 3;
 
 /** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, lacks
  *  what was made with it, has a log whose restore did not end, or would have to be made on a disk that is short. */
@@ -41,7 +30,7 @@ export async function openDataDirectory(
   const space = new DiskSpace({ directory: path, reserveBytes, onChange, onError });
   const release = (): Promise<void> => {
     space.stop();
-    return releaseLock(lock);
+    return lock.release();
   };
   try {
     const unfinished = unfinishedProblem(path);
@@ -140,68 +129,12 @@ function requireBesideLog(path: string, file: string): void {
   );
 }
 
-/**
- * A socket in the directory is the lock: the system closes it when its process ends, however it ends, so what is left of
- * a killed process refuses connections and may be removed.
- */
-async function takeLock(path: string): Promise<Server> {
-  const { path: socket, tooLongBy } = serviceSocket(path);
-  if (tooLongBy > 0) {
-    throw new DataDirectoryError(`the path of the data directory is too long by ${tooLongBy} bytes: ${path}`);
-  }
-  for (let tries = 0; tries < LOCK_TRIES; tries++) {
-    const server = await listen(socket);
-    if (server !== null) return server;
-    const found = lstatSync(socket, { bigint: true, throwIfNoEntry: false });
-    if (found === undefined) continue;
-    if ((await isHeld(socket)) || !removed(socket, found)) break;
-  }
+async function takeLock(path: string): Promise<HeldDirectory> {
+  const held = await holdDirectory(path).catch((error: unknown) => {
+    throw new DataDirectoryError(`cannot tell whether ${path} is in use: ${(error as Error).message}`);
+  });
+  if (held !== null) return held;
   throw new DataDirectoryError(
     `${path} is in use by another process. Stop it, or choose another directory with DATA_DIR.`,
   );
-}
-
-function listen(socket: string): Promise<Server | null> {
-  return new Promise((resolve, reject) => {
-    const server = createServer((connection) => connection.end());
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') resolve(null);
-      else reject(new DataDirectoryError(`cannot lock the data directory: ${error.message}`));
-    });
-    server.listen(socket, () => {
-      server.unref();
-      resolve(server);
-    });
-  });
-}
-
-async function isHeld(socket: string): Promise<boolean> {
-  return isListenedOn(socket).catch((error: unknown) => {
-    throw new DataDirectoryError(
-      `cannot tell whether the data directory is in use: ${(error as Error).message}`,
-    );
-  });
-}
-
-/** False: another start has put its own lock in the place of the one that was found, and keeps it. */
-function removed(socket: string, found: BigIntStats): boolean {
-  const aside = `${socket}.${process.pid}`;
-  try {
-    renameSync(socket, aside);
-  } catch (error) {
-    // Another start was quicker; who gets the lock is seen next.
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true;
-    throw error;
-  }
-  const { ino, mtimeNs } = lstatSync(aside, { bigint: true });
-  const isFound = ino === found.ino && mtimeNs === found.mtimeNs;
-  if (!isFound) linkSync(aside, socket);
-  unlinkSync(aside);
-  return isFound;
-}
-
-function releaseLock(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-  });
 }

@@ -8,7 +8,7 @@ import type { Segment } from './manifest.ts';
 import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
-import { assertStopped } from './stopped.ts';
+import { whileStopped } from './stopped.ts';
 import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
@@ -152,17 +152,7 @@ async function runTrim(input: ToolInput, neededFrom: NeededFrom | null): Promise
     plan(reader, source, input, neededFrom ?? (() => null)),
   );
   const yes = input.values['yes'] === true;
-  if (yes) {
-    await assertStopped(input.directory);
-    const log = WriteAheadLog.open({ directory: input.directory, now: Date.now, onFailure: () => {} });
-    try {
-      for (const { group, partition, from, last } of trims) {
-        if (last > from) await log.trimBefore(group, partition, last + 1);
-      }
-    } finally {
-      await log.close();
-    }
-  }
+  if (yes) await whileStopped(input.directory, () => remove(input.directory, trims));
   const rows = trims.map(({ group, partition, from, last, why }) => {
     return [nameOf({ group, partition }), `${last - from} batches`, `kept: ${why}`];
   });
@@ -175,6 +165,17 @@ async function runTrim(input: ToolInput, neededFrom: NeededFrom | null): Promise
       yes ? 'Removed.' : 'Nothing was removed: add --yes to remove this.',
     ],
   };
+}
+
+async function remove(directory: string, trims: readonly Trim[]): Promise<void> {
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
+  try {
+    for (const { group, partition, from, last } of trims) {
+      if (last > from) await log.trimBefore(group, partition, last + 1);
+    }
+  } finally {
+    await log.close();
+  }
 }
 
 async function plan(

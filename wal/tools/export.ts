@@ -11,7 +11,7 @@ import { batchesIn, breathe, chosen, nameOf, partitionOptions, timeText, withRea
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, isLeftBehind, removedLines, SegmentDirectory } from './segment.ts';
 import { Portions } from './portions.ts';
-import { assertStopped } from './stopped.ts';
+import { whileStopped } from './stopped.ts';
 import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
@@ -178,7 +178,15 @@ async function runImport({ directory, values, progress }: ToolInput): Promise<To
       .flatMap((name) => source.segmentsOf(name))
       .reduce((sum, { start, end }) => sum + end.batch - start.batch, 0),
   );
-  await assertStopped(directory);
+  return whileStopped(directory, () => importAll(source, names, directory, progress));
+}
+
+async function importAll(
+  source: SegmentDirectory,
+  names: readonly PartitionName[],
+  directory: string,
+  progress: ToolInput['progress'],
+): Promise<ToolResult> {
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
   let imported = 0;
   try {

@@ -7,12 +7,13 @@
 // the manifest. One that it left whole goes when another that begins with the same batch is there in its place, and not
 // before: where it is the manifest that was lost, or an older one was put back, it may be all that is left of the log.
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
-// take what the other has told out of it again.
+// take what the other has told out of it again. In another container, too, it is known by its socket (directory-socket.ts).
 import { createHash } from 'node:crypto';
 import {
   createReadStream,
   createWriteStream,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -27,6 +28,7 @@ import { checkFollows, decodeBatch, LogRewritten, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
+import { holdDirectory, socketFile, type HeldDirectory } from '../directory-socket.ts';
 import { lockFile, WriterLock } from '../writer-lock.ts';
 import {
   allSegments,
@@ -79,6 +81,16 @@ export class SegmentDirectory {
   /** For a tool that adds segments; makes the directory when it is not there. Refused while another process adds to it.
    *  What `use` wrote and did not `add` is removed when it fails: tried again on a disk that is full, it must not fill it. */
   static async extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    const held = await hold(path);
+    try {
+      return await SegmentDirectory.#extend(path, use);
+    } finally {
+      await held?.release();
+    }
+  }
+
+  static async #extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
     const lock = WriterLock.take(path);
     try {
       const files = readdirSync(path);
@@ -298,6 +310,18 @@ export class SegmentDirectory {
   }
 }
 
+/** Null: a file system that takes no sockets, as many a network's; processes are told apart by their numbers alone there. */
+async function hold(path: string): Promise<HeldDirectory | null> {
+  try {
+    const held = await holdDirectory(path);
+    if (held !== null) return held;
+  } catch (error) {
+    if (['EPERM', 'ENOTSUP', 'ENOSYS'].includes(Object(error).code)) return null;
+    throw error;
+  }
+  throw new Error(`${path} is being written by another process`);
+}
+
 function unnamedIn(files: readonly string[], { ends }: Manifest): string[] {
   const lastBatches = new Map(ends.map(({ group, partition, batch }) => [`${group}-${partition}`, batch]));
   return files.filter((file) => {
@@ -308,7 +332,11 @@ function unnamedIn(files: readonly string[], { ends }: Manifest): string[] {
 
 /** True when nothing is there but what a tool that was killed had left before it wrote a manifest. */
 export function isLeftBehind(files: readonly string[]): boolean {
-  return files.includes(lockFile) && files.every((file) => file === lockFile || isUnfinished(file));
+  return files.includes(lockFile) && files.every((file) => isLock(file) || isUnfinished(file));
+}
+
+function isLock(file: string): boolean {
+  return file === lockFile || file === socketFile;
 }
 
 function isUnfinished(file: string): boolean {

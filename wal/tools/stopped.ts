@@ -1,18 +1,18 @@
-// That no service runs on a data directory whose log is to be written. `WriterLock` knows its holder by a process number, and
-// that means nothing in another container on the same volume; its socket is known there too.
-import { existsSync } from 'node:fs';
-import { isListenedOn, serviceSocket } from '../service-socket.ts';
+// A data directory whose log is to be written: no service runs on it, and none starts meanwhile. `WriterLock` knows its holder by
+// a process number, and that means nothing in another container on the same volume; the socket is known there too.
+import { mkdirSync } from 'node:fs';
+import { holdDirectory } from '../directory-socket.ts';
 import { messageOf } from '../thrown.ts';
 
-export async function assertStopped(directory: string): Promise<void> {
-  const { path, tooLongBy } = serviceSocket(directory);
-  if (tooLongBy > 0 && existsSync(path)) {
-    throw new Error(
-      `${directory} is too long to tell whether a service uses it: give a shorter path with --data, a symbolic link's`,
-    );
-  }
-  const isInUse = await isListenedOn(path).catch((error: unknown) => {
+export async function whileStopped<T>(directory: string, use: () => Promise<T>): Promise<T> {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const held = await holdDirectory(directory).catch((error: unknown) => {
     throw new Error(`${directory} may be in use by a service: ${messageOf(error)}`, { cause: error });
   });
-  if (isInUse) throw new Error(`${directory} is in use by a service: stop it first`);
+  if (held === null) throw new Error(`${directory} is in use by a service: stop it first`);
+  try {
+    return await use();
+  } finally {
+    await held.release();
+  }
 }

@@ -1,5 +1,6 @@
 // The tools that copy logs and put them back: export, import, backup, restore.
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { Server } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
@@ -144,7 +145,7 @@ t.test(
       both.map(({ status }) => status).toSorted((a, b) => a - b),
       [0, 1],
     );
-    t.match(both.find(({ status }) => status === 1)?.err, /is being written by process/);
+    t.match(both.find(({ status }) => status === 1)?.err, /is being written by another process/);
     t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: the rehearsal/ });
 
     writeFileSync(join(to, 'accounts-0-000000000001-000000000002.segment.gz.part'), 'of one that was killed');
@@ -166,6 +167,45 @@ t.test(
     t.strictSame(readdirSync(to), before);
   },
 );
+
+t.test('nor is one of another container, whose process is not seen', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await SegmentDirectory.extend(to, async () => {
+    // As the lock of that one looks: a number that is nobody's, or of a process that has begun at another time.
+    const lock = join(to, 'writer.lock');
+    writeFileSync(lock, '1 1');
+    for (const name of ['backup', 'archive']) {
+      t.match(await tool(name, '--data', data, '--to', to), {
+        status: 1,
+        err: /is being written by another process/,
+      });
+    }
+    t.equal(readFileSync(lock, 'utf8'), '1 1');
+  });
+  t.equal((await tool('backup', '--data', data, '--to', to)).status, 0);
+});
+
+t.test('a file system that takes no sockets takes backups', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  t.intercept(Server.prototype, 'listen', {
+    value(this: Server) {
+      setImmediate(() => this.emit('error', Object.assign(new Error('no sockets'), { code: 'EPERM' })));
+    },
+  });
+  t.equal((await tool('backup', '--data', data, '--to', to)).status, 0);
+  await SegmentDirectory.extend(to, async () => {
+    t.match(await tool('backup', '--data', data, '--to', to), {
+      status: 1,
+      err: /is being written by process/,
+    });
+  });
+  t.match(await tool('import', '--data', data, '--from', to), {
+    status: 1,
+    err: /may be in use by a service: .*EPERM/,
+  });
+});
 
 t.test('what is damaged is not backed up, and does not keep the rest from it', async (t) => {
   const [data, to] = [next(), next()];
