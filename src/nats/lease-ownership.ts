@@ -474,13 +474,14 @@ export class LeaseOwnership implements Ownership {
     try {
       await host.prepare(group, partition);
       const key = partitionKey(group, partition);
-      const entry = { node, session: this.#session };
+      const session = this.#session;
       const written = await this.#table.write(
         `want.${key}`,
-        entry,
+        { node, session },
         this.#table.wants.get(key)?.revision ?? 0,
       );
-      place.stage = written === true ? 'wanted' : 'free';
+      // Nobody hands to this session what one before has asked for.
+      place.stage = written === true && session === this.#session ? 'wanted' : 'free';
       this.#look();
     } catch (error) {
       onProblem(`${group}/${partition} could not be prepared`, error);

@@ -162,6 +162,8 @@ export class Node implements PartitionHost, Leases {
   /** What it writes is taken, and it hears of nothing. */
   isDeafUntil = 0;
   readonly problems: string[] = [];
+  /** What it prepares is not there before. */
+  preparesUntil = 0;
   readonly serving = new Set<number>();
   readonly prepared = new Set<number>();
   /** Acquired, and not yet released or lost. */
@@ -272,6 +274,10 @@ export class Node implements PartitionHost, Leases {
 
   async prepare(_group: GroupName, partition: number): Promise<void> {
     await this.#work(300);
+    const world = this.#world;
+    if (world.now < this.preparesUntil) {
+      await new Promise<void>((resolve) => world.at(this.preparesUntil, this, resolve));
+    }
     this.prepared.add(partition);
   }
 

@@ -133,6 +133,28 @@ t.test('what was asked for in a life before is not handed to a node that has beg
   t.strictSame(again.unprepared, [], 'its own copy is warm first');
 });
 
+t.test('a node that begins anew while it asks for what it should have asks again', async (t) => {
+  for (let run = 0; run < RUNS; run++) {
+    const seed = SEED + run;
+    const world = new World(randomFrom(seed));
+    world.isCalm = true;
+    world.join('a');
+    await world.until(10_000);
+    const b = world.join('b');
+    // While it prepares what it should have it is cut off for as long as its session lives. It has its copies when it is back, and
+    // all is slow for a while: what it asks for then, too.
+    const cutAt = world.now + LIMITS.leaseRenewMs * 3;
+    const backAt = cutAt + LIMITS.leaseMs + LIMITS.leaseRenewMs * 2;
+    b.preparesUntil = backAt + 100;
+    await world.until(cutAt);
+    b.isCutUntil = backAt;
+    b.isSlowUntil = backAt + 3_000;
+    await world.until(40_000);
+    const isSettled = world.as(b, () => b.ownership.isSettled);
+    t.strictSame([world.wrong, isSettled], [[], true], `SEED=${seed}`);
+  }
+});
+
 t.test(
   'a lease that stands on a node that serves nothing under it goes to the one that should',
   async (t) => {
