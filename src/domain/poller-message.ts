@@ -5,7 +5,7 @@ export interface Hint {
   readonly type: 'Hint';
   readonly accountId: string;
   readonly transactionId: string;
-  /** Milliseconds since 1970; past it the hint is dropped, for polling finds the outcome without it. */
+  /** Milliseconds since 1970; past it the hint is dropped. */
   readonly deadline: number;
 }
 

@@ -4,8 +4,8 @@ import type { Message } from '../bus/bus.ts';
 import type { ErrorCode, Rejection } from '../domain/error-code.ts';
 
 /** Creates carry an idempotency key (without one they are refused); outcomes and timers are facts, and a fact told twice
- *  is the same fact; the platform's ids are made by the sender. The rest are people's acts: told twice they could act
- *  twice, or be refused for having been done. */
+ *  is the same fact; a hint causes a look, and two cause no more; the platform's ids are made by the sender. The rest are
+ *  people's acts: told twice they could act twice, or be refused for having been done. */
 const REPEATABLE_COMMANDS: ReadonlySet<string> = new Set([
   'CreateCharge',
   'CreateDeposit',
@@ -21,6 +21,7 @@ const REPEATABLE_COMMANDS: ReadonlySet<string> = new Set([
   'MarkAccountOpened',
   'BeginAudit',
   'EndAudit',
+  'Hint',
 ]);
 
 export function isQuery(message: Message): boolean {

@@ -8,11 +8,15 @@ import type { LoadedRails } from '../rails/routes.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 
-/** A hint that was lost costs nothing but time: polling finds the outcome without it. */
-export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint): void {
+/** Without it polling finds the outcome of what is in flight. What has ended nobody asks about: that the provider took the money
+ *  back is heard in a callback alone, which comes once. */
+export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint, log: Log): void {
   const deadline = Date.now() + LIMITS.commandDeadlineMs;
   const hint = { type: 'Hint', accountId, transactionId, deadline } as const;
-  bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, () => {});
+  bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, (reply) => {
+    if (reply.type === 'done') return;
+    log.warn({ transactionId }, 'no poller took a callback: if its transaction had ended, ask its provider');
+  });
 }
 
 export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics: Metrics): OnCallback {
@@ -43,7 +47,7 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics:
           );
           return 'accepted';
         }
-        sendHint(bus, callback.hint);
+        sendHint(bus, callback.hint, log);
         return 'accepted';
     }
   };

@@ -74,7 +74,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const { bus, table } = nats;
 
   // 2. The rails: their routes are part of what the accounts decide by.
-  const rails = await openRails({ config, log, secrets, clock, onHint: (hint) => sendHint(bus, hint) });
+  const rails = await openRails({ config, log, secrets, clock, onHint: (hint) => sendHint(bus, hint, log) });
   const policies = policiesOf(config, rails);
 
   // 3. The log of what this node may write, and who decides what that is. What is damaged here another node has whole.

@@ -84,7 +84,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     log,
     secrets,
     clock,
-    onHint: (hint) => sendHint(bus, hint),
+    onHint: (hint) => sendHint(bus, hint, log),
   });
 
   // 4. The log, and the partitions that write it, recovered. What was wrong before is no fault of the views.

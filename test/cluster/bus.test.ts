@@ -235,14 +235,16 @@ t.test('an owner dies with the answer: repeatable messages are resolved, others 
   await dyingLink.connection.flush();
   routes.set('accounts', 1, { node: 'a', epoch: 1 });
   const again = request(bus, 'accounts', 1, repeatable(1));
+  const hint = request(bus, 'accounts', 1, { type: 'Hint', deadline: Date.now() + 60_000 });
   const once = request(bus, 'accounts', 1, onceOnly(3_000));
-  await waitFor('both were taken', 60_000, () => taken === 2);
+  await waitFor('all were taken', 60_000, () => taken === 3);
   await dyingLink.close();
   const next = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 2);
   next.open({ inbox: (message, onReply) => onReply(done(message.type)), holds: () => true });
   await ownerLink.connection.flush();
   routes.set('accounts', 1, { node: 'b', epoch: 2 });
   t.strictSame(await again, done('RecordOutcome'));
+  t.strictSame(await hint, done('Hint'), 'a callback comes once');
   t.strictSame(await once, { type: 'unknown' });
   next.stop();
   bus.close();

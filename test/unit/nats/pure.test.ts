@@ -98,6 +98,7 @@ t.test("people's acts are not sent twice, facts and keyed creates are", async (t
     'GetAccount',
     'ListPending',
     'EndAudit',
+    'Hint',
   ]) {
     t.ok(repeatable(type), type);
   }
