@@ -37,7 +37,7 @@ export async function joinNats(
   onFailure: (error: Error) => void,
 ): Promise<ClusterNats> {
   // First: a cluster that it creates says for ever that this is its key.
-  const isKeyUnproven = !isMasterKeyKnown(config.dataDir, secrets);
+  const isKeyUnproven = usesDataDirectory(config) && !isMasterKeyKnown(config.dataDir, secrets);
   const { fingerprint } = secrets;
   // Permissions name roles (deploy/nats/permissions.conf): what a node listens to for itself begins with its own.
   const caller = `${[...config.roles].join('_')}.${config.nodeName}`;
@@ -95,6 +95,11 @@ export async function joinNats(
       await link.connection.drain();
     },
   };
+}
+
+/** What it owns has a log. */
+export function usesDataDirectory({ roles }: Config): boolean {
+  return roles.has('ledger') || roles.has('webhooks');
 }
 
 function followFormat(

@@ -29,7 +29,7 @@ import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, type Secrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { ClusterHost } from './cluster-host.ts';
-import { joinNats, type ClusterNats } from './cluster-nats.ts';
+import { joinNats, usesDataDirectory, type ClusterNats } from './cluster-nats.ts';
 import { noteMasterKey, openDataDirectory } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
@@ -204,7 +204,7 @@ async function openDisk(
   { othersHaveRoom, isSettled, onRefused }: DiskOptions,
 ): Promise<Disk | null> {
   const { writeFormat } = nats;
-  if (writeFormat === null || (!config.roles.has('ledger') && !config.roles.has('webhooks'))) return null;
+  if (writeFormat === null || !usesDataDirectory(config)) return null;
   const directory = await openDataDirectory(
     config,
     tellDiskSpace(log, {

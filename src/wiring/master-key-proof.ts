@@ -15,25 +15,39 @@ import type { Storage } from './storage.ts';
 /** What the secrets of connected apps say. `both`: an app was connected while another key was in use than before or since. */
 type Verdict = 'nothing_sealed' | 'this_key' | 'another_key' | 'both';
 
-/** Of the partitions of webhooks that this process has. */
-function judge(secrets: Secrets, storage: Storage): Verdict {
-  let opened = false;
-  let refused = false;
-  for (const { group, partition } of storage.hosted()) {
-    if (group !== 'webhooks') continue;
-    for (const sealed of (partition.logic as unknown as WebhooksLogic).sealedSecrets()) {
+class Evidence {
+  readonly #secrets: Secrets;
+  #opened = false;
+  #refused = false;
+
+  constructor(secrets: Secrets) {
+    this.#secrets = secrets;
+  }
+
+  look(partition: WebhooksLogic): void {
+    for (const sealed of partition.sealedSecrets()) {
       try {
-        secrets.open('signing-secret', sealed);
-        opened = true;
+        this.#secrets.open('signing-secret', sealed);
+        this.#opened = true;
       } catch (error) {
         if (!(error instanceof CannotOpen)) throw error;
-        refused = true;
+        this.#refused = true;
       }
     }
   }
-  if (opened && refused) return 'both';
-  if (refused) return 'another_key';
-  return opened ? 'this_key' : 'nothing_sealed';
+
+  get verdict(): Verdict {
+    if (this.#opened && this.#refused) return 'both';
+    if (this.#refused) return 'another_key';
+    return this.#opened ? 'this_key' : 'nothing_sealed';
+  }
+}
+
+function webhooksOf(storage: Storage): WebhooksLogic[] {
+  return storage
+    .hosted()
+    .filter(({ group }) => group === 'webhooks')
+    .map(({ partition }) => partition.logic as unknown as WebhooksLogic);
 }
 
 const OF_TWO_KEYS =
@@ -50,7 +64,9 @@ export async function proveOwnKey(
   log: Log,
   close: () => Promise<void>,
 ): Promise<void> {
-  const verdict = judge(secrets, storage);
+  const evidence = new Evidence(secrets);
+  for (const partition of webhooksOf(storage)) evidence.look(partition);
+  const { verdict } = evidence;
   if (verdict === 'another_key') {
     await close();
     throw anotherMasterKey(path, secrets.fingerprint);
@@ -74,16 +90,12 @@ export function clusterKeyProof(
   storage: Storage,
   { isSettled, log, onFailure }: ClusterProofOptions,
 ): () => void {
-  let isDone = writeFormat?.isMasterKeyNoted !== false;
-  const note = (): Promise<void> =>
-    noteClusterKey(link, secrets.fingerprint).catch((error: unknown) => {
-      log.warn({ err: error }, NOT_NOTED);
-    });
-  return () => {
-    if (isDone || !isSettled()) return;
-    isDone = true;
-    if (writeFormat?.isMasterKeyNoted !== false) return;
-    switch (judge(secrets, storage)) {
+  const evidence = new Evidence(secrets);
+  /** One a second: callers wait meanwhile. Null: it has not begun. */
+  let left: WebhooksLogic[] | null = null;
+  let isDone = false;
+  const conclude = (): void => {
+    switch (evidence.verdict) {
       case 'nothing_sealed':
         return;
       case 'both':
@@ -91,8 +103,19 @@ export function clusterKeyProof(
       case 'another_key':
         return onFailure(new ClusterIdentityError(ANOTHER_KEY));
       case 'this_key':
-        void note();
+        void noteClusterKey(link, secrets.fingerprint).catch((error: unknown) => {
+          log.warn({ err: error }, NOT_NOTED);
+        });
     }
+  };
+  return () => {
+    isDone ||= writeFormat?.isMasterKeyNoted !== false;
+    if (isDone || (left === null && !isSettled())) return;
+    left ??= webhooksOf(storage);
+    const next = left.pop();
+    if (next !== undefined) return evidence.look(next);
+    isDone = true;
+    conclude();
   };
 }
 
