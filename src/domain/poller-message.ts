@@ -5,7 +5,7 @@ export interface Hint {
   readonly type: 'Hint';
   readonly accountId: string;
   readonly transactionId: string;
-  /** Milliseconds since 1970; past it the hint is dropped. */
+  /** Milliseconds since 1970; until then it is sent. What arrives later, or by another clock, is looked into all the same. */
   readonly deadline: number;
 }
 

@@ -27,9 +27,13 @@ t.test("deadlines are by the machine's clock", async (t) => {
     deadline: driven.clock.now() + HOUR + LIMITS.pollerCommandDeadlineMs,
   });
   const sent = driven.accounts.create(payout());
-  t.hasStrict(driven.hint(sent), { type: 'done' }, 'too late to matter, by that clock');
+  driven.hint(sent);
   await driven.clock.advance(3_000);
-  t.strictSame(driven.mtn.enquiriesOf(sent.id), []);
+  t.equal(
+    driven.mtn.enquiriesOf(sent.id).length,
+    1,
+    'a callback is looked into, late as it is by that clock',
+  );
 });
 
 t.test('after a jump of hours each is asked about once, and nothing is sent again unasked', async (t) => {

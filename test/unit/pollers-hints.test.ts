@@ -230,17 +230,23 @@ t.test('a callback soon after another about one that is final may be about a rev
   t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
 });
 
-t.test('a callback that was on its way for too long causes nothing', async (t) => {
-  const driven = await new Driven().start();
-  const { id: transactionId } = driven.accounts.create(charge());
-  const hint = { type: 'Hint', accountId: ACCOUNT, transactionId, deadline: driven.clock.now() - 1 } as const;
-  let answer: unknown;
-  driven.pollers.send(0, hint, (reply) => {
-    answer = reply;
-  });
-  t.hasStrict(answer, { type: 'done' }, 'nobody need send it again');
-  t.equal(driven.mtn.enquiries.length, 0);
-});
+t.test(
+  'a callback that was on its way for long is looked into: its provider does not call again',
+  async (t) => {
+    const driven = await new Driven().start();
+    const transaction = driven.accounts.create(charge());
+    driven.provider.settle(transaction, paid());
+    driven.hint(transaction);
+    await driven.clock.advance(5_000);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+    driven.provider.settle(transaction, reversed());
+    const { accountId, id: transactionId } = transaction;
+    const hint = { type: 'Hint', accountId, transactionId, deadline: driven.clock.now() - 1 } as const;
+    driven.pollers.send(0, hint, () => {});
+    await driven.clock.advance(5_000);
+    t.equal(driven.accounts.transaction(transactionId).status, 'REVERSED');
+  },
+);
 
 t.test('a callback under the name of another account is about nothing', async (t) => {
   const driven = await new Driven().start();
