@@ -36,6 +36,7 @@ import {
   periodOf,
   readStatement,
 } from './statement.ts';
+import { textOf } from './statement-csv.ts';
 import { systemClock } from './system-clock.ts';
 
 const FILE_OPTION = { type: 'string', value: 'file', help: 'file of routes (also without --file)' } as const;
@@ -193,7 +194,7 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
     throw new UsageError(`--timezone takes an offset such as +03:00, not ${timeZone}`);
   }
   const columns = columnsOf(stringOf(values, 'columns'));
-  const lines = readStatement(readFileSync(path, 'utf8'), columns, timeZone);
+  const lines = readStatement(textOf(readFileSync(path)), columns, timeZone);
 
   const own = periodOf(lines);
   const from = boundOf(values, 'from', timeZone) ?? own?.from;

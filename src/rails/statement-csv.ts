@@ -1,11 +1,23 @@
 // CSV as banks and providers write it (RFC 4180): quotes, doubled quotes, line breaks inside quotes, a byte order mark,
-// comma, semicolon or tab. The first row has the headings.
+// UTF-8 or UTF-16, comma, semicolon or tab. The first row has the headings.
 
 export interface CsvRow {
   /** Of the file, from 1: where the row begins. */
   readonly line: number;
   /** By heading in lower case. */
   readonly fields: ReadonlyMap<string, string>;
+}
+
+/** By its byte order mark. */
+const UTF_16: ReadonlyMap<string, string> = new Map([
+  ['fffe', 'utf-16le'],
+  ['feff', 'utf-16be'],
+]);
+
+/** Of a file: UTF-16, as Excel's "Unicode Text" is, where a byte order mark says so; else UTF-8. */
+export function textOf(bytes: Buffer): string {
+  const encoding = UTF_16.get(bytes.toString('hex', 0, 2)) ?? 'utf-8';
+  return new TextDecoder(encoding).decode(bytes);
 }
 
 /** One after the other, so that a statement of a million is not held as rows as well. Throws with the line at fault. */

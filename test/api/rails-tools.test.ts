@@ -162,6 +162,12 @@ t.test("reconcile: the provider's statement against the running service's log", 
   t.match(many, { status: 1, err: '' }, 'in little memory');
   t.match(many.out, /: 0 agree, \d{6} do not/, 'however many do not');
 
+  const unicodeText = Buffer.from(`\uFEFF${statement.replaceAll(',', '\t')}`, 'utf16le');
+  for (const bytes of [unicodeText, Buffer.from(unicodeText).swap16()]) {
+    writeFileSync(path, bytes);
+    t.match(await run(), { status: 0, out: /11 agree/ }, "as Excel's Unicode Text");
+  }
+
   writeFileSync(path, statement.replace('reference', 'External ID').replace('time', 'Date'));
   t.match((await run()).err, /no column "reference"/);
   t.equal((await run('--columns', 'reference=External ID,time=date')).status, 0);
