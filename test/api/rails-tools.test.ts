@@ -104,20 +104,28 @@ t.test("reconcile: the provider's statement against the running service's log", 
   };
   t.teardown(stop);
   await external.callBackTo(service.demo.base_url);
-  const create = async (what: string, msisdn: string, amount: string, status: string): Promise<void> => {
+  const reaches = (path: string, status: string) =>
+    service.until(
+      () => service.merchant('GET', path),
+      ({ body }) => body.status === status,
+    );
+  const create = async (what: string, msisdn: string, amount: string, status: string): Promise<string> => {
     const body = { amount, currency: 'UGX', msisdn, reference: 'r' };
     const { body: made } = await service.merchant('POST', `/v1/${what}`, { body });
-    await service.until(
-      () => service.merchant('GET', `/v1/${what}/${made.id}`),
-      ({ body: now }) => now.status === status,
-    );
+    const path = `/v1/${what}/${String(made.id)}`;
+    await reaches(path, status);
+    return path;
   };
   await create('deposits', '256772000001', '1000000', 'SUCCESSFUL');
   for (let i = 2; i < 6; i++) {
     await create('charges', `25677200000${i}`, `${i}000`, 'SUCCESSFUL');
     await create('payouts', `25677200000${i}`, `${i}500`, 'SUCCESSFUL');
   }
-  await create('charges', '256772000070', '7000', 'REVERSED');
+  // Not by the number that does it itself: clawed back before anybody asked, it is no success.
+  const reversed = await create('charges', '256772000007', '7000', 'SUCCESSFUL');
+  const payment = (await external.payments()).find(({ msisdn }) => msisdn === '256772000007');
+  await external.control('POST', `/simulator/transactions/${payment?.number}/reverse`);
+  await reaches(reversed, 'REVERSED');
   await create('charges', '256772000064', '7000', 'FAILED');
   await create('charges', '256702000001', '7000', 'SUCCESSFUL');
 
