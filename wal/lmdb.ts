@@ -5,7 +5,7 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { mkdirSync, statfsSync, statSync, truncateSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 import { assertMetaPages } from './meta-pages.ts';
@@ -142,8 +142,17 @@ function pathFor(directory: string, name: string, readOnly: boolean): string {
   const path = join(directory, name);
   // Money: nobody else on the machine reads it.
   if (!readOnly) mkdirSync(path, { recursive: true, mode: 0o700 });
+  if (!readOnly) assertWritable(path);
   assertRoom(path);
   return path;
+}
+
+/** One that another user has made, root's tools on a stopped service: where lmdb-js may not write its lock file, it ends the process
+ *  by SIGSEGV. */
+function assertWritable(path: string): void {
+  for (const file of [join(path, 'data.mdb'), join(path, 'lock.mdb')]) {
+    if (isThere(file)) accessSync(file, constants.R_OK | constants.W_OK);
+  }
 }
 
 /** For the files that LMDB makes: it maps them before they have a block of the disk, and without one for them the process

@@ -2,7 +2,17 @@
 // nothing acknowledged that is not durable.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -461,6 +471,28 @@ t.test('a lock whose process is gone is taken, though another process has its nu
     t.throws(() => WriterLock.take(path), new RegExp(`being written by process ${process.pid}$`));
     lock.release();
     t.notOk(existsSync(file));
+  }
+});
+
+t.test('a log that its user may not write is refused, and does not end the process', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'wal-not-ours-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  await openLogDatabase({ directory }).close();
+  const files = ['lock.mdb', 'data.mdb'].map((file) => join(directory, 'log', file));
+  // Root may write everything; nobody may not.
+  const isRoot = process.getuid?.() === 0;
+  const user = isRoot ? { uid: 65_534, gid: 65_534 } : {};
+  const owned = isRoot ? [directory, join(directory, 'log'), ...files] : [];
+  for (const path of owned) chownSync(path, 65_534, 65_534);
+  const script = `import { openLogDatabase } from '${join(import.meta.dirname, '../../../wal/lmdb.ts')}';
+    try { openLogDatabase({ directory: '${directory}' }); } catch (error) { process.stdout.write(error.message); }`;
+  for (const file of files) {
+    chmodSync(file, 0o444);
+    const args = ['--input-type=module', '-e', script];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', ...user });
+    t.equal(stdout, `EACCES: permission denied, access '${file}'`, stderr);
+    t.equal(status, 0);
+    chmodSync(file, 0o644);
   }
 });
 
