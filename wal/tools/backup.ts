@@ -5,7 +5,7 @@ import { encodeBatch, LogCorruption, LogRewritten, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
-import { markFinished, markUnfinished } from '../unfinished.ts';
+import { markFinished, markUnfinished, unfinishedProblem } from '../unfinished.ts';
 import { storedTip, tipFrom } from './manifest.ts';
 import type { Point, Segment } from './manifest.ts';
 import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
@@ -265,7 +265,10 @@ async function restoreInto(
   const reader = LogReader.openReader({ directory: to, unfinished: true });
   try {
     const verified = await verifyPartitions(reader, reader.partitionNames(), progress);
-    if (verified.length === 0) throw new UsageError(`${source.path} has nothing to restore`);
+    if (verified.length === 0) {
+      const before = until.timeMs === Infinity ? '' : ` from before ${timeText(until.timeMs)}`;
+      throw new UsageError(`${source.path} has nothing to restore${before}`);
+    }
     const faults = verified.flatMap((one) => one.faults);
     const sound = faults.length === 0;
     if (sound) markFinished(to);
@@ -356,7 +359,9 @@ function untilOf(values: ToolInput['values'], source: SegmentDirectory): Until {
 
 function emptyDirectory(path: string): string {
   if (existsSync(path) && readdirSync(path).length > 0) {
-    throw new UsageError(`${path} is not empty: restore changes nothing that exists`);
+    throw new UsageError(
+      unfinishedProblem(path) ?? `${path} is not empty: restore changes nothing that exists`,
+    );
   }
   return path;
 }

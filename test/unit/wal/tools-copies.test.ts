@@ -314,7 +314,8 @@ t.test('a damaged backup is not restored', async (t) => {
     () => WriteAheadLog.open({ directory: half, now: Date.now, onFailure: () => {} }),
     /did not come to its end/,
   );
-  t.match(await tool('restore', '--from', to, '--to', half), { status: 2, err: /not empty/ });
+  const again = /did not come to its end: remove the directory and restore again/;
+  t.match(await tool('restore', '--from', to, '--to', half), { status: 2, err: again }, 'what to do is said');
 });
 
 t.test('restore refuses what the backup does not have, where it would restore all', async (t) => {
@@ -329,7 +330,7 @@ t.test('restore refuses what the backup does not have, where it would restore al
     [['--until', '1763768400'], /is a time such as/],
     [['--until', '2026-11-31T23:59:59Z'], /is a time such as/],
     [['--until', '2026-02-29'], /is a time such as/],
-    [['--until', '2026-11-21T08:59:59Z'], /has nothing to restore/],
+    [['--until', '2026-11-21T08:59:59Z'], /has nothing to restore from before 2026-11-21T08:59:59.000Z/],
     [['--to', next()], /--rehearse goes without --to/],
   ];
   for (const [args, message] of cases) {
