@@ -141,7 +141,13 @@ function workOf(reader: LogReader, target: SegmentDirectory, { group, partition 
   }
   if (!reader.holds(group, partition, start)) {
     if (!hasCommonPart(reader, target, name)) {
-      throw new Error(`${nameOf(name)}: the backup is of another log, or what follows it was trimmed`);
+      const trimmed = reader.startOf(group, partition).batch;
+      throw new Error(
+        start.batch < trimmed
+          ? `${nameOf(name)}: the backup ends at batch ${start.batch}, or is of another log, and batches up to ${trimmed} were ` +
+              'trimmed: begin a new directory as a copy of the archive that has them'
+          : `${nameOf(name)}: the backup is of another log`,
+      );
     }
     throw new OtherEnd(
       `the log has another batch ${start.batch} than the backup: its end was cut off since, as a node of a cluster does ` +

@@ -423,6 +423,23 @@ t.test(
   },
 );
 
+t.test('a backup that a trim has left behind says how to begin the next', async (t) => {
+  const [data, archive, to] = [next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 2, { atMs });
+  await tool('backup', '--data', data, '--to', to);
+  await write(data, 8, { epoch: 2, atMs: atMs + 60_000 });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive, '--before', '2026-02-01');
+  await tool('trim', '--data', data, '--archive', archive, '--yes');
+  t.match(await tool('backup', '--data', data, '--to', to), {
+    status: 1,
+    err: /ends at batch \d+, .* were trimmed: begin a new directory as a copy of the archive that has them\n$/,
+  });
+  t.match(await tool('backup', '--data', data, '--to', archive), { status: 0 }, 'which goes on');
+  t.match(await tool('restore', '--from', archive, '--rehearse'), { status: 0 }, 'and is whole');
+});
+
 t.test('a log that begins late is exported and imported as it is', async (t) => {
   const [data, archive, copy, other] = [next(), next(), next(), next()];
   const atMs = Date.parse('2026-01-01T00:00:00Z');
