@@ -3,7 +3,7 @@
 
 import { strict as assert } from 'node:assert';
 import { AccountsPartition } from '../../actors/accounts/group.ts';
-import { decodeOpen, type OpenTable } from '../../actors/accounts/rows.ts';
+import { decodeOpen, isEmptyBucket, type OpenTable } from '../../actors/accounts/rows.ts';
 import type {
   AccountCommand,
   AccountQuery,
@@ -22,6 +22,7 @@ import { MemoryState } from '../../src/domain/memory-state.ts';
 import { money } from '../../src/domain/money.ts';
 import { renderBalances } from '../../src/domain/render-account.ts';
 import { renderAnswer, renderCurrent, renderDetail, renderTimeline } from '../../src/domain/render.ts';
+import { compareRows } from '../../src/log-tools/compare.ts';
 import { isFinal, STATUSES, type Transaction, TRANSACTION_TYPES } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
 import { body, KEY_HASH, MINUTE, Scenario, START } from '../unit/domain/scenario.ts';
@@ -150,6 +151,23 @@ export class Run {
   #idsIn(table: OpenTable): string[] {
     const rows = [...this.#rows.range(table, { start: '', end: '~' })];
     return rows.map(({ key, value }) => decodeOpen(key, value).id).sort();
+  }
+
+  /** The log alone gives the rows of the views again, however many records are applied before they are written. */
+  compareRebuilt(portion: number): void {
+    const rebuilt = new Rows();
+    const follower = new AccountsPartition(POLICY, rebuilt, { sequence: 0, timers: false });
+    for (let end = 0; end < this.#reached;) {
+      const start = end;
+      end = Math.min(this.#reached, start + portion);
+      for (let i = start; i < end; i++) follower.evolve(decodeRecord(this.#log[i]!), i + 1);
+      rebuilt.put(follower.takeRows());
+      follower.evict(end);
+    }
+    const { differences } = compareRows(rebuilt.all(), this.#rows.all(), ({ table, key }) => {
+      return table === 'bucket' && isEmptyBucket(key, rebuilt);
+    });
+    assert.deepEqual(differences, []);
   }
 
   checkpointPart(part: number): void {

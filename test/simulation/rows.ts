@@ -16,6 +16,14 @@ export class Rows implements Views {
     }
   }
 
+  /** In the order of the store: by table, then by key. */
+  all(): Row[] {
+    const rows = [...this.#tables].flatMap(([table, found]) =>
+      Array.from(found, ([key, value]): Row => ({ table, key, value })),
+    );
+    return rows.sort((a, b) => (`${a.table}/${a.key}` < `${b.table}/${b.key}` ? -1 : 1));
+  }
+
   get(table: string, key: string): string | undefined {
     return this.#tables.get(table)?.get(key);
   }
