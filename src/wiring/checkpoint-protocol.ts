@@ -26,6 +26,8 @@ export type ToCheckpointThread =
   | { readonly type: 'stop' };
 
 export type FromCheckpointThread =
+  /** It has all that it needs to work: program, log and views. */
+  | { readonly type: 'started' }
   | {
       readonly type: 'reached';
       readonly group: GroupName;

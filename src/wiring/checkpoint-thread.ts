@@ -71,6 +71,7 @@ port.on('message', (message: ToCheckpointThread) => {
   }
   startNext();
 });
+tell({ type: 'started' });
 
 function startNext(): void {
   // Whoever let go of its partition waits for its end, and is not to wait for the views of others.

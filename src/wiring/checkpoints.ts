@@ -27,6 +27,9 @@ export interface Follower {
 
 export class Checkpoints {
   readonly #worker: Worker;
+  /** Resolves when the thread is at work, or has ended. Before that it opens files, which callers may leave it none for. */
+  readonly started: Promise<void>;
+  readonly #onStarted: () => void;
   readonly #exited: Promise<void>;
   readonly #followers = new Map<string, Follower>();
   readonly #sweeping = new Map<string, () => void>();
@@ -39,6 +42,9 @@ export class Checkpoints {
   /** `onFailure`: the thread died, or cannot write; memory would grow for ever, so the process must stop. */
   constructor(directory: string, policies: GroupPolicies, onFailure: (error: Error) => void) {
     this.#onFailure = onFailure;
+    const { promise, resolve: onStarted } = Promise.withResolvers<void>();
+    this.started = promise;
+    this.#onStarted = onStarted;
     const workerData: CheckpointThreadData = { directory, policies };
     this.#worker = new Worker(new URL('checkpoint-thread.ts', import.meta.url), {
       workerData,
@@ -114,6 +120,7 @@ export class Checkpoints {
   }
 
   #hear(message: FromCheckpointThread): void {
+    if (message.type === 'started') return this.#onStarted();
     const key = `${message.group}/${message.partition}`;
     if (message.type === 'swept') {
       this.#sweeping.get(key)?.();
@@ -138,6 +145,7 @@ export class Checkpoints {
     this.#waiting.clear();
     for (const resolve of [...this.#releasing.values()].flat()) resolve();
     this.#releasing.clear();
+    this.#onStarted();
     if (!this.#stopping) this.#onFailure(error);
   }
 

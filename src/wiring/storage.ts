@@ -122,6 +122,7 @@ export class Storage {
     number: number,
     options: OpenPartitionOptions,
   ): Promise<HostedPartition> {
+    await this.#checkpoints.started;
     const group = groupNamed(this.#groups, name);
     const tip = this.log.tip(name, number);
     const stray = this.#strayViews(name, number, tip);
