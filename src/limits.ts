@@ -92,6 +92,8 @@ export const LIMITS = {
   checkpointEveryMs: 250,
   /** Partitions whose views are written at the same time: one is applied while the other waits for the disk. */
   checkpointsAtOnce: 2,
+  /** Partitions that are brought up to date between two portions of a sweep, where there is always another that waits. */
+  checkpointsPerSweepPortion: 16,
   /** Young generation of the checkpoint thread, MiB. */
   checkpointYoungGenerationMb: 96,
   /** Threads that bring the views to the end of long logs at a start. */

@@ -46,6 +46,8 @@ const releases = new Map<string, number>();
 let sweeping: string | null = null;
 /** Lets the sweep go on; null: it is at work, or there is none. */
 let goOn: (() => void) | null = null;
+/** How often partitions were advanced since the last portion of a sweep. */
+let advances = 0;
 let stopping = false;
 
 port.on('message', (message: ToCheckpointThread) => {
@@ -77,15 +79,18 @@ function startNext(): void {
   // Whoever let go of its partition waits for its end, and is not to wait for the views of others.
   if (goOn !== null && !checkpointer.isSweeping) endRest(goOn);
   if (sweeping !== null && goOn === null) return;
-  for (const toServe of [true, false]) {
+  // Where checkpoints never end, old rows would never go. The others are waited for: a portion has the views to itself.
+  const isSweepsTurn = advances >= LIMITS.checkpointsPerSweepPortion && (goOn !== null || sweeps.length > 0);
+  for (const toServe of isSweepsTurn ? [true] : [true, false]) {
     for (const [key, wish] of wishes) {
       const ahead = toServe ? underWay(true) : advancing.size;
       if (ahead >= LIMITS.checkpointsAtOnce) break;
       if (wish.toServe === toServe && !advancing.has(key)) start(key, wish);
     }
   }
-  if (advancing.size > 0 || wishes.size > 0) return;
-  // One sweep at a time, and a portion of it only when nobody waits for a checkpoint.
+  if (advancing.size > 0 || (wishes.size > 0 && !isSweepsTurn)) return;
+  // One sweep at a time, and a portion of it when nobody waits for a checkpoint, or many have had theirs.
+  advances = 0;
   if (goOn !== null) endRest(goOn);
   else if (stopping) void close();
   else if (sweeps.length > 0) void sweep(sweeps.shift()!);
@@ -97,6 +102,7 @@ function underWay(toServe: boolean): number {
 
 function start(key: string, wish: Advance): void {
   wishes.delete(key);
+  advances += 1;
   advancing.set(key, wish.toServe);
   log.refresh();
   // The main thread may have dropped them since this one read last, in the same turn of its event loop.

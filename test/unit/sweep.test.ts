@@ -1,11 +1,14 @@
 // Rows whose time is over go in the background: no checkpoint waits for that, nor does a stop.
 
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { encodeIdempotency } from '../../actors/accounts/rows.ts';
 import { makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { Checkpoints } from '../../src/wiring/checkpoints.ts';
 import { ViewStore } from '../../wal/views.ts';
-import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import { OPEN_ACCOUNT, openStorage, POLICIES, send, serve } from './storage-driven.ts';
 
 const PORTIONS = 40;
 const ROWS = PORTIONS * LIMITS.retentionRowsPerCommitMax;
@@ -43,6 +46,30 @@ t.test('a checkpoint goes before the rest of a sweep', async (t) => {
   const left = storage.views.reader('accounts', 0).range('idempotency', { start: '', end: '~' });
   t.same([...left], []);
   await storage.close();
+});
+
+t.test('where checkpoints never end, a sweep has its turns', async (t) => {
+  const directory = t.testdir();
+  const partitions = Array.from({ length: 4 * LIMITS.checkpointsPerSweepPortion }, (_, number) => number);
+  const storage = openStorage(directory);
+  for (const partition of partitions) {
+    await serve(storage, partition);
+    await send(storage, partition, OPEN_ACCOUNT);
+  }
+  await storage.close();
+  rmSync(join(directory, 'views'), { recursive: true });
+
+  const checkpoints = new Checkpoints(directory, POLICIES, (error) => void t.fail(error.message));
+  const ended: string[] = [];
+  const advanced = partitions.map(async (partition) => {
+    await checkpoints.advance('accounts', partition, 1, false);
+    ended.push('advanced');
+  });
+  const swept = checkpoints.sweep('accounts', 0, Date.now()).then(() => ended.push('swept'));
+  await Promise.all([...advanced, swept]);
+  const before = ended.indexOf('swept');
+  t.ok(before >= LIMITS.checkpointsPerSweepPortion && before < partitions.length, `after ${before}`);
+  await checkpoints.close();
 });
 
 t.test('a stop ends a sweep; the rest is for the next one', async (t) => {
