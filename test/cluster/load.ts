@@ -125,6 +125,7 @@ export class Load {
     const startedAt = performance.now();
     let status: number | null = null;
     let reply: { id?: string } | null = null;
+    let hadNoReply = false;
     const until = performance.now() + 90_000;
     for (let attempt = 0; status === null && performance.now() < until && !this.#abandoned; attempt++) {
       const urls = this.#options.baseUrls();
@@ -132,6 +133,7 @@ export class Load {
       try {
         ({ status, reply } = await this.#post(url, account.secretKey, key, JSON.stringify(body)));
       } catch {
+        hadNoReply = true;
         this.#closedConnections++;
         await new Promise((resolve) => {
           setTimeout(resolve, 100);
@@ -139,15 +141,12 @@ export class Load {
       }
     }
     this.#latenciesMs.push(performance.now() - startedAt);
-    this.#journal.push({
-      account_id: account.id,
-      secret_key: account.secretKey,
-      path,
-      key,
-      body,
-      status,
-      reply,
-    });
+    const call = { account_id: account.id, secret_key: account.secretKey, path, key, body };
+    this.#journal.push({ ...call, status, reply });
+    // What was refused then may be there by the call before.
+    if (hadNoReply && status !== null && status !== 201) {
+      this.#journal.push({ ...call, status: null, reply: null });
+    }
   }
 
   #post(
