@@ -332,7 +332,7 @@ function unnamedIn(files: readonly string[], { ends }: Manifest): string[] {
 
 /** True when nothing is there but what a tool that was killed had left before it wrote a manifest. */
 export function isLeftBehind(files: readonly string[]): boolean {
-  return files.includes(lockFile) && files.every((file) => isLock(file) || isUnfinished(file));
+  return files.some(isLock) && files.every((file) => isLock(file) || isUnfinished(file));
 }
 
 function isLock(file: string): boolean {
