@@ -64,6 +64,7 @@ const MESSAGES: AccountsGroup['messages'] = {
   ApproveWithdrawal: 'command',
   RejectWithdrawal: 'command',
   CreateDashboardDeposit: 'command',
+  SettleCashOut: 'command',
   ResolveReconciliation: 'command',
   GetTransaction: 'query',
   ListTransactions: 'query',

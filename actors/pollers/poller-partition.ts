@@ -14,7 +14,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import type { ExpiredTransaction, PendingTransaction } from '../../src/domain/account-command.ts';
-import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import type { AccountEvent, AccountRecord, TransactionFailed } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -200,7 +200,7 @@ export class PollerPartition implements Keeper {
         void this.#approved(record.accountId, event.id);
         return;
       case 'TransactionFailed':
-        return this.#finished(event.id, event.failureCode === 'expired' && event.source === 'SYSTEM');
+        return this.#finished(event.id, !isOfProvider(event));
       case 'TransactionSucceeded':
       case 'ChargeReversed':
         return this.#finished(event.id, false);
@@ -420,6 +420,11 @@ export class PollerPartition implements Keeper {
     if (isParkable(watched) && watched.lastUntil === 0 && !watched.acceptanceUntold) this.letGo(watched);
     else this.park(watched);
   }
+}
+
+/** False: it was ended by us, or by a person, and its provider may not know that. */
+function isOfProvider({ source, failureCode }: TransactionFailed): boolean {
+  return source !== 'DASHBOARD' && !(source === 'SYSTEM' && failureCode === 'expired');
 }
 
 /** At most `count`, those that expired last, the last of all first. */

@@ -206,6 +206,16 @@ export interface RejectWithdrawal extends ByOperator {
   readonly transactionId: string;
   readonly by: string;
 }
+/** What the provider's people said of a payout or withdrawal, where its API says nothing final. */
+export interface SettleCashOut extends ByOperator {
+  readonly type: 'SettleCashOut';
+  readonly transactionId: string;
+  readonly outcome: 'SUCCESSFUL' | 'FAILED';
+  /** Of one that failed. */
+  readonly failureCode: FailureCode;
+  /** Its own id of the movement, where it told it. */
+  readonly providerTransactionId: string | null;
+}
 /** A request that may be sent again: under the same key with the same hash it is the same. */
 export interface Repeatable {
   /** 8 to 255 characters. */
@@ -250,6 +260,7 @@ export type AccountCommand =
   | ApproveWithdrawal
   | RejectWithdrawal
   | CreateDashboardDeposit
+  | SettleCashOut
   | ResolveReconciliation;
 
 /** Filters of the lists; undefined: any. Times are inclusive milliseconds since 1970. */

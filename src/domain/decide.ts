@@ -18,6 +18,7 @@ import {
   decideOpenAccount,
   decideRemoveApp,
   decideResolve,
+  decideSettle,
 } from './decide-operator.ts';
 import {
   decideAddWallet,
@@ -78,6 +79,8 @@ export function decide(state: LedgerState, command: AccountCommand, context: Con
       return decideRemoveApp(state, command, context);
     case 'ResolveReconciliation':
       return decideResolve(state, command, context);
+    case 'SettleCashOut':
+      return decideSettle(state, command, context);
     case 'AddWallet':
       return decideAddWallet(state, command, context);
     case 'ApproveWallet':

@@ -20,6 +20,7 @@ export function moneyRoutes(context: OperatorContext): readonly PlainRoute[] {
   return [
     ...ofWallets(context),
     ...ofWithdrawals(context),
+    settlement(context),
     ...ofBooks(context),
     ...ofReconciliation(context),
   ];
@@ -110,6 +111,28 @@ function ofWithdrawals(context: OperatorContext): PlainRoute[] {
       },
     });
   return [decide('ApproveWithdrawal', 'approve'), decide('RejectWithdrawal', 'reject')];
+}
+
+function settlement(context: OperatorContext): PlainRoute {
+  return operatorRoute(context, {
+    method: 'POST',
+    path: '/accounts/:account_id/transactions/:transaction_id/settle',
+    operationId: 'settleCashOut',
+    tag: 'Reconciliation',
+    summary: 'Say what became of a payout or withdrawal of which its provider says nothing final',
+    body: schemas.SettleBody,
+    errors: ['transaction_not_found', 'conflict'],
+    handle: ({ body, operator, parameters }, accountId) =>
+      askAccount(context, {
+        type: 'SettleCashOut',
+        accountId,
+        transactionId: parameters['transaction_id'] ?? '',
+        outcome: body.outcome,
+        failureCode: body.failure_code ?? 'unknown',
+        providerTransactionId: body.provider_transaction_id ?? null,
+        operator: operatorOf({ operator }),
+      }),
+  });
 }
 
 function ofBooks(context: OperatorContext): PlainRoute[] {

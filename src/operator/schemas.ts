@@ -4,10 +4,15 @@ import { Type } from 'typebox';
 import type { TProperties } from 'typebox';
 import { ROLES } from '../domain/account.ts';
 import { COUNTRIES, NETWORKS } from '../domain/country.ts';
+import { FAILURE_CODES, type FailureCode } from '../domain/transaction.ts';
 import { DELIVERY_STATUSES } from '../domain/webhook-message.ts';
 import type { PathParameter } from '../http/route.ts';
-import { CreateDepositBody, idSchema, IdempotencyKey } from '../http/schemas.ts';
+import { CreateDepositBody, idSchema, IdempotencyKey, TransactionId } from '../http/schemas.ts';
 import { LIMITS } from '../limits.ts';
+
+/** Ours: nobody approved it, or it took too long. */
+const OWN_FAILURE_CODES: readonly FailureCode[] = ['approval_rejected', 'expired'];
+const PROVIDER_FAILURE_CODES = FAILURE_CODES.filter((code) => !OWN_FAILURE_CODES.includes(code));
 
 function oneOf<const Values extends readonly string[]>(values: Values, description: string) {
   return Type.Unsafe<Values[number]>({ type: 'string', enum: [...values], description });
@@ -104,6 +109,14 @@ export const ReplayFailedBody = body({
     'x-rule': 'must be a time in ISO 8601',
   }),
 });
+export const SettleBody = body({
+  outcome: oneOf(['SUCCESSFUL', 'FAILED'], 'What became of it, as the provider says.'),
+  statement: words(500, 'Who of the provider said so, and how: kept in the audit log.'),
+  failure_code: Type.Optional(
+    oneOf(PROVIDER_FAILURE_CODES, 'Of one that failed: what the merchant is told. Default `unknown`.'),
+  ),
+  provider_transaction_id: Type.Optional(words(64, "Of one that succeeded: the provider's id of it.")),
+});
 export const ResolveBody = body({
   account_id: idSchema('account', 'The account of the item.'),
   by: Type.Optional(words(64, 'Who resolved it. Default: the Operator header.')),
@@ -137,6 +150,7 @@ export const PATH_PARAMETERS = {
     schema: idSchema('withdrawal', 'Id of the withdrawal.'),
     notFound: 'withdrawal_not_found',
   },
+  transaction_id: { schema: TransactionId, notFound: 'transaction_not_found' },
   delivery_id: { schema: idSchema('delivery', 'Id of the delivery.'), notFound: 'not_found' },
   reconciliation_id: { schema: idSchema('reconciliation', 'Id of the item.'), notFound: 'not_found' },
 } as const satisfies Record<string, PathParameter>;

@@ -149,6 +149,42 @@ t.test('a withdrawal above the threshold waits for a person, who approves or rej
   });
 });
 
+t.test('a payout of which its provider says nothing final is settled by a person', async (t) => {
+  const before = (await service.merchant('GET', '/v1/balances')).body.data;
+  const silent = { ...WALLET, msisdn: '+256772000065', amount: '3000', reference: 'out-silent' };
+  const { body: sent } = await service.merchant('POST', '/v1/payouts', { body: silent });
+  t.hasStrict(sent, { status: 'PENDING_PROVIDER' });
+  const settle = (over: object): Promise<Answer> => {
+    const said = { outcome: 'FAILED', statement: 'Mail of MTN Uganda, 23 November: never sent.', ...over };
+    return service.operator('POST', `${account}/transactions/${sent.id}/settle`, said);
+  };
+  for (const [over, param] of [
+    [{ outcome: 'PENDING' }, 'outcome'],
+    [{ statement: ' ' }, 'statement'],
+    [{ failure_code: 'expired' }, 'failure_code'],
+  ] as const) {
+    t.hasStrict(await settle(over), { status: 400, body: { error: { code: 'validation_failed', param } } });
+  }
+  const settled = await settle({ failure_code: 'wallet_inactive' });
+  t.hasStrict(settled, { status: 200, body: { id: sent.id, object: 'payout', status: 'FAILED' } });
+  t.hasStrict(await settle({ outcome: 'SUCCESSFUL' }), {
+    status: 409,
+    body: { error: { code: 'conflict' } },
+  });
+  const seen = await service.merchant('GET', `/v1/payouts/${sent.id}`);
+  t.hasStrict(seen.body, { status: 'FAILED', failure_code: 'wallet_inactive' });
+  t.strictSame((await service.merchant('GET', '/v1/balances')).body.data, before);
+  const detail = await service.merchant('GET', `/v1/transactions/${sent.id}`);
+  t.hasStrict(detail.body.events.at(-1), { status: 'FAILED', source: 'DASHBOARD' });
+  const { body: audit } = await service.operator('GET', '/operator/v1/audit?limit=3');
+  t.match(JSON.stringify(audit.data), /Mail of MTN Uganda/);
+  const none = await service.operator('POST', `${account}/transactions/nothing/settle`, {
+    outcome: 'FAILED',
+    statement: 'No.',
+  });
+  t.hasStrict(none, { status: 404, body: { error: { code: 'transaction_not_found' } } });
+});
+
 t.test('a removed app is locked out at once, and so is an account that is not live', async (t) => {
   const app = { name: 'Second', domain: 'second.test' };
   const { body: second } = await service.operator('POST', `${account}/apps`, app);

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
-import { charge, outcome, payout } from './domain/scenario.ts';
+import { byOperator, charge, outcome, payout } from './domain/scenario.ts';
 import { deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -104,5 +104,22 @@ t.test('a callback while an expired charge is looked at is answered soon', async
   driven.mtn.onEnquire = () => paid();
   answer.resolve({ type: 'pending', providerStatus: null });
   await driven.clock.advance(5_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
+t.test('a payout that a person has said to have failed is looked at on, and not sent again', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => LOST;
+  driven.mtn.onEnquire = () => ({ type: 'not_found' });
+  const { id } = driven.accounts.create(payout());
+  await driven.clock.advance(MINUTE, 1_000);
+  const failed = { type: 'SettleCashOut', outcome: 'FAILED', failureCode: 'unknown' } as const;
+  driven.accounts.when({ ...byOperator, ...failed, transactionId: id, providerTransactionId: null });
+  const { submits, enquiries } = driven.mtn;
+  const before = [submits.length, enquiries.length] as const;
+  driven.mtn.onEnquire = () => paid();
+  await driven.clock.advance(20 * MINUTE, 1_000);
+  t.equal(submits.length, before[0]);
+  t.ok(enquiries.length > before[1]);
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
 });

@@ -1,13 +1,18 @@
 // What operators do: accounts, settings, users, apps, reconciliation items; and that doing it twice does it once.
 
 import t from 'tap';
-import type { AccountSettingsChanges, OpenAccount } from '../../../src/domain/account-command.ts';
+import type {
+  AccountSettingsChanges,
+  OpenAccount,
+  SettleCashOut,
+} from '../../../src/domain/account-command.ts';
 import { money } from '../../../src/domain/money.ts';
 import { renderAccount } from '../../../src/domain/render-account.ts';
 import {
   APP,
   byOperator,
   charge,
+  deposit,
   fundedMerchant,
   merchant,
   outcome,
@@ -18,6 +23,7 @@ import {
   thenBody,
   thenRecorded,
   thenRefused,
+  withdrawal,
 } from './scenario.ts';
 
 const open: OpenAccount = {
@@ -315,3 +321,65 @@ t.test('a command past its deadline is dropped undecided, whatever it is', async
 function rendered(scenario: Scenario): string {
   return renderAccount(scenario.account(), scenario.accountListBytesMax);
 }
+
+t.test('what became of a cash-out is said by a person where its provider says nothing final', async (t) => {
+  const settle = (transactionId: string, over: Partial<SettleCashOut> = {}): SettleCashOut => ({
+    ...byOperator,
+    type: 'SettleCashOut',
+    transactionId,
+    outcome: 'FAILED',
+    failureCode: 'provider_rejected',
+    providerTransactionId: null,
+    ...over,
+  });
+  t.test('one that failed gives back its hold, once', async (t) => {
+    const scenario = fundedMerchant();
+    const before = { ...scenario.balances() };
+    const { id } = scenario.create(payout());
+    t.not(scenario.balances().SETTLEMENT_CLEARING, 0, 'it is on hold');
+    const decision = scenario.when(settle(id));
+    thenRecorded(decision, 'TransactionFailed');
+    t.strictSame(thenBody(decision), { id, object: 'payout', status: 'FAILED' });
+    t.strictSame(scenario.balances(), before);
+    const transaction = scenario.transaction(id);
+    t.hasStrict(transaction, { status: 'FAILED', failureCode: 'provider_rejected', failureMessage: null });
+    t.equal(transaction.events.at(-1)?.source, 'DASHBOARD');
+    const again = scenario.when(settle(id));
+    thenRecorded(again);
+    t.strictSame(thenBody(again), thenBody(decision));
+    thenRefused(scenario.decide(settle(id, { outcome: 'SUCCESSFUL' })), 'conflict');
+  });
+
+  t.test('one that succeeded is as if its provider had said so', async (t) => {
+    const [said, told] = [fundedMerchant(), fundedMerchant()];
+    for (const scenario of [said, told]) {
+      const { id } = scenario.create(payout());
+      if (scenario === told) scenario.when(outcome(id, 'SUCCESSFUL', { providerTransactionId: '77' }));
+      else scenario.when(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: '77' }));
+      t.hasStrict(scenario.transaction(id), { status: 'SUCCESSFUL', providerTransactionId: '77' });
+      thenRefused(scenario.decide(settle(id)), 'conflict');
+    }
+    t.strictSame(said.account().balances, told.account().balances);
+  });
+
+  t.test('its provider contradicts it afterwards: that is raised', async (t) => {
+    const scenario = fundedMerchant();
+    const { id } = scenario.create(payout());
+    scenario.when(settle(id));
+    thenRecorded(scenario.when(outcome(id, 'SUCCESSFUL')), 'ReconciliationRaised');
+    t.equal(scenario.transaction(id).status, 'FAILED');
+  });
+
+  t.test('nothing else is settled', async () => {
+    const scenario = fundedMerchant();
+    thenRefused(scenario.decide(settle(scenario.create(charge()).id)), 'conflict');
+    const key = (idempotencyKey: string) => ({ idempotencyKey });
+    thenRefused(scenario.decide(settle(scenario.create(deposit({}, key('deposit-1'))).id)), 'conflict');
+    const waiting = scenario.create(withdrawal({ amount: '6000000' }, key('waits-for-approval')));
+    thenRefused(scenario.decide(settle(waiting.id)), 'conflict');
+    thenRefused(scenario.decide(settle('pyt_none')), 'transaction_not_found');
+    const { id } = scenario.create(withdrawal({}, key('withdrawal-1')));
+    thenRefused(scenario.decide({ ...settle(id), accountId: 'acc_other' }), 'transaction_not_found');
+    thenRecorded(scenario.when(settle(id)), 'TransactionFailed');
+  });
+});
