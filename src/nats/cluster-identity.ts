@@ -32,8 +32,9 @@ export interface Joining {
   readonly isKeyUnproven?: boolean;
 }
 
-/** Throws ClusterIdentityError when the cluster was created with another number of partitions or another master key. `replicas` null: this node may not create it, and waits until another has. A cluster begins
- *  with the newest format of the node that creates it: nobody reads an older one. `onWaiting` hears once why it takes long. */
+/** Throws ClusterIdentityError when the cluster was created with another number of partitions or another master key. `replicas`
+ *  null: this node may not create it, and waits until another has. A cluster begins with the newest format of the node that
+ *  creates it: nobody reads an older one. `onWaiting` hears once why it takes long. */
 export async function joinCluster(
   link: NatsLink,
   { partitions, masterKey, isKeyUnproven = false }: Joining,
