@@ -10,9 +10,9 @@ import { decrypt, hashOf, type KeyPair, makeKeyPair, type Padding, signatureIsOf
 import { type Answer, type Call, header, json, jsonBody, objectAt, type Respond, textAt } from './call.ts';
 import type { CallbackSender } from './callback-sender.ts';
 import { asOutcome } from './forced.ts';
-import { type Network, type Submission, tooPrecise } from './network.ts';
+import { type Network, tooPrecise } from './network.ts';
 import { behaviourOfNumber } from './number-table.ts';
-import { majorText, parseHundredths, type Payment, type Till } from './payment.ts';
+import { majorText, parseHundredths, type Payment, type Submission, type Till } from './payment.ts';
 import { Tokens } from './tokens.ts';
 
 /** An application of the developer portal. */

@@ -20,9 +20,16 @@ import {
 } from './call.ts';
 import type { CallbackSender } from './callback-sender.ts';
 import { asOutcome, numberInPath } from './forced.ts';
-import { type Network, type Submission, tooPrecise } from './network.ts';
+import { type Network, tooPrecise } from './network.ts';
 import { behaviourOfNumber } from './number-table.ts';
-import { type Kind, majorText, parseHundredths, type Payment, type Till } from './payment.ts';
+import {
+  type Kind,
+  majorText,
+  parseHundredths,
+  type Payment,
+  type Submission,
+  type Till,
+} from './payment.ts';
 import { Tokens } from './tokens.ts';
 
 export type MtnProduct = 'collection' | 'disbursement';

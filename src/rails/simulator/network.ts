@@ -9,7 +9,14 @@ import { LIMITS } from '../../limits.ts';
 import { type Outcome, FIREWALL_PAGE, json, type Respond } from './call.ts';
 import { asOutcome, type ForcedOutcome, Forced } from './forced.ts';
 import { ANSWERED_LATE_MS, behaviourOfNumber, type NumberBehaviour } from './number-table.ts';
-import { type Kind, parseHundredths, type Payment, type Provider, type Till } from './payment.ts';
+import {
+  type Kind,
+  parseHundredths,
+  type Payment,
+  type Provider,
+  type Submission,
+  type Till,
+} from './payment.ts';
 import { Schedule } from './schedule.ts';
 
 export interface NetworkOptions {
@@ -20,21 +27,6 @@ export interface NetworkOptions {
 
 /** Sends the callback of a payment as its protocol has it; `onDone` after it was answered. */
 export type SendCallback = (payment: Payment, onDone: (() => void) | null) => void;
-
-export interface Submission {
-  readonly provider: Provider;
-  readonly kind: Kind;
-  readonly till: Till;
-  readonly reference: string;
-  readonly externalId: string;
-  readonly msisdn: string;
-  readonly amountText: string;
-  readonly amount: number;
-  readonly currency: string;
-  readonly payerMessage: string;
-  readonly payeeNote: string;
-  readonly callbackUrl: string | null;
-}
 
 export interface SubmitAnswers {
   /** Also for a payment that is settled by then. */

@@ -18,9 +18,8 @@ export interface Till {
   balance: number;
 }
 
-export interface Payment {
-  /** Counts up; names it on the page. */
-  readonly number: number;
+/** What a caller asks of a network. */
+export interface Submission {
   readonly provider: Provider;
   readonly kind: Kind;
   readonly till: Till;
@@ -36,6 +35,11 @@ export interface Payment {
   readonly payerMessage: string;
   readonly payeeNote: string;
   readonly callbackUrl: string | null;
+}
+
+export interface Payment extends Submission {
+  /** Counts up; names it on the page. */
+  readonly number: number;
   readonly createdAt: number;
   readonly behaviour: NumberBehaviour;
   /** False: the call was answered as if nothing had come (503, HTML); it is kept to answer enquiries the same way. */
