@@ -3,8 +3,9 @@
 //
 // Invariants: a record is handed over whole and in order, together with the cursor behind it, in one record of our log:
 // after a crash reading goes on exactly there. Nothing is skipped: what cannot be asked or handed over now is tried again
-// until it can, and the feed waits meanwhile. An event's id and body come from the ledger alone, so that a second reading
-// gives the same.
+// until it can. Meanwhile the feed is read on, up to a bound: what it brings goes in one handing over, so that a feed whose
+// batches come faster than one after the other could be handed over is kept up with. An event's id and body come from the
+// ledger alone, so that a second reading gives the same.
 
 import { assert } from '../../src/domain/assert.ts';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
@@ -67,12 +68,19 @@ export class FeedReader {
   /** Cursor in the log. */
   #logged: number;
   #position: number;
+  /** Found and not yet being handed over, oldest first. */
+  #waiting: Finding[] = [];
+  /** Sequence of the last record that was looked at. */
+  #lookedAt: number;
+  /** While anything is handed over. */
+  #taking: Promise<void> | null = null;
   #closed = false;
 
   constructor(options: FeedReaderOptions) {
     this.#options = options;
     this.#logged = options.cursor();
     this.#position = this.#logged;
+    this.#lookedAt = this.#logged;
     this.#subscription = options.feed.subscribe<AccountRecord>(
       'accounts',
       options.partition,
@@ -89,19 +97,35 @@ export class FeedReader {
   async close(): Promise<void> {
     this.#closed = true;
     await this.#subscription.close();
+    await this.#taking;
   }
 
   #read({ firstSequence, records }: FeedBatch<AccountRecord>): void | Promise<void> {
-    const findings: Finding[] = [];
     for (let i = 0; i < records.length; i++) {
       const finding = findingIn(records[i]!, firstSequence + i);
-      if (finding !== null) findings.push(finding);
+      if (finding !== null) this.#waiting.push(finding);
     }
-    const last = firstSequence + records.length - 1;
-    if (findings.length > 0) return this.#take(findings, last);
-    this.#position = last;
-    // Nothing to deliver: reading it again after a crash costs little, logging each time would not.
-    if (last - this.#logged >= LIMITS.webhookCursorLagMax) return this.#handOver(last, [], []);
+    this.#lookedAt = firstSequence + records.length - 1;
+    if (this.#taking === null && this.#waiting.length === 0) return this.#passOver();
+    this.#taking ??= this.#takeAll();
+    if (this.#waiting.length >= LIMITS.webhookObjectQueriesMax) return this.#taking;
+  }
+
+  /** Nothing to deliver: reading it again after a crash costs little, logging each time would not. */
+  #passOver(): void | Promise<void> {
+    this.#position = this.#lookedAt;
+    if (this.#position - this.#logged >= LIMITS.webhookCursorLagMax)
+      return this.#handOver(this.#position, [], []);
+  }
+
+  async #takeAll(): Promise<void> {
+    while (this.#waiting.length > 0 && !this.#closed) {
+      const findings = this.#waiting;
+      this.#waiting = [];
+      await this.#take(findings, this.#lookedAt);
+    }
+    this.#taking = null;
+    if (!this.#closed) this.#position = this.#lookedAt;
   }
 
   /** `last`: sequence up to which the findings were looked for. */

@@ -5,6 +5,7 @@ import t from 'tap';
 import { LocalFeed, type LoggedBatch } from '../../actors/runtime/local-feed.ts';
 import { FeedReader } from '../../actors/webhooks/feed-reader.ts';
 import type { TakeEvents, WebhookCommand } from '../../actors/webhooks/message.ts';
+import type { Feed } from '../../src/bus/feed.ts';
 import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import { deriveId, encodeTime, makeId } from '../../src/domain/id.ts';
@@ -32,6 +33,8 @@ class Upstream implements Bus {
   /** Questions to the ledger that wait for `answer`. */
   readonly held: (() => void)[] = [];
   holds = false;
+  /** Records that the feed has told of. */
+  handedOut = 0;
   asked: string[] = [];
   /** In place of the ledger's answer; null: let it answer. */
   ledger: (transactionId: string) => Reply | null = () => null;
@@ -87,9 +90,14 @@ class Upstream implements Bus {
   }
 
   read(): FeedReader {
+    const subscribe: Feed['subscribe'] = (group, partition, after, handler) =>
+      this.feed.subscribe(group, partition, after, (batch) => {
+        this.handedOut += batch.records.length;
+        return handler(batch as never);
+      });
     return new FeedReader({
       bus: this,
-      feed: this.feed,
+      feed: { subscribe },
       partition: 0,
       send: (message, onReply) => onReply(this.onAnswer(this.#take(message as WebhookCommand))),
       cursor: () => this.webhooks.logic.cursor,
@@ -319,4 +327,58 @@ void t.test('when the partition has moved, whoever read for it reads no further'
   for (let n = 0; n < 20; n++) await turn();
   await reader.close();
   t.same(upstream.asked, [charge(1)]);
+});
+
+void t.test('what the feed brings while one is handed over goes together, within a bound', async (t) => {
+  const upstream = new Upstream();
+  const reader = upstream.read();
+  upstream.write(connected());
+  await upstream.reached(1);
+  upstream.holds = true;
+  for (let n = 1; n <= 4; n++) upstream.write(succeeded(n));
+  upstream.write(nothing);
+  const last = upstream.write(nothing);
+  while (upstream.held.length === 0) await turn();
+  await turn();
+  upstream.holds = false;
+  upstream.held.shift()!();
+  await upstream.reached(last);
+  await turn();
+  const together = upstream.taken
+    .filter(({ events }) => events.length > 0)
+    .map(({ events }) => events.length);
+  t.strictSame(together, [1, 3]);
+  t.strictSame(upstream.told(), charges(4));
+  t.equal(reader.position, last);
+
+  upstream.holds = true;
+  const { handedOut } = upstream;
+  const many = 3 * LIMITS.webhookObjectQueriesMax;
+  for (let n = 0; n < many; n++) upstream.write(succeeded(5 + n));
+  for (let turns = 0; turns < 50; turns++) await turn();
+  t.equal(upstream.handedOut - handedOut, 1 + LIMITS.webhookObjectQueriesMax);
+  t.equal(reader.position, last);
+  upstream.holds = false;
+  upstream.held.shift()!();
+  await upstream.reached(last + many);
+  t.strictSame(upstream.told(), charges(4 + many));
+  await reader.close();
+});
+
+void t.test('who closes it waits for the end of what is handed over', async (t) => {
+  const upstream = new Upstream();
+  upstream.write(connected());
+  const reader = upstream.read();
+  await upstream.reached(1);
+  upstream.holds = true;
+  upstream.write(succeeded(1));
+  upstream.write(succeeded(2));
+  while (upstream.held.length === 0) await turn();
+  let isClosed = false;
+  const closed = reader.close().then(() => (isClosed = true));
+  for (let turns = 0; turns < 10; turns++) await turn();
+  t.notOk(isClosed);
+  upstream.held.shift()!();
+  await closed;
+  t.strictSame(upstream.held, [], 'and nothing else is begun');
 });
