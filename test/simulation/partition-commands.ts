@@ -1,0 +1,240 @@
+// Random commands to the accounts of a model: about what there is, mostly the newest, and mostly what may be done to it.
+
+import type {
+  AccountCommand,
+  ChangeAccountSettings,
+  CollectInput,
+  CreateCommand,
+} from '../../src/domain/account-command.ts';
+import { COUNTRY_FACTS, CURRENCIES } from '../../src/domain/country.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { type Money, money } from '../../src/domain/money.ts';
+import type { Policy } from '../../src/domain/policy.ts';
+import {
+  activateWallet,
+  byOperator,
+  charge,
+  DAY,
+  deposit,
+  due,
+  MINUTE,
+  outcome,
+  payout,
+  submission,
+  withdrawal,
+} from '../unit/domain/scenario.ts';
+import {
+  currencyOf,
+  isCashOut,
+  isFinal,
+  type Model,
+  type ModelTransaction,
+  MSISDNS,
+  transactionsOf,
+} from './partition-model.ts';
+
+const HOUR = 60 * MINUTE;
+const NO_RATE_LIMIT = 1_000_000;
+const NONE = '9'.repeat(26);
+const AMOUNTS = [100, 500, 999, 1_000, 1_000, 3_333, 7_777, 20_000, 20_001, 49_999, 60_001];
+
+type Create = (
+  input: CollectInput,
+  over: Pick<CreateCommand, 'accountId' | 'idempotencyKey' | 'requestHash'>,
+) => AccountCommand;
+
+export class Choice {
+  readonly #random: () => number;
+  /** False where time and the clock go apart: the minute of the rate limit is one of the clock. */
+  readonly #limitsRate: boolean;
+  #created: AccountCommand[] = [];
+  #n = 0;
+
+  constructor(random: () => number, limitsRate: boolean) {
+    this.#random = random;
+    this.#limitsRate = limitsRate;
+  }
+
+  below(n: number): number {
+    return Math.floor(this.#random() * n);
+  }
+
+  /** One time in `n`. */
+  once(n: number): boolean {
+    return this.below(n) === 0;
+  }
+
+  of<T>(...values: readonly [T, ...T[]]): T {
+    return values[this.below(values.length)]!;
+  }
+
+  #any<T>(values: readonly T[]): T | undefined {
+    return values[this.below(values.length)];
+  }
+
+  policy(): Policy {
+    const policy = structuredClone(DEFAULT_POLICY) as any;
+    policy.routes = { 'UG:MTN': 'mtn_ug', 'UG:AIRTEL': 'airtel_ug', 'GH:MTN': 'mtn_gh' };
+    if (!this.once(6)) policy.routes['KE:AIRTEL'] = 'airtel_ke';
+    policy.cashOutPerMinute = this.#limitsRate ? this.of(2, 5, 60) : NO_RATE_LIMIT;
+    policy.chargeExpiryMs = this.of(30 * MINUTE, 5 * MINUTE, 3 * HOUR);
+    policy.chargeReleaseMs = this.of(DAY, DAY, HOUR, 0);
+    policy.walletCoolingOffMs = this.of(DAY, HOUR, 0);
+    policy.providerAnswerWaitMs = this.of(5_000, 5_000, 0);
+    for (const currency of CURRENCIES) {
+      if (this.once(2)) policy.approvalThresholds[currency] = 20_000;
+      for (const type of ['CHARGE', 'PAYOUT', 'DEPOSIT', 'WITHDRAWAL'] as const) {
+        if (this.once(3) && type !== 'DEPOSIT') policy.fees[type][currency] = this.#fee();
+        if (this.once(4)) policy.limits[type][currency] = this.#limits();
+      }
+    }
+    return policy as Policy;
+  }
+
+  #fee() {
+    const floor = this.of(null, money(this.below(3_000)));
+    const cap = this.of(null, money(3_000 + this.below(10_000)));
+    return { fixed: money(this.below(500)), basisPoints: this.below(3_000), floor, cap };
+  }
+
+  #limits() {
+    const [maximum, daily] = [money(50_000 + this.below(100_000)), money(this.of(100_000, 400_000))];
+    return { maximum, daily, monthly: money(900_000) };
+  }
+
+  command(model: Model): AccountCommand {
+    const accountId = this.#any(Object.keys(model.accounts))!;
+    const { users } = model.accounts[accountId]!;
+    const by = this.#any(this.once(2) ? users : users.filter(({ role }) => role === 'OWNER'))!.id;
+    const operator = { ...byOperator, operator: this.of('amina', 'okello'), accountId };
+    const about = this.#about(model, accountId);
+    const transactionId = about?.id ?? `pyt_${NONE}`;
+    const choice = this.below(100);
+    if (choice < 38) return this.#create(model, accountId);
+    if (choice < 45 && this.#created.length > 0) return this.#again();
+    if (choice < 49) {
+      const input = { ...this.#input(), amount: '90000' };
+      return { ...operator, type: 'CreateDashboardDeposit', input, by };
+    }
+    if (choice < 55) return { ...submission(transactionId), accountId };
+    if (choice < 72) return { ...this.#outcome(transactionId, about), accountId };
+    if (choice < 76) {
+      const open = transactionsOf(model, accountId).filter(
+        ({ type, status }) => isCashOut(type) && !isFinal(status),
+      );
+      return {
+        ...operator,
+        type: 'SettleCashOut',
+        transactionId: (this.once(4) ? undefined : this.#any(open)?.id) ?? transactionId,
+        outcome: this.of('SUCCESSFUL', 'FAILED'),
+        failureCode: 'unknown',
+        providerTransactionId: this.of(null, '99'),
+      };
+    }
+    if (choice < 80) {
+      const type = this.of('ExpireTransaction', 'ReleaseCharge', 'FixAnswer');
+      return { ...due(type, transactionId), accountId };
+    }
+    if (choice < 84) {
+      const waiting = transactionsOf(model, accountId).find(({ status }) => status === 'INITIATED');
+      const type = this.of('ApproveWithdrawal', 'ApproveWithdrawal', 'RejectWithdrawal');
+      return { ...operator, type, transactionId: waiting?.id ?? transactionId, by };
+    }
+    if (choice < 86) {
+      const kind = this.of('UNKNOWN_REFERENCE', 'CONTRADICTION');
+      const named = this.of(null, about?.id ?? null);
+      return { ...operator, type: 'RaiseReconciliation', kind, transactionId: named, detail: 'Seen.' };
+    }
+    if (choice < 88) {
+      const reconciliationId = this.#any([...model.items.keys()]) ?? 'rec_none';
+      return {
+        ...operator,
+        type: 'ResolveReconciliation',
+        reconciliationId,
+        resolution: this.of('Seen.', 'Paid.'),
+      };
+    }
+    if (choice < 90) return { ...operator, type: 'ChangeAccountSettings', changes: this.#settings() };
+    return this.#wallet(model, accountId, by);
+  }
+
+  /** Mostly one of the newest, now and then another account's. */
+  #about(model: Model, accountId: string): ModelTransaction | undefined {
+    if (this.once(40)) return this.#any([...model.transactions.values()]);
+    const own = transactionsOf(model, accountId);
+    return this.#any(this.once(4) ? own : own.slice(-10));
+  }
+
+  #input() {
+    const msisdn = this.#any(this.once(6) ? MSISDNS : MSISDNS.slice(0, -1))!;
+    const currency = this.once(40) ? 'KES' : currencyOf(msisdn);
+    return { amount: String(this.#any(AMOUNTS)), msisdn, currency, reference: `order-${this.below(4)}` };
+  }
+
+  #create(model: Model, accountId: string): AccountCommand {
+    const n = this.#n++;
+    const call = { accountId, idempotencyKey: `key-${n}`, requestHash: `hash-${n}` };
+    const create = this.of<Create | null>(charge, charge, deposit, payout, payout, payout, null, null);
+    if (create !== null) return this.#kept(create(this.#input(), call));
+    const { wallets } = model.accounts[accountId]!;
+    const active = wallets.filter(({ status }) => status === 'ACTIVE');
+    const wallet = this.#any(active.length > 0 && !this.once(8) ? active : wallets);
+    const { currency } = COUNTRY_FACTS[wallet?.country ?? 'UG'];
+    const destination = wallet?.id ?? 'wal_none';
+    return this.#kept(withdrawal({ amount: String(this.#any(AMOUNTS)), currency, destination }, call));
+  }
+
+  #kept(command: AccountCommand): AccountCommand {
+    this.#created.push(command);
+    return command;
+  }
+
+  /** What was sent before, mostly soon, as a front does that lost the answer; now and then another request under its key. */
+  #again(): AccountCommand {
+    const again = this.#any(this.once(2) ? this.#created : this.#created.slice(-5))!;
+    return this.once(8) ? ({ ...again, requestHash: 'another' } as AccountCommand) : again;
+  }
+
+  #outcome(transactionId: string, about: ModelTransaction | undefined): AccountCommand {
+    const likely = about?.status === 'SUCCESSFUL' ? 'REVERSED' : 'SUCCESSFUL';
+    const word = this.once(3) ? this.of('SUCCESSFUL', 'FAILED', 'REVERSED') : likely;
+    const source = this.of('API', 'PROVIDER_POLL', 'PROVIDER_CALLBACK');
+    return outcome(transactionId, word, {
+      source,
+      amount: this.once(12) ? 7 : this.of(null, about?.amount ?? 5),
+    });
+  }
+
+  #settings(): ChangeAccountSettings['changes'] {
+    const key = `${this.of('CHARGE', 'PAYOUT', 'WITHDRAWAL')}:${this.of('UGX', 'KES')}` as const;
+    const threshold: Money | null = this.of(null, money(5_000), money(50_000));
+    return {
+      payoutsEnabled: !this.once(5),
+      withdrawalsEnabled: !this.once(5),
+      cashOutPerMinute: this.#limitsRate ? this.of(null, 1, 3, 100) : null,
+      approvalThresholds: { UGX: threshold },
+      fees: { [key]: this.of(null, this.#fee()) },
+      limits: { [key]: this.of(null, this.#limits()) },
+    };
+  }
+
+  #wallet(model: Model, accountId: string, by: string): AccountCommand {
+    const operator = { ...byOperator, accountId };
+    const { wallets } = model.accounts[accountId]!;
+    const waiting = wallets.filter(({ status }) => status === 'PENDING_APPROVAL');
+    const walletId = this.#any(waiting.length > 0 && !this.once(4) ? waiting : wallets)?.id ?? 'wal_none';
+    switch (this.below(12)) {
+      case 0:
+      case 1: {
+        const [msisdn, label] = [this.#any(MSISDNS)!, this.of('Till', 'Safe')];
+        return { ...operator, type: 'AddWallet', label, msisdn, network: null, country: null, by };
+      }
+      case 2:
+        return { ...operator, type: 'RevokeWallet', walletId, by };
+      case 3:
+        return { ...activateWallet(walletId), accountId } as AccountCommand;
+      default:
+        return { ...operator, type: 'ApproveWallet', walletId, by };
+    }
+  }
+}

@@ -1,0 +1,546 @@
+// What an account partition is to do, said naively and from the specification alone: lists of transactions, users and wallets,
+// every balance a sum over them. `expected` says what a command comes to; `apply` takes in what was logged.
+
+import { strict as assert } from 'node:assert';
+import type { AccountSettings, Role } from '../../src/domain/account.ts';
+import type {
+  AccountCommand,
+  ApproveWithdrawal,
+  CollectInput,
+  CreateCommand,
+  RecordOutcome,
+  RejectWithdrawal,
+  ResolveReconciliation,
+  SettleCashOut,
+  WithdrawalInput,
+} from '../../src/domain/account-command.ts';
+import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import { COUNTRY_FACTS, type Country, type Currency, type Network } from '../../src/domain/country.ts';
+import { bodyOf } from '../../src/domain/id.ts';
+import type { Policy } from '../../src/domain/policy.ts';
+import type { ApprovalStatus, Status } from '../../src/domain/transaction.ts';
+import { MINUTE } from '../unit/domain/scenario.ts';
+
+type Type = 'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL';
+
+export interface ModelTransaction {
+  readonly id: string;
+  readonly account: string;
+  readonly type: Type;
+  readonly amount: number;
+  readonly currency: Currency;
+  readonly fee: number;
+  readonly appId: string | null;
+  readonly key: string | null;
+  readonly hash: string | null;
+  /** Where a withdrawal goes. */
+  readonly wallet: string | null;
+  readonly createdAt: number;
+  readonly expiresAt: number | null;
+  readonly statuses: Status[];
+  status: Status;
+  approval: ApprovalStatus;
+  submitted: boolean;
+  updatedAt: number;
+  releaseAt: number | null;
+  released: boolean;
+  failure: string | null;
+}
+
+interface ModelWallet {
+  readonly id: string;
+  readonly country: Country;
+  readonly network: Network;
+  readonly msisdn: string;
+  readonly label: string;
+  readonly by: string;
+  status: 'PENDING_APPROVAL' | 'COOLING_OFF' | 'ACTIVE' | 'REVOKED';
+  activeAt: number;
+}
+
+interface ModelAccount {
+  settings: AccountSettings;
+  readonly users: { readonly id: string; readonly role: Role }[];
+  readonly apps: string[];
+  readonly wallets: ModelWallet[];
+}
+
+interface ModelItem {
+  readonly account: string;
+  readonly kind: string;
+  readonly transaction: string | null;
+  resolution: string | null;
+  by: string | null;
+}
+
+/** Plain, so that it can be cloned. */
+export interface Model {
+  readonly accounts: Record<string, ModelAccount>;
+  /** Oldest first. */
+  readonly transactions: Map<string, ModelTransaction>;
+  /** Of idempotency: `account key` to transaction. */
+  readonly keys: Map<string, string>;
+  readonly items: Map<string, ModelItem>;
+}
+
+export const emptyModel = (): Model => ({
+  accounts: {},
+  transactions: new Map(),
+  keys: new Map(),
+  items: new Map(),
+});
+
+/** What a command is to come to. `events` null: nothing, or its one event. */
+export type Expected =
+  | { readonly code: string }
+  | { readonly replay: string }
+  | { readonly events: readonly AccountEvent['type'][] | null; readonly created?: ModelTransaction };
+
+/** When something is decided, and by which rules. */
+export interface At {
+  readonly now: number;
+  readonly policy: Policy;
+  /** Of each account: when it asked for cash-outs in the minute before. */
+  readonly cashOuts: Map<string, number[]>;
+}
+
+/** Each number that is used: in which country, and whose it is by its prefix. */
+const NUMBERS: Readonly<Record<string, { country: Country; network: Network | null }>> = {
+  '+256772123456': { country: 'UG', network: 'MTN' },
+  '+256702123456': { country: 'UG', network: 'AIRTEL' },
+  '+254733123456': { country: 'KE', network: 'AIRTEL' },
+  '+233242123456': { country: 'GH', network: 'MTN' },
+  '+254722123456': { country: 'KE', network: null },
+};
+export const MSISDNS = Object.keys(NUMBERS);
+
+const NOTHING: Expected = { events: [] };
+const does = (...events: AccountEvent['type'][]): Expected => ({ events });
+const refused = (code: string): Expected => ({ code });
+
+export const isFinal = (status: Status): boolean => ['SUCCESSFUL', 'FAILED', 'REVERSED'].includes(status);
+const isInProgress = (status: Status): boolean =>
+  status === 'PENDING_PROVIDER' || status === 'AWAITING_CUSTOMER';
+export const isCashOut = (type: Type): boolean => type === 'PAYOUT' || type === 'WITHDRAWAL';
+export const isToBeReleased = ({ status, releaseAt, released }: ModelTransaction): boolean =>
+  status === 'SUCCESSFUL' && releaseAt !== null && !released;
+export const currencyOf = (msisdn: string): Currency => COUNTRY_FACTS[NUMBERS[msisdn]!.country].currency;
+
+export function balances(transactions: Iterable<ModelTransaction>) {
+  const sums = {
+    MERCHANT_PENDING: 0,
+    MERCHANT_AVAILABLE: 0,
+    FEES_REVENUE: 0,
+    PROVIDER_FLOAT: 0,
+    SETTLEMENT_CLEARING: 0,
+  };
+  for (const { type, status, amount, fee, released } of transactions) {
+    const isOut = isCashOut(type);
+    if (status === 'SUCCESSFUL') {
+      sums.FEES_REVENUE += fee;
+      sums.PROVIDER_FLOAT += isOut ? -amount : amount;
+      const isPending = type === 'CHARGE' && !released;
+      sums[isPending ? 'MERCHANT_PENDING' : 'MERCHANT_AVAILABLE'] += isOut ? -amount - fee : amount - fee;
+    } else if (isOut && status !== 'FAILED') {
+      sums.MERCHANT_AVAILABLE -= amount + fee;
+      sums.SETTLEMENT_CLEARING += amount + fee;
+    }
+  }
+  return sums;
+}
+
+export function transactionsOf(model: Model, account: string, currency?: Currency): ModelTransaction[] {
+  return [...model.transactions.values()].filter(
+    (one) => one.account === account && (currency === undefined || one.currency === currency),
+  );
+}
+
+export function expected(model: Model, command: AccountCommand, at: At): Expected {
+  const account = model.accounts[command.accountId];
+  const { now } = at;
+  const named = 'transactionId' in command ? model.transactions.get(command.transactionId ?? '') : undefined;
+  const own = named?.account === command.accountId ? named : undefined;
+  switch (command.type) {
+    case 'OpenAccount':
+      return does('AccountOpened');
+    case 'AddUser':
+      return does('UserAdded');
+    case 'ConnectApp':
+      return does('AppConnected');
+    case 'ChangeAppWebhook':
+    case 'RemoveApp':
+      throw new Error(`${command.type} is not sent here`);
+    case 'ChangeAccountSettings':
+      return does('AccountSettingsChanged');
+    case 'CreateCharge':
+    case 'CreateDeposit':
+    case 'CreatePayout':
+    case 'CreateWithdrawal':
+      return expectedOfCreate(model, command, at);
+    case 'CreateDashboardDeposit': {
+      if (roleOf(account, command.by) === 'MEMBER') return refused('not_permitted');
+      const made = {
+        type: 'DEPOSIT',
+        account: command.accountId,
+        key: null,
+        hash: null,
+        appId: null,
+      } as const;
+      return created(model, made, command.input, at);
+    }
+    case 'RecordSubmission':
+      return own?.status === 'PENDING_PROVIDER' && !own.submitted ? does('SubmissionAccepted') : NOTHING;
+    case 'RecordOutcome':
+      return expectedOfOutcome(model, command, own);
+    case 'SettleCashOut':
+      return expectedOfSettle(command, own);
+    case 'RaiseReconciliation':
+      return raised(model, command.transactionId, command.kind);
+    case 'ResolveReconciliation':
+      return expectedOfResolve(model.items.get(command.reconciliationId), command);
+    case 'ExpireTransaction':
+    case 'ReleaseCharge':
+      return expectedOfDue(command.type, own, now);
+    case 'FixAnswer':
+      return { events: own === undefined ? [] : null };
+    case 'ActivateWallet': {
+      const wallet = account?.wallets.find(({ id }) => id === command.walletId);
+      return wallet?.status === 'COOLING_OFF' && now >= wallet.activeAt ? does('WalletActivated') : NOTHING;
+    }
+    case 'AddWallet':
+    case 'ApproveWallet':
+    case 'RevokeWallet':
+      return expectedOfWallet(account!, command);
+    case 'ApproveWithdrawal':
+    case 'RejectWithdrawal':
+      return expectedOfApproval(account!, command, own);
+  }
+}
+
+function roleOf(account: ModelAccount | undefined, user: string): Role | undefined {
+  return account?.users.find(({ id }) => id === user)?.role;
+}
+
+function expectedOfCreate(model: Model, command: CreateCommand, at: At): Expected {
+  const { accountId, idempotencyKey: key, requestHash: hash } = command;
+  const type = command.type.slice('Create'.length).toUpperCase() as Type;
+  const { settings, apps } = model.accounts[accountId]!;
+  const known = model.transactions.get(model.keys.get(`${accountId} ${key}`) ?? '');
+  if (known !== undefined) {
+    const isSame = known.hash === hash && known.type === type;
+    return isSame ? { replay: known.id } : refused('idempotency_key_reused');
+  }
+  if (isCashOut(type)) {
+    const recent = (at.cashOuts.get(accountId) ?? []).filter((time) => time > at.now - MINUTE);
+    if (recent.length >= (settings.cashOutPerMinute ?? at.policy.cashOutPerMinute)) {
+      return refused('rate_limit_exceeded');
+    }
+    at.cashOuts.set(accountId, [...recent, at.now]);
+    if (type === 'PAYOUT' && !settings.payoutsEnabled) return refused('payouts_not_enabled_live');
+    if (type === 'WITHDRAWAL' && !settings.withdrawalsEnabled) return refused('withdrawals_not_enabled_live');
+  }
+  return created(model, { type, account: accountId, key, hash, appId: apps[0]! }, command.input!, at);
+}
+
+type Made = Pick<ModelTransaction, 'type' | 'account' | 'key' | 'hash' | 'appId'>;
+
+function created(model: Model, made: Made, input: CollectInput | WithdrawalInput, at: At): Expected {
+  const { type, account: accountId } = made;
+  const { now, policy } = at;
+  const account = model.accounts[accountId]!;
+  const { settings } = account;
+  let to: { country: Country; network: Network | null };
+  if ('destination' in input) {
+    const wallet = account.wallets.find(({ id }) => id === input.destination);
+    if (wallet === undefined) return refused('destination_not_found');
+    if (wallet.status !== 'ACTIVE') return refused('destination_not_active');
+    to = wallet;
+  } else {
+    to = NUMBERS[input.msisdn]!;
+  }
+  const { currency } = input;
+  if (COUNTRY_FACTS[to.country].currency !== currency) return refused('currency_mismatch');
+  if (to.network === null) return refused('network_required');
+  if (policy.routes[`${to.country}:${to.network}`] === undefined) return refused('network_not_supported');
+  const amount = Number(input.amount);
+  if (amount < policy.minimums[currency]) return refused('amount_below_minimum');
+  const limits = settings.limits[`${type}:${currency}`] ?? policy.limits[type][currency];
+  if (amount > limits.maximum) return refused('amount_above_maximum');
+  const used = transactionsOf(model, accountId, currency).filter(
+    (one) => one.type === type && one.status !== 'FAILED',
+  );
+  const usedSince = (length: number): number =>
+    used
+      .filter(({ createdAt }) => isoStart(createdAt, length) === isoStart(now, length))
+      .reduce((sum, one) => sum + one.amount, 0);
+  if (usedSince('2026-01-01'.length) + amount > limits.daily) return refused('daily_limit_exceeded');
+  if (usedSince('2026-01'.length) + amount > limits.monthly) return refused('monthly_limit_exceeded');
+  const fee = feeOf(type, amount, settings.fees[`${type}:${currency}`] ?? policy.fees[type][currency]);
+  const isOut = isCashOut(type);
+  const available = balances(transactionsOf(model, accountId, currency)).MERCHANT_AVAILABLE;
+  if (isOut && available < amount + fee) return refused('insufficient_balance');
+  const threshold = settings.approvalThresholds[currency] ?? policy.approvalThresholds[currency];
+  const waits = type === 'WITHDRAWAL' && amount > threshold;
+  const transaction: ModelTransaction = {
+    ...made,
+    id: '',
+    amount,
+    currency,
+    fee,
+    wallet: 'destination' in input ? input.destination : null,
+    createdAt: now,
+    expiresAt: isOut ? null : now + policy.chargeExpiryMs,
+    statuses: waits ? ['INITIATED'] : ['INITIATED', 'PENDING_PROVIDER'],
+    status: waits ? 'INITIATED' : 'PENDING_PROVIDER',
+    approval: waits ? 'PENDING' : 'NOT_REQUIRED',
+    submitted: false,
+    updatedAt: now,
+    releaseAt: null,
+    released: false,
+    failure: null,
+  };
+  return { events: [CREATED[type]], created: transaction };
+}
+
+const CREATED = {
+  CHARGE: 'ChargeCreated',
+  DEPOSIT: 'DepositCreated',
+  PAYOUT: 'PayoutCreated',
+  WITHDRAWAL: 'WithdrawalCreated',
+} as const;
+
+/** The first characters of a time: its day, its month. */
+const isoStart = (time: number, length: number): string => new Date(time).toISOString().slice(0, length);
+
+function feeOf(type: Type, amount: number, terms: Policy['fees']['CHARGE']['UGX']): number {
+  if (type === 'DEPOSIT') return 0;
+  const exact = terms.fixed + Math.floor((amount * terms.basisPoints + 5_000) / 10_000);
+  const fee = Math.min(terms.cap ?? Infinity, Math.max(terms.floor ?? 0, exact));
+  return type === 'CHARGE' ? Math.min(fee, amount) : fee;
+}
+
+function raised(model: Model, transaction: string | null, kind: string): Expected {
+  const items = [...model.items.values()];
+  const isKnown =
+    transaction !== null && items.some((one) => one.transaction === transaction && one.kind === kind);
+  return isKnown ? NOTHING : does('ReconciliationRaised');
+}
+
+function expectedOfOutcome(
+  model: Model,
+  command: RecordOutcome,
+  own: ModelTransaction | undefined,
+): Expected {
+  const { outcome, amount, transactionId } = command;
+  const raise = (kind: string): Expected => raised(model, transactionId, kind);
+  if (own === undefined) return raise('UNKNOWN_REFERENCE');
+  const isSame = amount === null || amount === own.amount;
+  switch (own.status) {
+    case 'INITIATED':
+      return raise('CONTRADICTION');
+    case 'PENDING_PROVIDER':
+    case 'AWAITING_CUSTOMER':
+      if (outcome !== 'FAILED' && !isSame) return raise('AMOUNT_MISMATCH');
+      return does(outcome === 'SUCCESSFUL' ? 'TransactionSucceeded' : 'TransactionFailed');
+    case 'SUCCESSFUL': {
+      const isPossible = outcome === 'SUCCESSFUL' || (outcome === 'REVERSED' && own.type === 'CHARGE');
+      if (!isPossible) return raise('CONTRADICTION');
+      if (!isSame) return raise('AMOUNT_MISMATCH');
+      return outcome === 'REVERSED' ? does('ChargeReversed') : NOTHING;
+    }
+    case 'FAILED':
+      return outcome === 'SUCCESSFUL' ? raise('SUCCESS_AFTER_FINAL') : NOTHING;
+    case 'REVERSED':
+      return NOTHING;
+  }
+}
+
+function expectedOfDue(
+  type: 'ExpireTransaction' | 'ReleaseCharge',
+  own: ModelTransaction | undefined,
+  now: number,
+): Expected {
+  if (own === undefined) return NOTHING;
+  if (type === 'ReleaseCharge') {
+    return isToBeReleased(own) && now >= own.releaseAt! ? does('ChargeReleased') : NOTHING;
+  }
+  const isOver = own.expiresAt !== null && now >= own.expiresAt;
+  return isOver && isInProgress(own.status) ? does('TransactionFailed') : NOTHING;
+}
+
+function expectedOfResolve(item: ModelItem | undefined, command: ResolveReconciliation): Expected {
+  if (item?.account !== command.accountId) return refused('not_found');
+  if (item.resolution === null) return does('ReconciliationResolved');
+  const isRepeat = item.resolution === command.resolution && item.by === command.operator;
+  return isRepeat ? NOTHING : refused('conflict');
+}
+
+function expectedOfSettle({ outcome }: SettleCashOut, own: ModelTransaction | undefined): Expected {
+  if (own === undefined) return refused('transaction_not_found');
+  if (!isCashOut(own.type)) return refused('conflict');
+  if (own.status === outcome) return NOTHING;
+  if (own.status !== 'PENDING_PROVIDER') return refused('conflict');
+  return does(outcome === 'SUCCESSFUL' ? 'TransactionSucceeded' : 'TransactionFailed');
+}
+
+function expectedOfWallet(
+  account: ModelAccount,
+  command: Extract<AccountCommand, { type: 'AddWallet' | 'ApproveWallet' | 'RevokeWallet' }>,
+): Expected {
+  const role = roleOf(account, command.by);
+  if (role === 'MEMBER' || role === 'FINANCE') return refused('not_permitted');
+  if (command.type === 'AddWallet') {
+    const { msisdn, label } = command;
+    const { network } = NUMBERS[msisdn]!;
+    if (network === null) return refused('network_required');
+    const isKnown = account.wallets.some(
+      (one) => one.status !== 'REVOKED' && `+${one.msisdn}` === msisdn && one.label === label,
+    );
+    return isKnown ? NOTHING : does('WalletAdded');
+  }
+  if (command.type === 'ApproveWallet' && role !== 'OWNER') return refused('not_permitted');
+  const wallet = account.wallets.find(({ id }) => id === command.walletId);
+  if (wallet === undefined) return refused('destination_not_found');
+  if (command.type === 'RevokeWallet') {
+    return wallet.status === 'REVOKED' ? refused('conflict') : does('WalletRevoked');
+  }
+  if (wallet.status !== 'PENDING_APPROVAL') return refused('conflict');
+  const owners = account.users.filter((user) => user.role === 'OWNER');
+  return owners.length > 1 && wallet.by === command.by ? refused('not_permitted') : does('WalletApproved');
+}
+
+function expectedOfApproval(
+  { settings, wallets }: ModelAccount,
+  { type }: ApproveWithdrawal | RejectWithdrawal,
+  own: ModelTransaction | undefined,
+): Expected {
+  if (own?.type !== 'WITHDRAWAL') return refused('withdrawal_not_found');
+  if (own.approval !== 'PENDING') return refused('conflict');
+  if (type === 'RejectWithdrawal') return does('WithdrawalRejected');
+  if (!settings.withdrawalsEnabled) return refused('withdrawals_not_enabled_live');
+  const wallet = wallets.find(({ id }) => id === own.wallet);
+  if (wallet?.status !== 'ACTIVE') return refused('destination_not_active');
+  return does('WithdrawalApproved');
+}
+
+/** `created`: what was expected of a new transaction. */
+export function apply(
+  model: Model,
+  { accountId, at, events }: AccountRecord,
+  policy: Policy,
+  created?: ModelTransaction,
+): void {
+  for (const event of events) applyEvent(model, accountId, event, { at, policy, created });
+}
+
+interface Applied {
+  readonly at: number;
+  readonly policy: Policy;
+  readonly created: ModelTransaction | undefined;
+}
+
+function applyEvent(model: Model, accountId: string, event: AccountEvent, applied: Applied): void {
+  const { at, policy, created } = applied;
+  const id = 'id' in event ? event.id : '';
+  const one = model.transactions.get(id)!;
+  const account = model.accounts[accountId]!;
+  const wallet = account?.wallets.find((own) => own.id === id);
+  const enter = (status: Status): void => {
+    one.status = status;
+    one.statuses.push(status);
+    one.updatedAt = at;
+  };
+  switch (event.type) {
+    case 'ChargeCreated':
+    case 'DepositCreated':
+    case 'PayoutCreated':
+    case 'WithdrawalCreated':
+      addTransaction(model, created!, event);
+      break;
+    case 'SubmissionAccepted':
+      one.submitted = true;
+      if (!isCashOut(one.type)) enter('AWAITING_CUSTOMER');
+      break;
+    case 'AnswerFixed':
+      break;
+    case 'TransactionSucceeded':
+      one.releaseAt = one.type === 'CHARGE' ? at + policy.chargeReleaseMs : null;
+      assert.equal(event.releaseAt, one.releaseAt);
+      enter('SUCCESSFUL');
+      break;
+    case 'TransactionFailed':
+      enter('FAILED');
+      one.failure = event.failureCode;
+      break;
+    case 'ChargeReleased':
+      one.released = true;
+      break;
+    case 'ChargeReversed':
+      enter('REVERSED');
+      break;
+    case 'WithdrawalApproved':
+      enter('PENDING_PROVIDER');
+      one.approval = 'APPROVED';
+      break;
+    case 'WithdrawalRejected':
+      enter('FAILED');
+      one.approval = 'REJECTED';
+      one.failure = 'approval_rejected';
+      break;
+    case 'AccountOpened':
+      model.accounts[accountId] = { settings: event.settings, users: [], apps: [], wallets: [] };
+      break;
+    case 'AccountSettingsChanged':
+      account.settings = event.settings;
+      break;
+    case 'UserAdded':
+      account.users.push({ id, role: event.role });
+      break;
+    case 'AppConnected':
+      account.apps.push(id);
+      break;
+    case 'AppRemoved':
+    case 'AppWebhookChanged':
+      throw new Error(`nobody asked for ${event.type}`);
+    case 'WalletAdded':
+      account.wallets.push({ ...event, status: 'PENDING_APPROVAL', activeAt: Infinity });
+      break;
+    case 'WalletApproved':
+      wallet!.status = 'COOLING_OFF';
+      wallet!.activeAt = at + policy.walletCoolingOffMs;
+      assert.equal(event.activeAt, wallet!.activeAt);
+      break;
+    case 'WalletActivated':
+      wallet!.status = 'ACTIVE';
+      break;
+    case 'WalletRevoked':
+      wallet!.status = 'REVOKED';
+      break;
+    case 'ReconciliationRaised': {
+      const { kind, transactionId: transaction } = event;
+      model.items.set(id, { account: accountId, kind, transaction, resolution: null, by: null });
+      break;
+    }
+    case 'ReconciliationResolved':
+      Object.assign(model.items.get(id)!, { resolution: event.resolution, by: event.by });
+      break;
+  }
+}
+
+function addTransaction(
+  model: Model,
+  created: ModelTransaction,
+  event: Extract<AccountEvent, { fee: unknown }>,
+): void {
+  const { id, fee, amount, appId, idempotencyKey } = event;
+  assert.deepEqual(
+    { fee, amount, appId, key: idempotencyKey },
+    { fee: created.fee, amount: created.amount, appId: created.appId, key: created.key },
+  );
+  if ('expiresAt' in event) assert.equal(event.expiresAt, created.expiresAt);
+  if ('approvalRequired' in event) assert.equal(event.approvalRequired, created.status === 'INITIATED');
+  const newest = [...model.transactions.keys()].at(-1);
+  assert(newest === undefined || bodyOf(newest) < bodyOf(id), `${id} is above ${newest}, which is older`);
+  model.transactions.set(id, { ...structuredClone(created), id });
+  if (created.key !== null) model.keys.set(`${created.account} ${created.key}`, id);
+}
