@@ -114,8 +114,8 @@ export class FeedReader {
   /** Nothing to deliver: reading it again after a crash costs little, logging each time would not. */
   #passOver(): void | Promise<void> {
     this.#position = this.#lookedAt;
-    if (this.#position - this.#logged >= LIMITS.webhookCursorLagMax)
-      return this.#handOver(this.#position, [], []);
+    const lag = this.#position - this.#logged;
+    if (lag >= LIMITS.webhookCursorLagMax) return this.#handOver(this.#position, [], []);
   }
 
   async #takeAll(): Promise<void> {
