@@ -3,10 +3,8 @@
 
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { STATUS_BY_SIGNAL } from '../src/end-process.ts';
+import { STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
 
-/** The last: its terminal is closed. */
-const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** Ctrl-C reaches every process of the terminal, and npm passes it on to its child once more: that is one wish. */
 const ONE_WISH_MS = 1_000;
 

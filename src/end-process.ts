@@ -7,6 +7,8 @@ import { constants } from 'node:os';
 
 /** Those of the descriptors that are a process's own. */
 const FIRST_OWN = 3;
+/** Those that ask a process to stop; the last: its terminal is closed. */
+export const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** A shell's, of what a signal has ended: with its number added. */
 export const STATUS_BY_SIGNAL = 128;
 
@@ -28,7 +30,7 @@ export function endProcess(status: number): never {
  *  an interrupted tool would go on to its end. Whoever has something to remove hears them before this does. */
 export function endBySignals(): void {
   if (process.pid !== 1) return;
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  for (const signal of STOP_SIGNALS) {
     process.on(signal, () => endProcess(STATUS_BY_SIGNAL + constants.signals[signal]));
   }
 }

@@ -5,7 +5,7 @@
 // wrong, the cluster is of another version or number of partitions, or its NATS servers take no message that is long enough.
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
-import { endProcess } from './end-process.ts';
+import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/server.ts';
 import { ClusterIdentityError } from './nats/cluster-identity.ts';
 import { CannotConnect, NatsUnfit } from './nats/connection.ts';
@@ -21,8 +21,6 @@ import { startStandalone, type Service, type ServiceOptions } from './wiring/sta
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;
-/** The last: its terminal is closed. */
-const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
 /** What says itself how to mend it. */
 const OPERATORS_ERRORS = [
   ConfigError,

@@ -141,8 +141,10 @@ function commonOptions(readOnly: boolean) {
 function pathFor(directory: string, name: string, readOnly: boolean): string {
   const path = join(directory, name);
   // Money: nobody else on the machine reads it.
-  if (!readOnly) mkdirSync(path, { recursive: true, mode: 0o700 });
-  if (!readOnly) assertWritable(path);
+  if (!readOnly) {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+    assertWritable(path);
+  }
   assertRoom(path);
   return path;
 }
@@ -150,15 +152,20 @@ function pathFor(directory: string, name: string, readOnly: boolean): string {
 /** One that another user has made, root's tools on a stopped service: where lmdb-js may not write its lock file, it ends the process
  *  by SIGSEGV. */
 function assertWritable(path: string): void {
-  for (const file of [join(path, 'data.mdb'), join(path, 'lock.mdb')]) {
+  for (const file of filesIn(path)) {
     if (isThere(file)) accessSync(file, constants.R_OK | constants.W_OK);
   }
+}
+
+/** That LMDB makes. */
+function filesIn(path: string): string[] {
+  return ['data.mdb', 'lock.mdb'].map((file) => join(path, file));
 }
 
 /** For the files that LMDB makes: it maps them before they have a block of the disk, and without one for them the process
  *  is ended by SIGBUS, or by SIGSEGV in lmdb-js. */
 function assertRoom(path: string): void {
-  if (['data.mdb', 'lock.mdb'].every((file) => !isMissing(join(path, file)))) return;
+  if (filesIn(path).every((file) => !isMissing(file))) return;
   const { bavail, bsize } = statfsSync(path);
   if (bavail * bsize >= WAL_LIMITS.newFilesBytes) return;
   const message = `ENOSPC: no space left on the disk of ${path} for a new LMDB file`;

@@ -11,6 +11,7 @@ import { endBySignals } from '../end-process.ts';
 import { groupOf, withData } from '../log-tools/data.ts';
 import { createSecrets } from '../secrets.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
+import { table } from '../../wal/tools/partitions.ts';
 import {
   ownTerminal,
   requiredString,
@@ -134,10 +135,10 @@ async function runCheck({ values, progress }: ToolInput): Promise<ToolResult> {
     sound: failed === 0,
     report: { checks: checked },
     lines: [
-      ...table(
+      ...table([
         ['route', 'what', '', 'found'],
-        checked.map(({ route, what, ok, detail }) => [route, what, ok ? 'ok' : 'FAILED', detail]),
-      ),
+        ...checked.map(({ route, what, ok, detail }) => [route, what, ok ? 'ok' : 'FAILED', detail]),
+      ]),
       '',
       verdict,
     ],
@@ -197,8 +198,8 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
   const lines = readStatement(textOf(readFileSync(path)), columns, timeZone);
 
   const own = periodOf(lines);
-  const from = boundOf(values, 'from', timeZone) ?? own?.from;
-  const to = boundOf(values, 'to', timeZone) ?? own?.to;
+  const from = timeOf(values, 'from', timeZone) ?? own?.from;
+  const to = timeOf(values, 'to', timeZone) ?? own?.to;
   if (from === undefined || to === undefined) {
     throw new UsageError('the statement has no times: --from and --to are needed');
   }
@@ -234,13 +235,6 @@ async function runReconcile({ directory, values, progress }: ToolInput): Promise
       `${railId}, ${span}: ${matched} agree, ${findings.length} do not.`,
     ],
   };
-}
-
-/** A day begins where the statement's days begin. */
-function boundOf(values: ToolInput['values'], name: string, timeZone: string): number | undefined {
-  const at = timeOf(values, name);
-  const text = stringOf(values, name) ?? '';
-  return /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00${timeZone}`) : at;
 }
 
 function unknownRoute(railId: string, rails: readonly string[]): string {
@@ -319,7 +313,7 @@ function describe(findings: readonly Finding[]): string[] {
     statement ?? '-',
     line === null ? '' : `line ${line}`,
   ]);
-  return [...table(['', 'transaction', 'time', 'ledger', 'statement', ''], rows), ''];
+  return [...table([['', 'transaction', 'time', 'ledger', 'statement', ''], ...rows]), ''];
 }
 
 // --- seal ----------------------------------------------------------------------------------------------------------------
@@ -334,20 +328,6 @@ function runSeal(): Promise<ToolResult> {
 }
 
 // --- Terminal ------------------------------------------------------------------------------------------------------------
-
-function table(headings: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const all = [headings, ...rows];
-  // Not `Math.max(...)`: a statement may have more lines than a call takes arguments.
-  const widths = headings.map((_, column) =>
-    all.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), 0),
-  );
-  return all.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join('  ')
-      .trimEnd(),
-  );
-}
 
 /** `check rails.json` is `check --file rails.json`. */
 function withFile([name = '--help', second, ...rest]: readonly string[]): string[] {

@@ -79,8 +79,9 @@ export function tipReport({ batch, sequence, epoch, timeMs, hash }: Tip): object
 export const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export function table(rows: readonly (readonly (string | number)[])[]): string[] {
+  // Not `Math.max(...)`: there may be more rows than a call takes arguments.
   const widths = (rows[0] ?? []).map((_, column) =>
-    Math.max(...rows.map((row) => String(row[column]).length)),
+    rows.reduce((width, row) => Math.max(width, String(row[column]).length), 0),
   );
   return rows.map((row) =>
     row

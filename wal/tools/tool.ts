@@ -238,13 +238,14 @@ export function ordinalOf(values: ToolInput['values'], name: string): number | u
   return number;
 }
 
-/** ISO 8601 with a zone, or milliseconds since 1970: 13 digits. Seconds, of which `date` gives 10, would be a day of 1970. */
-export function timeOf(values: ToolInput['values'], name: string): number | undefined {
+/** ISO 8601 with a zone, or milliseconds since 1970: 13 digits. Seconds, of which `date` gives 10, would be a day of 1970.
+ *  `timeZone`: of a day alone, as ±hh:mm or Z. */
+export function timeOf(values: ToolInput['values'], name: string, timeZone = 'Z'): number | undefined {
   const text = stringOf(values, name);
   if (text === undefined) return undefined;
   if (/^\d{13}$/.test(text)) return Number(text);
-  const [, day] = /^(\d{4}-\d\d-\d\d)(T.*(Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
-  const timeMs = day !== undefined && isDay(day) ? Date.parse(text) : Number.NaN;
+  const [, day, time = `T00:00${timeZone}`] = /^(\d{4}-\d\d-\d\d)(T.*(?:Z|[+-]\d\d:\d\d))?$/.exec(text) ?? [];
+  const timeMs = day !== undefined && isDay(day) ? Date.parse(day + time) : Number.NaN;
   if (!Number.isNaN(timeMs)) return timeMs;
   throw new UsageError(`--${name} is a time such as 2026-11-21T09:00:00Z, not ${text}`);
 }
