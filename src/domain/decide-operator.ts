@@ -11,7 +11,6 @@ import type {
   OpenAccount,
   RemoveApp,
   ResolveReconciliation,
-  SettleCashOut,
 } from './account-command.ts';
 import type { AccountEvent } from './account-event.ts';
 import { type Decision, done, refuse } from './decision.ts';
@@ -219,29 +218,6 @@ export function decideResolve(
     { type: 'ReconciliationResolved', id, by, resolution },
     renderReconciliation({ ...item, resolvedAt: now, resolvedBy: by, resolution }),
   );
-}
-
-/** Money that left, or did not, is on hold until somebody knows. A charge or deposit ends by itself. */
-export function decideSettle(state: LedgerState, command: SettleCashOut, { now }: Context): Decision {
-  const { accountId, transactionId: id, outcome, failureCode, providerTransactionId } = command;
-  const transaction = state.transaction(id);
-  if (transaction === undefined || transaction.accountId !== accountId) {
-    return refuse(rejection('transaction_not_found'));
-  }
-  const { type, status } = transaction;
-  const object = type.toLowerCase();
-  if (type !== 'PAYOUT' && type !== 'WITHDRAWAL') {
-    return refuse(rejection('conflict', `A ${object} is ended by its provider, or expires.`));
-  }
-  const body = `{"id":"${id}","object":"${object}","status":"${outcome}"}`;
-  if (status === outcome) return done(null, body);
-  if (status !== 'PENDING_PROVIDER') return refuse(rejection('conflict', `The ${object} is ${status}.`));
-  const said = { id, source: 'DASHBOARD', providerStatus: null } as const;
-  const event: AccountEvent =
-    outcome === 'SUCCESSFUL'
-      ? { type: 'TransactionSucceeded', ...said, providerTransactionId, releaseAt: null }
-      : { type: 'TransactionFailed', ...said, failureCode, failureMessage: null };
-  return changed(accountId, now, event, body);
 }
 
 export function changed(accountId: Account['id'], now: number, event: AccountEvent, body: string): Decision {

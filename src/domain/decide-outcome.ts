@@ -19,6 +19,7 @@ import type {
   RecordOutcome,
   RecordSubmission,
   ReleaseCharge,
+  SettleCashOut,
 } from './account-command.ts';
 import { type AccountEvent, RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
 import { assert } from './assert.ts';
@@ -69,30 +70,51 @@ function conclude(
   transaction: Transaction,
   context: Context,
 ): Decision {
-  const { id } = transaction;
-  const { source, providerStatus } = command;
   if (command.outcome !== 'FAILED' && !sameMoney(command, transaction)) {
     return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
   }
-  if (command.outcome === 'SUCCESSFUL') {
-    return changed(transaction.accountId, context, {
-      type: 'TransactionSucceeded',
-      id,
-      source,
-      providerStatus,
-      providerTransactionId: command.providerTransactionId,
-      releaseAt: transaction.type === 'CHARGE' ? context.now + context.policy.chargeReleaseMs : null,
-    });
+  return changed(transaction.accountId, context, conclusion(transaction, command, context));
+}
+
+/** How what is in progress ends. */
+function conclusion(
+  { id, type }: Transaction,
+  said: Omit<RecordOutcome, 'type' | 'accountId' | 'transactionId' | 'deadline' | 'amount' | 'currency'>,
+  { now, policy }: Context,
+): AccountEvent {
+  const { outcome, source, providerStatus, providerTransactionId } = said;
+  if (outcome === 'SUCCESSFUL') {
+    const releaseAt = type === 'CHARGE' ? now + policy.chargeReleaseMs : null;
+    return { type: 'TransactionSucceeded', id, source, providerStatus, providerTransactionId, releaseAt };
   }
-  const reversed = command.outcome === 'REVERSED';
-  return changed(transaction.accountId, context, {
+  const { failureCode, failureMessage } = said;
+  return {
     type: 'TransactionFailed',
     id,
     source,
-    failureCode: command.failureCode ?? 'unknown',
-    failureMessage: command.failureMessage ?? (reversed ? REVERSED_EARLY_MESSAGE : null),
+    failureCode: failureCode ?? 'unknown',
+    failureMessage: failureMessage ?? (outcome === 'REVERSED' ? REVERSED_EARLY_MESSAGE : null),
     providerStatus,
-  });
+  };
+}
+
+/** What the provider's people say. Money that left, or did not, is on hold until somebody knows; a charge or deposit ends by
+ *  itself. */
+export function decideSettle(state: LedgerState, command: SettleCashOut, context: Context): Decision {
+  const { accountId, transactionId: id, outcome, failureCode, providerTransactionId } = command;
+  const transaction = find(state, accountId, id);
+  if (transaction === undefined) return refuse(rejection('transaction_not_found'));
+  const { type, status } = transaction;
+  const object = type.toLowerCase();
+  if (type !== 'PAYOUT' && type !== 'WITHDRAWAL') {
+    return refuse(rejection('conflict', `A ${object} is ended by its provider, or expires.`));
+  }
+  const body = `{"id":"${id}","object":"${object}","status":"${outcome}"}`;
+  if (status === outcome) return done(null, body);
+  if (status !== 'PENDING_PROVIDER') return refuse(rejection('conflict', `The ${object} is ${status}.`));
+  const said = { outcome, failureCode, failureMessage: null, providerTransactionId };
+  const event = conclusion(transaction, { ...said, source: 'DASHBOARD', providerStatus: null }, context);
+  return changed(accountId, context, event, body);
 }
 
 function afterSuccess(
@@ -230,6 +252,6 @@ function find(state: LedgerState, accountId: string, id: string): Transaction | 
   return transaction !== undefined && transaction.accountId === accountId ? transaction : undefined;
 }
 
-function changed(accountId: string, { now }: Context, event: AccountEvent): Decision {
-  return done({ accountId, at: now, events: [event] }, '{}');
+function changed(accountId: string, { now }: Context, event: AccountEvent, body = '{}'): Decision {
+  return done({ accountId, at: now, events: [event] }, body);
 }

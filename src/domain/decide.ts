@@ -18,7 +18,6 @@ import {
   decideOpenAccount,
   decideRemoveApp,
   decideResolve,
-  decideSettle,
 } from './decide-operator.ts';
 import {
   decideAddWallet,
@@ -35,6 +34,7 @@ import {
   decideOutcome,
   decideRaise,
   decideRelease,
+  decideSettle,
   decideSubmission,
 } from './decide-outcome.ts';
 import { type Decision, refuse } from './decision.ts';
