@@ -78,14 +78,10 @@ export function checkMasterKey(theirs: Identity, masterKey: string): void {
 export async function noteClusterKey({ connection, manager }: NatsLink, masterKey: string): Promise<void> {
   await persist(
     async () => {
-      const { data, seq } = await manager.streams.getMessage(CLUSTER_STREAM, {
-        last_by_subj: IDENTITY_SUBJECT,
-      });
-      const identity = identityIn(data);
-      if (identity === null) throw new Error(`${IDENTITY_SUBJECT} holds what is no identity`);
+      const { identity, sequence: lastSubjectSequence } = await storedIdentity(manager);
       if (identity.masterKey !== undefined) return;
       const noted = JSON.stringify({ ...identity, masterKey });
-      await connection.jetstream().publish(IDENTITY_SUBJECT, noted, { expect: { lastSubjectSequence: seq } });
+      await connection.jetstream().publish(IDENTITY_SUBJECT, noted, { expect: { lastSubjectSequence } });
     },
     { isFinal: () => connection.isClosed() },
   );
@@ -129,17 +125,21 @@ export async function readIdentity(
 ): Promise<Identity> {
   const read = async (): Promise<Identity> => {
     if (!(await hasMessages(manager, witness))) throw new Error('nobody has created the cluster');
-    const stored = await manager.streams.getMessage(CLUSTER_STREAM, {
-      last_by_subj: IDENTITY_SUBJECT,
-    });
-    const identity = identityIn(stored.data);
-    if (identity !== null) return identity;
-    throw new Error(
-      `${IDENTITY_SUBJECT} holds what is no identity, and no node lives that knows it: put ` +
-        `{"format":${FORMAT},"partitions":<PARTITIONS of the nodes>} there`,
-    );
+    return (await storedIdentity(manager)).identity;
   };
   return persist(read, { onWaiting });
+}
+
+async function storedIdentity(
+  manager: NatsLink['manager'],
+): Promise<{ readonly identity: Identity; readonly sequence: number }> {
+  const stored = await manager.streams.getMessage(CLUSTER_STREAM, { last_by_subj: IDENTITY_SUBJECT });
+  const identity = identityIn(stored.data);
+  if (identity !== null) return { identity, sequence: stored.seq };
+  throw new Error(
+    `${IDENTITY_SUBJECT} holds what is no identity, and no node lives that knows it: put ` +
+      `{"format":${FORMAT},"partitions":<PARTITIONS of the nodes>} there`,
+  );
 }
 
 /** Null: it is none. */

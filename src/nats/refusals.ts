@@ -6,13 +6,13 @@ import type { NatsLink } from './connection.ts';
 
 export class Refusals {
   readonly #link: Pick<NatsLink, 'complain'>;
-  readonly #what: string;
+  readonly #stream: string;
   /** What it said last; null: nothing since it was done. */
   #last: string | null = null;
 
-  constructor(link: Pick<NatsLink, 'complain'>, what: string) {
+  constructor(link: Pick<NatsLink, 'complain'>, stream: string) {
     this.#link = link;
-    this.#what = what;
+    this.#stream = stream;
   }
 
   /** Says it once. An error of another kind (no leader, no connection, a time-out) passes, and is told elsewhere. */
@@ -20,7 +20,7 @@ export class Refusals {
     const { api_error: refusal } = error as NatsError;
     if (refusal === undefined || refusal.description === this.#last) return;
     this.#last = refusal.description;
-    this.#link.complain(`${this.#what}: ${refusal.description}`);
+    this.#link.complain(`${this.#stream} cannot be read: ${refusal.description}`);
   }
 
   /** It was done. */

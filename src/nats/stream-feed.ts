@@ -100,8 +100,7 @@ class StreamSubscription implements Subscription {
   /** Stream sequence at or before the batch that holds the record after the cursor. */
   async #find(): Promise<number> {
     if (this.#cursor === 0) return 1;
-    const stream = logStream(this.#group, this.#partition);
-    const refusals = new Refusals(this.#options.link, `${stream} cannot be read`);
+    const refusals = new Refusals(this.#options.link, logStream(this.#group, this.#partition));
     while (!this.#closed) {
       try {
         return await this.#search();

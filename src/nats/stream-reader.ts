@@ -58,7 +58,7 @@ export class StreamReader {
   constructor(options: StreamReaderOptions) {
     this.#options = options;
     this.#next = options.from;
-    this.#refusals = new Refusals(options.link, `${options.stream} cannot be read`);
+    this.#refusals = new Refusals(options.link, options.stream);
     this.#heartbeatMs = options.heartbeatMs ?? LIMITS.streamHeartbeatMs;
     this.#watch = setInterval(() => this.#checkSilence(), this.#heartbeatMs);
     // The server may count as delivered what went down with the connection: where nothing follows, no gap would show.
