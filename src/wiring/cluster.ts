@@ -213,7 +213,7 @@ async function openDisk(
     }),
   );
   // Of a directory whose cluster does not say its key this node may have the wrong one.
-  if (writeFormat.isMasterKeyNoted) noteMasterKey(config.dataDir, secrets);
+  if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
   const proof = await proveViews(config.dataDir, log);

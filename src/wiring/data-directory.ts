@@ -7,11 +7,19 @@ import { holdDirectory, type HeldDirectory } from '../../wal/directory-socket.ts
 import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
 import { MASTER_KEY_FILE, type Secrets } from '../secrets.ts';
-import { DataDirectoryError, IDENTITY_FILE, readIdentity, writeIdentity } from './data-identity.ts';
+import {
+  DataDirectoryError,
+  type DataIdentity,
+  IDENTITY_FILE,
+  readIdentity,
+  writeIdentity,
+} from './data-identity.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
 
 export interface DataDirectory {
   readonly path: string;
+  /** As it was when it was opened, or made. */
+  readonly identity: DataIdentity;
   readonly space: DiskSpace;
   /** Lets another process use it. */
   readonly release: () => Promise<void>;
@@ -35,13 +43,13 @@ export async function openDataDirectory(
   try {
     const unfinished = unfinishedProblem(path);
     if (unfinished !== null) throw new DataDirectoryError(unfinished);
-    checkIdentity(path, partitions, space);
+    const identity = openIdentity(path, partitions, space);
     if (masterKey === null) requireBesideLog(path, MASTER_KEY_FILE);
+    return { path, identity, space, release };
   } catch (error) {
     await release();
     throw error;
   }
-  return { path, space, release };
 }
 
 function makeDirectory(path: string): void {
@@ -65,13 +73,14 @@ function makeWithParents(path: string): void {
   mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
-function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace): void {
+function openIdentity(path: string, partitions: number, { shortage }: DiskSpace): DataIdentity {
   const identity = readIdentity(path);
   if (identity === null) {
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
-    writeIdentity(path, { format: FORMAT, partitions, masterKey: null });
-    return;
+    const made = { format: FORMAT, partitions, masterKey: null };
+    writeIdentity(path, made);
+    return made;
   }
   if (identity.format !== FORMAT) {
     throw new DataDirectoryError(
@@ -84,32 +93,36 @@ function checkIdentity(path: string, partitions: number, { shortage }: DiskSpace
         `an account's partition never changes. Set PARTITIONS=${identity.partitions}.`,
     );
   }
+  return identity;
 }
 
 /** Whether nothing in the directory, which may not be there, can be sealed with another key: it says that this one is its own, or
  *  has no log. Throws DataDirectoryError where it says that another is: no webhook could be signed. */
-export function isMasterKeyKnown(path: string, { fingerprint }: Secrets): boolean {
-  const noted = readIdentity(path)?.masterKey ?? null;
+export function isMasterKeyKnown(
+  path: string,
+  { fingerprint }: Secrets,
+  identity: DataIdentity | null = readIdentity(path),
+): boolean {
+  const noted = identity?.masterKey ?? null;
   if (noted !== null && noted !== fingerprint) throw anotherMasterKey(path, fingerprint);
   return noted !== null || !hasLog(path);
 }
 
 /** The same of the directory that is to be used, and is begun with this key where it has no log; released before it throws. */
-export async function checkMasterKey({ path, release }: DataDirectory, secrets: Secrets): Promise<boolean> {
+export async function checkMasterKey(directory: DataDirectory, secrets: Secrets): Promise<boolean> {
   try {
-    const isKnown = isMasterKeyKnown(path, secrets);
-    if (isKnown) noteMasterKey(path, secrets);
+    const isKnown = isMasterKeyKnown(directory.path, secrets, directory.identity);
+    if (isKnown) noteMasterKey(directory, secrets);
     return isKnown;
   } catch (error) {
-    await release();
+    await directory.release();
     throw error;
   }
 }
 
 /** From now on it is started with this key alone. */
-export function noteMasterKey(path: string, { fingerprint }: Secrets): void {
-  const identity = readIdentity(path);
-  if (identity === null || identity.masterKey === fingerprint) return;
+export function noteMasterKey({ path, identity }: DataDirectory, { fingerprint }: Secrets): void {
+  if (identity.masterKey === fingerprint) return;
   writeIdentity(path, { ...identity, masterKey: fingerprint });
 }
 

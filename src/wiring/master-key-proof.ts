@@ -7,7 +7,7 @@ import { ClusterIdentityError, noteClusterKey } from '../nats/cluster-identity.t
 import type { Log } from '../observability/log.ts';
 import { CannotOpen, type Secrets } from '../secrets.ts';
 import type { ClusterNats } from './cluster-nats.ts';
-import { anotherMasterKey, noteMasterKey } from './data-directory.ts';
+import { anotherMasterKey, type DataDirectory, noteMasterKey } from './data-directory.ts';
 import type { Ledger } from './ledger.ts';
 import type { ServiceOptions } from './standalone.ts';
 import type { Storage } from './storage.ts';
@@ -58,7 +58,7 @@ const NOT_NOTED = 'the fingerprint of the master key could not be noted; the nex
 /** Of a data directory that does not say its key; nothing has been sealed yet by this process. Throws DataDirectoryError, after
  *  `close`. */
 export async function proveOwnKey(
-  path: string,
+  directory: DataDirectory,
   secrets: Secrets,
   { storage, damaged }: Ledger,
   log: Log,
@@ -69,13 +69,13 @@ export async function proveOwnKey(
   const { verdict } = evidence;
   if (verdict === 'another_key') {
     await close();
-    throw anotherMasterKey(path, secrets.fingerprint);
+    throw anotherMasterKey(directory.path, secrets.fingerprint);
   }
   if (verdict === 'both') return log.warn({}, OF_TWO_KEYS);
   // What is damaged may be of another.
   if (damaged.size > 0) return;
   try {
-    noteMasterKey(path, secrets);
+    noteMasterKey(directory, secrets);
   } catch (error) {
     // A full disk, for instance: what needs no room is served all the same.
     log.warn({ err: error }, NOT_NOTED);

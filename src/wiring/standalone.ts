@@ -109,7 +109,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     proof.end();
     await directory.release();
   };
-  if (!isKeyKnown) await proveOwnKey(config.dataDir, secrets, ledger, log, closeAll);
+  if (!isKeyKnown) await proveOwnKey(directory, secrets, ledger, log, closeAll);
 
   // 5. Committed transactions go to the rails, final states to the merchants' endpoints.
   const outbound = { bus, feed: storage.feed, log, metrics, clock };
