@@ -52,6 +52,7 @@ function pendingOf(transaction: Transaction): PendingTransaction {
     createdAt: createdAt(transaction),
     expiresAt: transaction.expiresAt,
     submitted: transaction.submitted,
+    unsent: transaction.unsent,
   };
 }
 

@@ -46,7 +46,7 @@ export function encodeTransaction(transaction: Transaction): string {
     failureCode === null ? -1 : FAILURE_CODES.indexOf(failureCode),
     transaction.failureMessage,
     transaction.providerTransactionId,
-    transaction.submitted ? 1 : 0,
+    submitOf(transaction),
     transaction.answeredAt,
     releaseAt === null ? null : releaseAt - at,
     transaction.released ? 1 : 0,
@@ -58,6 +58,15 @@ export function encodeTransaction(transaction: Transaction): string {
   for (const journal of journals) pushJournal(fields, journal, at);
   return JSON.stringify(fields);
 }
+// The submit, as far as it is known; 0 otherwise.
+const SUBMITTED = 1;
+const UNSENT = 2;
+
+function submitOf({ submitted, unsent }: Transaction): number {
+  if (submitted) return SUBMITTED;
+  return unsent ? UNSENT : 0;
+}
+
 /** Where the status events begin. */
 const EVENTS_AT = 30;
 
@@ -106,7 +115,8 @@ export function decodeTransaction(row: string): Transaction {
     failureCode: fields[21] === -1 ? null : FAILURE_CODES[fields[21]]!,
     failureMessage: fields[22],
     providerTransactionId: fields[23],
-    submitted: fields[24] === 1,
+    submitted: fields[24] === SUBMITTED,
+    unsent: fields[24] === UNSENT,
     events: eventsOf(fields, journalsAt, at),
     journals: journalsOf(fields, journalsAt, at),
     answeredAt: fields[25],

@@ -35,5 +35,6 @@ export function pendingOf(event: Created, { accountId, at }: AccountRecord): Pen
     createdAt: at,
     expiresAt: collects ? event.expiresAt : null,
     submitted: false,
+    unsent: event.type === 'WithdrawalCreated' && event.unsent,
   };
 }

@@ -55,6 +55,7 @@ const ALARMED = 1 << 27;
 const REFUSALS_TOLD = 1 << 28;
 const WAIT_TOLD = 1 << 29;
 const FAILING = 1 << 30;
+const UNSENT = 1 << 31;
 
 interface Block {
   readonly numbers: Float64Array;
@@ -133,6 +134,7 @@ export class Parked {
         createdAt: numbers[row + CREATED_AT]!,
         expiresAt: Number.isNaN(expiresAt) ? null : expiresAt,
         submitted: (codes & SUBMITTED) !== 0,
+        unsent: (codes & UNSENT) !== 0,
       },
       port,
     );
@@ -171,6 +173,7 @@ export class Parked {
       (watched.note === null ? 0 : HAS_NOTE) |
       (watched.next === 'submit' ? 0 : ENQUIRES) |
       (watched.submitted ? SUBMITTED : 0) |
+      (watched.unsent ? UNSENT : 0) |
       (watched.maybeSent ? MAYBE_SENT : 0) |
       (watched.acceptanceUntold ? ACCEPTANCE_UNTOLD : 0) |
       (watched.hinted ? HINTED : 0) |

@@ -23,7 +23,8 @@ import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
 import { Followed } from './followed.ts';
 import { isParkable } from './parked.ts';
-import { Pursuit, type Keeper, type PursuitOptions } from './pursuit.ts';
+import type { Keeper } from './keeper.ts';
+import { Pursuit, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
 import { Watched } from './watched.ts';
@@ -205,6 +206,7 @@ export class PollerPartition implements Keeper {
       case 'ChargeReversed':
         return this.#finished(event.id, false);
       case 'WithdrawalRejected':
+      case 'SubmissionBegun':
       case 'SubmissionAccepted':
       case 'AnswerFixed':
       case 'ChargeReleased':

@@ -13,7 +13,9 @@ import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
+import { type Answer, FirstSubmits } from './first-submits.ts';
 import { NONE } from './id-index.ts';
+import type { Keeper } from './keeper.ts';
 import type { Notice } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
 import {
@@ -30,26 +32,8 @@ import { NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
 const HOUR_MS = 3_600_000;
-
-/** The partition, as a pursuit sees it. */
-export interface Keeper {
-  /** It follows more than it may. */
-  isFull(): boolean;
-  /** The one that has this number. */
-  at(number: number): Watched;
-  /** The one that has this id, if it is in flight. */
-  find(id: string): Watched | undefined;
-  /** Parks it if it only waits; whoever calls is done with the object. */
-  park(watched: Watched): void;
-  /** Follows it no more. */
-  forget(watched: Watched): void;
-  /** Follows it no more although it is in flight; to be found again by a scan. */
-  letGo(watched: Watched): void;
-  /** Lets go of the one that has this id, if it only waits and there are too many. */
-  letGoWaiting(id: string): void;
-  /** A callback, or as good as one, about a transaction it does not follow. */
-  lookInto(accountId: string, transactionId: string): boolean;
-}
+/** What cannot be submitted for the first time yet is tried again as after so many submits. */
+const UNSENT_TRIES = 3;
 
 export interface PursuitOptions {
   readonly partition: number;
@@ -67,6 +51,7 @@ export class Pursuit implements Caller {
   readonly #options: PursuitOptions;
   readonly #keeper: Keeper;
   readonly #wheel: TimingWheel;
+  readonly #firstSubmits: FirstSubmits;
   #stopping = false;
   /** Commands with accounts. */
   #telling = 0;
@@ -77,11 +62,16 @@ export class Pursuit implements Caller {
     this.#options = options;
     this.#keeper = keeper;
     this.#wheel = new TimingWheel(options.now());
+    const onAnswer = (watched: Watched, answer: Answer): void => {
+      this.#begun(watched, answer);
+      keeper.park(watched);
+    };
+    this.#firstSubmits = new FirstSubmits({ ...options, onAnswer });
   }
 
   /** Nothing is on its way to an account. */
   get isIdle(): boolean {
-    return this.#telling === 0 && this.#verdicts === 0;
+    return this.#telling === 0 && this.#verdicts === 0 && this.#firstSubmits.isIdle;
   }
 
   /** Calls nobody any more; only what rails still answer is told to accounts. */
@@ -130,9 +120,10 @@ export class Pursuit implements Caller {
     else this.#due(watched, now);
   }
 
-  /** It was in flight before this process knew of it: enquire first. */
+  /** It was in flight before this process knew of it: unless it was certainly not sent, enquire first. */
   resume(watched: Watched): void {
     const { now, random, timings } = this.#options;
+    if (watched.unsent) return this.begin(watched);
     watched.next = 'enquire';
     watched.maybeSent = true;
     if (watched.submitted) {
@@ -204,6 +195,7 @@ export class Pursuit implements Caller {
   /** Over to the rail, for `watched.next`. */
   #call(watched: Watched): void {
     if (this.#stopping) return;
+    if (watched.next === 'submit' && watched.unsent) return this.#begin(watched);
     if (watched.next === 'enquire') {
       watched.byHint = watched.hinted;
       watched.hinted = false;
@@ -214,6 +206,30 @@ export class Pursuit implements Caller {
       else this.#wait(watched, now() + retryGapMs(timings, 3, random));
     } else if (watched.state === 'queued' && watched.expiresAt !== null) {
       this.#wheel.set(watched.number, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
+    }
+  }
+
+  /** Once its account has recorded it, it goes to its end although its payout wallet is revoked: so not while the rail is down. */
+  #begin(watched: Watched): void {
+    if (!watched.port.lane.takesCalls) return this.#rest(watched);
+    this.#wheel.remove(watched.number);
+    this.#firstSubmits.ask(watched, this.#deadline());
+  }
+
+  #begun(watched: Watched, answer: Answer): void {
+    switch (answer.submission) {
+      case 'begun':
+        watched.unsent = false;
+        return this.#call(watched);
+      case 'begun_before':
+        watched.unsent = false;
+        watched.graceUntil = this.#options.now() + watched.port.lane.rail.notFoundGraceMs;
+        return this.#enquireAfter(watched, 0);
+      case 'unanswered':
+        return this.#rest(watched);
+      case 'ended':
+        if (answer.code !== null) this.#notice('not_taken', watched, answer.code);
+        return this.#keeper.forget(watched);
     }
   }
 
@@ -236,7 +252,8 @@ export class Pursuit implements Caller {
     if (this.#mayLetGo(watched)) return this.#keeper.letGo(watched);
     const { now, random, timings } = this.#options;
     if (watched.next === 'submit') {
-      return this.#wait(watched, now() + retryGapMs(timings, watched.submits, random));
+      const tries = watched.unsent ? UNSENT_TRIES : watched.submits;
+      return this.#wait(watched, now() + retryGapMs(timings, tries, random));
     }
     const { enquiries, lastUntil } = watched;
     if (lastUntil !== 0) {

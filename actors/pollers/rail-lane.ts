@@ -89,6 +89,11 @@ export class RailLane {
     return this.#hasWaiting();
   }
 
+  /** A call now would not be held back because the rail is down. */
+  get takesCalls(): boolean {
+    return this.#breaker.allows(this.#now());
+  }
+
   /** Queues it for `watched.next`; false when that queue is full. The answer may come before this returns. */
   call(watched: Watched): boolean {
     const queue = watched.next === 'submit' ? this.#submits : this.#enquiries;

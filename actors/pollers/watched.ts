@@ -36,6 +36,8 @@ export class Watched implements PendingTransaction {
   readonly expiresAt: number | null;
   /** The provider has it: it said so. Never unlearnt, for what it has is not sent again. */
   submitted: boolean;
+  /** Its account records that it is submitted before it is, and may yet say that it is not to be. */
+  unsent: boolean;
 
   readonly port: Port;
   state: WatchState = 'waiting';
@@ -95,6 +97,7 @@ export class Watched implements PendingTransaction {
     this.createdAt = transaction.createdAt;
     this.expiresAt = transaction.expiresAt;
     this.submitted = transaction.submitted;
+    this.unsent = transaction.unsent === true;
     this.port = port;
   }
 

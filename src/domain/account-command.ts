@@ -83,6 +83,17 @@ export interface CreateWithdrawal extends CreateCall<WithdrawalInput> {
   readonly type: 'CreateWithdrawal';
 }
 
+/** From the poller group, before it submits a withdrawal that is `unsent`. Body: BegunSubmission. */
+export interface BeginSubmission extends ForAccount {
+  readonly type: 'BeginSubmission';
+  readonly transactionId: string;
+}
+export interface BegunSubmission {
+  /** begun         recorded: submit it
+   *  begun_before  somebody may have submitted it, perhaps whoever asks and lost the answer: enquire first
+   *  ended         it is final, perhaps because its payout wallet was revoked: never submit it */
+  readonly submission: 'begun' | 'begun_before' | 'ended';
+}
 /** From the poller group. */
 export interface RecordSubmission extends ForAccount {
   readonly type: 'RecordSubmission';
@@ -241,6 +252,7 @@ export type CreateCommand = CreateCharge | CreateDeposit | CreatePayout | Create
 
 export type AccountCommand =
   | CreateCommand
+  | BeginSubmission
   | RecordSubmission
   | RecordOutcome
   | RaiseReconciliation
@@ -392,6 +404,8 @@ export interface PendingTransaction {
   readonly expiresAt: number | null;
   /** The provider is known to have accepted it. */
   readonly submitted: boolean;
+  /** A withdrawal that no provider has: see BeginSubmission. Absent in answers of older versions: false. */
+  readonly unsent?: boolean;
 }
 
 /** Ended by us and not by its provider, which may not know that. */

@@ -45,6 +45,8 @@ export interface WithdrawalCreated extends TransactionCreatedFields {
   readonly narration: string | null;
   readonly destination: string;
   readonly approvalRequired: boolean;
+  /** A SubmissionBegun comes before its first submit. False: made in record format 1, whose withdrawals are sent without one. */
+  readonly unsent: boolean;
 }
 export interface WithdrawalApproved {
   readonly type: 'WithdrawalApproved';
@@ -55,6 +57,11 @@ export interface WithdrawalRejected {
   readonly type: 'WithdrawalRejected';
   readonly id: string;
   readonly by: string;
+}
+/** The withdrawal is about to be submitted for the first time: from now on its provider may have it. */
+export interface SubmissionBegun {
+  readonly type: 'SubmissionBegun';
+  readonly id: string;
 }
 /** The provider acknowledged the submit. A charge or deposit becomes AWAITING_CUSTOMER. */
 export interface SubmissionAccepted {
@@ -190,6 +197,7 @@ export type AccountEvent =
   | WithdrawalCreated
   | WithdrawalApproved
   | WithdrawalRejected
+  | SubmissionBegun
   | SubmissionAccepted
   | AnswerFixed
   | TransactionSucceeded

@@ -25,6 +25,7 @@ import { ID_PREFIXES, makeId } from './id.ts';
 import { add, type Money, parseAmount } from './money.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
 import type { Policy } from './policy.ts';
+import { SUBMISSION_BEGUN_FORMAT } from './record-format.ts';
 import type { Context, LedgerState } from './state.ts';
 
 // --- Charges and deposits --------------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ export function decideWithdrawal(state: LedgerState, command: CreateWithdrawal, 
   const { problem, input } = command;
   if (problem !== null) return refuseCashOut(problem);
   assert(input !== null, 'a command without a problem has an input');
-  const { policy, now, freshBody } = context;
+  const { policy, now, freshBody, writeFormat } = context;
   const target = readDestination(account, input, policy);
   if (isRejection(target)) return refuseCashOut(target);
   const { amount, country, network, msisdn, provider } = target;
@@ -185,6 +186,7 @@ export function decideWithdrawal(state: LedgerState, command: CreateWithdrawal, 
     narration: input.narration ?? null,
     destination: input.destination,
     approvalRequired: amount > threshold,
+    unsent: writeFormat >= SUBMISSION_BEGUN_FORMAT,
   };
   return created(account, id, event, now, true);
 }

@@ -13,6 +13,8 @@
 
 import type {
   ActivateWallet,
+  BeginSubmission,
+  BegunSubmission,
   ExpireTransaction,
   FixAnswer,
   RaiseReconciliation,
@@ -31,7 +33,38 @@ import type { Transaction } from './transaction.ts';
 
 const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
 const EXPIRED_MESSAGE = 'The customer did not answer in time.';
+const REVOKED_MESSAGE = 'The payout wallet was revoked before the withdrawal was sent.';
 const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';
+
+/** A revoked wallet receives nothing, as long as nothing may have been sent to it. */
+export function decideBeginSubmission(
+  state: LedgerState,
+  { accountId, transactionId }: BeginSubmission,
+  context: Context,
+): Decision {
+  const transaction = find(state, accountId, transactionId);
+  if (transaction === undefined) return refuse(rejection('transaction_not_found'));
+  const { id, status, unsent, destination } = transaction;
+  if (status !== 'PENDING_PROVIDER') return done(null, begun('ended'));
+  if (!unsent) return done(null, begun('begun_before'));
+  if (state.account(accountId)?.wallets.get(destination ?? '')?.status === 'ACTIVE') {
+    return changed(accountId, context, { type: 'SubmissionBegun', id }, begun('begun'));
+  }
+  const event: AccountEvent = {
+    type: 'TransactionFailed',
+    id,
+    source: 'SYSTEM',
+    failureCode: 'wallet_inactive',
+    failureMessage: REVOKED_MESSAGE,
+    providerStatus: null,
+  };
+  return changed(accountId, context, event, begun('ended'));
+}
+
+function begun(submission: BegunSubmission['submission']): string {
+  const body: BegunSubmission = { submission };
+  return JSON.stringify(body);
+}
 
 export function decideSubmission(state: LedgerState, command: RecordSubmission, context: Context): Decision {
   const transaction = find(state, command.accountId, command.transactionId);

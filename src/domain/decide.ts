@@ -29,6 +29,7 @@ import {
 } from './decide-dashboard.ts';
 import {
   decideActivateWallet,
+  decideBeginSubmission,
   decideExpiry,
   decideFixAnswer,
   decideOutcome,
@@ -51,6 +52,8 @@ export function decide(state: LedgerState, command: AccountCommand, context: Con
       return decidePayout(state, command, context);
     case 'CreateWithdrawal':
       return decideWithdrawal(state, command, context);
+    case 'BeginSubmission':
+      return decideBeginSubmission(state, command, context);
     case 'RecordSubmission':
       return decideSubmission(state, command, context);
     case 'RecordOutcome':

@@ -105,6 +105,12 @@ const flag: Field<boolean> = {
   decode: (json) => (json === 1 || json === 0 ? json === 1 : unreadable('0 or 1', json)),
 };
 
+/** Added to what was written without it: where it is false, nothing is written. */
+const flagOrAbsent: Field<boolean> = {
+  encode: (value) => (value ? 1 : null),
+  decode: (json, at) => json !== null && json !== undefined && flag.decode(json, at),
+};
+
 /** After the record's own time. */
 const dueTime: Field<number> = {
   encode: (value, at) => value - at,
@@ -212,6 +218,7 @@ const TABLE: Table = {
       approvalRequired: flag,
       ...origin,
       narration: optionalText,
+      unsent: flagOrAbsent,
     },
   },
   WithdrawalApproved: { code: 5, fields: { id: transactionId, by: idOf('user') } },
@@ -277,6 +284,7 @@ const TABLE: Table = {
   WalletApproved: { code: 22, fields: { id: idOf('wallet'), activeAt: dueTime, by: idOf('user') } },
   WalletActivated: { code: 23, fields: { id: idOf('wallet') } },
   WalletRevoked: { code: 24, fields: { id: idOf('wallet'), by: idOf('user') } },
+  SubmissionBegun: { code: 25, fields: { id: transactionId } },
 };
 
 // --- Encoding and decoding -------------------------------------------------------------------------------------------

@@ -64,6 +64,9 @@ function apply(state: LedgerState, event: AccountEvent, record: AccountRecord, s
       return approveWithdrawal(changing(state, event.id, sequence), record.at);
     case 'WithdrawalRejected':
       return rejectWithdrawal(state, event.id, record, sequence);
+    case 'SubmissionBegun':
+      changing(state, event.id, sequence).unsent = false;
+      return;
     case 'SubmissionAccepted':
       return acceptSubmission(changing(state, event.id, sequence), event.providerStatus, record.at);
     case 'AnswerFixed':
@@ -214,6 +217,7 @@ function newTransaction(
     failureMessage: null,
     providerTransactionId: null,
     submitted: false,
+    unsent: event.type === 'WithdrawalCreated' && event.unsent,
     events: waits ? [initiated] : [initiated, newStatusEvent('PENDING_PROVIDER', source, null, null, at)],
     journals: NO_JOURNALS,
     // The answer to a cash-out is its state as created; a charge or deposit waits for the rail a while.
@@ -282,8 +286,13 @@ function fixAnswer(transaction: Transaction): void {
   if (transaction.answeredAt === null) transaction.answeredAt = transaction.events.length - 1;
 }
 
-function acceptSubmission(transaction: Transaction, providerStatus: string | null, at: number): void {
+function takenByProvider(transaction: Transaction): void {
   transaction.submitted = true;
+  transaction.unsent = false;
+}
+
+function acceptSubmission(transaction: Transaction, providerStatus: string | null, at: number): void {
+  takenByProvider(transaction);
   if (transaction.type === 'CHARGE' || transaction.type === 'DEPOSIT') {
     const source: Source = transaction.requestedBy === null ? 'API' : 'DASHBOARD';
     enter(transaction, newStatusEvent('AWAITING_CUSTOMER', source, providerStatus, null, at));
@@ -323,7 +332,7 @@ function succeed(
   const { type, amount, fee, currency } = transaction;
   enter(transaction, newStatusEvent('SUCCESSFUL', event.source, event.providerStatus, null, at));
   fixAnswer(transaction);
-  transaction.submitted = true;
+  takenByProvider(transaction);
   transaction.providerTransactionId = event.providerTransactionId;
   transaction.releaseAt = event.releaseAt;
   assert(

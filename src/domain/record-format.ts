@@ -5,6 +5,9 @@
 // A change that older versions cannot read (a new event, field or layout) raises `newest` by one; `decide` makes what is
 // new only when the tick's `writeFormat` is that high, and what older formats have until then.
 
+//   1  the first
+//   2  a withdrawal's first submit is recorded before it is made: WithdrawalCreated.unsent, SubmissionBegun
+
 export interface RecordFormats {
   /** Written still, for a cluster that has not been told to go further. */
   readonly oldestWritten: number;
@@ -12,5 +15,8 @@ export interface RecordFormats {
   readonly newest: number;
 }
 
+/** From this one on a withdrawal's first submit is recorded before it is made. */
+export const SUBMISSION_BEGUN_FORMAT = 2;
+
 /** Of this version. */
-export const RECORD_FORMATS: RecordFormats = { oldestWritten: 1, newest: 1 };
+export const RECORD_FORMATS: RecordFormats = { oldestWritten: 1, newest: 2 };

@@ -48,6 +48,8 @@ export interface Context {
   /** A fresh id body (26 characters, suffix "00"), not used for anything else. */
   readonly freshBody: string;
   readonly policy: Policy;
+  /** Records that older formats do not have are made only if it is that high: see record-format.ts. */
+  readonly writeFormat: number;
   /** Cash-out requests of the account that reached the rate limit check within the last minute, and when
    *  so many have left the window that one more may be made (ms since 1970). */
   readonly cashOutsInWindow: number;

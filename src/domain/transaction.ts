@@ -107,6 +107,8 @@ export interface Transaction {
   providerTransactionId: string | null;
   /** True once the provider has acknowledged the submit. */
   submitted: boolean;
+  /** Withdrawals: certainly with no provider, for its first submit is recorded before it is made and is not recorded yet. */
+  unsent: boolean;
   /** Both lists are replaced, not grown: an array that `push` makes room in keeps room for some sixteen more, in each of all
    *  the transactions in memory. */
   events: readonly StatusEvent[];

@@ -247,6 +247,7 @@ export class FloatMovements {
         case 'TransactionFailed':
         case 'WithdrawalRejected':
         case 'WithdrawalApproved':
+        case 'SubmissionBegun':
         case 'SubmissionAccepted':
         case 'AnswerFixed':
         case 'ChargeReleased':

@@ -56,6 +56,7 @@ const KINDS = {
   WithdrawalCreated: 'accounts',
   WithdrawalApproved: 'accounts',
   WithdrawalRejected: 'accounts',
+  SubmissionBegun: 'accounts',
   SubmissionAccepted: 'accounts',
   AnswerFixed: 'accounts',
   TransactionSucceeded: 'accounts',

@@ -162,6 +162,7 @@ class Ledger {
       now: this.now,
       freshBody,
       policy: POLICY,
+      writeFormat: 2,
       cashOutsInWindow: 0,
       cashOutWindowFreesAt: 0,
       appsMax: 100,

@@ -12,6 +12,7 @@ import { type Money, money } from '../../src/domain/money.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import {
   activateWallet,
+  beginning,
   byOperator,
   charge,
   DAY,
@@ -116,7 +117,10 @@ export class Choice {
       const input = { ...this.#input(), amount: '90000' };
       return { ...operator, type: 'CreateDashboardDeposit', input, by };
     }
-    if (choice < 55) return { ...submission(transactionId), accountId };
+    if (choice < 55) {
+      const command = this.once(2) ? submission(transactionId) : beginning(transactionId);
+      return { ...command, accountId } as AccountCommand;
+    }
     if (choice < 72) return { ...this.#outcome(transactionId, about), accountId };
     if (choice < 76) {
       const open = transactionsOf(model, accountId).filter(

@@ -41,6 +41,8 @@ export interface ModelTransaction {
   status: Status;
   approval: ApprovalStatus;
   submitted: boolean;
+  /** Its first submit was recorded. */
+  begun: boolean;
   updatedAt: number;
   releaseAt: number | null;
   released: boolean;
@@ -188,6 +190,8 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
       } as const;
       return created(model, made, command.input, at);
     }
+    case 'BeginSubmission':
+      return expectedOfBegin(account!, own);
     case 'RecordSubmission':
       return own?.status === 'PENDING_PROVIDER' && !own.submitted ? does('SubmissionAccepted') : NOTHING;
     case 'RecordOutcome':
@@ -294,6 +298,7 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
     status: waits ? 'INITIATED' : 'PENDING_PROVIDER',
     approval: waits ? 'PENDING' : 'NOT_REQUIRED',
     submitted: false,
+    begun: false,
     updatedAt: now,
     releaseAt: null,
     released: false,
@@ -324,6 +329,14 @@ function raised(model: Model, transaction: string | null, kind: string): Expecte
   const isKnown =
     transaction !== null && items.some((one) => one.transaction === transaction && one.kind === kind);
   return isKnown ? NOTHING : does('ReconciliationRaised');
+}
+
+/** A revoked wallet receives nothing, as long as nothing may have been sent. */
+function expectedOfBegin({ wallets }: ModelAccount, own: ModelTransaction | undefined): Expected {
+  if (own === undefined) return refused('transaction_not_found');
+  if (own.status !== 'PENDING_PROVIDER' || own.type !== 'WITHDRAWAL' || own.begun) return NOTHING;
+  const isActive = wallets.find(({ id }) => id === own.wallet)?.status === 'ACTIVE';
+  return does(isActive ? 'SubmissionBegun' : 'TransactionFailed');
 }
 
 function expectedOfOutcome(
@@ -456,6 +469,9 @@ function applyEvent(model: Model, accountId: string, event: AccountEvent, applie
     case 'PayoutCreated':
     case 'WithdrawalCreated':
       addTransaction(model, created!, event);
+      break;
+    case 'SubmissionBegun':
+      one.begun = true;
       break;
     case 'SubmissionAccepted':
       one.submitted = true;

@@ -12,6 +12,7 @@ import type { AccountCommand, AccountQuery } from '../../src/domain/account-comm
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
 import type { Policy } from '../../src/domain/policy.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
@@ -114,7 +115,7 @@ export class World {
       deadlineClock: clock,
       lastRecordAt: this.#lastAt,
       observer: { decided: () => {} },
-      writeFormat: () => 1,
+      writeFormat: () => RECORD_FORMATS.newest,
       isPaused: () => this.isPaused,
       publish: () => {},
     });

@@ -29,6 +29,7 @@ const common: Omit<Transaction, 'id' | 'type' | 'amount' | 'fee' | 'status' | 'j
   failureMessage: null,
   providerTransactionId: null,
   submitted: true,
+  unsent: false,
   events: [{ status: 'INITIATED', source: 'API', providerStatus: null, message: null, at: AT }],
   answeredAt: null,
   releaseAt: null,

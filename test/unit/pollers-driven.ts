@@ -149,7 +149,7 @@ class DrivenAccounts implements Bus, Feed {
     const ours = { ...command, deadline: command.deadline + this.aheadMs };
     const { outcome } = this.scenario.at(this.clock.now() + this.aheadMs).when(ours);
     if (outcome.type === 'rejected') onReply({ type: 'rejected', rejection: outcome.rejection });
-    else onReply({ type: 'done', body: '{}', replayed: false });
+    else onReply({ type: 'done', body: outcome.type === 'done' ? outcome.body : '{}', replayed: false });
     this.#deliver();
   }
 
@@ -403,7 +403,7 @@ function isPending(transaction: Transaction): boolean {
 
 function pendingOf(transaction: Transaction): PendingTransaction {
   const { id, accountId, type, amount, currency, country, network, msisdn, provider } = transaction;
-  const { reference, expiresAt, submitted } = transaction;
+  const { reference, expiresAt, submitted, unsent } = transaction;
   return {
     id,
     accountId,
@@ -419,5 +419,6 @@ function pendingOf(transaction: Transaction): PendingTransaction {
     createdAt: transaction.events[0]!.at,
     expiresAt,
     submitted,
+    unsent,
   };
 }

@@ -8,6 +8,8 @@ import type { Transaction } from '../../../src/domain/transaction.ts';
 import {
   ACCOUNT,
   activateWallet,
+  beginning,
+  byOperator,
   charge,
   DAY,
   deposit,
@@ -411,4 +413,46 @@ t.test('a wallet becomes active once its cooling-off is over', async (t) => {
   scenario.given({ type: 'WalletRevoked', id: WALLET, by: OWNER });
   thenRecorded(scenario.when(activateWallet()));
   thenRecorded(scenario.when(activateWallet('wal_none')));
+});
+
+// --- The first submit of a withdrawal --------------------------------------------------------------------------------
+
+t.test('a withdrawal begins once, and not to a wallet that was revoked before', (t) => {
+  const revoke = { ...byOperator, type: 'RevokeWallet', walletId: WALLET, by: OWNER } as const;
+  const body = (scenario: Scenario, id: string): unknown => {
+    const { outcome: said } = scenario.when(beginning(id));
+    return said.type === 'done' ? (JSON.parse(said.body) as { submission: string }).submission : said;
+  };
+
+  const sent = fundedMerchant();
+  const { id } = sent.create(withdrawal());
+  thenRecorded(sent.when(beginning(id)), 'SubmissionBegun');
+  sent.when(revoke);
+  t.equal(body(sent, id), 'begun_before', 'it may have been sent');
+  thenRecorded(sent.when(succeeded(id)), 'TransactionSucceeded');
+  t.equal(body(sent, id), 'ended');
+
+  const unsent = fundedMerchant();
+  const before = unsent.balances();
+  const { MERCHANT_AVAILABLE } = before;
+  const stopped = unsent.create(withdrawal());
+  unsent.when(revoke);
+  thenRecorded(unsent.when(beginning(stopped.id)), 'TransactionFailed');
+  t.match(unsent.transaction(stopped.id), { failureCode: 'wallet_inactive', status: 'FAILED' });
+  t.equal(unsent.transaction(stopped.id).events.at(-1)?.source, 'SYSTEM');
+  t.equal(unsent.balances().MERCHANT_AVAILABLE, MERCHANT_AVAILABLE);
+  t.equal(body(unsent, stopped.id), 'ended');
+
+  const approved = fundedMerchant({ approvalThresholds: { UGX: 1_000 as never } });
+  const waiting = approved.create(withdrawal());
+  t.equal(body(approved, waiting.id), 'ended', 'it is not to be sent yet');
+  approved.when({ ...byOperator, type: 'ApproveWithdrawal', transactionId: waiting.id, by: OWNER });
+  t.equal(body(approved, waiting.id), 'begun');
+
+  const old = fundedMerchant();
+  old.writeFormat = 1;
+  const before2 = old.create(withdrawal());
+  t.equal(body(old, before2.id), 'begun_before', 'nobody knows whether one of format 1 was sent');
+  thenRefused(old.when(beginning('wdl_0')), 'transaction_not_found');
+  t.end();
 });

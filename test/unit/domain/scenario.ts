@@ -24,6 +24,7 @@ import { evolve } from '../../../src/domain/evolve.ts';
 import { encodeTime, type IdKind, makeId } from '../../../src/domain/id.ts';
 import { MemoryState } from '../../../src/domain/memory-state.ts';
 import type { Policy } from '../../../src/domain/policy.ts';
+import { RECORD_FORMATS } from '../../../src/domain/record-format.ts';
 import type { Context } from '../../../src/domain/state.ts';
 import type { Transaction } from '../../../src/domain/transaction.ts';
 
@@ -78,6 +79,7 @@ export class Scenario {
   readonly lines: string[] = [];
   now = START;
   policy: Policy = POLICY;
+  writeFormat = RECORD_FORMATS.newest;
   cashOutsInWindow = 0;
   cashOutWindowFreesAt = 0;
   appsMax = 100;
@@ -137,11 +139,13 @@ export class Scenario {
   }
 
   #context(): Context {
-    const { now, policy, cashOutsInWindow, cashOutWindowFreesAt, appsMax, accountListBytesMax } = this;
+    const { now, policy, writeFormat, cashOutsInWindow, cashOutWindowFreesAt, appsMax, accountListBytesMax } =
+      this;
     return {
       now,
       freshBody: body(++this.#fresh, now),
       policy,
+      writeFormat,
       cashOutsInWindow,
       cashOutWindowFreesAt,
       appsMax,
@@ -266,6 +270,10 @@ export function withdrawal(
 }
 
 const internal = { accountId: ACCOUNT, deadline: FOR_EVER } as const;
+
+export function beginning(transactionId: string): AccountCommand {
+  return { ...internal, type: 'BeginSubmission', transactionId };
+}
 
 export function submission(transactionId: string, providerStatus: string | null = null): AccountCommand {
   return { ...internal, type: 'RecordSubmission', transactionId, providerStatus };

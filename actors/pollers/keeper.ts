@@ -1,0 +1,22 @@
+// The partition, as a pursuit sees it: who keeps what is followed.
+
+import type { Watched } from './watched.ts';
+
+export interface Keeper {
+  /** It follows more than it may. */
+  isFull(): boolean;
+  /** The one that has this number. */
+  at(number: number): Watched;
+  /** The one that has this id, if it is in flight. */
+  find(id: string): Watched | undefined;
+  /** Parks it if it only waits; whoever calls is done with the object. */
+  park(watched: Watched): void;
+  /** Follows it no more. */
+  forget(watched: Watched): void;
+  /** Follows it no more although it is in flight; to be found again by a scan. */
+  letGo(watched: Watched): void;
+  /** Lets go of the one that has this id, if it only waits and there are too many. */
+  letGoWaiting(id: string): void;
+  /** A callback, or as good as one, about a transaction it does not follow. */
+  lookInto(accountId: string, transactionId: string): boolean;
+}

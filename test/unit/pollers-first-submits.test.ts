@@ -1,0 +1,126 @@
+// What pollers promise about a withdrawal whose payout wallet is revoked: it is never sent, unless it may have been sent before.
+import t from 'tap';
+import type { RevokeWallet } from '../../src/domain/account-command.ts';
+import type { SubmitResult } from '../../src/rails/rail.ts';
+import { byOperator, OWNER, WALLET, withdrawal } from './domain/scenario.ts';
+import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const UNAVAILABLE = { type: 'unavailable' } as const;
+const revoke: RevokeWallet = { ...byOperator, type: 'RevokeWallet', walletId: WALLET, by: OWNER };
+
+const available = (driven: Driven): number => driven.accounts.scenario.balances().MERCHANT_AVAILABLE;
+const eventsOf = (driven: Driven): string[] =>
+  driven.accounts.scenario.lines.filter((line) => line.includes('[25,"w') || line.includes('[10,"w'));
+
+/** Its breaker is open. */
+async function down(driven: Driven): Promise<void> {
+  driven.mtn.onSubmit = () => BUSY;
+  for (let i = 0; i < 30; i++) {
+    driven.accounts.create(withdrawal({ amount: '1000', reference: `other-${i}` }));
+  }
+  await driven.clock.advance(1_000);
+  t.equal(driven.pollers.railHealth()[0]?.breaker, 'open');
+}
+
+t.test('the first submit is recorded before it is made', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = (transaction) => {
+    t.equal(driven.accounts.transaction(transaction.id).unsent, false);
+    return driven.provider.submit(transaction);
+  };
+  const withdrawn = driven.accounts.create(withdrawal());
+  await driven.clock.advance(100);
+  t.equal(driven.mtn.submits.length, 1);
+  driven.provider.settle(withdrawn, paid());
+  await driven.clock.advance(MINUTE, 1_000);
+  t.equal(driven.accounts.transaction(withdrawn.id).status, 'SUCCESSFUL');
+});
+
+t.test(
+  'while the rail is down nothing is recorded, and a revoked wallet receives nothing when it is up',
+  async (t) => {
+    for (const crashes of [false, true]) {
+      const driven = await new Driven().start();
+      await down(driven);
+      const before = available(driven);
+      const { id } = driven.accounts.create(withdrawal({ amount: '7000' }));
+      await driven.clock.advance(10_000);
+      t.equal(driven.accounts.transaction(id).unsent, true);
+      driven.accounts.when(revoke);
+      if (crashes) await driven.crash();
+      driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+      await driven.clock.advance(10 * MINUTE, 500);
+      t.notOk(driven.mtn.submits.some((submit) => submit.id === id));
+      t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'wallet_inactive' });
+      t.ok(available(driven) >= before, 'its hold is returned');
+    }
+  },
+);
+
+t.test('what may have been sent goes on although its wallet is revoked', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  const withdrawn = driven.accounts.create(withdrawal());
+  await driven.clock.advance(100);
+  driven.accounts.when(revoke);
+  driven.provider.submit({ ...withdrawn, note: null, createdAt: 0 });
+  driven.provider.settle(withdrawn, paid());
+  answer.resolve(LOST);
+  await driven.clock.advance(MINUTE, 500);
+  t.equal(driven.accounts.transaction(withdrawn.id).status, 'SUCCESSFUL');
+});
+
+t.test(
+  'an account that does not answer is asked again, and a recorded one is enquired about first',
+  async (t) => {
+    const driven = await new Driven().start();
+    let lost = 0;
+    driven.accounts.intercept = (message) => {
+      if (message.type !== 'BeginSubmission' || lost > 1) return null;
+      // The first never came, and the answer to the second was lost.
+      if (lost++ === 1) driven.accounts.when(message as never);
+      return UNAVAILABLE;
+    };
+    const { id } = driven.accounts.create(withdrawal());
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(driven.mtn.submits.length, 1);
+    const [firstEnquiry = Infinity] = driven.mtn.enquiriesOf(id);
+    t.ok(firstEnquiry < driven.mtn.submits[0]!.at, 'somebody may have sent it');
+    t.equal(eventsOf(driven).length, 1);
+  },
+);
+
+t.test(
+  'killed before its account recorded it, it is sent; killed after that, it is enquired about first',
+  async (t) => {
+    for (const recorded of [false, true]) {
+      const driven = await new Driven().start();
+      driven.accounts.intercept = (message) => {
+        if (message.type !== 'BeginSubmission') return null;
+        if (recorded) driven.accounts.scenario.when(message as never);
+        return UNAVAILABLE;
+      };
+      const { id } = driven.accounts.create(withdrawal());
+      await driven.clock.advance(100);
+      t.equal(driven.mtn.submits.length, 0);
+      await driven.crash(() => {
+        driven.accounts.intercept = () => null;
+      });
+      await driven.clock.advance(MINUTE, 500);
+      t.equal(driven.mtn.submits.length, 1);
+      const [firstEnquiry = Infinity] = driven.mtn.enquiriesOf(id);
+      t.equal(firstEnquiry < driven.mtn.submits[0]!.at, recorded);
+    }
+  },
+);
+
+t.test('a withdrawal of record format 1 is sent without a record, as it was', async (t) => {
+  const driven = await new Driven().start();
+  driven.accounts.scenario.writeFormat = 1;
+  driven.accounts.create(withdrawal());
+  await driven.clock.advance(100);
+  t.equal(driven.mtn.submits.length, 1);
+  t.strictSame(eventsOf(driven), []);
+});
