@@ -43,7 +43,7 @@ import { openRails } from './rails.ts';
 import type { ServiceOptions } from './standalone.ts';
 import { Storage } from './storage.ts';
 import { proveViews } from './views-proof.ts';
-import { watchDisk, watchStorage } from './watch.ts';
+import { watchDisk, watchStorage, watchTransactions } from './watch.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],
@@ -236,6 +236,7 @@ async function openDisk(
     onFailure: fail,
   });
   watchStorage(metrics, storage);
+  watchTransactions(metrics, storage);
   watchDisk(metrics, space);
   return {
     storage,

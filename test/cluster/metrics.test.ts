@@ -1,0 +1,57 @@
+// What the nodes of a cluster tell Prometheus: between them all that one process would, and of a partition its owner alone,
+// whoever that is.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { untilReady } from '../../deploy/cluster-processes.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { Cluster, SMALL, TOGETHER } from './cluster.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
+
+const README = readFileSync(join(import.meta.dirname, '../../src/README.md'), 'utf8');
+
+async function metricsOf(cluster: Cluster): Promise<string> {
+  const texts = cluster.running.map(async ({ operatorUrl }) =>
+    (await fetch(`${operatorUrl}/metrics`)).text(),
+  );
+  return (await Promise.all(texts)).join('\n');
+}
+
+/** As `sum(series)` has it. */
+async function sumOf(cluster: Cluster, series: string): Promise<number> {
+  const values = (await metricsOf(cluster)).split('\n').filter((line) => line.startsWith(`${series} `));
+  return values.reduce((sum, line) => sum + Number(line.slice(series.length)), 0);
+}
+
+t.test('the transactions of every partition are counted, also when it has moved', async (t) => {
+  // Nobody asks providers: what is created stays as it is.
+  const cluster = await Cluster.start({ ...SMALL, pollers: 0 });
+  t.teardown(() => cluster.stop());
+  const load = cluster.load(8, 0);
+  await waitFor('creates are answered', 60_000, () => load.answered > 50);
+  const { journal } = await load.stop();
+  t.ok(journal.every(({ status }) => status === 201));
+  const open = 'daftari_transactions_open{status="PENDING_PROVIDER"}';
+  t.equal(await sumOf(cluster, open), journal.length);
+  const entered = 'daftari_transactions_entered_total{type="CHARGE",status="PENDING_PROVIDER"}';
+  t.equal(await sumOf(cluster, entered), journal.length);
+
+  const leaving = cluster.node('ledger1');
+  leaving.signal('SIGTERM');
+  t.equal(await leaving.exited(), 0);
+  await waitFor('the other has everything', 60_000, () => cluster.ownsAll('ledger2'));
+  t.equal(await sumOf(cluster, open), journal.length);
+
+  await t.test('and every metric of the README is there', async (t) => {
+    await untilReady([await cluster.add('node1', TOGETHER)]);
+    const named = [...README.matchAll(/^\| `(daftari_\w+)` *\|/gm)].map(([, name = '']) => name);
+    const told = [...(await metricsOf(cluster)).matchAll(/^# TYPE (daftari_\w+) /gm)].map(([, name]) => name);
+    t.ok(named.length > 30);
+    t.strictSame(
+      named.filter((name) => !told.includes(name)),
+      [],
+    );
+  });
+});
