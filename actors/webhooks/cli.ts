@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { parseApiKey } from '../../src/http/api-key.ts';
 import { listen } from './listen.ts';
 import { ServiceClient, ServiceRefused } from './service-client.ts';
@@ -15,7 +16,7 @@ const HELP = `npm run webhooks -- <command>
 
   listen [--key sk_live_…] [--app app_…] [--forward-to http://localhost:3000/hook]
       Prints an app's events as they come and passes them on to your local server. The service must run on this machine
-      with WEBHOOK_ALLOW_PRIVATE=true. The app's own webhook URL is put back when you press Ctrl-C.
+      with WEBHOOK_ALLOW_PRIVATE=true. The app's own webhook URL is put back when you press Ctrl-C or close the terminal.
 
   trigger <event type> [--key sk_live_…]
       Moves money in the simulator so that the event comes:
@@ -64,11 +65,11 @@ async function runListen(chosen: Chosen, forwardTo: string | null): Promise<numb
   const isUrl = forwardTo === null || URL.canParse(forwardTo);
   if (!isUrl) return say(`"${forwardTo}" is not a URL.`, WRONG_USAGE);
   const client = new ServiceClient(addressOf(chosen));
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
+  // For good: npm passes a Ctrl-C on that was heard already, and the second would end this before the URL is put back.
+  for (const signal of STOP_SIGNALS) process.on(signal, () => ask());
   const listening = await listen({ client, forwardTo, print: (line) => console.log(line) });
-  await new Promise((resolve) => {
-    process.once('SIGINT', resolve);
-    process.once('SIGTERM', resolve);
-  });
+  await asked;
   await listening.stop();
   console.log('The webhook URL of the app is as it was.');
   return 0;

@@ -5,7 +5,9 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import net from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Stripe } from 'stripe';
 import t from 'tap';
@@ -13,6 +15,7 @@ import { listen } from '../../actors/webhooks/listen.ts';
 import { ServiceClient } from '../../actors/webhooks/service-client.ts';
 import { TRIGGERS } from '../../actors/webhooks/trigger.ts';
 import { freePorts } from '../../deploy/free-ports.ts';
+import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
 
@@ -133,6 +136,47 @@ void t.test('listen outlives a request that breaks off, and ends though the serv
   await service.stop();
   await t.rejects(listening.stop(), { message: /URL of app_\w+ was not put back \(it was none\): http/ });
   await t.rejects(fetch(webhook_url, { method: 'POST', body: '{}' }), 'nobody listens any more');
+});
+
+void t.test('listen puts the URL back whatever asks it to stop, also when it is asked twice', async (t) => {
+  const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true' });
+  t.teardown(() => service.stop());
+  const { operator_url, account_id } = service.demo;
+  const url = async (): Promise<string | null> =>
+    (await service.operator('GET', `/operator/v1/accounts/${account_id}/apps`)).body.data[0].webhook_url;
+  for (const signal of STOP_SIGNALS) {
+    // In front of the operator API: asks once more when the URL is being put back, as npm does.
+    const relay = createServer((request, response) => {
+      void (async () => {
+        const body = Buffer.concat(await request.toArray());
+        if (body.includes('"webhook_url":null')) listener.kill(signal);
+        const { method = '', headers } = request;
+        const answer = await fetch(operator_url + request.url, {
+          method,
+          headers: {
+            authorization: headers.authorization ?? '',
+            'content-type': headers['content-type'] ?? '',
+          },
+          ...(body.length === 0 ? {} : { body }),
+        });
+        response.writeHead(answer.status).end(await answer.text());
+      })();
+    }).listen(0, '127.0.0.1');
+    t.teardown(() => relay.close());
+    await once(relay, 'listening');
+    const listener = start('actors/webhooks/cli.ts', ['listen'], {
+      DATA_DIR: service.dataDir,
+      OPERATOR_URL: `http://127.0.0.1:${(relay.address() as AddressInfo).port}`,
+    });
+    t.teardown(() => listener.kill('SIGKILL'));
+    await until(() => listener.text.includes('Listening'), listener);
+    t.type(await url(), 'string');
+    listener.kill(signal);
+    const [code] = (await once(listener, 'close')) as [number];
+    t.equal(code, 0, `${signal}: ${listener.text}`);
+    t.match(listener.text, /The webhook URL of the app is as it was/);
+    t.equal(await url(), null, signal);
+  }
 });
 
 void t.test('wrong usage is explained', async (t) => {
