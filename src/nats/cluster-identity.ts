@@ -32,16 +32,17 @@ export interface Joining {
   readonly isKeyUnproven?: boolean;
 }
 
-/** Throws ClusterIdentityError when the cluster was created with another number of partitions or another master key. `replicas`
- *  null: this node may not create it, and waits until another has. A cluster begins with the newest format of the node that
- *  creates it: nobody reads an older one. `onWaiting` hears once why it takes long. */
+/** Resolves with what the cluster says of itself. Throws ClusterIdentityError when it was created with another number of
+ *  partitions or another master key. `replicas` null: this node may not create it, and waits until another has. A cluster
+ *  begins with the newest format of the node that creates it: nobody reads an older one. `onWaiting` hears once why it takes
+ *  long. */
 export async function joinCluster(
   link: NatsLink,
   { partitions, masterKey, isKeyUnproven = false }: Joining,
   replicas: number | null,
   firstFormat: number,
   onWaiting: (error: unknown) => void = () => {},
-): Promise<void> {
+): Promise<Identity> {
   const bucket = replicas === null ? null : await openBucket(link, replicas, onWaiting);
   if (bucket !== null) {
     const key = isKeyUnproven ? {} : { masterKey };
@@ -61,6 +62,7 @@ export async function joinCluster(
     );
   }
   checkMasterKey(theirs, masterKey);
+  return theirs;
 }
 
 /** Throws ClusterIdentityError when the cluster says that another is its own. */
@@ -109,7 +111,11 @@ async function createIdentity(bucket: KV, identity: Identity): Promise<void> {
 
 /** Of records, while nobody has raised it. */
 export async function firstFormatOf(link: NatsLink): Promise<number> {
-  return (await readIdentity(link, CLUSTER_STREAM)).firstFormat ?? 1;
+  return firstFormatIn(await readIdentity(link, CLUSTER_STREAM));
+}
+
+export function firstFormatIn({ firstFormat }: Identity): number {
+  return firstFormat ?? 1;
 }
 
 /** Somebody else was first. */
@@ -118,7 +124,7 @@ export function isConflict(error: unknown): boolean {
 }
 
 /** `witness`: a stream that has no message before there is an identity. */
-export async function readIdentity(
+async function readIdentity(
   { manager }: NatsLink,
   witness: string,
   onWaiting: (error: unknown) => void = () => {},

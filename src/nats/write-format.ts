@@ -13,11 +13,11 @@ import type { StoredMsg } from 'nats';
 import type { RecordFormats } from '../domain/record-format.ts';
 import {
   checkMasterKey,
+  firstFormatIn,
   firstFormatOf,
   type Identity,
   identityIn,
   isConflict,
-  readIdentity,
 } from './cluster-identity.ts';
 import type { NatsLink } from './connection.ts';
 import { fieldsIn } from './fields-in.ts';
@@ -40,6 +40,8 @@ export class WriteFormatUnknown extends Error {
 
 export interface WriteFormatOptions {
   readonly link: NatsLink;
+  /** Of the cluster, as it was when this node joined it. */
+  readonly identity: Identity;
   /** Of this version. */
   readonly formats: RecordFormats;
   /** Fingerprint of the master key. */
@@ -56,9 +58,9 @@ export class WriteFormat {
   #identity: Identity;
   #current: number;
 
-  private constructor(options: WriteFormatOptions, identity: Identity, current: number) {
+  private constructor(options: WriteFormatOptions, current: number) {
     this.#options = options;
-    this.#identity = identity;
+    this.#identity = options.identity;
     this.#current = current;
     this.#reader = new StreamReader({
       link: options.link,
@@ -72,10 +74,10 @@ export class WriteFormat {
 
   /** Throws WriteFormatUnknown when this version cannot work in this cluster. */
   static async follow(options: WriteFormatOptions): Promise<WriteFormat> {
-    const identity = await readIdentity(options.link, CLUSTER_STREAM);
-    const { format } = await readFormat(options.link);
-    checkFormat(format, options.formats);
-    return new WriteFormat(options, identity, format);
+    const { link, identity, formats } = options;
+    const format = (await raisedFormat(link))?.format ?? firstFormatIn(identity);
+    checkFormat(format, formats);
+    return new WriteFormat(options, format);
   }
 
   /** Records are written in this format. */
@@ -174,7 +176,8 @@ export async function raiseWriteFormat(
     .filter(([, { value }]) => value.state !== 'dead')
     .map(([node, { value }]) => ({ node, newestFormat: value.newestFormat ?? 1 }));
   if (nodes.length === 0) return { type: 'no_nodes' };
-  const { format, revision } = await readFormat(link);
+  const raised = await raisedFormat(link);
+  const { format, revision } = raised ?? { format: await firstFormatOf(link), revision: 0 };
   const wanted = Math.max(...nodes.map(({ newestFormat }) => newestFormat));
   if (wanted <= format) return { type: 'newest', format };
   const by = nodes.filter(({ newestFormat }) => newestFormat < wanted);
@@ -204,9 +207,9 @@ export function tellRaised(raised: RaisedFormat): string {
   }
 }
 
-/** `revision` 0: nobody has raised it yet. */
-async function readFormat(link: NatsLink): Promise<{ format: number; revision: number }> {
-  const raised = await persist(async () => {
+/** Null: nobody has raised it yet. */
+async function raisedFormat(link: NatsLink): Promise<{ format: number; revision: number } | null> {
+  return persist(async () => {
     const stored = await newestOf(link);
     if (stored === null) return null;
     const format = formatIn(stored.data);
@@ -216,7 +219,6 @@ async function readFormat(link: NatsLink): Promise<{ format: number; revision: n
         'nodes read>} there',
     );
   });
-  return raised ?? { format: await firstFormatOf(link), revision: 0 };
 }
 
 async function newestOf({ manager }: NatsLink): Promise<StoredMsg | null> {

@@ -3,7 +3,7 @@
 import type { GroupName } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
-import { joinCluster } from '../nats/cluster-identity.ts';
+import { type Identity, joinCluster } from '../nats/cluster-identity.ts';
 import { connectNats } from '../nats/connection.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import { LeaseTable } from '../nats/lease-table.ts';
@@ -57,11 +57,11 @@ export async function joinNats(
   // A front may not make anything: it waits for a node that may.
   const mayMake = [...config.roles].some((role) => role !== 'front');
   const { newest } = RECORD_FORMATS;
-  const identity = { partitions: config.partitions, masterKey: fingerprint, isKeyUnproven };
-  await joinCluster(link, identity, mayMake ? config.natsReplicas : null, newest, (error) =>
+  const own = { partitions: config.partitions, masterKey: fingerprint, isKeyUnproven };
+  const identity = await joinCluster(link, own, mayMake ? config.natsReplicas : null, newest, (error) =>
     onProblem(`not in the cluster yet: ${(error as Error).message}`),
   );
-  const writeFormat = mayMake ? await followFormat(link, fingerprint, log, onFailure) : null;
+  const writeFormat = mayMake ? await followFormat(link, identity, fingerprint, log, onFailure) : null;
   await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
 
   const publisher = new StreamPublisher(link);
@@ -104,12 +104,14 @@ export function usesDataDirectory({ roles }: Config): boolean {
 
 function followFormat(
   link: NatsLink,
+  identity: Identity,
   masterKey: string,
   log: Log,
   onFailure: (error: Error) => void,
 ): Promise<WriteFormat> {
   return WriteFormat.follow({
     link,
+    identity,
     formats: RECORD_FORMATS,
     masterKey,
     onRaised: (format) => log.info({ format }, 'records are written in a newer format'),

@@ -144,7 +144,7 @@ t.test(
   async (t) => {
     await nats.manager.streams.delete(CLUSTER_STREAM);
     const first = { ...made(4), isKeyUnproven: true };
-    await joinCluster(nats, first, 1, 1);
+    const identity = await joinCluster(nats, first, 1, 1);
     t.strictSame(
       await stored(),
       { format: 1, partitions: 4, firstFormat: 1 },
@@ -157,6 +157,7 @@ t.test(
       const onError = (error: Error): void => void errors.push(error);
       return WriteFormat.follow({
         link: nats,
+        identity,
         formats: RECORD_FORMATS,
         masterKey,
         onRaised: () => {},

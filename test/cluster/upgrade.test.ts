@@ -67,12 +67,13 @@ t.test('the format is raised when every live node reads the next one, and not be
   const tables = await tablesOf(t, servers.url);
   const { nats, publisher, table } = tables;
   await joinCluster(nats, made(4), 1, OLD.newest);
-  await joinCluster(nats, made(4), 1, NEW.newest);
+  const identity = await joinCluster(nats, made(4), 1, NEW.newest);
   const errors: Error[] = [];
   const follow = async (formats: RecordFormats): Promise<WriteFormat> => {
     const onError = (error: Error): void => void errors.push(error);
     const followed = await WriteFormat.follow({
       link: nats,
+      identity,
       formats,
       masterKey,
       onRaised: () => {},
@@ -121,10 +122,11 @@ t.test(
     t.teardown(() => servers.stop());
     const tables = await tablesOf(t, servers.url);
     const { nats, publisher, table } = tables;
-    await joinCluster(nats, made(4), 1, OLD.newest);
+    const identity = await joinCluster(nats, made(4), 1, OLD.newest);
     const errors: Error[] = [];
     const raised: number[] = [];
     const options = {
+      identity,
       onRaised: (format: number) => void raised.push(format),
       onError: (error: Error) => void errors.push(error),
     };
@@ -169,8 +171,8 @@ t.test('a cluster begins with the newest format of the node that makes it', asyn
   const servers = await startNatsServers();
   t.teardown(() => servers.stop());
   const { nats } = await tablesOf(t, servers.url);
-  await joinCluster(nats, made(4), 1, NEW.newest);
-  const options = { link: nats, onRaised: () => {}, onError: () => {} };
+  const identity = await joinCluster(nats, made(4), 1, NEW.newest);
+  const options = { link: nats, identity, onRaised: () => {}, onError: () => {} };
   const followed = await WriteFormat.follow({ ...options, masterKey, formats: NEW });
   t.equal(followed.current, 2);
   await followed.close();
