@@ -11,7 +11,7 @@ import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { firstBatchOf } from './stream-batches.ts';
+import { firstBatchIn } from './stream-batches.ts';
 import type { StreamPartition } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
@@ -98,7 +98,7 @@ export class LogFollower {
     const { state } = await manager.streams.info(logStream(group, partition));
     this.#assertNotNew(state);
     this.#assertNotPurged(state);
-    if (state.messages > 0 && state.first_seq > this.#handled + 1) await this.#assertContinued();
+    if (state.messages > 0 && state.first_seq > this.#handled + 1) await this.#assertContinued(state);
     while (this.#handled < state.last_seq) {
       if (this.#error !== null) throw this.#error;
       const before = this.#handled;
@@ -144,8 +144,8 @@ export class LogFollower {
   }
 
   /** What comes first in the stream: after a trim it may be later than what this machine needs next. */
-  async #assertContinued(): Promise<void> {
-    const batch = await firstBatchOf(this.#options);
+  async #assertContinued(state: StreamState): Promise<void> {
+    const batch = await firstBatchIn(this.#options, state);
     if (batch <= this.#chain.tip.batch + 1) return;
     if (batch <= this.#tip.batch + 1) throw this.#diverged();
     throw new LogDiverged(

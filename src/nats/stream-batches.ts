@@ -1,6 +1,7 @@
 // The batches of a partition's stream one after the other, from a place in the chain to where the stream ends now: for
 // whoever reads much of it once. What is followed as it grows has readers of its own (log-follower.ts, stream-feed.ts).
 
+import type { StreamState } from 'nats';
 import type { Batch, Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
@@ -63,10 +64,18 @@ async function batchUpTo(
 export async function firstBatchOf(place: StreamPartition): Promise<number> {
   const { link, group, partition } = place;
   const { state } = await link.manager.streams.info(logStream(group, partition));
-  if (state.messages === 0) return 0;
+  return firstBatchIn(place, state);
+}
+
+/** The same of a stream whose state is known. */
+export async function firstBatchIn(
+  place: StreamPartition,
+  { messages, first_seq: first, last_seq: last }: StreamState,
+): Promise<number> {
+  if (messages === 0) return 0;
   // A batch stands at its number or later: a stream that was never trimmed need not be asked, at each take-over.
-  if (state.first_seq === 1) return 1;
-  for (let sequence = state.first_seq; sequence <= state.last_seq; sequence++) {
+  if (first === 1) return 1;
+  for (let sequence = first; sequence <= last; sequence++) {
     const found = await batchAt(place, sequence);
     if (found !== null) return found.batch;
   }
@@ -112,7 +121,7 @@ export async function* batchesAfter(
   const stream = logStream(group, partition);
   const { state } = await link.manager.streams.info(stream);
   if (state.messages === 0) return;
-  const first = await firstBatchOf(place);
+  const first = await firstBatchIn(place, state);
   if (first > after.batch + 1) {
     throw new Error(
       `the stream of ${group}/${partition} begins with batch ${first}: what is before was trimmed, and must be put back ` +
