@@ -44,7 +44,6 @@ export interface LeaseOwnershipOptions {
   readonly node: string;
   /** Of records that this node reads. */
   readonly newestFormat: number;
-  readonly operatorUrl: string | null;
   /** The disk has hardly any room for more. Absent: never. */
   readonly isShort?: () => boolean;
   /** The copy of this node is damaged: others have the partition. Absent: never. */
@@ -229,7 +228,7 @@ export class LeaseOwnership implements Ownership {
   }
 
   #ownEntry(): NodeEntry {
-    const { partitions, newestFormat, operatorUrl } = this.#options;
+    const { partitions, newestFormat } = this.#options;
     const groups = Object.keys(partitions) as GroupName[];
     const isShort = this.#options.isShort?.() ?? false;
     const damaged = this.#places
@@ -242,7 +241,6 @@ export class LeaseOwnership implements Ownership {
       newestFormat,
       isShort,
       damaged,
-      operatorUrl,
     };
   }
 

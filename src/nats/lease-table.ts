@@ -27,8 +27,6 @@ export interface NodeEntry {
   readonly isShort?: boolean;
   /** Partitions of which its copy is damaged, as `<group>.<partition>`: it never has them. Absent: none. */
   readonly damaged?: readonly string[];
-  /** Where its operator API listens; null: nowhere. */
-  readonly operatorUrl: string | null;
 }
 
 export interface LeaseEntry {

@@ -105,7 +105,6 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     host,
     node: config.nodeName,
     newestFormat: RECORD_FORMATS.newest,
-    operatorUrl: null,
     isShort: () => disk !== null && (disk.space.isShort || disk.storage.stall !== null),
     isDamaged: (group, partition) => disk?.damage.damaged.has(group, partition) ?? false,
     partitions: ownable(config, nats),

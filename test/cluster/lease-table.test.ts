@@ -33,7 +33,7 @@ async function newTable(t: Test, by: StreamPublisher = publisher): Promise<Lease
   return table;
 }
 
-const LIVE: NodeEntry = { session: 's1', groups: ['accounts'], state: 'live', operatorUrl: null };
+const LIVE: NodeEntry = { session: 's1', groups: ['accounts'], state: 'live' };
 
 t.test('what stands in the bucket is known when the table is ready, and what comes is told', async (t) => {
   const a = await newTable(t);

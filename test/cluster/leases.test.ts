@@ -47,7 +47,6 @@ class Node implements PartitionHost {
       host: this,
       node: name,
       newestFormat: 1,
-      operatorUrl: null,
       partitions: { accounts: partitionCount },
       onProblem: (problem) => this.problems.push(problem),
     });
@@ -216,7 +215,6 @@ t.test('a node leaves at once when nobody that lives could have what it has', as
     session: 's',
     groups: ['pollers'],
     state: 'live',
-    operatorUrl: null,
   } as const;
   t.equal(await a.table.write('node.poller', poller, 0), true);
   const startedAt = performance.now();

@@ -219,7 +219,7 @@ t.test('one that was interrupted goes on, with the same log alone', async (t) =>
 t.test('what a node may be serving is left alone, and an epoch never falls', async (t) => {
   const partition = newPartition();
   await write('e', partition, [1]);
-  const nodeEntry = { session: 's', groups: [GROUP], operatorUrl: null } as const;
+  const nodeEntry = { session: 's', groups: [GROUP] } as const;
   await withLeases(async (table) => {
     await table.write('node.ledger1', { ...nodeEntry, state: 'live' }, 0);
     await table.write(`lease.${GROUP}.${partition}`, { node: 'ledger1', session: 's', epoch: 9 }, 0);

@@ -45,7 +45,7 @@ t.test('a node that may not read the leases says why, and joins when it may', as
 
   const table = new LeaseTable(nats, publisher, fail);
   t.teardown(() => table.close());
-  const session = { session: 's', groups: [], state: 'live', operatorUrl: null } as const;
+  const session = { session: 's', groups: [], state: 'live' } as const;
   t.equal(await table.write('node.front', session, 0), true);
   await waitFor('it is asked again', 20_000, () => asked.length >= 3);
   t.strictSame(problems, [`${LEASE_STREAM} cannot be read: maximum consumers limit reached`], 'once');

@@ -54,7 +54,7 @@ async function says(
   name: string,
   entry: Pick<NodeEntry, 'state' | 'newestFormat'>,
 ): Promise<void> {
-  const common = { session: name, groups: [], operatorUrl: null };
+  const common = { session: name, groups: [] };
   const revision = table.nodes.get(name)?.revision ?? 0;
   if ((await table.write(`node.${name}`, { ...common, ...entry }, revision)) !== true) {
     throw new Error(`the session of ${name} was not written`);

@@ -200,7 +200,6 @@ export class Node implements PartitionHost, Leases {
       host: this,
       node: name,
       newestFormat: 1,
-      operatorUrl: null,
       partitions: { accounts: PARTITIONS },
       onProblem: (problem) => this.problems.push(problem),
     });
