@@ -85,7 +85,7 @@ export function create(
   idempotencyKey: string,
 ): void {
   const caller = callerOf(authorization);
-  call.receive((_, body) => {
+  call.receive((body) => {
     if ('code' in caller) {
       call.refuse(caller);
       return;

@@ -55,7 +55,7 @@ export interface CallContext {
 }
 
 /** The bytes are valid only until the function returns. */
-export type OnBody = (call: Call, body: Uint8Array) => void;
+export type OnBody = (body: Uint8Array) => void;
 
 interface Header {
   readonly name: string;
@@ -132,7 +132,7 @@ export class Call {
       this.#received += chunk.byteLength;
       if (this.#received > LIMITS.bodyBytesMax) this.#drain(isLast);
       else if (!isLast) this.#keep(chunk);
-      else onBody(this, this.#whole(chunk));
+      else onBody(this.#whole(chunk));
     });
   }
 

@@ -11,8 +11,7 @@ export interface RouteName {
   readonly path: string;
 }
 
-/** Why a request got no answer: the client went away, was too slow, nobody can say what became of it in time, or the
- *  body was cut off. */
+/** Why a request got no answer: the client went away, was too slow, or nobody can say what became of it in time. */
 export type NoReplyReason = 'aborted' | 'slow_client' | 'unknown';
 
 export interface HttpObserver {

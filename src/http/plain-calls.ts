@@ -18,7 +18,6 @@ export interface PlainCallFacts {
 }
 
 export interface PlainHead {
-  readonly method: string;
   readonly path: string;
   readonly query: string;
   readonly authorization: string;
@@ -55,7 +54,7 @@ export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void 
     else call.begin(answer);
     return;
   }
-  call.receive((_, bytes) => {
+  call.receive((bytes) => {
     const body = parseJson(bytes);
     const problem = body instanceof MalformedBody ? body.rejection : validate(body);
     if (problem !== null) {
@@ -73,15 +72,14 @@ function run(
   query: Record<string, unknown>,
   body: unknown,
 ): void {
+  call.wait();
   const request: PlainRequest = {
-    method: head.method,
     path: head.path,
     parameters: Object.fromEntries(facts.names.map((name, index) => [name, head.parameters[index] ?? ''])),
     query,
     body,
     operator: head.operator === '' ? null : head.operator,
     requestId: call.requestId,
-    deadline: call.wait(),
   };
   const answer = facts.route.handle(request);
   if (!(answer instanceof Promise)) {
@@ -94,12 +92,12 @@ function run(
   });
 }
 
-export function raw(route: RawRoute, call: Call, path: string, contentType: string): void {
-  call.receive((_, bytes) => {
+export function raw(route: RawRoute, call: Call, path: string): void {
+  call.receive((bytes) => {
     call.wait();
     const { method } = route;
     const { requestId } = call;
-    const request = { method, path, contentType, body: Buffer.from(bytes), requestId };
+    const request = { method, path, body: Buffer.from(bytes), requestId };
     call.begin(() => call.answer(route.handle(request)));
   });
 }

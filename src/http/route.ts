@@ -67,7 +67,6 @@ export interface ReadRoute extends RouteFacts {
 }
 
 export interface PlainRequest<Body = unknown, Query = unknown> {
-  readonly method: string;
   /** As sent, without the query. */
   readonly path: string;
   /** As sent, checked against their patterns. */
@@ -78,8 +77,6 @@ export interface PlainRequest<Body = unknown, Query = unknown> {
   /** The `Operator` header: who acts, as they say; null without one. */
   readonly operator: string | null;
   readonly requestId: string;
-  /** Milliseconds since 1970: an answer after it is not sent. */
-  readonly deadline: number;
 }
 
 export type Answer =
@@ -128,7 +125,6 @@ export interface PlainRoute extends RouteFacts {
 export interface RawRequest {
   readonly method: string;
   readonly path: string;
-  readonly contentType: string;
   readonly body: Buffer;
   readonly requestId: string;
 }

@@ -237,7 +237,6 @@ function plainHandler(context: CallContext, surface: Surface, route: PlainRoute,
       return;
     }
     plain(facts, call, {
-      method: route.method,
       path: request.getUrl(),
       query: request.getQuery() ?? '',
       authorization: request.getHeader('authorization'),
@@ -250,7 +249,7 @@ function plainHandler(context: CallContext, surface: Surface, route: PlainRoute,
 function rawHandler(context: CallContext, route: RawRoute, name: RouteName): Handler {
   return (response, request) => {
     const call = callOf(context, name, true, response);
-    raw(route, call, request.getUrl(), request.getHeader('content-type'));
+    raw(route, call, request.getUrl());
   };
 }
 
