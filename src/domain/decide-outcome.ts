@@ -27,7 +27,7 @@ import { type AccountEvent, RECONCILIATION_KINDS, type ReconciliationKind } from
 import { assert } from './assert.ts';
 import { type Decision, done, NOTHING_CHANGED, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
-import { deriveId, ID_PREFIXES, type IdKind, isId, makeId } from './id.ts';
+import { deriveId, isTransactionId, makeId } from './id.ts';
 import type { Context, LedgerState } from './state.ts';
 import type { Transaction } from './transaction.ts';
 
@@ -224,13 +224,6 @@ function raise(
       : makeId('reconciliation', context.freshBody);
   if (state.reconciliation(id) !== undefined) return NOTHING_CHANGED;
   return changed(accountId, context, { type: 'ReconciliationRaised', id, kind, transactionId, detail });
-}
-
-const TRANSACTION_KINDS: readonly IdKind[] = ['charge', 'payout', 'withdrawal', 'deposit', 'refund'];
-
-function isTransactionId(id: string): boolean {
-  const kind = TRANSACTION_KINDS.find((candidate) => id.startsWith(ID_PREFIXES[candidate]));
-  return kind !== undefined && isId(kind, id);
 }
 
 // --- What falls due --------------------------------------------------------------------------------------------------

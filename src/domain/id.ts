@@ -52,6 +52,13 @@ export function isId(kind: IdKind, id: string): boolean {
   );
 }
 
+const TRANSACTION_KINDS: readonly IdKind[] = ['charge', 'payout', 'withdrawal', 'deposit', 'refund'];
+
+/** True when `id` is the well-formed id of a charge, payout, withdrawal, deposit or refund. */
+export function isTransactionId(id: string): boolean {
+  return TRANSACTION_KINDS.some((kind) => isId(kind, id));
+}
+
 /** The id of the `index`-th thing (0 … 1022) that belongs to the object `id`. */
 export function deriveId(kind: IdKind, id: string, index: number): string {
   const suffix = index + 1;
@@ -63,7 +70,7 @@ export function deriveId(kind: IdKind, id: string, index: number): string {
   );
 }
 
-/** Milliseconds since 1970 encoded in a body or id's first ten characters. */
+/** Milliseconds since 1970: the time in an id's body. */
 export function timeOf(id: string): number {
   let time = 0;
   for (let i = PREFIX_LENGTH; i < PREFIX_LENGTH + 10; i++) time = time * 32 + ALPHABET.indexOf(id.charAt(i));

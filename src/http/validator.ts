@@ -7,7 +7,7 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import type { TObject, TSchema } from 'typebox';
 import { rejection, type Rejection } from '../domain/error-code.ts';
-import { isId } from '../domain/id.ts';
+import { isTransactionId } from '../domain/id.ts';
 import { parseAmount } from '../domain/money.ts';
 import { parseTime } from '../domain/time.ts';
 import { echoed } from './echoed.ts';
@@ -17,17 +17,7 @@ const ajv = new Ajv({ verbose: true, strictTypes: false });
 ajv.addVocabulary(['x-rule', 'example']);
 ajv.addFormat('amount', (text) => parseAmount(text) !== null);
 ajv.addFormat('date-time', (text) => parseTime(text) !== null);
-ajv.addFormat('cursor', isCursor);
-
-function isCursor(text: string): boolean {
-  return (
-    isId('charge', text) ||
-    isId('payout', text) ||
-    isId('deposit', text) ||
-    isId('withdrawal', text) ||
-    isId('refund', text)
-  );
-}
+ajv.addFormat('cursor', isTransactionId);
 
 export type ValidateBody = (body: unknown) => Rejection | null;
 

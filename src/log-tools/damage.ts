@@ -5,7 +5,7 @@
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import type { AccountRecord } from '../domain/account-event.ts';
-import { isId } from '../domain/id.ts';
+import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 
@@ -132,15 +132,11 @@ function readable<T>(decode: (text: string) => T, text: string): T | null {
 }
 
 function idsOf({ events }: AccountRecord): string[] {
-  return events.flatMap((event) => ('id' in event && isTransaction(event.id) ? [event.id] : []));
+  return events.flatMap((event) => ('id' in event && isTransactionId(event.id) ? [event.id] : []));
 }
 
 function heardIn(record: WebhookRecord): string[] {
   return record.type === 'EventsTaken' ? record.events.map(({ transactionId }) => transactionId) : [];
-}
-
-function isTransaction(id: string): boolean {
-  return (['charge', 'payout', 'withdrawal', 'deposit', 'refund'] as const).some((kind) => isId(kind, id));
 }
 
 // --- CRC32C ----------------------------------------------------------------------------------------------------------------
