@@ -82,13 +82,6 @@ export class LogReader {
     throw new LogRewritten({ group, partition, batch: reached.batch + 1, sequence: reached.sequence + 1 });
   }
 
-  /** The newest `count` batches, oldest first, checked as `read` does. */
-  lastBatches(group: string, partition: number, count: number): Batch[] {
-    const last = this.lastBatchNumber(group, partition);
-    const start = this.startOf(group, partition).batch;
-    return [...this.read(group, partition, { afterBatch: Math.max(start, last - count) })];
-  }
-
   /** Everything the log holds. */
   partitions(): PartitionRange[] {
     const found: PartitionRange[] = [];

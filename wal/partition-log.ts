@@ -97,10 +97,6 @@ export class PartitionLog {
     return !this.#busy && (this.#records.length > 0 || this.#opensEpoch);
   }
 
-  get busy(): boolean {
-    return this.#busy;
-  }
-
   /** Resolves when everything taken so far is durable, or when it never will be. */
   async drained(): Promise<void> {
     if (!this.#busy && this.#records.length === 0 && !this.#opensEpoch) return;

@@ -3,13 +3,8 @@
 
 import { LIMITS } from '../../src/limits.ts';
 
-/** Specification part 6: after attempt 1, 2, … 7; then it is dead-lettered. */
-export const DEFAULT_RETRY_MS: readonly number[] = [30, 120, 600, 1_800, 7_200, 21_600, 57_600].map(
-  (seconds) => seconds * 1000,
-);
-
 /**
- * Milliseconds to wait after the attempt that made it `made` attempts (1, 2, …); null: no attempt is left.
+ * Milliseconds to wait after the attempt that made it `made` attempts (1, 2, …); null: none is left, it is dead-lettered.
  * `random` is at least 0 and below 1.
  */
 export function retryDelayMs(retryMs: readonly number[], made: number, random: number): number | null {

@@ -27,10 +27,6 @@ export function subtract(a: Money, b: Money): Money {
   return money(a - b);
 }
 
-export function negate(a: Money): Money {
-  return a === 0 ? ZERO : money(-a);
-}
-
 const AMOUNT = /^(?:0|[1-9][0-9]{0,15})$/;
 
 /** Parses the wire form: decimal digits, no sign, no leading zero, at most 2^53 - 1. Null when it is not that. */

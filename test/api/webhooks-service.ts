@@ -13,11 +13,11 @@ import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import { noMetrics } from '../../actors/webhooks/metrics.ts';
 import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
-import { DEFAULT_RETRY_MS } from '../../actors/webhooks/schedule.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import { partitionOf, request } from '../../src/bus/bus.ts';
 import type { Bus, GroupName, Message, Reply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
+import { readConfig } from '../../src/config.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
@@ -71,7 +71,7 @@ export class WebhookService {
     const options = {
       partitions: 1,
       clock: Date.now,
-      retryMs: DEFAULT_RETRY_MS,
+      retryMs: readConfig({}).webhookRetryMs,
       metrics: noMetrics,
       attemptMs: LIMITS.webhookAttemptMs,
       queuedMax: LIMITS.webhookQueuedMax,

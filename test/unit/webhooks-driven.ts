@@ -8,11 +8,13 @@ import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { WebhookCommand } from '../../actors/webhooks/message.ts';
 import type { Delivery } from '../../actors/webhooks/record.ts';
-import { DEFAULT_RETRY_MS } from '../../actors/webhooks/schedule.ts';
 import { deriveId, encodeTime, makeId } from '../../src/domain/id.ts';
 import type { Reply } from '../../src/bus/bus.ts';
+import { readConfig } from '../../src/config.ts';
 import type { DeliveryView, ListDeliveries } from '../../src/domain/webhook-message.ts';
 import type { Views } from '../../wal/types.ts';
+
+export const DEFAULT_RETRY_MS = readConfig({}).webhookRetryMs;
 
 const body = (n: number): string => `${encodeTime(n)}${'0'.repeat(16)}`;
 export const accountId = (n: number): string => makeId('account', body(n));

@@ -2,7 +2,7 @@
 
 import t from 'tap';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
-import { DEFAULT_RETRY_MS } from '../../actors/webhooks/schedule.ts';
+import { readConfig } from '../../src/config.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { Views } from '../../wal/types.ts';
 import { collectGarbage } from '../garbage.ts';
@@ -24,7 +24,7 @@ const views: Views = {
 void t.test('1,000,000 scheduled retries use under 500 MiB and cost nothing until due', async (t) => {
   await collectGarbage();
   const before = process.memoryUsage().heapUsed;
-  const policy = { retryMs: DEFAULT_RETRY_MS, retentionMs: 30 * 86_400_000 };
+  const policy = { retryMs: readConfig({}).webhookRetryMs, retentionMs: 30 * 86_400_000 };
   const logic = createWebhooksGroup(policy).open(0, views, { timers: true, sequence: 0 });
   await collectGarbage();
   const mebibytes = (process.memoryUsage().heapUsed - before) / 2 ** 20;

@@ -1,9 +1,9 @@
 // The schedule of attempts, row by row of the specification, under a driven clock.
 
 import t from 'tap';
-import { DEFAULT_RETRY_MS, retryDelayMs } from '../../actors/webhooks/schedule.ts';
+import { retryDelayMs } from '../../actors/webhooks/schedule.ts';
 import { signatureOf } from '../../actors/webhooks/signature.ts';
-import { appId, DrivenWebhooks, failed, delivered } from './webhooks-driven.ts';
+import { appId, DEFAULT_RETRY_MS, DrivenWebhooks, failed, delivered } from './webhooks-driven.ts';
 
 const ROWS: readonly (readonly [attempt: number, seconds: number])[] = [
   [1, 30],

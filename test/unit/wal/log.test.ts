@@ -195,8 +195,6 @@ t.test('reads from any batch and any sequence', async (t) => {
   }
   t.strictSame([...log.read('accounts', 7, { fromSequence: 0 })], durable);
   t.throws(() => [...log.read('accounts', 7, { fromSequence: 22 })], /ends at sequence 20/);
-  t.strictSame(log.lastBatches('accounts', 7, 2), durable.slice(-2));
-  t.strictSame(log.lastBatches('accounts', 7, 99), durable);
   t.hasStrict(log.partitions(), [{ group: 'accounts', partition: 7, tip: { sequence: 20 } }]);
 
   const reader = LogReader.openReader({ directory: join(directory, `${opened}`) });
