@@ -2,12 +2,8 @@
 // bisection: a handful of batches are read, however long the log is.
 
 import type { LogReader } from '../../wal/log-reader.ts';
+import type { PartitionName } from '../../wal/tools/partitions.ts';
 import { groupOf, type Timed } from './data.ts';
-
-export interface PartitionName {
-  readonly group: string;
-  readonly partition: number;
-}
 
 /** The last sequence whose record is not later than `atMs`; what the log starts after when there is none. */
 export function lastSequenceAt(log: LogReader, name: PartitionName, atMs: number): number {

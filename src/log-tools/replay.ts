@@ -15,10 +15,17 @@ import {
   withData,
 } from './data.ts';
 import { auditLedger, type LedgerAudit, zeroSum } from './ledger-audit.ts';
-import { lastSequenceAt, type PartitionName } from './places.ts';
+import { lastSequenceAt } from './places.ts';
 import { Rebuild, type RebuildFault } from './rebuild.ts';
 import type { Row, ViewPosition } from '../../wal/types.ts';
-import { breathe, chosen, nameOf, partitionOptions, table } from '../../wal/tools/partitions.ts';
+import {
+  breathe,
+  chosen,
+  nameOf,
+  type PartitionName,
+  partitionOptions,
+  table,
+} from '../../wal/tools/partitions.ts';
 import {
   numberOf,
   stringOf,

@@ -14,8 +14,8 @@ import { maskMsisdn } from '../domain/msisdn.ts';
 import { renderDetail } from '../domain/render.ts';
 import type { StatusEvent } from '../domain/transaction.ts';
 import { type Data, groupOf } from './data.ts';
-import { batchToReadFrom, type PartitionName } from './places.ts';
-import { breathe } from '../../wal/tools/partitions.ts';
+import { batchToReadFrom } from './places.ts';
+import { breathe, type PartitionName } from '../../wal/tools/partitions.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import type { Batch } from '../../wal/types.ts';
 

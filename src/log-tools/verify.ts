@@ -5,8 +5,7 @@ import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
 import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
-import type { PartitionName } from './places.ts';
-import { breathe, nameOf } from '../../wal/tools/partitions.ts';
+import { breathe, nameOf, type PartitionName } from '../../wal/tools/partitions.ts';
 import type { Tool, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, verify as verifyLog } from '../../wal/tools/verify.ts';
 

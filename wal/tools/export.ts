@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
-import type { Segment } from './manifest.ts';
+import { type Segment, tipFrom } from './manifest.ts';
 import { batchesIn, breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, isLeftBehind, removedLines, SegmentDirectory } from './segment.ts';
@@ -223,7 +223,7 @@ async function importPartition(
   if (first === undefined) return 0;
   const isNew = log.lastBatchNumber(group, partition) === 0 && log.startOf(group, partition).batch === 0;
   if (isNew && first.start.batch > 0) {
-    await log.startAt(group, partition, { ...first.start, hash: Buffer.from(first.start.hash, 'hex') });
+    await log.startAt(group, partition, tipFrom(first.start));
   }
   const start = log.startOf(group, partition);
   const tip = log.tip(group, partition);
