@@ -232,6 +232,8 @@ export const LIMITS = {
   snapshotEveryBatches: 50_000,
   /** Characters of a snapshot handled at once. */
   snapshotChunkCharacters: 64 * 1024,
+  /** Chunks of a snapshot, of 128 KiB, that are on their way to the object store: the log's batches stand behind them. */
+  snapshotChunksUnderWayMax: 8,
   /** A snapshot of which nothing came for this long is read from the start. */
   snapshotSilenceMs: 15_000,
   /** Rows of one commit of a restore. */

@@ -7,7 +7,7 @@
 
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
-import type { JetStreamClient, ObjectInfo, ObjectStore } from 'nats';
+import type { ObjectInfo, ObjectStore } from 'nats';
 import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { Row, Tip } from '../../wal/types.ts';
@@ -16,6 +16,7 @@ import { within } from '../../wal/within.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
+import { chunksOf, ChunkSender, storedChunks } from './snapshot-chunks.ts';
 import { SNAPSHOT_FORMAT, SnapshotReader, snapshotLines } from './snapshot-format.ts';
 import type { StreamPartition } from './stream-batches.ts';
 import { hasMessages, hasStream, makeSnapshotBucket } from './streams.ts';
@@ -31,12 +32,14 @@ export interface SnapshotOptions {
 
 export class Snapshots {
   readonly #options: SnapshotOptions;
+  readonly #sender: ChunkSender;
   #store: Promise<ObjectStore> | null = null;
   /** Chunks of no snapshot as they were last seen, by subject: of one that is being saved, or never will be. */
   #unnamed: ReadonlyMap<string, number> = new Map();
 
   constructor(options: SnapshotOptions) {
     this.#options = options;
+    this.#sender = new ChunkSender(options.link);
   }
 
   /** Batch that the stored snapshot of a partition reaches; 0: there is none. */
@@ -79,7 +82,8 @@ export class Snapshots {
     try {
       await settled();
       // Whoever was stopped meanwhile must not put an older one in the place of its successor's.
-      await store.put(meta, Readable.toWeb(compressed) as never, { previousRevision: before?.revision ?? 0 });
+      const paced = Readable.toWeb(Readable.from(this.#sender.paced(compressed)));
+      await store.put(meta, paced as never, { previousRevision: before?.revision ?? 0 });
     } finally {
       // Not read to the end, they would keep their moment of the views, and its pages, for ever.
       lines.destroy();
@@ -95,7 +99,8 @@ export class Snapshots {
     const store = await this.#openFilled();
     if (store === null) return null;
     let isEmpty = false;
-    const tip = await readFrom(store, group, partition, async (rows, { batch, sequence, hash }) => {
+    const place = { link: this.#options.link, group, partition };
+    const tip = await readFrom(store, place, async (rows, { batch, sequence, hash }) => {
       if (!isEmpty) await views.drop(group, partition);
       isEmpty = true;
       await views.commit(group, partition, { batch, sequence, hash }, rows);
@@ -145,27 +150,10 @@ export class Snapshots {
   async #make(): Promise<ObjectStore> {
     const { link, replicas } = this.#options;
     await makeSnapshotBucket(link.manager, replicas);
-    return jetstreamOf(link).views.os(SNAPSHOT_BUCKET);
+    return this.#sender.jetstream.views.os(SNAPSHOT_BUCKET);
   }
 }
 
-/** The store looks at what became of its chunks when the last one is sent: one that is refused before must not be taken for a
- *  rejection that nobody handles, which ends the process. */
-function jetstreamOf({ connection }: NatsLink): JetStreamClient {
-  const jetstream = connection.jetstream();
-  const publish = jetstream.publish.bind(jetstream);
-  jetstream.publish = (...message) => {
-    const acknowledged = publish(...message);
-    acknowledged.catch(() => {});
-    return acknowledged;
-  };
-  return jetstream;
-}
-
-/** Where the object store has the chunks of what it is given, by the id that it makes for it. */
-function chunksOf(id: string): string {
-  return `$O.${SNAPSHOT_BUCKET}.C.${id}`;
-}
 const CHUNKS = chunksOf('>');
 
 function batchIn(info: ObjectInfo | null): number {
@@ -176,31 +164,24 @@ type OnRows = (rows: readonly Row[], tip: Tip) => Promise<void> | void;
 
 /** Reads what is stored of a partition through, rows in portions; resolves with the tip that it reaches when it has proved
  *  whole, with null when nothing is stored. */
-export async function readSnapshot(
-  { link, group, partition }: StreamPartition,
-  onRows: OnRows,
-): Promise<Tip | null> {
+export async function readSnapshot(place: StreamPartition, onRows: OnRows): Promise<Tip | null> {
+  const { link } = place;
   if (!(await hasStream(link.manager, SNAPSHOT_STREAM))) return null;
   if (!(await hasMessages(link.manager, SNAPSHOT_STREAM))) return null;
-  return readFrom(await link.connection.jetstream().views.os(SNAPSHOT_BUCKET), group, partition, onRows);
+  return readFrom(await link.connection.jetstream().views.os(SNAPSHOT_BUCKET), place, onRows);
 }
 
-async function readFrom(
-  store: ObjectStore,
-  group: GroupName,
-  partition: number,
-  onRows: OnRows,
-): Promise<Tip | null> {
-  const found = await store.get(partitionKey(group, partition));
-  if (found === null) return null;
-  const stored = Readable.fromWeb(found.data as never);
+async function readFrom(store: ObjectStore, place: StreamPartition, onRows: OnRows): Promise<Tip | null> {
+  const { link, group, partition } = place;
+  const info = await store.info(partitionKey(group, partition));
+  if (info === null || info.deleted) return null;
+  const stored = storedChunks(link, info);
   const plain = createGunzip();
-  // Whoever reads `plain` is told of a failure, and of this one first.
+  // Whoever reads `plain` is told of a failure.
   pipeline(stored, plain, () => {});
-  found.error.catch(() => {});
   const reader = new SnapshotReader(group, partition);
   const parts = reader.read(plain)[Symbol.asyncIterator]();
-  // A newer snapshot takes away what is left of the one that is read, and the store's reader then waits for ever.
+  // A newer snapshot takes away what is left of the one that is read: nothing more comes then.
   const problem = `nothing more came of a snapshot of ${group}/${partition}: it has been replaced, or NATS is away`;
   try {
     for (;;) {
@@ -212,7 +193,5 @@ async function readFrom(
     // What is not read to its end would go on coming.
     stored.destroy();
   }
-  const failure = await found.error;
-  if (failure instanceof Error) throw failure;
   return reader.tip;
 }

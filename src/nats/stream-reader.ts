@@ -29,6 +29,8 @@ export interface StreamReaderOptions {
   readonly from: number;
   /** Of each subject under this one only the newest message at first: for KV buckets. */
   readonly newestPerSubject?: string;
+  /** Only messages under this one; absent: all. */
+  readonly subject?: string;
   readonly heartbeatMs?: number;
   readonly onMessage: (message: StreamMessage) => void | Promise<void>;
   /** The handler threw, or the stream cannot be read as it should. Reading has stopped. */
@@ -108,7 +110,7 @@ export class StreamReader {
   }
 
   #consumerConfig(): Partial<ConsumerConfig> {
-    const { newestPerSubject, from } = this.#options;
+    const { newestPerSubject, subject, from } = this.#options;
     const first = newestPerSubject !== undefined && this.#next === from;
     return {
       ack_policy: AckPolicy.None,
@@ -117,7 +119,11 @@ export class StreamReader {
       inactive_threshold: nanos(LIMITS.streamReadExpiresMs * 4),
       ...(first
         ? { deliver_policy: DeliverPolicy.LastPerSubject, filter_subject: newestPerSubject }
-        : { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: Math.max(1, this.#next) }),
+        : {
+            deliver_policy: DeliverPolicy.StartSequence,
+            opt_start_seq: Math.max(1, this.#next),
+            ...(subject === undefined ? {} : { filter_subject: subject }),
+          }),
     };
   }
 
