@@ -73,6 +73,9 @@ export class LeaseOwnership implements Ownership {
   #renewing = false;
   #looking = false;
   #lookAgain = false;
+  /** That the look under way may still begin. */
+  #claimsLeft = 0;
+  #preparationsLeft = 0;
   #closed = false;
 
   constructor(options: LeaseOwnershipOptions) {
@@ -289,6 +292,9 @@ export class LeaseOwnership implements Ownership {
 
   #lookAtAll(): void {
     const now = performance.now();
+    // Counted once: each of a thousand partitions would look through all of them.
+    this.#claimsLeft = LIMITS.takeOversMax - this.#underWay('claiming');
+    this.#preparationsLeft = LIMITS.takeOversMax - this.#underWay('preparing');
     for (const place of this.#places) if (place.retryAt <= now) this.#lookAt(place);
   }
 
@@ -317,9 +323,9 @@ export class LeaseOwnership implements Ownership {
   #lookAtDue(place: Place, lease: Seen<LeaseEntry> | undefined): void {
     const isFree = lease === undefined || this.#isOurs(lease) || !this.#table.isHeld(lease.value);
     if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
-      if (this.#underWay('claiming') < LIMITS.takeOversMax) void this.#claim(place, lease);
+      if (this.#claimsLeft-- > 0) void this.#claim(place, lease);
     } else if (!isFree && place.stage === 'free' && this.#membersSettled()) {
-      if (this.#underWay('preparing') < LIMITS.takeOversMax) void this.#want(place);
+      if (this.#preparationsLeft-- > 0) void this.#want(place);
     }
   }
 
@@ -347,7 +353,7 @@ export class LeaseOwnership implements Ownership {
       place.warm = false;
       void this.#during(place, 'let go', () => this.#options.host.forget(place.group, place.partition));
     } else if (wanted && !place.warm && this.#membersSettled()) {
-      if (this.#underWay('preparing') >= LIMITS.takeOversMax) return;
+      if (this.#preparationsLeft-- <= 0) return;
       place.warm = true;
       place.stage = 'preparing';
       void this.#during(place, 'followed', () => this.#options.host.prepare(place.group, place.partition));
