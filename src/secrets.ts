@@ -14,7 +14,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
-  unlinkSync,
+  rmSync,
   writeSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -123,13 +123,13 @@ function readOrMake(path: string, make: () => string): string {
   if (present !== undefined) return present;
 
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  writeDurably(draft, `${make()}\n`);
   try {
+    writeDurably(draft, `${make()}\n`);
     linkSync(draft, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
-    unlinkSync(draft);
+    rmSync(draft, { force: true });
   }
   syncDirectory(dirname(path));
   return readFileSync(path, 'utf8').trim();

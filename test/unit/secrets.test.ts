@@ -1,4 +1,5 @@
 // What is sealed comes back under the same key and purpose and no other way; what the service makes for itself is kept.
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -12,6 +13,7 @@ import {
   makeSigningSecret,
 } from '../../src/secrets.ts';
 import { seedOf } from '../seed.ts';
+import { traced, tracer } from '../tracer.ts';
 
 const SEED = seedOf(t);
 
@@ -76,6 +78,16 @@ t.test('a master key and an operator token are made once and kept for the owner 
   t.equal(loadOperatorToken(dataDir, null), token);
   t.strictSame(readdirSync(dataDir), ['master.key', 'operator.token'], 'and nothing else is left behind');
   for (const file of readdirSync(dataDir)) t.equal(statSync(join(dataDir, file)).mode & 0o777, 0o600, file);
+});
+
+t.test('a disk that does not take it leaves no part of it behind', traced, async (t) => {
+  const dataDir = join(t.testdir(), 'data');
+  const secrets = new URL('../../src/secrets.ts', import.meta.url);
+  const make = `import { loadMasterKey } from "${secrets.href}"; loadMasterKey('${dataDir}', null);`;
+  const given = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fsync', '-e', 'inject=fsync:error=ENOSPC'];
+  const node = [process.execPath, '--input-type=module', '-e', make];
+  t.match(spawnSync(tracer, [...given, ...node], { encoding: 'utf8' }).stderr, /ENOSPC/);
+  t.strictSame(readdirSync(dataDir), []);
 });
 
 t.test('what is configured wins, and makes no file', async (t) => {
