@@ -2,13 +2,25 @@
 // directory of segments. A file in the directory names the writer; a writer that was killed leaves it behind, and the next
 // one sees that it is dead.
 //
-// Whoever would take it looks and writes under a claim, a file that only one can make: of two that both find the writer
-// dead, the slower would otherwise remove what the faster has just written. A claim is held for an instant.
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// Whoever would take it looks and writes under a claim, which only one can make: of two that both find the writer dead, the
+// slower would otherwise remove what the faster has just written. A claim is held for an instant. It is a symbolic link that
+// leads nowhere and says whose it is: made in one step, it never stands there without saying so.
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 
 /** In the directory that is written. */
 export const lockFile = 'writer.lock';
+/** Beside it. */
+const claimFile = `${lockFile}.claim`;
 
 export class WriterLock {
   /** The one before was killed: it did not give the lock back. */
@@ -25,17 +37,15 @@ export class WriterLock {
     const path = join(directory, lockFile);
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     const mine = `${process.pid} ${startOf(process.pid) ?? ''}`;
-    const claim = `${path}.claim`;
-    const file = makeClaim(claim, directory);
+    const claim = join(directory, claimFile);
+    makeClaim(claim, mine, directory);
     try {
-      writeFileSync(file, mine);
       const text = readOrNull(path);
       const holder = text === null ? null : holderIn(text);
       if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
       writeFileSync(path, mine, { mode: 0o600 });
       return new WriterLock(path, text !== null);
     } finally {
-      closeSync(file);
       rmSync(claim, { force: true });
     }
   }
@@ -46,19 +56,58 @@ export class WriterLock {
 }
 
 /** Throws while another process has it. One that was killed in that instant leaves it behind, and is seen to be dead. */
-function makeClaim(path: string, directory: string): number {
-  for (;;) {
-    try {
-      return openSync(path, 'wx', 0o600);
-    } catch (error) {
-      if (Object(error).code !== 'EEXIST') throw error;
-    }
-    const text = readOrNull(path);
+function makeClaim(path: string, mine: string, directory: string): void {
+  while (!isMade(path, mine)) {
+    const text = claimOrNull(path);
     if (text === null) continue;
-    // Made and not written yet: nobody can tell whose it is.
+    // Made as a file, and not written yet: nobody can tell whose it is.
     const holder = text === '' ? `that has just begun (if none has, remove ${path})` : holderIn(text);
     if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
     rmSync(path, { force: true });
+  }
+}
+
+/** False: there is one. */
+function isMade(path: string, mine: string): boolean {
+  try {
+    makeLink(path, mine);
+    return true;
+  } catch (error) {
+    if (Object(error).code === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+function makeLink(path: string, mine: string): void {
+  try {
+    symlinkSync(mine, path);
+  } catch (error) {
+    // A file system that has none, as a memory stick's.
+    if (!['EPERM', 'ENOTSUP', 'ENOSYS'].includes(Object(error).code)) throw error;
+    makeFile(path, mine);
+  }
+}
+
+function makeFile(path: string, mine: string): void {
+  const file = openSync(path, 'wx', 0o600);
+  try {
+    writeFileSync(file, mine);
+  } catch (error) {
+    // A full disk: an empty one would be nobody's.
+    rmSync(path, { force: true });
+    throw error;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function claimOrNull(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch (error) {
+    if (Object(error).code === 'EINVAL') return readOrNull(path);
+    if (Object(error).code === 'ENOENT') return null;
+    throw error;
   }
 }
 

@@ -6,11 +6,13 @@ import {
   chmodSync,
   chownSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -504,9 +506,16 @@ t.test('one that was killed while it took the lock is seen to be dead', (t) => {
   const path = join(directory, 'killed');
   const claim = join(path, 'writer.lock.claim');
   mkdirSync(path);
-  writeFileSync(claim, '999999999 1');
-  WriterLock.take(path).release();
-  t.notOk(existsSync(claim));
+  const leave: ((text: string) => void)[] = [
+    (text) => symlinkSync(text, claim),
+    // Where there are no symbolic links.
+    (text) => writeFileSync(claim, text),
+  ];
+  for (const left of leave) {
+    left('999999999 1');
+    WriterLock.take(path).release();
+    t.notOk(lstatSync(claim, { throwIfNoEntry: false }));
+  }
   writeFileSync(claim, '');
   t.throws(() => WriterLock.take(path), /has just begun \(if none has, remove .*writer\.lock\.claim\)/);
   t.end();
