@@ -20,7 +20,7 @@ import { join } from 'node:path';
 /** In the directory that is written. */
 export const lockFile = 'writer.lock';
 /** Beside it. */
-const claimFile = `${lockFile}.claim`;
+export const claimFile = `${lockFile}.claim`;
 
 export class WriterLock {
   /** The one before was killed: it did not give the lock back. */

@@ -4,7 +4,7 @@
 // A first run tells which files there are; then, of each system call, the first on one of them ends the process, then the
 // second, until the command comes to its end by itself. strace counts each thread's: Node is given one for files.
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -58,6 +58,10 @@ async function restores(directory: string): Promise<void> {
   rmSync(restored, { recursive: true });
 }
 
+function isWhole(directory: string): boolean {
+  return existsSync(join(directory, 'manifest.json'));
+}
+
 const adds = (name: string): Case => ({
   name,
   from: null,
@@ -67,6 +71,7 @@ const adds = (name: string): Case => ({
 });
 const cases: Case[] = [
   adds('backup'),
+  { ...adds('export'), refused: (directory) => (isWhole(directory) ? /is not empty/ : /^$/) },
   {
     name: 'trim',
     from: data,

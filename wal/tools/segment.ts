@@ -29,7 +29,7 @@ import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { holdDirectory, socketFile, type HeldDirectory } from '../directory-socket.ts';
-import { lockFile, WriterLock } from '../writer-lock.ts';
+import { claimFile, lockFile, WriterLock } from '../writer-lock.ts';
 import {
   allSegments,
   emptyManifest,
@@ -336,7 +336,7 @@ export function isLeftBehind(files: readonly string[]): boolean {
 }
 
 function isLock(file: string): boolean {
-  return file === lockFile || file === socketFile;
+  return [lockFile, claimFile, socketFile].includes(file);
 }
 
 function isUnfinished(file: string): boolean {
