@@ -5,6 +5,8 @@ export interface ProgressOptions {
   readonly shown: boolean;
   /** A terminal: one line is written over. Otherwise a line now and then. */
   readonly overwrites: boolean;
+  /** How wide the terminal is now; 0 or absent: it does not say. A line that wraps could not be written over. */
+  readonly columns?: () => number;
 }
 
 const terminalIntervalMs = 200;
@@ -60,8 +62,13 @@ export class Progress {
       `${Math.round(rate)}/s, ${(this.#bytes / seconds / 1e6).toFixed(1)} MB/s`,
       `${durationText(left)} left`,
     ].join(' | ');
-    this.#options.write(this.#options.overwrites ? `\r${line}\x1b[K` : `${line}\n`);
+    this.#options.write(this.#options.overwrites ? `\r${this.#fitting(line)}\x1b[K` : `${line}\n`);
     this.#onScreen = this.#options.overwrites;
+  }
+
+  #fitting(line: string): string {
+    const columns = this.#options.columns?.() ?? 0;
+    return columns === 0 ? line : line.slice(0, columns - 1);
   }
 }
 

@@ -48,6 +48,8 @@ export interface Terminal {
   out(text: string): void;
   err(text: string): void;
   readonly errIsTty: boolean;
+  /** 0 or absent: it does not say. */
+  readonly errColumns?: () => number;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -62,6 +64,8 @@ export function ownTerminal(): Terminal {
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
     errIsTty: process.stderr.isTTY,
+    // Undefined where it is no terminal, whatever its type says.
+    errColumns: () => (process.stderr.isTTY ? process.stderr.columns : 0),
     env: process.env,
   };
 }
@@ -120,6 +124,7 @@ async function runTool(
     write: (text) => terminal.err(text),
     shown: values['progress'] === true || (terminal.errIsTty && values['json'] !== true),
     overwrites: terminal.errIsTty,
+    ...(terminal.errColumns === undefined ? {} : { columns: terminal.errColumns }),
   });
   // As the service has it: an empty value is an absent one.
   const dataDir = terminal.env['DATA_DIR'] ?? '';

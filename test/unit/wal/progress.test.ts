@@ -15,6 +15,19 @@ t.test('a terminal sees one line that is written over, and then removed', async 
   t.ok(shown.endsWith('\r\x1b[K'));
 });
 
+t.test('a line is no wider than the terminal: one that wraps is not written over', async (t) => {
+  const shownOn = (columns: number): string => {
+    let shown = '';
+    const write = (text: string): void => void (shown += text);
+    const progress = new Progress({ write, shown: true, overwrites: true, columns: () => columns });
+    progress.start('verify', 4_000_000);
+    progress.add(1_000_000, 5_000_000);
+    return shown;
+  };
+  t.equal(shownOn(40), '\rverify 25% | 1000000 of 4000000 batches\x1b[K');
+  t.ok(shownOn(0).endsWith(' left\x1b[K'), 'all of it where the terminal does not say how wide it is');
+});
+
 t.test('a file sees no control characters, and silence is silence', async (t) => {
   let shown = '';
   const write = (text: string): void => void (shown += text);
