@@ -1,6 +1,6 @@
 // The checker: decides after an incident whether the service told its callers the truth. A program of its own.
 //
-//   node deploy/checker.ts --journal sent.jsonl --base-url http://… --operator-url http://… --operator-token …
+//   node_modules/.bin/node deploy/checker.ts --journal sent.jsonl --base-url http://… --operator-url http://… --operator-token …
 //                          [--data-dir … --data-dir …]
 //
 // The journal has one line of JSON for each create call: what was sent, and the reply that was received:
@@ -442,7 +442,7 @@ function readJournal(path: string): JournalEntry[] {
   return entries;
 }
 
-const help = `node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL --operator-token TOKEN] [--data-dir DIR …]
+const help = `node_modules/.bin/node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL --operator-token TOKEN] [--data-dir DIR …]
 
 Decides whether the service told its callers the truth: what was acknowledged exists once, what was refused does not
 exist, entries are what their transactions say, balances are what the entries add up to, and the logs of all data directories

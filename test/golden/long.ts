@@ -1,4 +1,4 @@
-// Makes the golden log of a new version: node test/golden/long.ts v2. A version once committed is never made again.
+// Makes the golden log of a new version: node_modules/.bin/node test/golden/long.ts v2. A version once committed is never made again.
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
