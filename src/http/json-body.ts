@@ -1,9 +1,10 @@
 // Bytes of a body to a value. What is not JSON in UTF-8 is said to be so; what JSON allows but would not come back as it was
-// sent is refused too: half a surrogate pair, and a number inside an object of the body whose value no double gives back.
-// Of a name that is repeated the last one counts, as JSON.parse has it.
+// sent is refused too: half a surrogate pair, a number inside an object of the body whose value no double gives back, and a
+// name that stands twice in its object.
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
 import { echoed } from './echoed.ts';
+import { joined, repeatedName } from './repeated-name.ts';
 
 /** A class, because no JSON text parses to one. */
 export class MalformedBody {
@@ -31,6 +32,8 @@ export function parseJson(bytes: Uint8Array): unknown {
   } catch (error) {
     return new MalformedBody(rejection('invalid_json', explain(text, error)));
   }
+  const repeated = repeatedName(text, value);
+  if (repeated !== null) return invalid(repeated.toWellFormed(), 'is given more than once');
   if (text.includes('\\u')) {
     const path = brokenText(value);
     if (path !== null) {
@@ -83,7 +86,7 @@ function inexactNumber(text: string): string | null {
   const names = new Map(Object.entries(root).map(([outer, value]): [unknown, string] => [value, outer]));
   for (const { holder, name } of found) {
     const outer = names.get(holder);
-    if (outer !== undefined) return join(outer, name);
+    if (outer !== undefined) return joined(outer, name);
   }
   return null;
 }
@@ -123,12 +126,8 @@ function brokenText(root: unknown): string | null {
     for (const [name, inner] of Object.entries(value)) {
       if (!name.isWellFormed()) return path === '' ? name.toWellFormed() : path;
       // Deeper than metadata nothing passes the schema: the path need not grow.
-      rest.push({ value: inner, path: path.includes('.') ? path : join(path, name) });
+      rest.push({ value: inner, path: path.includes('.') ? path : joined(path, name) });
     }
   }
   return null;
-}
-
-function join(path: string, name: string): string {
-  return path === '' ? name : `${path}.${name}`;
 }

@@ -76,6 +76,20 @@ const bodies: [string, string, unknown, ErrorCode, string | null][] = [
     'validation_failed',
     '__proto__',
   ],
+  [
+    'two amounts',
+    '/v1/charges',
+    JSON.stringify(CHARGE).replace('{', '{"amount":"1",'),
+    'validation_failed',
+    'amount',
+  ],
+  [
+    'a name twice in metadata',
+    '/v1/charges',
+    JSON.stringify({ ...CHARGE, metadata: { b: 1 } }).replace('"b":1', '"b":1,"b":2'),
+    'validation_failed',
+    'metadata.b',
+  ],
   ['constructor', '/v1/charges', { ...CHARGE, constructor: {} }, 'validation_failed', 'constructor'],
   [
     'a payout field on a charge',
