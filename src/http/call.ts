@@ -23,7 +23,7 @@ export interface ResponseHandle {
   end(body?: string, closeConnection?: boolean): unknown;
   tryEnd(body: Uint8Array, totalSize: number): [isTaken: boolean, isDone: boolean];
   onWritable(handler: (offset: number) => boolean): unknown;
-  endWithoutBody(reportedLength?: number, closeConnection?: boolean): unknown;
+  endWithoutBody(): unknown;
   close(): unknown;
   cork(write: () => void): unknown;
   onAborted(handler: () => void): unknown;
@@ -66,7 +66,8 @@ interface Header {
 interface Given {
   readonly status: number;
   readonly contentType: string;
-  readonly body: string | null;
+  /** Of an answer to HEAD its length alone is told. */
+  readonly body: string;
   readonly code: ErrorCode | null;
   readonly header: Header | null;
 }
@@ -194,12 +195,10 @@ export class Call {
     }
   }
 
-  /** For what no route matched. `allow`: the methods that would have; null: none. An answer to HEAD has no body. */
-  refuseUnmatched(allow: string | null, isHead: boolean): void {
-    const refusal = allow === null ? NOT_FOUND : METHOD_NOT_ALLOWED;
-    const header = allow === null ? null : { name: 'Allow', value: allow };
-    if (isHead) this.#answer(ERROR_CODES[refusal.code].status, JSON_TYPE, null, refusal.code, header);
-    else this.#refuseWith(refusal, header);
+  /** For what no route matched. `allow`: the methods that would have; null: none. */
+  refuseUnmatched(allow: string | null): void {
+    if (allow === null) this.#refuseWith(NOT_FOUND, null);
+    else this.#refuseWith(METHOD_NOT_ALLOWED, { name: 'Allow', value: allow });
   }
 
   /** Past its deadline. */
@@ -236,7 +235,7 @@ export class Call {
   #answer(
     status: number,
     contentType: string,
-    body: string | null,
+    body: string,
     code: ErrorCode | null,
     header: Header | null,
   ): void {
@@ -256,12 +255,20 @@ export class Call {
     response.cork(() => {
       response.writeStatus(replyHead(status, contentType, this.requestId));
       if (header !== null) response.writeHeader(header.name, header.value);
-      if (body === null) response.endWithoutBody(0, closeConnection);
+      if (this.route.method === 'HEAD') this.#endHead(body, closeConnection);
       else if (body.length <= LIMITS.answerAtOnceCharactersMax) response.end(body, closeConnection);
       else this.#pour(Buffer.from(body), closeConnection);
     });
     context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
     this.#makeRoom();
+  }
+
+  /** Told of the length, uWebSockets would go on waiting for the body, and close the connection at the next request. */
+  #endHead(body: string, closeConnection: boolean): void {
+    const response = this.#response;
+    response.writeHeader('Content-Length', String(Buffer.byteLength(body)));
+    if (closeConnection) response.writeHeader('Connection', 'close');
+    response.endWithoutBody();
   }
 
   /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */

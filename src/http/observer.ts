@@ -6,6 +6,7 @@ import type { ErrorCode } from '../domain/error-code.ts';
 /** One object per route for the life of the server: counters may be kept by identity. */
 export interface RouteName {
   readonly surface: string;
+  /** "HEAD" also where the route is one of GET. */
   readonly method: string;
   /** The template, e.g. "/v1/charges/:id"; "*" for what matched no route. */
   readonly path: string;

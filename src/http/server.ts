@@ -143,15 +143,11 @@ function until(isSo: () => boolean): Promise<void> {
 // ---- Routes
 
 function addRoute(app: TemplatedApp, context: CallContext, options: ServerOptions, route: Route): void {
-  const name: RouteName = { surface: options.surface.name, method: route.method, path: route.path };
-  const handler = handlerOf(context, options, route, name);
-  const guarded: Handler = (response, request) => {
-    if (context.open.count < context.bounds.frontRequestsOpenMax) handler(response, request);
-    else callOf(context, name, true, response).refuse(UNAVAILABLE);
-  };
+  const guarded = guardedHandler(context, options, route, route.method);
   switch (route.method) {
     case 'GET':
       app.get(route.path, guarded);
+      app.head(route.path, guardedHandler(context, options, route, 'HEAD'));
       return;
     case 'POST':
       app.post(route.path, guarded);
@@ -166,6 +162,20 @@ function addRoute(app: TemplatedApp, context: CallContext, options: ServerOption
       app.del(route.path, guarded);
       return;
   }
+}
+
+function guardedHandler(
+  context: CallContext,
+  options: ServerOptions,
+  route: Route,
+  method: RouteName['method'],
+): Handler {
+  const name: RouteName = { surface: options.surface.name, method, path: route.path };
+  const handler = handlerOf(context, options, route, name);
+  return (response, request) => {
+    if (context.open.count < context.bounds.frontRequestsOpenMax) handler(response, request);
+    else callOf(context, name, true, response).refuse(UNAVAILABLE);
+  };
 }
 
 function callOf(context: CallContext, name: RouteName, safe: boolean, response: HttpResponse): Call {
@@ -262,19 +272,22 @@ function isJson(contentType: string): boolean {
 
 function unmatched(context: CallContext, surface: Surface): Handler {
   const name: RouteName = { surface: surface.name, method: '*', path: '*' };
+  const headName: RouteName = { ...name, method: 'HEAD' };
   const methodsByPath = new Map<string, string[]>();
   for (const { method, path } of surface.routes) {
-    methodsByPath.set(path, [...(methodsByPath.get(path) ?? []), method]);
+    const methods = method === 'GET' ? ['GET', 'HEAD'] : [method];
+    methodsByPath.set(path, [...(methodsByPath.get(path) ?? []), ...methods]);
   }
   const paths = Array.from(methodsByPath, ([path, methods]) => ({
     pattern: patternOf(path),
     allow: methods.join(', '),
   }));
   return (response, request) => {
-    const call = callOf(context, name, true, response);
+    const isHead = request.getMethod() === 'head';
+    const call = callOf(context, isHead ? headName : name, true, response);
     const url = request.getUrl();
     const allow = paths.find(({ pattern }) => pattern.test(url))?.allow ?? null;
-    call.refuseUnmatched(allow, request.getMethod() === 'head');
+    call.refuseUnmatched(allow);
   };
 }
 

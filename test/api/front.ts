@@ -138,11 +138,20 @@ async function exchange(port: number, bytes: string | Buffer): Promise<Answer> {
 
 /** The next answer on the socket; rejects when it closes without one. */
 export function readAnswer(socket: Socket): Promise<Answer> {
+  return readNext(socket, false);
+}
+
+/** As readAnswer, of an answer to HEAD: its Content-Length is that of a body which does not follow. */
+export function readHead(socket: Socket): Promise<Answer> {
+  return readNext(socket, true);
+}
+
+function readNext(socket: Socket, isHead: boolean): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let received = '';
     const look = (chunk: Buffer): void => {
       received += chunk.toString('latin1');
-      const answer = parseAnswer(received);
+      const answer = parseAnswer(received, isHead);
       if (answer === null) return;
       socket.off('data', look);
       resolve(answer);
@@ -154,7 +163,7 @@ export function readAnswer(socket: Socket): Promise<Answer> {
 }
 
 /** Null: not complete yet. */
-function parseAnswer(received: string): Answer | null {
+function parseAnswer(received: string, isHead: boolean): Answer | null {
   const end = received.indexOf('\r\n\r\n');
   if (end === -1) return null;
   const [statusLine = '', ...lines] = received.slice(0, end).split('\r\n');
@@ -165,7 +174,7 @@ function parseAnswer(received: string): Answer | null {
       return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()] as const;
     }),
   );
-  const length = Number(headers['content-length'] ?? 0);
+  const length = isHead ? 0 : Number(headers['content-length'] ?? 0);
   if (received.length < end + 4 + length) return null;
   const text = Buffer.from(received.slice(end + 4, end + 4 + length), 'latin1').toString('utf8');
   const isJson = headers['content-type'] === 'application/json' && text !== '';

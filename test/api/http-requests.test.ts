@@ -12,10 +12,12 @@ import {
   CHARGE,
   open,
   readAnswer,
+  readHead,
   requestBytes,
   SECRET_KEY,
   startFront,
   until,
+  type Answer,
 } from './front.ts';
 
 const ID = '01KAJ3W8Q07M4R2N9X5T6V1B00';
@@ -225,6 +227,55 @@ t.test('a connection serves one request after another', async (t) => {
     front.bus.sent.map(({ idempotencyKey }) => idempotencyKey),
     ['in-turn-0', 'in-turn-1', 'in-turn-2', 'in-turn-3', 'in-turn-4'],
   );
+});
+
+t.test('HEAD is answered as GET is, but without the body', async (t) => {
+  const statuses: [string, string, number][] = [];
+  const front = await startFront({
+    observer: {
+      onReply: ({ method, path }, status) => statuses.push([method, path, status]),
+      onNoReply: () => {},
+    },
+  });
+  t.teardown(() => front.stop());
+  const long = JSON.stringify({ long: 'é'.repeat(10_000) });
+  front.bus.answer = ({ type }) => {
+    if (type === 'GetBalances') return { type: 'unavailable' };
+    return { type: 'done', body: type === 'ListTransactions' ? long : '{"ok":true}', replayed: false };
+  };
+  const rows: [string, string | null, number][] = [
+    [`/v1/charges/chg_${ID}`, SECRET_KEY, 200],
+    ['/v1/transactions?limit=1', SECRET_KEY, 200],
+    ['/v1/charges?page=1', SECRET_KEY, 400],
+    [`/v1/charges/chg_${ID}`, null, 401],
+    ['/v1/balances', SECRET_KEY, 503],
+    ['/v1/payouts/x', SECRET_KEY, 404],
+    ['/openapi.json', null, 200],
+    ['/v1/nothing', null, 404],
+  ];
+  const socket = await open(front.port);
+  const shown = ({ headers }: Answer): Record<string, string | undefined> => ({
+    ...headers,
+    'request-id': '',
+    date: '',
+  });
+  for (const [path, key, status] of rows) {
+    const headers = key === null ? {} : { Authorization: `Bearer ${key}` };
+    const got = await front.send(requestBytes('GET', path, headers, null));
+    const head = readHead(socket);
+    socket.write(requestBytes('HEAD', path, headers, null));
+    // Every further answer on the connection is read from its first byte: no body was in between.
+    const answer = await head;
+    t.equal(answer.status, status, path);
+    t.strictSame(shown(answer), shown(got), path);
+    t.equal(Number(answer.headers['content-length']), Buffer.byteLength(got.text), path);
+  }
+  const refused = readHead(socket);
+  socket.write(requestBytes('HEAD', '/v1/deposits', {}, null));
+  t.hasStrict(await refused, { status: 405, headers: { allow: 'POST' } });
+  socket.destroy();
+  t.strictSame(statuses[1], ['HEAD', '/v1/charges/:id', 200]);
+  t.strictSame(statuses.at(-1), ['HEAD', '*', 405]);
 });
 
 t.test('request ids are unique', async (t) => {

@@ -142,9 +142,9 @@ t.test('everything is under /v1, and says so', async (t) => {
     t.strictSame([status, body.error.code], [404, 'not_found'], path);
   }
   for (const [method, path, allow] of [
-    ['DELETE', '/v1/charges', 'GET, POST'],
-    ['PATCH', '/v1/charges/chg_01KAJ3W8Q07M4R2N9X5T6V1B00', 'GET'],
-    ['POST', '/v1/balances', 'GET'],
+    ['DELETE', '/v1/charges', 'GET, HEAD, POST'],
+    ['PATCH', '/v1/charges/chg_01KAJ3W8Q07M4R2N9X5T6V1B00', 'GET, HEAD'],
+    ['POST', '/v1/balances', 'GET, HEAD'],
     ['GET', '/v1/deposits', 'POST'],
   ] as const) {
     const { status, body, headers } = await service.merchant(method, path);
