@@ -35,6 +35,8 @@ type Room = 'first' | 'retry' | 'slow';
 
 interface Endpoint<Item> {
   readonly id: string;
+  /** Where its attempts go; null: none was begun yet. */
+  url: string | null;
   readonly firsts: Fifo<Item>;
   readonly retries: Fifo<Item>;
   inFlight: number;
@@ -112,6 +114,17 @@ export class Dispatcher<Item extends DispatchItem> {
     return this.#endpoints.get(endpointId)?.failingForMs ?? 0;
   }
 
+  /** An attempt goes to `url`. What was learnt at another says nothing of this one. */
+  leadsTo(endpointId: string, url: string): void {
+    const endpoint = this.#endpoint(endpointId);
+    if (endpoint.url === url) return;
+    endpoint.url = url;
+    endpoint.failuresInARow = 0;
+    endpoint.failingSince = 0;
+    endpoint.failingForMs = 0;
+    endpoint.pausedUntil = 0;
+  }
+
   /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
   oldestDueAt(): OldestDue {
     const oldest = { answering: Infinity, failing: Infinity };
@@ -174,6 +187,7 @@ export class Dispatcher<Item extends DispatchItem> {
     if (this.#endpoints.size >= LIMITS.webhookEndpointsKnownMax) this.#forgetIdle();
     const endpoint: Endpoint<Item> = {
       id,
+      url: null,
       firsts: new Fifo(),
       retries: new Fifo(),
       inFlight: 0,

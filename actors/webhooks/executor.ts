@@ -233,6 +233,7 @@ export class WebhookExecutor {
     const due = await this.#whatToSend(hosted, deliveryId);
     if (due === null) return 'none';
     const at = hosted.clock();
+    this.#dispatcher.leadsTo(due.delivery.appId, due.endpoint.url ?? '');
     if (this.#isHopeless(hosted, due.delivery, at)) {
       await this.#record(hosted, due, at, givenUp);
       return 'none';

@@ -237,6 +237,22 @@ void t.test('nothing is given up at an endpoint that answers again', async (t) =
   );
 });
 
+void t.test('nothing is given up at a URL that was not tried for as long', async (t) => {
+  const { service, receiver, attempts, pass } = await failedOnce(t);
+  pass(HOUR_MS + 1_000);
+  await attempts(2);
+  const { app_id: appId } = (await service.deliveries(ACCOUNT))[0]!;
+  const other = await listen(t);
+  const operator = { accountId: ACCOUNT, operator: 'amina' };
+  await service.command({ ...operator, type: 'ChangeAppWebhook', appId, webhookUrl: urlOf(other) });
+  await until(async () => (await service.deliveries(ACCOUNT))[0]?.url === urlOf(other));
+  pass(4 * HOUR_MS);
+  await until(async () => (await service.deliveries(ACCOUNT))[0]?.next_attempt_at === null);
+  t.equal((await service.deliveries(ACCOUNT))[0]?.status, 'DELIVERED');
+  t.equal(other.received.length, 1);
+  t.equal(receiver.received.length, 2);
+});
+
 /** A delivery that was replayed while its first attempt is in flight, has fallen due, and waits for that one. */
 async function replayedInFlight(t: Test) {
   const service = await start(t);
