@@ -327,6 +327,13 @@ export class World {
     const now = this.webhooks.partition.now();
     const due = [...this.model.deliveries.values()].filter(({ nextAt }) => nextAt !== null && nextAt <= now);
     for (const one of due) this.#checkWait(one, due, now);
+    const { scheduled, queued, inFlight } = this.executor.gauges();
+    const held = [scheduled, queued, inFlight].reduce(
+      (sum, each) => sum + each.firsts + each.retries,
+      inFlight.slow,
+    );
+    const waiting = [...this.model.deliveries.values()].filter(({ nextAt }) => nextAt !== null);
+    assert(waiting.length <= held, 'what waits for an attempt is somewhere');
     for (const final of this.truth.finals) {
       const told = this.model.taken.get(`${final.transaction} ${final.status}`) ?? [];
       for (const app of final.hears) {

@@ -27,7 +27,7 @@ import { MANNERS } from './webhooks-endpoints.ts';
 import { World } from './webhooks-world.ts';
 
 const SEED = seedOf(t);
-const RUNS = Number(process.env['RUNS'] ?? 5);
+const RUNS = Number(process.env['RUNS'] ?? 4);
 const STEPS = Number(process.env['STEPS'] ?? 200);
 t.comment(`RUNS=${RUNS} STEPS=${STEPS}`);
 
@@ -167,7 +167,9 @@ async function replay(world: World, choice: Choice): Promise<void> {
   const operator = { ...byOperator, accountId: choice.any(ACCOUNTS)! };
   const [appId = 'app_none'] = choice.any([...world.truth.apps.keys()].map((id) => [id])) ?? [];
   const deliveries = [...world.model.deliveries.values()];
-  const one = choice.any(choice.once(3) ? deliveries : deliveries.filter(({ nextAt }) => nextAt !== null));
+  const onTheirWay = world.endpoints.inFlight.map(({ delivery }) => world.model.deliveries.get(delivery)!);
+  const waiting = deliveries.filter(({ nextAt }) => nextAt !== null);
+  const one = choice.any(choice.of(deliveries, waiting, onTheirWay.length > 0 ? onTheirWay : waiting));
   if (choice.once(4)) {
     const since = choice.of(0, world.now - HOUR, world.now);
     await world.ask({ ...operator, type: 'ReplayFailedDeliveries', appId, since });
@@ -244,7 +246,7 @@ async function step(world: World, choice: Choice, setsClockBack: boolean): Promi
   world.isPaused = { accounts: choice.once(15), webhooks: choice.once(15) };
   await goOn(world, choice);
   world.isPaused = { accounts: false, webhooks: false };
-  if (choice.once(8)) await replay(world, choice);
+  if (choice.once(world.endpoints.inFlight.length > 0 ? 2 : 8)) await replay(world, choice);
   if (choice.once(12)) await world.webhooks.checkpoint(choice.of(0.3, 0.7, 1));
   if (choice.once(12)) await world.accounts.checkpoint(choice.of(0.3, 0.7, 1));
   if (choice.once(20)) await world.trim();
