@@ -138,13 +138,15 @@ export interface ModelDelivery {
 /** Plain, so that it can be cloned. */
 export interface Model {
   cursor: number;
+  /** Where it was before: an attempt that began in the same turn goes by that. */
+  before: number;
   /** Oldest first. */
   readonly deliveries: Map<string, ModelDelivery>;
   /** All that there ever were: by transaction and status, which apps. */
   readonly taken: Map<string, string[]>;
 }
 
-export const emptyModel = (): Model => ({ cursor: 0, deliveries: new Map(), taken: new Map() });
+export const emptyModel = (): Model => ({ cursor: 0, before: 0, deliveries: new Map(), taken: new Map() });
 
 export const keyOf = ({ transaction, status }: Final): string => `${transaction} ${status}`;
 const isFailed = ({ status }: ModelDelivery): boolean => status === 'DEAD_LETTERED' || status === 'RETRYING';
@@ -275,6 +277,7 @@ export function apply(model: Model, record: WebhookRecord): void {
   const { deliveries } = model;
   switch (record.type) {
     case 'EventsTaken':
+      model.before = model.cursor;
       model.cursor = record.upstreamSequence;
       return take(model, record);
     case 'AttemptRecorded': {
