@@ -329,8 +329,8 @@ export const LIMITS = {
   pollerPendingMax: 60_000,
   /** Calls of each kind (submits, enquiries) that wait for one rail; more wait their turn among the due times. */
   railQueueMax: 20_000,
-  /** Late callbacks about final transactions that one partition's poller looks into at once, and what expired that it looks at
-   *  on: those that expired last. */
+  /** Callbacks about final transactions that one partition's poller looks into at once, and for as long as their provider does
+   *  not answer; and what expired that it looks at on: those that expired last. */
   pollerLateMax: 5_000,
   /** What expired later than it should have, since nobody was there, is looked at on after a restart when it was by less. */
   pollerExpiredLateMs: 86_400_000,

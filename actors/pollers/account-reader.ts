@@ -22,7 +22,7 @@ export interface ExpiredPage {
   readonly next: string | null;
 }
 
-/** 'absent': the account says that there is none. 'unanswered': nobody said anything, often enough. */
+/** 'absent': the account says that there is none. 'unanswered': nobody said anything, often enough, or it was stopped. */
 export type Found =
   | { readonly type: 'found'; readonly transaction: PendingTransaction }
   | { readonly type: 'absent' }
@@ -68,9 +68,15 @@ export class AccountReader {
     return null;
   }
 
-  /** `evenFinal`: also when it no longer waits for a provider. */
-  async get(accountId: string, transactionId: string, evenFinal: boolean): Promise<Found> {
-    for (let tries = 1; !this.#stopped && tries <= this.#options.timings.fetches; tries++) {
+  /** `evenFinal`: also when it no longer waits for a provider. `triesMax`: after which it is
+   *  unanswered. */
+  async get(
+    accountId: string,
+    transactionId: string,
+    evenFinal: boolean,
+    triesMax: number = this.#options.timings.fetches,
+  ): Promise<Found> {
+    for (let tries = 1; !this.#stopped && tries <= triesMax; tries++) {
       const deadline = this.#deadline();
       const reply = await this.#ask({ type: 'GetPending', accountId, transactionId, deadline, evenFinal });
       if (reply.type === 'done') {

@@ -1,4 +1,4 @@
-// The partition, as a pursuit sees it: who keeps what is followed.
+// The partition, as a pursuit sees it: who follows transactions, and lets go of them.
 
 import type { Watched } from './watched.ts';
 

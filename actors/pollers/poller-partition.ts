@@ -22,8 +22,8 @@ import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
 import { Followed } from './followed.ts';
-import { isParkable } from './parked.ts';
 import type { Keeper } from './keeper.ts';
+import { isParkable } from './parked.ts';
 import { Pursuit, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
@@ -51,8 +51,10 @@ export class PollerPartition implements Keeper {
   readonly #recent = new Map<string, Watched>();
   /** Ids of those it follows although they have expired; what expired last comes last. */
   readonly #expired = new Set<string>();
-  /** Ids whose callbacks are being looked into. */
+  /** Ids that callbacks came for, of which their account is being asked. */
   readonly #lookingInto = new Set<string>();
+  /** Ids of those it follows only because a callback came after their end. */
+  readonly #called = new Set<string>();
   #subscription: Subscription | null = null;
   #scanning: Promise<void> | null = null;
   /** What became final since the scan asked for a page: the page may still have it. */
@@ -270,8 +272,8 @@ export class PollerPartition implements Keeper {
     this.#finishedSinceAsked?.add(transactionId);
     const watched = this.#followed.get(transactionId);
     if (watched === undefined) return;
-    // A callback that came since the account was told may say more than it was told.
-    const more = watched.hinted && (watched.state === 'telling' || watched.told);
+    // A callback that nothing has answered yet may say more than the account was told.
+    const more = watched.isOwed;
     // A submit whose answer was lost, or is yet to come, may have reached the customer.
     const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
     this.forget(watched);
@@ -280,7 +282,9 @@ export class PollerPartition implements Keeper {
     } else {
       this.#remember(watched);
     }
-    if (more) this.lookInto(watched.accountId, transactionId);
+    if (more && !this.lookInto(watched.accountId, transactionId)) {
+      this.#hintNotice('hint_lost', transactionId, 'too many others are looked into');
+    }
   }
 
   #lookAfterExpiry(transaction: PendingTransaction, expiredAt: number): void {
@@ -318,7 +322,7 @@ export class PollerPartition implements Keeper {
 
   // --- Callbacks -----------------------------------------------------------------------------------------------------
 
-  /** A callback, or as good as one. False: too many about what it does not follow. */
+  /** A callback, or as good as one. False: too many about what has ended or is not known here. */
   lookInto(accountId: string, transactionId: string): boolean {
     const watched = this.#followed.get(transactionId);
     if (watched !== undefined) {
@@ -327,7 +331,7 @@ export class PollerPartition implements Keeper {
       return true;
     }
     if (this.#lookingInto.has(transactionId)) return true;
-    if (this.#stopping || this.#lookingInto.size >= LIMITS.pollerLateMax) return false;
+    if (this.#stopping || this.#lookingInto.size + this.#called.size >= LIMITS.pollerLateMax) return false;
     const recent = this.#recent.get(transactionId);
     if (recent !== undefined) {
       if (recent.accountId === accountId) this.#lookAgain(recent, recent.enquiredAt);
@@ -340,11 +344,12 @@ export class PollerPartition implements Keeper {
 
   /** In flight after all, final, or never ours. */
   async #findOut(accountId: string, transactionId: string): Promise<void> {
-    const pending = await this.#reader.get(accountId, transactionId, false);
-    const found =
-      pending.type === 'absent' ? await this.#reader.get(accountId, transactionId, true) : pending;
-    if (this.#stopping) return;
-    if (found.type === 'unanswered') return this.#hintNotice('hint_lost', transactionId, null);
+    // For as long as it takes: the account may be moving, or its node down.
+    const ask = (evenFinal: boolean) => this.#reader.get(accountId, transactionId, evenFinal, Infinity);
+    const pending = await ask(false);
+    const found = pending.type === 'absent' ? await ask(true) : pending;
+    // It was stopped.
+    if (found.type === 'unanswered' || this.#stopping) return;
     if (found.type === 'absent') return this.#raiseUnknown(accountId, transactionId);
 
     if (pending.type === 'absent') return this.#lookAgain(found.transaction, 0);
@@ -355,9 +360,14 @@ export class PollerPartition implements Keeper {
 
   /** It is final; the provider may say otherwise now. */
   #lookAgain(transaction: PendingTransaction, enquiredAt: number): void {
-    const watched = this.#follow(transaction);
+    // A scan may have come upon it in the meantime.
+    const followed = this.#followed.get(transaction.id);
+    const watched = followed ?? this.#follow(transaction);
     if (watched === null) return;
-    watched.beLate(enquiredAt);
+    if (followed === undefined) {
+      watched.beLate(enquiredAt);
+      this.#called.add(watched.id);
+    }
     this.#pursuit.hint(watched);
   }
 
@@ -404,6 +414,7 @@ export class PollerPartition implements Keeper {
   forget(watched: Watched): void {
     this.#pursuit.end(watched);
     this.#expired.delete(watched.id);
+    this.#called.delete(watched.id);
     this.#followed.remove(watched);
   }
 

@@ -202,6 +202,7 @@ export class Pursuit implements Caller {
     }
     const { now, random, timings } = this.#options;
     if (!watched.port.lane.call(watched)) {
+      if (watched.next === 'enquire') watched.hinted = watched.byHint;
       if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
       else this.#wait(watched, now() + retryGapMs(timings, 3, random));
     } else if (watched.state === 'queued' && watched.expiresAt !== null) {
@@ -241,10 +242,10 @@ export class Pursuit implements Caller {
     this.#wheel.set(watched.number, capped);
   }
 
-  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds it again, and would
-   *  not know of an acceptance that its account has not taken. */
-  #mayLetGo(watched: Watched): boolean {
-    return watched.lastUntil === 0 && !watched.acceptanceUntold && this.#keeper.isFull();
+  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds what is in flight
+   *  again, and would not know of an acceptance that its account has not taken. */
+  #mayLetGo({ late, lastUntil, acceptanceUntold }: Watched): boolean {
+    return !late && lastUntil === 0 && !acceptanceUntold && this.#keeper.isFull();
   }
 
   /** Until the next enquiry or submit. */
@@ -398,7 +399,7 @@ export class Pursuit implements Caller {
   }
 
   #unanswered(watched: Watched): void {
-    if (watched.late) return this.#restLate(watched);
+    if (watched.late) return this.#unansweredLate(watched);
     const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
     const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
     if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
@@ -415,9 +416,33 @@ export class Pursuit implements Caller {
     }
   }
 
+  /** Nobody else may ever ask about what has ended: a callback waits until its provider has said something. Meanwhile none of
+   *  the looks that are to come is made. */
+  #unansweredLate(watched: Watched): void {
+    const calledAgain = watched.hinted;
+    watched.hinted ||= watched.byHint;
+    if (!watched.hinted) return this.#restLate(watched);
+    const { now, random, timings } = this.#options;
+    watched.enquiries--;
+    if (++watched.lastEnquiries >= timings.hintEnquiries) return this.#giveUpHint(watched);
+    this.#wait(
+      watched,
+      now() + enquiryGapMs(timings, watched.lastEnquiries - 1, watched.port.lane.isBusy, random),
+    );
+    if (calledAgain) this.#wheel.setBy(watched.number, watched.enquiredAt + timings.hintGapMs);
+  }
+
+  #giveUpHint(watched: Watched): void {
+    this.#notice('hint_lost', watched, `${watched.lastEnquiries} enquiries, none answered`);
+    watched.hinted = false;
+    if (watched.expired) this.#restLate(watched);
+    else this.#keeper.forget(watched);
+  }
+
   #restLate(watched: Watched): void {
     const { now, random, timings } = this.#options;
-    if (watched.enquiries >= timings.lateEnquiries) return this.#keeper.forget(watched);
+    watched.lastEnquiries = 0;
+    if (watched.enquiries >= timings.lateEnquiries && !watched.hinted) return this.#keeper.forget(watched);
     if (!watched.expired) return this.#restUnlessHinted(watched);
     this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
     if (watched.hinted) this.#wheel.setBy(watched.number, watched.enquiredAt + timings.hintGapMs);
@@ -425,7 +450,8 @@ export class Pursuit implements Caller {
 
   /** Its account made it final while the rail was busy with it. */
   #answeredTooLate(watched: Watched, result: SubmitResult | EnquiryResult): void {
-    if (result.type === 'succeeded' || result.type === 'reversed') {
+    const isUnanswered = result.type === 'unknown' && watched.byHint && watched.next === 'enquire';
+    if (isUnanswered || result.type === 'succeeded' || result.type === 'reversed') {
       this.#keeper.lookInto(watched.accountId, watched.id);
     }
   }

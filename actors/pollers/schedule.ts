@@ -35,6 +35,8 @@ export interface Timings {
   readonly lastEnquiriesMissedMs: number;
   /** How often a final transaction is asked about again without a final answer. */
   readonly lateEnquiries: number;
+  /** Unusable answers in a row after which a callback about one is given up: two to three days. */
+  readonly hintEnquiries: number;
   /** From expiry to the first look whether the customer paid after all; each further one after four times as long. */
   readonly afterExpiryMs: number;
   /** At recovery, looks that make up for missed ones are spread over this. So long that a process which is started every minute
@@ -61,6 +63,7 @@ export const TIMINGS: Timings = {
   lastEnquiriesMs: 40_000,
   lastEnquiriesMissedMs: 480_000,
   lateEnquiries: 5,
+  hintEnquiries: 4_000,
   afterExpiryMs: 600_000,
   makeUpSpreadMs: 3_600_000,
   fetches: 8,

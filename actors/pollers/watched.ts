@@ -71,7 +71,8 @@ export class Watched implements PendingTransaction {
   waitTold = false;
   submits = 0;
   enquiries = 0;
-  /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. */
+  /** Unusable answers since it expired, and until when more are asked for; 0: it has not expired. `late`: those in a row to a
+   *  callback. */
   lastEnquiries = 0;
   lastUntil = 0;
   enquiredAt = 0;
@@ -99,6 +100,11 @@ export class Watched implements PendingTransaction {
     this.submitted = transaction.submitted;
     this.unsent = transaction.unsent === true;
     this.port = port;
+  }
+
+  /** A callback came that no enquiry was made for since, nor is being made. */
+  get isOwed(): boolean {
+    return this.hinted || (this.byHint && this.state === 'queued' && this.next === 'enquire');
   }
 
   /** It is final; the provider may say otherwise now. */

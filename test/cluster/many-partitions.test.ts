@@ -36,7 +36,6 @@ async function costOfTaking(t: Test, partitions: number): Promise<number> {
     host,
     node: 'a',
     newestFormat: 1,
-    operatorUrl: null,
     partitions: { accounts: partitions, webhooks: partitions, pollers: partitions },
     onProblem: () => {},
   });

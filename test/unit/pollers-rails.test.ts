@@ -424,8 +424,11 @@ t.test('more callbacks about what it does not follow than it may look into are r
   for (let n = 0; n < LIMITS.pollerLateMax; n++) driven.hint({ id: id(n) });
   t.hasStrict(driven.hint({ id: id(LIMITS.pollerLateMax) }), { type: 'unavailable' });
   await driven.clock.advance(5 * MINUTE, 500);
-  t.equal(driven.notices.filter(({ what }) => what === 'hint_lost').length, LIMITS.pollerLateMax);
-  t.hasStrict(driven.hint({ id: id(0) }), { type: 'done' }, 'there is room again');
+  t.hasStrict(driven.hint({ id: id(LIMITS.pollerLateMax) }), { type: 'unavailable' }, 'none is given up');
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(2 * MINUTE, 500);
+  t.equal(driven.accounts.reconciliation().length, LIMITS.pollerLateMax, 'each is looked into in the end');
+  t.hasStrict(driven.hint({ id: id(LIMITS.pollerLateMax) }), { type: 'done' }, 'there is room again');
 });
 
 t.test(

@@ -1,0 +1,187 @@
+// A callback about what has ended is the only word there is of it: it is kept until its provider has answered, however long
+// that is down, whatever else happens to the transaction, and within bounds.
+import t from 'tap';
+import type { AccountCommand } from '../../src/domain/account-command.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { EnquiryResult } from '../../src/rails/rail.ts';
+import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
+import { deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const UNAVAILABLE = { type: 'unavailable' } as const;
+
+/** A charge that its provider has paid. */
+async function settled(driven: Driven) {
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+  await driven.clock.advance(100);
+  return transaction;
+}
+
+/** What its provider's people say of a payout. */
+function settle(driven: Driven, transactionId: string): void {
+  driven.accounts.when({
+    type: 'SettleCashOut',
+    accountId: ACCOUNT,
+    deadline: Number.MAX_SAFE_INTEGER,
+    operator: 'amina',
+    transactionId,
+    outcome: 'FAILED',
+    failureCode: 'unknown',
+    providerTransactionId: null,
+  } satisfies AccountCommand);
+}
+
+t.test('a payment taken back while its provider answers nobody is heard of when it does', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = await settled(driven);
+  driven.provider.settle(transaction, reversed());
+  driven.mtn.onEnquire = () => LOST;
+  driven.hint(transaction);
+  await driven.clock.advance(5 * HOUR, 1_000);
+  t.ok(driven.mtn.enquiries.length > 100, `asked ${driven.mtn.enquiries.length} times`);
+  t.ok(driven.mtn.enquiries.length < 400, `asked ${driven.mtn.enquiries.length} times`);
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await driven.clock.advance(2 * MINUTE, 1_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  t.equal(driven.accounts.transaction(transaction.id).events.at(-1)?.source, 'PROVIDER_CALLBACK');
+  t.equal(driven.pollers.size, 0);
+});
+
+t.test(
+  'a callback that its provider never answers for is given up in the end, and operators are told',
+  async (t) => {
+    const driven = await new Driven({ timings: { hintEnquiries: 20 } }).start();
+    const transaction = await settled(driven);
+    driven.mtn.onEnquire = () => LOST;
+    driven.hint(transaction);
+    await driven.clock.advance(HOUR, 1_000);
+    t.equal(driven.mtn.enquiries.length, 20);
+    t.hasStrict(driven.notices, [{ what: 'hint_lost', provider: 'mtn_ug', transactionId: transaction.id }]);
+    t.equal(driven.pollers.size, 0);
+  },
+);
+
+t.test('a callback about a charge that has expired costs none of the looks that are to come', async (t) => {
+  const driven = await new Driven({ timings: { hintEnquiries: 20 } }).start();
+  const transaction = driven.accounts.create(charge());
+  await driven.clock.advance(32 * MINUTE, 1_000);
+  t.equal(driven.accounts.transaction(transaction.id).failureCode, 'expired');
+  driven.mtn.onEnquire = () => LOST;
+  driven.hint(transaction);
+  await driven.clock.advance(HOUR, 1_000);
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(72 * HOUR, 10_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
+t.test('a callback during the last of some looks is looked into', async (t) => {
+  const driven = await new Driven({ timings: { lateEnquiries: 1 } }).start();
+  const transaction = await settled(driven);
+  const answer = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => answer.promise;
+  driven.hint(transaction);
+  driven.provider.settle(transaction, reversed());
+  driven.hint(transaction);
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  answer.resolve({ type: 'pending', providerStatus: null });
+  await driven.clock.advance(5_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+});
+
+t.test(
+  'a callback outlives the end of its transaction: while it waits for its turn, or is enquired about',
+  async (t) => {
+    for (const isCalled of [false, true]) {
+      const driven = await new Driven().start();
+      const transaction = driven.accounts.create(payout());
+      driven.mtn.maxConcurrency = isCalled ? 1 : 0;
+      const answer = deferred<EnquiryResult>();
+      driven.mtn.onEnquire = () => answer.promise;
+      driven.hint(transaction);
+      driven.hint(transaction);
+      driven.provider.settle(transaction, paid());
+      settle(driven, transaction.id);
+      driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+      driven.mtn.maxConcurrency = 10;
+      answer.resolve({ type: 'pending', providerStatus: null });
+      await driven.clock.advance(5_000);
+      t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], `called: ${isCalled}`);
+    }
+  },
+);
+
+t.test(
+  'a callback is asked about again whose enquiry had no answer when its transaction ended',
+  async (t) => {
+    const driven = await new Driven().start();
+    const transaction = driven.accounts.create(payout());
+    const answer = deferred<EnquiryResult>();
+    driven.mtn.onEnquire = () => answer.promise;
+    driven.hint(transaction);
+    settle(driven, transaction.id);
+    driven.provider.settle(transaction, paid());
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    answer.resolve(LOST);
+    await driven.clock.advance(5_000);
+    t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  },
+);
+
+t.test(
+  'a callback about what has ended waits for its account for as long as that answers nobody',
+  async (t) => {
+    const driven = await new Driven().start();
+    const transaction = await settled(driven);
+    driven.provider.settle(transaction, reversed());
+    await driven.crash();
+    driven.accounts.intercept = () => UNAVAILABLE;
+    driven.hint(transaction);
+    await driven.clock.advance(HOUR, 1_000);
+    driven.accounts.intercept = () => null;
+    await driven.clock.advance(2 * MINUTE, 1_000);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+    t.strictSame(driven.notices, []);
+  },
+);
+
+t.test(
+  'callbacks about what has ended are kept while their provider is down, so many and no more',
+  async (t) => {
+    const driven = await new Driven().start();
+    const all = Array.from({ length: LIMITS.pollerLateMax + 1 }, () => driven.accounts.create(charge()));
+    for (const transaction of all) {
+      driven.provider.settle(transaction, reversed());
+      driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+    }
+    driven.mtn.onEnquire = () => LOST;
+    for (const transaction of all) driven.hint(transaction);
+    await driven.clock.advance(10_000);
+    t.equal(driven.pollers.size, LIMITS.pollerLateMax);
+    t.hasStrict(driven.hint(all.at(-1)!), UNAVAILABLE);
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    await driven.clock.advance(10 * MINUTE, 500);
+    t.equal(driven.pollers.size, 0);
+    const reversals = all.filter(({ id }) => driven.accounts.transaction(id).status === 'REVERSED');
+    t.equal(reversals.length, LIMITS.pollerLateMax);
+  },
+);
+
+t.test(
+  'a callback about what has ended is not let go where a partition follows more than it may',
+  async (t) => {
+    const driven = await new Driven().start();
+    const transaction = await settled(driven);
+    for (let i = 0; i < LIMITS.pollerPendingMax; i++) driven.accounts.create(charge({ amount: '500' }));
+    driven.provider.settle(transaction, reversed());
+    driven.mtn.onEnquire = () => LOST;
+    driven.hint(transaction);
+    await driven.clock.advance(100);
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  },
+);
