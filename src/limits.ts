@@ -27,6 +27,9 @@ export const LIMITS = {
   frontAnswersBytesMax: 256 * 1024 * 1024,
   /** Answers made in a row are sent together, unless the first of them has waited for this. */
   answersGatheredMs: 1,
+  /** Callbacks of providers of which a front waits to hear that they were looked into; one more is answered 503, and leaves
+   *  merchants their place. */
+  frontCallbacksWaitingMax: 8_192,
   /** Authorization headers whose hash a front remembers: 300 bytes each. */
   frontKeysKeptMax: 4_096,
   /** How often open requests are looked at for their deadline. */
@@ -334,6 +337,9 @@ export const LIMITS = {
   pollerLateMax: 5_000,
   /** What expired later than it should have, since nobody was there, is looked at on after a restart when it was by less. */
   pollerExpiredLateMs: 86_400_000,
+  /** Callers that one partition's poller tells when it has looked into a callback; beyond it who has waited longest is told that
+   *  nobody knows. */
+  pollerWaitersMax: 10_000,
   /** The last look at what expired is made up for at a start when it was due less long ago: a day on which nobody was there. */
   pollerMissedLooksMs: 86_400_000,
   /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
@@ -439,7 +445,15 @@ export function assertLimits(): void {
     'what a thread that makes views has in hand fits its memory',
   );
   holds(LIMITS.loopbackRememberedMax < LIMITS.loopbackAcceptedMax, 'loopback forgets before it is full');
-  holds(LIMITS.frontRequestsOpenMax < LIMITS.busRequestsOpenMax, 'a full front fits the bus');
+  // A provider may hang up, and its callback is waited for nevertheless.
+  holds(
+    LIMITS.frontRequestsOpenMax + LIMITS.frontCallbacksWaitingMax < LIMITS.busRequestsOpenMax,
+    'a full front fits the bus',
+  );
+  holds(
+    LIMITS.frontCallbacksWaitingMax * 2 < LIMITS.frontRequestsOpenMax,
+    'callbacks that wait leave merchants half of a front',
+  );
   holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');
   holds(
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < LIMITS.natsPayloadBytes,

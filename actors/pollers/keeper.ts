@@ -17,6 +17,12 @@ export interface Keeper {
   letGo(watched: Watched): void;
   /** Lets go of the one that has this id, if it only waits and there are too many. */
   letGoWaiting(id: string): void;
+  /** An enquiry about it is about to be made. */
+  asked(id: string): void;
+  /** What the last enquiry about it said is known where it has to be. */
+  answered(id: string): void;
+  /** Nobody will find out what a callback was about. */
+  gaveUp(id: string): void;
   /** A callback, or as good as one, about a transaction it does not follow. */
   lookInto(accountId: string, transactionId: string): boolean;
 }

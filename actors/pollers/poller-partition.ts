@@ -27,6 +27,7 @@ import { isParkable } from './parked.ts';
 import { Pursuit, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
+import { Waiters } from './waiters.ts';
 import { Watched } from './watched.ts';
 
 export interface PartitionOptions extends PursuitOptions {
@@ -55,6 +56,7 @@ export class PollerPartition implements Keeper {
   readonly #lookingInto = new Set<string>();
   /** Ids of those it follows only because a callback came after their end. */
   readonly #called = new Set<string>();
+  readonly #waiters = new Waiters();
   #subscription: Subscription | null = null;
   #scanning: Promise<void> | null = null;
   /** What became final since the scan asked for a page: the page may still have it. */
@@ -102,11 +104,16 @@ export class PollerPartition implements Keeper {
     return this.#scanning;
   }
 
-  send(message: PollerMessage, onReply: OnReply): void {
+  /** Looks into it however late it is, by whichever clock: nobody else may ever ask about what has ended. */
+  send({ accountId, transactionId }: PollerMessage, onReply: OnReply): void {
     if (this.#stopping) return onReply(UNAVAILABLE);
-    // However late, by whichever clock: nobody else may ever ask about what has ended.
-    const { accountId, transactionId } = message;
-    onReply(this.lookInto(accountId, transactionId) ? DONE : UNAVAILABLE);
+    if (this.#needsNoAnswer(accountId, transactionId)) {
+      this.lookInto(accountId, transactionId);
+      return onReply(DONE);
+    }
+    // First: the answer may come before it returns.
+    this.#waiters.add(transactionId, onReply, this.#options.now());
+    if (!this.lookInto(accountId, transactionId)) this.#waiters.end(transactionId, UNAVAILABLE);
   }
 
   /** Looks at what is due. */
@@ -114,6 +121,7 @@ export class PollerPartition implements Keeper {
     const now = this.#options.now();
     this.#reader.tick(now);
     this.#pursuit.tick(now);
+    this.#waiters.tick(now);
     const hasRoom = this.#followed.size < ROOM_AGAIN * LIMITS.pollerPendingMax;
     if (this.#overflowed && hasRoom && !this.#stopping && this.#scanning === null) {
       this.#overflowed = false;
@@ -126,6 +134,7 @@ export class PollerPartition implements Keeper {
     this.#stopping = true;
     this.#pursuit.stop();
     this.#reader.stop();
+    this.#waiters.endAll();
     for (const watched of this.#followed.awake()) if (watched.state === 'queued') this.#pursuit.end(watched);
     await this.#subscription?.close();
   }
@@ -356,6 +365,19 @@ export class PollerPartition implements Keeper {
     this.#recover(found.transaction);
     const watched = this.#followed.get(transactionId);
     if (watched !== undefined) this.#pursuit.hint(watched);
+    this.#waiters.end(transactionId, watched === undefined ? UNAVAILABLE : DONE);
+  }
+
+  /** Whoever serves the partition after this process finds it in flight, and asks about it anyway; or it is about nothing. Where
+   *  the outcome is on its way to the account, or an answer of the provider on its way here, more may have happened since. */
+  #needsNoAnswer(accountId: string, transactionId: string): boolean {
+    const followed = this.#followed.get(transactionId);
+    const known = followed ?? this.#recent.get(transactionId);
+    if (known !== undefined && known.accountId !== accountId) return true;
+    if (followed === undefined) return false;
+    const { late, told, verdict, state, next } = followed;
+    const isBeingEnquired = state === 'calling' && next === 'enquire';
+    return !late && !told && verdict === null && state !== 'telling' && !isBeingEnquired;
   }
 
   /** It is final; the provider may say otherwise now. */
@@ -363,7 +385,7 @@ export class PollerPartition implements Keeper {
     // A scan may have come upon it in the meantime.
     const followed = this.#followed.get(transaction.id);
     const watched = followed ?? this.#follow(transaction);
-    if (watched === null) return;
+    if (watched === null) return this.#waiters.end(transaction.id, UNAVAILABLE);
     if (followed === undefined) {
       watched.beLate(enquiredAt);
       this.#called.add(watched.id);
@@ -382,6 +404,7 @@ export class PollerPartition implements Keeper {
       { type: 'RaiseReconciliation', accountId, deadline, kind: 'UNKNOWN_REFERENCE', transactionId, detail },
       (reply) => {
         if (reply.type !== 'done') this.#hintNotice('hint_lost', transactionId, detail);
+        this.#waiters.end(transactionId, reply.type === 'done' ? DONE : UNAVAILABLE);
       },
     );
   }
@@ -425,6 +448,20 @@ export class PollerPartition implements Keeper {
     }
     this.#overflowed = true;
     this.forget(watched);
+    // A scan finds it.
+    this.#waiters.end(watched.id, DONE);
+  }
+
+  asked(id: string): void {
+    this.#waiters.asked(id);
+  }
+
+  answered(id: string): void {
+    this.#waiters.answered(id);
+  }
+
+  gaveUp(id: string): void {
+    this.#waiters.end(id, UNAVAILABLE);
   }
 
   letGoWaiting(id: string): void {

@@ -199,6 +199,7 @@ export class Pursuit implements Caller {
     if (watched.next === 'enquire') {
       watched.byHint = watched.hinted;
       watched.hinted = false;
+      this.#keeper.asked(watched.id);
     }
     const { now, random, timings } = this.#options;
     if (!watched.port.lane.call(watched)) {
@@ -332,6 +333,8 @@ export class Pursuit implements Caller {
   enquired(watched: Watched, result: EnquiryResult): void {
     if (watched.state === 'gone') return this.#answeredTooLate(watched, result);
     this.#enquired(watched, result);
+    // What is final its account is to have first.
+    if (result.type === 'pending' || result.type === 'not_found') this.#keeper.answered(watched.id);
     this.#keeper.park(watched);
   }
 
@@ -435,6 +438,7 @@ export class Pursuit implements Caller {
   #giveUpHint(watched: Watched): void {
     this.#notice('hint_lost', watched, `${watched.lastEnquiries} enquiries, none answered`);
     watched.hinted = false;
+    this.#keeper.gaveUp(watched.id);
     if (watched.expired) this.#restLate(watched);
     else this.#keeper.forget(watched);
   }
@@ -540,6 +544,7 @@ export class Pursuit implements Caller {
   }
 
   #told(watched: Watched, reply: Reply): void {
+    if (reply.type === 'done' || reply.type === 'rejected') this.#keeper.answered(watched.id);
     if (watched.state === 'gone') return;
     const { now, random, timings } = this.#options;
     switch (reply.type) {

@@ -1,6 +1,8 @@
 // Messages of the pollers group, as they travel over the bus.
 
-/** Something was heard about a transaction (a callback): enquire now. Never proof of anything. */
+/** Something was heard about a transaction (a callback): enquire now. Never proof of anything. `done`: nobody needs to send it
+ *  again, since its provider was asked and its account told, or since it is asked about until its end anyway. Older pollers
+ *  say so as soon as they have it. */
 export interface Hint {
   readonly type: 'Hint';
   readonly accountId: string;

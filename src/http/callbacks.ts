@@ -5,9 +5,9 @@ import { Type } from 'typebox';
 import { rejection } from '../domain/error-code.ts';
 import { JSON_TYPE, jsonAnswer, UNAVAILABLE, type Answer, type RawRequest, type RawRoute } from './route.ts';
 
-/** `unknown`: no rail or token has this path. `busy`: try again later. */
+/** `unknown`: no rail or token has this path. `busy`: nobody has looked into it yet; try again later. */
 export type CallbackResult = 'accepted' | 'unknown' | 'busy';
-export type OnCallback = (callback: RawRequest) => CallbackResult;
+export type OnCallback = (callback: RawRequest) => CallbackResult | Promise<CallbackResult>;
 
 const NOT_FOUND = rejection('not_found');
 
@@ -24,13 +24,16 @@ export function callbackRoutes(onCallback: OnCallback): readonly RawRoute[] {
     parameters: {},
     reply: {
       status: 200,
-      description: 'Taken note of.',
+      description: 'Taken note of: whoever is not told so may send it again.',
       contentType: JSON_TYPE,
       schema: Type.Object({}),
       examples: { taken: {} },
     },
     errors: ['not_found', 'body_too_large', 'service_unavailable'],
-    handle: (request) => answerTo(onCallback(request)),
+    handle: (request) => {
+      const result = onCallback(request);
+      return result instanceof Promise ? result.then(answerTo) : answerTo(result);
+    },
   }));
 }
 

@@ -5,7 +5,7 @@ import { rejection } from '../domain/error-code.ts';
 import { bearerOf } from './account-calls.ts';
 import type { Call } from './call.ts';
 import { MalformedBody, parseJson } from './json-body.ts';
-import type { PlainRequest, PlainRoute, RawRoute, Surface } from './route.ts';
+import type { Answer, PlainRequest, PlainRoute, RawRoute, Surface } from './route.ts';
 import type { ParsedQuery, ValidateBody } from './validator.ts';
 
 export interface PlainCallFacts {
@@ -81,7 +81,10 @@ function run(
     operator: head.operator === '' ? null : head.operator,
     requestId: call.requestId,
   };
-  const answer = facts.route.handle(request);
+  reply(call, facts.route.handle(request));
+}
+
+function reply(call: Call, answer: Answer | Promise<Answer>): void {
   if (!(answer instanceof Promise)) {
     call.answer(answer);
     return;
@@ -98,6 +101,6 @@ export function raw(route: RawRoute, call: Call, path: string): void {
     const { method } = route;
     const { requestId } = call;
     const request = { method, path, body: Buffer.from(bytes), requestId };
-    call.begin(() => call.answer(route.handle(request)));
+    call.begin(() => reply(call, route.handle(request)));
   });
 }

@@ -131,7 +131,7 @@ export interface RawRequest {
 
 export interface RawRoute extends RouteFacts {
   readonly type: 'raw';
-  readonly handle: (request: RawRequest) => Answer;
+  readonly handle: (request: RawRequest) => Answer | Promise<Answer>;
 }
 
 export type Route = CreateRoute | ReadRoute | PlainRoute | RawRoute;

@@ -8,7 +8,7 @@
 // address, or learn from one address another. Compared in constant time.
 //
 // The body is read leniently: unknown, missing or odd fields lose no callback. Who answers the provider says 200 to
-// everything but a wrong address, so that it stops.
+// what was looked into, and to whatever else has an address of ours, so that it stops.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { OutcomeHint } from './rail.ts';

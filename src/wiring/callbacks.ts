@@ -1,7 +1,7 @@
 // From a provider's callback to the poller that looks after the transaction: a hint over the bus, from any front.
 
 import { type Bus, partitionOf } from '../bus/bus.ts';
-import type { OnCallback } from '../http/callbacks.ts';
+import type { CallbackResult, OnCallback } from '../http/callbacks.ts';
 import { LIMITS } from '../limits.ts';
 import type { OutcomeHint } from '../rails/rail.ts';
 import type { LoadedRails } from '../rails/routes.ts';
@@ -9,13 +9,21 @@ import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 
 /** Without it polling finds the outcome of what is in flight. What has ended nobody asks about: that the provider took the money
- *  back is heard in a callback alone, which comes once. */
-export function sendHint(bus: Bus, { accountId, transactionId }: OutcomeHint, log: Log): void {
+ *  back is heard in a callback alone. `onEnd`: whether it was looked into, or need not be. */
+export function sendHint(
+  bus: Bus,
+  { accountId, transactionId }: OutcomeHint,
+  log: Log,
+  onEnd: (isLookedInto: boolean) => void = () => {},
+): void {
   const deadline = Date.now() + LIMITS.commandDeadlineMs;
   const hint = { type: 'Hint', accountId, transactionId, deadline } as const;
   bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, (reply) => {
-    if (reply.type === 'done') return;
-    log.warn({ transactionId }, 'no poller took a callback: if its transaction had ended, ask its provider');
+    if (reply.type !== 'done') {
+      const what = reply.type === 'unknown' ? 'no poller has looked into' : 'no poller took';
+      log.warn({ transactionId }, `${what} a callback: if its transaction had ended, ask its provider`);
+    }
+    onEnd(reply.type === 'done');
   });
 }
 
@@ -26,6 +34,15 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics:
     ['rail'],
     [...rails.rails.keys()].map((railId) => [railId]),
   );
+  let waiting = 0;
+  const lookInto = (hint: OutcomeHint): Promise<CallbackResult> =>
+    new Promise((resolve) => {
+      waiting++;
+      sendHint(bus, hint, log, (isLookedInto) => {
+        waiting--;
+        resolve(isLookedInto ? 'accepted' : 'busy');
+      });
+    });
   return ({ method, path, body, requestId }) => {
     const text = body.toString('utf8');
     const callback = rails.callbacks.read(method, path, text);
@@ -47,8 +64,12 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics:
           );
           return 'accepted';
         }
-        sendHint(bus, callback.hint, log);
-        return 'accepted';
+        if (waiting < LIMITS.frontCallbacksWaitingMax) return lookInto(callback.hint);
+        log.warn(
+          { request_id: requestId, transactionId: callback.hint.transactionId },
+          'a callback was turned away, since too many wait: if its transaction had ended, ask its provider',
+        );
+        return 'busy';
     }
   };
 }

@@ -333,13 +333,15 @@ export class Driven {
     await this.pollers.start(0);
   }
 
-  hint(transaction: { id: string; accountId?: string }): Reply | undefined {
+  /** Undefined: not answered yet. */
+  hint(transaction: { id: string; accountId?: string }, onReply: OnReply = () => {}): Reply | undefined {
     const deadline = this.clock.now() + 1_000;
     const { id: transactionId, accountId = ACCOUNT } = transaction;
     let answer: Reply | undefined;
     const hint = { type: 'Hint', accountId, transactionId, deadline } as const;
     this.pollers.send(0, hint, (reply) => {
       answer = reply;
+      onReply(reply);
     });
     return answer;
   }

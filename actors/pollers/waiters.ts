@@ -1,0 +1,72 @@
+// Who waits to hear that a callback was looked into, by transaction: fronts, which tell the provider. Whoever is not told in
+// time asks again: of another process, where this one has died.
+//
+// Invariants: each is answered once; `done` only by an enquiry that began after it asked.
+
+import type { OnReply, Reply } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
+
+interface Waiter {
+  readonly id: string;
+  readonly onReply: OnReply;
+  readonly until: number;
+  /** An enquiry is made for it. */
+  isAsked: boolean;
+}
+
+const DONE: Reply = { type: 'done', body: '{}', replayed: false };
+const UNKNOWN: Reply = { type: 'unknown' };
+
+export class Waiters {
+  /** Who has waited longest comes first, here and there. */
+  readonly #all = new Set<Waiter>();
+  readonly #byId = new Map<string, Set<Waiter>>();
+
+  /** One too many takes the place of the one that has waited longest. `now`: milliseconds since 1970. */
+  add(id: string, onReply: OnReply, now: number): void {
+    for (const first of this.#all) {
+      if (this.#all.size < LIMITS.pollerWaitersMax) break;
+      this.#end(first, UNKNOWN);
+    }
+    const waiter = { id, onReply, until: now + LIMITS.commandDeadlineMs, isAsked: false };
+    this.#all.add(waiter);
+    const others = this.#byId.get(id);
+    if (others === undefined) this.#byId.set(id, new Set([waiter]));
+    else others.add(waiter);
+  }
+
+  /** An enquiry is about to be made. */
+  asked(id: string): void {
+    for (const waiter of this.#byId.get(id) ?? []) waiter.isAsked = true;
+  }
+
+  /** What the last enquiry said is known where it has to be. */
+  answered(id: string): void {
+    for (const waiter of this.#byId.get(id) ?? []) if (waiter.isAsked) this.#end(waiter, DONE);
+  }
+
+  /** Whatever was asked. */
+  end(id: string, reply: Reply): void {
+    for (const waiter of this.#byId.get(id) ?? []) this.#end(waiter, reply);
+  }
+
+  endAll(): void {
+    for (const waiter of this.#all) this.#end(waiter, UNKNOWN);
+  }
+
+  tick(now: number): void {
+    for (const waiter of this.#all) {
+      if (waiter.until > now) return;
+      this.#end(waiter, UNKNOWN);
+    }
+  }
+
+  #end(waiter: Waiter, reply: Reply): void {
+    if (!this.#all.delete(waiter)) return;
+    const { id, onReply } = waiter;
+    const others = this.#byId.get(id);
+    others?.delete(waiter);
+    if (others?.size === 0) this.#byId.delete(id);
+    onReply(reply);
+  }
+}

@@ -1,0 +1,144 @@
+// What whoever hands on a callback is told: `done` when nobody needs to send it again, and not before; in time, and once.
+import t from 'tap';
+import type { Reply } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
+import { charge, outcome } from './domain/scenario.ts';
+import { ACCEPTED, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+
+const DONE = { type: 'done' } as const;
+const UNKNOWN = { type: 'unknown' } as const;
+const UNAVAILABLE = { type: 'unavailable' } as const;
+
+/** A charge that its provider has paid, and pollers that were there when it was. */
+async function settled(driven: Driven) {
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+  await driven.clock.advance(5_000);
+  return transaction;
+}
+
+t.test('about what is in flight: at once, also before the answer to the submit', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  const transaction = driven.accounts.create(charge());
+  t.hasStrict(driven.hint(transaction), DONE, 'a provider may wait for it before it answers');
+  answer.resolve(ACCEPTED);
+  driven.mtn.onEnquire = () => new Promise(() => {});
+  await driven.clock.advance(1_000);
+  driven.mtn.maxConcurrency = 0;
+  t.hasStrict(driven.hint(driven.accounts.create(charge())), DONE, 'also when it waits for its turn');
+});
+
+t.test('about what has ended: when its provider has answered and its account has that', async (t) => {
+  for (const isRemembered of [true, false]) {
+    const driven = await new Driven().start();
+    const transaction = await settled(driven);
+    if (!isRemembered) await driven.crash();
+    driven.provider.settle(transaction, reversed());
+    const answer = deferred<EnquiryResult>();
+    driven.mtn.onEnquire = () => answer.promise;
+    let isTaken = false;
+    driven.accounts.intercept = ({ type }) => (type === 'RecordOutcome' && !isTaken ? UNAVAILABLE : null);
+    const replies: Reply[] = [];
+    driven.hint(transaction, (reply) => replies.push(reply));
+    await driven.clock.advance(2_000);
+    t.equal(driven.mtn.enquiries.length, 1);
+    t.strictSame(replies, [], 'its provider is asked');
+    answer.resolve(reversed());
+    await driven.clock.advance(2_000);
+    t.strictSame(replies, [], 'its account is told');
+    isTaken = true;
+    await driven.clock.advance(5_000);
+    t.hasStrict(replies, [DONE]);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  }
+});
+
+t.test('by an enquiry that began after it came', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = await settled(driven);
+  const answer = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => answer.promise;
+  const replies: string[] = [];
+  driven.hint(transaction, ({ type }) => replies.push(`first ${type}`));
+  await driven.clock.advance(100);
+  driven.hint(transaction, ({ type }) => replies.push(`second ${type}`));
+  const next = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => next.promise;
+  answer.resolve(paid());
+  await driven.clock.advance(5_000);
+  t.strictSame(replies, ['first done']);
+  next.resolve(paid());
+  await driven.clock.advance(100);
+  t.strictSame(replies, ['first done', 'second done']);
+});
+
+t.test('while the outcome is on its way: when it was asked whether more has happened', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  const answer = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => answer.promise;
+  driven.hint(transaction);
+  const replies: Reply[] = [];
+  driven.hint(transaction, (reply) => replies.push(reply));
+  driven.provider.settle(transaction, reversed());
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  answer.resolve(paid());
+  await driven.clock.advance(500);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+  t.strictSame(replies, []);
+  await driven.clock.advance(3_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  t.hasStrict(replies, [DONE]);
+});
+
+t.test('nobody knows, in time, where the provider says nothing; the callback is kept', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = await settled(driven);
+  driven.provider.settle(transaction, reversed());
+  driven.mtn.onEnquire = () => LOST;
+  const replies: Reply[] = [];
+  driven.hint(transaction, (reply) => replies.push(reply));
+  await driven.clock.advance(LIMITS.commandDeadlineMs - 100);
+  t.strictSame(replies, []);
+  await driven.clock.advance(500);
+  t.hasStrict(replies, [UNKNOWN]);
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await driven.clock.advance(60_000);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+  t.equal(replies.length, 1);
+});
+
+t.test('nobody knows, at once, where its poller stops or loses the partition', async (t) => {
+  for (const end of ['release', 'lose'] as const) {
+    const driven = await new Driven().start();
+    const transaction = await settled(driven);
+    driven.mtn.onEnquire = () => new Promise(() => {});
+    const replies: Reply[] = [];
+    driven.hint(transaction, (reply) => replies.push(reply));
+    void driven.pollers[end](0);
+    await driven.clock.advance(50);
+    t.hasStrict(replies, [UNKNOWN], end);
+    await driven.clock.advance(20_000);
+    t.equal(replies.length, 1);
+  }
+});
+
+t.test('a flood of one callback is bounded, and each is answered', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = await settled(driven);
+  const answer = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => answer.promise;
+  const counts: Record<string, number> = {};
+  const count = ({ type }: Reply): void => void (counts[type] = (counts[type] ?? 0) + 1);
+  for (let i = 0; i < LIMITS.pollerWaitersMax + 10; i++) driven.hint(transaction, count);
+  t.strictSame(counts, { unknown: 10 }, 'those that waited longest');
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  answer.resolve(paid());
+  await driven.clock.advance(5_000);
+  t.strictSame(counts, { unknown: 10, done: LIMITS.pollerWaitersMax });
+  t.ok(driven.mtn.enquiries.length <= 2);
+});
