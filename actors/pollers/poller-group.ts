@@ -36,6 +36,8 @@ export class PollerGroup {
   readonly #partitions = new Map<number, PollerPartition>();
   /** Being released: still ticking, no longer reachable. */
   readonly #leaving = new Set<PollerPartition>();
+  /** Callbacks that partitions which were let go of had not looked into, on their way to whoever has them now. */
+  #handingOn = 0;
   #stopTicking: () => void = () => {};
   #tickMs = 0;
   #onTick: (() => void)[] = [];
@@ -86,12 +88,30 @@ export class PollerGroup {
     await poller.stop();
     await this.#until(() => poller.isIdle);
     this.#leaving.delete(poller);
+    this.#handOn(partition, poller);
   }
 
   async lose(partition: number): Promise<void> {
     const poller = this.#partitions.get(partition);
     this.#partitions.delete(partition);
     await poller?.stop();
+    if (poller !== undefined) this.#handOn(partition, poller);
+  }
+
+  /** Whoever serves the partition next cannot know of them. Not waited for: it begins when this process has let go. */
+  #handOn(partition: number, poller: PollerPartition): void {
+    const { bus, clock, deadlineClock, onNotice } = this.#options;
+    const deadline = (deadlineClock ?? (() => clock.now()))() + LIMITS.commandDeadlineMs;
+    for (const { accountId, transactionId } of poller.left()) {
+      this.#handingOn++;
+      const hint = { type: 'Hint', accountId, transactionId, deadline, handedOn: true } as const;
+      bus.send('pollers', partition, hint, ({ type }) => {
+        this.#handingOn--;
+        if (type === 'done') return;
+        const detail = 'nobody took it when its poller stopped';
+        onNotice({ what: 'hint_lost', provider: null, transactionId, detail });
+      });
+    }
   }
 
   /** Starts no call any more, waits for those in the air and for their outcomes to be durable, then ends. */
@@ -99,6 +119,7 @@ export class PollerGroup {
     for (const lane of this.#lanes.values()) lane.stop();
     await this.#until(() => [...this.#lanes.values()].every(({ calling }) => calling === 0));
     await Promise.all([...this.#partitions.keys()].map((partition) => this.release(partition)));
+    await this.#until(() => this.#handingOn === 0);
     this.#stopTicking();
   }
 

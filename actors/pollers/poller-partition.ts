@@ -52,8 +52,10 @@ export class PollerPartition implements Keeper {
   readonly #recent = new Map<string, Watched>();
   /** Ids of those it follows although they have expired; what expired last comes last. */
   readonly #expired = new Set<string>();
-  /** Ids that callbacks came for, of which their account is being asked. */
-  readonly #lookingInto = new Set<string>();
+  /** Callbacks about what their account is being asked about: its id by the transaction's. */
+  readonly #lookingInto = new Map<string, string>();
+  /** The same, of callbacks that nobody here looks into any more. */
+  readonly #left = new Map<string, string>();
   /** Ids of those it follows only because a callback came after their end. */
   readonly #called = new Set<string>();
   readonly #waiters = new Waiters();
@@ -105,8 +107,9 @@ export class PollerPartition implements Keeper {
   }
 
   /** Looks into it however late it is, by whichever clock: nobody else may ever ask about what has ended. */
-  send({ accountId, transactionId }: PollerMessage, onReply: OnReply): void {
+  send({ accountId, transactionId, handedOn }: PollerMessage, onReply: OnReply): void {
     if (this.#stopping) return onReply(UNAVAILABLE);
+    if (handedOn === true) return onReply(this.lookInto(accountId, transactionId) ? DONE : UNAVAILABLE);
     if (this.#needsNoAnswer(accountId, transactionId)) {
       this.lookInto(accountId, transactionId);
       return onReply(DONE);
@@ -135,8 +138,24 @@ export class PollerPartition implements Keeper {
     this.#pursuit.stop();
     this.#reader.stop();
     this.#waiters.endAll();
-    for (const watched of this.#followed.awake()) if (watched.state === 'queued') this.#pursuit.end(watched);
+    for (const [transactionId, accountId] of this.#lookingInto) this.#left.set(transactionId, accountId);
+    for (const watched of this.#followed.awake()) {
+      if (watched.state !== 'queued') continue;
+      watched.hinted = watched.isOwed;
+      this.#pursuit.end(watched);
+    }
     await this.#subscription?.close();
+  }
+
+  /** When it has stopped: the callbacks that were not looked into, but for those about what the next owner finds in flight. */
+  left(): { readonly accountId: string; readonly transactionId: string }[] {
+    const late = [...this.#called, ...this.#expired].flatMap((id) => this.#followed.get(id) ?? []);
+    const told = this.#followed.awake().filter((watched) => watched.told || watched.verdict !== null);
+    for (const watched of [...late, ...told]) {
+      const isBeingAsked = watched.byHint && watched.state === 'calling';
+      if (watched.isOwed || isBeingAsked) this.#left.set(watched.id, watched.accountId);
+    }
+    return Array.from(this.#left, ([transactionId, accountId]) => ({ accountId, transactionId }));
   }
 
   // --- What is in flight ---------------------------------------------------------------------------------------------
@@ -340,13 +359,17 @@ export class PollerPartition implements Keeper {
       return true;
     }
     if (this.#lookingInto.has(transactionId)) return true;
-    if (this.#stopping || this.#lookingInto.size + this.#called.size >= LIMITS.pollerLateMax) return false;
+    if (this.#stopping) {
+      this.#left.set(transactionId, accountId);
+      return true;
+    }
+    if (this.#lookingInto.size + this.#called.size >= LIMITS.pollerLateMax) return false;
     const recent = this.#recent.get(transactionId);
     if (recent !== undefined) {
       if (recent.accountId === accountId) this.#lookAgain(recent, recent.enquiredAt);
       return true;
     }
-    this.#lookingInto.add(transactionId);
+    this.#lookingInto.set(transactionId, accountId);
     void this.#findOut(accountId, transactionId).finally(() => this.#lookingInto.delete(transactionId));
     return true;
   }

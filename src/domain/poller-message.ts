@@ -9,6 +9,8 @@ export interface Hint {
   readonly transactionId: string;
   /** Milliseconds since 1970; until then it is sent. What arrives later, or by another clock, is looked into all the same. */
   readonly deadline: number;
+  /** By a poller that let go of the partition: `done` as soon as the next one has it. */
+  readonly handedOn?: true;
 }
 
 export type PollerMessage = Hint;

@@ -120,9 +120,11 @@ class DrivenAccounts implements Bus, Feed {
     return 1;
   }
 
-  send(_group: string, _partition: number, message: Message, onReply: OnReply): void {
+  send(group: string, _partition: number, message: Message, onReply: OnReply): void {
     const answer = this.intercept(message);
     if (answer !== null) return onReply(answer);
+    // There is no other poller.
+    if (group === 'pollers') return onReply({ type: 'unavailable' });
     const query = message as unknown as {
       type: string;
       transactionId: string;

@@ -1,10 +1,11 @@
 // What pollers promise when they stop, and when a partition is handed over to another process: what is in the air ends and is
 // told, and nothing is begun that the next owner may be doing already.
 import t from 'tap';
+import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { charge, payout } from './domain/scenario.ts';
-import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
+import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
+import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const UNAVAILABLE = { type: 'unavailable' } as const;
@@ -138,4 +139,62 @@ t.test('a stop does not wait for a rail that hangs for ever', async (t) => {
   const stopping = driven.pollers.stop();
   await driven.clock.advance(30_000);
   await t.resolves(stopping);
+});
+
+for (const end of ['release', 'lose', 'stop'] as const) {
+  t.test(`callbacks that were not looked into are handed on: ${end}`, async (t) => {
+    const driven = await new Driven().start();
+    const [unanswered, inTheAir, waiting, looked] = Array.from({ length: 4 }, () => {
+      const transaction = driven.accounts.create(charge());
+      driven.provider.settle(transaction, reversed());
+      driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+      return transaction;
+    });
+    const ended = driven.accounts.create(payout({ amount: '1000' }));
+    driven.mtn.onEnquire = () => LOST;
+    driven.hint(unanswered!);
+    await driven.clock.advance(100);
+    driven.mtn.onEnquire = (transaction) => driven.provider.enquire(transaction);
+    driven.hint(looked!);
+    await driven.clock.advance(100);
+    driven.mtn.maxConcurrency = 1;
+    driven.mtn.onEnquire = () => new Promise(() => {});
+    driven.hint(inTheAir!);
+    driven.hint(waiting!);
+    // It is in flight: the next owner finds it.
+    driven.hint(ended);
+    driven.accounts.intercept = ({ type }) => (type === 'GetPending' ? UNAVAILABLE : null);
+    const unknown = { id: 'chg_01JB2XK8Z30001NPQRSTVWXY00' };
+    driven.hint(unknown);
+    const handedOn: string[] = [];
+    driven.accounts.intercept = (message) => {
+      if (message.type !== 'Hint') return message.type === 'GetPending' ? UNAVAILABLE : null;
+      const { transactionId } = message as unknown as { transactionId: string };
+      handedOn.push(transactionId);
+      return transactionId === waiting!.id ? UNAVAILABLE : { type: 'done', body: '{}', replayed: false };
+    };
+    const ending = end === 'stop' ? driven.pollers.stop() : driven.pollers[end](0);
+    await driven.clock.advance(25_000);
+    await ending;
+    t.strictSame(handedOn.toSorted(), [unanswered!.id, inTheAir!.id, waiting!.id, unknown.id].toSorted());
+    t.hasStrict(driven.notices, [{ what: 'hint_lost', transactionId: waiting!.id }], 'nobody took it');
+  });
+}
+
+t.test('a callback that is handed on is taken at once, and kept', async (t) => {
+  const driven = await new Driven().start();
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, reversed());
+  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+  driven.mtn.onEnquire = () => LOST;
+  const hint = { type: 'Hint', accountId: ACCOUNT, transactionId: transaction.id, deadline: 0 } as const;
+  let answer: Reply | undefined;
+  driven.pollers.send(0, { ...hint, handedOn: true } as Message, (reply) => {
+    answer = reply;
+  });
+  t.hasStrict(answer, { type: 'done' });
+  await driven.clock.advance(MINUTE);
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await driven.clock.advance(2 * MINUTE);
+  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
 });
