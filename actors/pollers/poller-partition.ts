@@ -27,6 +27,7 @@ import { isParkable } from './parked.ts';
 import { Pursuit, type PursuitOptions } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
+import type { Verdict } from './verdict.ts';
 import { Waiters } from './waiters.ts';
 import { Watched } from './watched.ts';
 
@@ -35,6 +36,8 @@ export interface PartitionOptions extends PursuitOptions {
   /** By rail id, the `provider` of a transaction. */
   readonly lanes: ReadonlyMap<string, RailLane>;
 }
+
+type Final = Extract<AccountEvent, { type: 'TransactionFailed' | 'TransactionSucceeded' | 'ChargeReversed' }>;
 
 const DONE: Reply = { type: 'done', body: '{}', replayed: false };
 const UNAVAILABLE: Reply = { type: 'unavailable' };
@@ -231,10 +234,10 @@ export class PollerPartition implements Keeper {
         void this.#approved(record.accountId, event.id);
         return;
       case 'TransactionFailed':
-        return this.#finished(event.id, !isOfProvider(event));
+        return this.#finished(event, !isOfProvider(event));
       case 'TransactionSucceeded':
       case 'ChargeReversed':
-        return this.#finished(event.id, false);
+        return this.#finished(event, false);
       case 'WithdrawalRejected':
       case 'SubmissionBegun':
       case 'SubmissionAccepted':
@@ -296,12 +299,13 @@ export class PollerPartition implements Keeper {
     return watched;
   }
 
-  #finished(transactionId: string, expired: boolean): void {
+  #finished({ id: transactionId, type }: Final, expired: boolean): void {
     this.#finishedSinceAsked?.add(transactionId);
     const watched = this.#followed.get(transactionId);
     if (watched === undefined) return;
-    // A callback that nothing has answered yet may say more than the account was told.
-    const more = watched.isOwed;
+    // A callback that nothing has answered yet may say more than the account was told; and what its provider has said may not
+    // have reached the account, which was told otherwise by an operator, or by the time.
+    const more = watched.isOwed || contradicts(watched.verdict, type);
     // A submit whose answer was lost, or is yet to come, may have reached the customer.
     const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
     this.forget(watched);
@@ -493,6 +497,13 @@ export class PollerPartition implements Keeper {
     if (isParkable(watched) && watched.lastUntil === 0 && !watched.acceptanceUntold) this.letGo(watched);
     else this.park(watched);
   }
+}
+
+/** The account has yet to hear something else. */
+function contradicts(verdict: Verdict | null, type: Final['type']): boolean {
+  if (verdict?.type !== 'RecordOutcome') return false;
+  if (type === 'TransactionFailed') return verdict.outcome === 'SUCCESSFUL';
+  return type === 'TransactionSucceeded' && verdict.outcome !== 'SUCCESSFUL';
 }
 
 /** False: it was ended by us, or by a person, and its provider may not know that. */

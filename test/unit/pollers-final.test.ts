@@ -3,7 +3,7 @@
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
-import { byOperator, charge, outcome, payout } from './domain/scenario.ts';
+import { ACCOUNT, byOperator, charge, outcome, payout } from './domain/scenario.ts';
 import { deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -123,3 +123,32 @@ t.test('a payout that a person has said to have failed is looked at on, and not 
   t.ok(enquiries.length > before[1]);
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
 });
+
+t.test(
+  'what its provider said is heard of where an operator settled it before its account could be told',
+  async (t) => {
+    const driven = await new Driven().start();
+    const transaction = driven.accounts.create(payout());
+    driven.provider.settle(transaction, paid());
+    driven.accounts.intercept = ({ type }) => (type === 'RecordOutcome' ? { type: 'unavailable' } : null);
+    driven.hint(transaction);
+    await driven.clock.advance(5_000);
+    driven.accounts.when({
+      type: 'SettleCashOut',
+      accountId: ACCOUNT,
+      deadline: Number.MAX_SAFE_INTEGER,
+      operator: 'amina',
+      transactionId: transaction.id,
+      outcome: 'FAILED',
+      failureCode: 'unknown',
+      providerTransactionId: null,
+    });
+    driven.accounts.intercept = () => null;
+    await driven.clock.advance(120_000, 500);
+    t.strictSame(
+      driven.accounts.reconciliation(),
+      ['SUCCESS_AFTER_FINAL'],
+      'it was paid: the merchant has both',
+    );
+  },
+);
