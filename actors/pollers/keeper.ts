@@ -1,5 +1,8 @@
-// The partition, as a pursuit sees it: who follows transactions, and lets go of them.
+// The partition, as a pursuit sees it: who follows transactions, and lets go of them; and what it is given to work with.
 
+import type { Bus } from '../../src/bus/bus.ts';
+import type { Notice } from './notice.ts';
+import type { Random, Timings } from './schedule.ts';
 import type { Watched } from './watched.ts';
 
 export interface Keeper {
@@ -25,4 +28,16 @@ export interface Keeper {
   gaveUp(id: string): void;
   /** A callback, or as good as one, about a transaction it does not follow. */
   lookInto(accountId: string, transactionId: string): boolean;
+}
+
+export interface PursuitOptions {
+  readonly partition: number;
+  readonly bus: Bus;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  /** By which deadlines of messages are set, ours and those to us; `now` may be ahead of it or behind. */
+  readonly deadlineClock: () => number;
+  readonly random: Random;
+  readonly timings: Timings;
+  readonly onNotice: (notice: Notice) => void;
 }

@@ -1,5 +1,10 @@
 // What pollers tell operators about: each is a line of the log and a count.
 
+import type { Timings } from './schedule.ts';
+import type { Watched } from './watched.ts';
+
+const HOUR_MS = 3_600_000;
+
 export const NOTICES = [
   'our_fault',
   'no_rail',
@@ -18,4 +23,28 @@ export interface Notice {
   readonly provider: string | null;
   readonly transactionId: string | null;
   readonly detail: string | null;
+}
+
+/** A payout goes on being submitted for as long as it takes. When a provider takes others and never this one, a person
+ *  should look; when it takes none, the rail's health says so. Null: nothing to tell, or it was told. */
+export function neverAccepted(watched: Watched, reason: string, { submitsTold }: Timings): Notice | null {
+  if (watched.refusalsTold || watched.submits < submitsTold) return null;
+  if (watched.port.lane.health().breaker !== 'closed') return null;
+  watched.refusalsTold = true;
+  const { provider, id: transactionId, submits } = watched;
+  const detail = `${submits} submits, the last: ${reason}`;
+  return { what: 'never_accepted', provider, transactionId, detail };
+}
+
+/** What cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. Null: as above. */
+export function waitsForLong(watched: Watched, now: number, answer: string, timings: Timings): Notice | null {
+  const { enquiriesTold, waitToldMs } = timings;
+  if (watched.waitTold || watched.late || watched.expiresAt !== null) return null;
+  const ageMs = now - watched.createdAt;
+  if (ageMs < waitToldMs || watched.enquiries < enquiriesTold) return null;
+  if (watched.port.lane.health().breaker !== 'closed') return null;
+  watched.waitTold = true;
+  const { provider, id: transactionId } = watched;
+  const detail = `for ${Math.floor(ageMs / HOUR_MS)} h; the last answer: ${answer}`;
+  return { what: 'no_outcome', provider, transactionId, detail };
 }

@@ -9,43 +9,22 @@
 //   - Every answer leaves the transaction in the wheel, with its rail, with its account, or gone: nothing is lost sight of.
 //   - Whatever comes in from outside ends by parking what it was about, if that only waits: the object is not used after that.
 
-import type { Bus, Reply } from '../../src/bus/bus.ts';
+import type { Reply } from '../../src/bus/bus.ts';
 import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import { type Answer, FirstSubmits } from './first-submits.ts';
 import { NONE } from './id-index.ts';
-import type { Keeper } from './keeper.ts';
-import type { Notice } from './notice.ts';
+import type { Keeper, PursuitOptions } from './keeper.ts';
+import { neverAccepted, type Notice, waitsForLong } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
-import {
-  afterExpiryGapMs,
-  enquiryGapMs,
-  jittered,
-  lastEnquiriesMsAt,
-  retryGapMs,
-  type Random,
-  type Timings,
-} from './schedule.ts';
+import { afterExpiryGapMs, enquiryGapMs, jittered, lastEnquiriesMsAt, retryGapMs } from './schedule.ts';
 import { TimingWheel } from './timing-wheel.ts';
 import { NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
-const HOUR_MS = 3_600_000;
 /** What cannot be submitted for the first time yet is tried again as after so many submits. */
 const UNSENT_TRIES = 3;
-
-export interface PursuitOptions {
-  readonly partition: number;
-  readonly bus: Bus;
-  /** Milliseconds since 1970. */
-  readonly now: () => number;
-  /** By which deadlines of messages are set, ours and those to us; `now` may be ahead of it or behind. */
-  readonly deadlineClock: () => number;
-  readonly random: Random;
-  readonly timings: Timings;
-  readonly onNotice: (notice: Notice) => void;
-}
 
 export class Pursuit implements Caller {
   readonly #options: PursuitOptions;
@@ -283,11 +262,11 @@ export class Pursuit implements Caller {
       case 'accepted':
         return this.#accepted(watched, result.providerStatus);
       case 'not_accepted':
-        this.#tellIfNeverAccepted(watched, result.reason);
+        this.#tellOperators(neverAccepted(watched, result.reason, this.#options.timings));
         if (watched.hinted) return this.#enquireAfter(watched, 0);
         return this.#rest(watched);
       case 'unknown': {
-        this.#tellIfNeverAccepted(watched, result.reason);
+        this.#tellOperators(neverAccepted(watched, result.reason, this.#options.timings));
         const { random, timings } = this.#options;
         return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random));
       }
@@ -297,15 +276,6 @@ export class Pursuit implements Caller {
         watched.maybeSent = true;
         return this.#conclude(watched, result, 'API');
     }
-  }
-
-  /** A payout goes on being submitted for as long as it takes. When a provider takes others and never this one, a person
-   *  should look; when it takes none, the rail's health says so. */
-  #tellIfNeverAccepted(watched: Watched, reason: string): void {
-    if (watched.refusalsTold || watched.submits < this.#options.timings.submitsTold) return;
-    if (watched.port.lane.health().breaker !== 'closed') return;
-    watched.refusalsTold = true;
-    this.#notice('never_accepted', watched, `${watched.submits} submits, the last: ${reason}`);
   }
 
   #accepted(watched: Watched, providerStatus: string | null): void {
@@ -344,12 +314,14 @@ export class Pursuit implements Caller {
     watched.enquiredAt = now;
     switch (result.type) {
       case 'pending':
-        this.#tellIfItWaitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`);
+        this.#tellOperators(
+          waitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`, this.#options.timings),
+        );
         return this.#stillPending(watched, result.providerStatus);
       case 'not_found':
         return this.#notFound(watched, now);
       case 'unknown':
-        this.#tellIfItWaitsForLong(watched, now, `unknown: ${result.reason}`);
+        this.#tellOperators(waitsForLong(watched, now, `unknown: ${result.reason}`, this.#options.timings));
         return this.#unanswered(watched);
       case 'succeeded':
       case 'failed':
@@ -360,17 +332,6 @@ export class Pursuit implements Caller {
           watched.byHint || watched.hinted ? 'PROVIDER_CALLBACK' : 'PROVIDER_POLL',
         );
     }
-  }
-
-  /** What cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. */
-  #tellIfItWaitsForLong(watched: Watched, now: number, answer: string): void {
-    const { enquiriesTold, waitToldMs } = this.#options.timings;
-    if (watched.waitTold || watched.late || watched.expiresAt !== null) return;
-    const ageMs = now - watched.createdAt;
-    if (ageMs < waitToldMs || watched.enquiries < enquiriesTold) return;
-    if (watched.port.lane.health().breaker !== 'closed') return;
-    watched.waitTold = true;
-    this.#notice('no_outcome', watched, `for ${Math.floor(ageMs / HOUR_MS)} h; the last answer: ${answer}`);
   }
 
   #stillPending(watched: Watched, providerStatus: string | null): void {
@@ -618,6 +579,10 @@ export class Pursuit implements Caller {
 
   #deadline(): number {
     return this.#options.deadlineClock() + LIMITS.pollerCommandDeadlineMs;
+  }
+
+  #tellOperators(notice: Notice | null): void {
+    if (notice !== null) this.#options.onNotice(notice);
   }
 
   #notice(

@@ -96,6 +96,7 @@ export class Truth {
       case 'ChargeReleased':
       case 'ReconciliationRaised':
       case 'ReconciliationResolved':
+      case 'SubmissionBegun':
       case 'SubmissionAccepted':
       case 'WalletActivated':
       case 'WalletApproved':
