@@ -25,6 +25,7 @@ import type { Watched } from './watched.ts';
 
 /** What cannot be submitted for the first time yet is tried again as after so many submits. */
 const UNSENT_TRIES = 3;
+const UNSENT_MS = 86_400_000;
 
 export class Pursuit implements Caller {
   readonly #options: PursuitOptions;
@@ -190,9 +191,12 @@ export class Pursuit implements Caller {
     }
   }
 
-  /** Once its account has recorded it, it goes to its end although its payout wallet is revoked: so not while the rail is down. */
+  /** Once its account has recorded it, it goes to its end although its payout wallet is revoked: so not while the rail is down.
+   *  A day of that at most: nobody but it may be there to find out that the rail is up. */
   #begin(watched: Watched): void {
-    if (!watched.port.lane.takesCalls) return this.#rest(watched);
+    const now = this.#options.now();
+    if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;
+    if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
     this.#wheel.remove(watched.number);
     this.#firstSubmits.ask(watched, this.#deadline());
   }
@@ -353,7 +357,7 @@ export class Pursuit implements Caller {
       watched.alarmed = now >= watched.graceUntil;
       return this.#unanswered(watched);
     }
-    if (now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
+    if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
     watched.maybeSent = watched.submitted;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';

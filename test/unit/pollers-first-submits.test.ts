@@ -58,6 +58,18 @@ t.test(
   },
 );
 
+t.test('where only what fails is tried a withdrawal is not held back for ever', async (t) => {
+  const driven = await new Driven().start();
+  await down(driven);
+  const { id } = driven.accounts.create(withdrawal({ amount: '7000' }));
+  driven.mtn.onSubmit = (transaction) => (transaction.id === id ? driven.provider.submit(transaction) : BUSY);
+  const submitted = (): boolean => driven.mtn.submits.some((submit) => submit.id === id);
+  await driven.clock.advance(60 * MINUTE, 5_000);
+  t.notOk(submitted());
+  await driven.clock.advance(24 * 60 * MINUTE, 10_000);
+  t.ok(submitted());
+});
+
 t.test('what may have been sent goes on although its wallet is revoked', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
