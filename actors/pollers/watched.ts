@@ -76,7 +76,7 @@ export class Watched implements PendingTransaction {
   lastEnquiries = 0;
   lastUntil = 0;
   enquiredAt = 0;
-  /** Until then `not_found` says nothing. */
+  /** Until then `not_found` says nothing. `unsent`: until then it is not begun while its rail is down; 0: it was not tried. */
   graceUntil = 0;
   /** Held until the account has taken it. */
   verdict: Verdict | null = null;

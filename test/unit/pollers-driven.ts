@@ -14,7 +14,7 @@ import { rejection } from '../../src/domain/error-code.ts';
 import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
 import type { Clock, EnquiryResult, Rail, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
-import { ACCOUNT, fundedMerchant, type Scenario } from './domain/scenario.ts';
+import { ACCOUNT, charge, fundedMerchant, outcome, type Scenario } from './domain/scenario.ts';
 
 export class DrivenClock implements Clock {
   #now: number;
@@ -149,9 +149,9 @@ class DrivenAccounts implements Bus, Feed {
     this.commands.push(command);
     // As a partition does whose time is ahead of that of its callers.
     const ours = { ...command, deadline: command.deadline + this.aheadMs };
-    const { outcome } = this.scenario.at(this.clock.now() + this.aheadMs).when(ours);
-    if (outcome.type === 'rejected') onReply({ type: 'rejected', rejection: outcome.rejection });
-    else onReply({ type: 'done', body: outcome.type === 'done' ? outcome.body : '{}', replayed: false });
+    const { outcome: said } = this.scenario.at(this.clock.now() + this.aheadMs).when(ours);
+    if (said.type === 'rejected') onReply({ type: 'rejected', rejection: said.rejection });
+    else onReply({ type: 'done', body: said.type === 'done' ? said.body : '{}', replayed: false });
     this.#deliver();
   }
 
@@ -362,6 +362,15 @@ export class Driven {
       onUnknownMessage: () => this.unknownMessages++,
     });
   }
+}
+
+/** A charge that its provider has paid, `restMs` after its account and the pollers heard of it. */
+export async function settledCharge(driven: Driven, restMs: number): Promise<Transaction> {
+  const transaction = driven.accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
+  await driven.clock.advance(restMs);
+  return transaction;
 }
 
 /** A promise that the test settles. */

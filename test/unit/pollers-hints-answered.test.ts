@@ -3,21 +3,12 @@ import t from 'tap';
 import type { Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { charge, outcome } from './domain/scenario.ts';
-import { ACCEPTED, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import { charge } from './domain/scenario.ts';
+import { ACCEPTED, deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const DONE = { type: 'done' } as const;
 const UNKNOWN = { type: 'unknown' } as const;
 const UNAVAILABLE = { type: 'unavailable' } as const;
-
-/** A charge that its provider has paid, and pollers that were there when it was. */
-async function settled(driven: Driven) {
-  const transaction = driven.accounts.create(charge());
-  driven.provider.settle(transaction, paid());
-  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
-  await driven.clock.advance(5_000);
-  return transaction;
-}
 
 t.test('about what is in flight: at once, also before the answer to the submit', async (t) => {
   const driven = await new Driven().start();
@@ -35,7 +26,7 @@ t.test('about what is in flight: at once, also before the answer to the submit',
 t.test('about what has ended: when its provider has answered and its account has that', async (t) => {
   for (const isRemembered of [true, false]) {
     const driven = await new Driven().start();
-    const transaction = await settled(driven);
+    const transaction = await settledCharge(driven, 5_000);
     if (!isRemembered) await driven.crash();
     driven.provider.settle(transaction, reversed());
     const answer = deferred<EnquiryResult>();
@@ -59,7 +50,7 @@ t.test('about what has ended: when its provider has answered and its account has
 
 t.test('by an enquiry that began after it came', async (t) => {
   const driven = await new Driven().start();
-  const transaction = await settled(driven);
+  const transaction = await settledCharge(driven, 5_000);
   const answer = deferred<EnquiryResult>();
   driven.mtn.onEnquire = () => answer.promise;
   const replies: string[] = [];
@@ -97,7 +88,7 @@ t.test('while the outcome is on its way: when it was asked whether more has happ
 
 t.test('nobody knows, in time, where the provider says nothing; the callback is kept', async (t) => {
   const driven = await new Driven().start();
-  const transaction = await settled(driven);
+  const transaction = await settledCharge(driven, 5_000);
   driven.provider.settle(transaction, reversed());
   driven.mtn.onEnquire = () => LOST;
   const replies: Reply[] = [];
@@ -115,7 +106,7 @@ t.test('nobody knows, in time, where the provider says nothing; the callback is 
 t.test('nobody knows, at once, where its poller stops or loses the partition', async (t) => {
   for (const end of ['release', 'lose'] as const) {
     const driven = await new Driven().start();
-    const transaction = await settled(driven);
+    const transaction = await settledCharge(driven, 5_000);
     driven.mtn.onEnquire = () => new Promise(() => {});
     const replies: Reply[] = [];
     driven.hint(transaction, (reply) => replies.push(reply));
@@ -129,7 +120,7 @@ t.test('nobody knows, at once, where its poller stops or loses the partition', a
 
 t.test('a flood of one callback is bounded, and each is answered', async (t) => {
   const driven = await new Driven().start();
-  const transaction = await settled(driven);
+  const transaction = await settledCharge(driven, 5_000);
   const answer = deferred<EnquiryResult>();
   driven.mtn.onEnquire = () => answer.promise;
   const counts: Record<string, number> = {};

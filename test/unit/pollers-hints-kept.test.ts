@@ -5,20 +5,11 @@ import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
 import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
-import { deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import { deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const UNAVAILABLE = { type: 'unavailable' } as const;
-
-/** A charge that its provider has paid. */
-async function settled(driven: Driven) {
-  const transaction = driven.accounts.create(charge());
-  driven.provider.settle(transaction, paid());
-  driven.accounts.when(outcome(transaction.id, 'SUCCESSFUL'));
-  await driven.clock.advance(100);
-  return transaction;
-}
 
 /** What its provider's people say of a payout. */
 function settle(driven: Driven, transactionId: string): void {
@@ -36,7 +27,7 @@ function settle(driven: Driven, transactionId: string): void {
 
 t.test('a payment taken back while its provider answers nobody is heard of when it does', async (t) => {
   const driven = await new Driven().start();
-  const transaction = await settled(driven);
+  const transaction = await settledCharge(driven, 100);
   driven.provider.settle(transaction, reversed());
   driven.mtn.onEnquire = () => LOST;
   driven.hint(transaction);
@@ -54,7 +45,7 @@ t.test(
   'a callback that its provider never answers for is given up in the end, and operators are told',
   async (t) => {
     const driven = await new Driven({ timings: { hintEnquiries: 20 } }).start();
-    const transaction = await settled(driven);
+    const transaction = await settledCharge(driven, 100);
     driven.mtn.onEnquire = () => LOST;
     driven.hint(transaction);
     await driven.clock.advance(HOUR, 1_000);
@@ -80,7 +71,7 @@ t.test('a callback about a charge that has expired costs none of the looks that 
 
 t.test('a callback during the last of some looks is looked into', async (t) => {
   const driven = await new Driven({ timings: { lateEnquiries: 1 } }).start();
-  const transaction = await settled(driven);
+  const transaction = await settledCharge(driven, 100);
   const answer = deferred<EnquiryResult>();
   driven.mtn.onEnquire = () => answer.promise;
   driven.hint(transaction);
@@ -135,7 +126,7 @@ t.test(
   'a callback about what has ended waits for its account for as long as that answers nobody',
   async (t) => {
     const driven = await new Driven().start();
-    const transaction = await settled(driven);
+    const transaction = await settledCharge(driven, 100);
     driven.provider.settle(transaction, reversed());
     await driven.crash();
     driven.accounts.intercept = () => UNAVAILABLE;
@@ -174,7 +165,7 @@ t.test(
   'a callback about what has ended is not let go where a partition follows more than it may',
   async (t) => {
     const driven = await new Driven().start();
-    const transaction = await settled(driven);
+    const transaction = await settledCharge(driven, 100);
     for (let i = 0; i < LIMITS.pollerPendingMax; i++) driven.accounts.create(charge({ amount: '500' }));
     driven.provider.settle(transaction, reversed());
     driven.mtn.onEnquire = () => LOST;
