@@ -6,6 +6,7 @@ import { connect, createInbox, credsAuthenticator, ErrorCode, Events } from 'nat
 import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsError } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
+import { Turns } from './turns.ts';
 
 export interface NatsOptions {
   /** Comma-separated, e.g. "nats://10.0.0.1:4222,nats://10.0.0.2:4222". User and password may stand in it. */
@@ -27,6 +28,8 @@ export interface NatsLink {
   readonly manager: JetStreamManager;
   /** A subject that only this connection listens to. */
   newInbox(): string;
+  /** For readers of streams that are behind. */
+  readonly catchUps: Turns;
   /** As NatsEvents.onProblem. */
   complain(problem: string): void;
   /** `listener` is told each time that the connection was lost and is back: what was under way may be lost. Returns how to
@@ -88,6 +91,7 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     connection,
     manager: await connection.jetstreamManager({ checkAPI: false, timeout: LIMITS.natsConnectMs }),
     newInbox: () => createInbox(options.inboxPrefix),
+    catchUps: new Turns(LIMITS.streamReadsAtOnce),
     complain: (problem) => events.onProblem?.(problem),
     onReconnect(listener) {
       listeners.add(listener);

@@ -2,7 +2,9 @@
 // is begun anew after the last message handled whenever it falls silent, skips or is gone (its server died).
 //
 // Invariants: the handler gets each message once, in stream order, and the next one only after it has finished; at most
-// one pull is outstanding, so that memory is bounded by streamReadBytesMax.
+// one pull is outstanding, so that memory is bounded by streamReadBytesMax. Of all readers that are behind on a connection,
+// streamReadsAtOnce have a pull outstanding: the server keeps what the connection has not taken yet, closes one for which it
+// keeps too much (its max_pending, 64 MiB), and what owners hear of their leases comes the same way.
 
 import { AckPolicy, DeliverPolicy, nanos } from 'nats';
 import type { ConsumerConfig, Msg, Subscription } from 'nats';
@@ -22,6 +24,11 @@ export interface StreamMessage {
   readonly pending: number;
 }
 
+interface Delivered {
+  readonly message: StreamMessage;
+  readonly consumerSequence: number;
+}
+
 export interface StreamReaderOptions {
   readonly link: NatsLink;
   readonly stream: string;
@@ -37,6 +44,9 @@ export interface StreamReaderOptions {
   readonly onError: (error: Error) => void;
 }
 
+/** How long the server keeps a consumer of which nobody asks anything. */
+const CONSUMER_KEPT_MS = LIMITS.streamReadExpiresMs * 4;
+
 export class StreamReader {
   readonly #options: StreamReaderOptions;
   readonly #heartbeatMs: number;
@@ -48,7 +58,10 @@ export class StreamReader {
   /** Of this consumer's pull; lower ones are of consumers given up. */
   #generation = 0;
   #pullLeft = 0;
-  #queue: Msg[] = [];
+  /** There was more in the stream when it was last heard of. */
+  #isBehind = false;
+  #endTurn = (): void => {};
+  #queue: Delivered[] = [];
   #handling = false;
   #starting = false;
   #heardAt = 0;
@@ -74,15 +87,17 @@ export class StreamReader {
     clearInterval(this.#watch);
     this.#offReconnect();
     this.#generation++;
+    this.#endTurn();
     this.#subscription?.unsubscribe();
     this.#queue = [];
     while (this.#handling) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  async #start(): Promise<void> {
+  async #start(hasTurn = false): Promise<void> {
     if (this.#starting || this.#closed) return;
     this.#starting = true;
     this.#generation++;
+    if (!hasTurn) this.#endTurn();
     this.#subscription?.unsubscribe();
     this.#queue = [];
     const generation = this.#generation;
@@ -93,14 +108,18 @@ export class StreamReader {
       if (this.#closed) return;
       this.#consumer = info.name;
       this.#consumerSequence = 0;
+      this.#isBehind = info.num_pending > 0;
+      this.#heardAt = performance.now();
       this.#subscription = link.connection.subscribe(link.newInbox(), {
         callback: whenHeard((message) => {
           if (generation === this.#generation) this.#onMessage(message);
         }),
       });
-      this.#pull();
+      if (hasTurn) this.#pull();
+      else this.#askForMore();
     } catch (error) {
       // The watch tries again.
+      this.#endTurn();
       this.#subscription = null;
       if (!this.#closed) this.#refusals.note(error);
     } finally {
@@ -116,7 +135,7 @@ export class StreamReader {
       ack_policy: AckPolicy.None,
       mem_storage: true,
       num_replicas: 1,
-      inactive_threshold: nanos(LIMITS.streamReadExpiresMs * 4),
+      inactive_threshold: nanos(CONSUMER_KEPT_MS),
       ...(first
         ? { deliver_policy: DeliverPolicy.LastPerSubject, filter_subject: newestPerSubject }
         : {
@@ -125,6 +144,20 @@ export class StreamReader {
             ...(subject === undefined ? {} : { filter_subject: subject }),
           }),
     };
+  }
+
+  /** What is small, a KV bucket, waits for nobody; nor does who is only waiting for what will be written. */
+  #askForMore(): void {
+    this.#endTurn();
+    if (this.#isBehind && this.#options.newestPerSubject === undefined) {
+      this.#endTurn = this.#options.link.catchUps.take(() => {
+        // After long in line the consumer is gone, or about to go.
+        if (performance.now() - this.#heardAt > CONSUMER_KEPT_MS / 2) void this.#start(true);
+        else this.#pull();
+      });
+    } else {
+      this.#pull();
+    }
   }
 
   #pull(): void {
@@ -152,8 +185,11 @@ export class StreamReader {
     const code = message.reply === undefined || message.reply === '' ? (message.headers?.code ?? 0) : 0;
     if (code === 100) return;
     if (code === 0) {
+      const delivered = deliveredBy(message);
+      this.#isBehind = delivered.message.pending > 0;
       this.#pullLeft--;
-      this.#queue.push(message);
+      if (this.#pullLeft === 0 || !this.#isBehind) this.#endTurn();
+      this.#queue.push(delivered);
     } else if (
       code === 503 ||
       (code === 409 && /deleted|leadership/i.test(message.headers?.description ?? ''))
@@ -163,6 +199,7 @@ export class StreamReader {
     } else {
       // The request has ended: expired, or enough bytes.
       this.#pullLeft = 0;
+      this.#endTurn();
     }
     if (!this.#handling) void this.#handleAll(this.#generation);
   }
@@ -171,16 +208,16 @@ export class StreamReader {
     this.#handling = true;
     try {
       for (;;) {
-        const message = this.#queue.shift();
-        if (message === undefined) break;
-        const read = streamMessage(message);
-        if (read.consumerSequence !== this.#consumerSequence + 1) {
+        const delivered = this.#queue.shift();
+        if (delivered === undefined) break;
+        const { message, consumerSequence } = delivered;
+        if (consumerSequence !== this.#consumerSequence + 1) {
           void this.#start();
           break;
         }
-        this.#consumerSequence = read.consumerSequence;
-        this.#next = read.message.sequence + 1;
-        const done = this.#options.onMessage(read.message);
+        this.#consumerSequence = consumerSequence;
+        this.#next = message.sequence + 1;
+        const done = this.#options.onMessage(message);
         if (done !== undefined) await done;
         if (generation !== this.#generation) break;
       }
@@ -188,6 +225,7 @@ export class StreamReader {
       this.#closed = true;
       clearInterval(this.#watch);
       this.#offReconnect();
+      this.#endTurn();
       this.#subscription?.unsubscribe();
       this.#options.onError(asError(error));
     } finally {
@@ -196,13 +234,17 @@ export class StreamReader {
     if (generation !== this.#generation) {
       if (this.#queue.length > 0) void this.#handleAll(this.#generation);
     } else if (this.#pullLeft <= 0) {
-      this.#pull();
+      this.#askForMore();
     }
   }
 
   #checkSilence(): void {
-    if (this.#starting || this.#handling || this.#closed) return;
-    if (this.#subscription === null || performance.now() - this.#heardAt > this.#heartbeatMs * 2.5) {
+    if (this.#starting || this.#closed) return;
+    // Who stands in line has asked for nothing.
+    const isSilent = this.#pullLeft > 0 && performance.now() - this.#heardAt > this.#heartbeatMs * 2.5;
+    if (this.#handling) {
+      if (isSilent) this.#endTurn();
+    } else if (isSilent || this.#subscription === null) {
       void this.#start();
     }
   }
@@ -210,7 +252,7 @@ export class StreamReader {
 
 /** Reply subject: $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>, with a domain and
  *  an account hash before the stream in newer servers. */
-function streamMessage(message: Msg): { message: StreamMessage; consumerSequence: number } {
+function deliveredBy(message: Msg): Delivered {
   const tokens = (message.reply ?? '').split('.');
   const at = tokens.length > 9 ? 2 : 0;
   const operation = message.headers?.get('KV-Operation');

@@ -1,0 +1,80 @@
+// A node that is behind in many streams reads all of them over its one connection, and keeps it: what it owns stands on it.
+import t from 'tap';
+import { StreamReader } from '../../src/nats/stream-reader.ts';
+import { Turns } from '../../src/nats/turns.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { needs } from '../needs.ts';
+import { link } from './adapters.ts';
+
+needs('nats-server');
+
+const STREAMS = 32;
+const MESSAGES = 80;
+/** A full batch of the log has some hundred records. */
+const MESSAGE = new Uint8Array(32 * 1024);
+
+t.test('the server never keeps more for it than a connection may have', async (t) => {
+  // All of it is seven times that.
+  const servers = await startNatsServers({ configuration: 'max_pending: 12MB' });
+  t.teardown(() => servers.stop());
+  const writer = await link(servers.url, 'writer');
+  t.teardown(() => writer.close());
+  for (let s = 0; s < STREAMS; s++) {
+    await writer.manager.streams.add({ name: `s${s}`, subjects: [`s.${s}`] });
+    for (let m = 0; m < MESSAGES; m++) writer.connection.publish(`s.${s}`, MESSAGE);
+    await writer.connection.flush();
+  }
+  for (let s = 0; s < STREAMS; s++) {
+    await waitFor('all is written', 30_000, async () => {
+      return (await writer.manager.streams.info(`s${s}`)).state.messages === MESSAGES;
+    });
+  }
+
+  const problems: string[] = [];
+  const reader = await link(servers.url, 'reader', { onProblem: (problem) => problems.push(problem) });
+  t.teardown(() => reader.close());
+  const read = Array.from({ length: STREAMS }, () => 0);
+  const readers = read.map(
+    (_, s) =>
+      new StreamReader({
+        link: reader,
+        stream: `s${s}`,
+        from: 1,
+        onMessage({ sequence }) {
+          if (sequence !== read[s]! + 1) t.fail(`s${s}: ${sequence} after ${read[s]}`);
+          read[s] = sequence;
+          // As long as a batch takes to be taken over.
+          for (const until = performance.now() + 0.3; performance.now() < until;);
+        },
+        onError: (error) => t.fail(error.message),
+      }),
+  );
+  await waitFor('all is read', 60_000, () => read.every((count) => count === MESSAGES));
+  t.strictSame(problems, [], 'the connection was never lost');
+
+  writer.connection.publish('s.7', MESSAGE);
+  await waitFor('what is written then is read at once', 10_000, () => read[7] === MESSAGES + 1);
+  for (const each of readers) await each.close();
+});
+
+t.test('turns are given in the order in which they were asked for, so many at a time', async (t) => {
+  const turns = new Turns(2);
+  const called: string[] = [];
+  const take = (name: string): (() => void) => turns.take(() => called.push(name));
+  const [first, second, third, fourth] = ['first', 'second', 'third', 'fourth'].map(take);
+  t.strictSame(called, ['first', 'second']);
+  third!();
+  first!();
+  t.strictSame(called, ['first', 'second', 'fourth'], 'who has left the line is not called');
+  first!();
+  third!();
+  const fifth = take('fifth');
+  t.strictSame(called, ['first', 'second', 'fourth'], 'a turn ends once');
+  second!();
+  fourth!();
+  fifth();
+  take('sixth');
+  take('seventh');
+  take('eighth');
+  t.strictSame(called.slice(3), ['fifth', 'sixth', 'seventh']);
+});
