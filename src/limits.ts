@@ -27,6 +27,8 @@ export const LIMITS = {
   frontAnswersBytesMax: 256 * 1024 * 1024,
   /** Answers made in a row are sent together, unless the first of them has waited for this. */
   answersGatheredMs: 1,
+  /** Lists of one account that a front has under way; more wait for these. A page may be a third of a megabyte. */
+  accountListsAtOnceMax: 4,
   /** Callbacks of providers of which a front waits to hear that they were looked into; one more is answered 503, and leaves
    *  merchants their place. */
   frontCallbacksWaitingMax: 8_192,
@@ -173,6 +175,9 @@ export const LIMITS = {
   natsPayloadBytes: 1024 * 1024,
   /** Requests one caller has under way over the bus: a front's open requests, and room for its other users. */
   busRequestsOpenMax: 32_768,
+  /** Characters that they have together: at most 3 bytes each, so that a nats-server that keeps them for an owner which does not
+   *  take them does not close its connection (at 64 MiB). */
+  busCharactersOpenMax: 16 * 1024 * 1024,
   /** Characters of one bus message before the turn's rest goes into the next: at most 3 bytes each, under 1 MiB. */
   busMessageCharactersMax: 192 * 1024,
   /** Bytes of a reply, which may be a message of its own: what one NATS message carries (1 MiB), with its frame. */

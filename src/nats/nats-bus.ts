@@ -9,7 +9,8 @@
 //     one has.
 //   - An attempt whose fate is unknown is sent again only if the message is repeatable (repeatable.ts); otherwise the
 //     caller gets `unknown` at the deadline.
-//   - Requests under way are bounded (LIMITS.busRequestsOpenMax); no timer, promise or subscription per request.
+//   - Requests under way are bounded (LIMITS.busRequestsOpenMax), and what they say (LIMITS.busCharactersOpenMax); no timer,
+//     promise or subscription per request.
 //
 // Attempts: an owner's epoch is part of the subject, so each attempt has one possible decider. What reaches an owner
 // that was replaced cannot become durable, whatever it thinks (stream-replica.ts). What reaches the same owner late,
@@ -55,6 +56,8 @@ interface Request {
   uncertain: boolean;
   /** It stands in its lane's queue. */
   queued: boolean;
+  /** Of its message as sent; 0: not sent. */
+  characters: number;
 }
 
 export interface NatsBusOptions {
@@ -80,6 +83,8 @@ export class NatsBus implements Bus {
   readonly #subscription: Subscription;
   /** What a recent NATS message carried, for "no responders": [id, attempt, id, attempt, …] by message number. */
   readonly #sent = new Map<number, number[]>();
+  /** Of all requests that were sent and have no answer. */
+  #characters = 0;
   #lastId = 0;
   #lastMessage = 0;
   #dirty: Lane[] = [];
@@ -114,9 +119,9 @@ export class NatsBus implements Bus {
   }
 
   send(group: GroupName, partition: number, message: Message, onReply: OnReply): void {
-    if (this.#closed || this.#requests.size >= LIMITS.busRequestsOpenMax) {
-      return onReply({ type: 'unavailable' });
-    }
+    const isFull =
+      this.#requests.size >= LIMITS.busRequestsOpenMax || this.#characters >= LIMITS.busCharactersOpenMax;
+    if (this.#closed || isFull) return onReply({ type: 'unavailable' });
     const request: Request = {
       id: ++this.#lastId,
       lane: this.#lane(group, partition),
@@ -130,6 +135,7 @@ export class NatsBus implements Bus {
       open: false,
       uncertain: false,
       queued: false,
+      characters: 0,
     };
     this.#requests.set(request.id, request);
     this.#lookAgain(request, LIMITS.busSilenceMs);
@@ -195,7 +201,10 @@ export class NatsBus implements Bus {
       request.queued = false;
       if (route === null || !this.#requests.has(request.id) || this.#handOver(request)) continue;
       beginAttempt(request, route.epoch);
-      text += commandLine(request.id, request.attempt, request.message);
+      const line = commandLine(request.id, request.attempt, request.message);
+      this.#characters += line.length - request.characters;
+      request.characters = line.length;
+      text += line;
       carried.push(request.id, request.attempt);
       if (text.length >= LIMITS.busMessageCharactersMax) {
         this.#publish(commandSubject(lane.group, lane.partition, route.epoch), text, carried);
@@ -312,6 +321,7 @@ export class NatsBus implements Bus {
 
   #finish(request: Request, reply: Reply): void {
     this.#requests.delete(request.id);
+    this.#characters -= request.characters;
     request.onReply(reply);
   }
 }

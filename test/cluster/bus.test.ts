@@ -479,3 +479,34 @@ t.test('a full bus refuses before anything is sent', async (t) => {
   bus.close();
   t.equal(replies.length, 40_000, 'and closing answers the rest');
 });
+
+t.test('so does one that carries much, until some of it is answered', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 4);
+  const held: OnReply[] = [];
+  served.open({ inbox: (_, onReply) => held.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 1, { node: 'a', epoch: 4 });
+  const large = (): Message => Object.assign(repeatable(1), { body: 'x'.repeat(60_000) });
+  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
+  const replies: Reply[] = [];
+  let sent = 0;
+  while (replies.length === 0 && sent < fit * 2) {
+    bus.send('accounts', 1, large(), (reply) => replies.push(reply));
+    sent++;
+    // What is sent leaves when the callback that sends has ended.
+    await Promise.resolve();
+  }
+  t.strictSame(replies, [{ type: 'unavailable' }]);
+  t.ok(sent > fit * 0.9 && sent <= fit + 1, `${sent} of 60,000 characters`);
+
+  await waitFor('its owner has them all', 60_000, () => held.length === sent - 1);
+  for (const onReply of held) onReply(done('late'));
+  await waitFor('they are answered', 60_000, () => replies.length === sent);
+  const next = request(bus, 'accounts', 1, large());
+  await waitFor('the next one is sent', 60_000, () => held.length === sent);
+  held[sent - 1]!(done('next'));
+  t.strictSame(await next, done('next'));
+  served.stop();
+  bus.close();
+});
