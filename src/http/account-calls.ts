@@ -10,6 +10,7 @@ import { hash } from 'node:crypto';
 import { hashApiKey, parseApiKey } from './api-key.ts';
 import type { Call } from './call.ts';
 import { MalformedBody, parseJson } from './json-body.ts';
+import type { ListLine } from './list-line.ts';
 import type { CreateRoute, ReadRoute } from './route.ts';
 import type { ParsedQuery, ValidateBody } from './validator.ts';
 
@@ -28,6 +29,7 @@ const REQUEST_HASH_LENGTH = 22;
 export interface AccountGate {
   readonly bus: Bus;
   readonly partitions: number;
+  readonly lists: ListLine;
 }
 
 interface Caller {
@@ -146,12 +148,25 @@ export function read(
     id: known ? id : '',
     query: query.values,
   });
-  call.begin(() => send(gate, message, call, 200));
+  call.begin(() => {
+    if (facts.route.isList !== true) return send(gate, message, call, 200);
+    gate.lists.append(caller.accountId, (onDone) => {
+      if (call.closed) onDone();
+      else send(gate, message, call, 200, onDone);
+    });
+  });
 }
 
-function send(gate: AccountGate, message: Parameters<Bus['send']>[2], call: Call, status: number): void {
+function send(
+  gate: AccountGate,
+  message: Parameters<Bus['send']>[2],
+  call: Call,
+  status: number,
+  onDone: (() => void) | null = null,
+): void {
   const { accountId } = message as CreateCommand;
   gate.bus.send('accounts', partitionOf(accountId, gate.partitions), message, (reply: Reply) => {
     call.settle(reply, status);
+    onDone?.();
   });
 }

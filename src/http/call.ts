@@ -11,6 +11,7 @@ import { LIMITS } from '../limits.ts';
 import type { Arrived } from './arrived.ts';
 import type { Departing } from './departing.ts';
 import type { RenderError } from './error-reply.ts';
+import type { ListLine } from './list-line.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
 import type { CallList, OpenCalls } from './open-calls.ts';
 import { replyHead } from './reply-head.ts';
@@ -45,6 +46,7 @@ export interface Bounds {
 export interface CallContext {
   readonly open: OpenCalls;
   readonly arrived: Arrived;
+  readonly lists: ListLine;
   readonly departing: Departing;
   readonly observer: HttpObserver | null;
   readonly renderError: RenderError;

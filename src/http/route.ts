@@ -63,6 +63,8 @@ export interface ReadRoute extends RouteFacts {
   readonly type: 'read';
   /** Null: the query is not looked at. Otherwise a parameter it does not name is refused. */
   readonly query: TObject | null;
+  /** It waits in line (list-line.ts). */
+  readonly isList?: true;
   readonly message: (call: ReadCall<Record<string, unknown>>) => MerchantQuery;
 }
 

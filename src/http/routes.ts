@@ -153,6 +153,7 @@ const listCharges = readRoute({
   query: schemas.ObjectListQuery,
   reply: reply(200, 'A page of charges.', schemas.ChargePage, { page: examples.page(examples.charge) }),
   errors: [],
+  isList: true,
   message: listObjects('CHARGE'),
 });
 const getChargeTimeline = readRoute({
@@ -214,6 +215,7 @@ const listPayouts = readRoute({
   query: schemas.ObjectListQuery,
   reply: reply(200, 'A page of payouts.', schemas.PayoutPage, { page: examples.page(examples.payout) }),
   errors: [],
+  isList: true,
   message: listObjects('PAYOUT'),
 });
 
@@ -306,6 +308,7 @@ const listTransactions = readRoute({
     page: examples.page(examples.transaction),
   }),
   errors: [],
+  isList: true,
   message: (call) => {
     const filter: TransactionFilter = {
       type: call.query.type,
@@ -388,6 +391,7 @@ const listPayoutDestinations = readRoute({
     wallets: examples.payoutDestinations,
   }),
   errors: [],
+  isList: true,
   message: (call) => ({
     type: 'ListPayoutDestinations',
     accountId: call.accountId,

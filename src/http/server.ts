@@ -16,6 +16,7 @@ import { Call, type CallContext, type Bounds } from './call.ts';
 import { Departing } from './departing.ts';
 import type { HttpObserver, RouteName } from './observer.ts';
 import { OpenCalls } from './open-calls.ts';
+import { ListLine } from './list-line.ts';
 import { plain, raw } from './plain-calls.ts';
 import { requestIdMaker } from './request-id.ts';
 import {
@@ -55,6 +56,7 @@ export function createServer(options: ServerOptions): HttpServer {
   const context: CallContext = {
     open: new OpenCalls(),
     arrived: new Arrived(),
+    lists: new ListLine(),
     departing: new Departing(),
     observer: options.observer,
     renderError: options.surface.renderError,
@@ -184,11 +186,12 @@ function callOf(context: CallContext, name: RouteName, safe: boolean, response: 
 
 function handlerOf(context: CallContext, options: ServerOptions, route: Route, name: RouteName): Handler {
   const { bus } = options;
+  const gate = { bus, partitions: bus.partitions('accounts'), lists: context.lists };
   switch (route.type) {
     case 'create':
-      return createHandler(context, { bus, partitions: bus.partitions('accounts') }, route, name);
+      return createHandler(context, gate, route, name);
     case 'read':
-      return readHandler(context, { bus, partitions: bus.partitions('accounts') }, route, name);
+      return readHandler(context, gate, route, name);
     case 'plain':
       return plainHandler(context, options.surface, route, name);
     case 'raw':

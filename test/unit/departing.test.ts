@@ -3,6 +3,7 @@
 import t, { type Test } from 'tap';
 import { Arrived } from '../../src/http/arrived.ts';
 import { Call, type ResponseHandle } from '../../src/http/call.ts';
+import { ListLine } from '../../src/http/list-line.ts';
 import { Departing } from '../../src/http/departing.ts';
 import type { HttpObserver } from '../../src/http/observer.ts';
 import { OpenCalls } from '../../src/http/open-calls.ts';
@@ -21,6 +22,7 @@ function setUp(): { readonly events: string[]; readonly call: () => { call: Call
   const context = {
     open: new OpenCalls(),
     arrived: new Arrived(),
+    lists: new ListLine(),
     departing: new Departing(),
     observer,
     renderError: () => '{}',

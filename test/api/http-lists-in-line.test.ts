@@ -1,0 +1,82 @@
+// Who asks for many lists waits behind their own: nobody else's request does.
+
+import t, { type Test } from 'tap';
+import { ListLine } from '../../src/http/list-line.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { makeApiKey } from '../../src/http/api-key.ts';
+import { CHARGE, open, requestBytes, SECRET_KEY, startFront, until } from './front.ts';
+
+const OTHER_KEY = makeApiKey('secret', 'acc_01KAJ3W8Q07M4R2N9X5T6V1B01');
+const LISTS = ['/v1/charges', '/v1/payouts', '/v1/transactions', '/v1/payout_destinations'];
+const AT_ONCE = LIMITS.accountListsAtOnceMax;
+
+t.test('an account has a few lists under way, and each that ends lets the next begin', async (t: Test) => {
+  const front = await startFront();
+  t.teardown(() => front.stop());
+  const { bus } = front;
+  bus.answer = () => null;
+  const lists = Array.from({ length: AT_ONCE * 3 }, (_, i) => front.get(LISTS[i % LISTS.length]!));
+  await until(() => bus.sent.length === AT_ONCE);
+
+  const others = [
+    front.get('/v1/charges', { Authorization: `Bearer ${OTHER_KEY}` }),
+    front.get('/v1/balances'),
+    front.post('/v1/charges', CHARGE),
+  ];
+  await until(() => bus.sent.length === AT_ONCE + others.length);
+  t.equal(bus.sent.filter(({ type }) => type.startsWith('List')).length, AT_ONCE + 1);
+  for (const answered of bus.held.splice(AT_ONCE)) answered({ type: 'done', body: '{}', replayed: false });
+  t.strictSame(
+    (await Promise.all(others)).map(({ status }) => status),
+    [200, 200, 201],
+    'another account, another read and a create wait for none of them',
+  );
+
+  bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
+  for (const answered of bus.held.splice(0)) answered({ type: 'done', body: '{}', replayed: false });
+  const answers = await Promise.all(lists);
+  t.ok(answers.every(({ status }) => status === 200));
+  t.equal(bus.sent.length, lists.length + others.length);
+});
+
+t.test('a list whose caller has gone, or waited too long, is not asked for', async (t: Test) => {
+  const front = await startFront({ bounds: { commandDeadlineMs: 300 } });
+  t.teardown(() => front.stop());
+  const { bus } = front;
+  bus.answer = () => null;
+  const first = Array.from({ length: AT_ONCE }, () => front.get('/v1/charges'));
+  await until(() => bus.sent.length === AT_ONCE);
+  const gone = await open(front.port);
+  gone.end(requestBytes('GET', '/v1/charges', { Authorization: `Bearer ${SECRET_KEY}` }, null));
+  const late = await front.get('/v1/charges');
+  t.equal(late.status, 503);
+  t.strictSame(
+    (await Promise.all(first)).map(({ status }) => status),
+    Array(AT_ONCE).fill(503),
+  );
+
+  bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
+  for (const answered of bus.held.splice(0)) answered({ type: 'unavailable' });
+  t.equal((await front.get('/v1/charges')).status, 200);
+  t.equal(bus.sent.length, AT_ONCE + 1);
+});
+
+t.test(
+  'accounts come one after the other, and callers of other things between their lists',
+  async (t: Test) => {
+    const line = new ListLine();
+    const begun: string[] = [];
+    const list = (account: string) => (onDone: () => void) => {
+      begun.push(account);
+      for (const end = performance.now() + LIMITS.turnMs; performance.now() < end;);
+      onDone();
+    };
+    for (let i = 0; i < 3; i++) line.append('many', list('many'));
+    line.append('one', list('one'));
+    while (begun.filter((each) => each !== '-').length < 4) {
+      await new Promise((resolve) => setImmediate(resolve));
+      begun.push('-');
+    }
+    t.equal(begun.join(' ').replaceAll(/(- )+/g, '- ').replace(/^- /, ''), 'many - one - many - many -');
+  },
+);
