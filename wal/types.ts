@@ -45,6 +45,14 @@ export interface Row {
   readonly value: string | null;
 }
 
+/** Above every key: the end of a range of a whole table. */
+export const LAST_KEY = '\u{10ffff}';
+
+/** The lowest key above `key`: where a range goes on behind it. */
+export function keyAfter(key: string): string {
+  return `${key}\x01`;
+}
+
 export interface RangeOptions {
   /** First key included. */
   readonly start: string;

@@ -12,7 +12,7 @@ import { assert } from '../../src/domain/assert.ts';
 import { encodeTime } from '../../src/domain/id.ts';
 import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Views } from '../../wal/types.ts';
+import { keyAfter, type Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
 import { done, refuse } from './answers.ts';
 import type { Memory } from './memory.ts';
@@ -68,7 +68,7 @@ export function listPending(memory: Memory, views: Views, query: ListPending): A
   }
   let stored = 0;
   for (const { key, value } of views.range('open', {
-    start: after === '' ? '' : `${after}\x01`,
+    start: after === '' ? '' : keyAfter(after),
     end: AFTER_ALL,
   })) {
     const { kind, id } = decodeOpen(key, value);
@@ -147,7 +147,7 @@ function* failedSince(
     }
     const type = typeOfBucket(bucket);
     const from = prefix + createdSince;
-    const range = { start: after !== null && after >= from ? `${after}\x01` : from, end };
+    const range = { start: after !== null && after >= from ? keyAfter(after) : from, end };
     for (const { key } of views.range('index', range)) {
       yield { key, id: transactionIdOf(type, key.slice(prefix.length)) };
     }

@@ -9,7 +9,7 @@
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Views } from '../../wal/types.ts';
+import { keyAfter, type Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
 import { AFTER_ALL, decodeOpen, tableOf, type OpenKind, type OpenRow, type OpenTable } from './rows.ts';
 
@@ -126,7 +126,7 @@ class TimerScan {
       limit,
     })) {
       looked++;
-      this.#cursor = `${key}\x01`;
+      this.#cursor = keyAfter(key);
       const row = decodeOpen(key, value);
       if (isDueWithin(row, this.#foundUpTo, upTo)) found.push(row);
     }

@@ -3,7 +3,7 @@
 // Invariants: memory holds exactly the rows touched since the last eviction, so it grows with what is in flight, never
 // with the history; a row in memory hides the one in the views. Nothing but `evolve` puts.
 
-import type { Row, Views } from '../../wal/types.ts';
+import { LAST_KEY, type Row, type Views } from '../../wal/types.ts';
 import type { AuditOutcome, RegisteredAccount } from '../../src/domain/platform-message.ts';
 
 export interface AccountRow extends RegisteredAccount {
@@ -137,6 +137,3 @@ export class PlatformState {
     return merged;
   }
 }
-
-/** Above every id. */
-const LAST_KEY = '\u{10ffff}';

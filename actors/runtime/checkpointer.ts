@@ -8,7 +8,7 @@
 
 import type { GroupName } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Batch, Row, ViewPosition, Views } from '../../wal/types.ts';
+import { type Batch, keyAfter, LAST_KEY, type Row, type ViewPosition, type Views } from '../../wal/types.ts';
 import type { Group, PartitionLogic, Retention } from './group.ts';
 
 export interface CheckpointStore {
@@ -23,9 +23,6 @@ export interface LogReader {
   /** Batches with records above `after`, checked. */
   read(group: string, partition: number, after: ViewPosition): Iterable<Batch>;
 }
-
-/** Sorts above every key. */
-const AFTER_ALL = '\uffff';
 
 const EMPTY: ViewPosition = { sequence: 0, batch: 0, hash: Buffer.alloc(32) };
 
@@ -122,11 +119,11 @@ export class Checkpointer {
     let looked = 0;
     let next = start;
     const { table } = retention;
-    const range = { start, end: AFTER_ALL, limit: LIMITS.retentionRowsPerCommitMax };
+    const range = { start, end: LAST_KEY, limit: LIMITS.retentionRowsPerCommitMax };
     const views = this.#store.reader(name, partition);
     for (const row of views.range(table, range)) {
       looked++;
-      next = `${row.key}\x01`;
+      next = keyAfter(row.key);
       if (retention.isOver(row, now, views)) rows.push({ table, key: row.key, value: null });
     }
     if (rows.length > 0) await this.#store.commit(name, partition, position, rows);
