@@ -1,29 +1,18 @@
 // From the event that created a transaction to what a poller needs of it.
 
 import type { PendingTransaction } from '../../src/domain/account-command.ts';
-import type {
-  AccountRecord,
-  ChargeCreated,
-  DepositCreated,
-  PayoutCreated,
-  WithdrawalCreated,
+import {
+  type AccountRecord,
+  CREATED_TYPES,
+  type TransactionCreated,
 } from '../../src/domain/account-event.ts';
 
-type Created = ChargeCreated | DepositCreated | PayoutCreated | WithdrawalCreated;
-
-const TYPES = {
-  ChargeCreated: 'CHARGE',
-  DepositCreated: 'DEPOSIT',
-  PayoutCreated: 'PAYOUT',
-  WithdrawalCreated: 'WITHDRAWAL',
-} as const;
-
-export function pendingOf(event: Created, { accountId, at }: AccountRecord): PendingTransaction {
+export function pendingOf(event: TransactionCreated, { accountId, at }: AccountRecord): PendingTransaction {
   const collects = event.type === 'ChargeCreated' || event.type === 'DepositCreated';
   return {
     id: event.id,
     accountId,
-    type: TYPES[event.type],
+    type: CREATED_TYPES[event.type],
     amount: event.amount,
     currency: event.currency,
     country: event.country,

@@ -4,7 +4,7 @@
 import type { AccountSettings, Role } from './account.ts';
 import type { Country, Currency, Network } from './country.ts';
 import type { Money } from './money.ts';
-import type { FailureCode, Metadata, Source } from './transaction.ts';
+import type { FailureCode, Metadata, Source, TransactionType } from './transaction.ts';
 
 interface TransactionCreatedFields {
   readonly id: string;
@@ -48,6 +48,15 @@ export interface WithdrawalCreated extends TransactionCreatedFields {
   /** A SubmissionBegun comes before its first submit. False: made in record format 1, whose withdrawals are sent without one. */
   readonly unsent: boolean;
 }
+export type TransactionCreated = ChargeCreated | DepositCreated | PayoutCreated | WithdrawalCreated;
+/** The type of the transaction that each of them creates. */
+export const CREATED_TYPES = {
+  ChargeCreated: 'CHARGE',
+  DepositCreated: 'DEPOSIT',
+  PayoutCreated: 'PAYOUT',
+  WithdrawalCreated: 'WITHDRAWAL',
+} as const satisfies Record<TransactionCreated['type'], TransactionType>;
+
 export interface WithdrawalApproved {
   readonly type: 'WithdrawalApproved';
   readonly id: string;
@@ -191,10 +200,7 @@ export interface WalletRevoked {
 }
 
 export type AccountEvent =
-  | ChargeCreated
-  | DepositCreated
-  | PayoutCreated
-  | WithdrawalCreated
+  | TransactionCreated
   | WithdrawalApproved
   | WithdrawalRejected
   | SubmissionBegun

@@ -5,18 +5,16 @@
 // Everything that follows from an event (statuses, journals, balances, usage) follows here and nowhere else.
 
 import type { Account, AccountSettings, App, LedgerBalances, PayoutWallet } from './account.ts';
-import type {
-  AccountEvent,
-  AccountRecord,
-  AppConnected,
-  ChargeCreated,
-  ChargeReversed,
-  DepositCreated,
-  PayoutCreated,
-  TransactionFailed,
-  TransactionSucceeded,
-  WalletAdded,
-  WithdrawalCreated,
+import {
+  type AccountEvent,
+  type AccountRecord,
+  type AppConnected,
+  type ChargeReversed,
+  CREATED_TYPES,
+  type TransactionCreated,
+  type TransactionFailed,
+  type TransactionSucceeded,
+  type WalletAdded,
 } from './account-event.ts';
 import { assert } from './assert.ts';
 import type { Country, Currency } from './country.ts';
@@ -158,8 +156,6 @@ function book(account: Account, transaction: Transaction, journal: Journal): voi
 
 // --- Creation --------------------------------------------------------------------------------------------------------
 
-type TransactionCreated = ChargeCreated | DepositCreated | PayoutCreated | WithdrawalCreated;
-
 function create(
   state: LedgerState,
   event: TransactionCreated,
@@ -194,7 +190,7 @@ function newTransaction(
   const initiated = newStatusEvent('INITIATED', source, null, null, at);
   return {
     id: event.id,
-    type: TYPES[event.type],
+    type: CREATED_TYPES[event.type],
     accountId,
     appId: event.appId,
     requestedBy: event.requestedBy,
@@ -229,13 +225,6 @@ function newTransaction(
 }
 
 const NO_JOURNALS: readonly Journal[] = [];
-
-const TYPES = {
-  ChargeCreated: 'CHARGE',
-  DepositCreated: 'DEPOSIT',
-  PayoutCreated: 'PAYOUT',
-  WithdrawalCreated: 'WITHDRAWAL',
-} as const satisfies Record<TransactionCreated['type'], Transaction['type']>;
 
 function countUsage(account: Account, { type, currency, amount }: Transaction, at: number): void {
   const key = USAGE_KEYS[type][currency];
