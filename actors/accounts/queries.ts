@@ -11,7 +11,8 @@ import type {
   MerchantQuery,
 } from '../../src/domain/account-command.ts';
 import type { Account } from '../../src/domain/account.ts';
-import { NO_ACCOUNT, NO_APP } from '../../src/domain/decide-operator.ts';
+import { NO_APP } from '../../src/domain/decide-operator.ts';
+import { NO_ACCOUNT } from '../../src/domain/decision.ts';
 import type { ErrorCode } from '../../src/domain/error-code.ts';
 import { deriveId } from '../../src/domain/id.ts';
 import {

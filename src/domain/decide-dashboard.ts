@@ -19,8 +19,7 @@ import type {
 } from './account-command.ts';
 import type { WalletAdded } from './account-event.ts';
 import { collect, repeatedUnder } from './decide-create.ts';
-import { changed, NO_ACCOUNT } from './decide-operator.ts';
-import { type Decision, done, refuse } from './decision.ts';
+import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
 import { newWallet } from './evolve.ts';
 import { makeId } from './id.ts';

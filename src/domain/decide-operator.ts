@@ -12,8 +12,7 @@ import type {
   RemoveApp,
   ResolveReconciliation,
 } from './account-command.ts';
-import type { AccountEvent } from './account-event.ts';
-import { type Decision, done, refuse } from './decision.ts';
+import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
 import { newAccount } from './evolve.ts';
 import { makeId } from './id.ts';
@@ -27,7 +26,6 @@ import {
 } from './render-account.ts';
 import type { Context, LedgerState } from './state.ts';
 
-export const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
 export const NO_APP: Rejection = rejection('not_found', 'There is no such app on the account.');
 
 export function decideOpenAccount(
@@ -218,8 +216,4 @@ export function decideResolve(
     { type: 'ReconciliationResolved', id, by, resolution },
     renderReconciliation({ ...item, resolvedAt: now, resolvedBy: by, resolution }),
   );
-}
-
-export function changed(accountId: Account['id'], now: number, event: AccountEvent, body: string): Decision {
-  return done({ accountId, at: now, events: [event] }, body);
 }

@@ -25,13 +25,12 @@ import type {
 } from './account-command.ts';
 import { type AccountEvent, RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
 import { assert } from './assert.ts';
-import { type Decision, done, NOTHING_CHANGED, refuse } from './decision.ts';
-import { type Rejection, rejection } from './error-code.ts';
+import { changed, type Decision, done, NO_ACCOUNT, NOTHING_CHANGED, refuse } from './decision.ts';
+import { rejection } from './error-code.ts';
 import { deriveId, isTransactionId, makeId } from './id.ts';
 import type { Context, LedgerState } from './state.ts';
 import type { Transaction } from './transaction.ts';
 
-const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
 const EXPIRED_MESSAGE = 'The customer did not answer in time.';
 const REVOKED_MESSAGE = 'The payout wallet was revoked before the withdrawal was sent.';
 const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';
@@ -48,7 +47,7 @@ export function decideBeginSubmission(
   if (status !== 'PENDING_PROVIDER') return done(null, begun('ended'));
   if (!unsent) return done(null, begun('begun_before'));
   if (state.account(accountId)?.wallets.get(destination ?? '')?.status === 'ACTIVE') {
-    return changed(accountId, context, { type: 'SubmissionBegun', id }, begun('begun'));
+    return changed(accountId, context.now, { type: 'SubmissionBegun', id }, begun('begun'));
   }
   const event: AccountEvent = {
     type: 'TransactionFailed',
@@ -58,7 +57,7 @@ export function decideBeginSubmission(
     failureMessage: REVOKED_MESSAGE,
     providerStatus: null,
   };
-  return changed(accountId, context, event, begun('ended'));
+  return changed(accountId, context.now, event, begun('ended'));
 }
 
 function begun(submission: BegunSubmission['submission']): string {
@@ -71,7 +70,7 @@ export function decideSubmission(state: LedgerState, command: RecordSubmission, 
   if (transaction === undefined || transaction.submitted) return NOTHING_CHANGED;
   if (transaction.status !== 'PENDING_PROVIDER') return NOTHING_CHANGED;
   const { id } = transaction;
-  return changed(command.accountId, context, {
+  return changed(command.accountId, context.now, {
     type: 'SubmissionAccepted',
     id,
     providerStatus: command.providerStatus,
@@ -106,7 +105,7 @@ function conclude(
   if (command.outcome !== 'FAILED' && !sameMoney(command, transaction)) {
     return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
   }
-  return changed(transaction.accountId, context, conclusion(transaction, command, context));
+  return changed(transaction.accountId, context.now, conclusion(transaction, command, context));
 }
 
 /** How what is in progress ends. */
@@ -147,7 +146,7 @@ export function decideSettle(state: LedgerState, command: SettleCashOut, context
   if (status !== 'PENDING_PROVIDER') return refuse(rejection('conflict', `The ${object} is ${status}.`));
   const said = { outcome, failureCode, failureMessage: null, providerTransactionId };
   const event = conclusion(transaction, { ...said, source: 'DASHBOARD', providerStatus: null }, context);
-  return changed(accountId, context, event, body);
+  return changed(accountId, context.now, event, body);
 }
 
 function afterSuccess(
@@ -167,7 +166,7 @@ function afterSuccess(
       return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
     }
     const { id, accountId } = transaction;
-    return changed(accountId, context, { type: 'ChargeReversed', id, source, providerStatus });
+    return changed(accountId, context.now, { type: 'ChargeReversed', id, source, providerStatus });
   }
   return contradict(state, command, transaction, 'CONTRADICTION', context);
 }
@@ -223,7 +222,7 @@ function raise(
       ? deriveId('reconciliation', transactionId, RECONCILIATION_INDEX + RECONCILIATION_KINDS.indexOf(kind))
       : makeId('reconciliation', context.freshBody);
   if (state.reconciliation(id) !== undefined) return NOTHING_CHANGED;
-  return changed(accountId, context, { type: 'ReconciliationRaised', id, kind, transactionId, detail });
+  return changed(accountId, context.now, { type: 'ReconciliationRaised', id, kind, transactionId, detail });
 }
 
 // --- What falls due --------------------------------------------------------------------------------------------------
@@ -234,7 +233,7 @@ export function decideExpiry(state: LedgerState, command: ExpireTransaction, con
   const { id, status, expiresAt } = transaction;
   if (expiresAt === null || context.now < expiresAt) return NOTHING_CHANGED;
   if (status !== 'PENDING_PROVIDER' && status !== 'AWAITING_CUSTOMER') return NOTHING_CHANGED;
-  return changed(command.accountId, context, {
+  return changed(command.accountId, context.now, {
     type: 'TransactionFailed',
     id,
     source: 'SYSTEM',
@@ -247,7 +246,7 @@ export function decideExpiry(state: LedgerState, command: ExpireTransaction, con
 export function decideFixAnswer(state: LedgerState, command: FixAnswer, context: Context): Decision {
   const transaction = find(state, command.accountId, command.transactionId);
   if (transaction === undefined || transaction.answeredAt !== null) return NOTHING_CHANGED;
-  return changed(command.accountId, context, { type: 'AnswerFixed', id: transaction.id });
+  return changed(command.accountId, context.now, { type: 'AnswerFixed', id: transaction.id });
 }
 
 export function decideRelease(state: LedgerState, command: ReleaseCharge, context: Context): Decision {
@@ -256,7 +255,7 @@ export function decideRelease(state: LedgerState, command: ReleaseCharge, contex
   const { id, status, released, releaseAt } = transaction;
   if (status !== 'SUCCESSFUL' || released) return NOTHING_CHANGED;
   if (releaseAt === null || context.now < releaseAt) return NOTHING_CHANGED;
-  return changed(command.accountId, context, { type: 'ChargeReleased', id });
+  return changed(command.accountId, context.now, { type: 'ChargeReleased', id });
 }
 
 export function decideActivateWallet(
@@ -268,7 +267,7 @@ export function decideActivateWallet(
   if (wallet === undefined || wallet.status !== 'COOLING_OFF') return NOTHING_CHANGED;
   assert(wallet.activeAt !== null, 'a wallet that cools off knows until when');
   if (context.now < wallet.activeAt) return NOTHING_CHANGED;
-  return changed(command.accountId, context, { type: 'WalletActivated', id: wallet.id });
+  return changed(command.accountId, context.now, { type: 'WalletActivated', id: wallet.id });
 }
 
 // --- Shared ----------------------------------------------------------------------------------------------------------
@@ -276,8 +275,4 @@ export function decideActivateWallet(
 function find(state: LedgerState, accountId: string, id: string): Transaction | undefined {
   const transaction = state.transaction(id);
   return transaction !== undefined && transaction.accountId === accountId ? transaction : undefined;
-}
-
-function changed(accountId: string, { now }: Context, event: AccountEvent, body = '{}'): Decision {
-  return done({ accountId, at: now, events: [event] }, body);
 }

@@ -1,7 +1,7 @@
 // What `decide` answers: a record to log (or none) and what the caller is told once it is durable.
 
-import type { AccountRecord } from './account-event.ts';
-import type { Rejection } from './error-code.ts';
+import type { AccountEvent, AccountRecord } from './account-event.ts';
+import { type Rejection, rejection } from './error-code.ts';
 
 export type Outcome =
   /** Refused; no record. */
@@ -19,13 +19,20 @@ export interface Decision {
 }
 
 /** Refused; nothing is recorded. */
-export function refuse(rejection: Rejection): Decision {
-  return { record: null, outcome: { type: 'rejected', rejection }, countsAsCashOut: false };
+export function refuse(reason: Rejection): Decision {
+  return { record: null, outcome: { type: 'rejected', rejection: reason }, countsAsCashOut: false };
 }
+
+export const NO_ACCOUNT: Rejection = rejection('not_found', 'There is no such account.');
 
 /** Done; `record` is null when the command changed nothing. */
 export function done(record: AccountRecord | null, body: string): Decision {
   return { record, outcome: { type: 'done', body }, countsAsCashOut: false };
+}
+
+/** Done, and one event says what. */
+export function changed(accountId: string, now: number, event: AccountEvent, body = '{}'): Decision {
+  return done({ accountId, at: now, events: [event] }, body);
 }
 
 /** What a late or repeated command gets. */
