@@ -1,19 +1,13 @@
 // What Airtel's answers mean: status words and codes in, results of rail.ts out. Pure.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
-import {
-  airtelFailure,
-  type Direction,
-  isAirtelAmbiguous,
-  isAirtelDuplicate,
-  isAirtelNotFound,
-} from './failure-codes.ts';
+import { airtelFailure, isAirtelAmbiguous, isAirtelDuplicate, isAirtelNotFound } from './failure-codes.ts';
 import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult } from './provider-rail.ts';
-import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
+import type { Direction, EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import { isOfAnother } from './reference.ts';
 import {
-  excerpt,
+  describe,
   failed,
   moved,
   movedOf,
@@ -169,10 +163,6 @@ function refusedByGateway(
   status: number,
 ): Terminal {
   return failed('provider_rejected', code ?? String(status), message ?? textAt(body, 'error_description'));
-}
-
-function describe({ status, text }: HttpAnswer): string {
-  return text === '' ? `HTTP ${status}` : `HTTP ${status}: ${excerpt(text)}`;
 }
 
 export function airtelCheck(

@@ -14,9 +14,9 @@ import { encryptRsa, parsePublicKey, type PinPadding, sign } from './airtel-cryp
 import { airtelCheck, readEnquiry, readSubmit } from './airtel-answers.ts';
 import { HttpClient, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
-import type { EnquiryResult, SubmitResult } from './rail.ts';
+import { directionOf, type EnquiryResult, type SubmitResult } from './rail.ts';
 import { referenceOf } from './reference.ts';
-import { directionOf, failed } from './terminal.ts';
+import { failed } from './terminal.ts';
 import {
   lifeMsOf,
   type Minted,

@@ -4,9 +4,7 @@
 // it is `provider_rejected`, and operators are alerted. A word that is in no table is `unknown`.
 
 import type { FailureCode } from '../domain/transaction.ts';
-
-/** Money comes in (charge, deposit) or goes out (payout, withdrawal). */
-export type Direction = 'collect' | 'send';
+import type { Direction } from './rail.ts';
 
 type Row = readonly [collect: FailureCode, send: FailureCode];
 

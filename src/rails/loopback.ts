@@ -11,7 +11,15 @@
 import type { PendingTransaction } from '../domain/account-command.ts';
 import { LIMITS } from '../limits.ts';
 import { behaviourOf, type Behaviour } from './misbehaviour.ts';
-import type { Clock, EnquiryResult, OnHint, Rail, SubmitResult, Terminal } from './rail.ts';
+import {
+  type Clock,
+  directionOf,
+  type EnquiryResult,
+  type OnHint,
+  type Rail,
+  type SubmitResult,
+  type Terminal,
+} from './rail.ts';
 
 export interface LoopbackOptions {
   readonly id: string;
@@ -70,7 +78,7 @@ export class LoopbackRail implements Rail {
   }
 
   submit(transaction: PendingTransaction): SubmitResult | Promise<SubmitResult> {
-    const behaviour = behaviourFor(transaction);
+    const behaviour = behaviourOf(transaction.msisdn, directionOf(transaction));
     switch (behaviour.answer) {
       case 'unavailable':
         return { type: 'not_accepted', reason: UNAVAILABLE };
@@ -92,7 +100,7 @@ export class LoopbackRail implements Rail {
   }
 
   enquire(transaction: PendingTransaction): EnquiryResult {
-    const behaviour = behaviourFor(transaction);
+    const behaviour = behaviourOf(transaction.msisdn, directionOf(transaction));
     if (behaviour.answer === 'unavailable') return { type: 'unknown', reason: UNAVAILABLE };
     if (behaviour.answer === 'html') return { type: 'unknown', reason: HTML };
     // It keeps nothing of these: it would for ever.
@@ -201,10 +209,6 @@ export class LoopbackRail implements Rail {
 }
 
 const ACT_ORDER: Readonly<Record<Act, number>> = { settle: 0, reverse: 1, answer: 2 };
-
-function behaviourFor({ type, msisdn }: PendingTransaction): Behaviour {
-  return behaviourOf(msisdn, type === 'PAYOUT' || type === 'WITHDRAWAL' ? 'send' : 'collect');
-}
 
 function terminal(transaction: PendingTransaction, behaviour: Behaviour, type: Terminal['type']): Terminal {
   const failed = type === 'failed';

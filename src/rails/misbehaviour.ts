@@ -4,9 +4,7 @@
 // Words are MTN's; what each means to us is beside it, because loopback has no adapter in between.
 
 import type { FailureCode } from '../domain/transaction.ts';
-
-/** Money comes in (charge, deposit) or goes out (payout, withdrawal). */
-export type Direction = 'collect' | 'send';
+import type { Direction } from './rail.ts';
 
 export interface Behaviour {
   /** How the submit is answered. 'accepted' at once; 'settled' at once, with the outcome; 'refused' at once;

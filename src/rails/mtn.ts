@@ -9,7 +9,6 @@
 import type { PendingTransaction } from '../domain/account-command.ts';
 import { money, toMajorUnits } from '../domain/money.ts';
 import {
-  type Direction,
   isMtnAmbiguous,
   isMtnConfigurationCode,
   isMtnDuplicate,
@@ -26,11 +25,10 @@ import {
   textAt,
 } from './http-client.ts';
 import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
-import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
+import { type Direction, directionOf, type EnquiryResult, type SubmitResult, type Terminal } from './rail.ts';
 import { isOfAnother, referenceOf, uuidReference } from './reference.ts';
 import {
-  directionOf,
-  excerpt,
+  describe,
   failed,
   moved,
   movedOf,
@@ -339,10 +337,6 @@ function reasonIn(body: Readonly<Record<string, unknown>>): { code: string | nul
 function noteOf({ note, reference }: PendingTransaction): string {
   const text = (note ?? '').replace(/\p{Cc}+/gu, ' ').trim();
   return (text === '' ? reference : text).slice(0, NOTE_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
-}
-
-function describe({ status, text }: HttpAnswer): string {
-  return text === '' ? `HTTP ${status}` : `HTTP ${status}: ${excerpt(text)}`;
 }
 
 function checkOf(

@@ -8,6 +8,13 @@ import type { PendingTransaction } from '../domain/account-command.ts';
 import type { Currency } from '../domain/country.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 
+/** Money comes in (charge, deposit) or goes out (payout, withdrawal). */
+export type Direction = 'collect' | 'send';
+
+export function directionOf({ type }: PendingTransaction): Direction {
+  return type === 'PAYOUT' || type === 'WITHDRAWAL' || type === 'REFUND' ? 'send' : 'collect';
+}
+
 /** Final word of the provider. */
 export interface Terminal {
   readonly type: 'succeeded' | 'failed' | 'reversed';

@@ -5,14 +5,9 @@ import { CURRENCIES, type Currency } from '../domain/country.ts';
 import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
-import type { Direction } from './failure-codes.ts';
 import { type HttpAnswer, type HttpResult, textAt } from './http-client.ts';
 import type { SubmitResult, Terminal } from './rail.ts';
 import type { TokenFailure, TokenRefused } from './token-cache.ts';
-
-export function directionOf({ type }: PendingTransaction): Direction {
-  return type === 'PAYOUT' || type === 'WITHDRAWAL' || type === 'REFUND' ? 'send' : 'collect';
-}
 
 export function failed(
   failureCode: FailureCode,
@@ -131,9 +126,10 @@ const CODE_OR_NUMBER = /\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:256|254|233|0
 const MESSAGE_LENGTH = 255;
 
 /** As much of an answer as helps whoever reads the log, on one line and without numbers. */
-export function excerpt(text: string): string {
+export function describe({ status, text }: HttpAnswer): string {
+  if (text === '') return `HTTP ${status}`;
   const line = text.replace(/\s+/g, ' ').trim();
-  return withoutNumbers(line).slice(0, EXCERPT_LENGTH);
+  return `HTTP ${status}: ${withoutNumbers(line).slice(0, EXCERPT_LENGTH)}`;
 }
 
 const EXCERPT_LENGTH = 120;
