@@ -4,9 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { Simulator, SimulatorOptions } from './server.ts';
 
 export type ThreadMessage =
-  | { readonly type: 'listening'; readonly url: string }
-  | { readonly type: 'failed'; readonly reason: string }
-  | { readonly type: 'closed' };
+  { readonly type: 'listening'; readonly url: string } | { readonly type: 'failed'; readonly reason: string };
 
 export class SimulatorCannotStart extends Error {
   constructor(reason: string) {
@@ -37,8 +35,8 @@ export function startSimulatorThread(
       if (message.type === 'failed') {
         closing = true;
         reject(new SimulatorCannotStart(message.reason));
+        return;
       }
-      if (message.type !== 'listening') return;
       resolve({
         url: message.url,
         close: () => {

@@ -12,10 +12,7 @@ try {
   const simulator = await startSimulator(workerData as SimulatorOptions);
   say({ type: 'listening', url: simulator.url });
   port.once('message', () => {
-    void simulator.close().then(() => {
-      say({ type: 'closed' });
-      port.close();
-    });
+    void simulator.close().then(() => port.close());
   });
 } catch (error) {
   say({ type: 'failed', reason: (error as Error).message });
