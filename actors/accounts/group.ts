@@ -9,7 +9,7 @@ import { decodeRecord, encodeRecord } from '../../src/domain/event-codec.ts';
 import { evolve } from '../../src/domain/evolve.ts';
 import { cashOutsPerMinuteOf } from '../../src/domain/fees.ts';
 import type { Policy } from '../../src/domain/policy.ts';
-import { renderObject } from '../../src/domain/render.ts';
+import { renderAnswer } from '../../src/domain/render.ts';
 import type { Context } from '../../src/domain/state.ts';
 import type { Row, Views } from '../../wal/types.ts';
 import type {
@@ -187,7 +187,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     const transaction = this.#memory.transaction(transactionId);
     assert(transaction !== undefined, 'a transaction that is waited for exists');
     if (transaction.answeredAt === null) return null;
-    const body = renderObject(transaction, transaction.answeredAt);
+    const body = renderAnswer(transaction);
     // A cash-out's answer is the state it was created in, which whoever waits for it has waited for.
     const isOfCreation = transaction.type === 'PAYOUT' || transaction.type === 'WITHDRAWAL';
     return { reply: { type: 'done', body, replayed }, sequence: isOfCreation ? 0 : transaction.sequence };
