@@ -24,10 +24,3 @@ export interface WebhookGauges {
   /** Records of accounts that were looked at, all partitions of this process: `daftari_log_sequence` when none is left. */
   readonly feedPosition: number;
 }
-
-export const noMetrics: WebhookMetrics = {
-  firstAttempt: () => {},
-  attempted: () => {},
-  deadLettered: () => {},
-  cancelled: () => {},
-};

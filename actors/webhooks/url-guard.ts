@@ -15,8 +15,6 @@ export interface GuardOptions {
   readonly ports: readonly number[];
 }
 
-export const PUBLIC_ONLY: GuardOptions = { allowPrivate: false, ports: [] };
-
 /** What is wrong with `text` as a webhook URL, in words for the person who saved it; null: nothing. */
 export function checkWebhookUrl(text: string, options: GuardOptions): string | null {
   const lengthMax = LIMITS.webhookUrlLengthMax;

@@ -11,7 +11,7 @@ import { Partition } from '../../actors/runtime/partition.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
-import { noMetrics } from '../../actors/webhooks/metrics.ts';
+import { noMetrics } from '../no-metrics.ts';
 import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
 import { partitionOf, request } from '../../src/bus/bus.ts';

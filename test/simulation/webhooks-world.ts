@@ -11,7 +11,7 @@ import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { WebhookCommand, WebhookQuery } from '../../actors/webhooks/message.ts';
-import { noMetrics } from '../../actors/webhooks/metrics.ts';
+import { noMetrics } from '../no-metrics.ts';
 import { GIVEN_UP, type WebhookRecord } from '../../actors/webhooks/record.ts';
 import type { Sender } from '../../actors/webhooks/sender.ts';
 import type { Bus, GroupName, Message, OnReply, Reply } from '../../src/bus/bus.ts';

@@ -2,7 +2,7 @@
 // connected to.
 
 import t from 'tap';
-import { addressProblem, checkWebhookUrl, PUBLIC_ONLY } from '../../actors/webhooks/url-guard.ts';
+import { addressProblem, checkWebhookUrl, type GuardOptions } from '../../actors/webhooks/url-guard.ts';
 
 function longUrl(length: number): string {
   return 'https://example.com/'.padEnd(length, 'a');
@@ -145,6 +145,8 @@ const ALLOWED_URLS = [
   'https://[2606:4700:4700::1111]/',
   'https://[2a00:1450:4001:82b::200e]/hook',
 ] as const;
+
+const PUBLIC_ONLY: GuardOptions = { allowPrivate: false, ports: [] };
 
 void t.test('a URL that leads inside, or could, is refused when it is saved', (t) => {
   for (const [url, why] of REFUSED_URLS) {
