@@ -17,7 +17,7 @@
 // filters merges the open rows and the ranges of the buckets that match: its cost does not grow with the history.
 
 import type { Account, PayoutWallet } from '../../src/domain/account.ts';
-import { bodyOf, ID_PREFIXES, timeOf } from '../../src/domain/id.ts';
+import { bodyOf, PREFIX_LENGTH, PREFIX_OF_TYPE, timeOf } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { bucketOf } from '../../src/domain/account-queries.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
@@ -113,7 +113,6 @@ export function tableOf(kind: OpenKind): OpenTable {
 }
 
 const NO_BUCKET = '------';
-const PREFIX_LENGTH = 4;
 const BUCKET_AT = PREFIX_LENGTH + 1;
 const DUE_AT = BUCKET_AT + NO_BUCKET.length;
 
@@ -185,14 +184,6 @@ export function referencePrefix(accountId: string, reference: string): string {
 export function idPrefixOf(transaction: Transaction): string {
   return transaction.id.slice(0, PREFIX_LENGTH);
 }
-
-const PREFIX_OF_TYPE = {
-  CHARGE: ID_PREFIXES.charge,
-  PAYOUT: ID_PREFIXES.payout,
-  DEPOSIT: ID_PREFIXES.deposit,
-  WITHDRAWAL: ID_PREFIXES.withdrawal,
-  REFUND: ID_PREFIXES.refund,
-} as const satisfies Record<TransactionType, string>;
 
 export function transactionIdOf(type: TransactionType, body: string): string {
   return PREFIX_OF_TYPE[type] + body;

@@ -21,7 +21,7 @@ import { COUNTRY_FACTS, type Country, type Currency, type Network } from './coun
 import { type Decision, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
 import { cashOutsPerMinuteOf, type CreatableType, quoteFee } from './fees.ts';
-import { ID_PREFIXES, makeId } from './id.ts';
+import { makeId, PREFIX_OF_TYPE } from './id.ts';
 import { add, type Money, parseAmount } from './money.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
 import type { Policy } from './policy.ts';
@@ -215,19 +215,12 @@ export function repeatedUnder(
 ): Decision | null {
   const entry = state.idempotency(accountId, idempotencyKey);
   if (entry === undefined) return null;
-  if (entry.requestHash !== requestHash || !entry.transactionId.startsWith(PREFIX_OF[type])) {
+  if (entry.requestHash !== requestHash || !entry.transactionId.startsWith(PREFIX_OF_TYPE[type])) {
     return refuse(rejection('idempotency_key_reused'));
   }
   const { transactionId } = entry;
   return { record: null, outcome: { type: 'answer', transactionId, replayed: true }, countsAsCashOut: false };
 }
-
-const PREFIX_OF = {
-  CHARGE: ID_PREFIXES.charge,
-  PAYOUT: ID_PREFIXES.payout,
-  DEPOSIT: ID_PREFIXES.deposit,
-  WITHDRAWAL: ID_PREFIXES.withdrawal,
-} as const satisfies Record<CreatableType, string>;
 
 function isKeyProblem({ code }: Rejection): boolean {
   return code === 'idempotency_key_required' || code === 'idempotency_key_invalid';

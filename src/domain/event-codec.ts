@@ -20,7 +20,7 @@ import { type AccountEvent, type AccountRecord, RECONCILIATION_KINDS } from './a
 import { assert } from './assert.ts';
 import { compileFields, type CompiledFields, type Field } from './compiled-fields.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from './country.ts';
-import { BODY_LENGTH, ID_PREFIXES, type IdKind } from './id.ts';
+import { BODY_LENGTH, ID_PREFIXES, type IdKind, PREFIX_LENGTH } from './id.ts';
 import type { Money } from './money.ts';
 import { FAILURE_CODES, type Metadata, SOURCES } from './transaction.ts';
 
@@ -35,7 +35,6 @@ function unreadable(expected: string, json: unknown): never {
   throw new RecordUnreadable(`expected ${expected}, found ${JSON.stringify(json)}`);
 }
 
-const PREFIX_LENGTH = 4;
 const FULL_LENGTH = PREFIX_LENGTH + BODY_LENGTH;
 const SHORT_LENGTH = BODY_LENGTH - 2;
 /** Character code of "0". */

@@ -9,6 +9,8 @@
 //    2  suffix: "00" for the object itself; its status events ("01", "02", …) are derived from it, so
 //       that an event's id costs no bytes in the log and no crash can give one event two ids.
 
+import type { TransactionType } from './transaction.ts';
+
 export const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
 export const BODY_LENGTH = 26;
 const SUFFIX_LENGTH = 2;
@@ -33,7 +35,16 @@ export const ID_PREFIXES = {
 } as const;
 export type IdKind = keyof typeof ID_PREFIXES;
 
-const PREFIX_LENGTH = 4;
+export const PREFIX_OF_TYPE = {
+  CHARGE: ID_PREFIXES.charge,
+  PAYOUT: ID_PREFIXES.payout,
+  DEPOSIT: ID_PREFIXES.deposit,
+  WITHDRAWAL: ID_PREFIXES.withdrawal,
+  REFUND: ID_PREFIXES.refund,
+} as const satisfies Record<TransactionType, string>;
+
+/** Of every one of them. */
+export const PREFIX_LENGTH = 4;
 const BODY = /^[0-9A-HJKMNP-TV-Z]{26}$/;
 
 /** `body`: 26 characters with suffix "00". */

@@ -9,6 +9,7 @@
 // poller then submits the same reference again (Rail.forgetful), and the wait for the outcome starts anew.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
+import { bodyOf } from '../domain/id.ts';
 import { LIMITS } from '../limits.ts';
 import { behaviourOf, type Behaviour } from './misbehaviour.ts';
 import {
@@ -217,7 +218,7 @@ function terminal(transaction: PendingTransaction, behaviour: Behaviour, type: T
     failureCode: failed ? behaviour.failureCode : null,
     failureMessage: failed ? `The network answered ${behaviour.word}.` : null,
     providerStatus: type === 'reversed' ? 'REVERSED' : behaviour.word,
-    providerTransactionId: failed ? null : `LOOPBACK${transaction.id.slice(4)}`,
+    providerTransactionId: failed ? null : `LOOPBACK${bodyOf(transaction.id)}`,
     amount: failed ? null : transaction.amount,
     currency: failed ? null : transaction.currency,
     ourFault: failed && behaviour.ourFault,

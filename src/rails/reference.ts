@@ -5,11 +5,10 @@
 // needs a new function beside these, and transactions already submitted keep the old one.
 
 import { createHash } from 'node:crypto';
-import { bodyOf, ID_PREFIXES, isId, makeId, type IdKind } from '../domain/id.ts';
+import { BODY_LENGTH, bodyOf, ID_PREFIXES, isId, makeId, type IdKind } from '../domain/id.ts';
 
 /** Type, transaction body, account body: letters and digits only, within Airtel's 4 to 64. */
 const KIND_LENGTH = 3;
-const BODY_LENGTH = 26;
 export const REFERENCE_LENGTH = KIND_LENGTH + 2 * BODY_LENGTH;
 
 const KINDS = ['charge', 'payout', 'withdrawal', 'deposit'] as const satisfies readonly IdKind[];
