@@ -194,8 +194,3 @@ export function readToEnd(socket: Socket): Promise<string> {
     });
   });
 }
-
-/** Waits for a condition, a little at a time. */
-export async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
-}

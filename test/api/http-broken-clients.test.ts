@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { NoReplyReason } from '../../src/http/observer.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { until } from '../until.ts';
 import {
   CHARGE,
   open,
@@ -13,7 +14,6 @@ import {
   requestBytes,
   SECRET_KEY,
   startFront,
-  until,
   type Front,
   type FrontOptions,
 } from './front.ts';

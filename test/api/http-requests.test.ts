@@ -7,6 +7,7 @@ import { partitionOf } from '../../src/bus/bus.ts';
 import type { NoReplyReason, RouteName } from '../../src/http/observer.ts';
 import { hashApiKey, makeApiKey, parseApiKey } from '../../src/http/api-key.ts';
 import type { RawRequest } from '../../src/http/route.ts';
+import { until } from '../until.ts';
 import {
   ACCOUNT_ID,
   CHARGE,
@@ -16,7 +17,6 @@ import {
   requestBytes,
   SECRET_KEY,
   startFront,
-  until,
   type Answer,
 } from './front.ts';
 

@@ -3,7 +3,8 @@
 import { createHmac } from 'node:crypto';
 import { networkInterfaces } from 'node:os';
 import t from 'tap';
-import { startRails, transactionOf, until } from './rails-setup.ts';
+import { until } from '../until.ts';
+import { startRails, transactionOf } from './rails-setup.ts';
 import { startService } from './start.ts';
 import { callbackHashIsValid } from '../../src/rails/airtel-crypto.ts';
 import { referenceOf } from '../../src/rails/reference.ts';

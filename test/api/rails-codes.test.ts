@@ -3,7 +3,8 @@
 import t from 'tap';
 import type { FailureCode } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
-import { outcomeOf, startRails, transactionOf, until } from './rails-setup.ts';
+import { until } from '../until.ts';
+import { outcomeOf, startRails, transactionOf } from './rails-setup.ts';
 
 const rails = await startRails();
 t.teardown(() => rails.stop());

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { type ServiceProcess, startProcess } from '../crash/service-process.ts';
+import { until } from '../until.ts';
 import { type External, startExternal } from './rails-external.ts';
-import { until } from './rails-setup.ts';
 import { randomFrom, seedOf } from '../seed.ts';
 
 const SETTINGS = { PROVIDER_ANSWER_WAIT_MS: '50', LOG_LEVEL: 'info' };

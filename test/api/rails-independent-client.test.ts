@@ -3,7 +3,7 @@
 import { create, PayerType } from 'mtn-momo';
 import t from 'tap';
 import { startSimulator } from '../../src/rails/simulator/server.ts';
-import { until } from './rails-setup.ts';
+import { until } from '../until.ts';
 
 const simulator = await startSimulator({ port: 0, host: '127.0.0.1', approveAfterMs: 10, speed: 100 });
 t.teardown(() => simulator.close());

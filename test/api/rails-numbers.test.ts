@@ -4,7 +4,8 @@ import t, { type Test } from 'tap';
 import type { FailureCode, TransactionType } from '../../src/domain/transaction.ts';
 import type { Network } from '../../src/domain/country.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { outcomeOf, startRails, transactionOf, until } from './rails-setup.ts';
+import { until } from '../until.ts';
+import { outcomeOf, startRails, transactionOf } from './rails-setup.ts';
 
 type Ends = FailureCode | 'succeeded' | 'reversed' | 'pending' | 'unknown answer';
 

@@ -11,6 +11,7 @@ import type { EnquiryResult, Rail } from '../../src/rails/rail.ts';
 import { type LoadedRails, loadRails } from '../../src/rails/routes.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/rails/simulator/server.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
+import { until } from '../until.ts';
 
 export interface Heard {
   readonly method: string;
@@ -150,21 +151,6 @@ export function transactionOf(wanted: Wanted = {}): PendingTransaction {
     expiresAt: null,
     submitted: wanted.submitted ?? false,
   };
-}
-
-/** Asks until `isSo`; fails when it takes longer. */
-export async function until<T>(
-  ask: () => Promise<T> | T,
-  isSo: (value: T) => boolean,
-  atMostMs = 40_000,
-): Promise<T> {
-  const deadline = performance.now() + atMostMs;
-  for (;;) {
-    const value = await ask();
-    if (isSo(value)) return value;
-    if (performance.now() > deadline) throw new Error(`still not so: ${JSON.stringify(value)}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 /** Enquires until the provider has decided. */

@@ -9,7 +9,8 @@ import { MtnRail } from '../../src/rails/mtn.ts';
 import type { Clock, Rail, SubmitResult } from '../../src/rails/rail.ts';
 import { provisionSimulator } from '../../src/rails/routes-simulator.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
-import { startRails, transactionOf, until } from './rails-setup.ts';
+import { until } from '../until.ts';
+import { startRails, transactionOf } from './rails-setup.ts';
 
 const COMMON = {
   country: 'UG',

@@ -11,8 +11,9 @@ import { MtnRail } from '../../src/rails/mtn.ts';
 import type { CheckResult } from '../../src/rails/provider-rail.ts';
 import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
+import { until } from '../until.ts';
 import { listenSlowly, SLOW_AND_REFUSED } from './slow-listener.ts';
-import { outcomeOf, type RailsUnderTest, startRails, transactionOf, until } from './rails-setup.ts';
+import { outcomeOf, type RailsUnderTest, startRails, transactionOf } from './rails-setup.ts';
 
 const rails = await startRails({ approveAfterMs: 5 });
 t.teardown(() => rails.stop());

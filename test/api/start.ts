@@ -8,6 +8,7 @@ import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/observability/log.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import { startStandalone } from '../../src/wiring/standalone.ts';
+import { until } from '../until.ts';
 import { assertMatchesOpenApi, assertRefusalIsNamed, type OpenApiDocument } from './openapi-check.ts';
 
 export interface Answer {
@@ -24,8 +25,7 @@ export interface Running {
   /** As the demo merchant, or with another key. Throws when the answer is not what the OpenAPI document says. */
   merchant(method: string, path: string, options?: CallOptions): Promise<Answer>;
   operator(method: string, path: string, body?: object): Promise<Answer>;
-  /** Asks until `isSo`, or fails after 20 s. */
-  until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean): Promise<T>;
+  readonly until: typeof until;
   stop(): Promise<void>;
 }
 
@@ -129,17 +129,4 @@ async function call(
     body: response.headers.get('content-type')?.includes('json') === true ? JSON.parse(text) : null,
     text,
   };
-}
-
-const UNTIL_MS = 40_000;
-const ASK_EVERY_MS = 10;
-
-async function until<T>(ask: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
-  const deadline = performance.now() + UNTIL_MS;
-  for (;;) {
-    const value = await ask();
-    if (isSo(value)) return value;
-    if (performance.now() > deadline) throw new Error(`still not so: ${JSON.stringify(value)}`);
-    await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS));
-  }
 }

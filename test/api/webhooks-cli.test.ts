@@ -16,6 +16,7 @@ import { ServiceClient } from '../../actors/webhooks/service-client.ts';
 import { TRIGGERS } from '../../actors/webhooks/trigger.ts';
 import { freePorts } from '../../deploy/free-ports.ts';
 import { STOP_SIGNALS } from '../../src/end-process.ts';
+import { until } from '../until.ts';
 import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
 
@@ -38,14 +39,16 @@ function start(
   return child;
 }
 
-async function until(
+/** Unless the child ends before. */
+async function reached(
   isReached: () => boolean,
   child: { text: string; exitCode: number | null },
 ): Promise<void> {
-  while (!isReached()) {
+  await until(() => {
+    if (isReached()) return true;
     if (child.exitCode !== null) throw new Error(`ended: ${child.text}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+    return false;
+  });
 }
 
 const directory = t.testdir();
@@ -65,7 +68,7 @@ const env = {
 void t.test('listen and trigger', async (t) => {
   const service = start('src/main.ts', [], env);
   t.teardown(() => service.kill('SIGKILL'));
-  await until(() => existsSync(join(directory, 'demo.json')), service);
+  await reached(() => existsSync(join(directory, 'demo.json')), service);
   const demo = JSON.parse(readFileSync(join(directory, 'demo.json'), 'utf8')) as Record<string, string>;
   const receiver = new Receiver(null);
   await receiver.listen();
@@ -76,7 +79,7 @@ void t.test('listen and trigger', async (t) => {
     DATA_DIR: directory,
   });
   t.teardown(() => listener.kill('SIGKILL'));
-  await until(() => listener.text.includes('Listening'), listener);
+  await reached(() => listener.text.includes('Listening'), listener);
 
   for (const type of Object.keys(TRIGGERS)) {
     const child = start('actors/webhooks/cli.ts', ['trigger', type], { DATA_DIR: directory });
@@ -92,7 +95,7 @@ void t.test('listen and trigger', async (t) => {
     stripe.webhooks.constructEvent(body, String(headers['service-signature']), demo['signing_secret']!, 300);
   }
   for (const type of Object.keys(TRIGGERS)) {
-    await until(() => listener.text.includes(`  ${type}  evt_`), listener);
+    await reached(() => listener.text.includes(`  ${type}  evt_`), listener);
   }
 
   listener.kill('SIGINT');
@@ -169,7 +172,7 @@ void t.test('listen puts the URL back whatever asks it to stop, also when it is 
       OPERATOR_URL: `http://127.0.0.1:${(relay.address() as AddressInfo).port}`,
     });
     t.teardown(() => listener.kill('SIGKILL'));
-    await until(() => listener.text.includes('Listening'), listener);
+    await reached(() => listener.text.includes('Listening'), listener);
     t.type(await url(), 'string');
     listener.kill(signal);
     const [code] = (await once(listener, 'close')) as [number];

@@ -5,6 +5,7 @@ import { Stripe } from 'stripe';
 import t from 'tap';
 import type { Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
+import { until } from '../until.ts';
 import { makeCertificate, Receiver } from './webhooks-receiver.ts';
 import { accountIdOf, SIGNING_SECRET, WebhookService } from './webhooks-service.ts';
 import type { ServiceOptions } from './webhooks-service.ts';
@@ -35,10 +36,6 @@ interface Event {
 }
 const eventsOf = (receiver: Receiver): Event[] =>
   receiver.received.map(({ body }) => JSON.parse(body.toString('utf8')) as Event);
-
-async function until(isReached: () => Promise<boolean>): Promise<void> {
-  while (!(await isReached())) await new Promise((resolve) => setTimeout(resolve, 5));
-}
 
 void t.test(
   'the final status of a charge reaches the app that made it, signed, and no other app',
@@ -176,7 +173,7 @@ async function failedOnce(t: Test) {
   receiver.answer = (_request, response) => response.writeHead(503).end();
   await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
   const id = await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
-  const attempts = (made: number): Promise<void> =>
+  const attempts = (made: number): Promise<boolean> =>
     until(async () => {
       const deliveries = await service.deliveries(ACCOUNT);
       return deliveries.find((delivery) => delivery.transaction_id === id)?.attempts.length === made;

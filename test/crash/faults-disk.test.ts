@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
-import { until } from '../api/rails-setup.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { leaveFree } from '../small-disk.ts';
 import { disturbSyncs, hangDisk, traced } from '../tracer.ts';
+import { until } from '../until.ts';
 import { post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
