@@ -7,7 +7,7 @@ import { COUNTRY_FACTS, type Country, type Network } from '../../src/domain/coun
 import { encodeTime, type IdKind, makeId } from '../../src/domain/id.ts';
 import type { TransactionType } from '../../src/domain/transaction.ts';
 import type { Callback } from '../../src/rails/callbacks.ts';
-import type { EnquiryResult, Rail } from '../../src/rails/rail.ts';
+import type { Clock, EnquiryResult, Rail } from '../../src/rails/rail.ts';
 import { type LoadedRails, loadRails } from '../../src/rails/routes.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/rails/simulator/server.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
@@ -33,7 +33,11 @@ export interface RailsUnderTest {
   stop(): Promise<void>;
 }
 
-export async function startRails(options: Partial<SimulatorOptions> = {}): Promise<RailsUnderTest> {
+/** `clock`: of the rails; the simulator goes by the machine's. */
+export async function startRails(
+  options: Partial<SimulatorOptions> = {},
+  clock: Clock = systemClock,
+): Promise<RailsUnderTest> {
   const simulator = await startSimulator({
     port: 0,
     host: '127.0.0.1',
@@ -49,7 +53,7 @@ export async function startRails(options: Partial<SimulatorOptions> = {}): Promi
     callbackHost: '127.0.0.1',
     approveAfterMs: 20,
     onHint: () => {},
-    clock: systemClock,
+    clock,
   });
   const heard: Heard[] = [];
   const server = createServer((request, response) => {

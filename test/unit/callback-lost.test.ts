@@ -67,7 +67,8 @@ t.test(
         return response;
       });
       await heard(1);
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      // The front has answered what came after it.
+      t.equal((await fetch(`http://127.0.0.1:${front.port}/nowhere`)).status, 404);
       t.notOk(isAnswered);
       held.shift()!(reply);
       t.equal((await answer).status, status, reply.type);

@@ -12,6 +12,7 @@ import type { WireReply } from '../../../src/nats/wire.ts';
 import { emptyTip, encodeBatch, tipAt } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
 import { seedOf } from '../../seed.ts';
+import { until } from '../../until.ts';
 
 const SEED = seedOf(t);
 
@@ -119,9 +120,7 @@ t.test('what is put into the wheel comes out once, not before its time', async (
   const start = performance.now();
   const waits = [0, 1, 12, 40, 80];
   for (const [id, wait] of waits.entries()) wheel.add(id, start + wait);
-  await new Promise((resolve) => {
-    setTimeout(resolve, 250);
-  });
+  await until(() => due.size === waits.length);
   wheel.stop();
   for (const [id, wait] of waits.entries()) {
     t.equal(due.get(id)?.length, 1, `${wait} ms`);
