@@ -15,6 +15,7 @@ import type { GroupName } from '../bus/bus.ts';
 import type { Ownership, PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import type { LeaseEntry, LeaseTable, NodeEntry, Seen } from './lease-table.ts';
+import { pause } from './pause.ts';
 import { rankNodes } from './rendezvous.ts';
 import { assertToken, leaseKey, newSession, partitionKey } from './subjects.ts';
 
@@ -525,10 +526,4 @@ export class LeaseOwnership implements Ownership {
       if (written !== null) return;
     }
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }

@@ -2,6 +2,7 @@
 // begin, it asks for again.
 
 import { LIMITS } from '../limits.ts';
+import { pause } from './pause.ts';
 
 export interface Persistence {
   /** No waiting mends it. */
@@ -23,8 +24,6 @@ export async function persist<Result>(
       if (performance.now() > until || isFinal?.(error) === true) throw error;
       if (attempt === 1) onWaiting?.(error);
     }
-    await new Promise((resolve) => {
-      setTimeout(resolve, LIMITS.natsReconnectMs);
-    });
+    await pause(LIMITS.natsReconnectMs);
   }
 }

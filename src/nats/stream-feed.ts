@@ -10,6 +10,7 @@ import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
+import { pause } from './pause.ts';
 import { Refusals } from './refusals.ts';
 import { lastWhere } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
@@ -107,9 +108,7 @@ class StreamSubscription implements Subscription {
       } catch (error) {
         // The feed has no deadline of its own.
         refusals.note(error);
-        await new Promise((resolve) => {
-          setTimeout(resolve, LIMITS.natsReconnectMs);
-        });
+        await pause(LIMITS.natsReconnectMs);
       }
     }
     return 1;

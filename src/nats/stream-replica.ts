@@ -16,6 +16,7 @@ import { isBatch } from '../../wal/batch.ts';
 import type { Batch, Replica } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
+import { pause } from './pause.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { logStream, logSubject } from './subjects.ts';
 import { asError } from '../../wal/thrown.ts';
@@ -163,10 +164,4 @@ export class AsyncStreamReplica implements LogReplica {
     this.#outstanding--;
     this.#waiting.shift()?.();
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
-  });
 }
