@@ -7,7 +7,7 @@
 // subscription ends: what comes behind is not delivered without what is missing.
 
 import type { GroupName } from '../../src/bus/bus.ts';
-import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
+import type { Feed, FeedBatch, FeedHandler, Subscription } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 
 /** A batch as it lies in the log: its records are decoded when their turn comes. */
@@ -27,7 +27,7 @@ export type ReadLog = (
   after: number,
 ) => Iterator<LoggedBatch | 'damaged', void>;
 
-type Handler = (batch: FeedBatch<unknown>) => void | Promise<void>;
+type Handler = FeedHandler<unknown>;
 
 /** Who reads the log next: one after the other, and so many records in a turn of the event loop. */
 class LogTurns {
@@ -204,7 +204,7 @@ export class LocalFeed implements Feed {
     group: GroupName,
     partition: number,
     after: number,
-    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+    handler: FeedHandler<Record>,
   ): Subscription {
     const key = `${group}/${partition}`;
     const subscriptions = this.#subscriptions.get(key) ?? new Set();

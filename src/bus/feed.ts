@@ -13,20 +13,20 @@ export interface FeedBatch<Record> {
   readonly records: readonly Record[];
 }
 
+/** The next batch waits until what it returns has resolved: that is the back-pressure. Throws: the process ends (assertion). */
+export type FeedHandler<Record> = (batch: FeedBatch<Record>) => void | Promise<void>;
+
 export interface Subscription {
   /** Stops deliveries; resolves when the handler in progress, if any, has finished. */
   close(): Promise<void>;
 }
 
 export interface Feed {
-  /**
-   * Delivers every record after sequence `after` (0: from the start). The next batch waits until the promise that
-   * `handler` returned has resolved: that is the back-pressure. A handler that throws ends the process (assertion).
-   */
+  /** Delivers every record after sequence `after` (0: from the start). */
   subscribe<Record>(
     group: GroupName,
     partition: number,
     after: number,
-    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+    handler: FeedHandler<Record>,
   ): Subscription;
 }

@@ -6,7 +6,7 @@
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
-import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
+import type { Feed, FeedHandler, Subscription } from '../bus/feed.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
@@ -24,7 +24,7 @@ export interface StreamFeedOptions {
   readonly onError: (error: Error) => void;
 }
 
-type Handler = (batch: FeedBatch<never>) => void | Promise<void>;
+type Handler = FeedHandler<never>;
 
 export class StreamFeed implements Feed {
   readonly #options: StreamFeedOptions;
@@ -37,7 +37,7 @@ export class StreamFeed implements Feed {
     group: GroupName,
     partition: number,
     after: number,
-    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+    handler: FeedHandler<Record>,
   ): Subscription {
     return new StreamSubscription(this.#options, group, partition, after, handler as Handler);
   }

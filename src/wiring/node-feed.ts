@@ -7,9 +7,9 @@
 // log is in the stream too (`own` is null where the stream may lag: REPLICATION=async).
 
 import type { GroupName } from '../bus/bus.ts';
-import type { Feed, FeedBatch, Subscription } from '../bus/feed.ts';
+import type { Feed, FeedHandler, Subscription } from '../bus/feed.ts';
 
-type Handler = (batch: FeedBatch<never>) => void | Promise<void>;
+type Handler = FeedHandler<never>;
 
 export interface OwnLog {
   readonly feed: Feed;
@@ -54,7 +54,7 @@ export class NodeFeed implements Feed {
     group: GroupName,
     partition: number,
     after: number,
-    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+    handler: FeedHandler<Record>,
   ): Subscription {
     const key = `${group}/${partition}`;
     const subscriptions = this.#subscriptions.get(key) ?? new Set();
