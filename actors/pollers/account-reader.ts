@@ -1,14 +1,15 @@
 // What pollers read from the accounts group over the bus: pages of what waits for a provider, and one transaction's
 // details. Asks again with back-off while nobody answers; all waiting is by the group's tick.
 
-import { request, type Bus, type Reply } from '../../src/bus/bus.ts';
+import { request, type Reply } from '../../src/bus/bus.ts';
 import type {
   AccountQuery,
   ExpiredTransaction,
   PendingTransaction,
 } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { retryGapMs, type Random, type Timings } from './schedule.ts';
+import type { PursuitOptions } from './keeper.ts';
+import { retryGapMs } from './schedule.ts';
 
 export interface PendingPage {
   /** Everything up to this sequence of the partition's log is in it. */
@@ -28,21 +29,12 @@ export type Found =
   | { readonly type: 'absent' }
   | { readonly type: 'unanswered' };
 
-export interface ReaderOptions {
-  readonly bus: Bus;
-  readonly partition: number;
-  readonly now: () => number;
-  readonly deadlineClock: () => number;
-  readonly random: Random;
-  readonly timings: Timings;
-}
-
 export class AccountReader {
-  readonly #options: ReaderOptions;
+  readonly #options: Omit<PursuitOptions, 'onNotice'>;
   #sleepers: { readonly wakesAt: number; readonly wake: () => void }[] = [];
   #stopped = false;
 
-  constructor(options: ReaderOptions) {
+  constructor(options: Omit<PursuitOptions, 'onNotice'>) {
     this.#options = options;
   }
 

@@ -6,23 +6,14 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Reply } from '../bus/bus.ts';
-import type { Country } from '../domain/country.ts';
-import type { RegisteredAccount } from '../domain/platform-message.ts';
+import type { RegisterAccount, RegisteredAccount } from '../domain/platform-message.ts';
 import { hashApiKey, makeApiKey } from '../http/api-key.ts';
 import { LIMITS } from '../limits.ts';
 import { makeSigningSecret } from '../secrets.ts';
 import { askAccount, askPlatform } from './context.ts';
 import type { OperatorContext } from './context.ts';
 
-export interface NewAccount {
-  readonly accountId: string;
-  readonly name: string;
-  readonly country: Country;
-  readonly live: boolean;
-  readonly payoutsEnabled: boolean;
-  readonly withdrawalsEnabled: boolean;
-  readonly operator: string;
-}
+type NewAccount = Omit<RegisterAccount, 'type' | 'deadline'>;
 
 /** Done: the body is the account. Unavailable or rejected: there is none. */
 export async function createAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
