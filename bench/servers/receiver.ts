@@ -1,7 +1,7 @@
 // Merchants' webhook endpoints, all of them, in a program of its own: POST /hook/<number of the account>. It answers 200 at
 // once, or never where it is told to hang, and remembers how old each event was when it first came.
 //
-//   node receiver.ts '{"hangEvery":5}'   0: none hangs. GET /stats tells, and with ?reset begins anew.
+//   node receiver.ts '{"hangEvery":5}'   0: none hangs. GET /stats tells.
 
 import { App } from 'uWebSockets.js';
 import { build } from 'hdr-histogram-js';
@@ -56,7 +56,7 @@ function timeAt(text: string, at: number): number {
   return Date.parse(text.slice(from, from + TIME_LENGTH));
 }
 
-app.get('/stats', (response, request) => {
+app.get('/stats', (response) => {
   const stats: ReceiverStats = {
     deliveries,
     events: seen.size,
@@ -65,12 +65,6 @@ app.get('/stats', (response, request) => {
     sinceEvent: PERCENTILES.map((percent) => [percent, sinceEvent.getValueAtPercentile(percent)]),
     sinceCreate: PERCENTILES.map((percent) => [percent, sinceCreate.getValueAtPercentile(percent)]),
   };
-  if (request.getQuery() === 'reset') {
-    deliveries = 0;
-    seen.clear();
-    sinceEvent.reset();
-    sinceCreate.reset();
-  }
   response.writeHeader('Content-Type', 'application/json').end(JSON.stringify(stats));
 });
 

@@ -19,7 +19,7 @@ export interface ReceiverStats {
 export interface Receiver extends Server {
   /** For prepare: # is the number of the account. */
   readonly webhookUrl: string;
-  stats(reset?: boolean): Promise<ReceiverStats>;
+  stats(): Promise<ReceiverStats>;
 }
 
 /** `hangEvery`: accounts whose number it divides never get an answer; 0: none. */
@@ -29,8 +29,7 @@ export async function startReceiver(hangEvery: number): Promise<Receiver> {
   return {
     ...server,
     webhookUrl: `${url}/hook/#`,
-    stats: async (reset = false) =>
-      (await (await fetch(`${url}/stats${reset ? '?reset' : ''}`)).json()) as ReceiverStats,
+    stats: async () => (await (await fetch(`${url}/stats`)).json()) as ReceiverStats,
   };
 }
 

@@ -57,18 +57,13 @@ export class StreamPublisher {
     });
   }
 
-  publish(
-    subject: string,
-    data: Uint8Array,
-    expected: Expectation,
-    timeoutMs: number = LIMITS.streamAckMs,
-  ): Promise<PublishResult> {
+  publish(subject: string, data: Uint8Array, expected: Expectation): Promise<PublishResult> {
     if (this.#connection.isClosed()) return Promise.resolve(unanswered('the connection is closed'));
     const number = String(++this.#count);
     return new Promise((resolve) => {
       const timer = setTimeout(
         () => this.#settle(number, unanswered('no acknowledgement in time')),
-        timeoutMs,
+        LIMITS.streamAckMs,
       );
       this.#waiting.set(number, { resolve, timer });
       const head = headers();

@@ -26,7 +26,7 @@ export interface CounterHandle {
   add(amount: number, ...labels: readonly string[]): void;
 }
 export interface HistogramHandle {
-  observe(value: number, ...labels: readonly string[]): void;
+  observe(value: number): void;
 }
 
 const MS_PER_SECOND = 1_000;
@@ -182,23 +182,11 @@ export class Metrics {
     );
   }
 
-  /** `bounds`: ascending upper bounds of its buckets. At most one label. */
-  histogram(name: string, help: string, bounds: readonly number[], labelName?: string): HistogramHandle {
-    const byLabel = new Map<string, BucketCounts>();
-    if (labelName === undefined) byLabel.set('', new BucketCounts(bounds));
-    const read = function* (): Generator<readonly [Labels, BucketCounts]> {
-      for (const [label, counts] of byLabel) {
-        yield [labelName === undefined ? {} : { [labelName]: label }, counts];
-      }
-    };
-    this.#register(new CollectedHistogram(name, help, read));
-    return {
-      observe(value, label = '') {
-        let counts = byLabel.get(label);
-        if (counts === undefined) byLabel.set(label, (counts = new BucketCounts(bounds)));
-        counts.observe(value);
-      },
-    };
+  /** `bounds`: ascending upper bounds of its buckets. */
+  histogram(name: string, help: string, bounds: readonly number[]): HistogramHandle {
+    const counts = new BucketCounts(bounds);
+    this.#register(new CollectedHistogram(name, help, () => [[{}, counts]]));
+    return counts;
   }
 
   /** The body of GET /metrics. */

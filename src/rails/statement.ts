@@ -80,17 +80,12 @@ export interface Comparison {
 }
 
 /** `timeZone`: of times that name none, as ±hh:mm or Z. Throws with the line at fault. */
-export function readStatement(
-  text: string,
-  columns: Columns,
-  timeZone: string,
-  linesMax: number = LIMITS.reconcileLinesMax,
-): StatementLine[] {
+export function readStatement(text: string, columns: Columns, timeZone: string): StatementLine[] {
   const lines: StatementLine[] = [];
   for (const row of readCsv(text)) {
     if (lines.length === 0) requireColumns(row, columns);
-    if (lines.length === linesMax) {
-      throw new Error(`the statement has over ${linesMax} lines; give a shorter period`);
+    if (lines.length === LIMITS.reconcileLinesMax) {
+      throw new Error(`the statement has over ${lines.length} lines; give a shorter period`);
     }
     lines.push(lineOf(row, columns, timeZone));
   }
