@@ -1,5 +1,5 @@
 // Bad input of every kind gets its own clear error and changes nothing: no input whatever gives a 5xx. What the front
-// alone can judge; what accounts judge (numbers, limits, balances) is in charges.test.ts and its neighbours.
+// alone can judge; what accounts judge (numbers, limits, balances) is in spec-creates.test.ts and its neighbours.
 
 import t, { type Test } from 'tap';
 import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
