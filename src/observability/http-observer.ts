@@ -2,13 +2,7 @@
 // observer of src/http. On the hot path: a line for every request is written only at level `debug`.
 
 import type { Log } from './log.ts';
-import type { Metrics } from './metrics.ts';
-
-interface RouteName {
-  readonly surface: string;
-  readonly method: string;
-  readonly path: string;
-}
+import type { Metrics, RouteName } from './metrics.ts';
 
 const SERVER_ERROR = 500;
 /** Overload answers thousands of requests a second with 503: one line says enough. */

@@ -7,7 +7,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { BucketCounts, CountTree } from './counts.ts';
 
 /** As src/http names a route; counters are kept by its identity. */
-interface RouteName {
+export interface RouteName {
   readonly surface: string;
   readonly method: string;
   readonly path: string;

@@ -23,6 +23,7 @@ import {
   type ToolResult,
   UsageError,
 } from '../../wal/tools/tool.ts';
+import { LAST_KEY } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
 import type { CheckResult } from './provider-rail.ts';
 import { makeRail } from './routes.ts';
@@ -285,7 +286,7 @@ function addTrimmed(
         'what it held: restore its archive and a backup into another directory, and give that with --data',
     );
   }
-  for (const { value } of rows.range('transaction', { start: '', end: '~' })) {
+  for (const { value } of rows.range('transaction', { start: '', end: LAST_KEY })) {
     ledger.addTransaction(decodeTransaction(value));
   }
 }
