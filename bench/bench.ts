@@ -11,6 +11,7 @@ import { sumOf } from './measure/metrics.ts';
 import type { RunOptions } from './options.ts';
 import type { Repeat } from './result.ts';
 import type { Server } from './servers/server.ts';
+import { type Cluster, startCluster } from './servers/start-cluster.ts';
 import { startService, type Service } from './servers/start-service.ts';
 
 /** Work of some kinds on one service. */
@@ -139,6 +140,35 @@ export class Bench {
       this.progress(`the history is read for webhooks: ${read} of ${written} records`);
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     }
+  }
+
+  /** A cluster without a history, and what a load on it needs to know. */
+  async cluster(
+    natsServers: 1 | 3,
+    ledgers: number,
+  ): Promise<{ readonly server: Cluster; readonly prepared: Prepared }> {
+    const { checkout, nodeArgs, signal } = this;
+    const { partitions, accounts } = this.options;
+    const directory = this.directory();
+    this.progress(`starting a cluster with ${natsServers} nats-servers`);
+    const server = this.keep(
+      await startCluster({
+        directory,
+        checkout,
+        natsServers,
+        ledgers,
+        partitions,
+        accounts,
+        nodeArgs,
+        signal,
+      }),
+    );
+    const files = {
+      dataDir: join(directory, 'data'),
+      keysFile: server.keysFile,
+      idsFile: join(directory, 'ids'),
+    };
+    return { server, prepared: { ...files, seconds: 0, records: 0 } };
   }
 
   /** To be stopped when the repeat ends. */

@@ -1,10 +1,8 @@
 // Durable charges through a cluster on this one machine, everything on its cores: a front, a ledger node and one
 // nats-server, then three replicas.
 
-import { join } from 'node:path';
 import type { Bench, Scenario } from '../bench.ts';
 import type { Check, Figure, Load } from '../result.ts';
-import { startCluster } from '../servers/start-cluster.ts';
 import { measureAll } from './peaks.ts';
 
 const BARE_TARGETS = { 1: 0.3, 3: 0.15 } as const;
@@ -30,28 +28,7 @@ async function measureReplicas(
   bench: Bench,
   replicas: 1 | 3,
 ): Promise<{ figures: Figure[]; loads: Load[]; checks: Check[] }> {
-  const { partitions, accounts } = bench.options;
-  const directory = bench.directory();
-  bench.progress(`starting a cluster with ${replicas} nats-servers`);
-  const service = bench.keep(
-    await startCluster({
-      directory,
-      checkout: bench.checkout,
-      natsServers: replicas,
-      ledgers: 1,
-      partitions,
-      accounts,
-      nodeArgs: bench.nodeArgs,
-      signal: bench.signal,
-    }),
-  );
-  const prepared = {
-    dataDir: join(directory, 'data'),
-    keysFile: service.keysFile,
-    idsFile: join(directory, 'ids'),
-    seconds: 0,
-    records: 0,
-  };
+  const { server: service, prepared } = await bench.cluster(replicas, 1);
   const bareTarget = BARE_TARGETS[replicas];
   const measured = await measureAll({ bench, prepared, service, kinds: ['charge'], bareTarget, peer: null });
   const named = (name: string): string => `${replicas === 1 ? 'one replica' : 'three replicas'}: ${name}`;

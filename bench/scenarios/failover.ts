@@ -1,11 +1,10 @@
 // A ledger node is killed under load: callers wait, and none is told an error. The longest wait, from the intended send
 // time, is how long the service was away for its unluckiest caller.
 
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Scenario } from '../bench.ts';
 import { checkAcknowledged, checkAnswers, checkTrialBalances } from '../check.ts';
 import { latencyAt } from '../result.ts';
-import { startCluster } from '../servers/start-cluster.ts';
 import { workOf } from './peaks.ts';
 
 const REPLICAS = 3;
@@ -20,31 +19,11 @@ export const failover: Scenario = {
   summary: 'a ledger node killed under load, in a cluster of three',
   needs: 'nats-server',
   async run(bench) {
-    const { partitions, accounts, idsChecked, warmUpSeconds } = bench.options;
-    const directory = bench.directory();
+    const { idsChecked, warmUpSeconds } = bench.options;
     const seconds = Math.max(bench.options.failoverSeconds, bench.options.seconds);
-    bench.progress('starting a cluster');
-    const server = bench.keep(
-      await startCluster({
-        directory,
-        checkout: bench.checkout,
-        natsServers: REPLICAS,
-        ledgers: LEDGERS,
-        partitions,
-        accounts,
-        nodeArgs: bench.nodeArgs,
-        signal: bench.signal,
-      }),
-    );
-    const prepared = {
-      dataDir: join(directory, 'data'),
-      keysFile: server.keysFile,
-      idsFile: '',
-      seconds: 0,
-      records: 0,
-    };
+    const { server, prepared } = await bench.cluster(REPLICAS, LEDGERS);
     const work = workOf(bench, prepared, ['charge']);
-    const acknowledgedFile = join(directory, 'acknowledged');
+    const acknowledgedFile = join(dirname(prepared.keysFile), 'acknowledged');
     const victim = server.ledgers[0]!;
     const killing = setTimeout(
       () => victim.signal('SIGKILL'),
