@@ -405,6 +405,8 @@ export const LIMITS = {
   simulatorTokensMax: 10_000,
   /** Subscriptions, API users and applications. */
   simulatorAppsMax: 1_000,
+  /** Answers that a test forces and that no call has used up yet; so with outcomes. */
+  simulatorForcedMax: 1_000,
   simulatorCallbackConnectionsMax: 64,
   /** Callbacks that wait for a connection; further ones are lost, as the networks lose them. */
   simulatorCallbacksWaitingMax: 20_000,

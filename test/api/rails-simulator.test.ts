@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { startSimulatorThread } from '../../src/rails/simulator/thread.ts';
 import { startSimulator } from '../../src/rails/simulator/server.ts';
 
@@ -38,6 +39,50 @@ t.test('the processes of one merchant have one till and one application', async 
     ((await app('another')) as { client_id: string }).client_id,
     (first as { client_id: string }).client_id,
   );
+});
+
+const WRONG_CONTROLS = [
+  ['answers', { on: 'token', body: { code: 'X' } }, 'body'],
+  ['answers', { on: 'token', status: 99 }, 'status'],
+  ['answers', { on: 'token', contentType: 'text/html\r\n' }, 'contentType'],
+  ['answers', { on: 'tokens' }, 'on'],
+  ['answers', { times: 0 }, 'times'],
+  ['answers', { msisdn: 73 }, 'msisdn'],
+  ['answers', { statuscode: 500 }, 'statuscode'],
+  ['outcomes', { state: 'failed' }, 'msisdn'],
+  ['outcomes', { msisdn: '73', state: 'FAILED' }, 'state'],
+  ['outcomes', { msisdn: '73', amount: 5 }, 'amount'],
+] as const;
+
+t.test(
+  'a control that is wrong is refused by name, and no call that it was for ends the simulator',
+  async (t) => {
+    const token = (): Promise<{ status: number }> => call('POST', '/auth/oauth2/token', {}, {});
+    for (const [what, body, field] of WRONG_CONTROLS) {
+      const answer = await call('POST', `/simulator/${what}`, {}, body);
+      t.hasStrict(answer, { status: 400, body: { error: `${field}: missing or wrong` } }, field);
+      t.equal((await token()).status, 401);
+    }
+  },
+);
+
+t.test('a simulator that has all it may have says so, and goes on', async (t) => {
+  const full = await startSimulator({ port: 0, host: '127.0.0.1', approveAfterMs: 10 });
+  t.teardown(() => full.close());
+  const post = async (path: string, body: object): Promise<number> =>
+    (await fetch(full.url + path, { method: 'POST', body: JSON.stringify(body) })).status;
+  const market = { country: 'UG', currency: 'UGX' };
+  const mtn = { ...market, product: 'collection', target_environment: 'mtnuganda' };
+  const controls = [
+    ['/portal/mtn/subscriptions', mtn, 201, 409, LIMITS.simulatorAppsMax],
+    ['/simulator/answers', { on: 'token' }, 204, 400, LIMITS.simulatorForcedMax],
+    ['/simulator/outcomes', { msisdn: '73' }, 204, 400, LIMITS.simulatorForcedMax],
+  ] as const;
+  for (const [path, body, taken, refused, most] of controls) {
+    for (let n = 0; n < most; n++) if ((await post(path, body)) !== taken) t.fail(`${path} ${n}`);
+    t.equal(await post(path, body), refused, path);
+  }
+  t.equal(await post('/portal/airtel/apps', market), 201);
 });
 
 t.test('MTN: what its gateway and its product refuse', async (t) => {

@@ -68,9 +68,12 @@ export class AirtelProtocol {
     );
   }
 
-  /** What the developer portal does when an application is made. */
+  get isFull(): boolean {
+    return this.#apps.size >= LIMITS.simulatorAppsMax;
+  }
+
+  /** What the developer portal does when an application is made; not when it is full. */
   register(app: Omit<AirtelApp, 'clientId' | 'clientSecret'>): AirtelApp & { readonly pinPublicKey: string } {
-    if (this.#apps.size >= LIMITS.simulatorAppsMax) throw new Error('too many applications');
     const clientId = randomBytes(16).toString('hex');
     const made = { ...app, clientId, clientSecret: randomBytes(18).toString('base64url') };
     this.#apps.set(clientId, made);

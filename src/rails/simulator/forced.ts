@@ -1,6 +1,7 @@
 // What a test makes the simulator do instead of what it would: an answer word for word, a hanging call, or an outcome.
 // Each applies a number of times to the calls that match it. With none, a call costs one comparison.
 
+import { LIMITS } from '../../limits.ts';
 import type { Call, Outcome } from './call.ts';
 import type { Payment, Provider } from './payment.ts';
 
@@ -35,16 +36,60 @@ export interface ForcedOutcome {
   times: number;
 }
 
+/** What each field takes. A control comes from outside: one that is wrong is to fail, and not the call that it is for. */
+type Fields<Forced> = { readonly [Name in keyof Required<Forced>]: (value: unknown) => boolean };
+
+const isText = (value: unknown): boolean => typeof value === 'string';
+const isFlag = (value: unknown): boolean => typeof value === 'boolean';
+const isWhole =
+  (least: number, most: number) =>
+  (value: unknown): boolean =>
+    Number.isInteger(value) && Number(value) >= least && Number(value) <= most;
+const isOneOf =
+  <Value>(...values: readonly Value[]) =>
+  (value: unknown): boolean =>
+    values.includes(value as Value);
+const isProvider = isOneOf<Provider>('mtn', 'airtel');
+const isTimes = isWhole(1, 1_000_000);
+
+const ANSWER_FIELDS: Fields<ForcedAnswer> = {
+  provider: isProvider,
+  on: isOneOf<ForcedOn>('token', 'submit', 'enquiry', 'any'),
+  msisdn: isText,
+  status: isWhole(200, 599),
+  contentType: (value) => /^[\x20-\x7e]+$/.test(typeof value === 'string' ? value : ''),
+  body: isText,
+  hang: isFlag,
+  drop: isFlag,
+  afterEffect: isFlag,
+  times: isTimes,
+};
+
+const OUTCOME_FIELDS: Fields<ForcedOutcome> = {
+  provider: isProvider,
+  msisdn: isText,
+  state: isOneOf<Payment['state']>('pending', 'succeeded', 'failed', 'expired', 'reversed'),
+  code: isText,
+  message: isText,
+  settleAfterMs: isWhole(0, 86_400_000),
+  callbacks: isWhole(0, 100),
+  amount: isText,
+  currency: isText,
+  times: isTimes,
+};
+
 export class Forced {
   readonly #answers: ForcedAnswer[] = [];
   readonly #outcomes: ForcedOutcome[] = [];
 
-  addAnswer(answer: ForcedAnswer): void {
-    this.#answers.push(answer);
+  /** Null, or what is wrong with it. */
+  addAnswer(body: Readonly<Record<string, unknown>>): string | null {
+    return add(this.#answers, { times: 1, on: 'any', ...body }, ANSWER_FIELDS);
   }
 
-  addOutcome(outcome: ForcedOutcome): void {
-    this.#outcomes.push(outcome);
+  /** As above. */
+  addOutcome(body: Readonly<Record<string, unknown>>): string | null {
+    return add(this.#outcomes, { times: 1, msisdn: null, ...body }, OUTCOME_FIELDS);
   }
 
   clear(): void {
@@ -80,6 +125,17 @@ export class Forced {
     if (found.times <= 0) list.splice(index, 1);
     return found;
   }
+}
+
+function add<F>(list: F[], given: object, fields: Fields<F>): string | null {
+  const known: Readonly<Record<string, (value: unknown) => boolean>> = fields;
+  const wrong = Object.entries(given).find(
+    ([name, value]) => !Object.hasOwn(known, name) || !known[name]!(value),
+  );
+  if (wrong !== undefined) return `${wrong[0]}: missing or wrong`;
+  if (list.length >= LIMITS.simulatorForcedMax) return 'too many: DELETE /simulator/forced forgets them';
+  list.push(given as F);
+  return null;
 }
 
 export function asOutcome({ status, contentType, body, hang, drop }: ForcedAnswer): Outcome {

@@ -84,10 +84,14 @@ export class MtnProtocol {
     return path.startsWith('/collection/') || path.startsWith('/disbursement/') || path.startsWith('/v1_0/');
   }
 
-  /** What the developer portal does when a product is subscribed to. */
-  subscribe(subscription: Omit<MtnSubscription, 'key'>): string {
+  get isFull(): boolean {
+    return this.#subscriptions.size >= LIMITS.simulatorAppsMax;
+  }
+
+  /** What the developer portal does when a product is subscribed to. Null: it is full. */
+  subscribe(subscription: Omit<MtnSubscription, 'key'>): string | null {
+    if (this.isFull) return null;
     const key = randomBytes(16).toString('hex');
-    if (this.#subscriptions.size >= LIMITS.simulatorAppsMax) throw new Error('too many subscriptions');
     const made = { ...subscription, key };
     this.#subscriptions.set(key, made);
     this.#byTill.set(made.till, made);

@@ -13,12 +13,13 @@
 //   POST   /simulator/one-token        from now on a new token revokes the one before of the same credentials
 //   GET    /simulator/counts           GET  /simulator/transactions?limit=
 //   POST   /simulator/transactions/:number/approve | decline | reverse | callback
+//
+// A control that is wrong is 400, and names the field; one for which there is no room 400 or 409.
 
 import { randomBytes, randomInt } from 'node:crypto';
 import type { AirtelProtocol } from './airtel.ts';
 import { type Answer, type Call, empty, json, jsonBody } from './call.ts';
 import type { CallbackSender } from './callback-sender.ts';
-import type { ForcedAnswer, ForcedOutcome } from './forced.ts';
 import type { MtnProtocol } from './mtn.ts';
 import type { Network } from './network.ts';
 import { decimalsOf, majorText, parseHundredths, type Payment, type Provider, type Till } from './payment.ts';
@@ -58,11 +59,9 @@ export class Portal {
       case 'POST /portal/airtel/apps':
         return this.#register(body);
       case 'POST /simulator/answers':
-        network.forced.addAnswer({ times: 1, on: 'any', ...body } as ForcedAnswer);
-        return empty(204);
+        return forced(network.forced.addAnswer(body));
       case 'POST /simulator/outcomes':
-        network.forced.addOutcome({ times: 1, ...body } as ForcedOutcome);
-        return empty(204);
+        return forced(network.forced.addOutcome(body));
       case 'DELETE /simulator/forced':
         network.forced.clear();
         return empty(204);
@@ -111,7 +110,7 @@ export class Portal {
     if (product !== 'collection' && product !== 'disbursement') return wrong('product');
     if (typeof targetEnvironment !== 'string') return wrong('target_environment');
     const till = this.#till('mtn', body);
-    if (till === null) return wrong('country, currency, balance');
+    if ('status' in till) return till;
     const subscription_key = this.#parts.mtn.subscribe({
       product,
       targetEnvironment,
@@ -119,12 +118,12 @@ export class Portal {
       bareReasons: body['bare_reasons'] === true,
       till,
     });
-    return json(201, { subscription_key });
+    return subscription_key === null ? FULL : json(201, { subscription_key });
   }
 
   #register(body: Record<string, unknown>): Answer {
     const till = this.#till('airtel', body);
-    if (till === null) return wrong('country, currency, balance');
+    if ('status' in till) return till;
     const { callback_url: callbackUrl, pin_padding: padding } = body;
     const known = this.#apps.get(till);
     const app =
@@ -147,9 +146,9 @@ export class Portal {
     });
   }
 
-  #till(provider: Provider, body: Record<string, unknown>): Till | null {
+  #till(provider: Provider, body: Record<string, unknown>): Till | Answer {
     const { country, currency, balance, merchant, amount_decimals: decimals } = body;
-    if (typeof country !== 'string' || typeof currency !== 'string') return null;
+    if (typeof country !== 'string' || typeof currency !== 'string') return wrong(TILL_FIELDS);
     const name = typeof merchant === 'string' ? `${provider} ${merchant} ${country}` : null;
     const known = name === null ? undefined : this.#tills.get(name);
     if (known !== undefined) return known;
@@ -157,7 +156,8 @@ export class Portal {
       balance === undefined
         ? START_BALANCE
         : parseHundredths(typeof balance === 'number' ? String(balance) : '');
-    if (start === null) return null;
+    if (start === null) return wrong(TILL_FIELDS);
+    if (this.#parts[provider].isFull) return FULL;
     const id = `${provider}${this.#nextTill++}`;
     const amountDecimals = typeof decimals === 'number' ? decimals : decimalsOf(currency);
     const till = { id, provider, country, currency, amountDecimals, balance: start };
@@ -212,6 +212,13 @@ function summaryOf(payment: Payment): Record<string, unknown> {
     behaviour: payment.behaviour.name,
     created_at: new Date(createdAt).toISOString(),
   };
+}
+
+const TILL_FIELDS = 'country, currency, balance';
+const FULL = json(409, { error: 'too many subscriptions or applications: start the simulator anew' });
+
+function forced(problem: string | null): Answer {
+  return problem === null ? empty(204) : json(400, { error: problem });
 }
 
 function wrong(field: string): Answer {
