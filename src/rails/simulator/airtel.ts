@@ -194,14 +194,18 @@ export class AirtelProtocol {
     }
     const submission = body === undefined ? notJson() : readCollection(body, app);
     if ('status' in submission) respond(submission);
-    else this.#submit(submission, respond, 'Duplicate transaction id.');
+    else this.#submit(submission, respond);
   }
 
   #disburse(call: Call, app: AirtelApp, respond: Respond): void {
     const body = jsonBody(call);
-    const submission = body === undefined ? notJson() : readDisbursement(body, app);
-    if (body === undefined || 'status' in submission) {
-      respond('status' in submission ? submission : notJson());
+    if (body === undefined) {
+      respond(notJson());
+      return;
+    }
+    const submission = readDisbursement(body, app);
+    if ('status' in submission) {
+      respond(submission);
       return;
     }
     const pin = decrypt(this.#pinKey(app.pinPadding), app.pinPadding, textAt(body, 'pin'));
@@ -210,18 +214,18 @@ export class AirtelProtocol {
     } else if (pin !== app.pin) {
       respond(router('ROUTER115', 'Pin you have entered is incorrect.'));
     } else {
-      this.#submit(submission, respond, 'Duplicate transaction id.');
+      this.#submit(submission, respond);
     }
   }
 
-  #submit(submission: Submission, respond: Respond, duplicateMessage: string): void {
+  #submit(submission: Submission, respond: Respond): void {
     const existing = this.#network.find(submission.till, submission.kind, submission.reference);
     if (existing === undefined) {
       this.#network.submit(submission, ANSWERS, respond);
       return;
     }
     const code = submission.kind === 'send' ? 'DP00900001017' : 'ESB000041';
-    respond(this.#network.outageOf(existing) ?? refused(code, duplicateMessage));
+    respond(this.#network.outageOf(existing) ?? refused(code, 'Duplicate transaction id.'));
   }
 
   #refund(call: Call, { till }: AirtelApp): Answer {
@@ -342,8 +346,7 @@ function readMovement(
 }
 
 function isNational(msisdn: unknown): msisdn is string {
-  const text = typeof msisdn === 'number' ? String(msisdn) : msisdn;
-  return typeof text === 'string' && typeof msisdn === 'string' && /^[1-9][0-9]{8}$/.test(text);
+  return typeof msisdn === 'string' && /^[1-9][0-9]{8}$/.test(msisdn);
 }
 
 const STATUS_WORDS = {
