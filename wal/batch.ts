@@ -11,10 +11,10 @@ import type { Batch, Tip } from './types.ts';
 
 const magic = 0x4c_57_46_44; // "DFWL", read as a little-endian number
 const version = 1;
-const headerBytes = 64;
+export const headerBytes = 64;
 const crcBytes = 4;
 const hashBytes = 32;
-const trailerBytes = crcBytes + hashBytes;
+export const trailerBytes = crcBytes + hashBytes;
 const newline = 0x0a;
 
 /** Bytes that a batch has beside its payload. */

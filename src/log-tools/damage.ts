@@ -7,6 +7,7 @@ import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import type { AccountRecord } from '../domain/account-event.ts';
 import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
+import { headerBytes, trailerBytes } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 
 export interface Damage {
@@ -18,8 +19,6 @@ export interface Damage {
   readonly transactions: readonly string[];
 }
 
-const headerBytes = 64;
-const trailerBytes = 36;
 const newline = 0x0a;
 
 export function damageOf(data: Data, fault: Fault): Damage {

@@ -8,6 +8,7 @@ import type { Currency } from '../domain/country.ts';
 import { emptyBalances, type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
 import type { Transaction } from '../domain/transaction.ts';
+import { nameOf, type PartitionName } from '../../wal/tools/partitions.ts';
 import type { Row } from '../../wal/types.ts';
 
 export interface LedgerFault {
@@ -34,6 +35,25 @@ interface Sums {
   /** Amount and fee of what is on its way out. */
   openHolds: number;
   reversed: boolean;
+}
+
+export function ledgerLines(audits: readonly (LedgerAudit & PartitionName)[]): string[] {
+  return audits.flatMap((audit) =>
+    audit.faults.map(
+      ({ accountId, transactionId, problem }) =>
+        `${nameOf(audit)} ${accountId}${transactionId === null ? '' : ` ${transactionId}`}: ${problem}`,
+    ),
+  );
+}
+
+/** What was added up. */
+export function auditedText(audits: readonly LedgerAudit[]): string {
+  const sum = (of: (audit: LedgerAudit) => number): number =>
+    audits.reduce((total, one) => total + of(one), 0);
+  return (
+    `${sum((one) => one.accounts)} accounts, ${sum((one) => one.transactions)} transactions, ` +
+    `${sum((one) => one.journals)} journals`
+  );
 }
 
 /** `rows`: the views of an accounts partition, in the order of their keys (accounts come before transactions). */

@@ -11,15 +11,9 @@ import { LogCorruption, LogRewritten, tipAt } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { PartitionName } from '../../wal/tools/partitions.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
+import type { Fault } from '../../wal/tools/verify.ts';
 import type { Batch, ViewPosition } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
-
-/** Why a partition cannot be rebuilt any further. */
-export interface RebuildFault extends PartitionName {
-  readonly batch: number;
-  readonly sequence: number;
-  readonly problem: string;
-}
 
 export class Rebuild {
   readonly views: ViewStore;
@@ -67,9 +61,9 @@ export class Rebuild {
     return this.#bytes;
   }
 
-  /** Brings the partition to `upTo`, which its log holds; nothing when it is there. Rejects with LogRewritten when the log is not
-   *  any more the one that was applied so far. */
-  async advance({ group, partition }: PartitionName, upTo: number): Promise<RebuildFault | null> {
+  /** Brings the partition to `upTo`, which its log holds. Null when it is there; otherwise why it cannot be rebuilt any further.
+   *  Rejects with LogRewritten when the log is not any more the one that was applied so far. */
+  async advance({ group, partition }: PartitionName, upTo: number): Promise<Fault | null> {
     if (upTo === 0) return null;
     this.#upTo = upTo;
     this.#applying = null;
@@ -104,7 +98,7 @@ export class Rebuild {
   }
 
   /** An error of the disk is thrown on: it says nothing about the log. */
-  #faultFrom(error: unknown, name: PartitionName): RebuildFault {
+  #faultFrom(error: unknown, name: PartitionName): Fault {
     if (error instanceof LogRewritten) throw error;
     if (error instanceof LogCorruption) {
       return { ...name, batch: error.batch, sequence: error.sequence, problem: error.problem };

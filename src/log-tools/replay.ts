@@ -14,9 +14,9 @@ import {
   partitionOfAccount,
   withData,
 } from './data.ts';
-import { auditLedger, type LedgerAudit, zeroSum } from './ledger-audit.ts';
+import { auditedText, auditLedger, type LedgerAudit, ledgerLines, zeroSum } from './ledger-audit.ts';
 import { lastSequenceAt } from './places.ts';
-import { Rebuild, type RebuildFault } from './rebuild.ts';
+import { Rebuild } from './rebuild.ts';
 import type { Row, ViewPosition } from '../../wal/types.ts';
 import {
   breathe,
@@ -35,7 +35,7 @@ import {
   type ToolResult,
   UsageError,
 } from '../../wal/tools/tool.ts';
-import { allPartitions } from '../../wal/tools/verify.ts';
+import { allPartitions, type Fault, faultLine } from '../../wal/tools/verify.ts';
 
 export const replay: Tool = {
   name: 'replay',
@@ -82,7 +82,7 @@ interface VerifiedPartition extends Comparison, PartitionName {
 
 interface Replayed {
   readonly work: readonly Work[];
-  readonly faults: readonly RebuildFault[];
+  readonly faults: readonly Fault[];
   readonly audits: readonly (LedgerAudit & PartitionName)[];
   readonly verified: readonly VerifiedPartition[];
   readonly records: number;
@@ -177,7 +177,7 @@ async function replayAll(
     batches.reduce((sum, count) => sum + count, 0),
   );
   const work: Work[] = [];
-  const faults: RebuildFault[] = [];
+  const faults: Fault[] = [];
   const audits: (LedgerAudit & PartitionName)[] = [];
   const verified: VerifiedPartition[] = [];
   for (const name of names) {
@@ -211,7 +211,7 @@ async function verifyPartition(
   { log, views }: Data,
   rebuild: Rebuild,
   name: PartitionName,
-): Promise<VerifiedPartition | RebuildFault> {
+): Promise<VerifiedPartition | Fault> {
   if (views === null) throw new Error('there is no checkpoint');
   const { group, partition } = name;
   const place = { group, partition };
@@ -297,7 +297,7 @@ function accountResult(
       ...report,
     },
     lines: [
-      ...faultLines(faults),
+      ...faults.map(faultLine),
       ...ledgerLines(audits),
       ...lines,
       '',
@@ -325,7 +325,7 @@ function allResult(rebuild: Rebuild, replayed: Replayed, verify: boolean): ToolR
       ...(verify ? { verified } : { accounts }),
     },
     lines: [
-      ...faultLines(faults),
+      ...faults.map(faultLine),
       ...ledgerLines(audits),
       ...verified.flatMap(differenceLines),
       ...(verify ? verifiedLines(verified) : accountTable(accounts)),
@@ -412,27 +412,8 @@ function text(value: unknown): string {
   return value === undefined ? 'nothing' : JSON.stringify(value);
 }
 
-function faultLines(faults: readonly RebuildFault[]): string[] {
-  return faults.map(
-    (fault) => `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`,
-  );
-}
-
-function ledgerLines(audits: readonly (LedgerAudit & PartitionName)[]): string[] {
-  return audits.flatMap((audit) =>
-    audit.faults.map(
-      ({ accountId, transactionId, problem }) =>
-        `${nameOf(audit)} ${accountId}${transactionId === null ? '' : ` ${transactionId}`}: ${problem}`,
-    ),
-  );
-}
-
 function summaryOf({ audits, verified }: Replayed, differences: number, ledgerFaults: number): string {
-  const sum = (of: (audit: LedgerAudit) => number): number =>
-    audits.reduce((total, one) => total + of(one), 0);
-  const ledger =
-    `${sum((one) => one.accounts)} accounts, ${sum((one) => one.transactions)} transactions, ` +
-    `${sum((one) => one.journals)} journals, ${ledgerFaults} faults in the ledger`;
+  const ledger = `${auditedText(audits)}, ${ledgerFaults} faults in the ledger`;
   return verified.length === 0 ? ledger : `${ledger}, ${differences} differences from the checkpoint`;
 }
 

@@ -4,10 +4,10 @@
 import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
-import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
-import { breathe, nameOf, type PartitionName } from '../../wal/tools/partitions.ts';
+import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
+import { breathe, type PartitionName } from '../../wal/tools/partitions.ts';
 import type { Tool, ToolResult } from '../../wal/tools/tool.ts';
-import { type Fault, verify as verifyLog } from '../../wal/tools/verify.ts';
+import { type Fault, faultLine, verify as verifyLog } from '../../wal/tools/verify.ts';
 
 export const verify: Tool = {
   name: 'verify',
@@ -41,21 +41,19 @@ async function withDomain(data: Data, log: ToolResult): Promise<ToolResult> {
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
   );
   const sound = log.sound && ledger.length === 0;
-  const counts = `${sum(audits, 'accounts')} accounts, ${sum(audits, 'transactions')} transactions, ${sum(audits, 'journals')} journals`;
   return {
     sound,
     report: { ...log.report, sound, faults: explained, ledger },
     lines: [
       ...explained.flatMap(faultLines),
-      ...ledger.map(
-        ({ accountId, transactionId, problem, ...place }) =>
-          `${nameOf(place)} ${accountId}${transactionId === null ? '' : ` ${transactionId}`}: ${problem}`,
-      ),
+      ...ledgerLines(audits),
       // The verdict on the log alone comes last of its lines.
       ...log.lines.slice(faults.length),
       ...(data.views === null
         ? ['there is no checkpoint: the ledger was not looked at']
-        : [`${ledger.length === 0 ? 'sound' : 'NOT SOUND'}: the ledger of the checkpoint, ${counts}`]),
+        : [
+            `${ledger.length === 0 ? 'sound' : 'NOT SOUND'}: the ledger of the checkpoint, ${auditedText(audits)}`,
+          ]),
     ],
   };
 }
@@ -80,13 +78,9 @@ function faultLines(fault: Fault & ReturnType<typeof damageOf>): string[] {
   const named = transactions.slice(0, LIMITS.logToolTransactionsNamedMax);
   const hidden = transactions.length - named.length;
   return [
-    `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`,
+    faultLine(fault),
     ...(explanation === '' ? [] : [`    ${explanation}`]),
     ...named.map((id) => `    ${id}`),
     ...(hidden > 0 ? [`    and ${hidden} more`] : []),
   ];
-}
-
-function sum(audits: readonly LedgerAudit[], field: 'accounts' | 'transactions' | 'journals'): number {
-  return audits.reduce((total, audit) => total + audit[field], 0);
 }

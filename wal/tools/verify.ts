@@ -36,6 +36,10 @@ export interface Fault {
   readonly problem: string;
 }
 
+export function faultLine(fault: Fault): string {
+  return `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`;
+}
+
 export interface VerifiedPartition extends PartitionName {
   readonly batches: number;
   readonly records: number;
@@ -246,9 +250,7 @@ function resultOf(verified: readonly VerifiedPartition[], durationMs: number): T
       partitions: verified.map(({ group, partition, tip }) => ({ group, partition, ...tipReport(tip) })),
     },
     lines: [
-      ...faults.map(
-        (fault) => `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`,
-      ),
+      ...faults.map(faultLine),
       `${sound ? 'sound' : 'NOT SOUND'}: ${what} in ${seconds.toFixed(1)} s (${(bytes / seconds / 1e6).toFixed(0)} MB/s)`,
     ],
   };
