@@ -403,8 +403,10 @@ export const LIMITS = {
   simulatorFinishedMax: 60_000,
   simulatorBodyBytesMax: 64 * 1024,
   simulatorTokensMax: 10_000,
-  /** Subscriptions, API users and applications. */
+  /** Subscriptions, and applications. */
   simulatorAppsMax: 1_000,
+  /** Six for each start of a node of a cluster. */
+  simulatorUsersMax: 20_000,
   /** Answers that a test forces and that no call has used up yet; so with outcomes. */
   simulatorForcedMax: 1_000,
   simulatorCallbackConnectionsMax: 64,

@@ -28,7 +28,7 @@ async function call(
   return { status: response.status, text, body: isJson ? (JSON.parse(text) as Record<string, unknown>) : {} };
 }
 
-t.test('the processes of one merchant have one till and one application', async (t) => {
+t.test('the processes of one merchant have one till, one application and one subscription', async (t) => {
   const app = async (merchant: string): Promise<unknown> => {
     const body = { merchant, country: 'UG', currency: 'UGX', callback_hash: true };
     return (await call('POST', '/portal/airtel/apps', {}, body)).body;
@@ -39,6 +39,14 @@ t.test('the processes of one merchant have one till and one application', async 
     ((await app('another')) as { client_id: string }).client_id,
     (first as { client_id: string }).client_id,
   );
+  const subscribe = async (product: string): Promise<unknown> => {
+    const market = { target_environment: 'mtnuganda', country: 'UG', currency: 'UGX' };
+    return (await call('POST', '/portal/mtn/subscriptions', {}, { ...market, merchant: 'a shop', product }))
+      .body['subscription_key'];
+  };
+  const key = await subscribe('collection');
+  t.equal(await subscribe('collection'), key);
+  t.not(await subscribe('disbursement'), key);
 });
 
 const WRONG_CONTROLS = [

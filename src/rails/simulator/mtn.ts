@@ -146,7 +146,7 @@ export class MtnProtocol {
     if (typeof host !== 'string' || host.includes('/') || host === '') {
       return refusal(400, 'VALIDATION_ERROR', 'providerCallbackHost must be a host name.');
     }
-    if (this.#users.size >= LIMITS.simulatorAppsMax) {
+    if (this.#users.size >= LIMITS.simulatorUsersMax) {
       return refusal(503, 'SERVICE_UNAVAILABLE', 'Too many users.');
     }
     this.#users.set(id, { id, callbackHost: host, subscriptionKey: key, apiKey: null });

@@ -37,8 +37,11 @@ const START_BALANCE = 1_000_000_000_000;
 export class Portal {
   readonly #parts: PortalParts;
   #nextTill = 1;
-  /** By provider, merchant and country: the processes of one merchant have one till, and one application. */
+  /** By provider, merchant and country: the processes of one merchant have one till, one application, and one subscription to
+   *  each product, however often they start. */
   readonly #tills = new Map<string, Till>();
+  /** Their keys, by till and product. */
+  readonly #subscriptions = new Map<string, string>();
   readonly #apps = new Map<Till, ReturnType<AirtelProtocol['register']>>();
 
   constructor(parts: PortalParts) {
@@ -111,14 +114,20 @@ export class Portal {
     if (typeof targetEnvironment !== 'string') return wrong('target_environment');
     const till = this.#till('mtn', body);
     if ('status' in till) return till;
-    const subscription_key = this.#parts.mtn.subscribe({
-      product,
-      targetEnvironment,
-      callbackMethod: method === 'POST' ? 'POST' : 'PUT',
-      bareReasons: body['bare_reasons'] === true,
-      till,
-    });
-    return subscription_key === null ? FULL : json(201, { subscription_key });
+    const name = `${till.id} ${product}`;
+    const known = this.#subscriptions.get(name);
+    const subscription_key =
+      known ??
+      this.#parts.mtn.subscribe({
+        product,
+        targetEnvironment,
+        callbackMethod: method === 'POST' ? 'POST' : 'PUT',
+        bareReasons: body['bare_reasons'] === true,
+        till,
+      });
+    if (subscription_key === null) return FULL;
+    this.#subscriptions.set(name, subscription_key);
+    return json(201, { subscription_key });
   }
 
   #register(body: Record<string, unknown>): Answer {
