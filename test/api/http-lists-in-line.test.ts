@@ -4,7 +4,8 @@ import t, { type Test } from 'tap';
 import { ListLine } from '../../src/http/list-line.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { makeApiKey } from '../../src/http/api-key.ts';
-import { CHARGE, open, requestBytes, SECRET_KEY, startFront, until } from './front.ts';
+import { until } from '../until.ts';
+import { CHARGE, open, requestBytes, SECRET_KEY, startFront } from './front.ts';
 
 const OTHER_KEY = makeApiKey('secret', 'acc_01KAJ3W8Q07M4R2N9X5T6V1B01');
 const LISTS = ['/v1/charges', '/v1/payouts', '/v1/transactions', '/v1/payout_destinations'];
