@@ -299,6 +299,8 @@ export const LIMITS = {
   webhookPauseMsMax: 3_000,
   /** What is overdue by more than the whole schedule is given up at an endpoint that has failed this long, ms. */
   webhookGiveUpFailingMs: 3_600_000,
+  /** How often what cannot be signed is looked at again, ms: only whether its app still hears and its time is not over. */
+  webhookUnsignedLookMs: 3_600_000,
   /** How long after its last attempt an endpoint that failed is counted as failing, ms: as far as the alert looks back
    *  (DaftariWebhooksAllFail). Those that nobody speaks to any more would set it off whenever nothing else is to be sent. */
   webhookFailingShownMs: 900_000,

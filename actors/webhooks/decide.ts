@@ -19,7 +19,7 @@ import type {
   WebhookCommand,
 } from './message.ts';
 import { failedSince, NO_DELIVERY, viewOf } from './query.ts';
-import { GIVEN_UP } from './record.ts';
+import { GIVEN_UP, SECRET_UNREADABLE } from './record.ts';
 import type { AttemptRecorded, Delivery, Endpoint, TakenEvent, WebhookRecord } from './record.ts';
 import { retryDelayMs } from './schedule.ts';
 import type { WebhookState } from './state.ts';
@@ -117,23 +117,27 @@ function recordAttempt(
   state: WebhookState,
   command: RecordAttempt,
   now: number,
-  { retryMs }: WebhookPolicy,
+  { retryMs, retentionMs }: WebhookPolicy,
 ): Decision<WebhookRecord> {
   const delivery = state.delivery(command.deliveryId);
   if (delivery === null) return nothing;
   const overtaken = command.round !== delivery.round;
   // The same attempt reported twice.
   if (!overtaken && (command.made !== delivery.made || delivery.nextAt === null)) return nothing;
-  const next = overtaken ? null : nextStep(command, now, retryMs);
   const { deliveryId, attempt } = command;
+  const isUnsigned = attempt.error === SECRET_UNREADABLE;
+  const isKept = isUnsigned && now - delivery.createdAt < retentionMs;
+  // Said once, not whenever it is looked at again.
+  if (isKept && delivery.attempts.at(-1)?.error === SECRET_UNREADABLE) return nothing;
+  const next = overtaken || isKept ? null : nextStep(command, now, retryMs);
   const record: AttemptRecorded = { type: 'AttemptRecorded', at: now, deliveryId, attempt, next };
   return done(record, { next });
 }
 
 function nextStep(command: RecordAttempt, now: number, retryMs: readonly number[]): AttemptRecorded['next'] {
   if (command.attempt.error === null) return { status: 'DELIVERED', nextAt: null };
-  const isGivenUp = command.attempt.error === GIVEN_UP;
-  const delayMs = isGivenUp ? null : retryDelayMs(retryMs, command.made + 1, command.random);
+  const isLast = command.attempt.error === GIVEN_UP || command.attempt.error === SECRET_UNREADABLE;
+  const delayMs = isLast ? null : retryDelayMs(retryMs, command.made + 1, command.random);
   if (delayMs === null) return { status: 'DEAD_LETTERED', nextAt: null };
   return { status: 'RETRYING', nextAt: now + delayMs };
 }

@@ -3,7 +3,8 @@
 //
 // Invariants: what was taken from a partition ends in a RecordAttempt or CancelDelivery, or the process ends first and the
 // log still has it due; at most one attempt of a delivery is in flight here; what an endpoint leaves lying takes no room in the
-// queue from others, and is given up when its time is over; nothing here is needed to recover.
+// queue from others, and is given up when its time is over; what cannot be signed stays due, and says nothing of its endpoint;
+// nothing here is needed to recover.
 
 import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
@@ -16,7 +17,7 @@ import type { Send } from './feed-reader.ts';
 import type { DueAttempt, WebhooksLogic } from './group.ts';
 import type { WebhookCommand } from './message.ts';
 import type { WebhookGauges, WebhookMetrics } from './metrics.ts';
-import { GIVEN_UP } from './record.ts';
+import { GIVEN_UP, SECRET_UNREADABLE } from './record.ts';
 import type { Attempt, Delivery } from './record.ts';
 import type { Sender, SendResult } from './sender.ts';
 import { isFirstAttempt } from './state.ts';
@@ -47,7 +48,15 @@ interface Hosted {
   /** Deliveries queued or in flight; true: it fell due again meanwhile. */
   readonly active: Map<string, boolean>;
   readonly lines: { readonly firsts: Lines; readonly retries: Lines };
+  /** Deliveries that are due and cannot be signed by this process, the one to be looked at next first. */
+  readonly unsigned: Map<string, Unsigned>;
   released: boolean;
+}
+
+interface Unsigned {
+  /** Milliseconds since 1970, both. */
+  readonly dueAt: number;
+  readonly lookAt: number;
 }
 
 /** Ids of due deliveries for which the queue of their endpoint has no room, by app. A line that is empty is not there. */
@@ -90,8 +99,16 @@ export class WebhookExecutor {
       room: () => this.#room(),
     });
     const lines = { firsts: new Map(), retries: new Map() };
-    const active = new Map<string, boolean>();
-    const hosted: Hosted = { send: toPartition, logic, reader, clock, active, lines, released: false };
+    const hosted: Hosted = {
+      send: toPartition,
+      logic,
+      reader,
+      clock,
+      active: new Map(),
+      lines,
+      unsigned: new Map(),
+      released: false,
+    };
     this.#hosted.set(partition, hosted);
     this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
   }
@@ -133,12 +150,13 @@ export class WebhookExecutor {
     let answering = handedOut;
     let feedPosition = 0;
     const queued = { ...this.#dispatcher.queued };
-    for (const { logic, reader, lines } of this.#hosted.values()) {
+    for (const { logic, reader, lines, unsigned } of this.#hosted.values()) {
       feedPosition += reader.position;
       for (const line of lines.firsts.values()) queued.firsts += line.size;
       for (const line of lines.retries.values()) queued.retries += line.size;
       scheduled.firsts += logic.scheduled.firsts;
-      scheduled.retries += logic.scheduled.retries;
+      scheduled.retries += logic.scheduled.retries + unsigned.size;
+      for (const { dueAt } of unsigned.values()) answering = Math.min(answering, dueAt);
       // What nobody has taken up yet waits for us, whosever it is.
       answering = Math.min(answering, logic.nextAttemptAt());
     }
@@ -160,6 +178,7 @@ export class WebhookExecutor {
     for (const hosted of this.#hosted.values()) {
       this.#moveUp(hosted, hosted.lines.firsts, true);
       this.#moveUp(hosted, hosted.lines.retries, false);
+      this.#lookAtUnsigned(hosted);
       this.#pump(hosted);
     }
     this.#dispatcher.tick();
@@ -171,8 +190,24 @@ export class WebhookExecutor {
     const now = hosted.clock();
     if (hosted.logic.nextAttemptAt() > now) return;
     for (const delivery of hosted.logic.takeAttempts(now, LIMITS.webhookTakenPerTickMax)) {
-      if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
-      else this.#lineUp(hosted, delivery);
+      this.#takeUp(hosted, delivery);
+    }
+  }
+
+  #takeUp(hosted: Hosted, delivery: Delivery): void {
+    if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
+    else this.#lineUp(hosted, delivery);
+  }
+
+  /** The key stays as it is, but their apps may hear nothing by now, or their time may be over. */
+  #lookAtUnsigned(hosted: Hosted): void {
+    const now = hosted.clock();
+    let looked = 0;
+    for (const [deliveryId, { lookAt }] of hosted.unsigned) {
+      if (lookAt > now || looked++ === LIMITS.webhookTakenPerTickMax) return;
+      hosted.unsigned.delete(deliveryId);
+      const delivery = hosted.logic.dueDelivery(deliveryId, now);
+      if (delivery !== null) this.#takeUp(hosted, delivery);
     }
   }
 
@@ -233,6 +268,11 @@ export class WebhookExecutor {
     const due = await this.#whatToSend(hosted, deliveryId);
     if (due === null) return 'none';
     const at = hosted.clock();
+    const secret = this.#secretOf(due);
+    if ('unreadable' in secret) {
+      await this.#withhold(hosted, due, at, secret.unreadable);
+      return 'none';
+    }
     this.#dispatcher.leadsTo(due.delivery.appId, due.endpoint.url ?? '');
     if (this.#isHopeless(hosted, due.delivery, at)) {
       await this.#record(hosted, due, at, givenUp);
@@ -240,7 +280,7 @@ export class WebhookExecutor {
     }
     const lagMs = Math.max(0, at - due.delivery.eventAt);
     if (isFirstAttempt(due.delivery)) this.#options.metrics.firstAttempt(lagMs);
-    const result = await this.#send(due);
+    const result = await this.#send(due, secret.opened);
     this.#options.metrics.attempted(
       result.error === null ? 'delivered' : 'failed',
       result.error,
@@ -268,15 +308,32 @@ export class WebhookExecutor {
     return null;
   }
 
-  #send({ delivery, endpoint, body }: DueAttempt): Promise<SendResult> {
-    let signingSecret: string;
+  #secretOf({ endpoint }: DueAttempt): { readonly opened: string } | { readonly unreadable: string } {
     try {
-      signingSecret = this.#options.openSecret(endpoint.signingSecretSealed);
+      return { opened: this.#options.openSecret(endpoint.signingSecretSealed) };
     } catch (error) {
-      // The master key is not the one it was sealed with. Kept on schedule, in sight of operators, until it is mended.
-      const excerpt = error instanceof Error ? error.message : String(error);
-      return Promise.resolve({ error: 'secret_unreadable', statusCode: null, durationMs: 0, excerpt });
+      return { unreadable: error instanceof Error ? error.message : String(error) };
     }
+  }
+
+  /** The master key is not the one its secret was sealed with. It stays due, in sight of operators, for a process that has it. */
+  async #withhold(hosted: Hosted, due: DueAttempt, at: number, excerpt: string): Promise<void> {
+    const { id } = due.delivery;
+    this.#options.metrics.attempted('failed', SECRET_UNREADABLE, 0);
+    await this.#record(hosted, due, at, {
+      error: SECRET_UNREADABLE,
+      statusCode: null,
+      durationMs: 0,
+      excerpt,
+    });
+    const now = hosted.clock();
+    const dueAt = hosted.logic.dueDelivery(id, now)?.nextAt ?? null;
+    // To the back.
+    hosted.unsigned.delete(id);
+    if (dueAt !== null) hosted.unsigned.set(id, { dueAt, lookAt: now + LIMITS.webhookUnsignedLookMs });
+  }
+
+  #send({ delivery, endpoint, body }: DueAttempt, signingSecret: string): Promise<SendResult> {
     const { eventId, eventType } = delivery;
     return this.#options.sender.send({ url: endpoint.url ?? '', eventId, eventType, body, signingSecret });
   }

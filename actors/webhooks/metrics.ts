@@ -13,7 +13,7 @@ export interface WebhookMetrics {
 }
 
 export interface WebhookGauges {
-  /** Waiting for a time to come, all partitions of this process. */
+  /** Waiting for a time to come, or, with the retries, for the key to sign with; all partitions of this process. */
   readonly scheduled: { readonly firsts: number; readonly retries: number };
   /** Due, waiting for room or for their endpoint. */
   readonly queued: { readonly firsts: number; readonly retries: number };

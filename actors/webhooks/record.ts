@@ -33,6 +33,9 @@ export interface Attempt {
 /** The error of an attempt that was not made, and after which none is. */
 export const GIVEN_UP = 'given_up';
 
+/** The error of an attempt that was not made because it could not be signed: a fault of ours, which uses up nothing. */
+export const SECRET_UNREADABLE = 'secret_unreadable';
+
 /** An event on its way to one app. */
 export interface Delivery {
   readonly id: string;
@@ -85,7 +88,8 @@ export interface EventsTaken {
   readonly events: readonly TakenEvent[];
 }
 
-/** `status` and `nextAt` as they stand from now on; null: a replay has overtaken this attempt, only history changes. */
+/** `status` and `nextAt` as they stand from now on; null: a replay has overtaken this attempt, or it could not be signed, only
+ *  history changes. */
 export interface AttemptRecorded {
   readonly type: 'AttemptRecorded';
   readonly at: number;

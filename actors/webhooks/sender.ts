@@ -16,6 +16,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { callbackify } from 'node:util';
 import { LIMITS } from '../../src/limits.ts';
+import { SECRET_UNREADABLE } from './record.ts';
 import { signatureOf } from './signature.ts';
 import { addressProblem, checkWebhookUrl } from './url-guard.ts';
 import type { GuardOptions } from './url-guard.ts';
@@ -40,7 +41,7 @@ export const ERROR_CLASSES = [
   'tls',
   'connection_reset',
   'invalid_response',
-  'secret_unreadable',
+  SECRET_UNREADABLE,
 ] as const;
 export type ErrorClass = (typeof ERROR_CLASSES)[number];
 

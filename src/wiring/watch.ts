@@ -196,7 +196,7 @@ export function watchWebhooks(metrics: Metrics, executor: WebhookExecutor): void
     Object.entries(read(executor.gauges()));
   metrics.gaugeBy(
     'daftari_webhook_scheduled',
-    'Deliveries whose time has not come.',
+    'Deliveries whose time has not come, and those that cannot be signed.',
     'attempt',
     by((g) => g.scheduled),
   );

@@ -250,6 +250,88 @@ void t.test('nothing is given up at a URL that was not tried for as long', async
   t.equal(receiver.received.length, 2);
 });
 
+const otherKey = (): never => {
+  throw new Error('sealed with another MASTER_KEY');
+};
+
+/** A service that cannot read the secrets it signs with, and two deliveries that nobody sent: of one an attempt was made before. */
+async function unsigned(t: Test) {
+  const directory = t.testdir();
+  let passedMs = 0;
+  const pass = (ms: number): void => void (passedMs += ms);
+  const clock = (): number => Date.now() + passedMs;
+  const retryMs = [HOUR_MS, HOUR_MS];
+  const run = (openSecret: (sealed: string) => string) =>
+    WebhookService.start({ directory, ca: certificate.cert, retryMs, clock, openSecret });
+  const receiver = await listen(t);
+  receiver.answer = (_request, response) => response.writeHead(503).end();
+  const before = await run((sealed) => sealed);
+  const appId = await before.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+  await before.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
+  await until(async () => (await before.deliveries(ACCOUNT))[0]?.status === 'RETRYING');
+  await before.stop();
+  receiver.answer = (_request, response) => response.writeHead(200).end();
+  pass(HOUR_MS + 1_000);
+  const service = await run(otherKey);
+  await service.charge(ACCOUNT, 'sk_a', 'order-0002', 'SUCCESSFUL');
+  const errors = async (): Promise<unknown[]> =>
+    (await service.deliveries(ACCOUNT)).map(({ attempts }) => attempts.map(({ error }) => error));
+  await until(async () =>
+    (await errors()).every((each) => (each as unknown[]).includes('secret_unreadable')),
+  );
+  return { service, receiver, appId, errors, pass, again: () => run((sealed) => sealed) };
+}
+
+void t.test(
+  'what cannot be signed waits for the right key, and uses up nothing of its schedule',
+  async (t) => {
+    const { service, receiver, errors, pass, again } = await unsigned(t);
+    for (let hours = 0; hours < 100; hours += 20) {
+      pass(20 * HOUR_MS);
+      await until(async () => {
+        const isOver = (await service.deliveries(ACCOUNT)).some(({ status }) => status === 'DEAD_LETTERED');
+        return isOver || service.executor.gauges().scheduled.retries === 2;
+      });
+    }
+    t.strictSame(await errors(), [['secret_unreadable'], ['http_status', 'secret_unreadable']], 'told once');
+    t.strictSame(
+      (await service.deliveries(ACCOUNT)).map(({ status }) => status),
+      ['PENDING', 'RETRYING'],
+    );
+    const { oldestDueMs, endpointsFailing } = service.executor.gauges();
+    t.ok(oldestDueMs.answering >= 100 * HOUR_MS, 'it waits for us');
+    t.equal(endpointsFailing, 0, 'nothing is said of the endpoint');
+    await service.stop();
+    t.equal(receiver.received.length, 1);
+
+    const mended = await again();
+    t.teardown(() => mended.stop());
+    await until(async () => (await mended.deliveries(ACCOUNT)).every(({ status }) => status === 'DELIVERED'));
+    t.equal(receiver.received.length, 3);
+  },
+);
+
+void t.test(
+  'what cannot be signed ends when its app hears nothing more, or it would be removed',
+  async (t) => {
+    const { service, receiver, appId, pass } = await unsigned(t);
+    t.teardown(() => service.stop());
+    const statuses = async (): Promise<string[]> =>
+      (await service.deliveries(ACCOUNT)).map(({ status }) => status);
+    pass(30 * 24 * HOUR_MS);
+    await until(
+      async () => !(await statuses()).some((status) => status === 'PENDING' || status === 'RETRYING'),
+    );
+    await service.charge(ACCOUNT, 'sk_a', 'order-0003', 'SUCCESSFUL');
+    await until(async () => (await statuses())[0] === 'PENDING');
+    await service.command({ type: 'RemoveApp', accountId: ACCOUNT, operator: 'amina', appId });
+    await until(() => Promise.resolve(service.executor.gauges().scheduled.retries === 1));
+    pass(HOUR_MS + 1_000);
+    await until(async () => (await statuses())[0] === 'CANCELLED');
+    t.equal(receiver.received.length, 1);
+  },
+);
+
 /** A delivery that was replayed while its first attempt is in flight, has fallen due, and waits for that one. */
 async function replayedInFlight(t: Test) {
   const service = await start(t);

@@ -39,6 +39,7 @@ export interface ServiceOptions {
   readonly metrics?: WebhookMetrics;
   readonly attemptMs?: number;
   readonly queuedMax?: number;
+  readonly openSecret?: (sealed: string) => string;
   /** False: nothing is read or sent before `deliver`. */
   readonly delivers?: boolean;
   /** Called before and after each message to a partition and around each attempt: `TakeEvents before`, `send after`, … */
@@ -76,6 +77,7 @@ export class WebhookService {
       attemptMs: LIMITS.webhookAttemptMs,
       queuedMax: LIMITS.webhookQueuedMax,
       delivers: true,
+      openSecret: (sealed: string) => sealed,
       onStep: () => {},
       ...given,
     };
@@ -103,7 +105,7 @@ export class WebhookService {
       }),
       openSecret: (sealed) => {
         options.onStep('send before');
-        return sealed;
+        return options.openSecret(sealed);
       },
       clock,
       random: () => 0.5,

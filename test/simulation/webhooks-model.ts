@@ -150,6 +150,7 @@ export interface Model {
 export const emptyModel = (): Model => ({ cursor: 0, before: 0, deliveries: new Map(), taken: new Map() });
 
 export const keyOf = ({ transaction, status }: Final): string => `${transaction} ${status}`;
+const isUnsigned = (attempt: Attempt | undefined): boolean => attempt?.error === 'secret_unreadable';
 const isFailed = ({ status }: ModelDelivery): boolean => status === 'DEAD_LETTERED' || status === 'RETRYING';
 
 export interface At {
@@ -172,18 +173,8 @@ export function check(
       if (command.afterSequence !== model.cursor) return assert.equal(record, null);
       assert(record?.type === 'EventsTaken');
       return checkTaken(truth, model, record);
-    case 'RecordAttempt': {
-      const delivery = model.deliveries.get(command.deliveryId);
-      if (delivery === undefined) return assert.equal(record, null);
-      const { round, made, nextAt } = delivery;
-      const isNews = command.round < round || (command.made === made && nextAt !== null);
-      if (!isNews) return assert.equal(record, null);
-      assert(record?.type === 'AttemptRecorded' && record.deliveryId === delivery.id);
-      assert.deepEqual(record.attempt, command.attempt);
-      if (command.round < round) return assert.equal(record.next, null);
-      assert(record.next !== null);
-      return checkNext(record.next, made + 1, command.attempt.error, { now, policy });
-    }
+    case 'RecordAttempt':
+      return checkAttempt(model.deliveries.get(command.deliveryId), command, record, { now, policy });
     case 'CancelDelivery': {
       const delivery = model.deliveries.get(command.deliveryId);
       if (delivery === undefined || delivery.nextAt === null || urlOf(delivery.app) !== null) {
@@ -215,6 +206,24 @@ export function check(
         assert(nextAt === null && createdAt <= now - policy.retentionMs, `${id} may go`);
       }
   }
+}
+
+/** It counts once, unless it could not be signed: that is said once, and is all the same due until its retention is over. */
+function checkAttempt(
+  delivery: ModelDelivery | undefined,
+  { round, made, attempt }: Extract<WebhookCommand, { type: 'RecordAttempt' }>,
+  record: WebhookRecord | null,
+  { now, policy }: At,
+): void {
+  if (delivery === undefined) return assert.equal(record, null);
+  const isNews = round < delivery.round || (made === delivery.made && delivery.nextAt !== null);
+  const isKept = isUnsigned(attempt) && now - delivery.createdAt < policy.retentionMs;
+  if (!isNews || (isKept && isUnsigned(delivery.attempts.at(-1)))) return assert.equal(record, null);
+  assert(record?.type === 'AttemptRecorded' && record.deliveryId === delivery.id);
+  assert.deepEqual(record.attempt, attempt);
+  if (round < delivery.round || isKept) return assert.equal(record.next, null);
+  assert(record.next !== null);
+  checkNext(record.next, made + 1, attempt.error, { now, policy });
 }
 
 /** Each final status that was read, to everybody who had a URL then; whom it finds removed may hear nothing of it. */
@@ -265,7 +274,7 @@ function checkNext(
 ): void {
   const waitMs = policy.retryMs[made - 1];
   if (error === null) assert.deepEqual(next, { status: 'DELIVERED', nextAt: null });
-  else if (waitMs === undefined || error === 'given_up') {
+  else if (waitMs === undefined || error === 'given_up' || error === 'secret_unreadable') {
     assert.deepEqual(next, { status: 'DEAD_LETTERED', nextAt: null });
   } else {
     assert.equal(next.status, 'RETRYING');

@@ -211,8 +211,6 @@ export class World {
       const { retryMs } = this.#options.webhooks;
       const scheduleMs = retryMs.reduce((sum, ms) => sum + ms, 0);
       assert(now - nextAt! > scheduleMs, 'it is long overdue');
-      // What could not be signed counts as a failure too.
-      if (this.seen.unreadable > 0) return;
       const failingMs = this.endpoints.failingMs(app, this.truth.urlAt(app, this.model.cursor) ?? '');
       assert(failingMs >= LIMITS.webhookGiveUpFailingMs - RECORD_MS, 'its endpoint has failed for long');
       return;
@@ -347,6 +345,7 @@ export class World {
 
   /** An endpoint that answers is not kept waiting; another at most as long as all that waits for it may take. */
   #checkWait({ id, app, nextAt }: ModelDelivery, due: readonly ModelDelivery[], now: number): void {
+    if (this.isKeyWrong) return;
     const url = this.truth.urlAt(app, this.model.cursor);
     const isHealthy = url === null || this.endpoints.isHealthy(url);
     const others = due.filter((one) => one.app === app).length;

@@ -250,7 +250,6 @@ async function step(world: World, choice: Choice, setsClockBack: boolean): Promi
   if (choice.once(12)) await world.webhooks.checkpoint(choice.of(0.3, 0.7, 1));
   if (choice.once(12)) await world.accounts.checkpoint(choice.of(0.3, 0.7, 1));
   if (choice.once(20)) await world.trim();
-  if (choice.once(30)) world.isKeyWrong = world.mayLoseKey && choice.once(3);
   if (choice.once(25)) await world.pass(choice.of(MINUTE, 12 * MINUTE, 40 * MINUTE));
   if (choice.once(80)) await world.pass(3 * HOUR);
   if (choice.once(25)) await world.calm();
@@ -259,6 +258,7 @@ async function step(world: World, choice: Choice, setsClockBack: boolean): Promi
     await world.move(choice.of('accounts', 'webhooks'), choice.once(2), forMs);
   }
   if (choice.once(20)) {
+    world.isKeyWrong = world.mayLoseKey && choice.once(3);
     const back = choice.of(0, 0, 10_000, HOUR);
     const later = choice.of(2, 1_000, 2 * HOUR, 3 * DAY, 40 * DAY);
     await world.restart(!choice.once(4), setsClockBack ? choice.of(0, later - back) : later);
@@ -288,6 +288,7 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
     for (let n = 0; n < STEPS; n++) await step(world, choice, seed % 2 === 1);
 
     world.isKeyWrong = false;
+    await world.restart(true, 0);
     await world.calm();
     world.endpoints.manners.clear();
     world.fault = () => 'none';
