@@ -43,6 +43,8 @@ async function run(): Promise<number> {
     });
     const [command, type = ''] = positionals;
     if (values.help === true) return say(HELP, 0);
+    const surplus = positionals[command === 'listen' ? 1 : 2];
+    if (surplus !== undefined) return say(`"${surplus}" is one too many. ${HELP}`, WRONG_USAGE);
     if (command === 'listen') return await runListen(values, values['forward-to'] ?? null);
     if (command !== 'trigger') return say(HELP, WRONG_USAGE);
     if (!isEventType(type)) return say(`"${type}" is no event type. ${HELP}`, WRONG_USAGE);
@@ -62,8 +64,9 @@ interface Chosen {
 }
 
 async function runListen(chosen: Chosen, forwardTo: string | null): Promise<number> {
-  const isUrl = forwardTo === null || URL.canParse(forwardTo);
-  if (!isUrl) return say(`"${forwardTo}" is not a URL.`, WRONG_USAGE);
+  // "localhost:3000/hook" is a URL too, of the scheme "localhost:".
+  const isUrl = forwardTo === null || /^https?:$/.test(URL.parse(forwardTo)?.protocol ?? '');
+  if (!isUrl) return say(`"${forwardTo}" is not a URL that starts with http:// or https://.`, WRONG_USAGE);
   const client = new ServiceClient(addressOf(chosen));
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
   // For good: npm passes a Ctrl-C on that was heard already, and the second would end this before the URL is put back.

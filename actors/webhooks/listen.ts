@@ -134,8 +134,15 @@ async function forward(
     await response.arrayBuffer();
     return { status: response.status, note: String(response.status) };
   } catch (error) {
-    return { status: BAD_GATEWAY, note: `failed: ${messageOf(error)}` };
+    return { status: BAD_GATEWAY, note: `failed: ${causeOf(error)}` };
   }
+}
+
+/** Of a fetch that failed: its own message says only that. Several addresses that refuse have none of their own but a code. */
+function causeOf(error: unknown): string {
+  const cause = error instanceof Error ? (error.cause ?? error) : error;
+  const { code } = cause as NodeJS.ErrnoException;
+  return messageOf(cause) || (code ?? 'no reason was given');
 }
 
 function messageOf(error: unknown): string {

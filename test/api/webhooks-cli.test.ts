@@ -141,6 +141,25 @@ void t.test('listen outlives a request that breaks off, and ends though the serv
   await t.rejects(fetch(webhook_url, { method: 'POST', body: '{}' }), 'nobody listens any more');
 });
 
+void t.test('listen says why an event could not be passed on', async (t) => {
+  const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true', RAILS: 'loopback' });
+  t.teardown(() => service.stop());
+  const [nobody] = await freePorts(1);
+  const listener = start(
+    'actors/webhooks/cli.ts',
+    ['listen', '--forward-to', `http://localhost:${nobody}/hook`],
+    { DATA_DIR: service.dataDir },
+  );
+  t.teardown(() => listener.kill('SIGKILL'));
+  await until(() => listener.text.includes('Listening'), listener);
+  await once(
+    start('actors/webhooks/cli.ts', ['trigger', 'charge.failed'], { DATA_DIR: service.dataDir }),
+    'close',
+  );
+  await until(() => listener.text.includes('failed: '), listener);
+  t.match(listener.text, /→ failed: .*ECONNREFUSED/);
+});
+
 void t.test('listen puts the URL back whatever asks it to stop, also when it is asked twice', async (t) => {
   const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true' });
   t.teardown(() => service.stop());
@@ -187,6 +206,9 @@ void t.test('wrong usage is explained', async (t) => {
     [['trigger', 'charge.pending'], /no event type/],
     [['listen', '--wrong'], /Unknown option/],
     [['listen', '--forward-to', 'nonsense'], /not a URL/],
+    [['listen', '--forward-to', 'localhost:3000/hook'], /not a URL that starts with http:/],
+    [['listen', 'http://localhost:3000/hook'], /"http:\S+" is one too many/],
+    [['trigger', 'charge.failed', 'now'], /"now" is one too many/],
     [[], /trigger <event type>/],
   ] as const) {
     const child = start('actors/webhooks/cli.ts', args, { DATA_DIR: directory });
