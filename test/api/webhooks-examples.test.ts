@@ -1,7 +1,9 @@
 // The README's verification examples, as they stand there, against real deliveries: a genuine one is taken, and one with a
-// changed body, another secret or an old time is refused. A language that is not on the machine is skipped and said so.
+// changed body, another secret or an old time is refused; whoever breaks off or holds the line is in nobody's way. A language that
+// is not on the machine is skipped and said so.
 
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
@@ -35,6 +37,8 @@ const BODY = JSON.stringify({
   type: 'charge.successful',
   note: 'Ebirango ßüñ 🥑',
 });
+
+const HALF = 'POST /hook HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{';
 
 for (const { name, fence, file, probe, run } of LANGUAGES) {
   const found = spawnSync(probe[0], probe.slice(1)).status === 0;
@@ -80,6 +84,12 @@ for (const { name, fence, file, probe, run } of LANGUAGES) {
       now = Date.now() + 400_000;
       t.hasStrict(await deliver(SECRET), { statusCode: 400 }, 'from the future');
       now = Date.now();
+      const [held, broken] = [await connected(port), await connected(port)];
+      t.teardown(() => held.destroy());
+      held.write(HALF);
+      broken.end(HALF);
+      await once(broken.resume(), 'close');
+      t.hasStrict(await deliver(SECRET), { error: null, statusCode: 200 }, 'it goes on');
       // On its way the body is changed by one byte.
       const proxy = net.createServer((from) => {
         const to = net.connect(port, '127.0.0.1');
@@ -103,6 +113,14 @@ for (const { name, fence, file, probe, run } of LANGUAGES) {
       proxy.close();
     },
   );
+}
+
+async function connected(port: number): Promise<net.Socket> {
+  const socket = net.connect(port, '127.0.0.1');
+  // However it is closed.
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  return socket;
 }
 
 async function listening(port: number): Promise<void> {
