@@ -266,7 +266,7 @@ export const LIMITS = {
   webhookAttemptMs: 10_000,
   /** Characters of an answer kept. Specification part 6. */
   webhookExcerptLengthMax: 2_000,
-  /** Bytes of an answer read before the connection is dropped: its status has been seen by then. */
+  /** Bytes of the headers of an answer, and of its body, read before the connection is dropped: its status was seen by then. */
   webhookAnswerBytesMax: 64 * 1024,
   /** Bytes of it as they come, with heads, interim answers (1xx), framing and blank lines, of which there may be no end. */
   webhookReadBytesMax: 128 * 1024,

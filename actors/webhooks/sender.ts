@@ -152,6 +152,8 @@ export class Sender {
         method: 'POST',
         lookup: this.#lookup,
         autoSelectFamilyAttemptTimeout: LIMITS.connectAddressMs,
+        // Node's own 16 KiB would make a failure of a 2xx.
+        maxHeaderSize: LIMITS.webhookAnswerBytesMax,
         headers: {
           'Content-Type': 'application/json',
           'Content-Length': bytes.length,

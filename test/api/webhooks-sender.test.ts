@@ -113,6 +113,8 @@ void t.test('each attempt is signed at its own time', async (t) => {
   t.same(times, ['t=1700000000', 't=1700000030']);
 });
 
+const LONG = { 'X-Debug': 'x'.repeat(60_000) };
+
 const ANSWERS: readonly (readonly [
   what: string,
   answer: Answer,
@@ -121,6 +123,7 @@ const ANSWERS: readonly (readonly [
 ])[] = [
   ['200', (_q, response) => response.writeHead(200).end('{}'), null, 200],
   ['201', (_q, response) => response.writeHead(201).end(), null, 201],
+  ['200 and long headers', (_q, response) => response.writeHead(200, LONG).end('{}'), null, 200],
   ['204 without a body', (_q, response) => response.writeHead(204).end(), null, 204],
   ['301', (_q, response) => response.writeHead(301, { Location: '/elsewhere' }).end(), 'http_status', 301],
   ['302', (_q, response) => response.writeHead(302, { Location: '/elsewhere' }).end(), 'http_status', 302],
@@ -152,7 +155,7 @@ const ANSWERS: readonly (readonly [
   ['a negative content length', (_q, _r, socket) => socket.end(negative), 'invalid_response', null],
 ];
 
-const bigHeaders = `HTTP/1.1 200 OK\r\n${'X-Big: 0123456789\r\n'.repeat(4_000)}`;
+const bigHeaders = `HTTP/1.1 200 OK\r\n${'X-Big: 0123456789\r\n'.repeat(8_000)}`;
 const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
 const negative = 'HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n';
 
