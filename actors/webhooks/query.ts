@@ -6,7 +6,7 @@ import { encodeTime, isId, makeId } from '../../src/domain/id.ts';
 import type { DeliveryView, GetDelivery, ListDeliveries } from '../../src/domain/webhook-message.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { firstThatFit, renderList } from '../runtime/page.ts';
+import { renderList } from '../runtime/page.ts';
 import type { WebhookQuery } from './message.ts';
 import type { Attempt, Delivery } from './record.ts';
 import { listPrefix } from './state.ts';
@@ -35,10 +35,8 @@ function listDeliveries(state: WebhookState, query: ListDeliveries): Reply {
   if (query.startingAfter !== null && !isId('delivery', query.startingAfter)) {
     return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
   }
-  const { found, next } = newest(state, query, query.limit);
-  const texts = firstThatFit(found.map((delivery) => JSON.stringify(viewOf(state, delivery))));
-  const nextCursor = texts.length < found.length ? found[texts.length - 1]!.id : next;
-  return done(renderList(texts, nextCursor));
+  const { texts, next } = newest(state, query, query.limit);
+  return done(renderList(texts, next));
 }
 
 interface Wanted {
@@ -49,13 +47,15 @@ interface Wanted {
   readonly startingAfter: string | null;
 }
 
-/** `next`: where to go on, null when there is nothing more. */
+/** As many as one answer carries over the bus, at least one: what it does not carry is not read either, for with what their
+ *  endpoints said deliveries are large. `next`: where to go on, null when there is nothing more. */
 function newest(
   state: WebhookState,
   wanted: Wanted,
   limit: number,
-): { found: Delivery[]; next: string | null } {
-  const found: Delivery[] = [];
+): { texts: string[]; next: string | null } {
+  const texts: string[] = [];
+  let characters = 0;
   const candidates = merged(
     state.inMemory(wanted.accountId).map(({ id }) => id),
     state.listed(listPrefix(wanted.accountId, wanted.appId, wanted.status), wanted.startingAfter),
@@ -63,18 +63,23 @@ function newest(
   );
   let looked = 0;
   let last: string | null = null;
+  let shown: string | null = null;
   for (const id of candidates) {
-    if (looked++ >= LIMITS.webhookRowsScannedMax) return { found, next: last };
+    if (looked++ >= LIMITS.webhookRowsScannedMax) return { texts, next: last };
     // With the answers that came, one that failed to the end is many times the size of the others.
     const isOther = wanted.status === 'DELIVERED' && !state.mayBeDelivered(wanted.accountId, id);
     const delivery = isOther ? null : state.delivery(id);
     if (delivery !== null && isWanted(delivery, wanted)) {
-      if (found.length === limit) return { found, next: found.at(-1)?.id ?? null };
-      found.push(delivery);
+      if (texts.length === limit) return { texts, next: shown };
+      const text = JSON.stringify(viewOf(state, delivery));
+      characters += text.length + 1;
+      if (texts.length > 0 && characters > LIMITS.listPageCharactersMax) return { texts, next: shown };
+      texts.push(text);
+      shown = id;
     }
     last = id;
   }
-  return { found, next: null };
+  return { texts, next: null };
 }
 
 /** Both without the other's ids, into one sequence from the highest id down. */

@@ -383,9 +383,20 @@ void t.test('finished deliveries leave memory with the checkpoint', (t) => {
   t.end();
 });
 
+/** Rows that note in `read` which deliveries are read. */
+function countedRows(read: string[]): Map<string, string> {
+  return new (class extends Map<string, string> {
+    override get(key: string): string | undefined {
+      if (key.startsWith('delivery\0')) read.push(key);
+      return super.get(key);
+    }
+  })();
+}
+
 void t.test('a page ends early rather than outgrow the bus, and goes on where it ended', (t) => {
   const wordy = { ...failed, excerpt: 'x'.repeat(2_000) };
-  const driven = new DrivenWebhooks({ retryMs: [1_000, 1_000, 1_000] });
+  const read: string[] = [];
+  const driven = new DrivenWebhooks({ retryMs: [1_000, 1_000, 1_000] }, [], countedRows(read));
   driven.connect(appId(1), URL_A);
   for (let i = 0; i < 100; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
   for (const delivery of driven.due()) driven.record(delivery, wordy, 0.5);
@@ -395,6 +406,10 @@ void t.test('a page ends early rather than outgrow the bus, and goes on where it
   t.ok(page.has_more);
   t.ok(JSON.stringify(page).length < LIMITS.listPageCharactersMax + 1024);
   t.equal(new Set(driven.listAll({ limit: 100 })).size, 100);
+  driven.checkpoint();
+  read.length = 0;
+  t.same(driven.list({ limit: 100 }), page);
+  t.ok(read.length <= page.data.length + 1, `${read.length} read for ${page.data.length}`);
   t.end();
 });
 
@@ -419,13 +434,7 @@ void t.test('a page is made into text once', (t) => {
 
 void t.test('a list reads no checkpointed delivery that it does not show', (t) => {
   const read: string[] = [];
-  const rows = new (class extends Map<string, string> {
-    override get(key: string): string | undefined {
-      if (key.startsWith('delivery\0')) read.push(key);
-      return super.get(key);
-    }
-  })();
-  const driven = new DrivenWebhooks({ retryMs: [] }, [], rows);
+  const driven = new DrivenWebhooks({ retryMs: [] }, [], countedRows(read));
   driven.connect(appId(1), URL_A);
   for (let i = 0; i < 20; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
   driven.due().forEach((delivery, i) => driven.record(delivery, i % 5 === 0 ? delivered : failed, 0.5));
