@@ -25,7 +25,8 @@ export interface DispatchItem {
 /** `none`: nothing was sent, so nothing was learnt of the endpoint. */
 export type AttemptEnd = 'delivered' | 'failed' | 'none';
 
-/** By what their endpoints do: those that fail or hang have what waits for them waiting, whatever we do. */
+/** By what their endpoints do: those that fail, hang or are slow to answer (`failing`) have what waits for them waiting, whatever
+ *  we do. */
 export interface OldestDue {
   readonly answering: number;
   readonly failing: number;
@@ -42,6 +43,8 @@ interface Endpoint<Item> {
   inFlight: number;
   /** Of those in flight. */
   slow: number;
+  /** The attempt that ended last was. */
+  wasSlow: boolean;
   failuresInARow: number;
   /** When the first of these ended, ms since 1970, and how much later the last did; 0 after a success. */
   failingSince: number;
@@ -131,7 +134,7 @@ export class Dispatcher<Item extends DispatchItem> {
     for (const endpoint of this.#endpoints.values()) {
       const { firsts, retries } = endpoint;
       const dueAt = Math.min(firsts.peek()?.dueAt ?? Infinity, retries.peek()?.dueAt ?? Infinity);
-      const what = isFailing(endpoint) ? 'failing' : 'answering';
+      const what = isFailing(endpoint) || endpoint.wasSlow ? 'failing' : 'answering';
       oldest[what] = Math.min(oldest[what], dueAt);
     }
     return oldest;
@@ -192,6 +195,7 @@ export class Dispatcher<Item extends DispatchItem> {
       retries: new Fifo(),
       inFlight: 0,
       slow: 0,
+      wasSlow: false,
       failuresInARow: 0,
       failingSince: 0,
       failingForMs: 0,
@@ -295,12 +299,13 @@ export class Dispatcher<Item extends DispatchItem> {
     this.#inFlight[room]--;
     endpoint.inFlight--;
     if (running.isSlow) endpoint.slow--;
-    this.#learn(endpoint, end);
+    this.#learn(running, end);
     this.#run(endpoint);
   }
 
-  #learn(endpoint: Endpoint<Item>, end: AttemptEnd): void {
+  #learn({ endpoint, isSlow }: Running<Item>, end: AttemptEnd): void {
     if (end === 'none') return;
+    endpoint.wasSlow = isSlow;
     const before = endpoint.failuresInARow;
     const now = this.#clock();
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;

@@ -265,6 +265,25 @@ void t.test(
   },
 );
 
+void t.test(
+  'what waits for an endpoint that always takes long is told apart, also between its attempts',
+  async (t) => {
+    const driven = new Driven();
+    driven.offer('slow', true, 3 * LIMITS.webhookEndpointInFlightMax);
+    const dueAt = driven.now;
+    driven.wait(LIMITS.webhookSlowMs);
+    await driven.end('slow', 'delivered');
+    t.equal(driven.inFlight('slow'), LIMITS.webhookEndpointInFlightMax, 'and has its whole room again');
+    t.same(driven.dispatcher.oldestDueAt(), { answering: Infinity, failing: dueAt });
+    await driven.endOne('slow', 'delivered');
+    t.same(
+      driven.dispatcher.oldestDueAt(),
+      { answering: dueAt, failing: Infinity },
+      'it has answered at once',
+    );
+  },
+);
+
 void t.test('an attempt that sent nothing says nothing of the endpoint', async (t) => {
   const driven = new Driven();
   driven.offer('a', true, 9);
