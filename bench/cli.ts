@@ -16,6 +16,9 @@ const FAILED = 1;
 const WRONG_USAGE = 2;
 const PLAIN_PROGRESS_EVERY_MS = 5_000;
 
+// Its terminal may be closed, or who read its progress be gone: what it has started is to be ended all the same.
+process.stderr.on('error', () => {});
+
 try {
   process.exitCode = await obey(process.argv.slice(2));
 } catch (error) {

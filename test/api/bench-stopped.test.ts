@@ -37,6 +37,13 @@ t.test('while a history is written', async (t) => {
   t.strictSame(bench.left(), []);
 });
 
+t.test('unheard', async (t) => {
+  const bench = await startBench(t, 'charges', ['src/main.ts'], [], false);
+  bench.kill('SIGHUP');
+  t.equal(await bench.exited, 128 + 1);
+  t.strictSame(bench.left(), []);
+});
+
 t.test('by a second signal, when one of its own does not end', async (t) => {
   const bench = await startBench(t, 'bare', ['bare.ts', 'driver.ts']);
   process.kill(bench.pidOf('bare.ts'), 'SIGSTOP');
@@ -57,12 +64,14 @@ t.test('by SIGKILL', async (t) => {
   await waitFor('what it started has ended', END_MS, () => bench.running().length === 0);
 });
 
-/** Under a load that lasts, with a child of each of these programs. */
+/** Under a load that lasts, with a child of each of these programs. Where it is not `heard`, nobody reads what it says, as when its
+ *  terminal has been closed. */
 async function startBench(
   t: Test,
   scenario: string,
   programs: readonly string[],
   more: readonly string[] = [],
+  heard = true,
 ) {
   const directory = t.testdir();
   const args = ['bench/cli.ts', scenario, '--form', 'smoke', '--seconds', '60', ...more];
@@ -74,6 +83,7 @@ async function startBench(
   });
   const pid = child.pid!;
   let said = '';
+  if (!heard) child.stderr.destroy();
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const started = new Set<number>();
