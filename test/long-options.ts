@@ -31,6 +31,8 @@ export function readLongOptions<Name extends string>(
 
 function wholeNumber(name: string, text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new Error(`--${name} is a whole number, not "${text}"`);
+  // A run of nothing would find nothing.
+  if (Number(text) === 0 && name !== 'seed') throw new Error(`--${name} is 1 at least`);
   return Number(text);
 }
 
