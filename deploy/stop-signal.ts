@@ -1,5 +1,5 @@
 // How a program that has started others is asked to stop: at the first signal it stops them and ends, at the second it ends at
-// once and they with it.
+// once and they with it. One that has nothing to put in order ends so at the first.
 
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -36,6 +36,16 @@ export function stopSignal(): AbortSignal {
   };
   for (const signal of STOP_SIGNALS) process.on(signal, () => ask(new StopAsked(signal)));
   return controller.signal;
+}
+
+/** Whatever ends this process, a signal that asks it to or an error, ends those that it has started at once. */
+export function endWithChildren(): void {
+  process.on('exit', () => {
+    for (const pid of childrenOf(process.pid)) process.kill(pid, 'SIGKILL');
+  });
+  for (const signal of STOP_SIGNALS) {
+    process.on(signal, () => process.exit(STATUS_BY_SIGNAL + constants.signals[signal]));
+  }
 }
 
 /** Those that its main thread has started, as Node starts all; none where the system does not say. */

@@ -4,6 +4,7 @@
 import { untilReady, whyNotReady } from '../../deploy/cluster-processes.ts';
 import { NATS_SERVER_MISSING, waitFor } from '../../deploy/nats-servers.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
+import { endWithChildren } from '../../deploy/stop-signal.ts';
 import { readLongOptions } from '../long-options.ts';
 import { Cluster } from './cluster.ts';
 import { percentile } from './load.ts';
@@ -19,6 +20,7 @@ if (!isInstalled('nats-server')) {
   console.error(NATS_SERVER_MISSING);
   process.exit(2);
 }
+endWithChildren();
 console.log(`seed ${seed}, ${minutes} minutes`);
 process.exitCode = await run();
 
