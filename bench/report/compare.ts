@@ -4,6 +4,9 @@ import type { Report } from '../result.ts';
 import { comparePairs, compareRepeats, median, type Comparison } from '../statistics.ts';
 import { aligned, figuresOf, fixed } from './table.ts';
 
+/** Where a report goes to makes no other run of it. */
+const REPORT_OPTIONS = / --(?:json|html)[= ]\S+/g;
+
 /** Of two runs. */
 export function compareText(before: Report, after: Report): string {
   return [...differences(before, after), ...ratios(before, after, compareRepeats)].join('\n');
@@ -60,7 +63,7 @@ function verdictText({ ratio, verdict, resolution }: Comparison, better: 'more' 
 /** What was not the same on both sides, before any figure is believed. */
 function* differences(before: Report, after: Report): Generator<string> {
   const facts = ({ conditions, command }: Report): [string, string][] => [
-    ['command', command],
+    ['command', command.replace(REPORT_OPTIONS, '')],
     ['cores', String(conditions.cores)],
     ['CPU', conditions.cpu],
     ['memory', `${conditions.memoryMiB} MiB`],

@@ -108,6 +108,16 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
 });
 
+t.test('compare tells of another command, but for where its report went to', async (t) => {
+  const by = (args: string): Report => ({ ...report([1]), command: `npm run bench -- charges${args}` });
+  const before = by(' --json before.json --repeats 3');
+  t.notMatch(compareText(before, by(' --json=after.json --repeats 3 --html /tmp/after.html')), /differs/);
+  t.match(
+    compareText(before, by(' --json after.json --repeats 4')),
+    /differs: command: npm run bench -- charges --repeats 3 \/ npm run bench -- charges --repeats 4$/m,
+  );
+});
+
 t.test('two checkouts measured in turn are compared by pairs', async (t) => {
   // Each pair differs by 5 %, and the machine by more from pair to pair.
   const before = report([20_000, 10_000, 16_000]);
