@@ -119,13 +119,16 @@ interface User {
   readonly gid: number;
 }
 
-/** PostgreSQL refuses to run as root; then it runs as the user its package made. Null: as us. */
+/** PostgreSQL refuses to run as root. Null: as us. */
 function userToRunAs(): User | null {
-  if (process.getuid?.() !== 0) return null;
-  const entry = readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .map((line) => line.split(':'))
-    .find(([name]) => name === 'postgres' || name === 'nobody');
+  return process.getuid?.() === 0 ? userIn(readFileSync('/etc/passwd', 'utf8')) : null;
+}
+
+/** The one that PostgreSQL's package made, wherever it stands; without it, as where PostgreSQL was built by hand, nobody. */
+export function userIn(passwd: string): User {
+  const entries = passwd.split('\n').map((line) => line.split(':'));
+  const named = (wanted: string): string[] | undefined => entries.find(([name]) => name === wanted);
+  const entry = named('postgres') ?? named('nobody');
   if (entry === undefined) throw new Error('PostgreSQL cannot run as root, and there is no user "postgres"');
   return { uid: Number(entry[2]), gid: Number(entry[3]) };
 }
