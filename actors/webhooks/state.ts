@@ -17,7 +17,7 @@
 import { BODY_LENGTH, ID_PREFIXES } from '../../src/domain/id.ts';
 import { DELIVERY_STATUSES } from '../../src/domain/webhook-message.ts';
 import type { DeliveryStatus } from '../../src/domain/webhook-message.ts';
-import type { Row, Views } from '../../wal/types.ts';
+import { keyAfter, LAST_KEY, type Row, type Views } from '../../wal/types.ts';
 import type { Delivery, Endpoint, EventBody } from './record.ts';
 
 interface Kept<Value> {
@@ -204,7 +204,7 @@ export class WebhookState {
 
   /** Ids of checkpointed deliveries above `after` and below `before`, oldest first. */
   *oldest(after: string, before: string): Iterable<string> {
-    for (const { key } of this.#views.range('delivery', { start: `${after}\x01`, end: before })) yield key;
+    for (const { key } of this.#views.range('delivery', { start: keyAfter(after), end: before })) yield key;
   }
 
   /** It waits for an attempt: said without reading the delivery where the views say so. */
@@ -276,5 +276,3 @@ function dueValue(delivery: Delivery): string | null {
 /** Those with an index of their own. */
 const LISTED_STATUSES = DELIVERY_STATUSES.filter((status) => status !== 'DELIVERED');
 const DELIVERY_ID_LENGTH = ID_PREFIXES.delivery.length + BODY_LENGTH;
-/** Above every key. */
-const LAST_KEY = '\u{10ffff}';

@@ -151,12 +151,12 @@ void t.test('listen says why an event could not be passed on', async (t) => {
     { DATA_DIR: service.dataDir },
   );
   t.teardown(() => listener.kill('SIGKILL'));
-  await until(() => listener.text.includes('Listening'), listener);
+  await until(() => listener.text.includes('Listening'));
   await once(
     start('actors/webhooks/cli.ts', ['trigger', 'charge.failed'], { DATA_DIR: service.dataDir }),
     'close',
   );
-  await until(() => listener.text.includes('failed: '), listener);
+  await until(() => listener.text.includes('failed: '));
   t.match(listener.text, /→ failed: .*ECONNREFUSED/);
 });
 
