@@ -113,7 +113,8 @@ const DATE_TIME =
 
 /**
  * Parses an ISO 8601 date or date-time. Without an offset it is UTC; a date alone is its midnight; digits beyond the
- * millisecond are cut. Null when it is not one, or not between 1970 and 9999.
+ * millisecond are cut. What is before 1970 is 1970, what is after 9999 its last millisecond: nothing of ours is beyond
+ * them, and languages without a null say "no time" as 0001-01-01T00:00:00Z. Null when it is not one.
  */
 export function parseTime(text: string): number | null {
   const match = DATE_TIME.exec(text);
@@ -136,7 +137,7 @@ export function parseTime(text: string): number | null {
     second * SECOND_MS +
     milliseconds -
     offset;
-  return time >= 0 && time <= TIME_MAX ? time : null;
+  return Math.min(Math.max(time, 0), TIME_MAX);
 }
 
 const BELOW_MILLISECOND = /[.,]\d{3}\d*[1-9]/;

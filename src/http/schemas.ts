@@ -157,7 +157,7 @@ const referenceFilter = Type.String({
   'x-rule': referenceRule,
 });
 export const PAGE_LIMIT_DEFAULT = 25;
-const timeRule = 'must be an ISO 8601 date-time between 1970 and 9999, e.g. 2026-03-01T09:30:00.000Z';
+const timeRule = 'must be an ISO 8601 date-time, e.g. 2026-03-01T09:30:00.000Z';
 const paging = {
   limit: Type.Optional(
     Type.Integer({

@@ -197,6 +197,14 @@ t.test('created_after and created_before are inclusive, to the millisecond', asy
       [],
       'none between',
     );
+    for (const early of ['0001-01-01T00:00:00Z', '1900-01-01', '1970-01-01T00:00:00%2B03:00']) {
+      t.strictSame(
+        ids(await walk(merchant, path, `&created_after=${early}`)),
+        ids(list),
+        `all after ${early}`,
+      );
+      t.strictSame(await walk(merchant, path, `&created_before=${early}`), [], `none before ${early}`);
+    }
     const filtered = await walk(
       merchant,
       path,
