@@ -264,7 +264,7 @@ export const LIMITS = {
   webhookUrlLengthMax: 2_048,
   /** A delivery attempt from its first DNS question to the last byte of the answer, ms. Specification part 6. */
   webhookAttemptMs: 10_000,
-  /** Characters of an answer kept. Specification part 6. */
+  /** Characters of an answer kept, each of one or two UTF-16 units. Specification part 6. */
   webhookExcerptLengthMax: 2_000,
   /** Bytes of the headers of an answer, and of its body, read before the connection is dropped: its status was seen by then. */
   webhookAnswerBytesMax: 64 * 1024,
@@ -498,7 +498,7 @@ export function assertLimits(): void {
     'a second address has its turn within a connect, and its answer within an attempt',
   );
   holds(
-    LIMITS.webhookAttemptsKeptMax * LIMITS.webhookExcerptLengthMax < LIMITS.listPageCharactersMax / 2,
+    LIMITS.webhookAttemptsKeptMax * LIMITS.webhookExcerptLengthMax * 2 < LIMITS.listPageCharactersMax / 2,
     'a delivery fits the bus with all its attempts',
   );
   holds(

@@ -338,14 +338,13 @@ function describe(error: NodeJS.ErrnoException): string {
   return text.slice(0, LIMITS.webhookExcerptLengthMax);
 }
 
-/** A character takes at most three bytes for each of its UTF-16 units. */
-const EXCERPT_BYTES_MAX = LIMITS.webhookExcerptLengthMax * 3;
+/** A character of UTF-8 is at most four bytes. */
+const EXCERPT_BYTES_MAX = LIMITS.webhookExcerptLengthMax * 4;
 
 function excerptOf(chunks: readonly Buffer[]): string {
   const bytes = Buffer.concat(chunks).subarray(0, EXCERPT_BYTES_MAX);
   const text = new TextDecoder('utf-8').decode(bytes, { stream: true });
-  const cut = text.slice(0, LIMITS.webhookExcerptLengthMax);
-  return /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut;
+  return Array.from(text).slice(0, LIMITS.webhookExcerptLengthMax).join('');
 }
 
 /** A `lookup` for node's sockets that hands out addresses only when every one of them may be used. It is asked once per
