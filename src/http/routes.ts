@@ -37,6 +37,8 @@ export const limitErrors: readonly ErrorCode[] = [
   'daily_limit_exceeded',
   'monthly_limit_exceeded',
 ];
+const CASH_OUT_RATE =
+  'An account makes at most 60 payouts and withdrawals together in a minute, unless its operator has set another number.';
 const cashOutErrors: readonly ErrorCode[] = ['insufficient_balance', 'rate_limit_exceeded'];
 
 function reply(
@@ -184,7 +186,8 @@ const createPayout: CreateRoute = {
   summary: 'Create a payout',
   description:
     'Sends `amount` from your available balance to any wallet. `amount` + fee is held at once and returned in full if ' +
-    'the payout fails. While it is in flight `fee` is 0 and `total_debited` shows only the amount.',
+    'the payout fails. While it is in flight `fee` is 0 and `total_debited` shows only the amount. ' +
+    CASH_OUT_RATE,
   parameters: noParameters,
   body: schemas.CreatePayoutBody,
   bodyExamples: { payout: examples.payoutBody },
@@ -231,7 +234,8 @@ const createWithdrawal: CreateRoute = {
   summary: 'Create a withdrawal',
   description:
     'Sends `amount` from your available balance to one of your own approved payout wallets. Above the account’s ' +
-    'approval threshold it waits, `INITIATED` and `PENDING`, until a team member approves it in the dashboard.',
+    'approval threshold it waits, `INITIATED` and `PENDING`, until a team member approves it in the dashboard. ' +
+    CASH_OUT_RATE,
   parameters: noParameters,
   body: schemas.CreateWithdrawalBody,
   bodyExamples: { withdrawal: examples.withdrawalBody },

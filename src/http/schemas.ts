@@ -90,8 +90,22 @@ const metadataInput = Type.Unsafe<Metadata | null>({
   propertyNames: { not: { const: '__proto__' } },
   additionalProperties: { type: ['string', 'number', 'boolean', 'null'], maxLength: 512 },
 });
-const networkInput = Type.Optional(network);
-const countryInput = Type.Optional(country);
+const networkInput = Type.Optional(
+  oneOf(
+    NETWORKS,
+    'NetworkInput',
+    'Normally worked out from the number: send it when known, or after `network_required`. It always wins over the ' +
+      'number’s prefix.',
+  ),
+);
+const countryInput = Type.Optional(
+  oneOf(
+    COUNTRIES,
+    'CountryInput',
+    'What a number in local format is read against; the account’s country when absent. An international number says ' +
+      'its country itself.',
+  ),
+);
 const description = Type.Optional(
   nullable({ maxLength: 255, description: 'Up to 255 characters. Returned as sent.' }),
 );
@@ -205,11 +219,16 @@ export const NoQuery = Type.Object({});
 
 // ---- What comes back
 
+const MINOR_UNITS_PATTERN = '^-?[0-9]{1,16}$';
 const minorUnits = Type.String({
   title: 'Amount',
-  pattern: '^-?[0-9]{1,16}$',
-  description: 'Integer minor units. Negative only for a balance after a reversal.',
+  pattern: MINOR_UNITS_PATTERN,
+  description: 'Integer minor units.',
 });
+/** Of which the name alone does not say what it is. */
+function minorUnitsOf(description: string) {
+  return Type.String({ pattern: MINOR_UNITS_PATTERN, description: `Integer minor units. ${description}` });
+}
 const time = Type.String({
   title: 'Time',
   pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$',
@@ -249,8 +268,8 @@ export const Charge = object('Charge', {
   status,
   ...wallet,
   description: nullable({ description: 'As sent.' }),
-  fee: minorUnits,
-  net: minorUnits,
+  fee: minorUnitsOf('0 until the charge succeeds.'),
+  net: minorUnitsOf('`amount` minus `fee`: what you are credited.'),
   provider,
   ...outcome,
   ...times,
@@ -260,8 +279,8 @@ export const Payout = object('Payout', {
   object: Type.Literal('payout'),
   status,
   ...wallet,
-  fee: minorUnits,
-  total_debited: minorUnits,
+  fee: minorUnitsOf('On top of `amount`; 0 until the payout succeeds, though it is held from the start.'),
+  total_debited: minorUnitsOf('`amount` plus `fee`: in flight `amount` alone.'),
   provider,
   approval_status: approvalStatus,
   ...outcome,
@@ -273,8 +292,8 @@ export const Withdrawal = object('Withdrawal', {
   status,
   ...wallet,
   destination: idSchema('wallet', 'Payout wallet, prefix `wal_`.'),
-  fee: minorUnits,
-  total_debited: minorUnits,
+  fee: minorUnitsOf('On top of `amount`; shown from the start, as it is held.'),
+  total_debited: minorUnitsOf('`amount` plus `fee`: held at once, released on failure.'),
   provider,
   approval_status: approvalStatus,
   ...outcome,
@@ -297,8 +316,8 @@ const Transaction = object('Transaction', {
   approval_status: approvalStatus,
   status,
   ...wallet,
-  fee: minorUnits,
-  net: minorUnits,
+  fee: minorUnitsOf('Booked so far: 0 until the transaction succeeds.'),
+  net: minorUnitsOf('Money in: `amount` minus `fee`. Money out: `amount` plus `fee`, what you are debited.'),
   provider,
   metadata: metadataOutput,
   ...times,
@@ -347,8 +366,10 @@ export const BalanceList = object('BalanceList', {
   data: Type.Array(
     object('Balance', {
       currency,
-      available: minorUnits,
-      pending: minorUnits,
+      available: minorUnitsOf(
+        'Spendable now: held money is already excluded. Below zero only after a reversal.',
+      ),
+      pending: minorUnitsOf('From charges: the net of each moves to `available` one day after it succeeds.'),
     }),
   ),
 });

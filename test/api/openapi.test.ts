@@ -73,6 +73,39 @@ t.test('every example is what its schema says', async (t) => {
   t.ok(examples > 100, `${examples} examples`);
 });
 
+interface Described {
+  readonly $ref?: string;
+  readonly description?: string;
+}
+
+function descriptionOf({ $ref, description = '' }: Described): string {
+  if ($ref === undefined) return description;
+  return descriptionOf(openApi.components.schemas[$ref.split('/').at(-1)!] as Described);
+}
+
+t.test('what a field or a limit means is said where its name does not say it', (t) => {
+  const said: Record<string, Record<string, RegExp>> = {
+    CreateCharge: { network: /wins over/, country: /local format/ },
+    CreateDeposit: { network: /wins over/, country: /local format/ },
+    CreatePayout: { network: /network_required/, country: /account’s country/ },
+    Charge: { fee: /0 until the charge succeeds/, net: /`amount` minus `fee`/ },
+    Payout: { fee: /0 until the payout succeeds/, total_debited: /`amount` plus `fee`/ },
+    Withdrawal: { fee: /from the start/, total_debited: /`amount` plus `fee`/ },
+    Transaction: { fee: /0 until/, net: /Money in: `amount` minus `fee`\. Money out: `amount` plus `fee`/ },
+    Balance: { available: /held money is already excluded/, pending: /one day after/ },
+  };
+  for (const [name, fields] of Object.entries(said)) {
+    const { properties } = openApi.components.schemas[name] as { properties: Record<string, Described> };
+    for (const [field, meaning] of Object.entries(fields)) {
+      t.match(descriptionOf(properties[field]!), meaning, `${name}.${field}`);
+    }
+  }
+  for (const path of ['/v1/payouts', '/v1/withdrawals']) {
+    t.match((openApi.paths[path]!['post'] as Described).description, /at most 60 .* in a minute/, path);
+  }
+  t.end();
+});
+
 t.test('fees in examples are those of the default policy', async (t) => {
   const types = { charge: 'CHARGE', payout: 'PAYOUT', withdrawal: 'WITHDRAWAL' } as const;
   const fees: string[] = [];
