@@ -110,11 +110,13 @@ function conclude(
 
 /** How what is in progress ends. */
 function conclusion(
-  { id, type }: Transaction,
+  { id, type, requestedBy }: Transaction,
   said: Omit<RecordOutcome, 'type' | 'accountId' | 'transactionId' | 'deadline' | 'amount' | 'currency'>,
   { now, policy }: Context,
 ): AccountEvent {
-  const { outcome, source, providerStatus, providerTransactionId } = said;
+  const { outcome, providerStatus, providerTransactionId } = said;
+  // A poller says `API` of what was answered at once, whoever asked.
+  const source = said.source === 'API' && requestedBy !== null ? 'DASHBOARD' : said.source;
   if (outcome === 'SUCCESSFUL') {
     const releaseAt = type === 'CHARGE' ? now + policy.chargeReleaseMs : null;
     return { type: 'TransactionSucceeded', id, source, providerStatus, providerTransactionId, releaseAt };

@@ -55,6 +55,26 @@ t.test('finance deposits from the dashboard, a member may not', async (t) => {
   t.hasStrict(detail.body.events[0], { source: 'DASHBOARD' });
 });
 
+for (const [ending, status] of [
+  ['68', 'SUCCESSFUL'],
+  ['58', 'FAILED'],
+] as const) {
+  t.test(
+    `a deposit from the dashboard that is ${status} at once has nothing to do with the API`,
+    async (t) => {
+      const by = await userWith('FINANCE');
+      const body = { ...WALLET, msisdn: `+2567720000${ending}`, amount: '1000', reference: 'at-once', by };
+      const made = await service.operator('POST', `${account}/deposits`, body);
+      t.hasStrict(made, { status: 201, body: { status } });
+      const { events } = (await service.merchant('GET', `/v1/transactions/${made.body.id}`)).body;
+      t.strictSame(
+        events.map(({ source }: { source: string }) => source),
+        events.map(() => 'DASHBOARD'),
+      );
+    },
+  );
+}
+
 t.test('a deposit from the dashboard is refused as a merchant’s is', async (t) => {
   const by = await userWith('FINANCE');
   const limit = (row: object | null): Promise<Answer> =>
