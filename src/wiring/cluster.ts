@@ -143,8 +143,10 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
 
   // 6. Open for business.
   const stopJobs = startJobs(options, disk, host);
-  const operatorPort = await operatorServer.listen(config.operatorHost, config.operatorPort);
-  const port = await front?.listen(config.host, config.port);
+  const [operatorPort, port] = await listen(config, operatorServer, front).catch((error: unknown) => {
+    disk?.clearViews();
+    throw error;
+  });
   const baseUrl = port === undefined ? null : urlOf(config.host, port);
   const operatorUrl = urlOf(config.operatorHost, operatorPort);
   const callbackBase = config.callbackBaseUrl ?? baseUrl;
@@ -175,6 +177,15 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   return { baseUrl, operatorUrl, stop };
 }
 
+/** The ports of operators and, of a front, of merchants. */
+async function listen(
+  { operatorHost, operatorPort, host, port }: Config,
+  operatorServer: HttpServer,
+  front: HttpServer | null,
+): Promise<readonly [number, number | undefined]> {
+  return [await operatorServer.listen(operatorHost, operatorPort), await front?.listen(host, port)];
+}
+
 interface DiskOptions {
   readonly othersHaveRoom: () => boolean;
   /** It has all partitions that it is to have. */
@@ -190,6 +201,8 @@ interface Disk {
   yieldIfLost(): void;
   /** Whether the master key is that of what is here, once all of it is. To be called now and then. */
   readonly proveKey: () => void;
+  /** The start ends for a reason that is no fault of the views: the next one need not read them first. */
+  clearViews(): void;
   close(): Promise<void>;
 }
 
@@ -246,6 +259,7 @@ async function openDisk(
       const isLost = storage.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
       if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));
     },
+    clearViews: () => proof.end(),
     async close() {
       await damage.stop();
       await storage.close();

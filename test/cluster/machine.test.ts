@@ -1,6 +1,8 @@
 // What happens to machines: cut off from the rest, replaced by an empty one, a disk that is full or does not answer.
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -98,6 +100,19 @@ t.test('beside a machine that stays', async (t) => {
       [],
     );
     t.strictSame(await cluster.check(report), []);
+  });
+
+  await t.test('a port that is taken leaves the next start no views to suspect', async (t) => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.teardown(() => server.close());
+    const taken = String((server.address() as AddressInfo).port);
+    for (const setting of ['OPERATOR_PORT', 'PORT']) {
+      const node = await cluster.add(OTHER, 'front,ledger', { [setting]: taken });
+      t.equal(await node.exited(), 1);
+      t.match(lastWords(node), /cannot listen on .*: the port is taken/);
+      t.notOk(existsSync(join(node.dataDir, 'starting')), setting);
+    }
   });
 });
 
