@@ -202,6 +202,8 @@ export const LIMITS = {
   natsConnectMs: 5_000,
   /** How long a publish waits for JetStream's acknowledgement before it is asked after and sent again. */
   streamAckMs: 1_000,
+  /** A batch that waits for JetStream longer than this, ms: its partition answers nobody, and who asks the node is told why. */
+  streamStallMs: 4_000,
   /** How long a batch is tried before its writer gives up: above an election among nats-servers (4 to 9 s). */
   streamPublishMs: 20_000,
   /** Window in which JetStream recognises a batch sent twice. */

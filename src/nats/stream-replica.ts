@@ -37,8 +37,17 @@ class ReplicaUnavailable extends Error {
   }
 }
 
+export interface WaitingBatch {
+  /** Monotonic milliseconds. */
+  readonly since: number;
+  /** What was said last; null: nothing yet. */
+  readonly why: string | null;
+}
+
 /** What a partition's writer needs of its stream beyond publishing. */
 export interface LogReplica extends Replica {
+  /** A batch that the stream has not taken yet; null: none waits. */
+  readonly waiting: WaitingBatch | null;
   /** Resolves when all that was published stands in the stream; rejects when it never will. */
   settled(): Promise<void>;
 }
@@ -60,13 +69,27 @@ export interface StreamReplicaOptions {
 export class StreamReplica implements LogReplica {
   readonly #options: StreamReplicaOptions;
   #offset: number;
+  #waiting: WaitingBatch | null = null;
 
   constructor(options: StreamReplicaOptions) {
     this.#options = options;
     this.#offset = options.offset;
   }
 
+  get waiting(): WaitingBatch | null {
+    return this.#waiting;
+  }
+
   async publish(batch: Batch): Promise<void> {
+    this.#waiting = { since: performance.now(), why: null };
+    try {
+      await this.#publish(batch);
+    } finally {
+      this.#waiting = null;
+    }
+  }
+
+  async #publish(batch: Batch): Promise<void> {
     const { group, partition, publisher, isRemembered = true } = this.#options;
     const until = performance.now() + LIMITS.streamPublishMs;
     for (;;) {
@@ -79,6 +102,7 @@ export class StreamReplica implements LogReplica {
           `${group}/${partition} batch ${batch.batch} came to stand at ${result.sequence}, not ${place}`,
         );
       }
+      if (this.#waiting !== null) this.#waiting = { ...this.#waiting, why: result.description };
       if (result.type === 'conflict') {
         // Our own earlier attempt may be what stands there.
         const stands = await this.#standsAt(place, batch);
@@ -131,6 +155,10 @@ export class AsyncStreamReplica implements LogReplica {
   constructor(replica: StreamReplica, onFailure: (error: Error) => void) {
     this.#replica = replica;
     this.#onFailure = onFailure;
+  }
+
+  get waiting(): WaitingBatch | null {
+    return this.#replica.waiting;
   }
 
   async publish(batch: Batch): Promise<void> {

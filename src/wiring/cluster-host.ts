@@ -109,6 +109,20 @@ export class ClusterHost implements PartitionHost {
       : `not proven, not served: ${[...this.#unproven.values()].join('; ')}`;
   }
 
+  /** For /readyz: streams that do not take what this node writes; null: there are none. */
+  get stall(): string | null {
+    const now = performance.now();
+    const stalled = [...this.#writers].flatMap(([key, { replica }]) => {
+      const waiting = replica?.waiting ?? null;
+      return waiting === null || now - waiting.since < LIMITS.streamStallMs ? [] : [{ key, ...waiting }];
+    });
+    const [longest] = stalled.toSorted((a, b) => a.since - b.since);
+    if (longest === undefined) return null;
+    const keys = stalled.map(({ key }) => key).join(', ');
+    const seconds = Math.floor((now - longest.since) / 1_000);
+    return `NATS has not taken what this node writes to ${keys} for ${seconds} s: ${longest.why ?? 'it says nothing'}`;
+  }
+
   async prepare(group: GroupName, partition: number): Promise<void> {
     if (group === 'pollers') return;
     await this.#tellTrouble(group, partition, async () => {

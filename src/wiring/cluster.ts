@@ -360,8 +360,10 @@ function notReady(
   if (!ownership.isSettled) {
     const { unanswered } = table;
     if (unanswered !== null) return `NATS does not take what this node writes: ${unanswered}`;
-    return host.problem ?? 'partitions are being taken over';
+    return host.problem ?? host.stall ?? 'partitions are being taken over';
   }
+  const { stall } = host;
+  if (stall !== null) return stall;
   const { pollers } = host;
   return pollers === null || pollers.isFollowing ? null : 'pollers look for what is in flight';
 }

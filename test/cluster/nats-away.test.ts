@@ -103,6 +103,26 @@ t.test('a node whose writes NATS refuses says why, and goes on when it takes the
   await untilReady(cluster.running);
 });
 
+t.test('a node whose streams do not take what is created says so while its callers wait', async (t) => {
+  const cluster = await Cluster.start({ ...SMALL, ledgers: 1, environment: { PARTITIONS: '1' } });
+  t.teardown(() => cluster.stop());
+  const ledger = cluster.node('ledger1');
+  const hand = await link(cluster.nats.url, 'hand');
+  t.teardown(() => hand.close());
+  const limitTo = (bytes: number): Promise<unknown> =>
+    hand.manager.streams.update('DAFTARI_accounts_0', { max_msg_size: bytes });
+  const load = cluster.load(4, 20);
+  await waitFor('creates are answered', 60_000, () => load.answered > 20);
+  await limitTo(1);
+  const why = /NATS has not taken what this node writes to accounts\/0 for \d+ s: \d+: message size exceeds/;
+  const saysSo = async (): Promise<boolean> => why.test((await whyNotReady(ledger)) ?? '');
+  await waitFor('it is not ready', 18_000, saysSo);
+  await limitTo(-1);
+  await untilReady(cluster.running);
+  const report = await load.stop();
+  t.strictSame(await cluster.check(report), []);
+});
+
 t.test('who starts before the servers waits for them', async (t) => {
   const nats = await startNatsServers();
   t.teardown(() => nats.stop());
