@@ -66,6 +66,8 @@ export class LeaseOwnership implements Ownership {
   #validUntil = 0;
   /** -Infinity: never; a process may be younger than any gap. */
   #renewedAt = -Infinity;
+  /** When another process was last seen to be this node, monotonic milliseconds; -Infinity: never. */
+  #rivalAt = -Infinity;
   /** Silence of others counts from here: since then every renewal of ours went through. */
   #healthySince = Infinity;
   /** The set of nodes that may own has not changed since. */
@@ -117,6 +119,11 @@ export class LeaseOwnership implements Ownership {
   /** Nobody else can have ended this node's session. */
   isSessionValid(): boolean {
     return performance.now() < this.#validUntil;
+  }
+
+  /** For /readyz: another process takes what this one has, and this one what that has, for as long as both run; null: none does. */
+  get rival(): string | null {
+    return performance.now() - this.#rivalAt < LIMITS.leaseMs ? rivalOf(this.#options.node) : null;
   }
 
   /** Everything that is this node's to hold is held. */
@@ -202,7 +209,8 @@ export class LeaseOwnership implements Ownership {
       // Ended by an observer, or a first start: what the session held is gone.
       if (own !== undefined && !isOurs) {
         if (own.value.state !== 'dead' && this.#renewedAt > 0) {
-          this.#options.onProblem(`another process is node ${node} too: each needs a NODE_NAME of its own`);
+          this.#rivalAt = performance.now();
+          this.#options.onProblem(rivalOf(node));
         }
         await this.#beginSession();
       }
@@ -526,4 +534,8 @@ export class LeaseOwnership implements Ownership {
       if (written !== null) return;
     }
   }
+}
+
+function rivalOf(node: string): string {
+  return `another process is node ${node} too: each needs a NODE_NAME of its own`;
 }

@@ -357,6 +357,8 @@ function notReady(
     }
     if (config.roles.size === 1) return null;
   }
+  const { rival } = ownership;
+  if (rival !== null) return rival;
   if (!ownership.isSettled) {
     const { unanswered } = table;
     if (unanswered !== null) return `NATS does not take what this node writes: ${unanswered}`;

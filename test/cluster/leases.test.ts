@@ -263,9 +263,19 @@ t.test('two processes of one name say so', async (t) => {
   const { servers, nodes } = await cluster(t, ['a']);
   const twin = await Node.start(servers, 'a');
   t.teardown(() => twin.crash());
+  const both = [...nodes, twin];
   const complains = ({ problems }: Node): boolean =>
     problems.some((each) => /another process is node a/.test(each));
-  await waitFor('one complains', 60_000, () => [...nodes, twin].some(complains));
+  await waitFor('one complains', 60_000, () => both.some(complains));
+  // What either has the other takes, so that each of them is about to take something over, now and for ever.
+  await waitFor('whoever asks either is told why', 60_000, () => {
+    return both.every(({ ownership }) => /another process is node a/.test(ownership.rival ?? ''));
+  });
+  await twin.crash();
+  const [only] = nodes;
+  await waitFor('it has everything again, alone', 60_000, () => {
+    return only!.ownership.rival === null && heldBy(nodes).length === partitionCount;
+  });
 });
 
 t.test('what is no entry in the bucket moves nothing, ends nobody, and goes', async (t) => {
