@@ -1,7 +1,7 @@
 // Makes the streams and buckets that the cluster needs, and checks what is fixed when a cluster is created.
 
 import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
-import type { JetStreamManager } from 'nats';
+import type { JetStreamManager, StreamInfo } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
@@ -16,21 +16,24 @@ import {
 } from './subjects.ts';
 import type { StreamOf } from './subjects.ts';
 
-/** Idempotent: several nodes may do it at once. */
+/** Idempotent: several nodes may do it at once. `complain` hears of a stream that somebody has made, or changed, so that what
+ *  stands in it is dropped. */
 export async function ensureLogStream(
   manager: JetStreamManager,
   group: GroupName,
   partition: number,
   replicas: number,
+  complain?: Complain,
 ): Promise<void> {
-  await ensureStream(manager, logStream(group, partition), {
+  const settings = {
     subjects: [logSubject(group, partition)],
     num_replicas: replicas,
     duplicate_window: nanos(LIMITS.streamDuplicateWindowMs),
     // A record of money is never dropped to make room, nor deleted one by one.
     discard: DiscardPolicy.New,
     deny_delete: true,
-  });
+  };
+  await ensureStream(manager, logStream(group, partition), settings, complain);
 }
 
 /** Every partition that has a log, in order. */
@@ -45,8 +48,12 @@ export async function logPartitions(manager: JetStreamManager): Promise<StreamOf
 
 /** The bucket of leases, as a stream: the KV layout, so that `nats kv` reads it. `replicas` null: this node may not make
  *  it, and waits until another has. */
-export async function ensureLeaseBucket(manager: JetStreamManager, replicas: number | null): Promise<void> {
-  await ensureStream(manager, LEASE_STREAM, {
+export async function ensureLeaseBucket(
+  manager: JetStreamManager,
+  replicas: number | null,
+  complain?: Complain,
+): Promise<void> {
+  const settings = {
     subjects: [`$KV.${LEASE_BUCKET}.>`],
     num_replicas: replicas ?? 0,
     max_msgs_per_subject: 1,
@@ -54,7 +61,8 @@ export async function ensureLeaseBucket(manager: JetStreamManager, replicas: num
     deny_delete: true,
     allow_rollup_hdrs: true,
     duplicate_window: nanos(LIMITS.streamDuplicateWindowMs),
-  });
+  };
+  await ensureStream(manager, LEASE_STREAM, settings, complain);
 }
 
 /** The object store of snapshots, as a stream: the layout of object stores, so that `nats object` reads it. The client's own
@@ -76,24 +84,36 @@ export async function hasMessages(manager: JetStreamManager, name: string): Prom
 }
 
 type StreamSettings = Parameters<JetStreamManager['streams']['add']>[0];
+type Complain = (problem: string) => void;
+
+/** nats-server removes what is beyond a limit also where it is to refuse what is new: as soon as the limit is set. */
+const UNLIMITED = { max_age: 0, max_bytes: -1, max_msgs: -1 } as const;
 
 async function ensureStream(
   manager: JetStreamManager,
   name: string,
   settings: Omit<StreamSettings, 'name'>,
+  complain?: Complain,
 ): Promise<void> {
-  await persist(() => makeStream(manager, name, settings));
+  const { config } = await persist(() => makeStream(manager, name, settings));
+  const { discard, max_msgs_per_subject = -1 } = settings;
+  const kept = { ...UNLIMITED, max_msgs_per_subject, discard };
+  const limits = (Object.keys(kept) as (keyof typeof kept)[])
+    .filter((each) => config[each] !== kept[each])
+    .map((each) => `${each} ${config[each]}, not ${kept[each]}`);
+  if (limits.length > 0) complain?.(`${name} drops what is still needed: it has ${limits.join('; ')}`);
 }
 
 async function makeStream(
   manager: JetStreamManager,
   name: string,
   settings: Omit<StreamSettings, 'name'>,
-): Promise<void> {
-  if (await hasStream(manager, name)) return;
+): Promise<StreamInfo> {
+  const existing = await infoOf(manager, name);
+  if (existing !== null) return existing;
   if (settings.num_replicas === 0) throw new Error(`nobody has made the stream ${name}`);
   // Another node may be first: then it exists the next time.
-  await manager.streams.add({
+  return manager.streams.add({
     name,
     retention: RetentionPolicy.Limits,
     storage: StorageType.File,
@@ -103,11 +123,15 @@ async function makeStream(
 }
 
 export async function hasStream(manager: JetStreamManager, name: string): Promise<boolean> {
+  return (await infoOf(manager, name)) !== null;
+}
+
+/** Null: there is none. */
+async function infoOf(manager: JetStreamManager, name: string): Promise<StreamInfo | null> {
   try {
-    await manager.streams.info(name);
-    return true;
+    return await manager.streams.info(name);
   } catch (error) {
-    if (/not found/i.test(String(error))) return false;
+    if (/not found/i.test(String(error))) return null;
     throw error;
   }
 }

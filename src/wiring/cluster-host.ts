@@ -437,7 +437,8 @@ export class ClusterHost implements PartitionHost {
     const { link, replicas } = this.#options;
     const { log } = this.#storage();
     if (!this.#streams.has(key)) {
-      await ensureLogStream(link.manager, group, partition, replicas);
+      const complain = (problem: string): void => link.complain(problem);
+      await ensureLogStream(link.manager, group, partition, replicas, complain);
       this.#streams.add(key);
     }
     const firstBatch = await firstBatchOf({ link, group, partition });

@@ -62,7 +62,7 @@ export async function joinNats(
     onProblem(`not in the cluster yet: ${(error as Error).message}`),
   );
   const writeFormat = mayMake ? await followFormat(link, identity, fingerprint, log, onFailure) : null;
-  await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null);
+  await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null, onProblem);
 
   const publisher = new StreamPublisher(link);
   const table = new LeaseTable(link, publisher, onFailure, onProblem);

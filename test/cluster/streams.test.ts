@@ -1,5 +1,7 @@
 // What the cluster asks of JetStream when it makes its streams: nats-server since 2.12 refuses a request that has a field
-// which it does not know, and the one that tests run on may be older and take anything.
+// which it does not know, and the one that tests run on may be older and take anything. And what it says of streams whose
+// settings somebody has changed.
+import { DiscardPolicy, nanos } from 'nats';
 import t from 'tap';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { joinCluster } from '../../src/nats/cluster-identity.ts';
@@ -48,4 +50,30 @@ t.test('no request for a stream has a field that nats-server does not know', asy
     Object.fromEntries(asked),
     Object.fromEntries(streams.map((name) => [name, [] as readonly string[]])),
   );
+});
+
+t.test('a stream that somebody has limited is told of: nats-server drops what does not fit', async (t) => {
+  const servers = await startNatsServers();
+  t.teardown(() => servers.stop());
+  const nats = await link(servers.url, 'ledger');
+  t.teardown(() => nats.close());
+  const { manager } = nats;
+  const said: string[] = [];
+  const begin = async (): Promise<void> => {
+    await ensureLeaseBucket(manager, 1, (problem) => said.push(problem));
+    await ensureLogStream(manager, 'accounts', 0, 1, (problem) => said.push(problem));
+  };
+  await begin();
+  await begin();
+  t.strictSame(said, [], 'nothing of those that it made');
+  await manager.streams.update(LEASE_STREAM, { max_bytes: 1_000_000 });
+  await manager.streams.update(logStream('accounts', 0), {
+    max_age: nanos(3_600_000),
+    discard: DiscardPolicy.Old,
+  });
+  await begin();
+  t.strictSame(said, [
+    `${LEASE_STREAM} drops what is still needed: it has max_bytes 1000000, not -1`,
+    'DAFTARI_accounts_0 drops what is still needed: it has max_age 3600000000000, not 0; discard old, not new',
+  ]);
 });
