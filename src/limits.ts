@@ -193,6 +193,10 @@ export const LIMITS = {
   busTickMs: 25,
   /** Slots of the wheel: busTickMs × this covers the command deadline. */
   busWheelSlots: 1_024,
+  /** All of a caller's requests have come after their deadlines for this long, ms: its clock differs. */
+  busLateMs: 5_000,
+  /** Such callers that an owner remembers; each life of a process is one. */
+  busLateCallersMax: 1_024,
   /** Requests whose older attempts an owner refuses, each kept until its deadline. */
   busRefusedMax: 65_536,
   /** Pause between two attempts to reach a NATS server. */

@@ -81,7 +81,10 @@ export class ServedPartition {
     // One subject per caller: the last token only tells the caller's own messages apart.
     const caller = callerSubject(reply.slice(0, reply.lastIndexOf('.')));
     const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
-    readCommands(text, (id, attempt, command) => this.take(caller, id, attempt, command));
+    readCommands(text, (id, attempt, command) => {
+      this.#server.heard(caller, command.deadline);
+      this.take(caller, id, attempt, command);
+    });
   }
 
   /** One attempt of a caller's request; the reply comes by `NatsBusServer.reply`. */
@@ -142,9 +145,33 @@ export class NatsBusServer {
   /** Replies of the callback that runs, by caller's subject. */
   #outgoing = new Map<string, string>();
   #flushing = false;
+  /** Callers of whom nothing has come in time since, by their subject. */
+  readonly #late = new Map<string, { readonly since: number; isTold: boolean }>();
+  readonly #complain: (problem: string) => void;
 
-  constructor(connection: NatsConnection) {
+  constructor(connection: NatsConnection, complain: (problem: string) => void = () => {}) {
     this.#connection = connection;
+    this.#complain = complain;
+  }
+
+  /** A request has come. Its caller gives up at the deadline: who goes on asking later than that has another clock. What a lost
+   *  connection held back comes late, too, but at once. */
+  heard(caller: string, deadline: number): void {
+    const lateMs = Date.now() - deadline;
+    const late = this.#late.get(caller);
+    if (lateMs < LIMITS.leaseMs) {
+      if (late !== undefined) this.#late.delete(caller);
+    } else if (late === undefined) {
+      if (this.#late.size < LIMITS.busLateCallersMax) {
+        this.#late.set(caller, { since: performance.now(), isTold: false });
+      }
+    } else if (!late.isTold && performance.now() - late.since > LIMITS.busLateMs) {
+      late.isTold = true;
+      const seconds = Math.floor(lateMs / 1_000);
+      this.#complain(
+        `all that ${caller} asks comes ${seconds} s after its deadline, and is refused: its clock is behind, or this node's is ahead`,
+      );
+    }
   }
 
   /** Subscribes at once; messages wait until `open`. */

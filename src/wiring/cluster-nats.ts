@@ -69,7 +69,7 @@ export async function joinNats(
   await table.ready();
   const { partitions } = config;
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
-  const server = new NatsBusServer(link.connection);
+  const server = new NatsBusServer(link.connection, onProblem);
   const bus = new NatsBus({
     connection: link.connection,
     caller,

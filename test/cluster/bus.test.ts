@@ -7,6 +7,7 @@ import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { NatsBus } from '../../src/nats/nats-bus.ts';
+import { commandSubject } from '../../src/nats/subjects.ts';
 import { commandLine } from '../../src/nats/wire.ts';
 import { link, RoutesByHand } from './adapters.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
@@ -224,6 +225,35 @@ t.test('messages that come before the owner has opened wait for it', async (t) =
   t.strictSame(await reply, done('late'));
   served.stop();
   bus.close();
+});
+
+t.test('a caller of whom all comes after its deadline is told of, and none that was cut off', async (t) => {
+  const said: string[] = [];
+  const server = new NatsBusServer(ownerLink.connection, (problem) => said.push(problem));
+  const served = server.serve('accounts', 3, 60);
+  served.open({ inbox: (_, onReply) => onReply({ type: 'unavailable' }), holds: () => true });
+  await ownerLink.connection.flush();
+  const ask = async (caller: string, deadlineMs: number): Promise<void> => {
+    const line = commandLine(1, 1, onceOnly(deadlineMs));
+    callerLink.connection.publish(commandSubject('accounts', 3, 60), line, {
+      reply: `daftari.reply.front.${caller}.1.1`,
+    });
+    await callerLink.connection.flush();
+  };
+  // What its connection held back, and then what it asks now.
+  await ask('cut_off', -60_000);
+  await ask('cut_off', -20_000);
+  await waitFor('it is told of', 60_000, async () => {
+    await ask('in_time', 15_000);
+    await ask('cut_off', 15_000);
+    await ask('behind', -585_000);
+    return said.length > 0;
+  });
+  await ask('behind', -585_000);
+  await ownerLink.connection.flush();
+  t.match(said, [/^all that daftari\.reply\.front\.behind\.1\.0 asks comes 585 s after its deadline, /]);
+  t.equal(said.length, 1, 'once');
+  served.stop();
 });
 
 t.test('an owner dies with the answer: repeatable messages are resolved, others are unknown', async (t) => {
