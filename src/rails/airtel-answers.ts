@@ -86,9 +86,11 @@ function refusedByStatus(
   body: Readonly<Record<string, unknown>> | undefined,
   parts: Parts,
 ): SubmitResult | null {
-  const { status, text } = answer;
+  const { status, text, mayBeCut } = answer;
   const { word, code } = parts;
   const unknown: SubmitResult = { type: 'unknown', reason: describe(answer) };
+  // What was cut off may speak of the transaction.
+  if (mayBeCut && body === undefined) return unknown;
   // What speaks of the transaction, or in a code that is not final, may have it whatever the status.
   const mayHaveIt = word !== null || (code !== null && isAirtelAmbiguous(code, 'submit'));
   if (status === 429 || status === 503) {

@@ -1,10 +1,11 @@
 // Requests to a provider: a keep-alive pool to one host, and one of three results. It never throws for what the outside
 // does, and tells what was certainly not sent from what may have been.
 //
-// Invariants: an answer is complete or it is none; a body is at most LIMITS.railAnswerBytesMax; a request ends within
+// Invariants: an answer is complete, or it is none, or it says that nobody can tell; a body is at most LIMITS.railAnswerBytesMax; a request ends within
 // twice `answerMs`; redirects are not followed; no timer per request (undici's own are shared).
 
 import { lookup as systemLookup } from 'node:dns';
+import type { IncomingHttpHeaders } from 'node:http';
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, Pool } from 'undici';
 import { LIMITS } from '../limits.ts';
@@ -13,6 +14,8 @@ export interface HttpAnswer {
   readonly type: 'answer';
   readonly status: number;
   readonly text: string;
+  /** Its end is that of its connection alone: more of it may have been lost on the way. */
+  readonly mayBeCut: boolean;
 }
 
 export type HttpResult =
@@ -100,6 +103,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #answerMs: number;
   #startedAt = 0;
   #status = 0;
+  #mayBeCut = false;
   /** Bytes of memory that the answer takes so far. */
   #held = 0;
   readonly #chunks: Buffer[] = [];
@@ -113,8 +117,13 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#startedAt = performance.now();
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
     this.#status = status;
+    this.#mayBeCut = !saysItsEnd(status, headers);
     // "102 Processing" and its like are no answer, and undici waits anew after each.
     if (status < 200) this.#abortIfLate(controller);
   }
@@ -127,7 +136,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     const text = Buffer.concat(this.#chunks).toString('utf8');
-    this.#resolve({ type: 'answer', status: this.#status, text });
+    this.#resolve({ type: 'answer', status: this.#status, text, mayBeCut: this.#mayBeCut });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -140,6 +149,13 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (isLate) controller.abort(new Error('the answer took too long'));
     return isLate;
   }
+}
+
+/** By its length, by its last chunk, or because it has no body at all (RFC 9112, 6.3). */
+function saysItsEnd(status: number, headers: IncomingHttpHeaders): boolean {
+  if (status === 204 || status === 304) return true;
+  const coding = headers['transfer-encoding'];
+  return coding === undefined ? headers['content-length'] !== undefined : /\bchunked\s*$/i.test(coding);
 }
 
 /** "ECONNREFUSED: connect ECONNREFUSED 127.0.0.1:1"; of several addresses tried, the first. */

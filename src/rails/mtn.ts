@@ -229,9 +229,13 @@ export class MtnRail implements ProviderRail {
         (code) => mtnRefusal(code, null, direction) !== null,
       );
     }
-    const { status, text } = result;
+    const { status, text, mayBeCut } = result;
     const body = parseObject(text);
     const code = body === undefined ? null : textAt(body, 'code');
+    // What was cut off may say that MTN has it.
+    if (mayBeCut && body === undefined && status !== 202) {
+      return { type: 'unknown', reason: describe(result) };
+    }
     // What is no JSON came from something in between.
     const isPage = body === undefined && text !== '';
     if ((status === 409 && !isPage) || (code !== null && isMtnDuplicate(code))) {

@@ -303,6 +303,59 @@ t.test('the answer to a submit is lost: the same reference finds what was accept
   }
 });
 
+t.test('a refusal that is cut off before what it says refuses nothing', async (t) => {
+  const token = '{"access_token":"t","expires_in":"3600"}';
+  let head = '';
+  const cuts = createTcpServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (request) => {
+      if (!request.includes('X-Target-Environment') && !request.includes('X-Country')) {
+        socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${token.length}\r\n\r\n${token}`);
+      } else {
+        socket.end(`HTTP/1.1 ${head}\r\n\r\n`);
+      }
+    });
+  });
+  await new Promise<void>((resolve) => cuts.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => cuts.close());
+  const baseUrl = `http://127.0.0.1:${(cuts.address() as AddressInfo).port}`;
+  const mtn = new MtnRail({
+    ...RAIL,
+    id: 'mtn_cut',
+    baseUrl,
+    targetEnvironment: 'mtnuganda',
+    collection: { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' },
+    disbursement: null,
+    callbackUrl: () => null,
+  });
+  const airtel = new AirtelRail({
+    ...RAIL,
+    id: 'airtel_cut',
+    baseUrl,
+    clientId: 'a',
+    clientSecret: 'b',
+    collectionApi: 'v1',
+    disbursement: null,
+  });
+  t.teardown(() => Promise.all([mtn.close(), airtel.close()]));
+  for (const [rail, announced, type] of [
+    [mtn, '400 Bad Request\r\nContent-Length: 0', 'failed'],
+    // What follows may be RESOURCE_ALREADY_EXIST: MTN has it.
+    [mtn, '400 Bad Request', 'unknown'],
+    [mtn, '400 Bad Request\r\nContent-Length: 33', 'unknown'],
+    [mtn, '400 Bad Request\r\nTransfer-Encoding: chunked', 'unknown'],
+    [mtn, '409 Conflict', 'unknown'],
+    [mtn, '429 Too Many Requests', 'unknown'],
+    [mtn, '202 Accepted', 'accepted'],
+    [airtel, '503 Service Unavailable\r\nContent-Length: 0', 'not_accepted'],
+    [airtel, '503 Service Unavailable', 'unknown'],
+    [airtel, '429 Too Many Requests', 'unknown'],
+  ] as const) {
+    head = announced;
+    t.equal((await rail.submit(transactionOf())).type, type, announced);
+  }
+});
+
 t.test('a provider that hangs, drips or is not there', async (t) => {
   const hangs = createServer((request, response) => {
     if (request.url?.includes('token') === true) {

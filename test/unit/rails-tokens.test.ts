@@ -151,7 +151,7 @@ t.test('without a token nothing is sent, first or again', async (t) => {
   const sent: string[] = [];
   const send = (token: string) => {
     sent.push(token);
-    return Promise.resolve({ type: 'answer', status: 401, text: '' } as const);
+    return Promise.resolve({ type: 'answer', status: 401, text: '', mayBeCut: false } as const);
   };
   const first = sendWithToken(cache, send);
   await end(REFUSED);
