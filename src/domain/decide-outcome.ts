@@ -1,5 +1,5 @@
 // Decisions on what providers answer and on what falls due. All of these may come late, twice, or out of order: what no
-// longer applies changes nothing; what contradicts a final state changes no state either, and is raised once for operators.
+// longer applies changes nothing; what contradicts a final state changes no state either, and is raised for operators.
 //
 //   what we have          provider says SUCCESSFUL       FAILED           REVERSED
 //   not sent              CONTRADICTION                  CONTRADICTION    CONTRADICTION
@@ -79,7 +79,9 @@ export function decideSubmission(state: LedgerState, command: RecordSubmission, 
 
 export function decideOutcome(state: LedgerState, command: RecordOutcome, context: Context): Decision {
   const transaction = find(state, command.accountId, command.transactionId);
-  if (transaction === undefined) return raise(state, command, 'UNKNOWN_REFERENCE', said(command), context);
+  if (transaction === undefined) {
+    return raise(state, command, 'UNKNOWN_REFERENCE', { said: said(command), ours: '' }, context);
+  }
   switch (transaction.status) {
     case 'INITIATED':
       return contradict(state, command, transaction, 'CONTRADICTION', context);
@@ -184,7 +186,7 @@ function sameMoney({ amount, currency }: RecordOutcome, transaction: Transaction
 // --- Reconciliation --------------------------------------------------------------------------------------------------
 
 export function decideRaise(state: LedgerState, command: RaiseReconciliation, context: Context): Decision {
-  return raise(state, command, command.kind, command.detail, context);
+  return raise(state, command, command.kind, { said: command.detail, ours: '' }, context);
 }
 
 function contradict(
@@ -195,8 +197,9 @@ function contradict(
   context: Context,
 ): Decision {
   const { status, failureCode, amount, currency } = transaction;
-  const ours = failureCode === null ? status : `${status} (${failureCode})`;
-  return raise(state, command, kind, `${said(command)} Ours: ${ours}, ${amount} ${currency}.`, context);
+  const ended = failureCode === null ? status : `${status} (${failureCode})`;
+  const ours = ` Ours: ${ended}, ${amount} ${currency}.`;
+  return raise(state, command, kind, { said: said(command), ours }, context);
 }
 
 function said({ outcome, providerStatus, providerTransactionId, amount, currency }: RecordOutcome): string {
@@ -207,24 +210,35 @@ function said({ outcome, providerStatus, providerTransactionId, amount, currency
   return `${text}.`;
 }
 
-/** Derived ids of reconciliation items start here, far above those of status events, journals and entries. */
+/** Derived ids of the first reconciliation items start here, far above those of status events, journals and entries; those of
+ *  each further one of a kind so much lower. */
 const RECONCILIATION_INDEX = 1_000;
+const FURTHER_ITEM_STEP = -10;
+/** Of one transaction and kind. */
+const ITEMS_MAX = 5;
 
-/** One item for each transaction and kind, however often the provider repeats itself: its id is derived from both. */
+/** One item for each transaction and kind, however often the provider repeats itself: its id is derived from both. What it says
+ *  that is new when a person has resolved that one is another. */
 function raise(
   state: LedgerState,
   { accountId, transactionId }: { readonly accountId: string; readonly transactionId: string | null },
   kind: ReconciliationKind,
-  detail: string,
+  { said, ours }: { readonly said: string; readonly ours: string },
   context: Context,
 ): Decision {
   if (state.account(accountId) === undefined) return refuse(NO_ACCOUNT);
-  const id =
-    transactionId !== null && isTransactionId(transactionId)
-      ? deriveId('reconciliation', transactionId, RECONCILIATION_INDEX + RECONCILIATION_KINDS.indexOf(kind))
-      : makeId('reconciliation', context.freshBody);
-  if (state.reconciliation(id) !== undefined) return NOTHING_CHANGED;
-  return changed(accountId, context.now, { type: 'ReconciliationRaised', id, kind, transactionId, detail });
+  const event = { type: 'ReconciliationRaised', kind, transactionId, detail: said + ours } as const;
+  if (transactionId === null || !isTransactionId(transactionId)) {
+    return changed(accountId, context.now, { ...event, id: makeId('reconciliation', context.freshBody) });
+  }
+  const first = RECONCILIATION_INDEX + RECONCILIATION_KINDS.indexOf(kind);
+  for (let raised = 0; raised < ITEMS_MAX; raised++) {
+    const id = deriveId('reconciliation', transactionId, first + raised * FURTHER_ITEM_STEP);
+    const item = state.reconciliation(id);
+    if (item === undefined) return changed(accountId, context.now, { ...event, id });
+    if (item.resolvedAt === null || item.detail.startsWith(said)) return NOTHING_CHANGED;
+  }
+  return NOTHING_CHANGED;
 }
 
 // --- What falls due --------------------------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ interface ModelItem {
   readonly account: string;
   readonly kind: string;
   readonly transaction: string | null;
+  /** Without what we had ourselves. */
+  readonly said: string;
   resolution: string | null;
   by: string | null;
 }
@@ -199,7 +201,7 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
     case 'SettleCashOut':
       return expectedOfSettle(command, own);
     case 'RaiseReconciliation':
-      return raised(model, command.transactionId, command.kind);
+      return raised(model, command.transactionId, command.kind, command.detail);
     case 'ResolveReconciliation':
       return expectedOfResolve(model.items.get(command.reconciliationId), command);
     case 'ExpireTransaction':
@@ -324,11 +326,14 @@ function feeOf(type: Type, amount: number, terms: Policy['fees']['CHARGE']['UGX'
   return type === 'CHARGE' ? Math.min(fee, amount) : fee;
 }
 
-function raised(model: Model, transaction: string | null, kind: string): Expected {
-  const items = [...model.items.values()];
-  const isKnown =
-    transaction !== null && items.some((one) => one.transaction === transaction && one.kind === kind);
-  return isKnown ? NOTHING : does('ReconciliationRaised');
+const ITEMS_MAX = 5;
+
+function raised(model: Model, transaction: string | null, kind: string, said: string): Expected {
+  const items = [...model.items.values()].filter(
+    (one) => transaction !== null && one.transaction === transaction && one.kind === kind,
+  );
+  const isKnown = items.some((one) => one.resolution === null || one.said === said);
+  return isKnown || items.length === ITEMS_MAX ? NOTHING : does('ReconciliationRaised');
 }
 
 /** A revoked wallet receives nothing, as long as nothing may have been sent. */
@@ -345,7 +350,7 @@ function expectedOfOutcome(
   own: ModelTransaction | undefined,
 ): Expected {
   const { outcome, amount, transactionId } = command;
-  const raise = (kind: string): Expected => raised(model, transactionId, kind);
+  const raise = (kind: string): Expected => raised(model, transactionId, kind, saidIn(command));
   if (own === undefined) return raise('UNKNOWN_REFERENCE');
   const isSame = amount === null || amount === own.amount;
   switch (own.status) {
@@ -366,6 +371,17 @@ function expectedOfOutcome(
     case 'REVERSED':
       return NOTHING;
   }
+}
+
+function saidIn({
+  outcome,
+  providerStatus,
+  amount,
+  currency,
+  providerTransactionId: id,
+}: RecordOutcome): string {
+  const moved = amount === null ? '' : `, ${[amount, currency ?? []].flat().join(' ')}`;
+  return `The provider says ${outcome} (${providerStatus})${moved}${id === null ? '' : `, its id ${id}`}.`;
 }
 
 function expectedOfDue(
@@ -533,8 +549,9 @@ function applyEvent(model: Model, accountId: string, event: AccountEvent, applie
       wallet!.status = 'REVOKED';
       break;
     case 'ReconciliationRaised': {
-      const { kind, transactionId: transaction } = event;
-      model.items.set(id, { account: accountId, kind, transaction, resolution: null, by: null });
+      const { kind, transactionId: transaction, detail } = event;
+      const [said = ''] = detail.split(' Ours: ');
+      model.items.set(id, { account: accountId, kind, transaction, said, resolution: null, by: null });
       break;
     }
     case 'ReconciliationResolved':

@@ -182,6 +182,41 @@ t.test('an item of a transaction has one id for ever: what was resolved is not r
   thenRecorded(scenario.later(DAY).when(failed(transaction.id)));
 });
 
+t.test('what a provider says anew after an item was resolved is another item', async (t) => {
+  const resolve = (scenario: Scenario): void => {
+    for (const { id, resolvedAt } of scenario.state.reconciliations.values()) {
+      const by = { by: 'operator', resolution: 'Theirs is wrong.' };
+      if (resolvedAt === null) scenario.given({ type: 'ReconciliationResolved', id, ...by });
+    }
+  };
+  const paidOut = reach(payout(), [accepted, succeeded]);
+  const back = reversed(paidOut.transaction.id);
+  paidOut.scenario.when(failed(paidOut.transaction.id));
+  thenRecorded(paidOut.scenario.when(back));
+  resolve(paidOut.scenario);
+  thenRecorded(paidOut.scenario.when(back), 'ReconciliationRaised');
+  thenRecorded(paidOut.scenario.when(back));
+  resolve(paidOut.scenario);
+  thenRecorded(paidOut.scenario.when(back));
+  thenRecorded(paidOut.scenario.when(failed(paidOut.transaction.id)));
+
+  const collected = reach(charge(), [accepted, succeeded]);
+  const part = (amount: number) => outcome(collected.transaction.id, 'REVERSED', { amount });
+  for (const amount of [1, 2, 3, 4, 5]) {
+    thenRecorded(collected.scenario.when(part(amount)), 'ReconciliationRaised');
+    resolve(collected.scenario);
+  }
+  t.equal(new Set(collected.scenario.state.reconciliations.keys()).size, 5);
+  thenRecorded(collected.scenario.when(part(6)));
+
+  const settled = reach(payout(), [accepted]);
+  const other = outcome(settled.transaction.id, 'SUCCESSFUL', { amount: 1 });
+  thenRecorded(settled.scenario.when(other), 'ReconciliationRaised');
+  resolve(settled.scenario);
+  settled.scenario.when(succeeded(settled.transaction.id));
+  thenRecorded(settled.scenario.when(other));
+});
+
 t.test('money that came back before it was seen to arrive is a failure that says so', async (t) => {
   for (const create of [charge(), deposit(), payout(), withdrawal()]) {
     const { transaction } = reach(create, [accepted, reversed]);
