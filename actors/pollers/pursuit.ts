@@ -266,6 +266,7 @@ export class Pursuit implements Caller {
       case 'accepted':
         return this.#accepted(watched, result.providerStatus);
       case 'not_accepted':
+        watched.maybeSent ||= result.mayHaveIt === true;
         this.#tellOperators(neverAccepted(watched, result.reason, this.#options.timings));
         if (watched.hinted) return this.#enquireAfter(watched, 0);
         return this.#rest(watched);

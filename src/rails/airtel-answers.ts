@@ -94,7 +94,10 @@ function refusedByStatus(
   // What speaks of the transaction, or in a code that is not final, may have it whatever the status.
   const mayHaveIt = word !== null || (code !== null && isAirtelAmbiguous(code, 'submit'));
   if (status === 429 || status === 503) {
-    return mayHaveIt ? unknown : { type: 'not_accepted', reason: describe(answer) };
+    if (mayHaveIt) return unknown;
+    const refused = { type: 'not_accepted', reason: describe(answer) } as const;
+    // A gateway says so, too, when it has handed it on and heard nothing.
+    return status === 503 ? { ...refused, mayHaveIt: true } : refused;
   }
   if (status === 401 || status === 403) {
     const isHtml = body === undefined && text !== '';

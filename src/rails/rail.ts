@@ -36,8 +36,8 @@ export type SubmitResult =
   /** Accepted; the outcome will come. Also the answer to a duplicate reference. */
   | { readonly type: 'accepted'; readonly providerStatus: string | null }
   /** Refused before acceptance for a passing reason (503, 429, connection refused): the same reference may be
-   *  submitted again. */
-  | { readonly type: 'not_accepted'; readonly reason: string }
+   *  submitted again. `mayHaveIt`: what refused it may stand before something that took it: ask before it is given up. */
+  | { readonly type: 'not_accepted'; readonly reason: string; readonly mayHaveIt?: true }
   /** Nobody knows whether it was accepted (time-out, dropped connection, HTML, 5xx): enquire. */
   | { readonly type: 'unknown'; readonly reason: string };
 

@@ -134,8 +134,8 @@ t.test('73: 503 to every call', async (t) => {
       const transaction = transactionOf({ network, type, endsIn: 73 });
       const rail = rails.rail(transaction.provider);
       const submitted = await rail.submit(transaction);
-      // MTN: any 5xx without a configuration code means "enquire"; Airtel: 503 is before acceptance.
-      t.equal(submitted.type, network === 'MTN' ? 'unknown' : 'not_accepted');
+      // MTN: any 5xx without a configuration code means "enquire"; Airtel: 503 is before acceptance, if nobody knows otherwise.
+      t.match(submitted, network === 'MTN' ? { type: 'unknown' } : { type: 'not_accepted', mayHaveIt: true });
       t.equal((await rail.enquire(transaction)).type, 'unknown');
     }
   }

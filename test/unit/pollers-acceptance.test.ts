@@ -51,3 +51,28 @@ t.test('a callback is looked into at once though an acceptance is yet to be told
   t.equal(driven.mtn.enquiries.length, 1);
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
 });
+
+t.test(
+  'what a gateway refused although it had handed it on is asked about before it is given up',
+  async (t) => {
+    for (const [answers, status, items] of [
+      ['at the end', 'SUCCESSFUL', []],
+      ['after it', 'FAILED', ['SUCCESS_AFTER_FINAL']],
+    ] as const) {
+      const driven = await new Driven().start();
+      driven.mtn.onSubmit = (transaction) => {
+        driven.provider.settle(transaction, paid());
+        return { type: 'not_accepted', reason: '503', mayHaveIt: true };
+      };
+      driven.mtn.onEnquire = () => LOST;
+      const { id } = driven.accounts.create(charge());
+      await driven.clock.advance(29 * MINUTE, 1_000);
+      t.equal(driven.mtn.enquiries.length, 0, 'sent again at once, without asking');
+      if (answers === 'after it') await driven.clock.advance(3 * MINUTE, 1_000);
+      driven.mtn.onEnquire = (transaction) => driven.provider.enquire(transaction);
+      await driven.clock.advance(20 * MINUTE, 1_000);
+      t.equal(driven.accounts.transaction(id).status, status, answers);
+      t.strictSame(driven.accounts.reconciliation(), items);
+    }
+  },
+);
