@@ -260,24 +260,25 @@ export class Pursuit implements Caller {
   }
 
   #submitted(watched: Watched, result: SubmitResult): void {
+    const { now, random, timings } = this.#options;
     watched.submits++;
-    watched.graceUntil = this.#options.now() + watched.port.lane.rail.notFoundGraceMs;
+    watched.graceUntil = now() + watched.port.lane.rail.notFoundGraceMs;
     switch (result.type) {
       case 'accepted':
         return this.#accepted(watched, result.providerStatus);
       case 'not_accepted':
         watched.maybeSent ||= result.mayHaveIt === true;
-        this.#tellOperators(neverAccepted(watched, result.reason, this.#options.timings));
+        this.#tellOperators(neverAccepted(watched, result.reason, timings));
         if (watched.hinted) return this.#enquireAfter(watched, 0);
         return this.#rest(watched);
-      case 'unknown': {
-        this.#tellOperators(neverAccepted(watched, result.reason, this.#options.timings));
-        const { random, timings } = this.#options;
+      case 'unknown':
+        this.#tellOperators(neverAccepted(watched, result.reason, timings));
         return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random));
-      }
       case 'succeeded':
       case 'failed':
       case 'reversed':
+        // If it was taken before, that may be why it is refused: a limit is reached, our float is empty.
+        if (result.type === 'failed' && watched.maybeSent) return this.#enquireAfter(watched, 0);
         watched.maybeSent = true;
         return this.#conclude(watched, result, 'API');
     }
@@ -314,19 +315,18 @@ export class Pursuit implements Caller {
   }
 
   #enquired(watched: Watched, result: EnquiryResult): void {
+    const { timings } = this.#options;
     const now = this.#options.now();
     watched.enquiries++;
     watched.enquiredAt = now;
     switch (result.type) {
       case 'pending':
-        this.#tellOperators(
-          waitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`, this.#options.timings),
-        );
+        this.#tellOperators(waitsForLong(watched, now, `pending: ${result.providerStatus ?? ''}`, timings));
         return this.#stillPending(watched, result.providerStatus);
       case 'not_found':
         return this.#notFound(watched, now);
       case 'unknown':
-        this.#tellOperators(waitsForLong(watched, now, `unknown: ${result.reason}`, this.#options.timings));
+        this.#tellOperators(waitsForLong(watched, now, `unknown: ${result.reason}`, timings));
         return this.#unanswered(watched);
       case 'succeeded':
       case 'failed':
@@ -359,7 +359,7 @@ export class Pursuit implements Caller {
       return this.#unanswered(watched);
     }
     if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
-    watched.maybeSent = watched.submitted;
+    watched.maybeSent = false;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
     // Unless it has expired while it was asked about.

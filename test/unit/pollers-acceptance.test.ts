@@ -1,10 +1,20 @@
 // What pollers promise about an acceptance that its account cannot be told of: it is not forgotten, and delays nothing.
 import t from 'tap';
-import type { EnquiryResult } from '../../src/rails/rail.ts';
+import type { EnquiryResult, Terminal } from '../../src/rails/rail.ts';
 import { charge, payout } from './domain/scenario.ts';
 import { deferred, Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
+const FLOAT_EMPTY: Terminal = {
+  type: 'failed',
+  failureCode: 'provider_rejected',
+  failureMessage: null,
+  providerStatus: 'DP00900001005',
+  providerTransactionId: null,
+  amount: null,
+  currency: null,
+  ourFault: true,
+};
 const UNAVAILABLE = { type: 'unavailable' } as const;
 
 function withoutAcceptances(driven: Driven): void {
@@ -76,3 +86,23 @@ t.test(
     }
   },
 );
+
+t.test('a payout that may have been taken is not failed by the refusal of a further submit', async (t) => {
+  for (const taken of [true, false]) {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = (transaction) => {
+      if (driven.mtn.submits.length > 1) return FLOAT_EMPTY;
+      if (taken) driven.provider.settle(transaction, paid());
+      return { type: 'not_accepted', reason: '503', mayHaveIt: true };
+    };
+    const { id } = driven.accounts.create(payout());
+    await driven.clock.advance(MINUTE, 1_000);
+    t.equal(driven.accounts.transaction(id).status, taken ? 'SUCCESSFUL' : 'FAILED');
+    t.equal(
+      driven.mtn.submits.length,
+      taken ? 2 : 3,
+      'refused again once it was found that nothing was taken',
+    );
+    t.strictSame(driven.accounts.reconciliation(), []);
+  }
+});
