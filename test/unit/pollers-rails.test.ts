@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { Breaker } from '../../actors/pollers/breaker.ts';
+import { NOTICES } from '../../actors/pollers/notice.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, outcome, payout } from './domain/scenario.ts';
@@ -179,6 +180,15 @@ t.test('the alert about a rail that is down fires where all its calls time out',
     }
   }
   t.strictSame([...fired], ['mtn_ug']);
+});
+
+t.test('of each notice an alert tells, but for what passes by itself', (t) => {
+  const alerts = readFileSync(join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml'), 'utf8');
+  const [, alerted = ''] = /daftari_rail_notices_total\{what=~"(.*?)"\}/.exec(alerts) ?? [];
+  // The first two by daftari_rail_our_faults_total and daftari_reconciliation_open.
+  const others = ['our_fault', 'unknown_reference', 'follows_too_many'];
+  t.strictSame([...alerted.split('|'), ...others].toSorted(), NOTICES.toSorted());
+  t.end();
 });
 
 t.test('a rail that is seldom called is degraded while no call succeeds', async (t) => {
