@@ -90,10 +90,10 @@ export class Pursuit implements Caller {
 
   #hint(watched: Watched): void {
     watched.hinted = true;
-    if (watched.state !== 'waiting' || watched.verdict !== null) return;
-    // The provider speaks of it, so it has it, whatever the submits were answered.
-    watched.next = 'enquire';
+    // The provider speaks of it, so it has it, whatever the submits were answered, or will be.
     watched.maybeSent = true;
+    if (watched.state !== 'waiting' || watched.verdict !== null) return;
+    watched.next = 'enquire';
     const now = this.#options.now();
     const at = Math.max(now, watched.enquiredAt + this.#options.timings.hintGapMs);
     if (at > now) this.#wheel.setBy(watched.number, at);
@@ -359,7 +359,7 @@ export class Pursuit implements Caller {
       return this.#unanswered(watched);
     }
     if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
-    watched.maybeSent = false;
+    watched.maybeSent = watched.hinted;
     if (watched.lastUntil !== 0) return this.#expire(watched);
     watched.next = 'submit';
     // Unless it has expired while it was asked about.

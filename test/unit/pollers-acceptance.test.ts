@@ -106,3 +106,21 @@ t.test('a payout that may have been taken is not failed by the refusal of a furt
     t.strictSame(driven.accounts.reconciliation(), []);
   }
 });
+
+t.test(
+  'a payout that its provider called back about is not failed by the refusal of its submit',
+  async (t) => {
+    for (const taken of [true, false]) {
+      const driven = await new Driven().start();
+      driven.mtn.onSubmit = (transaction) => {
+        if (taken) driven.provider.settle(transaction, paid());
+        if (driven.mtn.submits.length === 1) driven.hint(transaction);
+        return FLOAT_EMPTY;
+      };
+      const { id } = driven.accounts.create(payout());
+      await driven.clock.advance(MINUTE, 1_000);
+      t.equal(driven.accounts.transaction(id).status, taken ? 'SUCCESSFUL' : 'FAILED');
+      t.strictSame(driven.accounts.reconciliation(), []);
+    }
+  },
+);
