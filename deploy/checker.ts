@@ -18,7 +18,7 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { LogReader } from '../wal/log-reader.ts';
-import type { Tip } from '../wal/types.ts';
+import type { Batch, Tip } from '../wal/types.ts';
 
 export interface JournalEntry {
   readonly account_id: string;
@@ -116,7 +116,13 @@ interface Place {
 function* chainOf(log: LogReader, { group, partition }: Place): Generator<Pick<Tip, 'batch' | 'hash'>> {
   const start = log.startOf(group, partition);
   if (start.batch > 0) yield start;
-  yield* log.read(group, partition, { afterBatch: start.batch });
+  let last: Batch | null = null;
+  for (const batch of log.read(group, partition, { afterBatch: start.batch })) {
+    if (last !== null) yield last;
+    last = batch;
+  }
+  // A node that lost the partition as it opened an epoch has that batch alone, until it follows again: nothing is in it.
+  if (last !== null && last.records.length > 0) yield last;
 }
 
 function compareLog(

@@ -1,7 +1,7 @@
 // The checker: it finds nothing against a service that told the truth, and everything that would be a lie. Where it cannot tell,
 // a person reads why, and a script sees it by the exit status.
 import { spawnSync } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -305,5 +305,38 @@ t.test(
         `accounts/0: batch ${tip.batch} differs between ${directories[0]} and ${directories[1]}`,
       ]);
     }
+  },
+);
+
+t.test(
+  'a log that ends with an epoch that nobody else has is of the chain, unless that has records',
+  async (t) => {
+    const root = t.testdir();
+    const [lost, went] = [join(root, 'lost'), join(root, 'went-on')];
+    const write = async (directory: string, epoch: number, records: readonly string[]): Promise<void> => {
+      const log = WriteAheadLog.open({
+        directory,
+        now: Date.now,
+        onFailure: (error) => void t.fail(error.message),
+      });
+      const partition = log.openPartition('accounts', 0, { epoch, replica: null, onDurable: () => {} });
+      await partition.drained();
+      for (const record of records) partition.append(record);
+      await partition.drained();
+      await log.close();
+    };
+    await write(lost, 1, ['{}']);
+    cpSync(lost, went, { recursive: true });
+    await write(lost, 2, []);
+    await write(went, 3, ['{}']);
+    t.strictSame(await checkReplicas([lost, went]), []);
+    t.strictSame(await checkReplicas([went, lost]), []);
+
+    const acknowledged = join(root, 'acknowledged');
+    cpSync(lost, acknowledged, { recursive: true });
+    await write(acknowledged, 2, ['{}']);
+    t.strictSame(await checkReplicas([went, acknowledged]), [
+      `accounts/0: batch 3 differs between ${went} and ${acknowledged}`,
+    ]);
   },
 );
