@@ -70,6 +70,7 @@ const NODES: readonly (readonly [name: string, roles: string])[] = [
 const root = join(import.meta.dirname, '..');
 const directory = resolve(process.env['CLUSTER_DIR'] ?? 'data/cluster');
 const NONE_RUNS = `No cluster runs in ${directory}. Start one with: npm run cluster`;
+const NO_NATS = `No cluster runs in ${directory}. For another one set NATS_URL, and NATS_CA_FILE where its NATS has TLS`;
 const clusterFile = join(directory, 'cluster.json');
 const startFile = join(directory, 'start');
 
@@ -250,13 +251,13 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
 
 async function upgradeCluster(): Promise<number> {
   const nats = natsOfCluster();
-  if (nats === null) return noneRuns();
+  if (nats === null) return noneRuns(NO_NATS);
   return report(await upgrade(nats, console.error));
 }
 
 async function connect(): Promise<NatsLink> {
   const nats = natsOfCluster();
-  if (nats === null) throw new UsageError(NONE_RUNS);
+  if (nats === null) throw new UsageError(NO_NATS);
   return linkForOperator('streams', nats, console.error);
 }
 
@@ -365,8 +366,8 @@ async function withRunning(act: (cluster: ClusterFile) => Promise<number>): Prom
   return cluster === null ? noneRuns() : act(cluster);
 }
 
-function noneRuns(): number {
-  console.error(NONE_RUNS);
+function noneRuns(why = NONE_RUNS): number {
+  console.error(why);
   return 1;
 }
 
