@@ -20,7 +20,7 @@ export interface Writing {
   readonly last: number;
   /** Stream sequence minus batch number. */
   readonly offset: number;
-  /** The stream has had nothing, and the next message is to take another place than the first. */
+  /** The stream's first message is to take another place than the first. */
   readonly isMoved: boolean;
 }
 
@@ -52,7 +52,7 @@ export async function planOf(
   }
   if (tip === start) return { type: 'kept', why: 'this log has no batch of it' };
   if (had === 0 || (begun === 'whole' && had === start)) {
-    return { type: 'writing', what: 'whole', after: start, last: tip, offset: 0, isMoved: start > had };
+    return { type: 'writing', what: 'whole', after: start, last: tip, offset: 0, isMoved: start > 0 };
   }
   if (begun === 'whole') return anotherLogs(stream);
   // A batch stands at its number or later: what is numbered above the stream's last message it never had.

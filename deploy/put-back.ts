@@ -211,8 +211,7 @@ async function write(
   if (!(await hasStream(manager, stream))) {
     await ensureLogStream(manager, group, partition, replicasOf(values));
   }
-  // A purge beyond the end of an empty stream has the next message take that place.
-  if (isMoved) await manager.streams.purge(stream, { seq: after + 1 });
+  if (isMoved) await move(link, stream, after);
   const publisher = new StreamPublisher(link);
   const mayWrite = (): boolean => true;
   const isRemembered = false;
@@ -231,6 +230,12 @@ async function write(
     const { puttingBack: _, ...rest } = lease!;
     return rest;
   });
+}
+
+/** A purge beyond the end of an empty stream has the next message take that place. */
+async function move({ manager }: NatsLink, stream: string, after: number): Promise<void> {
+  const { state } = await manager.streams.info(stream);
+  if (state.last_seq < after) await manager.streams.purge(stream, { seq: after + 1 });
 }
 
 async function changeLease(
