@@ -60,7 +60,12 @@ function compare(one: Place, other: Place): number {
 }
 
 function inspectedIn(path: string): readonly Inspected[] {
-  const { partitions } = JSON.parse(readFileSync(path, 'utf8')) as { partitions?: Inspected[] };
-  if (partitions === undefined) throw new UsageError(`${path} is not what wal inspect --json prints`);
-  return partitions;
+  const text = readFileSync(path, 'utf8');
+  try {
+    const { partitions } = JSON.parse(text) as { partitions?: Inspected[] };
+    if (partitions !== undefined) return partitions;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  throw new UsageError(`${path} is not what wal inspect --json prints: write it anew on its node`);
 }

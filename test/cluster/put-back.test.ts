@@ -177,6 +177,13 @@ t.test('of several nodes the log that ends latest is put back, whichever is aske
   };
   await inspect('c1');
   await inspect('c2');
+  // What the shell leaves of an inspect that failed.
+  for (const content of ['', '{"partitions":[', '{}']) {
+    writeFileSync(join(ends, 'c3.json'), content);
+    const refused = await putBack('c1', '--ends', ends, ...WRITE);
+    t.match(refused, { status: 2, err: /c3\.json is not what wal inspect --json prints/ }, content);
+  }
+  rmSync(join(ends, 'c3.json'));
   t.match(await putBack('c1', ...WRITE), { status: 2, err: /--ends/ }, 'not all of a log without comparing');
   const first = await putBack('c1', '--ends', ends, ...WRITE);
   t.match(first, { status: 0 }, first.err);
