@@ -5,7 +5,15 @@ import { WriteAheadLog } from '../log.ts';
 import type { LogReader } from '../log-reader.ts';
 import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
-import { chosen, nameOf, openViewsIfAny, partitionOptions, table, withReader } from './partitions.ts';
+import {
+  chosen,
+  nameOf,
+  openViewsIfAny,
+  partitionOptions,
+  table,
+  timeText,
+  withReader,
+} from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
 import { whileStopped } from './stopped.ts';
@@ -49,7 +57,12 @@ export async function finishArchive(
   return {
     sound: true,
     report: { to: target.path, before: new Date(beforeMs).toISOString(), removed: target.removed, segments },
-    lines: [...removedLines(target), ...(lines.length > 0 ? lines : ['Nothing to archive.'])],
+    lines: [
+      ...removedLines(target),
+      ...(lines.length > 0
+        ? lines
+        : [`Nothing to archive that is older than ${timeText(beforeMs)} (--before).`]),
+    ],
   };
 }
 
