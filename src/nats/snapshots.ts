@@ -64,7 +64,9 @@ export class Snapshots {
     // From here to the first row nothing may be awaited: both are read in one transaction.
     const rows = views.rows(group, partition);
     const first = rows.next();
-    const tip = tipAt(log.batch(group, partition, position.batch));
+    const start = log.startOf(group, partition);
+    // A trimmed log, or one that began with a snapshot, may have nothing after its start yet.
+    const tip = position.batch === start.batch ? start : tipAt(log.batch(group, partition, position.batch));
     if (!tip.hash.equals(position.hash) || tip.sequence !== position.sequence) {
       throw new Error(`${group}/${partition}: the views do not stand at the end of batch ${position.batch}`);
     }

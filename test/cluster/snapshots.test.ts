@@ -90,6 +90,17 @@ t.test('a stream that lacks the history says so', async (t) => {
   await t.rejects(historyOf(7), /has no batch 1/);
 });
 
+t.test('a log that has nothing after its start is saved as it stands', async (t) => {
+  const [trimmed, next] = [temporaryLog(), temporaryLog()];
+  t.teardown(() => Promise.all([trimmed.remove(), next.remove()]));
+  const tip = { batch: 99, sequence: 98, epoch: 3, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await trimmed.log.startAt('platform', 0, tip);
+  await trimmed.views.commit('platform', 0, tip, [{ table: 'accounts', key: 'a', value: '{}' }]);
+  t.equal(await at(trimmed).save('platform', 0), tip.batch);
+  t.strictSame(await at(next).restore('platform', 0), tip);
+  t.strictSame([...next.views.rows('platform', 0)], [...trimmed.views.rows('platform', 0)]);
+});
+
 t.test('without a snapshot there is nothing to restore', async (t) => {
   t.equal(await at(empty).restore('accounts', 1), null);
   t.equal(await at(empty).batchOf('accounts', 1), 0);
