@@ -153,7 +153,8 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   if (callbackBase !== null) await rails.setCallbackBase(callbackBase);
   await disk?.damage.checkKept();
   // A front owns nothing, and may write nothing.
-  if (roles.size > 1 || front === null) await ownership.start();
+  const isOwner = roles.size > 1 || front === null;
+  if (isOwner) await ownership.start();
   state = 'started';
   void disk?.damage.checkAll();
   log.info({ baseUrl, operatorUrl, roles: [...roles] }, 'started');
@@ -162,7 +163,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   async function stop(): Promise<void> {
     state = 'stopping';
     await front?.stop();
-    await ownership.drain();
+    if (isOwner) await ownership.drain();
     await host.pollers?.stop();
     await host.webhooks?.close(LIMITS.webhookStopMs);
     await operatorServer.stop();

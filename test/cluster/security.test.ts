@@ -116,6 +116,8 @@ t.test('a front and a ledger with the rights of their roles serve', async (t) =>
     headers: { authorization: `Bearer ${accounts[0]!.secretKey}` },
   });
   t.equal(answer.status, 200);
+  front.signal('SIGTERM');
+  t.equal(await front.exited(), 0);
   for (const { name, logFile } of nodes) {
     t.notMatch(readFileSync(logFile, 'utf8'), /permission/i, `${name} needed nothing that it may not do`);
   }
