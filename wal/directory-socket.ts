@@ -27,9 +27,7 @@ export async function holdDirectory(directory: string): Promise<HeldDirectory | 
     server = await take(pathIn(directory, descriptor));
   } catch (error) {
     closeSync(descriptor);
-    const { code, message } = error as NodeJS.ErrnoException;
-    const what = `${join(directory, socketFile)} cannot be made or asked: ${code ?? message}`;
-    throw Object.assign(new Error(what, { cause: error }), { code });
+    throw untold(directory, error);
   }
   if (server === null) {
     closeSync(descriptor);
@@ -44,6 +42,24 @@ export async function holdDirectory(directory: string): Promise<HeldDirectory | 
         });
       }),
   };
+}
+
+/** Whether a process has it, of whoever only asks. Rejects where it cannot be told. */
+export async function isHeld(directory: string): Promise<boolean> {
+  const descriptor = openSync(directory, 'r');
+  try {
+    return await isListenedOn(pathIn(directory, descriptor));
+  } catch (error) {
+    throw untold(directory, error);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function untold(directory: string, error: unknown): Error {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const what = `${join(directory, socketFile)} cannot be made or asked: ${code ?? message}`;
+  return Object.assign(new Error(what, { cause: error }), { code });
 }
 
 /** The system bounds the length of a socket's path, and cuts off what is longer: where a directory can be named by its

@@ -140,13 +140,35 @@ function commonOptions(readOnly: boolean) {
 
 function pathFor(directory: string, name: string, readOnly: boolean): string {
   const path = join(directory, name);
-  // Money: nobody else on the machine reads it.
-  if (!readOnly) {
+  if (readOnly) {
+    if (!mayLock(path)) return path;
+  } else {
+    // Money: nobody else on the machine reads it.
     mkdirSync(path, { recursive: true, mode: 0o700 });
     assertWritable(path);
   }
   assertRoom(path);
   return path;
+}
+
+/** Where its disk is mounted read-only: whoever writes it elsewhere does not know of who reads it here. */
+export function isLogUnlocked(directory: string): boolean {
+  return !mayLock(join(directory, 'log'));
+}
+
+/** Who reads takes part in LMDB's lock, or beside a writer is given pages that are written anew meanwhile, and finds a sound log
+ *  with half its partitions. False: the disk is read-only, and LMDB reads without. */
+function mayLock(path: string): boolean {
+  const lock = join(path, 'lock.mdb');
+  try {
+    accessSync(isThere(lock) ? lock : path, constants.R_OK | constants.W_OK);
+    return true;
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code === 'EROFS') return false;
+    const why = 'whoever may not write it cannot read beside a service; be the user of the service';
+    throw new Error(`${lock} is needed to read what lies beside it (${code}): ${why}`, { cause: error });
+  }
 }
 
 /** One that another user has made, root's tools on a stopped service: where lmdb-js may not write its lock file, it ends the process

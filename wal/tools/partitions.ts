@@ -1,5 +1,6 @@
 // Which partitions a tool is asked to look at, and the words it says of them.
-import { hasLog, hasViews } from '../lmdb.ts';
+import { isHeld } from '../directory-socket.ts';
+import { hasLog, hasViews, isLogUnlocked } from '../lmdb.ts';
 import { LogReader } from '../log-reader.ts';
 import { ViewStore } from '../views.ts';
 import type { Tip } from '../types.ts';
@@ -19,6 +20,12 @@ export const partitionOptions: Readonly<Record<string, ToolOption>> = {
 export async function withReader<T>(directory: string, use: (reader: LogReader) => Promise<T>): Promise<T> {
   if (!hasLog(directory)) {
     throw new UsageError(`${directory} holds no log: give the data directory with --data`);
+  }
+  if (isLogUnlocked(directory) && (await isHeld(directory))) {
+    throw new Error(
+      `${directory} is mounted read-only and in use by a service: what is read beside it here would not hold. Read it where ` +
+        'the service does, or stop that first',
+    );
   }
   const reader = LogReader.openReader({ directory });
   try {

@@ -496,6 +496,25 @@ t.test('a log that its user may not write is refused, and does not end the proce
   }
 });
 
+t.test(
+  'who may read a log, and not write its lock, is refused: beside a writer half of it is not seen',
+  async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), 'wal-unlocked-'));
+    t.teardown(() => rmSync(directory, { recursive: true }));
+    await openLogDatabase({ directory }).close();
+    const lock = join(directory, 'log', 'lock.mdb');
+    chmodSync(lock, 0o444);
+    for (const path of [directory, join(directory, 'log')]) chmodSync(path, 0o755);
+    const script = `import { LogReader } from '${join(import.meta.dirname, '../../../wal/log-reader.ts')}';
+    try { LogReader.openReader({ directory: '${directory}' }); } catch (error) { process.stdout.write(error.message); }`;
+    const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+    const args = ['--input-type=module', '-e', script];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', ...user });
+    t.equal(status, 0, stderr);
+    t.match(stdout, `${lock} is needed to read what lies beside it (EACCES)`);
+  },
+);
+
 t.test('a reader makes no log where there is none', async (t) => {
   const nowhere = join(directory, 'nowhere');
   t.throws(() => LogReader.openReader({ directory: nowhere }), /holds no log/);

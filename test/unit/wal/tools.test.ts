@@ -4,7 +4,9 @@ import {
   chmodSync,
   closeSync,
   cpSync,
+  mkdirSync,
   openSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
@@ -14,6 +16,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { decodeBatch, encodeBatch } from '../../../wal/batch.ts';
+import { holdDirectory } from '../../../wal/directory-socket.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { openLogDatabase } from '../../../wal/lmdb.ts';
@@ -176,6 +179,34 @@ t.test('what may not be read is not taken for absent', async (t) => {
   } finally {
     if (isRoot) process.seteuid?.(0);
     for (const path of [data, to]) chmodSync(path, 0o700);
+  }
+});
+
+t.test('what is mounted read-only is read where no service writes it, and only there', async (t) => {
+  const [data, mounted] = [next(), next()];
+  await write(data, 1);
+  mkdirSync(mounted);
+  const mount = (...args: string[]): boolean => spawnSync('mount', args).status === 0;
+  if (!mount('--bind', data, mounted)) {
+    t.pass('mounting needs root');
+    return;
+  }
+  // In a process of its own: one that has read it keeps it mounted.
+  const looks = () => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [cli, 'verify', '--data', mounted]);
+    return { status, out: String(stdout), err: String(stderr) };
+  };
+  try {
+    t.ok(mount('-o', 'remount,ro,bind', mounted));
+    t.match(looks(), { status: 0, out: /^sound: 3 partitions/m });
+    const service = await holdDirectory(data);
+    t.match(looks(), { status: 1, err: /is mounted read-only and in use by a service/ });
+    await service?.release();
+    rmSync(join(data, 'log', 'lock.mdb'));
+    t.match(looks(), { status: 0, out: /^sound: 3 partitions/m });
+  } finally {
+    const { status, stderr } = spawnSync('umount', [mounted], { encoding: 'utf8' });
+    t.equal(status, 0, stderr);
   }
 });
 
