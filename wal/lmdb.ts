@@ -77,7 +77,7 @@ export async function makeRoom(database: LogDatabase, directory: string, msMax?:
     const wanted = bytesOfPages(database) + WAL_LIMITS.removalRoomBytes;
     if (statSync(file).size < wanted) truncateSync(file, wanted);
   });
-  await ended(made, msMax);
+  await ended(database, made, msMax);
 }
 
 /** Somebody has written a log there. */
@@ -208,7 +208,7 @@ export function commitDurably<K extends LogKey | string, V extends Buffer | stri
   writes: readonly Write<K, V>[],
   msMax?: number,
 ): Promise<void> {
-  return ended(flushed(database, written(database, writes)), msMax);
+  return ended(database, flushed(database, written(database, writes)), msMax);
 }
 
 function written<K extends LogKey | string, V extends Buffer | string>(
@@ -235,20 +235,28 @@ async function flushed(database: Pick<RootDatabase, 'flushed'>, committed: Promi
   await database.flushed;
 }
 
-async function ended(done: Promise<void>, msMax: number = WAL_LIMITS.commitMsMax): Promise<void> {
+async function ended(
+  database: object,
+  done: Promise<void>,
+  msMax: number = WAL_LIMITS.commitMsMax,
+): Promise<void> {
   try {
     // lmdb-js says nothing when it cannot even begin its transaction.
     await within(msMax, done, `the commit has not ended in ${msMax} ms`);
   } catch (error) {
-    throw await reasonOf(error);
+    const reason = await reasonOf(error);
+    throw new Error(`LMDB did not commit to ${fileOf(database)}: ${reason}`, { cause: error });
   }
 }
 
+function fileOf(database: object): string {
+  return join((database as { env: { path: string } }).env.path, 'data.mdb');
+}
+
 /** lmdb-js rejects first, and tells why in a promise beside it a moment later. */
-async function reasonOf(error: unknown): Promise<Error> {
+async function reasonOf(error: unknown): Promise<string> {
   const commitError: unknown = Object(error).commitError ?? error;
   const unknown = new Promise<unknown>((resolve) => setImmediate(resolve, error));
   const reason = await Promise.race([Promise.resolve(commitError).catch((cause: unknown) => cause), unknown]);
-  const message = messageOf(reason);
-  return new Error(`LMDB did not commit: ${message}`, { cause: error });
+  return messageOf(reason);
 }

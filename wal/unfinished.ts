@@ -2,12 +2,14 @@
 // restore that was killed leaves the mark behind; whoever opens the log then is told instead of served half of it.
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { namingNow } from './thrown.ts';
 
 const markOf = (directory: string): string => join(directory, 'log', 'unfinished');
 
 export function markUnfinished(directory: string): void {
   mkdirSync(join(directory, 'log'), { recursive: true, mode: 0o700 });
-  writeFileSync(markOf(directory), '', { mode: 0o600, flush: true });
+  const mark = markOf(directory);
+  namingNow(mark, () => writeFileSync(mark, '', { mode: 0o600, flush: true }));
 }
 
 export function markFinished(directory: string): void {

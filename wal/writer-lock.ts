@@ -16,6 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { namingNow } from './thrown.ts';
 
 /** In the directory that is written. */
 export const lockFile = 'writer.lock';
@@ -43,7 +44,7 @@ export class WriterLock {
       const text = readOrNull(path);
       const holder = text === null ? null : holderIn(text);
       if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
-      writeFileSync(path, mine, { mode: 0o600 });
+      writeLock(path, mine, text !== null);
       return new WriterLock(path, text !== null);
     } finally {
       rmSync(claim, { force: true });
@@ -52,6 +53,16 @@ export class WriterLock {
 
   release(): void {
     rmSync(this.#path, { force: true });
+  }
+}
+
+function writeLock(path: string, mine: string, wasThere: boolean): void {
+  try {
+    namingNow(path, () => writeFileSync(path, mine, { mode: 0o600 }));
+  } catch (error) {
+    // A full disk: an empty one would look like that of a process that was killed.
+    if (!wasThere) rmSync(path, { force: true });
+    throw error;
   }
 }
 
@@ -91,7 +102,7 @@ function makeLink(path: string, mine: string): void {
 function makeFile(path: string, mine: string): void {
   const file = openSync(path, 'wx', 0o600);
   try {
-    writeFileSync(file, mine);
+    namingNow(path, () => writeFileSync(file, mine));
   } catch (error) {
     // A full disk: an empty one would be nobody's.
     rmSync(path, { force: true });

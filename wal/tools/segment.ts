@@ -45,7 +45,7 @@ import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
 import { nameOf } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Progress } from './progress.ts';
-import { messageOf } from '../thrown.ts';
+import { messageOf, naming } from '../thrown.ts';
 
 interface SegmentHeader extends PartitionName {
   readonly format: 'daftari-segment';
@@ -195,7 +195,7 @@ export class SegmentDirectory {
       }
     };
     const target = createWriteStream(temporary, { mode: 0o600, flush: true });
-    await piped(Readable.from(frames()), createGzip({ level: 6 }), count, target);
+    await naming(temporary, () => piped(Readable.from(frames()), createGzip({ level: 6 }), count, target));
     if (end === start) {
       rmSync(temporary);
       return null;
@@ -247,14 +247,17 @@ export class SegmentDirectory {
   async #put(file: string, content: string | Buffer): Promise<void> {
     const temporary = `${file}${partial}`;
     this.#written.push(temporary);
-    const handle = await open(join(this.path, temporary), 'wx', 0o600);
-    try {
-      await handle.writeFile(content);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(join(this.path, temporary), join(this.path, file));
+    const path = join(this.path, temporary);
+    const handle = await open(path, 'wx', 0o600);
+    await naming(path, async () => {
+      try {
+        await handle.writeFile(content);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+    });
+    await rename(path, join(this.path, file));
   }
 
   /** The batches of a partition over all its segments, each checked: the file's SHA-256, the batch, and the chain. */
@@ -390,7 +393,7 @@ function digits(batch: number): string {
 async function syncDirectory(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {
-    await handle.sync();
+    await naming(path, () => handle.sync());
   } finally {
     await handle.close();
   }

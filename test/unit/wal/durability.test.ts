@@ -155,7 +155,7 @@ t.test('a failing fdatasync stops the log, and nothing acknowledged is lost', tr
     [2, 1, 8, 100_000],
   );
   t.equal(result.code, 3);
-  t.match(result.lines.at(-1), /^failed LMDB did not commit: Input\/output error/);
+  t.match(result.lines.at(-1), /^failed LMDB did not commit to \S+\/log\/data\.mdb: Input\/output error/);
   t.ok(result.lines.filter((line) => line.startsWith('acked')).length > 10);
   t.notOk(result.lines.includes('late'));
   await checkKept(t, result);
@@ -167,7 +167,7 @@ t.test('a disk that hangs is given up', traced, async (t) => {
     [tracer, '-f', '-qq', '-o', '/dev/null', '-e', 'trace=fdatasync', '-e', delay],
     [1, 1, 8, 100_000, 500],
   );
-  t.match(result.lines.at(-1), /^failed LMDB did not commit: the commit has not ended in \d+ ms/);
+  t.match(result.lines.at(-1), /^failed LMDB did not commit to \S+: the commit has not ended in \d+ ms/);
 });
 
 t.test('a file that cannot grow stops the log, and nothing acknowledged is lost', async (t) => {
@@ -299,6 +299,37 @@ t.test(
       const restored = next();
       t.equal((await tool('restore', '--from', to, '--to', restored)).status, 0);
       t.strictSame(await tips(restored), await tips(directory), name);
+    }
+  },
+);
+
+t.test(
+  'what the disk does not take is told with its file, and nothing half made is left',
+  traced,
+  async (t) => {
+    const { directory } = await run([], [2, 1, 8, 40]);
+    const backed = next();
+    t.equal(backup(directory, backed), 0);
+    const log = ['--data', directory];
+    const fails: [file: string, call: string, args: string[], left: string[]][] = [
+      ['writer.lock', 'write', ['backup', ...log], []],
+      ['accounts-0-000000000001.part', 'write', ['backup', ...log], []],
+      ['accounts-0-000000000001.part', 'fsync', ['archive', ...log, '--before', '2999-01-01'], []],
+      ['manifest.json.part', 'write', ['export', ...log], []],
+      ['log/unfinished', 'fsync', ['restore', '--from', backed], ['log']],
+      ['log/data.mdb', 'fdatasync', ['restore', '--from', backed], ['log']],
+    ];
+    for (const [file, call, args, left] of fails) {
+      const to = next();
+      const path = join(to, file);
+      const fault = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:error=ENOSPC`];
+      const traced = ['-f', '-qq', '-o', '/dev/null', ...fault, process.execPath, cli, ...args, '--to', to];
+      const { status, stderr } = spawnSync(tracer, traced, { encoding: 'utf8' });
+      t.equal(status, 1, `${args[0]}: ${call} of ${file}`);
+      const said = stderr.trimEnd().split('\n').at(-1) ?? '';
+      t.match(said, /no space left on device/i);
+      t.ok(said.includes(path), said);
+      t.strictSame(readdirSync(to), left);
     }
   },
 );

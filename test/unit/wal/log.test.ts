@@ -350,7 +350,7 @@ t.test('whatever the log writes is given up when its commit does not end', async
   const log = openLog(t, { directory: at, commitMsMax: 20 });
   const letGo = await holdWriteLock(at);
   t.teardown(letGo);
-  const given = /^LMDB did not commit: the commit has not ended in \d+ ms$/;
+  const given = /^LMDB did not commit to \S+: the commit has not ended in \d+ ms$/;
   await t.rejects(log.startAt('accounts', 1, log.tip('accounts', 0)), given);
   await t.rejects(log.trimBefore('accounts', 0, 7), given);
   await t.rejects(log.truncateAfter('accounts', 0, 8), given);
