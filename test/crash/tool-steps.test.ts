@@ -4,7 +4,7 @@
 // A first run tells which steps there are; then a run for each of them is ended just before it. strace counts the calls of a
 // thread: Node is given one for files.
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -72,6 +72,19 @@ const adds = (name: string): Case => ({
 });
 const cases: Case[] = [
   adds('backup'),
+  {
+    name: 'export of lines',
+    from: null,
+    args: (directory) => ['export', '--format', 'jsonl', '--data', data, '--to', directory],
+    refused: (directory) => (readdirSync(directory).length === 3 ? /is not empty/ : /^$/),
+    files: /^\w+-\d\.jsonl$/,
+    proven: async (directory) => {
+      const lines = readdirSync(directory).flatMap((file) =>
+        readFileSync(join(directory, file), 'utf8').split('\n'),
+      );
+      t.equal(lines.filter((line) => line !== '').length, 18);
+    },
+  },
   { ...adds('export'), refused: (directory) => (isWhole(directory) ? /is not empty/ : /^$/) },
   {
     name: 'trim',

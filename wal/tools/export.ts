@@ -1,7 +1,7 @@
 // `export`: batches out of the log into files, for another log or for people. `import`: batches into a stopped log, each
 // proven to follow what is there.
-import { existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
@@ -9,12 +9,26 @@ import { LogReader } from '../log-reader.ts';
 import { type Segment, tipFrom } from './manifest.ts';
 import { batchesIn, breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { batchesUpTo, isLeftBehind, removedLines, SegmentDirectory } from './segment.ts';
+import {
+  aloneIn,
+  batchesUpTo,
+  isLeftBehind,
+  isLock,
+  partial,
+  removedLines,
+  SegmentDirectory,
+  syncDirectory,
+} from './segment.ts';
 import { Portions } from './portions.ts';
 import { whileStopped } from './stopped.ts';
 import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
+import { naming } from '../thrown.ts';
+import type { Batch } from '../types.ts';
 import { verifyPartitions } from './verify.ts';
+
+/** With what is not written to its end. */
+const linesName = /^.+-\d+\.jsonl(\.part)?$/;
 
 export const exportTool: Tool = {
   name: 'export',
@@ -41,13 +55,11 @@ async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResul
   if (!['segments', 'jsonl'].includes(format)) throw new UsageError('--format is segments or jsonl');
   const bound = ['from-sequence', 'to-sequence'].find((name) => input.values[name] !== undefined);
   if (bound !== undefined && format !== 'jsonl') throw new UsageError(`--${bound} goes with --format jsonl`);
-  const files = existsSync(to) ? readdirSync(to) : [];
-  const goesOn = format === 'segments' && isLeftBehind(files);
-  if (files.length > 0 && !goesOn) throw new UsageError(`${to} is not empty`);
   const names = chosen(reader.partitionNames(), input.values);
-  return format === 'segments'
-    ? SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input))
-    : exportLines(reader, names, to, input);
+  if (format === 'jsonl') return exportLines(reader, names, to, input);
+  const files = existsSync(to) ? readdirSync(to) : [];
+  if (files.length > 0 && !isLeftBehind(files)) throw new UsageError(`${to} is not empty`);
+  return SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input));
 }
 
 async function exportSegments(
@@ -79,6 +91,7 @@ async function exportSegments(
   };
 }
 
+/** One file a partition, each there whole or not at all. */
 async function exportLines(
   reader: LogReader,
   names: readonly PartitionName[],
@@ -87,55 +100,83 @@ async function exportLines(
 ): Promise<ToolResult> {
   const first = numberOf(values, 'from-sequence') ?? 1;
   const last = numberOf(values, 'to-sequence') ?? Infinity;
-  mkdirSync(to, { recursive: true, mode: 0o700 });
-  progress.start('export', batchesIn(reader, names));
-  const files: { file: string; records: number }[] = [];
-  for (const { group, partition } of names) {
-    const file = join(to, `${group}-${partition}.jsonl`);
-    files.push({
-      file,
-      records: await writeLines(reader, { group, partition }, { file, first, last }, progress),
-    });
-  }
-  return {
-    sound: true,
-    report: { to, files },
-    lines: files.map(({ file, records }) => `${file}: ${records} records`),
-  };
+  return aloneIn(to, async (afterKilled) => {
+    const present = readdirSync(to).filter((file) => !isLock(file));
+    const removed = afterKilled && present.every((file) => linesName.test(file)) ? present : [];
+    if (present.length > removed.length) throw new UsageError(`${to} is not empty`);
+    for (const file of removed) rmSync(join(to, file));
+    progress.start('export', batchesIn(reader, names));
+    const files: { file: string; records: number }[] = [];
+    try {
+      for (const { group, partition } of names) {
+        const file = join(to, `${group}-${partition}.jsonl`);
+        files.push({ file, records: 0 });
+        const records = await writeLines(reader, { group, partition }, { file, first, last }, progress);
+        files.splice(-1, 1, { file, records });
+      }
+      await syncDirectory(to);
+    } catch (error) {
+      for (const { file } of files) {
+        for (const name of [file, `${file}${partial}`]) rmSync(name, { force: true });
+      }
+      throw error;
+    }
+    return {
+      sound: true,
+      report: { to, removed, files },
+      lines: [
+        ...removedLines({ removed }),
+        ...files.map(({ file, records }) => `${file}: ${records} records`),
+      ],
+    };
+  });
 }
 
 async function writeLines(
   reader: LogReader,
-  { group, partition }: PartitionName,
+  name: PartitionName,
   { file, first, last }: { file: string; first: number; last: number },
   progress: ToolInput['progress'],
 ): Promise<number> {
-  const handle = await open(file, 'wx', 0o600);
+  const temporary = `${file}${partial}`;
+  const handle = await open(temporary, 'wx', 0o600);
   let written = 0;
   try {
-    const from = Math.max(first, reader.startOf(group, partition).sequence + 1);
-    if (from > reader.tip(group, partition).sequence) return 0;
-    for (const batch of reader.read(group, partition, { fromSequence: from })) {
-      if (batch.firstSequence > last) break;
-      const lines: string[] = [];
-      batch.records.forEach((record, index) => {
-        const sequence = batch.firstSequence + index;
-        if (sequence < from || sequence > last) return;
-        const time = timeText(batch.timeMs);
-        const place = { group, partition, sequence, batch: batch.batch, epoch: batch.epoch, time };
-        lines.push(
-          `${JSON.stringify(place).slice(0, -1)},"record":${isJson(record) ? record : JSON.stringify(record)}}\n`,
-        );
-      });
+    for (const { batch, lines } of linesOf(reader, name, first, last)) {
+      await naming(temporary, () => handle.writeFile(lines.join('')));
       written += lines.length;
-      await handle.writeFile(lines.join(''));
       progress.add(1, batch.bytes.length);
       await breathe();
     }
-    await handle.sync();
-    return written;
+    await naming(temporary, () => handle.sync());
   } finally {
     await handle.close();
+  }
+  await rename(temporary, file);
+  return written;
+}
+
+function* linesOf(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  first: number,
+  last: number,
+): Generator<{ batch: Batch; lines: string[] }, void, undefined> {
+  const from = Math.max(first, reader.startOf(group, partition).sequence + 1);
+  if (from > reader.tip(group, partition).sequence) return;
+  for (const batch of reader.read(group, partition, { fromSequence: from })) {
+    if (batch.firstSequence > last) return;
+    const lines: string[] = [];
+    batch.records.forEach((record, index) => {
+      const sequence = batch.firstSequence + index;
+      if (sequence < from || sequence > last) return;
+      const time = timeText(batch.timeMs);
+      const place = { group, partition, sequence, batch: batch.batch, epoch: batch.epoch, time };
+      lines.push(
+        `${JSON.stringify(place).slice(0, -1)},"record":${isJson(record) ? record : JSON.stringify(record)}}\n`,
+      );
+    });
+    yield { batch, lines };
   }
 }
 

@@ -55,7 +55,7 @@ interface SegmentHeader extends PartitionName {
 }
 
 /** What is not written to its end. */
-const partial = '.part';
+export const partial = '.part';
 /** Partition, first and last batch. */
 const segmentName = /^(.+)-(\d{12,})-\d{12,}\.segment\.gz$/;
 
@@ -81,21 +81,10 @@ export class SegmentDirectory {
   /** For a tool that adds segments; makes the directory when it is not there. Refused while another process adds to it.
    *  What `use` wrote and did not `add` is removed when it fails: tried again on a disk that is full, it must not fill it. */
   static async extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
-    const held = await hold(path);
-    try {
-      return await SegmentDirectory.#extend(path, use);
-    } finally {
-      await held?.release();
-    }
-  }
-
-  static async #extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
-    const lock = WriterLock.take(path);
-    try {
+    return aloneIn(path, async (afterKilled) => {
       const files = readdirSync(path);
       const isNew = !files.includes(manifestFile);
-      if (isNew && !lock.afterKilled && files.some((file) => segmentName.test(file))) {
+      if (isNew && !afterKilled && files.some((file) => segmentName.test(file))) {
         throw new Error(
           `${path} has segments and no ${manifestFile}: put that back, or choose another directory`,
         );
@@ -105,10 +94,8 @@ export class SegmentDirectory {
       if (isNew) await syncDirectory(dirname(resolve(path)));
       const manifest = isNew ? emptyManifest : readManifest(path);
       const directory = new SegmentDirectory(path, manifest, files, halves);
-      return await directory.attempt(() => use(directory));
-    } finally {
-      lock.release();
-    }
+      return directory.attempt(() => use(directory));
+    });
   }
 
   /** What `use` wrote and did not `add` is removed when it fails; what was written before it stays. */
@@ -313,6 +300,22 @@ export class SegmentDirectory {
   }
 }
 
+/** Makes the directory when it is not there. Refused while another process writes in it. `afterKilled`: the one before was. */
+export async function aloneIn<T>(path: string, use: (afterKilled: boolean) => Promise<T>): Promise<T> {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const held = await hold(path);
+  try {
+    const lock = WriterLock.take(path);
+    try {
+      return await use(lock.afterKilled);
+    } finally {
+      lock.release();
+    }
+  } finally {
+    await held?.release();
+  }
+}
+
 /** Null: a file system that takes no sockets, as many a network's; processes are told apart by their numbers alone there. */
 async function hold(path: string): Promise<HeldDirectory | null> {
   try {
@@ -338,7 +341,7 @@ export function isLeftBehind(files: readonly string[]): boolean {
   return files.some(isLock) && files.every((file) => isLock(file) || isUnfinished(file));
 }
 
-function isLock(file: string): boolean {
+export function isLock(file: string): boolean {
   return [lockFile, claimFile, socketFile].includes(file);
 }
 
@@ -347,7 +350,7 @@ function isUnfinished(file: string): boolean {
 }
 
 /** For people: nothing that goes from a directory of theirs goes unsaid. */
-export function removedLines({ removed }: SegmentDirectory): string[] {
+export function removedLines({ removed }: Pick<SegmentDirectory, 'removed'>): string[] {
   return removed.length === 0 ? [] : [`Removed what a run that was killed had left: ${removed.join(', ')}`];
 }
 
@@ -390,7 +393,7 @@ function digits(batch: number): string {
   return String(batch).padStart(12, '0');
 }
 
-async function syncDirectory(path: string): Promise<void> {
+export async function syncDirectory(path: string): Promise<void> {
   const handle = await open(path, 'r');
   try {
     await naming(path, () => handle.sync());
