@@ -5,7 +5,7 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { accessSync, constants, mkdirSync, statfsSync, statSync, truncateSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 import { assertMetaPages } from './meta-pages.ts';
@@ -27,7 +27,7 @@ export interface OpenOptions {
 }
 
 export interface OpenLogOptions extends OpenOptions {
-  /** Also a log that a restore has not finished: for that restore alone. */
+  /** Also a log that a restore has not finished: for that restore alone. To write, it begins with none. */
   readonly unfinished?: boolean;
 }
 
@@ -41,6 +41,9 @@ export function openLogDatabase({
   if (problem !== null) throw new Error(problem);
   // LMDB would make the directory, and say that it cannot open its main database file.
   if (readOnly && isMissing(logFile(directory))) throw new Error(`${directory} holds no log`);
+  if (unfinished && !readOnly) {
+    for (const file of filesIn(join(directory, 'log'))) rmSync(file, { force: true });
+  }
   if (hasLog(directory)) assertMetaPages(logFile(directory));
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),

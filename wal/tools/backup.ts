@@ -1,17 +1,18 @@
 // `backup`: copies what the log has gained since the last time, while the service runs. `restore`: makes a log of it in
 // another directory, up to a point in time or a sequence, and proves that log before it says it is done.
-import { existsSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { encodeBatch, LogCorruption, LogRewritten, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
-import { markFinished, markUnfinished, unfinishedProblem } from '../unfinished.ts';
+import { socketFile } from '../directory-socket.ts';
+import { isUnfinished, markFinished, markUnfinished } from '../unfinished.ts';
 import { storedTip, tipFrom } from './manifest.ts';
 import type { Point, Segment } from './manifest.ts';
 import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
-import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, holding, removedLines, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -206,8 +207,8 @@ export const restore: Tool = {
   summary: 'Make a log from a backup in another directory, up to any time or sequence, and prove it.',
   help: `
 Reads a backup (or an archive or export) into an empty directory, then verifies every batch of what it wrote. Nothing
-that exists is changed. What a restore leaves that did not come to its end is no log: nothing opens it, remove it. Put
-the kept files of the old data directory beside the restored log, and start the service on it: the views are rebuilt
+that exists is changed. What a restore leaves that did not come to its end is no log: nothing opens it, and the same
+command begins anew there. Put the kept files of the old data directory beside the restored log, and start the service on it: the views are rebuilt
 from the log.
 
   restore --from /mnt/backup/daftari --to ./restored
@@ -245,7 +246,20 @@ async function runRestore({ values, progress }: ToolInput): Promise<ToolResult> 
   const restored = (to: string): Promise<ToolResult> => restoreInto(source, to, until, rehearse, progress);
   return rehearse
     ? withTemporary('daftari-rehearsal-', restored)
-    : restored(emptyDirectory(requiredString(values, 'to')));
+    : restoreAlone(requiredString(values, 'to'), restored);
+}
+
+function restoreAlone(to: string, restored: (to: string) => Promise<ToolResult>): Promise<ToolResult> {
+  return holding(to, async () => {
+    const files = readdirSync(to).filter((file) => file !== socketFile);
+    const goesOn = isUnfinished(to, files);
+    if (files.length > 0 && !goesOn) {
+      throw new UsageError(`${to} is not empty: restore changes nothing that exists`);
+    }
+    const { sound, report, lines } = await restored(to);
+    const begun = goesOn ? ['Begun anew: a restore into it before did not come to its end.'] : [];
+    return { sound, report, lines: [...begun, ...lines] };
+  });
 }
 
 async function restoreInto(
@@ -277,7 +291,7 @@ async function restoreInto(
     }
     const faults = verified.flatMap((one) => one.faults);
     const sound = faults.length === 0;
-    if (sound) markFinished(to);
+    if (sound) await markFinished(to);
     const rows = verified.map(({ group, partition, records, tip }) => {
       return [nameOf({ group, partition }), records, 'records to', tip.sequence, timeText(tip.timeMs)];
     });
@@ -361,13 +375,4 @@ function untilOf(values: ToolInput['values'], source: SegmentDirectory): Until {
     throw new UsageError(`${group}/${partition} ends at sequence ${end.sequence} in ${source.path}`);
   }
   return { timeMs, at: { group, partition, sequence } };
-}
-
-function emptyDirectory(path: string): string {
-  if (existsSync(path) && readdirSync(path).length > 0) {
-    throw new UsageError(
-      unfinishedProblem(path) ?? `${path} is not empty: restore changes nothing that exists`,
-    );
-  }
-  return path;
 }

@@ -17,12 +17,12 @@ import {
   partial,
   removedLines,
   SegmentDirectory,
-  syncDirectory,
 } from './segment.ts';
 import { Portions } from './portions.ts';
 import { whileStopped } from './stopped.ts';
 import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
+import { syncDirectory } from '../sync-directory.ts';
 import { naming } from '../thrown.ts';
 import type { Batch } from '../types.ts';
 import { verifyPartitions } from './verify.ts';

@@ -45,6 +45,7 @@ import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
 import { nameOf } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Progress } from './progress.ts';
+import { syncDirectory } from '../sync-directory.ts';
 import { messageOf, naming } from '../thrown.ts';
 
 interface SegmentHeader extends PartitionName {
@@ -301,16 +302,23 @@ export class SegmentDirectory {
 }
 
 /** Makes the directory when it is not there. Refused while another process writes in it. `afterKilled`: the one before was. */
-export async function aloneIn<T>(path: string, use: (afterKilled: boolean) => Promise<T>): Promise<T> {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
-  const held = await hold(path);
-  try {
+export function aloneIn<T>(path: string, use: (afterKilled: boolean) => Promise<T>): Promise<T> {
+  return holding(path, async () => {
     const lock = WriterLock.take(path);
     try {
       return await use(lock.afterKilled);
     } finally {
       lock.release();
     }
+  });
+}
+
+/** The same, where it is a data directory, and its log has the lock. */
+export async function holding<T>(path: string, use: () => Promise<T>): Promise<T> {
+  mkdirSync(path, { recursive: true, mode: 0o700 });
+  const held = await hold(path);
+  try {
+    return await use();
   } finally {
     await held?.release();
   }
@@ -391,15 +399,6 @@ function framed(bytes: Buffer): Buffer {
 
 function digits(batch: number): string {
   return String(batch).padStart(12, '0');
-}
-
-export async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await naming(path, () => handle.sync());
-  } finally {
-    await handle.close();
-  }
 }
 
 /** Takes exact numbers of bytes from a stream of chunks. */
