@@ -6,7 +6,7 @@
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
-import { CannotListen } from './http/server.ts';
+import { CannotListen } from './http/cannot-listen.ts';
 import { ClusterIdentityError } from './nats/cluster-identity.ts';
 import { CannotConnect, NatsUnfit } from './nats/connection.ts';
 import { WriteFormatUnknown } from './nats/write-format.ts';

@@ -12,6 +12,7 @@ import { rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
 import { create, read, type AccountGate } from './account-calls.ts';
 import { Arrived } from './arrived.ts';
+import { CannotListen, whyCannotListen } from './cannot-listen.ts';
 import { Call, type CallContext, type Bounds } from './call.ts';
 import { Departing } from './departing.ts';
 import type { HttpObserver, RouteName } from './observer.ts';
@@ -72,16 +73,6 @@ export function createServer(options: ServerOptions): HttpServer {
 
 // ---- Life
 
-export class CannotListen extends Error {
-  constructor(host: string, port: number) {
-    super(
-      `cannot listen on ${host}:${port}: the port is taken, or the address is not ours; PORT and HOST, OPERATOR_PORT and ` +
-        'OPERATOR_HOST choose others',
-    );
-    this.name = 'CannotListen';
-  }
-}
-
 function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
   let listening: us_listen_socket | null = null;
   const sweep = setInterval(() => {
@@ -92,7 +83,7 @@ function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
     return new Promise((resolve, reject) => {
       const onListening = (socket: us_listen_socket | false): void => {
         if (socket === false) {
-          reject(new CannotListen(host, port));
+          void whyCannotListen(host, port).then((why) => reject(new CannotListen(host, port, why)));
           return;
         }
         listening = socket;

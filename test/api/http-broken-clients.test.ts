@@ -1,6 +1,7 @@
 // At the edges of a connection: clients that go away, dawdle or send too much, and accounts that are late, busy or
 // silent. A create gets a status only when its fate is known; nothing is answered twice; nothing is left behind.
 
+import { existsSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { NoReplyReason } from '../../src/http/observer.ts';
@@ -527,7 +528,7 @@ t.test('stopping: a long answer closes its connection, as a short one does', asy
   await stopped;
 });
 
-t.test('a port that is taken is an error', async (t) => {
+t.test('a port that is taken, or may not be had, is an error that says so', async (t) => {
   const { createServer } = await import('../../src/http/server.ts');
   const { merchantSurface } = await import('../../src/http/routes.ts');
   const front = await startFront();
@@ -536,6 +537,24 @@ t.test('a port that is taken is an error', async (t) => {
   await front.stop();
   const [first, second] = [server(), server()];
   await first.listen('127.0.0.1', front.port);
-  await t.rejects(second.listen('127.0.0.1', front.port), { message: /cannot listen on 127.0.0.1:/ });
+  const refused = (host: string, port: number, why: RegExp) =>
+    t.rejects(second.listen(host, port), {
+      message: new RegExp(`cannot listen on ${host}:${port}: ${why.source};`),
+    });
+  await refused('127.0.0.1', front.port, /the port is taken/);
+  await refused('192.0.2.1', front.port, /the address is not of this machine/);
+  const isRoot = process.geteuid?.() === 0;
+  if (isRoot) process.seteuid?.(65_534);
+  try {
+    if (freePortsFrom() > 80) await refused('127.0.0.1', 80, /its user may not, .*/);
+  } finally {
+    if (isRoot) process.seteuid?.(0);
+  }
   await Promise.all([first.stop(), second.stop()]);
 });
+
+/** Below, the system lets no ordinary user listen. */
+function freePortsFrom(): number {
+  const setting = '/proc/sys/net/ipv4/ip_unprivileged_port_start';
+  return existsSync(setting) ? Number(readFileSync(setting, 'utf8')) : 0;
+}
