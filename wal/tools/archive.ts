@@ -15,7 +15,7 @@ import {
   withReader,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { batchesUpTo, removedLines, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, begunLines, removedLines, SegmentDirectory } from './segment.ts';
 import { whileStopped } from './stopped.ts';
 import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -56,8 +56,15 @@ export async function finishArchive(
   );
   return {
     sound: true,
-    report: { to: target.path, before: new Date(beforeMs).toISOString(), removed: target.removed, segments },
+    report: {
+      to: target.path,
+      before: new Date(beforeMs).toISOString(),
+      begun: target.isNew,
+      removed: target.removed,
+      segments,
+    },
     lines: [
+      ...(segments.length > 0 ? begunLines(target) : []),
       ...removedLines(target),
       ...(lines.length > 0
         ? lines

@@ -12,7 +12,7 @@ import type { Point, Segment } from './manifest.ts';
 import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
-import { batchesUpTo, holding, removedLines, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, begunLines, holding, removedLines, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -73,11 +73,13 @@ async function runBackup(reader: LogReader, target: SegmentDirectory, input: Too
       records,
       fileBytes,
       time: timeText(point.timeMs),
+      begun: target.isNew,
       faults,
       removed: target.removed,
       segments,
     },
     lines: [
+      ...begunLines(target),
       ...removedLines(target),
       ...faults.map(
         ({ names, problem }) => `Nothing of ${names.map(nameOf).join(', ')} was added: ${problem}`,

@@ -71,17 +71,26 @@ export class SegmentDirectory {
   /** Files of whole segments that begin after all that the manifest names. */
   readonly #unnamed: readonly string[];
   readonly #removed: string[];
+  /** It had no manifest: nothing goes on here. */
+  readonly isNew: boolean;
 
   private constructor(path: string, manifest: Manifest, files: readonly string[], removed: string[]) {
     this.path = path;
+    this.isNew = manifest === emptyManifest;
     this.#manifest = manifest;
     this.#unnamed = unnamedIn(files, manifest);
     this.#removed = removed;
   }
 
-  /** For a tool that adds segments; makes the directory when it is not there. Refused while another process adds to it.
+  /** For a tool that adds segments; makes the directory when it is not there, and none that it is in. Refused while another process adds to it.
    *  What `use` wrote and did not `add` is removed when it fails: tried again on a disk that is full, it must not fill it. */
   static async extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
+    const parent = dirname(resolve(path));
+    if (!existsSync(parent)) {
+      throw new Error(
+        `${parent} is not there: mount its volume, or make it; only ${path} itself would be made`,
+      );
+    }
     return aloneIn(path, async (afterKilled) => {
       const files = readdirSync(path);
       const isNew = !files.includes(manifestFile);
@@ -355,6 +364,13 @@ export function isLock(file: string): boolean {
 
 function isUnfinished(file: string): boolean {
   return file.endsWith(partial) || segmentName.test(file);
+}
+
+/** For people: where it should have gone on, it is another disk's directory of that name. */
+export function begunLines({ path, isNew }: SegmentDirectory): string[] {
+  return isNew
+    ? [`Begun in ${path}, where nothing was: if something should be, its volume is not mounted.`]
+    : [];
 }
 
 /** For people: nothing that goes from a directory of theirs goes unsaid. */

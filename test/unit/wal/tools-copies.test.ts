@@ -1,5 +1,5 @@
 // The tools that copy logs and put them back: export, import, backup, restore.
-import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync, existsSync } from 'node:fs';
 import { Server } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
@@ -76,9 +76,12 @@ t.test('backup adds what is new while the log is written, and restore proves it'
   await write(data, 3);
   t.hasStrict(await toolJson('backup', '--data', data, '--to', to), {
     status: 0,
-    report: { batches: 12, records: 27 },
+    report: { batches: 12, records: 27, begun: true },
   });
-  t.hasStrict(await toolJson('backup', '--data', data, '--to', to), { status: 0, report: { batches: 0 } });
+  t.hasStrict(await toolJson('backup', '--data', data, '--to', to), {
+    status: 0,
+    report: { batches: 0, begun: false },
+  });
 
   const log = WriteAheadLog.open({
     directory: data,
@@ -115,6 +118,26 @@ t.test('backup adds what is new while the log is written, and restore proves it'
     { status: 1, out: /^0 batches.*\n.*\nNOT SOUND/m },
     'and not with two histories',
   );
+});
+
+t.test('a volume that is not mounted is not taken for one to which nothing was written yet', async (t) => {
+  const [data, mounted] = [next(), next()];
+  await write(data, 3);
+  const to = join(mounted, 'daftari');
+  for (const name of ['backup', 'archive', 'export']) {
+    const { status, err } = await tool(name, '--data', data, '--to', to);
+    t.match({ status, err }, { status: 1, err: `${mounted} is not there: mount its volume` }, name);
+  }
+  t.notOk(existsSync(mounted));
+  const begun = /^Begun in \S+, where nothing was: if something should be, its volume is not mounted/;
+  const add = (name: string) => tool(name, '--data', data, '--to', `${mounted}-${name}`, ...optionsOf(name));
+  const optionsOf = (name: string): string[] => (name === 'archive' ? ['--before', '2999-01-01'] : []);
+  for (const name of ['backup', 'archive']) {
+    t.match(await add(name), { status: 0, out: begun });
+    const { status, out } = await add(name);
+    t.equal(status, 0);
+    t.notMatch(out, begun);
+  }
 });
 
 t.test('a partition that the log has lost is not taken for backed up', async (t) => {
