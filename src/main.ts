@@ -31,6 +31,15 @@ const OPERATORS_ERRORS = [
   NatsUnfit,
   WriteFormatUnknown,
 ];
+/** What the system refuses of a file, which it names, and what mends it. */
+const FILE_MENDS: Readonly<Record<string, string>> = {
+  ENOSPC: 'make room on its disk',
+  EDQUOT: "raise the quota of the service's user, or make room",
+  EROFS: 'its disk is mounted read-only',
+  EACCES: "give it to the service's user",
+  EPERM: "give it to the service's user",
+  EIO: 'distrust its disk',
+};
 /** The same, of what may be over at the next start. */
 const PASSING_ERRORS = [CannotConnect, CannotListen, SimulatorCannotStart];
 
@@ -57,8 +66,10 @@ async function run(): Promise<void> {
   } catch (error) {
     const isWrong = OPERATORS_ERRORS.some((each) => error instanceof each);
     const isToldWell = isWrong || PASSING_ERRORS.some((each) => error instanceof each);
-    const { message, stack = message } = error as Error;
-    process.stderr.write(`${isToldWell ? message : stack}\n`);
+    const { message, stack = message, code = '', path } = error as NodeJS.ErrnoException;
+    const mend = path === undefined ? undefined : FILE_MENDS[code];
+    if (mend !== undefined) process.stderr.write(`${message}: ${mend}, then start again.\n`);
+    else process.stderr.write(`${isToldWell ? message : stack}\n`);
     endProcess(isWrong ? WRONGLY_CONFIGURED : FAILED);
   }
 }

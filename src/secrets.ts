@@ -19,6 +19,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { MASTER_KEY_BYTES, parseMasterKey } from './config/master-key.ts';
+import { namingNow } from '../wal/thrown.ts';
 
 export type Purpose = 'signing-secret' | 'callback-token' | 'rail-credential' | 'fingerprint';
 
@@ -147,8 +148,10 @@ function readLine(path: string): string | undefined {
 function writeDurably(path: string, text: string): void {
   const file = openSync(path, 'wx', 0o600);
   try {
-    writeSync(file, text);
-    fsyncSync(file);
+    namingNow(path, () => {
+      writeSync(file, text);
+      fsyncSync(file);
+    });
   } finally {
     closeSync(file);
   }
@@ -157,7 +160,7 @@ function writeDurably(path: string, text: string): void {
 function syncDirectory(path: string): void {
   const directory = openSync(path, 'r');
   try {
-    fsyncSync(directory);
+    namingNow(path, () => fsyncSync(directory));
   } finally {
     closeSync(directory);
   }

@@ -194,7 +194,7 @@ function assertRoom(path: string): void {
   const { bavail, bsize } = statfsSync(path);
   if (bavail * bsize >= WAL_LIMITS.newFilesBytes) return;
   const message = `ENOSPC: no space left on the disk of ${path} for a new LMDB file`;
-  throw Object.assign(new Error(message), { code: 'ENOSPC' });
+  throw Object.assign(new Error(message), { code: 'ENOSPC', path });
 }
 
 export interface Write<K, V> {

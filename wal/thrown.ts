@@ -28,5 +28,5 @@ export function namingNow<T>(file: string, use: () => T): T {
 function named(file: string, thrown: unknown): unknown {
   const { message, code, errno, path } = Object(thrown) as NodeJS.ErrnoException;
   if (errno === undefined || path !== undefined) return thrown;
-  return Object.assign(new Error(`${message} '${file}'`, { cause: thrown }), { code });
+  return Object.assign(new Error(`${message} '${file}'`, { cause: thrown }), { code, path: file });
 }

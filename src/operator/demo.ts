@@ -10,6 +10,7 @@ import { connectApp, createAccount, makeAppSecrets } from './account-actions.ts'
 import type { AppSecrets } from './account-actions.ts';
 import { askAccount, freshId } from './context.ts';
 import type { OperatorContext } from './context.ts';
+import { namingNow } from '../../wal/thrown.ts';
 
 /** Content of demo.json. */
 export interface Demo {
@@ -143,6 +144,7 @@ function readJson<Content>(path: string, fields: readonly (keyof Content)[]): Co
 function writeJson(path: string, content: object): void {
   const draft = `${path}.draft`;
   rmSync(draft, { force: true });
-  writeFileSync(draft, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flush: true });
+  const text = `${JSON.stringify(content, null, 2)}\n`;
+  namingNow(draft, () => writeFileSync(draft, text, { mode: 0o600, flush: true }));
   renameSync(draft, path);
 }

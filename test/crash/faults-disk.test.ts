@@ -242,7 +242,10 @@ t.test(
     const giveBack = leaveFree(small, 1 / 32);
     t.teardown(giveBack);
     const dataDir = join(small, 'no-room');
-    await t.rejects(startProcess(dataDir, { DISK_RESERVE_MB: '0' }), /Error: ENOSPC: no space left/);
+    await t.rejects(
+      startProcess(dataDir, { DISK_RESERVE_MB: '0' }),
+      /^ENOSPC: no space left on .*\/no-room.*: make room on its disk/m,
+    );
     const replay = ['wal/cli.ts', 'replay', '--data', sound, '--scratch', small];
     const { status, signal, stderr } = spawnSync(process.execPath, replay, { encoding: 'utf8' });
     t.match({ status, signal, stderr }, { status: 1, signal: null, stderr: /replay: ENOSPC: no space left/ });
