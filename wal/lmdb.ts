@@ -6,7 +6,7 @@
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
 import { accessSync, constants, mkdirSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 import { assertMetaPages } from './meta-pages.ts';
 import { unfinishedProblem } from './unfinished.ts';
@@ -248,8 +248,16 @@ async function ended(
     await within(msMax, done, `the commit has not ended in ${msMax} ms`);
   } catch (error) {
     const reason = await reasonOf(error);
-    throw new Error(`LMDB did not commit to ${fileOf(database)}: ${reason}`, { cause: error });
+    const file = fileOf(database);
+    throw new Error(`LMDB did not commit to ${file}: ${reason}${roomAfter(reason, file)}`, { cause: error });
   }
+}
+
+/** LMDB says EIO also of a write of which the disk took a part, and that is what one does that is filling up. */
+function roomAfter(reason: string, file: string): string {
+  if (!reason.startsWith('Input/output error')) return '';
+  const { bavail, bsize } = statfsSync(dirname(file));
+  return ` (its disk has ${Math.floor((bavail * bsize) / 1024 / 1024)} MiB free)`;
 }
 
 function fileOf(database: object): string {

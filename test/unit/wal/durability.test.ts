@@ -18,6 +18,8 @@ const root = mkdtempSync(join(tmpdir(), 'wal-durability-'));
 t.teardown(() => rmSync(root, { recursive: true }));
 const writer = fileURLToPath(new URL('../../crash/wal-writer.ts', import.meta.url));
 const cli = fileURLToPath(new URL('../../../wal/cli.ts', import.meta.url));
+/** It makes the calls, so that a trace has them in order and strace counts them together. */
+const oneThread = { ...process.env, UV_THREADPOOL_SIZE: '1' };
 let runs = 0;
 
 interface Run {
@@ -338,6 +340,26 @@ t.test(
   },
 );
 
+t.test(
+  'of a write that is cut short it is told how full the disk is: LMDB says EIO of it',
+  traced,
+  async (t) => {
+    const { directory } = await run([], [2, 1, 8, 40]);
+    const [backed, to] = [next(), next()];
+    t.equal(backup(directory, backed), 0);
+    const file = join(to, 'log', 'data.mdb');
+    const short = ['-P', file, '-e', 'trace=pwrite64', '-e', 'inject=pwrite64:retval=100:when=2'];
+    const args = ['-f', '-qq', '-o', '/dev/null', ...short, process.execPath, cli];
+    const restore = ['restore', '--from', backed, '--to', to];
+    const { status, stderr } = spawnSync(tracer, [...args, ...restore], { encoding: 'utf8', env: oneThread });
+    t.equal(status, 1, stderr);
+    t.match(
+      stderr,
+      /^restore: LMDB did not commit to .*: Input\/output error \(its disk has \d+ MiB free\)$/m,
+    );
+  },
+);
+
 /** The exit status; null: it was killed. */
 function backup(directory: string, to: string, traceArgs?: readonly string[]): number | null {
   return traceTool(['backup', '--data', directory, '--to', to], traceArgs);
@@ -346,6 +368,5 @@ function backup(directory: string, to: string, traceArgs?: readonly string[]): n
 function traceTool(toolArgs: readonly string[], traceArgs?: readonly string[]): number | null {
   const tracing = traceArgs === undefined ? [] : [tracer, '-f', '-qq', ...traceArgs];
   const [command = process.execPath, ...args] = [...tracing, process.execPath, cli, ...toolArgs];
-  // One thread makes the calls, so that a trace has them in order and strace counts them together.
-  return spawnSync(command, args, { env: { ...process.env, UV_THREADPOOL_SIZE: '1' } }).status;
+  return spawnSync(command, args, { env: oneThread }).status;
 }
