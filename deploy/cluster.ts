@@ -1,7 +1,7 @@
 // `npm run cluster`: a small real cluster on this machine, for development and for trying what happens when parts of it go.
 // Data is in ./data/cluster; a second start goes on where the first ended.
 
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, watch } from 'node:fs';
 import { once } from 'node:events';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -22,6 +22,7 @@ import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { endBySignals } from '../src/end-process.ts';
 import { demoCurl } from '../src/operator/demo.ts';
+import { writeWholeFile } from '../src/wiring/whole-file.ts';
 import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
 
 /** What other invocations need to know of the running one. */
@@ -236,9 +237,7 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
     console.error(`"${name ?? ''}" is not a node that has ended.`);
     return 2;
   }
-  // Whole or not at all: whoever watches would read an empty name otherwise.
-  writeFileSync(`${startFile}.new`, target.name);
-  renameSync(`${startFile}.new`, startFile);
+  writeWholeFile(startFile, target.name);
   await waitFor(`${target.name} runs`, 30_000, () => {
     return (
       readCluster()?.nodes.some(({ name: other, pid }) => other === target.name && pid !== target.pid) ??
@@ -327,7 +326,7 @@ function secretsOf(path: string): { operatorToken: string; masterKey: string } {
       operatorToken: randomBytes(18).toString('base64url'),
       masterKey: randomBytes(32).toString('hex'),
     };
-    writeFileSync(file, JSON.stringify(made), { mode: 0o600 });
+    writeWholeFile(file, JSON.stringify(made));
   }
   return JSON.parse(readFileSync(file, 'utf8')) as { operatorToken: string; masterKey: string };
 }
@@ -352,7 +351,7 @@ function writeCluster(
       operatorUrl: each.operatorUrl,
     })),
   };
-  writeFileSync(clusterFile, JSON.stringify(content, null, 2), { mode: 0o600 });
+  writeWholeFile(clusterFile, JSON.stringify(content, null, 2));
 }
 
 function readCluster(): ClusterFile | null {

@@ -1,8 +1,9 @@
 // A merchant to try the cluster with, as `npm start` makes one: opened once over the operator API and kept in demo.json,
 // with the addresses of this start. What was not written down is opened anew.
 
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeWholeFile } from '../src/wiring/whole-file.ts';
 
 /** Content of demo.json. */
 export interface DemoMerchant {
@@ -25,7 +26,7 @@ export async function openDemoMerchant(directory: string, addresses: Addresses):
   const path = join(directory, 'demo.json');
   const made = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Made) : await make(addresses);
   const merchant = { ...made, ...addresses };
-  writeFileSync(path, `${JSON.stringify(merchant, null, 2)}\n`, { mode: 0o600, flush: true });
+  writeWholeFile(path, `${JSON.stringify(merchant, null, 2)}\n`);
   return merchant;
 }
 

@@ -1,7 +1,7 @@
 // One process at a time has a data directory, however many start at once over what a killed one left.
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -47,4 +47,22 @@ t.test('what cannot be a directory is said to be none', async (t) => {
       message: /cannot be a data directory/,
     });
   }
+});
+
+t.test("a disk that does not take the demo account's file of a cluster leaves it as it was", (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const file = join(directory, 'demo.json');
+  const kept = JSON.stringify({ account_id: 'acc_1', secret_key: 'sk_live_1' });
+  writeFileSync(file, kept);
+  const merchant = join(import.meta.dirname, '../../deploy/demo-merchant.ts');
+  const script = `import { openDemoMerchant } from '${merchant}';
+    await openDemoMerchant('${directory}', {}).catch(({ message }) => process.stdout.write(message));`;
+  // No file may grow: not one byte of it is taken.
+  const limited = `trap '' XFSZ; ulimit -f 0; exec "$@"`;
+  const node = [process.execPath, '--input-type=module', '-e', script];
+  const { stdout } = spawnSync('sh', ['-c', limited, 'sh', ...node], { encoding: 'utf8' });
+  t.match(stdout, /^EFBIG: file too large, write '.*demo\.json\.new'$/);
+  t.equal(readFileSync(file, 'utf8'), kept);
+  t.end();
 });
