@@ -244,6 +244,8 @@ export const LIMITS = {
   takeOversMax: 16,
   /** Pause after a take-over that failed. */
   takeOverRetryMs: 500,
+  /** The same where nothing proves the log of this node: a person has to see to it, or a snapshot to come. */
+  unprovenRetryMs: 5_000,
   /** A partition is snapshotted again after so many batches, unless configured: an empty machine reads at most these and
    *  one interval. */
   snapshotEveryBatches: 50_000,

@@ -49,6 +49,8 @@ export interface LeaseOwnershipOptions {
   readonly isShort?: () => boolean;
   /** The copy of this node is damaged: others have the partition. Absent: never. */
   readonly isDamaged?: (group: GroupName, partition: number) => boolean;
+  /** Nothing proves that this node has all of the partition's log: others have it, if theirs is proven. Absent: never. */
+  readonly isUnproven?: (group: GroupName, partition: number) => boolean;
   /** Partitions of the groups that this node can own. */
   readonly partitions: Partial<Record<GroupName, number>>;
   readonly onProblem: (problem: string, error?: unknown) => void;
@@ -141,6 +143,15 @@ export class LeaseOwnership implements Ownership {
     return (Object.keys(partitions) as GroupName[]).every((group) =>
       this.#candidates({ group }).some((name) => name !== node && !this.#isShort(name)),
     );
+  }
+
+  /** Another node that has something of the partition's log, and cannot prove that it is all; null: none says so. */
+  unprovenOn(group: GroupName, partition: number): string | null {
+    for (const [name, { value }] of this.#table.nodes) {
+      const isOther = name !== this.#options.node && value.state !== 'dead';
+      if (isOther && this.#isUnproven(name, { group, partition })) return name;
+    }
+    return null;
   }
 
   /** The log refused this writer: give the partition up, so that it is opened anew, here or elsewhere. */
@@ -243,16 +254,16 @@ export class LeaseOwnership implements Ownership {
     const { partitions, newestFormat } = this.#options;
     const groups = Object.keys(partitions) as GroupName[];
     const isShort = this.#options.isShort?.() ?? false;
-    const damaged = this.#places
-      .filter(({ group, partition }) => this.#isDamaged(this.#options.node, group, partition))
-      .map(({ group, partition }) => partitionKey(group, partition));
+    const keysOf = (isSo: (place: Place) => boolean): string[] =>
+      this.#places.filter(isSo).map(({ group, partition }) => partitionKey(group, partition));
     return {
       session: this.#session,
       groups,
       state: this.#state,
       newestFormat,
       isShort,
-      damaged,
+      damaged: keysOf((place) => this.#isDamaged(this.#options.node, place)),
+      unproven: keysOf((place) => this.#isUnproven(this.#options.node, place)),
     };
   }
 
@@ -313,7 +324,18 @@ export class LeaseOwnership implements Ownership {
     const [first, second] = this.#ranked(place);
     if (place.stage === 'held') this.#lookAtHeld(place, lease, first);
     else if (first === node && this.#state === 'live') this.#lookAtDue(place, lease);
-    else this.#lookAtOthers(place, lease, second === node && this.#state === 'live');
+    else {
+      const isNext = second === node || this.#isToBeProven(place);
+      this.#lookAtOthers(place, lease, isNext && this.#state === 'live');
+    }
+  }
+
+  /** It would be this node's, if that could prove its log: it goes on trying to. */
+  #isToBeProven(place: Place): boolean {
+    const { node } = this.#options;
+    const { group, partition } = place;
+    if (!this.#isUnproven(node, place)) return false;
+    return rankNodes(this.#candidates(place, false), group, partition)[0] === node;
   }
 
   #lookAtHeld(place: Place, lease: Seen<LeaseEntry> | undefined, first: string | undefined): void {
@@ -375,9 +397,14 @@ export class LeaseOwnership implements Ownership {
     } catch (error) {
       this.#options.onProblem(`${place.group}/${place.partition} could not be ${what}`, error);
       place.warm = false;
-      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
+      this.#putOff(place);
     }
     if (place.stage === 'preparing') place.stage = 'free';
+  }
+
+  #putOff(place: Place): void {
+    const isUnproven = this.#isUnproven(this.#options.node, place);
+    place.retryAt = performance.now() + (isUnproven ? LIMITS.unprovenRetryMs : LIMITS.takeOverRetryMs);
   }
 
   #underWay(stage: Stage): number {
@@ -394,23 +421,32 @@ export class LeaseOwnership implements Ownership {
     return rankNodes(this.#candidates(place), place.group, place.partition);
   }
 
-  /** Nodes whose disks are short only where all are: then nothing is won by moving. One whose copy is damaged is none, even
-   *  if it is the only one. */
-  #candidates({ group, partition }: { group?: GroupName; partition?: number } = {}): string[] {
+  /** Nodes that cannot prove their logs only where none can, and those whose disks are short only where all are: then nothing is
+   *  won by moving. One whose copy is damaged is none, even if it is the only one. */
+  #candidates(of: { group?: GroupName; partition?: number } = {}, ifProven = true): string[] {
+    const { group, partition } = of;
+    const place = group === undefined || partition === undefined ? null : { group, partition };
     const names: string[] = [];
     for (const [name, { value }] of this.#table.nodes) {
       if (value.state !== 'live' || (group !== undefined && !value.groups.includes(group))) continue;
-      if (group !== undefined && partition !== undefined && this.#isDamaged(name, group, partition)) continue;
-      names.push(name);
+      if (place === null || !this.#isDamaged(name, place)) names.push(name);
     }
-    const withRoom = names.filter((name) => !this.#isShort(name));
-    return withRoom.length > 0 ? withRoom : names;
+    const proven = names.filter((name) => !ifProven || place === null || !this.#isUnproven(name, place));
+    const able = proven.length > 0 ? proven : names;
+    const withRoom = able.filter((name) => !this.#isShort(name));
+    return withRoom.length > 0 ? withRoom : able;
   }
 
   /** Of this node as it knows itself: the table may not say it yet. */
-  #isDamaged(node: string, group: GroupName, partition: number): boolean {
+  #isDamaged(node: string, { group, partition }: Pick<Place, 'group' | 'partition'>): boolean {
     if (node === this.#options.node) return this.#options.isDamaged?.(group, partition) ?? false;
     return this.#table.nodes.get(node)?.value.damaged?.includes(partitionKey(group, partition)) === true;
+  }
+
+  /** As isDamaged. */
+  #isUnproven(node: string, { group, partition }: Pick<Place, 'group' | 'partition'>): boolean {
+    if (node === this.#options.node) return this.#options.isUnproven?.(group, partition) ?? false;
+    return this.#table.nodes.get(node)?.value.unproven?.includes(partitionKey(group, partition)) === true;
   }
 
   #isShort(node: string): boolean {
@@ -450,15 +486,17 @@ export class LeaseOwnership implements Ownership {
         await this.#lose(place);
         return;
       }
-      if (this.#isDamaged(node, group, partition)) throw new Error('the copy of this node is damaged');
+      if (this.#isDamaged(node, place)) throw new Error('the copy of this node is damaged');
       place.stage = 'held';
       host.serve(group, partition);
       this.#look();
     } catch (error) {
       onProblem(`${group}/${partition} could not be taken over under epoch ${place.epoch}`, error);
       // Before it is free: what is free may be claimed at the next look, which its own return brings about.
-      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
+      this.#putOff(place);
       await this.#lose(place);
+      // And others would wait for this node to take it.
+      if (this.#isUnproven(node, place)) await this.#renew();
       await this.#giveBack(place);
     }
   }
@@ -499,7 +537,7 @@ export class LeaseOwnership implements Ownership {
     } catch (error) {
       onProblem(`${group}/${partition} could not be prepared`, error);
       place.stage = 'free';
-      place.retryAt = performance.now() + LIMITS.takeOverRetryMs;
+      this.#putOff(place);
     }
   }
 

@@ -27,6 +27,8 @@ export interface NodeEntry {
   readonly isShort?: boolean;
   /** Partitions of which its copy is damaged, as `<group>.<partition>`: it never has them. Absent: none. */
   readonly damaged?: readonly string[];
+  /** The same of those whose log it cannot prove to be whole: it has them only where nobody else can. */
+  readonly unproven?: readonly string[];
 }
 
 export interface LeaseEntry {

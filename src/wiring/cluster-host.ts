@@ -10,6 +10,7 @@
 // follow one that this process has not read.
 
 import { LogCorruption } from '../../wal/batch.ts';
+import type { Tip } from '../../wal/types.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
@@ -46,6 +47,8 @@ export interface ClusterHostOptions {
   readonly snapshotEveryBatches: number;
   readonly log: Log;
   readonly holds: (group: GroupName, partition: number) => boolean;
+  /** Another node that cannot prove its log of the partition; null: none says so. */
+  readonly unprovenOn: (group: GroupName, partition: number) => string | null;
   /** The local log could not be read as it should: it is damaged, or was just brought in line with its stream. */
   readonly onUnreadable: (group: GroupName, partition: number) => void;
   /** The log refused this writer. */
@@ -102,6 +105,11 @@ export class ClusterHost implements PartitionHost {
     return this.#unproven.size;
   }
 
+  /** One of them. */
+  isUnproven(group: GroupName, partition: number): boolean {
+    return this.#unproven.has(`${group}/${partition}`);
+  }
+
   /** For /readyz; null: there are none. */
   get problem(): string | null {
     return this.#unproven.size === 0
@@ -126,8 +134,10 @@ export class ClusterHost implements PartitionHost {
   async prepare(group: GroupName, partition: number): Promise<void> {
     if (group === 'pollers') return;
     await this.#tellTrouble(group, partition, async () => {
-      await this.#follow(group, partition);
+      const { tip } = await this.#follow(group, partition);
       await this.#storage().catchUpViews(group, partition);
+      // Or others would hand over to whoever cannot open it.
+      if (this.isUnproven(group, partition)) await this.#assertProven(group, partition, tip);
     });
   }
 
@@ -331,8 +341,7 @@ export class ClusterHost implements PartitionHost {
     // Under the log's own epoch no batch would open it, and nothing would tell this writer's from that epoch's.
     const { tip } = end;
     if (epoch <= tip.epoch) throw new Error(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`);
-    if (tip.batch === 0) await this.#assertMayBegin(group, partition);
-    if (group === 'webhooks') await this.#assertReadsOn(partition);
+    await this.#assertProven(group, partition, tip);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();
     const writer: Writer = { mayWrite: true, refused, replica: null };
@@ -363,11 +372,19 @@ export class ClusterHost implements PartitionHost {
     };
   }
 
+  /** `tip`: where its log ends, which is the stream's. */
+  async #assertProven(group: GroupName, partition: number, tip: Tip): Promise<void> {
+    if (tip.batch === 0) await this.#assertMayBegin(group, partition);
+    if (group === 'webhooks') await this.#assertReadsOn(partition);
+  }
+
   /** Neither the stream nor this machine has anything of the partition's log. */
   async #assertMayBegin(group: GroupName, partition: number): Promise<void> {
-    const { table, link } = this.#options;
+    const { table, link, unprovenOn } = this.#options;
+    const other = unprovenOn(group, partition);
     let why: string;
     if (table.lease(group, partition)?.value.hasBegun === true) why = 'it was served before';
+    else if (other !== null) why = `node ${other} cannot prove that its log has all of it`;
     else if (await areStreamsLost(link.manager, this.#storage().log, this.#outstandingMax)) {
       why = 'the streams of all other logs of this machine were lost';
     } else return;

@@ -16,6 +16,7 @@ import { createServer } from '../http/server.ts';
 import type { HttpServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
 import { LeaseOwnership } from '../nats/lease-ownership.ts';
+import type { NodeEntry } from '../nats/lease-table.ts';
 import { StreamFeed } from '../nats/stream-feed.ts';
 import { partitionKey } from '../nats/subjects.ts';
 import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
@@ -93,6 +94,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     snapshotEveryBatches: config.snapshotEveryBatches,
     log,
     holds: (group, partition) => ownership.holds(group, partition),
+    unprovenOn: (group, partition) => ownership.unprovenOn(group, partition),
     onUnreadable: (group, partition) => disk?.damage.check(group, partition),
     onFenced: (group, partition) => void ownership.surrender(group, partition),
     onServing: (group) => {
@@ -107,6 +109,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     newestFormat: RECORD_FORMATS.newest,
     isShort: () => disk !== null && (disk.space.isShort || disk.storage.stall !== null),
     isDamaged: (group, partition) => disk?.damage.damaged.has(group, partition) ?? false,
+    isUnproven: (group, partition) => host.isUnproven(group, partition),
     partitions: ownable(config, nats),
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
   });
@@ -406,7 +409,8 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
         node: lease?.node ?? null,
         node_state: table.nodes.get(lease?.node ?? '')?.value.state ?? null,
         epoch: lease?.epoch ?? 0,
-        damaged_on: damagedOn(table, group, partition),
+        damaged_on: nodesThatSay(table, ({ damaged }) => damaged, group, partition),
+        unproven_on: nodesThatSay(table, ({ unproven }) => unproven, group, partition),
         sequence: here?.log.durable ?? null,
         checkpoint_lag: here?.partition.checkpointLag ?? null,
       };
@@ -414,11 +418,15 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
   );
 }
 
-/** Live nodes that refuse the partition because their copy is damaged. */
-function damagedOn({ nodes }: ClusterNats['table'], group: GroupName, partition: number): string[] {
+/** Live nodes that say it of the partition: their copy is damaged, or they cannot prove it. */
+function nodesThatSay(
+  { nodes }: ClusterNats['table'],
+  list: (entry: NodeEntry) => readonly string[] | undefined,
+  group: GroupName,
+  partition: number,
+): string[] {
+  const key = partitionKey(group, partition);
   return [...nodes].flatMap(([name, { value }]) => {
-    return value.state !== 'dead' && value.damaged?.includes(partitionKey(group, partition)) === true
-      ? [name]
-      : [];
+    return value.state !== 'dead' && list(value)?.includes(key) === true ? [name] : [];
   });
 }

@@ -47,6 +47,7 @@ export interface MappedPartition {
   readonly node: string | null;
   readonly epoch: number;
   readonly damaged_on: readonly string[];
+  readonly unproven_on: readonly string[];
 }
 
 export class Cluster {

@@ -44,7 +44,7 @@ interface Hosting {
   readonly stop: () => Promise<void>;
 }
 
-function startHost(said: Partial<LeaseEntry> = {}): Hosting {
+function startHost(said: Partial<LeaseEntry> = {}, unprovenOn: string | null = null): Hosting {
   const storage = openStorage(directory);
   const lines: string[] = [];
   const unreadable: string[] = [];
@@ -69,6 +69,7 @@ function startHost(said: Partial<LeaseEntry> = {}): Hosting {
     snapshotEveryBatches: 1,
     log: createLog({ level: 'info', node: 'ledger', stream: { write: (line) => void lines.push(line) } }),
     holds: () => true,
+    unprovenOn: () => unprovenOn,
     onUnreadable: (group, partition) => void unreadable.push(`${group}/${partition}`),
     onFenced: (_group, _partition) => t.fail('nobody else writes'),
     onServing: () => {},
@@ -176,6 +177,21 @@ t.test('a partition that was served before is not begun anew with nothing', asyn
   t.match(host.problem, /not proven, not served: accounts\/3: it was served before/);
   t.equal(host.unprovenCount, 1);
   t.equal(storage.log.tip('accounts', LOST).batch, 0);
+});
+
+t.test('nor while another node has something of it, and cannot prove that it is all', async (t) => {
+  const LOST = 5;
+  const { host, stop } = startHost({}, 'ledger2');
+  t.teardown(stop);
+  const refusal = /node ledger2 cannot prove that its log has all of it, .* is not begun in its place/;
+  await t.rejects(host.acquire('accounts', LOST, 2), refusal);
+  t.ok(host.isUnproven('accounts', LOST));
+  await t.rejects(
+    host.prepare('accounts', LOST),
+    refusal,
+    'what could not be acquired is not said to be prepared',
+  );
+  t.ok(host.isUnproven('accounts', LOST));
 });
 
 t.test('a stream that is being put back is not taken for a whole one', async (t) => {

@@ -172,6 +172,9 @@ export class Node implements PartitionHost, Leases {
   readonly acquisitions: { readonly partition: number; readonly at: number }[] = [];
   /** Its log cannot be opened. */
   isBroken = false;
+  /** Nothing proves its logs. */
+  isUnproven = false;
+  readonly #unproven = new Set<number>();
   /** Acquired without having been prepared. */
   readonly unprepared: number[] = [];
   readonly #world: World;
@@ -200,6 +203,7 @@ export class Node implements PartitionHost, Leases {
       host: this,
       node: name,
       newestFormat: 1,
+      isUnproven: (_group, partition) => this.#unproven.has(partition),
       partitions: { accounts: PARTITIONS },
       onProblem: (problem) => this.problems.push(problem),
     });
@@ -277,7 +281,14 @@ export class Node implements PartitionHost, Leases {
     if (world.now < this.preparesUntil) {
       await new Promise<void>((resolve) => world.at(this.preparesUntil, this, resolve));
     }
+    this.#prove(partition);
     this.prepared.add(partition);
+  }
+
+  #prove(partition: number): void {
+    if (!this.isUnproven) return void this.#unproven.delete(partition);
+    this.#unproven.add(partition);
+    throw new Error('nothing proves the log');
   }
 
   forget(): Promise<void> {
@@ -293,6 +304,7 @@ export class Node implements PartitionHost, Leases {
     }
     this.#open.add(partition);
     await this.#alone(partition, 400);
+    this.#prove(partition);
     if (this.isBroken || this.#world.random() < 0.05) throw new Error('the log could not be opened');
   }
 

@@ -190,6 +190,45 @@ t.test('a log that cannot be opened is tried again, not without end in one breat
   t.strictSame([world.wrong, a.ownership.heldCount], [[], PARTITIONS]);
 });
 
+t.test('who cannot prove its logs lets others have them, and has them back when it can', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  const a = world.join('a');
+  const b = world.join('b');
+  await world.until(10_000);
+  const ofA = [...a.serving];
+  t.ok(ofA.length > 0 && b.serving.size === PARTITIONS - ofA.length);
+  a.isUnproven = true;
+  a.isGone = true;
+  await world.until(20_000);
+  t.equal(b.ownership.heldCount, PARTITIONS);
+
+  // As a machine without a log and a snapshot: first in line, and the one that has all of it goes and comes back.
+  const again = world.join('a');
+  again.isUnproven = true;
+  await world.until(30_000);
+  t.equal(b.ownership.heldCount, PARTITIONS, 'nothing is handed to who cannot have it');
+  b.isGone = true;
+  await world.until(50_000);
+  t.equal(again.ownership.heldCount, 0);
+  const backAgain = world.join('b');
+  await world.until(60_000);
+  t.equal(backAgain.ownership.heldCount, PARTITIONS, 'who can have it is not kept out');
+  const { moves } = world;
+  await world.until(120_000);
+  t.equal(world.moves, moves, 'and nothing moves for as long as that is so');
+
+  again.isUnproven = false;
+  await world.until(140_000);
+  t.strictSame([...again.serving].toSorted(), ofA.toSorted(), 'its share comes back to it');
+  again.isUnproven = true;
+  backAgain.isUnproven = true;
+  backAgain.isGone = true;
+  await world.until(160_000);
+  t.equal(again.ownership.heldCount, ofA.length, 'what it serves it keeps');
+  t.strictSame(world.wrong, []);
+});
+
 function everywhere<Result>(look: (partition: number) => Result): Result[] {
   return Array.from({ length: PARTITIONS }, (_, partition) => look(partition));
 }
@@ -217,8 +256,13 @@ function trouble(world: World, node: Node): void {
     world.at(node.isSlowUntil, null, () => {
       node.isCutUntil = until;
     });
-  } else if (kind < 0.85) comeBack();
-  else {
+  } else if (kind < 0.82) comeBack();
+  else if (kind < 0.92) {
+    node.isUnproven = true;
+    world.at(until, null, () => {
+      node.isUnproven = false;
+    });
+  } else {
     world.at(world.now, node, () => {
       void node.ownership
         .drain()
