@@ -25,6 +25,7 @@ import type {
 } from './account-command.ts';
 import { type AccountEvent, RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
 import { assert } from './assert.ts';
+import type { Currency } from './country.ts';
 import { changed, type Decision, done, NO_ACCOUNT, NOTHING_CHANGED, refuse } from './decision.ts';
 import { rejection } from './error-code.ts';
 import { deriveId, isTransactionId, makeId } from './id.ts';
@@ -80,7 +81,13 @@ export function decideSubmission(state: LedgerState, command: RecordSubmission, 
 export function decideOutcome(state: LedgerState, command: RecordOutcome, context: Context): Decision {
   const transaction = find(state, command.accountId, command.transactionId);
   if (transaction === undefined) {
-    return raise(state, command, 'UNKNOWN_REFERENCE', { said: said(command), ours: '' }, context);
+    return raise(
+      state,
+      command,
+      'UNKNOWN_REFERENCE',
+      { detail: said(command), isIn: isSaidIn(command) },
+      context,
+    );
   }
   switch (transaction.status) {
     case 'INITIATED':
@@ -186,7 +193,8 @@ function sameMoney({ amount, currency }: RecordOutcome, transaction: Transaction
 // --- Reconciliation --------------------------------------------------------------------------------------------------
 
 export function decideRaise(state: LedgerState, command: RaiseReconciliation, context: Context): Decision {
-  return raise(state, command, command.kind, { said: command.detail, ours: '' }, context);
+  const { kind, detail } = command;
+  return raise(state, command, kind, { detail, isIn: (told) => told === detail }, context);
 }
 
 function contradict(
@@ -198,16 +206,32 @@ function contradict(
 ): Decision {
   const { status, failureCode, amount, currency } = transaction;
   const ended = failureCode === null ? status : `${status} (${failureCode})`;
-  const ours = ` Ours: ${ended}, ${amount} ${currency}.`;
-  return raise(state, command, kind, { said: said(command), ours }, context);
+  const detail = `${said(command)}${OURS}${ended}, ${amount} ${currency}.`;
+  return raise(state, command, kind, { detail, isIn: isSaidIn(command) }, context);
 }
+
+const OURS = ' Ours: ';
 
 function said({ outcome, providerStatus, providerTransactionId, amount, currency }: RecordOutcome): string {
   let text = `The provider says ${outcome}`;
   if (providerStatus !== null) text += ` (${providerStatus})`;
-  if (amount !== null) text += `, ${amount} ${currency ?? ''}`.trimEnd();
+  if (amount !== null) text += `, ${moneyIn(amount, currency)}`;
   if (providerTransactionId !== null) text += `, its id ${providerTransactionId}`;
   return `${text}.`;
+}
+
+function moneyIn(amount: number, currency: Currency | null): string {
+  return `${amount} ${currency ?? ''}`.trimEnd();
+}
+
+/** True of the text of an item that told the same outcome of the same money. In a callback and in the answer to an enquiry the
+ *  rest may be said otherwise, or not at all. */
+function isSaidIn({ outcome, amount, currency }: RecordOutcome): (detail: string) => boolean {
+  return (detail) => {
+    const [theirs = ''] = detail.split(OURS, 1);
+    const isOfThis = amount === null || theirs.includes(`, ${moneyIn(amount, currency)}`);
+    return theirs.startsWith(`The provider says ${outcome}`) && isOfThis;
+  };
 }
 
 /** Derived ids of the first reconciliation items start here, far above those of status events, journals and entries; those of
@@ -223,11 +247,11 @@ function raise(
   state: LedgerState,
   { accountId, transactionId }: { readonly accountId: string; readonly transactionId: string | null },
   kind: ReconciliationKind,
-  { said, ours }: { readonly said: string; readonly ours: string },
+  { detail, isIn }: { readonly detail: string; readonly isIn: (detail: string) => boolean },
   context: Context,
 ): Decision {
   if (state.account(accountId) === undefined) return refuse(NO_ACCOUNT);
-  const event = { type: 'ReconciliationRaised', kind, transactionId, detail: said + ours } as const;
+  const event = { type: 'ReconciliationRaised', kind, transactionId, detail } as const;
   if (transactionId === null || !isTransactionId(transactionId)) {
     return changed(accountId, context.now, { ...event, id: makeId('reconciliation', context.freshBody) });
   }
@@ -236,7 +260,7 @@ function raise(
     const id = deriveId('reconciliation', transactionId, first + raised * FURTHER_ITEM_STEP);
     const item = state.reconciliation(id);
     if (item === undefined) return changed(accountId, context.now, { ...event, id });
-    if (item.resolvedAt === null || item.detail.startsWith(said)) return NOTHING_CHANGED;
+    if (item.resolvedAt === null || isIn(item.detail)) return NOTHING_CHANGED;
   }
   return NOTHING_CHANGED;
 }

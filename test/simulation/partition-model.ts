@@ -201,7 +201,7 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
     case 'SettleCashOut':
       return expectedOfSettle(command, own);
     case 'RaiseReconciliation':
-      return raised(model, command.transactionId, command.kind, command.detail);
+      return raised(model, command.transactionId, command.kind, (said) => said === command.detail);
     case 'ResolveReconciliation':
       return expectedOfResolve(model.items.get(command.reconciliationId), command);
     case 'ExpireTransaction':
@@ -328,11 +328,16 @@ function feeOf(type: Type, amount: number, terms: Policy['fees']['CHARGE']['UGX'
 
 const ITEMS_MAX = 5;
 
-function raised(model: Model, transaction: string | null, kind: string, said: string): Expected {
+function raised(
+  model: Model,
+  transaction: string | null,
+  kind: string,
+  isSaid: (said: string) => boolean,
+): Expected {
   const items = [...model.items.values()].filter(
     (one) => transaction !== null && one.transaction === transaction && one.kind === kind,
   );
-  const isKnown = items.some((one) => one.resolution === null || one.said === said);
+  const isKnown = items.some((one) => one.resolution === null || isSaid(one.said));
   return isKnown || items.length === ITEMS_MAX ? NOTHING : does('ReconciliationRaised');
 }
 
@@ -350,7 +355,7 @@ function expectedOfOutcome(
   own: ModelTransaction | undefined,
 ): Expected {
   const { outcome, amount, transactionId } = command;
-  const raise = (kind: string): Expected => raised(model, transactionId, kind, saidIn(command));
+  const raise = (kind: string): Expected => raised(model, transactionId, kind, isRepeated(command));
   if (own === undefined) return raise('UNKNOWN_REFERENCE');
   const isSame = amount === null || amount === own.amount;
   switch (own.status) {
@@ -373,15 +378,10 @@ function expectedOfOutcome(
   }
 }
 
-function saidIn({
-  outcome,
-  providerStatus,
-  amount,
-  currency,
-  providerTransactionId: id,
-}: RecordOutcome): string {
-  const moved = amount === null ? '' : `, ${[amount, currency ?? []].flat().join(' ')}`;
-  return `The provider says ${outcome} (${providerStatus})${moved}${id === null ? '' : `, its id ${id}`}.`;
+/** Of the same outcome, and of the same money where that is known. */
+function isRepeated({ outcome, amount, currency }: RecordOutcome): (said: string) => boolean {
+  const money = amount === null ? '' : `, ${[amount, currency ?? []].flat().join(' ')}`;
+  return (said) => said.startsWith(`The provider says ${outcome} `) && said.includes(money);
 }
 
 function expectedOfDue(
