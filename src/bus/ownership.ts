@@ -34,6 +34,9 @@ export interface PartitionHost {
   release(group: GroupName, partition: number): Promise<void>;
   /** It is no longer ours: stop at once and say nothing more in its name. */
   lose(group: GroupName, partition: number): Promise<void>;
+  /** When it was last prepared or acquired, nothing proved that this process has all of its log: others have it, if theirs is
+   *  proven. Absent: never. */
+  isUnproven?(group: GroupName, partition: number): boolean;
 }
 
 export interface Ownership {

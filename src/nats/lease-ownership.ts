@@ -49,8 +49,6 @@ export interface LeaseOwnershipOptions {
   readonly isShort?: () => boolean;
   /** The copy of this node is damaged: others have the partition. Absent: never. */
   readonly isDamaged?: (group: GroupName, partition: number) => boolean;
-  /** Nothing proves that this node has all of the partition's log: others have it, if theirs is proven. Absent: never. */
-  readonly isUnproven?: (group: GroupName, partition: number) => boolean;
   /** Partitions of the groups that this node can own. */
   readonly partitions: Partial<Record<GroupName, number>>;
   readonly onProblem: (problem: string, error?: unknown) => void;
@@ -445,7 +443,7 @@ export class LeaseOwnership implements Ownership {
 
   /** As isDamaged. */
   #isUnproven(node: string, { group, partition }: Pick<Place, 'group' | 'partition'>): boolean {
-    if (node === this.#options.node) return this.#options.isUnproven?.(group, partition) ?? false;
+    if (node === this.#options.node) return this.#options.host.isUnproven?.(group, partition) ?? false;
     return this.#table.nodes.get(node)?.value.unproven?.includes(partitionKey(group, partition)) === true;
   }
 

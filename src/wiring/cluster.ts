@@ -97,9 +97,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     unprovenOn: (group, partition) => ownership.unprovenOn(group, partition),
     onUnreadable: (group, partition) => disk?.damage.check(group, partition),
     onFenced: (group, partition) => void ownership.surrender(group, partition),
-    onServing: (group) => {
-      if (group === 'platform') void finishOpenings(operators);
-    },
+    onServing: (group) => void (group === 'platform' ? finishOpenings(operators) : null),
   });
   if (disk !== null) watchUnproven(metrics, host);
   const ownership: LeaseOwnership = new LeaseOwnership({
@@ -109,7 +107,6 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     newestFormat: RECORD_FORMATS.newest,
     isShort: () => disk !== null && (disk.space.isShort || disk.storage.stall !== null),
     isDamaged: (group, partition) => disk?.damage.damaged.has(group, partition) ?? false,
-    isUnproven: (group, partition) => host.isUnproven(group, partition),
     partitions: ownable(config, nats),
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
   });

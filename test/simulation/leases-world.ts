@@ -173,7 +173,7 @@ export class Node implements PartitionHost, Leases {
   /** Its log cannot be opened. */
   isBroken = false;
   /** Nothing proves its logs. */
-  isUnproven = false;
+  provesNothing = false;
   readonly #unproven = new Set<number>();
   /** Acquired without having been prepared. */
   readonly unprepared: number[] = [];
@@ -203,7 +203,6 @@ export class Node implements PartitionHost, Leases {
       host: this,
       node: name,
       newestFormat: 1,
-      isUnproven: (_group, partition) => this.#unproven.has(partition),
       partitions: { accounts: PARTITIONS },
       onProblem: (problem) => this.problems.push(problem),
     });
@@ -285,8 +284,12 @@ export class Node implements PartitionHost, Leases {
     this.prepared.add(partition);
   }
 
+  isUnproven(_group: GroupName, partition: number): boolean {
+    return this.#unproven.has(partition);
+  }
+
   #prove(partition: number): void {
-    if (!this.isUnproven) return void this.#unproven.delete(partition);
+    if (!this.provesNothing) return void this.#unproven.delete(partition);
     this.#unproven.add(partition);
     throw new Error('nothing proves the log');
   }
