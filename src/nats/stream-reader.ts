@@ -100,6 +100,7 @@ export class StreamReader {
     if (!hasTurn) this.#endTurn();
     this.#subscription?.unsubscribe();
     this.#queue = [];
+    this.#pullLeft = 0;
     const generation = this.#generation;
     const { link, stream } = this.#options;
     try {
