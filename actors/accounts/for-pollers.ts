@@ -12,11 +12,11 @@ import { assert } from '../../src/domain/assert.ts';
 import { encodeTime } from '../../src/domain/id.ts';
 import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { keyAfter, type Views } from '../../wal/types.ts';
+import { keyAfter, LAST_KEY, type Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
 import { done, refuse } from './answers.ts';
 import type { Memory } from './memory.ts';
-import { AFTER_ALL, decodeOpen, openKey, SEPARATOR, transactionIdOf } from './rows.ts';
+import { decodeOpen, openKey, SEPARATOR, transactionIdOf } from './rows.ts';
 
 /** The types that expire. */
 const TYPES: readonly TransactionType[] = ['CHARGE', 'DEPOSIT'];
@@ -69,7 +69,7 @@ export function listPending(memory: Memory, views: Views, query: ListPending): A
   let stored = 0;
   for (const { key, value } of views.range('open', {
     start: after === '' ? '' : keyAfter(after),
-    end: AFTER_ALL,
+    end: LAST_KEY,
   })) {
     const { kind, id } = decodeOpen(key, value);
     if (kind !== 'provider' || memory.isDirty(id)) continue;
@@ -136,9 +136,9 @@ function* failedSince(
   after: string | null,
 ): Generator<{ key: string; id: string | null }, void, undefined> {
   const start = after === null ? '' : after.slice(0, after.lastIndexOf(SEPARATOR));
-  for (const { key: ofBucket } of views.range('bucket', { start, end: AFTER_ALL })) {
+  for (const { key: ofBucket } of views.range('bucket', { start, end: LAST_KEY })) {
     const prefix = ofBucket + SEPARATOR;
-    const end = prefix + AFTER_ALL;
+    const end = prefix + LAST_KEY;
     if (after === end) continue;
     const bucket = ofBucket.slice(ofBucket.indexOf(SEPARATOR) + 1);
     if (!TYPES.some((type) => bucketMatches(bucket, { type, status: 'FAILED' }))) {

@@ -11,7 +11,7 @@ import { cashOutsPerMinuteOf } from '../../src/domain/fees.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { renderAnswer } from '../../src/domain/render.ts';
 import type { Context } from '../../src/domain/state.ts';
-import type { Row, Views } from '../../wal/types.ts';
+import { LAST_KEY, type Row, type Views } from '../../wal/types.ts';
 import type {
   Answered,
   Decision,
@@ -28,14 +28,7 @@ import { CashOutWindow, WINDOW_MS } from './cash-out-window.ts';
 import { listPage } from './listing.ts';
 import { Memory } from './memory.ts';
 import { answerQuery } from './queries.ts';
-import {
-  AFTER_ALL,
-  decodeOpen,
-  decodeReconciliation,
-  isIdempotencyOver,
-  openOf,
-  openOfWallet,
-} from './rows.ts';
+import { decodeOpen, decodeReconciliation, isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
 import { Timers } from './timers.ts';
 
 export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
@@ -115,11 +108,11 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
 
   #count(views: Views): Census {
     const census = new Census();
-    for (const { key, value } of views.range('open', { start: '', end: AFTER_ALL })) {
+    for (const { key, value } of views.range('open', { start: '', end: LAST_KEY })) {
       const { bucket, id } = decodeOpen(key, value);
       census.seed(bucket, id, this.#memory);
     }
-    for (const { value } of views.range('reconciliation', { start: '', end: AFTER_ALL })) {
+    for (const { value } of views.range('reconciliation', { start: '', end: LAST_KEY })) {
       census.seedItem(decodeReconciliation(value));
     }
     return census;

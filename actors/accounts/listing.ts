@@ -10,9 +10,9 @@ import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { bodyOf, encodeTime } from '../../src/domain/id.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Views } from '../../wal/types.ts';
+import { LAST_KEY, type Views } from '../../wal/types.ts';
 import type { Memory } from './memory.ts';
-import { AFTER_ALL, decodeOpen, indexPrefix, referencePrefix, SEPARATOR, transactionIdOf } from './rows.ts';
+import { decodeOpen, indexPrefix, referencePrefix, SEPARATOR, transactionIdOf } from './rows.ts';
 
 export interface Page {
   readonly transactions: readonly Transaction[];
@@ -65,8 +65,8 @@ export function listPage(
 
 /** Ids at or above this body are not on the page. */
 function upperBound(filter: TransactionFilter, startingAfter: string | null): string {
-  const byTime = filter.createdBefore === undefined ? AFTER_ALL : encodeTime(filter.createdBefore + 1);
-  const byCursor = startingAfter === null ? AFTER_ALL : bodyOf(startingAfter);
+  const byTime = filter.createdBefore === undefined ? LAST_KEY : encodeTime(filter.createdBefore + 1);
+  const byCursor = startingAfter === null ? LAST_KEY : bodyOf(startingAfter);
   return byTime < byCursor ? byTime : byCursor;
 }
 
@@ -102,7 +102,7 @@ function storedSources(
   if (filter.reference !== undefined) return [ofReference(range, filter.reference)];
   const sources: Iterator<Candidate>[] = [inFlight(range)];
   const prefix = accountId + SEPARATOR;
-  for (const { key } of views.range('bucket', { start: prefix, end: prefix + AFTER_ALL })) {
+  for (const { key } of views.range('bucket', { start: prefix, end: prefix + LAST_KEY })) {
     const bucket = key.slice(prefix.length);
     if (bucketMatches(bucket, filter)) sources.push(atRest(range, bucket));
   }

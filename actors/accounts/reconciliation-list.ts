@@ -5,12 +5,12 @@ import type { ListReconciliation } from '../../src/domain/account-command.ts';
 import { renderReconciliation } from '../../src/domain/render-account.ts';
 import type { ReconciliationItem } from '../../src/domain/state.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Views } from '../../wal/types.ts';
+import { LAST_KEY, type Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
 import { firstThatFit } from '../runtime/page.ts';
 import { done } from './answers.ts';
 import type { Memory } from './memory.ts';
-import { AFTER_ALL, decodeReconciliation } from './rows.ts';
+import { decodeReconciliation } from './rows.ts';
 
 export function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {
   const { found, next } = newest(memory, views, query);
@@ -29,7 +29,7 @@ function newest(
   const found: ReconciliationItem[] = [];
   let looked = 0;
   let last = '';
-  for (const item of newestFirst(memory, views, query.startingAfter ?? AFTER_ALL)) {
+  for (const item of newestFirst(memory, views, query.startingAfter ?? LAST_KEY)) {
     if (found.length === query.limit || looked === LIMITS.listRowsScannedMax) return { found, next: last };
     if (isWanted(item, query)) found.push(item);
     looked++;

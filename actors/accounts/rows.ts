@@ -22,11 +22,9 @@ import { LIMITS } from '../../src/limits.ts';
 import { bucketOf } from '../../src/domain/account-queries.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
-import type { Views } from '../../wal/types.ts';
+import { LAST_KEY, type Views } from '../../wal/types.ts';
 
 export const SEPARATOR = '\x01';
-/** Sorts above every character of a key. */
-export const AFTER_ALL = '~';
 
 export function encodeAccount(account: Account): string {
   return JSON.stringify({
@@ -173,7 +171,7 @@ export function indexPrefix(accountId: string, bucket: string): string {
 /** Nothing lies in it, or no more. Whether it has a row then depends on when the views were written; lists are the same. */
 export function isEmptyBucket(key: string, views: Views): boolean {
   const prefix = key + SEPARATOR;
-  const [row] = views.range('index', { start: prefix, end: prefix + AFTER_ALL, limit: 1 });
+  const [row] = views.range('index', { start: prefix, end: prefix + LAST_KEY, limit: 1 });
   return row === undefined;
 }
 

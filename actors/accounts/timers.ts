@@ -9,9 +9,9 @@
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { keyAfter, type Views } from '../../wal/types.ts';
+import { keyAfter, LAST_KEY, type Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
-import { AFTER_ALL, decodeOpen, tableOf, type OpenKind, type OpenRow, type OpenTable } from './rows.ts';
+import { decodeOpen, tableOf, type OpenKind, type OpenRow, type OpenTable } from './rows.ts';
 
 interface Timer {
   readonly kind: OpenKind;
@@ -122,7 +122,7 @@ class TimerScan {
     let looked = 0;
     for (const { key, value } of this.#views.range(this.#table, {
       start: this.#cursor,
-      end: AFTER_ALL,
+      end: LAST_KEY,
       limit,
     })) {
       looked++;
