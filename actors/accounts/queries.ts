@@ -132,7 +132,7 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
   const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);
   const { transactions } = page;
   const render = query.view === 'object' ? renderCurrent : renderTransaction;
-  const rows = firstThatFit(transactions.map(render));
+  const rows = firstThatFit(transactions, render);
   const nextCursor = rows.length < transactions.length ? transactions[rows.length - 1]!.id : page.nextCursor;
   return done(renderPage(rows, nextCursor), page.sequence);
 }

@@ -14,7 +14,7 @@ import { decodeReconciliation } from './rows.ts';
 
 export function listReconciliation(memory: Memory, views: Views, query: ListReconciliation): Answered {
   const { found, next } = newest(memory, views, query);
-  const rows = firstThatFit(found.map(renderReconciliation));
+  const rows = firstThatFit(found, renderReconciliation);
   const end = rows.length < found.length ? found[rows.length - 1]!.id : next;
   const body = `{"object":"list","data":[${rows.join(',')}],"next":${JSON.stringify(end)}}`;
   return done(body, memory.sequence);

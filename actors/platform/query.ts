@@ -36,7 +36,7 @@ function page<Name extends TableName>(
   const rows = state.newest(table, startingAfter ?? undefined, limit + 1);
   const views = rows.slice(0, limit).map((row) => view(row));
   // An audited body may be nearly as large as one can be sent.
-  const texts = firstThatFit(views.map((each) => JSON.stringify(each)));
+  const texts = firstThatFit(views, (each) => JSON.stringify(each));
   const nextCursor = rows.length > texts.length ? views[texts.length - 1]!.id : null;
   return done(renderList(texts, nextCursor));
 }

@@ -2,16 +2,25 @@
 
 import { LIMITS } from '../../src/limits.ts';
 
-/** The first of `rows`, as text, that one answer carries over the bus, at least one. */
-export function firstThatFit(rows: readonly string[]): string[] {
-  const fitting: string[] = [];
-  let characters = 0;
-  for (const row of rows) {
-    characters += row.length + 1;
-    if (fitting.length > 0 && characters > LIMITS.listPageCharactersMax) break;
-    fitting.push(row);
+/** What one answer carries over the bus. */
+export class PageText {
+  readonly rows: string[] = [];
+  #characters = 0;
+
+  /** False: it has no room for that row. It has for one, however long. */
+  add(row: string): boolean {
+    this.#characters += row.length + 1;
+    if (this.rows.length > 0 && this.#characters > LIMITS.listPageCharactersMax) return false;
+    this.rows.push(row);
+    return true;
   }
-  return fitting;
+}
+
+/** The first of `rows` that one answer carries, at least one. No more is made text than needed to tell. */
+export function firstThatFit<Row>(rows: readonly Row[], render: (row: Row) => string): string[] {
+  const page = new PageText();
+  for (const row of rows) if (!page.add(render(row))) break;
+  return page.rows;
 }
 
 /** For operators. */

@@ -6,7 +6,7 @@ import { encodeTime, isId, makeId } from '../../src/domain/id.ts';
 import type { DeliveryView, GetDelivery, ListDeliveries } from '../../src/domain/webhook-message.ts';
 import type { Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { renderList } from '../runtime/page.ts';
+import { PageText, renderList } from '../runtime/page.ts';
 import type { WebhookQuery } from './message.ts';
 import type { Attempt, Delivery } from './record.ts';
 import { listPrefix } from './state.ts';
@@ -54,8 +54,7 @@ function newest(
   wanted: Wanted,
   limit: number,
 ): { texts: string[]; next: string | null } {
-  const texts: string[] = [];
-  let characters = 0;
+  const page = new PageText();
   const candidates = merged(
     state.inMemory(wanted.accountId).map(({ id }) => id),
     state.listed(listPrefix(wanted.accountId, wanted.appId, wanted.status), wanted.startingAfter),
@@ -65,21 +64,18 @@ function newest(
   let last: string | null = null;
   let shown: string | null = null;
   for (const id of candidates) {
-    if (looked++ >= LIMITS.webhookRowsScannedMax) return { texts, next: last };
+    if (looked++ >= LIMITS.webhookRowsScannedMax) return { texts: page.rows, next: last };
     // With the answers that came, one that failed to the end is many times the size of the others.
     const isOther = wanted.status === 'DELIVERED' && !state.mayBeDelivered(wanted.accountId, id);
     const delivery = isOther ? null : state.delivery(id);
     if (delivery !== null && isWanted(delivery, wanted)) {
-      if (texts.length === limit) return { texts, next: shown };
-      const text = JSON.stringify(viewOf(state, delivery));
-      characters += text.length + 1;
-      if (texts.length > 0 && characters > LIMITS.listPageCharactersMax) return { texts, next: shown };
-      texts.push(text);
+      const fits = page.rows.length < limit && page.add(JSON.stringify(viewOf(state, delivery)));
+      if (!fits) return { texts: page.rows, next: shown };
       shown = id;
     }
     last = id;
   }
-  return { texts, next: null };
+  return { texts: page.rows, next: null };
 }
 
 /** Both without the other's ids, into one sequence from the highest id down. */
