@@ -33,6 +33,9 @@ interface Place {
   retryAt: number;
 }
 
+/** Why a node is not to have a partition, as its session says it. */
+type Flaw = 'damaged' | 'unproven';
+
 /** What it needs of the table. */
 export type Leases = Pick<
   LeaseTable,
@@ -143,15 +146,6 @@ export class LeaseOwnership implements Ownership {
     );
   }
 
-  /** Another node that has something of the partition's log, and cannot prove that it is all; null: none says so. */
-  unprovenOn(group: GroupName, partition: number): string | null {
-    for (const [name, { value }] of this.#table.nodes) {
-      const isOther = name !== this.#options.node && value.state !== 'dead';
-      if (isOther && this.#isUnproven(name, { group, partition })) return name;
-    }
-    return null;
-  }
-
   /** The log refused this writer: give the partition up, so that it is opened anew, here or elsewhere. */
   async surrender(group: GroupName, partition: number): Promise<void> {
     const place = this.#place(group, partition);
@@ -252,16 +246,18 @@ export class LeaseOwnership implements Ownership {
     const { partitions, newestFormat } = this.#options;
     const groups = Object.keys(partitions) as GroupName[];
     const isShort = this.#options.isShort?.() ?? false;
-    const keysOf = (isSo: (place: Place) => boolean): string[] =>
-      this.#places.filter(isSo).map(({ group, partition }) => partitionKey(group, partition));
+    const keysOf = (what: Flaw): string[] =>
+      this.#places
+        .filter((place) => this.#is(this.#options.node, what, place))
+        .map(({ group, partition }) => partitionKey(group, partition));
     return {
       session: this.#session,
       groups,
       state: this.#state,
       newestFormat,
       isShort,
-      damaged: keysOf((place) => this.#isDamaged(this.#options.node, place)),
-      unproven: keysOf((place) => this.#isUnproven(this.#options.node, place)),
+      damaged: keysOf('damaged'),
+      unproven: keysOf('unproven'),
     };
   }
 
@@ -332,7 +328,7 @@ export class LeaseOwnership implements Ownership {
   #isToBeProven(place: Place): boolean {
     const { node } = this.#options;
     const { group, partition } = place;
-    if (!this.#isUnproven(node, place)) return false;
+    if (!this.#is(node, 'unproven', place)) return false;
     return rankNodes(this.#candidates(place, false), group, partition)[0] === node;
   }
 
@@ -401,7 +397,7 @@ export class LeaseOwnership implements Ownership {
   }
 
   #putOff(place: Place): void {
-    const isUnproven = this.#isUnproven(this.#options.node, place);
+    const isUnproven = this.#is(this.#options.node, 'unproven', place);
     place.retryAt = performance.now() + (isUnproven ? LIMITS.unprovenRetryMs : LIMITS.takeOverRetryMs);
   }
 
@@ -427,24 +423,22 @@ export class LeaseOwnership implements Ownership {
     const names: string[] = [];
     for (const [name, { value }] of this.#table.nodes) {
       if (value.state !== 'live' || (group !== undefined && !value.groups.includes(group))) continue;
-      if (place === null || !this.#isDamaged(name, place)) names.push(name);
+      if (place === null || !this.#is(name, 'damaged', place)) names.push(name);
     }
-    const proven = names.filter((name) => !ifProven || place === null || !this.#isUnproven(name, place));
+    const proven = names.filter((name) => !ifProven || place === null || !this.#is(name, 'unproven', place));
     const able = proven.length > 0 ? proven : names;
     const withRoom = able.filter((name) => !this.#isShort(name));
     return withRoom.length > 0 ? withRoom : able;
   }
 
   /** Of this node as it knows itself: the table may not say it yet. */
-  #isDamaged(node: string, { group, partition }: Pick<Place, 'group' | 'partition'>): boolean {
-    if (node === this.#options.node) return this.#options.isDamaged?.(group, partition) ?? false;
-    return this.#table.nodes.get(node)?.value.damaged?.includes(partitionKey(group, partition)) === true;
-  }
-
-  /** As isDamaged. */
-  #isUnproven(node: string, { group, partition }: Pick<Place, 'group' | 'partition'>): boolean {
-    if (node === this.#options.node) return this.#options.host.isUnproven?.(group, partition) ?? false;
-    return this.#table.nodes.get(node)?.value.unproven?.includes(partitionKey(group, partition)) === true;
+  #is(node: string, what: Flaw, { group, partition }: Pick<Place, 'group' | 'partition'>): boolean {
+    if (node !== this.#options.node) {
+      return this.#table.nodes.get(node)?.value[what]?.includes(partitionKey(group, partition)) === true;
+    }
+    const { isDamaged, host } = this.#options;
+    const own = what === 'damaged' ? isDamaged?.(group, partition) : host.isUnproven?.(group, partition);
+    return own ?? false;
   }
 
   #isShort(node: string): boolean {
@@ -484,7 +478,7 @@ export class LeaseOwnership implements Ownership {
         await this.#lose(place);
         return;
       }
-      if (this.#isDamaged(node, place)) throw new Error('the copy of this node is damaged');
+      if (this.#is(node, 'damaged', place)) throw new Error('the copy of this node is damaged');
       place.stage = 'held';
       host.serve(group, partition);
       this.#look();
@@ -494,7 +488,7 @@ export class LeaseOwnership implements Ownership {
       this.#putOff(place);
       await this.#lose(place);
       // And others would wait for this node to take it.
-      if (this.#isUnproven(node, place)) await this.#renew();
+      if (this.#is(node, 'unproven', place)) await this.#renew();
       await this.#giveBack(place);
     }
   }

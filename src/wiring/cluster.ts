@@ -16,7 +16,6 @@ import { createServer } from '../http/server.ts';
 import type { HttpServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
 import { LeaseOwnership } from '../nats/lease-ownership.ts';
-import type { NodeEntry } from '../nats/lease-table.ts';
 import { StreamFeed } from '../nats/stream-feed.ts';
 import { partitionKey } from '../nats/subjects.ts';
 import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
@@ -94,7 +93,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     snapshotEveryBatches: config.snapshotEveryBatches,
     log,
     holds: (group, partition) => ownership.holds(group, partition),
-    unprovenOn: (group, partition) => ownership.unprovenOn(group, partition),
+    unprovenOn: (...place) => unprovenElsewhere(table, config.nodeName, ...place),
     onUnreadable: (group, partition) => disk?.damage.check(group, partition),
     onFenced: (group, partition) => void ownership.surrender(group, partition),
     onServing: (group) => void (group === 'platform' ? finishOpenings(operators) : null),
@@ -406,8 +405,8 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
         node: lease?.node ?? null,
         node_state: table.nodes.get(lease?.node ?? '')?.value.state ?? null,
         epoch: lease?.epoch ?? 0,
-        damaged_on: nodesThatSay(table, ({ damaged }) => damaged, group, partition),
-        unproven_on: nodesThatSay(table, ({ unproven }) => unproven, group, partition),
+        damaged_on: nodesThatSay(table, 'damaged', group, partition),
+        unproven_on: nodesThatSay(table, 'unproven', group, partition),
         sequence: here?.log.durable ?? null,
         checkpoint_lag: here?.partition.checkpointLag ?? null,
       };
@@ -418,12 +417,22 @@ function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): 
 /** Live nodes that say it of the partition: their copy is damaged, or they cannot prove it. */
 function nodesThatSay(
   { nodes }: ClusterNats['table'],
-  list: (entry: NodeEntry) => readonly string[] | undefined,
+  what: 'damaged' | 'unproven',
   group: GroupName,
   partition: number,
 ): string[] {
   const key = partitionKey(group, partition);
   return [...nodes].flatMap(([name, { value }]) => {
-    return value.state !== 'dead' && list(value)?.includes(key) === true ? [name] : [];
+    return value.state !== 'dead' && value[what]?.includes(key) === true ? [name] : [];
   });
+}
+
+/** A node but this one that cannot prove its log of the partition; null: none says so. */
+function unprovenElsewhere(
+  table: ClusterNats['table'],
+  node: string,
+  group: GroupName,
+  partition: number,
+): string | null {
+  return nodesThatSay(table, 'unproven', group, partition).find((name) => name !== node) ?? null;
 }
