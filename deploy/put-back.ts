@@ -7,6 +7,7 @@
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { LeaseTable } from '../src/nats/lease-table.ts';
+import { pause } from '../src/nats/pause.ts';
 import type { LeaseEntry } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 import { Fenced, StreamReplica } from '../src/nats/stream-replica.ts';
@@ -250,7 +251,7 @@ async function changeLease(
     if ((await leases.write(key, change(seen?.value), seen?.revision ?? 0)) === true) return;
     if (performance.now() > until) throw new Error(`the lease ${key} could not be written`);
     // What it has become is on its way here.
-    await new Promise<void>((resolve) => setTimeout(resolve, LIMITS.busRetryMs));
+    await pause(LIMITS.busRetryMs);
   }
 }
 

@@ -109,10 +109,14 @@ async function exportLines(
     const files: { file: string; records: number }[] = [];
     try {
       for (const { group, partition } of names) {
-        const file = join(to, `${group}-${partition}.jsonl`);
-        files.push({ file, records: 0 });
-        const records = await writeLines(reader, { group, partition }, { file, first, last }, progress);
-        files.splice(-1, 1, { file, records });
+        const one = { file: join(to, `${group}-${partition}.jsonl`), records: 0 };
+        files.push(one);
+        one.records = await writeLines(
+          reader,
+          { group, partition },
+          { file: one.file, first, last },
+          progress,
+        );
       }
       await syncDirectory(to);
     } catch (error) {
