@@ -16,6 +16,8 @@ import { RequestMaker } from './work.ts';
 
 /** Without a whole answer for this long a request is given up and its connection replaced. */
 const ANSWER_MS = 10_000;
+/** As HTTP clients do: services close connections that are idle longer (ours after 10 s), maybe as a request comes. */
+const IDLE_MS = 5_000;
 const TICK_MS = 1;
 const US_PER_MS = 1_000;
 const MS_PER_SECOND = 1_000;
@@ -31,6 +33,7 @@ interface Connection {
   counter: number;
   intendedAt: number;
   sentAt: number;
+  idleSince: number;
 }
 
 class Driver {
@@ -42,6 +45,7 @@ class Driver {
   readonly #errors: Record<string, number> = {};
   readonly #series: number[] = [];
   readonly #acknowledged: string[] = [];
+  /** The longest idle first: each is used in its turn. */
   readonly #idle: Connection[] = [];
   readonly #all: Connection[] = [];
   #startAt = 0;
@@ -111,6 +115,7 @@ class Driver {
   // ---- Sending
 
   #tick(): void {
+    this.#replaceIdle();
     this.#pump();
     const now = performance.now();
     for (const connection of this.#all) {
@@ -128,7 +133,7 @@ class Driver {
         ? Infinity
         : Math.floor(((now - this.#startAt) / MS_PER_SECOND) * ratePerSecond) + 1;
     while (this.#sent < due) {
-      const connection = this.#idle.pop();
+      const connection = this.#idle.shift();
       if (connection === undefined) return;
       this.#send(connection, ratePerSecond, now);
     }
@@ -178,7 +183,7 @@ class Driver {
     this.#answered(connection, status, headEnd + HEAD_END_LENGTH);
     connection.counter = -1;
     this.#open--;
-    this.#idle.push(connection);
+    this.#release(connection);
     this.#pump();
   }
 
@@ -223,7 +228,14 @@ class Driver {
     return new Promise((resolve, reject) => {
       const { host, port } = this.#job;
       const socket = connect({ host, port, noDelay: true });
-      const connection: Connection = { socket, received: '', counter: -1, intendedAt: 0, sentAt: 0 };
+      const connection: Connection = {
+        socket,
+        received: '',
+        counter: -1,
+        intendedAt: 0,
+        sentAt: 0,
+        idleSince: 0,
+      };
       socket.once('error', reject);
       socket.once('connect', () => {
         socket.off('error', reject);
@@ -239,7 +251,23 @@ class Driver {
     socket.on('data', (chunk) => this.#hear(connection, chunk));
     socket.on('error', () => this.#lose(connection, 'reset'));
     socket.on('close', () => this.#lose(connection, 'closed'));
+    this.#release(connection);
+  }
+
+  #release(connection: Connection): void {
+    connection.idleSince = performance.now();
     this.#idle.push(connection);
+  }
+
+  #replaceIdle(): void {
+    const before = performance.now() - IDLE_MS;
+    for (
+      let oldest = this.#idle[0];
+      oldest !== undefined && oldest.idleSince < before;
+      oldest = this.#idle[0]
+    ) {
+      this.#lose(oldest, 'idle');
+    }
   }
 
   /** The connection is gone; what was under way on it has no answer. */

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { checkAcknowledged, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
@@ -104,6 +104,57 @@ t.test('what is refused after the load has ended is told, what is done by then d
     t.equal(checkAnswers(load).passed, late === 201);
   }
 });
+
+t.test(
+  'each connection is used in its turn, and none that a service may be closing as too long idle',
+  async (t) => {
+    const answered: number[] = [];
+    const endpoint = createServer((request, response) => {
+      request.resume();
+      const place = places.indexOf(request.socket);
+      answered[place] = (answered[place] ?? 0) + 1;
+      response.writeHead(201).end('{}');
+    });
+    const places: Socket[] = [];
+    endpoint.on('connection', (socket) => places.push(socket));
+    endpoint.listen(0, '127.0.0.1');
+    await once(endpoint, 'listening');
+    t.teardown(() => endpoint.close());
+    const { port } = endpoint.address() as AddressInfo;
+    const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
+    const stop = async () => {};
+    const load = (connections: number, ratePerSecond: number, seconds: number) =>
+      drive({
+        label: 'turns',
+        server: { name: 'turns', host: '127.0.0.1', port, processes: [], readLog: null, stop },
+        work: {
+          kinds: ['charge'],
+          keysFile,
+          idsFile: null,
+          lists: [],
+          msisdn: '256772000001',
+          prefix: 'turns',
+        },
+        connections,
+        ratePerSecond,
+        warmUpSeconds: 0,
+        seconds,
+        wrk: false,
+        onProgress: () => {},
+      });
+    const busy = await load(4, 20, 1);
+    t.strictSame(busy.load.errors, {});
+    t.equal(answered.length, 4);
+    t.ok(Math.max(...answered) - Math.min(...answered) <= 1, `in turn: ${answered.join(', ')}`);
+    const before = places.length;
+    // One request at its begin, and one after both connections have been idle for five seconds.
+    const quiet = await load(2, 0.16, 7);
+    t.strictSame(quiet.load.errors, {});
+    t.equal(quiet.sent, 2);
+    t.equal(places.length - before, 4);
+    t.strictSame(answered.slice(before + 2).filter(Boolean), [1], 'the second on a new connection');
+  },
+);
 
 t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {
   const load = (changes: Partial<Load>, p99Ms = 10): Load => {
