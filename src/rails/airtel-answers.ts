@@ -122,7 +122,7 @@ export function readEnquiry(
   if (!usable) return { type: 'unknown', reason: describe(result) };
   if (isOfAnother(textAt(parts.transaction, 'id'), transaction)) return OF_ANOTHER;
   if (word === null) {
-    const notFound = code === null ? result.status === 404 : isAirtelNotFound(code);
+    const notFound = code !== null && isAirtelNotFound(code);
     return notFound ? { type: 'not_found' } : { type: 'unknown', reason: describe(result) };
   }
   const final = finalWord(parts, transaction, direction, currency, 'enquiry');

@@ -90,6 +90,11 @@ export function isMtnDuplicate(code: string): boolean {
   return code === 'RESOURCE_ALREADY_EXIST';
 }
 
+/** MTN does not know the reference. Once the grace is over, that means it never accepted it. */
+export function isMtnNotFound(code: string | null): boolean {
+  return code === 'RESOURCE_NOT_FOUND' || code === 'TRANSACTION_NOT_FOUND';
+}
+
 function isAboutNumber(message: string | null): boolean {
   return message !== null && /msisdn|party_?id|phone|number/i.test(message);
 }

@@ -12,6 +12,7 @@ import {
   isMtnAmbiguous,
   isMtnConfigurationCode,
   isMtnDuplicate,
+  isMtnNotFound,
   isVague,
   mtnFailure,
   mtnRefusal,
@@ -293,7 +294,8 @@ function readEnquiry(
 ): EnquiryResult {
   if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
   const body = parseObject(result.text);
-  if (result.status === 404 && body !== undefined) return { type: 'not_found' };
+  // A gateway that has no way to MTN for the moment says 404, too.
+  if (result.status === 404 && isMtnNotFound(textAt(body ?? {}, 'code'))) return { type: 'not_found' };
   if (result.status !== 200 || body === undefined) return { type: 'unknown', reason: describe(result) };
   if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
   const read = readStatus(transaction, direction, currency, body);
