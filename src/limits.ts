@@ -348,7 +348,8 @@ export const LIMITS = {
   /** Transactions at rest that one partition's poller follows; those beyond are taken up again as these finish.
    *  About 0.3 KiB each, outside of the heap: 300 MiB for a million of 16 partitions. */
   pollerPendingMax: 60_000,
-  /** Calls of each kind (submits, enquiries) that wait for one rail; more wait their turn among the due times. */
+  /** Calls of each kind (submits, enquiries) that wait for one rail, of one account half as many; more wait their turn among the
+   *  due times. */
   railQueueMax: 20_000,
   /** Callbacks about final transactions that one partition's poller looks into at once, and for as long as their provider does
    *  not answer; and what expired that it looks at on: those that expired last. */

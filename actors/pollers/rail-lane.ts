@@ -1,13 +1,13 @@
 // The way to one rail, shared by all partitions of the process: bounded concurrency, two bounded queues, a breaker, and
 // what is known of the rail's health. A rail that is slow or dead fills its own lane and nobody else's.
 //
-// Submits go first, but each few of them let an enquiry pass, so that neither starves. A rail that answers without a
-// promise is told on in the same turn.
+// Submits go first, but each few of them let an enquiry pass, so that neither starves; of each kind the accounts come in
+// turn. A rail that answers without a promise is told on in the same turn.
 
 import type { EnquiryResult, Rail, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { Fifo } from '../runtime/fifo.ts';
 import { Breaker } from './breaker.ts';
+import { CallQueue } from './call-queue.ts';
 import type { Random } from './schedule.ts';
 import type { Watched } from './watched.ts';
 
@@ -61,8 +61,8 @@ export class RailLane {
   readonly #now: () => number;
   readonly #onFault: (error: unknown) => void;
   readonly #breaker: Breaker;
-  readonly #submits = new Fifo<Watched>();
-  readonly #enquiries = new Fifo<Watched>();
+  readonly #submits = new CallQueue<Watched>(LIMITS.railQueueMax);
+  readonly #enquiries = new CallQueue<Watched>(LIMITS.railQueueMax);
   #calling = 0;
   #submitsInARow = 0;
   #stopped = false;
@@ -94,13 +94,15 @@ export class RailLane {
     return this.#breaker.allows(this.#now());
   }
 
-  /** Queues it for `watched.next`; false when that queue is full. The answer may come before this returns. */
+  /** Queues it for `watched.next`; false when that queue has no room for it. The answer may come before this returns. */
   call(watched: Watched): boolean {
+    if (!this.#stopped && !this.#hasWaiting() && this.#mayStart()) {
+      this.#start(watched);
+      return true;
+    }
     const queue = watched.next === 'submit' ? this.#submits : this.#enquiries;
-    if (queue.size >= LIMITS.railQueueMax) return false;
+    if (!queue.push(watched)) return false;
     watched.state = 'queued';
-    if (!this.#stopped && !this.#hasWaiting() && this.#mayStart()) this.#start(watched);
-    else queue.push(watched);
     return true;
   }
 
