@@ -6,6 +6,9 @@
 
 import { Fifo } from '../runtime/fifo.ts';
 
+/** One of what comes second may pass after so many in a row that came first. */
+const IN_A_ROW = 4;
+
 interface Line<Call> {
   readonly accountId: string;
   readonly calls: Fifo<Call>;
@@ -52,5 +55,32 @@ export class CallQueue<Call extends { readonly accountId: string }> {
     this.#lines.set(accountId, line);
     this.#turns.push(line);
     return line;
+  }
+}
+
+interface Queue<Call> {
+  readonly size: number;
+  shift(): Call | undefined;
+}
+
+/** Two queues: the first goes first, but each few of it let one of the second pass, so that neither starves. */
+export class FirstOf<Call> implements Queue<Call> {
+  readonly #first: Queue<Call>;
+  readonly #second: Queue<Call>;
+  #inARow = 0;
+
+  constructor(first: Queue<Call>, second: Queue<Call>) {
+    this.#first = first;
+    this.#second = second;
+  }
+
+  get size(): number {
+    return this.#first.size + this.#second.size;
+  }
+
+  shift(): Call | undefined {
+    const isSecond = this.#first.size === 0 || (this.#inARow >= IN_A_ROW && this.#second.size > 0);
+    this.#inARow = isSecond ? 0 : this.#inARow + 1;
+    return isSecond ? this.#second.shift() : this.#first.shift();
   }
 }

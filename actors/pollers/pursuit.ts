@@ -92,6 +92,7 @@ export class Pursuit implements Caller {
     watched.hinted = true;
     // The provider speaks of it, so it has it, whatever the submits were answered, or will be.
     watched.maybeSent = true;
+    if (watched.isQueuedToEnquire && !watched.isUrgent) return this.#call(watched);
     if (watched.state !== 'waiting' || watched.verdict !== null) return;
     watched.next = 'enquire';
     const now = this.#options.now();
@@ -162,12 +163,11 @@ export class Pursuit implements Caller {
 
   /** It has expired: one last enquiry, if the provider may have it and answers in time. */
   #dueLast(watched: Watched, now: number, lateMs: number): void {
+    const isUnderWay = watched.isQueuedToEnquire && watched.isUrgent;
     if (watched.lastUntil === 0) watched.lastUntil = now + lastEnquiriesMsAt(this.#options.timings, lateMs);
     const certainlyNot = !watched.maybeSent && !watched.submitted;
     if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#expire(watched);
-    if (watched.state === 'queued' && watched.next === 'enquire') {
-      return this.#wheel.set(watched.number, watched.lastUntil);
-    }
+    if (isUnderWay) return this.#wheel.set(watched.number, watched.lastUntil);
     watched.next = 'enquire';
     this.#call(watched);
   }
@@ -177,7 +177,7 @@ export class Pursuit implements Caller {
     if (this.#stopping) return;
     if (watched.next === 'submit' && watched.unsent) return this.#begin(watched);
     if (watched.next === 'enquire') {
-      watched.byHint = watched.hinted;
+      watched.byHint = watched.isOwed;
       watched.hinted = false;
       this.#keeper.asked(watched.id);
     }

@@ -1,13 +1,14 @@
-// The way to one rail, shared by all partitions of the process: bounded concurrency, two bounded queues, a breaker, and
+// The way to one rail, shared by all partitions of the process: bounded concurrency, bounded queues, a breaker, and
 // what is known of the rail's health. A rail that is slow or dead fills its own lane and nobody else's.
 //
-// Submits go first, but each few of them let an enquiry pass, so that neither starves; of each kind the accounts come in
-// turn. A rail that answers without a promise is told on in the same turn.
+// Submits go first, then enquiries that somebody waits for, then the others; but each few of them let one of the next kind
+// pass, so that none starves, and of each kind the accounts come in turn. A rail that answers without a promise is told on
+// in the same turn.
 
 import type { EnquiryResult, Rail, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Breaker } from './breaker.ts';
-import { CallQueue } from './call-queue.ts';
+import { CallQueue, FirstOf } from './call-queue.ts';
 import type { Random } from './schedule.ts';
 import type { Watched } from './watched.ts';
 
@@ -53,18 +54,17 @@ export interface LaneOptions {
   readonly onFault: (error: unknown) => void;
 }
 
-/** An enquiry may pass after so many submits in a row. */
-const SUBMITS_IN_A_ROW = 4;
-
 export class RailLane {
   readonly rail: Rail;
   readonly #now: () => number;
   readonly #onFault: (error: unknown) => void;
   readonly #breaker: Breaker;
   readonly #submits = new CallQueue<Watched>(LIMITS.railQueueMax);
-  readonly #enquiries = new CallQueue<Watched>(LIMITS.railQueueMax);
+  readonly #urgentEnquiries = new CallQueue<Watched>(LIMITS.railQueueMax);
+  readonly #otherEnquiries = new CallQueue<Watched>(LIMITS.railQueueMax);
+  readonly #enquiries = new FirstOf(this.#urgentEnquiries, this.#otherEnquiries);
+  readonly #waiting = new FirstOf(this.#submits, this.#enquiries);
   #calling = 0;
-  #submitsInARow = 0;
   #stopped = false;
   #submitCount = 0;
   #enquiryCount = 0;
@@ -100,8 +100,7 @@ export class RailLane {
       this.#start(watched);
       return true;
     }
-    const queue = watched.next === 'submit' ? this.#submits : this.#enquiries;
-    if (!queue.push(watched)) return false;
+    if (!this.#queueOf(watched).push(watched)) return false;
     watched.state = 'queued';
     return true;
   }
@@ -109,8 +108,9 @@ export class RailLane {
   /** Starts what may start: after an answer, and on each tick for the breaker's sake. */
   pump(): void {
     while (!this.#stopped && this.#hasWaiting() && this.#mayStart()) {
-      const watched = this.#take();
-      if (watched !== undefined) this.#start(watched);
+      const watched = this.#waiting.shift();
+      // It may have left in the meantime, or have been called from the other place that it had.
+      if (watched?.state === 'queued') this.#start(watched);
     }
   }
 
@@ -148,16 +148,12 @@ export class RailLane {
   }
 
   #hasWaiting(): boolean {
-    return this.#submits.size > 0 || this.#enquiries.size > 0;
+    return this.#waiting.size > 0;
   }
 
-  /** Undefined: what was first in the queue has left in the meantime. */
-  #take(): Watched | undefined {
-    const enquiry =
-      this.#submits.size === 0 || (this.#submitsInARow >= SUBMITS_IN_A_ROW && this.#enquiries.size > 0);
-    this.#submitsInARow = enquiry ? 0 : this.#submitsInARow + 1;
-    const watched = enquiry ? this.#enquiries.shift() : this.#submits.shift();
-    return watched?.state === 'queued' ? watched : undefined;
+  #queueOf(watched: Watched): CallQueue<Watched> {
+    if (watched.next === 'submit') return this.#submits;
+    return watched.isUrgent ? this.#urgentEnquiries : this.#otherEnquiries;
   }
 
   #start(watched: Watched): void {

@@ -104,7 +104,16 @@ export class Watched implements PendingTransaction {
 
   /** A callback came that no enquiry was made for since, nor is being made. */
   get isOwed(): boolean {
-    return this.hinted || (this.byHint && this.state === 'queued' && this.next === 'enquire');
+    return this.hinted || (this.byHint && this.isQueuedToEnquire);
+  }
+
+  get isQueuedToEnquire(): boolean {
+    return this.state === 'queued' && this.next === 'enquire';
+  }
+
+  /** Its enquiry goes before those that find nothing new most of the time: a callback came, or it is to expire. */
+  get isUrgent(): boolean {
+    return this.byHint || this.lastUntil !== 0;
   }
 
   /** It is final; the provider may say otherwise now. */

@@ -71,6 +71,44 @@ t.test('submits go before enquiries, and enquiries still get their turn', async 
   t.equal(order.join(''), 'sssssessssessseee', 'an enquiry after each four submits, then the rest');
 });
 
+t.test('enquiries that callbacks cause, and the last before an expiry, go before the others', async (t) => {
+  const driven = await new Driven().start();
+  const old = driven.accounts.create(charge());
+  await driven.clock.advance(15 * MINUTE, 1_000);
+  const all = Array.from({ length: 40 }, () => driven.accounts.create(charge()));
+  driven.mtn.maxConcurrency = 1;
+  const asked: string[] = [];
+  let answer: (result: EnquiryResult) => void = () => {};
+  driven.mtn.onEnquire = ({ id }) => {
+    asked.push(id);
+    const { promise, resolve } = deferred<EnquiryResult>();
+    answer = resolve;
+    return promise;
+  };
+  const askedNext = async (count: number): Promise<string[]> => {
+    const before = asked.length;
+    while (asked.length < before + count) {
+      answer({ type: 'pending', providerStatus: null });
+      await driven.clock.advance(0);
+    }
+    return asked.slice(before);
+  };
+  await driven.clock.advance(MINUTE, 500);
+  t.hasStrict(driven.pollers.railHealth(), [{ enquiriesWaiting: 40 }, {}]);
+  const called = all.find(({ id }) => !asked.includes(id))!;
+  driven.hint(called);
+  driven.hint(called);
+  t.strictSame(await askedNext(1), [called.id], 'a callback brings it forward');
+  t.notOk((await askedNext(10)).includes(called.id), 'once');
+
+  await driven.clock.advance(14 * MINUTE, 1_000);
+  // The second callback asks once more.
+  t.strictSame(await askedNext(2), [called.id, old.id], 'one that is to expire');
+  t.equal(driven.accounts.transaction(old.id).status, 'AWAITING_CUSTOMER');
+  await askedNext(1);
+  t.equal(driven.accounts.transaction(old.id).failureCode, 'expired', 'after its enquiry');
+});
+
 t.test(
   'a rail that cannot take an enquiry a minute of each is asked less often, and again when it can',
   async (t) => {
