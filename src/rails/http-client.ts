@@ -98,6 +98,9 @@ function shared(lookup: LookupFunction): LookupFunction {
  *  one that sends them together. */
 const PIECE_BYTES = 100;
 
+/** Without a byte order mark, which is no part of JSON. */
+const UTF8 = new TextDecoder();
+
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (result: HttpResult) => void;
   readonly #answerMs: number;
@@ -135,7 +138,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const text = Buffer.concat(this.#chunks).toString('utf8');
+    const text = UTF8.decode(Buffer.concat(this.#chunks));
     this.#resolve({ type: 'answer', status: this.#status, text, mayBeCut: this.#mayBeCut });
   }
 

@@ -438,6 +438,8 @@ t.test('the answer to an enquiry', async (t) => {
     ['MTN', 200, { ...success, amount: null, currency: null }, { amount: null, currency: null }],
     ['MTN', 200, { status: 'FAILED', reason: 'EXPIRED' }, { failureCode: 'expired' }],
     ['MTN', 200, { status: 'FAILED', reason: { code: 'EXPIRED', message: 'x' } }, { failureCode: 'expired' }],
+    // With a byte order mark, as some gateways write it.
+    ['MTN', 200, '\ufeff{"status":"FAILED","reason":"EXPIRED"}', { failureCode: 'expired' }],
     ['MTN', 200, { status: 'FAILED' }, { type: 'failed', failureCode: 'unknown' }],
     [
       'MTN',
