@@ -25,6 +25,14 @@ export interface Notice {
   readonly detail: string | null;
 }
 
+export function noticeOf(
+  what: Notice['what'],
+  { provider, id }: { readonly provider: string; readonly id: string },
+  detail: string | null,
+): Notice {
+  return { what, provider, transactionId: id, detail };
+}
+
 /** A payout goes on being submitted for as long as it takes. When a provider takes others and never this one, a person
  *  should look; when it takes none, the rail's health says so. Null: nothing to tell, or it was told. */
 export function neverAccepted(watched: Watched, reason: string, { submitsTold }: Timings): Notice | null {

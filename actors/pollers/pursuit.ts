@@ -1,5 +1,5 @@
-// How one followed transaction is brought to its end: what to do when it is due, what the rail's answer means for it, and
-// telling its account until that has taken it. Which transactions there are is the partition's (poller-partition.ts).
+// How one followed transaction is brought to its end: what to do when it is due, and what the rail's answer means for it. What its
+// account is told is in telling.ts; which transactions there are is the partition's (poller-partition.ts).
 //
 // Invariants:
 //   - A transaction that may have been sent is enquired about before it is sent again, and always under one reference.
@@ -9,18 +9,16 @@
 //   - Every answer leaves the transaction in the wheel, with its rail, with its account, or gone: nothing is lost sight of.
 //   - Whatever comes in from outside ends by parking what it was about, if that only waits: the object is not used after that.
 
-import type { Reply } from '../../src/bus/bus.ts';
-import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { EnquiryResult, SubmitResult, Terminal } from '../../src/rails/rail.ts';
+import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { type Answer, FirstSubmits } from './first-submits.ts';
 import { NONE } from './id-index.ts';
 import type { Keeper, PursuitOptions } from './keeper.ts';
-import { neverAccepted, type Notice, waitsForLong } from './notice.ts';
+import { neverAccepted, noticeOf, type Notice, waitsForLong } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
 import { afterExpiryGapMs, enquiryGapMs, jittered, lastEnquiriesMsAt, retryGapMs } from './schedule.ts';
+import { Telling } from './telling.ts';
 import { TimingWheel } from './timing-wheel.ts';
-import { NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
 /** What cannot be submitted for the first time yet is tried again as after so many submits. */
@@ -32,11 +30,8 @@ export class Pursuit implements Caller {
   readonly #keeper: Keeper;
   readonly #wheel: TimingWheel;
   readonly #firstSubmits: FirstSubmits;
+  readonly #account: Telling;
   #stopping = false;
-  /** Commands with accounts. */
-  #telling = 0;
-  /** Verdicts that no account has taken yet. */
-  #verdicts = 0;
 
   constructor(options: PursuitOptions, keeper: Keeper) {
     this.#options = options;
@@ -47,11 +42,12 @@ export class Pursuit implements Caller {
       keeper.park(watched);
     };
     this.#firstSubmits = new FirstSubmits({ ...options, onAnswer });
+    this.#account = new Telling(options, keeper, this.#wheel, (watched) => this.#rest(watched));
   }
 
   /** Nothing is on its way to an account. */
   get isIdle(): boolean {
-    return this.#telling === 0 && this.#verdicts === 0 && this.#firstSubmits.isIdle;
+    return this.#account.isIdle && this.#firstSubmits.isIdle;
   }
 
   /** Calls nobody any more; only what rails still answer is told to accounts. */
@@ -71,7 +67,7 @@ export class Pursuit implements Caller {
 
   /** It has ended, or is somebody else's. */
   end(watched: Watched): void {
-    this.#settleVerdict(watched);
+    this.#account.settleVerdict(watched);
     watched.state = 'gone';
     this.#wheel.remove(watched.number);
   }
@@ -140,14 +136,14 @@ export class Pursuit implements Caller {
   // --- What is due ---------------------------------------------------------------------------------------------------
 
   #due(watched: Watched, now: number): void {
-    if (watched.verdict !== null) return this.#tell(watched);
+    if (watched.verdict !== null) return this.#account.tell(watched);
     if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
     if (watched.late) return this.#dueLate(watched);
-    if (watched.told) return this.#askAccount(watched);
+    if (watched.told) return this.#account.askAccount(watched);
     // A callback waits for an enquiry, which brings up what its account has yet to hear.
-    if (this.#tellsAcceptanceAgain(watched) && !watched.hinted) {
+    if (this.#account.tellsAcceptanceAgain(watched) && !watched.hinted) {
       this.#rest(watched);
-      return this.#tellAcceptance(watched, null);
+      return this.#account.tellAcceptance(watched, null);
     }
     if (watched.expiresAt !== null && now >= watched.expiresAt) {
       return this.#dueLast(watched, now, now - watched.expiresAt);
@@ -166,7 +162,7 @@ export class Pursuit implements Caller {
     const isUnderWay = watched.isQueuedToEnquire && watched.isUrgent;
     if (watched.lastUntil === 0) watched.lastUntil = now + lastEnquiriesMsAt(this.#options.timings, lateMs);
     const certainlyNot = !watched.maybeSent && !watched.submitted;
-    if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#expire(watched);
+    if (certainlyNot || watched.disputed || now >= watched.lastUntil) return this.#account.expire(watched);
     if (isUnderWay) return this.#wheel.set(watched.number, watched.lastUntil);
     watched.next = 'enquire';
     this.#call(watched);
@@ -194,11 +190,12 @@ export class Pursuit implements Caller {
   /** Once its account has recorded it, it goes to its end although its payout wallet is revoked: so not while the rail is down.
    *  A day of that at most: nobody but it may be there to find out that the rail is up. */
   #begin(watched: Watched): void {
+    const { deadlineClock } = this.#options;
     const now = this.#options.now();
     if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;
     if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
     this.#wheel.remove(watched.number);
-    this.#firstSubmits.ask(watched, this.#deadline());
+    this.#firstSubmits.ask(watched, deadlineClock() + LIMITS.pollerCommandDeadlineMs);
   }
 
   #begun(watched: Watched, answer: Answer): void {
@@ -213,7 +210,7 @@ export class Pursuit implements Caller {
       case 'unanswered':
         return this.#rest(watched);
       case 'ended':
-        if (answer.code !== null) this.#notice('not_taken', watched, answer.code);
+        if (answer.code !== null) this.#options.onNotice(noticeOf('not_taken', watched, answer.code));
         return this.#keeper.forget(watched);
     }
   }
@@ -280,7 +277,7 @@ export class Pursuit implements Caller {
         // If it was taken before, that may be why it is refused: a limit is reached, our float is empty.
         if (result.type === 'failed' && watched.maybeSent) return this.#enquireAfter(watched, 0);
         watched.maybeSent = true;
-        return this.#conclude(watched, result, 'API');
+        return this.#account.conclude(watched, result, 'API');
     }
   }
 
@@ -290,12 +287,12 @@ export class Pursuit implements Caller {
     const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
     if (watched.hinted) {
-      if (news) this.#tellAcceptance(watched, providerStatus);
+      if (news) this.#account.tellAcceptance(watched, providerStatus);
       return this.#call(watched);
     }
     watched.acceptanceUntold = news;
     this.#rest(watched);
-    if (news) this.#tellAcceptance(watched, providerStatus);
+    if (news) this.#account.tellAcceptance(watched, providerStatus);
   }
 
   /** Nobody knows whether the provider has it. At once, when a callback came in the meantime. */
@@ -331,7 +328,7 @@ export class Pursuit implements Caller {
       case 'succeeded':
       case 'failed':
       case 'reversed':
-        return this.#conclude(
+        return this.#account.conclude(
           watched,
           result,
           watched.byHint || watched.hinted ? 'PROVIDER_CALLBACK' : 'PROVIDER_POLL',
@@ -343,10 +340,10 @@ export class Pursuit implements Caller {
     if (watched.late) return this.#restLate(watched);
     const news = !watched.submitted || watched.acceptanceUntold;
     watched.submitted = true;
-    if (watched.lastUntil !== 0) return this.#expire(watched);
+    if (watched.lastUntil !== 0) return this.#account.expire(watched);
     watched.acceptanceUntold = news;
     this.#restUnlessHinted(watched);
-    if (news) this.#tellAcceptance(watched, providerStatus);
+    if (news) this.#account.tellAcceptance(watched, providerStatus);
   }
 
   #notFound(watched: Watched, now: number): void {
@@ -354,13 +351,15 @@ export class Pursuit implements Caller {
     const { rail } = watched.port.lane;
     if (watched.submitted && rail.forgetful !== true) {
       // It said that it had it. To send it again could pay twice: a person looks, and we go on asking.
-      if (now >= watched.graceUntil && !watched.alarmed) this.#notice('provider_forgot', watched, null);
+      if (now >= watched.graceUntil && !watched.alarmed) {
+        this.#options.onNotice(noticeOf('provider_forgot', watched, null));
+      }
       watched.alarmed = now >= watched.graceUntil;
       return this.#unanswered(watched);
     }
     if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
     watched.maybeSent = watched.hinted;
-    if (watched.lastUntil !== 0) return this.#expire(watched);
+    if (watched.lastUntil !== 0) return this.#account.expire(watched);
     watched.next = 'submit';
     // Unless it has expired while it was asked about.
     watched.state = 'waiting';
@@ -372,7 +371,7 @@ export class Pursuit implements Caller {
     const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
     const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
     if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
-      return this.#expire(watched);
+      return this.#account.expire(watched);
     }
     this.#restUnlessHinted(watched);
   }
@@ -402,7 +401,9 @@ export class Pursuit implements Caller {
   }
 
   #giveUpHint(watched: Watched): void {
-    this.#notice('hint_lost', watched, `${watched.lastEnquiries} enquiries, none answered`);
+    this.#options.onNotice(
+      noticeOf('hint_lost', watched, `${watched.lastEnquiries} enquiries, none answered`),
+    );
     watched.hinted = false;
     this.#keeper.gaveUp(watched.id);
     if (watched.expired) this.#restLate(watched);
@@ -426,175 +427,7 @@ export class Pursuit implements Caller {
     }
   }
 
-  // --- What the account is told --------------------------------------------------------------------------------------
-
-  /** The answer finds it by its id: nearly always it says that all is well, and until then nobody holds the object. */
-  #tellAcceptance(watched: Watched, providerStatus: string | null): void {
-    const { bus, partition } = this.#options;
-    watched.acceptanceUntold = false;
-    this.#telling++;
-    const deadline = this.#deadline();
-    const { accountId, id } = watched;
-    const command = {
-      type: 'RecordSubmission',
-      accountId,
-      deadline,
-      transactionId: id,
-      providerStatus,
-    } as const;
-    bus.send('accounts', partition, command, (reply) => {
-      this.#telling--;
-      if (reply.type !== 'done') this.#acceptanceNotTaken(id, reply);
-      else if (this.#keeper.isFull()) this.#keeper.letGoWaiting(id);
-    });
-  }
-
-  #acceptanceNotTaken(id: string, reply: Exclude<Reply, { type: 'done' }>): void {
-    const watched = this.#keeper.find(id);
-    if (watched === undefined) return;
-    if (reply.type === 'rejected') this.#notice('not_taken', watched, reply.rejection.code);
-    else this.#tellAcceptanceAgain(watched);
-    this.#keeper.park(watched);
-  }
-
-  #tellAcceptanceAgain(watched: Watched): void {
-    watched.acceptanceUntold = true;
-    watched.tells++;
-    if (!this.#tellsAcceptanceAgain(watched) || watched.state !== 'waiting') return;
-    const { now, random, timings } = this.#options;
-    this.#wheel.setBy(watched.number, now() + retryGapMs(timings, watched.tells, random));
-  }
-
-  /** After so many, the next enquiry brings it up again. */
-  #tellsAcceptanceAgain({ acceptanceUntold, tells }: Watched): boolean {
-    return acceptanceUntold && tells <= LIMITS.pollerSendsMax;
-  }
-
-  #conclude(watched: Watched, terminal: Terminal, source: Source): void {
-    if (terminal.ourFault) this.#notice('our_fault', watched, terminal.providerStatus);
-    const deadline = this.#deadline();
-    this.#pass(watched, outcomeOf(watched, terminal, source, deadline));
-  }
-
-  #expire(watched: Watched): void {
-    const { accountId, id } = watched;
-    const deadline = this.#deadline();
-    if (watched.submitted || watched.maybeSent) {
-      this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
-    } else {
-      this.#pass(watched, outcomeOf(watched, NEVER_HAD_IT, 'SYSTEM', deadline));
-    }
-  }
-
-  #pass(watched: Watched, verdict: Verdict): void {
-    watched.verdict = verdict;
-    this.#verdicts++;
-    watched.tells = 0;
-    this.#tell(watched);
-  }
-
-  #tell(watched: Watched): void {
-    const { bus } = this.#options;
-    const { verdict } = watched;
-    if (verdict === null) return;
-    watched.state = 'telling';
-    this.#wheel.remove(watched.number);
-    this.#telling++;
-    const command = watched.tells === 0 ? verdict : { ...verdict, deadline: this.#deadline() };
-    watched.tells++;
-    bus.send('accounts', this.#options.partition, command, (reply) => {
-      this.#telling--;
-      this.#told(watched, reply);
-      this.#keeper.park(watched);
-    });
-  }
-
-  #told(watched: Watched, reply: Reply): void {
-    if (reply.type === 'done' || reply.type === 'rejected') this.#keeper.answered(watched.id);
-    if (watched.state === 'gone') return;
-    const { now, random, timings } = this.#options;
-    switch (reply.type) {
-      case 'done':
-        this.#settleVerdict(watched);
-        watched.told = true;
-        watched.state = 'waiting';
-        // The feed usually ends it before that.
-        return this.#wheel.set(watched.number, now() + this.#afterToldMs(watched));
-      case 'rejected':
-        this.#notice('not_taken', watched, reply.rejection.code);
-        return this.#keeper.forget(watched);
-      case 'unavailable':
-      case 'unknown':
-        watched.state = 'waiting';
-        if (watched.tells < LIMITS.pollerSendsMax) {
-          return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
-        }
-        this.#settleVerdict(watched);
-        watched.askAgain();
-        return this.#rest(watched);
-    }
-  }
-
-  #afterToldMs(watched: Watched): number {
-    const { random, timings } = this.#options;
-    return watched.late && watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
-  }
-
-  #settleVerdict(watched: Watched): void {
-    if (watched.verdict !== null) this.#verdicts--;
-    watched.verdict = null;
-  }
-
-  /** It was told, and yet the feed did not end it: did the account not agree, or is it long final? */
-  #askAccount(watched: Watched): void {
-    const { bus } = this.#options;
-    const { accountId, id } = watched;
-    watched.state = 'telling';
-    this.#telling++;
-    const deadline = this.#deadline();
-    bus.send(
-      'accounts',
-      this.#options.partition,
-      { type: 'GetPending', accountId, deadline, transactionId: id },
-      (reply) => {
-        this.#telling--;
-        this.#accountAnswered(watched, reply);
-        this.#keeper.park(watched);
-      },
-    );
-  }
-
-  #accountAnswered(watched: Watched, reply: Reply): void {
-    if (watched.state === 'gone') return;
-    const { now, random, timings } = this.#options;
-    watched.state = 'waiting';
-    if (reply.type === 'rejected') {
-      this.#keeper.forget(watched);
-      if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
-      return;
-    }
-    if (reply.type !== 'done') {
-      return this.#wheel.set(watched.number, now() + retryGapMs(timings, 3, random));
-    }
-    watched.told = false;
-    watched.disputed = true;
-    watched.next = 'enquire';
-    this.#rest(watched);
-  }
-
-  #deadline(): number {
-    return this.#options.deadlineClock() + LIMITS.pollerCommandDeadlineMs;
-  }
-
   #tellOperators(notice: Notice | null): void {
     if (notice !== null) this.#options.onNotice(notice);
-  }
-
-  #notice(
-    what: Notice['what'],
-    { provider, id }: { readonly provider: string; readonly id: string },
-    detail: string | null,
-  ): void {
-    this.#options.onNotice({ what, provider, transactionId: id, detail });
   }
 }

@@ -1,0 +1,200 @@
+// What an account is told of a followed transaction, and told again until it has taken it: that its provider has it, what became of
+// it, that it has expired. What is found out is the pursuit's (pursuit.ts).
+//
+// Invariants: a verdict is held until its account has taken it, or has not answered for so often that the provider, which
+// remembers, is asked again; while its account has a verdict or a question, nothing else is done about a transaction.
+
+import type { Reply } from '../../src/bus/bus.ts';
+import type { Source } from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { Terminal } from '../../src/rails/rail.ts';
+import type { Keeper, PursuitOptions } from './keeper.ts';
+import { noticeOf } from './notice.ts';
+import { jittered, retryGapMs } from './schedule.ts';
+import type { TimingWheel } from './timing-wheel.ts';
+import { NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
+import type { Watched } from './watched.ts';
+
+export class Telling {
+  readonly #options: PursuitOptions;
+  readonly #keeper: Keeper;
+  readonly #wheel: TimingWheel;
+  /** Has it wait for its next enquiry or submit. */
+  readonly #rest: (watched: Watched) => void;
+  /** Commands with accounts. */
+  #telling = 0;
+  /** Verdicts that no account has taken yet. */
+  #verdicts = 0;
+
+  constructor(options: PursuitOptions, keeper: Keeper, wheel: TimingWheel, rest: (watched: Watched) => void) {
+    this.#options = options;
+    this.#keeper = keeper;
+    this.#wheel = wheel;
+    this.#rest = rest;
+  }
+
+  /** Nothing is on its way to an account. */
+  get isIdle(): boolean {
+    return this.#telling === 0 && this.#verdicts === 0;
+  }
+
+  /** The answer finds it by its id: nearly always it says that all is well, and until then nobody holds the object. */
+  tellAcceptance(watched: Watched, providerStatus: string | null): void {
+    const { bus, partition } = this.#options;
+    watched.acceptanceUntold = false;
+    this.#telling++;
+    const deadline = this.#deadline();
+    const { accountId, id } = watched;
+    const command = {
+      type: 'RecordSubmission',
+      accountId,
+      deadline,
+      transactionId: id,
+      providerStatus,
+    } as const;
+    bus.send('accounts', partition, command, (reply) => {
+      this.#telling--;
+      if (reply.type !== 'done') this.#acceptanceNotTaken(id, reply);
+      else if (this.#keeper.isFull()) this.#keeper.letGoWaiting(id);
+    });
+  }
+
+  #acceptanceNotTaken(id: string, reply: Exclude<Reply, { type: 'done' }>): void {
+    const watched = this.#keeper.find(id);
+    if (watched === undefined) return;
+    if (reply.type !== 'rejected') this.#tellAcceptanceAgain(watched);
+    else this.#options.onNotice(noticeOf('not_taken', watched, reply.rejection.code));
+    this.#keeper.park(watched);
+  }
+
+  #tellAcceptanceAgain(watched: Watched): void {
+    watched.acceptanceUntold = true;
+    watched.tells++;
+    if (!this.tellsAcceptanceAgain(watched) || watched.state !== 'waiting') return;
+    const { now, random, timings } = this.#options;
+    this.#wheel.setBy(watched.number, now() + retryGapMs(timings, watched.tells, random));
+  }
+
+  /** After so many, the next enquiry brings it up again. */
+  tellsAcceptanceAgain({ acceptanceUntold, tells }: Watched): boolean {
+    return acceptanceUntold && tells <= LIMITS.pollerSendsMax;
+  }
+
+  conclude(watched: Watched, terminal: Terminal, source: Source): void {
+    if (terminal.ourFault) this.#options.onNotice(noticeOf('our_fault', watched, terminal.providerStatus));
+    const deadline = this.#deadline();
+    this.#pass(watched, outcomeOf(watched, terminal, source, deadline));
+  }
+
+  expire(watched: Watched): void {
+    const { accountId, id } = watched;
+    const deadline = this.#deadline();
+    if (watched.submitted || watched.maybeSent) {
+      this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
+    } else {
+      this.#pass(watched, outcomeOf(watched, NEVER_HAD_IT, 'SYSTEM', deadline));
+    }
+  }
+
+  #pass(watched: Watched, verdict: Verdict): void {
+    watched.verdict = verdict;
+    this.#verdicts++;
+    watched.tells = 0;
+    this.tell(watched);
+  }
+
+  /** Its verdict, if there is one. */
+  tell(watched: Watched): void {
+    const { bus } = this.#options;
+    const { verdict } = watched;
+    if (verdict === null) return;
+    watched.state = 'telling';
+    this.#wheel.remove(watched.number);
+    this.#telling++;
+    const command = watched.tells === 0 ? verdict : { ...verdict, deadline: this.#deadline() };
+    watched.tells++;
+    bus.send('accounts', this.#options.partition, command, (reply) => {
+      this.#telling--;
+      this.#told(watched, reply);
+      this.#keeper.park(watched);
+    });
+  }
+
+  #told(watched: Watched, reply: Reply): void {
+    if (reply.type === 'done' || reply.type === 'rejected') this.#keeper.answered(watched.id);
+    if (watched.state === 'gone') return;
+    const { now, random, timings } = this.#options;
+    switch (reply.type) {
+      case 'done':
+        this.settleVerdict(watched);
+        watched.told = true;
+        watched.state = 'waiting';
+        // The feed usually ends it before that.
+        return this.#wheel.set(watched.number, now() + this.#afterToldMs(watched));
+      case 'rejected':
+        this.#options.onNotice(noticeOf('not_taken', watched, reply.rejection.code));
+        return this.#keeper.forget(watched);
+      case 'unavailable':
+      case 'unknown':
+        watched.state = 'waiting';
+        if (watched.tells < LIMITS.pollerSendsMax) {
+          return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
+        }
+        this.settleVerdict(watched);
+        watched.askAgain();
+        return this.#rest(watched);
+    }
+  }
+
+  #afterToldMs(watched: Watched): number {
+    const { random, timings } = this.#options;
+    return watched.late && watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
+  }
+
+  /** There is nothing to tell any more. */
+  settleVerdict(watched: Watched): void {
+    if (watched.verdict !== null) this.#verdicts--;
+    watched.verdict = null;
+  }
+
+  /** It was told, and yet the feed did not end it: did the account not agree, or is it long final? */
+  askAccount(watched: Watched): void {
+    const { bus } = this.#options;
+    const { accountId, id } = watched;
+    watched.state = 'telling';
+    this.#telling++;
+    const deadline = this.#deadline();
+    bus.send(
+      'accounts',
+      this.#options.partition,
+      { type: 'GetPending', accountId, deadline, transactionId: id },
+      (reply) => {
+        this.#telling--;
+        this.#accountAnswered(watched, reply);
+        this.#keeper.park(watched);
+      },
+    );
+  }
+
+  #accountAnswered(watched: Watched, reply: Reply): void {
+    if (watched.state === 'gone') return;
+    const { now, random, timings } = this.#options;
+    watched.state = 'waiting';
+    if (reply.type === 'rejected') {
+      this.#keeper.forget(watched);
+      if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
+      return;
+    }
+    if (reply.type !== 'done') {
+      return this.#wheel.set(watched.number, now() + retryGapMs(timings, 3, random));
+    }
+    watched.told = false;
+    watched.disputed = true;
+    watched.next = 'enquire';
+    this.#rest(watched);
+  }
+
+  #deadline(): number {
+    return this.#options.deadlineClock() + LIMITS.pollerCommandDeadlineMs;
+  }
+}
