@@ -9,12 +9,13 @@ import type {
 } from '../../src/domain/account-command.ts';
 import { bucketMatches, typeOfBucket } from '../../src/domain/account-queries.ts';
 import { assert } from '../../src/domain/assert.ts';
+import { rejection } from '../../src/domain/error-code.ts';
 import { encodeTime } from '../../src/domain/id.ts';
 import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { keyAfter, LAST_KEY, type Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';
-import { done, refuse } from './answers.ts';
+import { done, refuse, refuseWith } from './answers.ts';
 import type { Memory } from './memory.ts';
 import { decodeOpen, openKey, SEPARATOR, transactionIdOf } from './rows.ts';
 
@@ -32,7 +33,10 @@ export function getPending(memory: Memory, query: GetPending): Answered {
   if (transaction === undefined || transaction.accountId !== query.accountId) {
     return refuse('transaction_not_found');
   }
-  if (!isPending(transaction) && query.evenFinal !== true) return refuse('transaction_not_found');
+  if (!isPending(transaction) && query.evenFinal !== true) {
+    // The poller lets go of it.
+    return refuseWith(rejection('transaction_not_found'), transaction.sequence);
+  }
   return done(JSON.stringify(pendingOf(transaction)), transaction.sequence);
 }
 
@@ -56,13 +60,13 @@ function pendingOf(transaction: Transaction): PendingTransaction {
   };
 }
 
-/** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. */
+/** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. Whoever asks reads
+ *  the log on from its `sequence`, whatever that record is: it is told when that is durable, or what took its place would be
+ *  missed after a crash. */
 export function listPending(memory: Memory, views: Views, query: ListPending): Answered {
   const after = query.afterId === null ? '' : pendingKey(memory, query.afterId);
   const found = new Map<string, Transaction>();
-  let sequence = 0;
   for (const transaction of memory.dirtyTransactions()) {
-    if (transaction.sequence > sequence) sequence = transaction.sequence;
     const key = openKey(transaction.accountId, transaction.id);
     if (key > after && isPending(transaction)) found.set(key, transaction);
   }
@@ -81,7 +85,8 @@ export function listPending(memory: Memory, views: Views, query: ListPending): A
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .slice(0, query.limit)
     .map(([, transaction]) => pendingOf(transaction));
-  return done(JSON.stringify({ sequence: memory.sequence, data }), sequence);
+  const { sequence } = memory;
+  return done(JSON.stringify({ sequence, data }), sequence);
 }
 
 function pendingKey(memory: Memory, id: string): string {

@@ -79,7 +79,10 @@ export function answerQuery(
 
 function answerMerchant(memory: Memory, views: Views, query: MerchantQuery, now: number): Answered {
   const access = authoriseQuery(memory, query, now);
-  if (access.type === 'refused') return refuseWith(access.rejection);
+  // Its key may just have been removed, or the account switched off.
+  if (access.type === 'refused') {
+    return refuseWith(access.rejection, memory.account(query.accountId)?.sequence ?? 0);
+  }
   const { account } = access;
   switch (query.type) {
     case 'GetTransaction':
@@ -141,7 +144,7 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
 
 function ofAccount(memory: Memory, accountId: string, render: (account: Account) => string): Answered {
   const account = memory.account(accountId);
-  return account === undefined ? refuseWith(NO_ACCOUNT) : done(render(account), account.sequence);
+  return account === undefined ? refuseWith(NO_ACCOUNT, 0) : done(render(account), account.sequence);
 }
 
 function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
@@ -163,7 +166,8 @@ function webhookObject(memory: Memory, query: GetWebhookObject): Answered {
 function webhookEndpoint(memory: Memory, query: GetWebhookEndpoint): Answered {
   const account = memory.account(query.accountId);
   const app = account?.apps.get(query.appId);
-  if (account === undefined || app === undefined || app.removedAt !== null) return refuseWith(NO_APP);
+  if (account === undefined || app === undefined) return refuseWith(NO_APP, 0);
+  if (app.removedAt !== null) return refuseWith(NO_APP, account.sequence);
   const { id, webhookUrl, signingSecretSealed } = app;
   return done(JSON.stringify({ id, webhookUrl, signingSecretSealed }), account.sequence);
 }

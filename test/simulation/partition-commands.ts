@@ -2,6 +2,7 @@
 
 import type {
   AccountCommand,
+  AccountQuery,
   ChangeAccountSettings,
   CollectInput,
   CreateCommand,
@@ -18,6 +19,7 @@ import {
   DAY,
   deposit,
   due,
+  FOR_EVER,
   MINUTE,
   outcome,
   payout,
@@ -36,12 +38,14 @@ import {
 
 const HOUR = 60 * MINUTE;
 const NO_RATE_LIMIT = 1_000_000;
+/** More than there are. */
+const MANY = 100_000;
 const NONE = '9'.repeat(26);
 const AMOUNTS = [100, 500, 999, 1_000, 1_000, 3_333, 7_777, 20_000, 20_001, 49_999, 60_001];
 
 type Create = (
   input: CollectInput,
-  over: Pick<CreateCommand, 'accountId' | 'idempotencyKey' | 'requestHash'>,
+  over: Pick<CreateCommand, 'accountId' | 'keyHash' | 'idempotencyKey' | 'requestHash'>,
 ) => AccountCommand;
 
 export class Choice {
@@ -110,12 +114,23 @@ export class Choice {
     const operator = { ...byOperator, operator: this.of('amina', 'okello'), accountId };
     const about = this.#about(model, accountId);
     const transactionId = about?.id ?? `pyt_${NONE}`;
-    const choice = this.below(100);
+    if (!model.accounts[accountId]!.settings.live && this.once(8)) {
+      return { ...operator, type: 'ChangeAccountSettings', changes: { live: true } };
+    }
+    const choice = this.below(101);
+    if (choice === 100) return this.#app(model, accountId);
     if (choice < 38) return this.#create(model, accountId);
     if (choice < 45 && this.#created.length > 0) return this.#again();
     if (choice < 49) {
       const input = { ...this.#input(), amount: '90000' };
-      return { ...operator, type: 'CreateDashboardDeposit', input, by };
+      const repeatable = { idempotencyKey: `key-${this.below(9)}`, requestHash: `hash-${this.below(2)}` };
+      return {
+        ...operator,
+        type: 'CreateDashboardDeposit',
+        input,
+        by,
+        repeatable: this.of(null, repeatable),
+      };
     }
     if (choice < 55) {
       const command = this.once(2) ? submission(transactionId) : beginning(transactionId);
@@ -162,6 +177,39 @@ export class Choice {
     return this.#wallet(model, accountId, by);
   }
 
+  /** Any read of what there is. */
+  query(model: Model): AccountQuery {
+    const accountId = this.#any(Object.keys(model.accounts))!;
+    const { id: appId, keyHash } = this.#appOf(model, accountId);
+    const call = { accountId, deadline: FOR_EVER, keyHash, problem: null } as const;
+    const internal = { accountId, deadline: FOR_EVER } as const;
+    const about = this.#about(model, accountId);
+    const transactionId = about?.id ?? `pyt_${NONE}`;
+    const all = { startingAfter: null, limit: MANY } as const;
+    const view = this.of('object', 'transaction');
+    const filter = { reference: this.of(undefined, 'order-1'), type: this.of(undefined, about?.type) };
+    return this.of<AccountQuery>(
+      { ...call, type: 'GetTransaction', id: transactionId, view: 'detail', kind: null },
+      { ...call, type: 'GetTransaction', id: transactionId, view: 'object', kind: about?.type ?? 'PAYOUT' },
+      { ...call, type: 'ListTransactions', filter, view, ...all },
+      { ...call, type: 'GetBalances' },
+      { ...call, type: 'ListPayoutDestinations' },
+      { ...internal, type: 'GetAccount' },
+      { ...internal, type: 'GetTrialBalance' },
+      {
+        ...internal,
+        type: 'GetWebhookObject',
+        transactionId,
+        status: this.of('SUCCESSFUL', 'FAILED', 'REVERSED'),
+      },
+      { ...internal, type: 'GetWebhookEndpoint', appId },
+      { ...internal, type: 'ListPending', afterId: null, limit: MANY },
+      { ...internal, type: 'GetPending', transactionId, evenFinal: this.once(2) },
+      { ...internal, type: 'ListExpired', expiredSince: 0, after: null, limit: MANY },
+      { ...internal, type: 'ListReconciliation', open: this.once(2), ...all },
+    );
+  }
+
   /** Mostly one of the newest, now and then another account's. */
   #about(model: Model, accountId: string): ModelTransaction | undefined {
     if (this.once(40)) return this.#any([...model.transactions.values()]);
@@ -177,7 +225,8 @@ export class Choice {
 
   #create(model: Model, accountId: string): AccountCommand {
     const n = this.#n++;
-    const call = { accountId, idempotencyKey: `key-${n}`, requestHash: `hash-${n}` };
+    const { keyHash } = this.#appOf(model, accountId);
+    const call = { accountId, keyHash, idempotencyKey: `key-${n}`, requestHash: `hash-${n}` };
     const create = this.of<Create | null>(charge, charge, deposit, payout, payout, payout, null, null);
     if (create !== null) return this.#kept(create(this.#input(), call));
     const { wallets } = model.accounts[accountId]!;
@@ -213,6 +262,7 @@ export class Choice {
     const key = `${this.of('CHARGE', 'PAYOUT', 'WITHDRAWAL')}:${this.of('UGX', 'KES')}` as const;
     const threshold: Money | null = this.of(null, money(5_000), money(50_000));
     return {
+      live: !this.once(3),
       payoutsEnabled: !this.once(5),
       withdrawalsEnabled: !this.once(5),
       cashOutPerMinute: this.#limitsRate ? this.of(null, 1, 3, 100) : null,
@@ -220,6 +270,23 @@ export class Choice {
       fees: { [key]: this.of(null, this.#fee()) },
       limits: { [key]: this.of(null, this.#limits()) },
     };
+  }
+
+  /** Mostly one that is connected. */
+  #appOf(model: Model, accountId: string) {
+    const { apps } = model.accounts[accountId]!;
+    const connected = apps.filter(({ isRemoved }) => !isRemoved);
+    return this.#any(connected.length > 0 && !this.once(20) ? connected : apps)!;
+  }
+
+  /** One goes, another comes, or one that is there comes again. */
+  #app(model: Model, accountId: string): AccountCommand {
+    const operator = { ...byOperator, accountId };
+    const { id, keyHash } = this.#appOf(model, accountId);
+    if (this.once(3)) return { ...operator, type: 'RemoveApp', appId: id };
+    const key = this.of(keyHash, `key-hash-${this.below(6)}`);
+    const app = { name: 'Shop', domain: 'shop.example', webhookUrl: null, signingSecretSealed: 's' };
+    return { ...operator, type: 'ConnectApp', ...app, publishableKey: key, secretKeyHash: key };
   }
 
   #wallet(model: Model, accountId: string, by: string): AccountCommand {

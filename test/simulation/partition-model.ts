@@ -63,7 +63,7 @@ interface ModelWallet {
 interface ModelAccount {
   settings: AccountSettings;
   readonly users: { readonly id: string; readonly role: Role }[];
-  readonly apps: string[];
+  readonly apps: { readonly id: string; readonly keyHash: string; isRemoved: boolean }[];
   readonly wallets: ModelWallet[];
 }
 
@@ -170,9 +170,11 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
     case 'AddUser':
       return does('UserAdded');
     case 'ConnectApp':
-      return does('AppConnected');
-    case 'ChangeAppWebhook':
+      if (!account!.settings.live) return refused('live_mode_not_enabled');
+      return appOf(account!, command.secretKeyHash) === undefined ? does('AppConnected') : NOTHING;
     case 'RemoveApp':
+      return account!.apps.find(({ id }) => id === command.appId)!.isRemoved ? NOTHING : does('AppRemoved');
+    case 'ChangeAppWebhook':
       throw new Error(`${command.type} is not sent here`);
     case 'ChangeAccountSettings':
       return does('AccountSettingsChanged');
@@ -183,14 +185,11 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
       return expectedOfCreate(model, command, at);
     case 'CreateDashboardDeposit': {
       if (roleOf(account, command.by) === 'MEMBER') return refused('not_permitted');
-      const made = {
-        type: 'DEPOSIT',
-        account: command.accountId,
-        key: null,
-        hash: null,
-        appId: null,
-      } as const;
-      return created(model, made, command.input, at);
+      if (!account!.settings.live) return refused('live_mode_not_enabled');
+      const { accountId, repeatable = null } = command;
+      const key = repeatable === null ? null : `dashboard→${repeatable.idempotencyKey}`;
+      const made = { key, hash: repeatable?.requestHash ?? null, appId: null } as const;
+      return createdOnce(model, { ...made, type: 'DEPOSIT', account: accountId }, command.input, at);
     }
     case 'BeginSubmission':
       return expectedOfBegin(account!, own);
@@ -227,15 +226,29 @@ function roleOf(account: ModelAccount | undefined, user: string): Role | undefin
   return account?.users.find(({ id }) => id === user)?.role;
 }
 
+const appOf = ({ apps }: ModelAccount, keyHash: string | null) => apps.find((app) => app.keyHash === keyHash);
+
+/** Null: nothing was created under its key. */
+function repeated(model: Model, { account, key, hash, type }: Made): Expected | null {
+  const known = model.transactions.get(model.keys.get(`${account} ${key}`) ?? '');
+  if (known === undefined) return null;
+  const isSame = known.hash === hash && known.type === type;
+  return isSame ? { replay: known.id } : refused('idempotency_key_reused');
+}
+
+const createdOnce: typeof created = (model, made, input, at) =>
+  repeated(model, made) ?? created(model, made, input, at);
+
 function expectedOfCreate(model: Model, command: CreateCommand, at: At): Expected {
   const { accountId, idempotencyKey: key, requestHash: hash } = command;
   const type = command.type.slice('Create'.length).toUpperCase() as Type;
-  const { settings, apps } = model.accounts[accountId]!;
-  const known = model.transactions.get(model.keys.get(`${accountId} ${key}`) ?? '');
-  if (known !== undefined) {
-    const isSame = known.hash === hash && known.type === type;
-    return isSame ? { replay: known.id } : refused('idempotency_key_reused');
-  }
+  const { settings } = model.accounts[accountId]!;
+  const app = appOf(model.accounts[accountId]!, command.keyHash);
+  if (app === undefined || app.isRemoved) return refused('invalid_api_key');
+  if (!settings.live) return refused('live_mode_not_enabled');
+  const made = { type, account: accountId, key, hash, appId: app.id };
+  const before = repeated(model, made);
+  if (before !== null) return before;
   if (isCashOut(type)) {
     const recent = (at.cashOuts.get(accountId) ?? []).filter((time) => time > at.now - MINUTE);
     if (recent.length >= (settings.cashOutPerMinute ?? at.policy.cashOutPerMinute)) {
@@ -245,7 +258,7 @@ function expectedOfCreate(model: Model, command: CreateCommand, at: At): Expecte
     if (type === 'PAYOUT' && !settings.payoutsEnabled) return refused('payouts_not_enabled_live');
     if (type === 'WITHDRAWAL' && !settings.withdrawalsEnabled) return refused('withdrawals_not_enabled_live');
   }
-  return created(model, { type, account: accountId, key, hash, appId: apps[0]! }, command.input!, at);
+  return created(model, made, command.input!, at);
 }
 
 type Made = Pick<ModelTransaction, 'type' | 'account' | 'key' | 'hash' | 'appId'>;
@@ -446,6 +459,7 @@ function expectedOfApproval(
   if (own?.type !== 'WITHDRAWAL') return refused('withdrawal_not_found');
   if (own.approval !== 'PENDING') return refused('conflict');
   if (type === 'RejectWithdrawal') return does('WithdrawalRejected');
+  if (!settings.live) return refused('live_mode_not_enabled');
   if (!settings.withdrawalsEnabled) return refused('withdrawals_not_enabled_live');
   const wallet = wallets.find(({ id }) => id === own.wallet);
   if (wallet?.status !== 'ACTIVE') return refused('destination_not_active');
@@ -490,7 +504,7 @@ function applyEvent(model: Model, accountId: string, event: AccountEvent, applie
       one.begun = true;
       break;
     case 'SubmissionAccepted':
-      one.submitted = true;
+      one.submitted = one.begun = true;
       if (!isCashOut(one.type)) enter('AWAITING_CUSTOMER');
       break;
     case 'AnswerFixed':
@@ -529,9 +543,11 @@ function applyEvent(model: Model, accountId: string, event: AccountEvent, applie
       account.users.push({ id, role: event.role });
       break;
     case 'AppConnected':
-      account.apps.push(id);
+      account.apps.push({ id, keyHash: event.secretKeyHash, isRemoved: false });
       break;
     case 'AppRemoved':
+      account.apps.find((app) => app.id === id)!.isRemoved = true;
+      break;
     case 'AppWebhookChanged':
       throw new Error(`nobody asked for ${event.type}`);
     case 'WalletAdded':

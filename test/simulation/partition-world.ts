@@ -16,6 +16,7 @@ import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
+import type { Views } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { MINUTE } from '../unit/domain/scenario.ts';
 import {
@@ -36,6 +37,8 @@ const ANSWER_MS = 70_000;
 const EXPIRY_GRACE_MS = MINUTE;
 const RETURN_GRACE_MS = 12 * MINUTE;
 const CHECKPOINT_MS = 4 * MINUTE;
+const LETS_NOBODY_IN: ReadonlySet<string> = new Set(['invalid_api_key', 'live_mode_not_enabled']);
+const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 type Command = AccountCommand;
 type Runtime = Partition<Command, AccountQuery, AccountRecord>;
@@ -54,6 +57,14 @@ interface Caller {
   reply: Reply | null;
 }
 
+/** Pages of what has expired come in the order of the views. */
+function said(query: AccountQuery, reply: Reply): unknown {
+  if (query.type !== 'ListExpired' || reply.type !== 'done') return reply;
+  return JSON.parse(reply.body).data.toSorted((a: { id: string }, b: { id: string }) =>
+    a.id < b.id ? -1 : 1,
+  );
+}
+
 export class World {
   /** The clock. It may be set back while the partition is closed. */
   now: number;
@@ -65,9 +76,11 @@ export class World {
   /** Sent as soon as records are durable, before anybody is answered. */
   onCommitted: () => void = () => {};
   /** What was lost in crashes, removed by retention, and answered again in the same bytes. */
-  readonly seen = { lost: 0, swept: 0, replayed: 0 };
+  readonly seen = { lost: 0, swept: 0, replayed: 0, readEarly: 0 };
   /** Of what is durable. */
   #durable: Model = emptyModel();
+  /** The same, as the partition would have it after a crash now. */
+  #left!: AccountsPartition;
   readonly #directory: string;
   readonly #log = { appended: 0, durable: 0, append: (line: string) => this.#append(line) };
   #tail: Appended[] = [];
@@ -125,6 +138,10 @@ export class World {
       now: () => this.partition.now(),
       onDurable: () => {},
     });
+    this.#left = group.open(0, NO_VIEWS, { sequence: 0, timers: false }) as AccountsPartition;
+    for (const { firstSequence, records } of this.#wal.read(GROUP, 0, { fromSequence: 1 })) {
+      for (const [n, line] of records.entries()) this.#left.evolve(decodeRecord(line), firstSequence + n);
+    }
     this.#openedAt = this.#checkpointedAt = this.partition.now();
     this.#cashOuts = new Map();
     for (const { account, type, appId, createdAt } of this.model.transactions.values()) {
@@ -212,9 +229,12 @@ export class World {
     const batch = this.#tail.splice(0, count);
     for (const { line } of batch) this.#file.append(line);
     await this.#file.drained();
-    for (const { record, created } of batch) apply(this.#durable, record, this.policy, created);
-    this.#lastAt = batch.at(-1)!.record.at;
     const first = this.#log.durable + 1;
+    for (const [n, { record, created }] of batch.entries()) {
+      apply(this.#durable, record, this.policy, created);
+      this.#left.evolve(record, first + n);
+    }
+    this.#lastAt = batch.at(-1)!.record.at;
     this.#log.durable += count;
     this.partition.committed(first, count);
     this.onCommitted();
@@ -315,6 +335,22 @@ export class World {
       for (const { keys } of [this.model, this.#durable]) keys.delete(key);
       this.seen.swept++;
     }
+  }
+
+  /** A read at any time: what it is answered with is there after a crash, too. */
+  read(query: AccountQuery): void {
+    const { appended } = this.#log;
+    let replies = 0;
+    this.partition.send(query, (reply) => {
+      assert.equal(++replies, 1, `${JSON.stringify(query)} is answered once`);
+      // Lost in a crash, or more has happened since it was asked.
+      if (reply.type === 'unknown' || this.#log.durable > appended) return;
+      const { reply: left } = this.#left.query(query, this.partition.now());
+      // Who was let in by what is not durable is told what is, all the same.
+      if (left.type === 'rejected' && LETS_NOBODY_IN.has(left.rejection.code)) return;
+      if (appended > this.#log.durable) this.seen.readEarly++;
+      assert.deepEqual(said(query, reply), said(query, left), JSON.stringify(query));
+    });
   }
 
   /** What a read is answered with, when all is durable. */

@@ -266,6 +266,38 @@ void t.test('what is final waits for no provider, and is told only to who asks f
   t.end();
 });
 
+void t.test('nobody reads the log on from a record that a crash could take back', (t) => {
+  const { send, flush } = opened();
+  const query = { type: 'ListPending', accountId: '', afterId: null, limit: 10, deadline: FOR_EVER } as const;
+  send({ ...byOperator, type: 'ChangeAccountSettings', changes: { live: false } });
+  const replies = send(query);
+  t.same(replies, [], 'another record may take its place: a payout that would be sent by nobody');
+  flush();
+  t.hasStrict(replies, [{ type: 'done', body: '{"sequence":3,"data":[]}' }]);
+  t.end();
+});
+
+void t.test('a refusal waits for what it is for to be durable, of a read too', (t) => {
+  const { send, create, succeed, flush, createdIds, ofType } = opened();
+  create();
+  flush();
+  const transactionId = createdIds()[0]!;
+  const { secretKeyHash: keyHash, id: appId } = ofType('AppConnected')[0]!;
+  const call = { accountId: ACCOUNT, deadline: FOR_EVER } as const;
+  const check = (replies: Reply[], code: string): void => {
+    t.same(replies, [], code);
+    flush();
+    t.hasStrict(replies, [{ type: 'rejected', rejection: { code } }]);
+  };
+  succeed(transactionId);
+  check(send({ ...call, type: 'GetPending', transactionId }), 'transaction_not_found');
+  send({ ...byOperator, type: 'ChangeAccountSettings', changes: { live: false } });
+  check(send({ ...call, type: 'GetBalances', keyHash, problem: null }), 'live_mode_not_enabled');
+  send({ ...byOperator, type: 'RemoveApp', appId });
+  check(send({ ...call, type: 'GetBalances', keyHash, problem: null }), 'invalid_api_key');
+  t.end();
+});
+
 void t.test('a page ends early rather than outgrow the bus, and goes on where it ended', (t) => {
   const { send, flush, createdIds } = opened();
   const metadata = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, '€'.repeat(512)]));
