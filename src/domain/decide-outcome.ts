@@ -229,8 +229,11 @@ function moneyIn(amount: number, currency: Currency | null): string {
 function isSaidIn({ outcome, amount, currency }: RecordOutcome): (detail: string) => boolean {
   return (detail) => {
     const [theirs = ''] = detail.split(OURS, 1);
-    const isOfThis = amount === null || theirs.includes(`, ${moneyIn(amount, currency)}`);
-    return theirs.startsWith(`The provider says ${outcome}`) && isOfThis;
+    if (!theirs.startsWith(`The provider says ${outcome}`)) return false;
+    if (amount === null) return true;
+    const money = `, ${moneyIn(amount, currency)}`;
+    // To its end: 1000 begins as 100 does. A currency may follow that is not said now.
+    return [',', '.', ' '].some((end) => theirs.includes(money + end));
   };
 }
 

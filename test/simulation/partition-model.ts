@@ -393,8 +393,10 @@ function expectedOfOutcome(
 
 /** Of the same outcome, and of the same money where that is known. */
 function isRepeated({ outcome, amount, currency }: RecordOutcome): (said: string) => boolean {
-  const money = amount === null ? '' : `, ${[amount, currency ?? []].flat().join(' ')}`;
-  return (said) => said.startsWith(`The provider says ${outcome} `) && said.includes(money);
+  const money = [amount ?? [], currency ?? []].flat().join(' ');
+  return (said) =>
+    said.startsWith(`The provider says ${outcome} `) &&
+    (amount === null || said.split(/, |\.$/).some((part) => `${part} `.startsWith(`${money} `)));
 }
 
 function expectedOfDue(

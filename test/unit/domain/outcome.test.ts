@@ -201,8 +201,12 @@ t.test('what a provider says anew after an item was resolved is another item', a
   thenRecorded(paidOut.scenario.when(failed(paidOut.transaction.id)));
 
   const collected = reach(charge(), [accepted, succeeded]);
-  const part = (amount: number) => outcome(collected.transaction.id, 'REVERSED', { amount });
-  for (const amount of [1, 2, 3, 4, 5]) {
+  const part = (amount: number, currency: 'UGX' | null = null) =>
+    outcome(collected.transaction.id, 'REVERSED', { amount, currency });
+  thenRecorded(collected.scenario.when(part(20, 'UGX')), 'ReconciliationRaised');
+  resolve(collected.scenario);
+  thenRecorded(collected.scenario.when(part(20)));
+  for (const amount of [10, 1, 2, 3]) {
     thenRecorded(collected.scenario.when(part(amount)), 'ReconciliationRaised');
     resolve(collected.scenario);
   }
