@@ -145,8 +145,8 @@ export class Sender {
       body: bytes,
       options: {
         protocol: target.protocol,
-        // The brackets of an IPv6 literal are the URL's, not the address's.
-        host: target.hostname.replace(/^\[(.*)\]$/, '$1'),
+        // The brackets of an IPv6 literal are the URL's, not the address's, and TLS names no root (RFC 6066).
+        host: target.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, ''),
         port: target.port === '' ? undefined : Number(target.port),
         path: target.pathname + target.search,
         method: 'POST',

@@ -3,6 +3,7 @@
 
 import dgram from 'node:dgram';
 import net from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { Stripe } from 'stripe';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -291,6 +292,20 @@ void t.test('a certificate that nobody vouches for, for another name, or none at
     error: 'tls',
     statusCode: null,
   });
+});
+
+void t.test('a host with the root dot is asked for by the name that its certificate has', async (t) => {
+  const named: unknown[] = [];
+  const receiver = await receiverFor(t, ({ headers }, response, socket) => {
+    named.push((socket as TLSSocket & { servername: unknown }).servername, headers.host);
+    response.writeHead(200).end();
+  });
+  const resolve = () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]);
+  const { port } = receiver;
+  const result = await send(senderFor(t, { resolve }), `https://hooks.example.com.:${port}/`);
+  t.hasStrict(result, { error: null, statusCode: 200 });
+  // RFC 6066: the name of a server is sent without the dot, and some end the handshake where it is there.
+  t.same(named, ['hooks.example.com', `hooks.example.com:${port}`]);
 });
 
 void t.test('a huge answer is read up to a bound, and its status counts', ALONE, async (t) => {
