@@ -292,8 +292,10 @@ export const LIMITS = {
   webhookResolverMs: 60_000,
   /** How long the answer for IPv6 may come after that for IPv4, ms. */
   webhookDnsIpv6Ms: 500,
-  /** Attempts in flight to one healthy endpoint; to a failing one: 1. */
-  webhookEndpointInFlightMax: 8,
+  /** Attempts in flight to one endpoint that nothing is known of, and at the most, to one that answers within `webhookSlowMs`: one
+   *  more with each such answer, and half as many with any other end; to a failing one: 1. */
+  webhookEndpointInFlightBegin: 8,
+  webhookEndpointInFlightMax: 32,
   /** First attempts to healthy endpoints in flight, all endpoints. One open longer than `webhookSlowMs` counts as slow. */
   webhookFirstInFlightMax: 1_024,
   /** Retries, replays and attempts to failing endpoints in flight, all endpoints. */
@@ -513,6 +515,10 @@ export function assertLimits(): void {
   holds(
     LIMITS.appsPerAccountMax <= LIMITS.webhookDeliveriesPerRecordMax,
     'an event for every app of its account fits a record',
+  );
+  holds(
+    LIMITS.appsPerAccountMax * LIMITS.webhookEndpointInFlightMax < LIMITS.webhookSlowInFlightMax,
+    'the apps of one account that hang at once leave others their room',
   );
   holds(
     LIMITS.webhookEndpointQueuedMax * 1_000 < LIMITS.webhookQueuedMax,

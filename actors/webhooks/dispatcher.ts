@@ -2,8 +2,9 @@
 // when there is room, and is told how they ended.
 //
 // Invariants:
-//   - At most LIMITS.webhookEndpointInFlightMax attempts are in flight to one endpoint; one while it is failing or has an
-//     attempt open longer than LIMITS.webhookSlowMs. So an endpoint that hangs holds a few connections, once.
+//   - As many attempts are in flight to one endpoint as it takes at once: LIMITS.webhookEndpointInFlightBegin, up to …Max while
+//     answers come soon; one while it fails, or has one open longer than LIMITS.webhookSlowMs and has answered none that began
+//     later. So an endpoint that hangs holds a few connections, once, and one long answer does not hold up the others.
 //   - First attempts to healthy endpoints have room of their own. Everything else (retries, replays, whatever goes to a
 //     failing endpoint) shares the other room. A first attempt that turns out slow leaves the first room.
 //   - A pause after failures delays retries; it takes no attempt from anybody and holds up no first attempt.
@@ -41,8 +42,12 @@ interface Endpoint<Item> {
   readonly firsts: Fifo<Item>;
   readonly retries: Fifo<Item>;
   inFlight: number;
+  inFlightMax: number;
   /** Of those in flight. */
   slow: number;
+  /** When the latest that was slow, and the latest that was answered soon, began, ms since 1970. */
+  slowBegan: number;
+  soonBegan: number;
   /** The attempt that ended last was. */
   wasSlow: boolean;
   failuresInARow: number;
@@ -126,6 +131,8 @@ export class Dispatcher<Item extends DispatchItem> {
     endpoint.failingSince = 0;
     endpoint.failingForMs = 0;
     endpoint.pausedUntil = 0;
+    endpoint.inFlightMax = LIMITS.webhookEndpointInFlightBegin;
+    endpoint.soonBegan = 0;
   }
 
   /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
@@ -194,7 +201,10 @@ export class Dispatcher<Item extends DispatchItem> {
       firsts: new Fifo(),
       retries: new Fifo(),
       inFlight: 0,
+      inFlightMax: LIMITS.webhookEndpointInFlightBegin,
       slow: 0,
+      slowBegan: 0,
+      soonBegan: 0,
       wasSlow: false,
       failuresInARow: 0,
       failingSince: 0,
@@ -206,7 +216,7 @@ export class Dispatcher<Item extends DispatchItem> {
     return endpoint;
   }
 
-  /** Forgetting a failing endpoint costs it nothing but a second chance at eight attempts. */
+  /** Forgetting a failing endpoint costs it nothing but a second chance. */
   #forgetIdle(): void {
     let looked = 0;
     for (const [id, endpoint] of this.#endpoints) {
@@ -286,6 +296,7 @@ export class Dispatcher<Item extends DispatchItem> {
     if (!running.isSlow) {
       running.isSlow = true;
       running.endpoint.slow++;
+      running.endpoint.slowBegan = running.startedAt;
     }
     if (running.room !== 'first' || this.#inFlight.slow >= ROOM.slow) return;
     this.#inFlight.first--;
@@ -303,9 +314,16 @@ export class Dispatcher<Item extends DispatchItem> {
     this.#run(endpoint);
   }
 
-  #learn({ endpoint, isSlow }: Running<Item>, end: AttemptEnd): void {
+  #learn({ endpoint, startedAt, isSlow }: Running<Item>, end: AttemptEnd): void {
     if (end === 'none') return;
     endpoint.wasSlow = isSlow;
+    if (end === 'delivered' && !isSlow) {
+      endpoint.soonBegan = Math.max(endpoint.soonBegan, startedAt);
+      endpoint.inFlightMax = Math.min(endpoint.inFlightMax + 1, LIMITS.webhookEndpointInFlightMax);
+    } else {
+      const half = Math.floor(endpoint.inFlightMax / 2);
+      endpoint.inFlightMax = Math.max(half, LIMITS.webhookEndpointInFlightBegin);
+    }
     const before = endpoint.failuresInARow;
     const now = this.#clock();
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
@@ -319,7 +337,8 @@ export class Dispatcher<Item extends DispatchItem> {
 const FORGET_LOOKS = 1_000;
 
 function mayStart(endpoint: Endpoint<unknown>): boolean {
-  return endpoint.inFlight < (isFailing(endpoint) ? 1 : LIMITS.webhookEndpointInFlightMax);
+  const answersOthers = endpoint.failuresInARow === 0 && endpoint.soonBegan > endpoint.slowBegan;
+  return endpoint.inFlight < (isFailing(endpoint) && !answersOthers ? 1 : endpoint.inFlightMax);
 }
 
 function isFailing({ failuresInARow, slow }: Endpoint<unknown>): boolean {

@@ -380,14 +380,14 @@ void t.test('an endpoint that hangs fills its own queue, and nobody else waits f
       service.charge(ACCOUNT, 'sk_a', `order-${n}-0000`, 'SUCCESSFUL'),
     ),
   );
-  await hanging.until(() => hanging.received.length === LIMITS.webhookEndpointInFlightMax);
+  await hanging.until(() => hanging.received.length === LIMITS.webhookEndpointInFlightBegin);
   const other = accountIdOf(2);
   await service.merchant(other, 'sk_b', urlOf(healthy));
   const { logic } = service.logics()[0]!;
   await until(async () => logic.scheduled.firsts === 0);
   await service.charge(other, 'sk_b', 'order-0001', 'SUCCESSFUL');
   await healthy.until(() => healthy.received.length === 1);
-  const waiting = ids.length - LIMITS.webhookEndpointInFlightMax;
+  const waiting = ids.length - LIMITS.webhookEndpointInFlightBegin;
   t.equal(service.executor.gauges().queued.firsts, waiting, 'who waits in line is counted');
 
   hanging.answer = (_request, response) => response.writeHead(200).end();

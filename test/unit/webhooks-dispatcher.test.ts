@@ -67,16 +67,16 @@ class Driven {
 }
 
 void t.test(
-  'eight attempts at once to a healthy endpoint, one while it fails, eight again after a success',
+  'eight attempts at once to an endpoint, one while it fails, more again after a success',
   async (t) => {
     const driven = new Driven();
     driven.offer('a', true, 30);
-    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightMax);
+    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin);
     await driven.end('a', 'failed');
     t.equal(driven.inFlight('a'), 1);
     t.equal(driven.dispatcher.endpointsFailing, 1);
     await driven.end('a', 'delivered');
-    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightMax);
+    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin + 1);
     t.equal(driven.dispatcher.endpointsFailing, 0);
   },
 );
@@ -97,9 +97,66 @@ void t.test(
     driven.offer('b');
     t.equal(driven.inFlight('b'), 1);
     await driven.end('hangs', 'delivered');
-    t.equal(driven.inFlight('hangs'), LIMITS.webhookEndpointInFlightMax);
+    t.equal(driven.inFlight('hangs'), LIMITS.webhookEndpointInFlightBegin);
   },
 );
+
+void t.test(
+  'who answers at once gets more at once, up to a bound, and half as much after another end',
+  async (t) => {
+    const [begin, max] = [LIMITS.webhookEndpointInFlightBegin, LIMITS.webhookEndpointInFlightMax];
+    const driven = new Driven();
+    driven.offer('a', true, 1_000);
+    for (let answered = 1; answered <= max; answered++) {
+      await driven.endOne('a', 'delivered');
+      t.equal(driven.inFlight('a'), Math.min(begin + answered, max));
+    }
+    for (const left of [max / 2, begin, begin]) {
+      driven.wait(LIMITS.webhookSlowMs);
+      await driven.endOne('a', 'delivered');
+      await driven.end('a', 'none');
+      t.equal(driven.inFlight('a'), left, 'one took long');
+    }
+    for (let answered = 1; answered <= max; answered++) await driven.endOne('a', 'delivered');
+    await driven.endOne('a', 'failed');
+    await driven.end('a', 'none');
+    t.equal(driven.inFlight('a'), 1);
+    await driven.end('a', 'delivered');
+    t.equal(driven.inFlight('a'), max / 2 + 1);
+  },
+);
+
+void t.test('what was learnt of one URL says nothing of how much another takes', async (t) => {
+  const driven = new Driven();
+  driven.dispatcher.leadsTo('a', 'https://shop.example.com/');
+  driven.offer('a', true, 100);
+  for (let n = 0; n < 10; n++) await driven.endOne('a', 'delivered');
+  t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin + 10);
+  driven.dispatcher.leadsTo('a', 'https://new.example.com/');
+  await driven.end('a', 'none');
+  t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin);
+});
+
+void t.test('one answer that takes long holds up nothing while others come at once', async (t) => {
+  const driven = new Driven();
+  driven.offer('a', true, LIMITS.webhookEndpointInFlightBegin);
+  const slow = driven.started[0];
+  const isOther = (item: Started): boolean => item !== slow;
+  await driven.endAllOf(isOther, 'delivered');
+  driven.wait(1);
+  driven.offer('a');
+  await driven.endAllOf(isOther, 'delivered');
+  driven.wait(LIMITS.webhookSlowMs);
+  driven.offer('a', true, 5);
+  t.equal(driven.inFlight('a'), 6, 'what began after it was answered at once');
+  driven.wait(LIMITS.webhookSlowMs);
+  driven.offer('a', true, 5);
+  t.equal(driven.inFlight('a'), 6, 'of what began since nothing was');
+  await driven.endAllOf(isOther, 'delivered');
+  t.equal(driven.inFlight('a'), 1, 'nor is it by now');
+  await driven.end('a', 'delivered');
+  t.equal(driven.inFlight('a'), 5);
+});
 
 void t.test(
   'retries fill their own room only: a first attempt to a healthy endpoint starts at once',
@@ -125,20 +182,20 @@ void t.test('first attempts to failing endpoints take the room of retries', asyn
 
 void t.test('who waits for room is served in turn, one attempt each', async (t) => {
   const driven = new Driven();
-  const room = LIMITS.webhookFirstInFlightMax / LIMITS.webhookEndpointInFlightMax;
-  for (let i = 0; i < room; i++) driven.offer(`full${i}`, true, LIMITS.webhookEndpointInFlightMax);
+  const room = LIMITS.webhookFirstInFlightMax / LIMITS.webhookEndpointInFlightBegin;
+  for (let i = 0; i < room; i++) driven.offer(`full${i}`, true, LIMITS.webhookEndpointInFlightBegin);
   driven.offer('long', true, 100);
   driven.offer('short', true, 1);
   t.equal(driven.inFlight('long') + driven.inFlight('short'), 0);
   await driven.end('full0', 'delivered');
   t.equal(driven.inFlight('short'), 1, 'the long queue of another is not in the way');
-  t.equal(driven.inFlight('long'), LIMITS.webhookEndpointInFlightMax - 1);
+  t.equal(driven.inFlight('long'), LIMITS.webhookEndpointInFlightBegin - 1);
 });
 
 void t.test(
   'an endpoint that came after those that fill a room has its turn before they have a second',
   async (t) => {
-    const eachMax = LIMITS.webhookEndpointInFlightMax;
+    const eachMax = LIMITS.webhookEndpointInFlightBegin;
     for (const [isFirst, room] of [
       [true, LIMITS.webhookFirstInFlightMax],
       [false, LIMITS.webhookRetryInFlightMax],
@@ -227,19 +284,19 @@ void t.test('a pause that was prolonged holds up nobody else whose pause is over
 
 void t.test('a healthy endpoint hears first attempts before retries', async (t) => {
   const driven = new Driven();
-  driven.offer('a', true, LIMITS.webhookEndpointInFlightMax);
+  driven.offer('a', true, LIMITS.webhookEndpointInFlightBegin);
   driven.offer('a', false, 2);
   driven.now += 1_000;
   driven.offer('a', true, 2);
   t.equal(driven.dispatcher.oldestDueAt().answering, driven.now - 1_000, 'of both the oldest is told');
-  for (let i = 0; i < 4; i++) await driven.endOne('a', 'delivered');
+  for (let i = 0; i < 4; i++) await driven.endOne('a', 'none');
   t.equal(driven.dispatcher.oldestDueAt().answering, Infinity);
   driven.offer('a', true, 1);
   driven.now += 1_000;
   driven.offer('a', false, 1);
   t.equal(driven.dispatcher.oldestDueAt().answering, driven.now - 1_000);
   t.same(
-    driven.started.slice(LIMITS.webhookEndpointInFlightMax).map(({ isFirst }) => isFirst),
+    driven.started.slice(LIMITS.webhookEndpointInFlightBegin).map(({ isFirst }) => isFirst),
     [true, true, false, false],
   );
 });
@@ -249,14 +306,14 @@ void t.test(
   async (t) => {
     const driven = new Driven();
     const deadAt = driven.now;
-    driven.offer('dead', true, LIMITS.webhookEndpointInFlightMax + 2);
+    driven.offer('dead', true, LIMITS.webhookEndpointInFlightBegin + 2);
     driven.wait(1);
     const hangsAt = driven.now;
-    driven.offer('hangs', true, LIMITS.webhookEndpointInFlightMax + 1);
+    driven.offer('hangs', true, LIMITS.webhookEndpointInFlightBegin + 1);
     t.same(driven.dispatcher.oldestDueAt(), { answering: deadAt, failing: Infinity }, 'nobody knows yet');
     await driven.end('dead', 'failed');
     driven.wait(LIMITS.webhookSlowMs);
-    driven.offer('well', true, LIMITS.webhookEndpointInFlightMax + 1);
+    driven.offer('well', true, LIMITS.webhookEndpointInFlightBegin + 1);
     t.same(driven.dispatcher.oldestDueAt(), { answering: driven.now, failing: deadAt });
     await driven.end('dead', 'failed');
     t.same(driven.dispatcher.oldestDueAt(), { answering: driven.now, failing: hangsAt });
@@ -269,11 +326,11 @@ void t.test(
   'what waits for an endpoint that always takes long is told apart, also between its attempts',
   async (t) => {
     const driven = new Driven();
-    driven.offer('slow', true, 3 * LIMITS.webhookEndpointInFlightMax);
+    driven.offer('slow', true, 3 * LIMITS.webhookEndpointInFlightBegin);
     const dueAt = driven.now;
     driven.wait(LIMITS.webhookSlowMs);
     await driven.end('slow', 'delivered');
-    t.equal(driven.inFlight('slow'), LIMITS.webhookEndpointInFlightMax, 'and has its whole room again');
+    t.equal(driven.inFlight('slow'), LIMITS.webhookEndpointInFlightBegin, 'and has its whole room again');
     t.same(driven.dispatcher.oldestDueAt(), { answering: Infinity, failing: dueAt });
     await driven.endOne('slow', 'delivered');
     t.same(
@@ -332,7 +389,7 @@ void t.test('an attempt that has ended is never noticed as slow', async (t) => {
   await driven.end('a', 'delivered');
   driven.wait(LIMITS.webhookSlowMs);
   driven.offer('a', true, 30);
-  t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightMax);
+  t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin + 1);
 });
 
 void t.test(
@@ -342,7 +399,7 @@ void t.test(
     driven.offer('failing');
     await driven.end('failing', 'failed');
     driven.offer('busy', true, 20);
-    driven.offer('flying', true, LIMITS.webhookEndpointInFlightMax);
+    driven.offer('flying', true, LIMITS.webhookEndpointInFlightBegin);
     driven.offer('paused');
     for (let i = 0; i < 20; i++) {
       await driven.end('paused', 'failed');
@@ -361,8 +418,8 @@ void t.test(
     t.equal(driven.inFlight('paused'), 1);
     driven.offer('busy');
     driven.offer('flying');
-    t.equal(driven.inFlight('flying'), LIMITS.webhookEndpointInFlightMax);
-    t.equal(driven.inFlight('busy'), LIMITS.webhookEndpointInFlightMax, 'it is the same endpoint still');
+    t.equal(driven.inFlight('flying'), LIMITS.webhookEndpointInFlightBegin);
+    t.equal(driven.inFlight('busy'), LIMITS.webhookEndpointInFlightBegin, 'it is the same endpoint still');
     for (let i = 0; i < 3; i++) await driven.end('busy', 'delivered');
     t.equal(driven.started.filter(({ endpointId }) => endpointId === 'busy').length, 21);
   },
