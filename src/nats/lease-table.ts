@@ -52,7 +52,8 @@ export interface Seen<Value> {
   readonly revision: number;
   /** When this revision was first seen here, monotonic milliseconds. */
   readonly seenAt: number;
-  /** At this revision stands what is no entry; `value` and `seenAt` are what was there before. */
+  /** At this revision stands what is no entry, or, where it is 0, nothing any more, and nobody has removed it by its key; `value`
+   *  and `seenAt` are what was there before. */
   readonly isSpoilt?: boolean;
 }
 
@@ -96,9 +97,7 @@ export class LeaseTable implements Routes {
    *  that one, or a newer, comes; the count of messages still to come is not to be trusted while keys are written. */
   async ready(): Promise<void> {
     const { state } = await persist(() => this.#link.manager.streams.info(LEASE_STREAM));
-    while (state.messages > 0 && this.#sequence < state.last_seq) {
-      await new Promise<void>((resolve) => this.#onRead.push(resolve));
-    }
+    if (state.messages > 0) await this.#readUpTo(state.last_seq);
   }
 
   route(group: GroupName, partition: number): Route | null {
@@ -155,13 +154,44 @@ export class LeaseTable implements Routes {
       return null;
     }
     this.#unanswered = null;
-    if (result.type === 'conflict') return false;
+    if (result.type === 'conflict') {
+      void this.noteDropped().catch(() => {});
+      return false;
+    }
     this.#apply(key, data, result.sequence);
     return true;
   }
 
+  /** What was dropped from the bucket (its stream was purged, or somebody has limited it) no message tells of: those whose it is
+   *  would wait for ever for whoever has written in its place, and who begins knows of none of it. They write it again. */
+  async noteDropped(): Promise<void> {
+    const { state } = await this.#link.manager.streams.info(LEASE_STREAM);
+    // What was written in the place of an entry is known then.
+    if (state.messages > 0) await this.#readUpTo(state.last_seq);
+    let dropped = 0;
+    for (const map of [this.nodes, this.leases, this.wants] as Map<string, Seen<unknown>>[]) {
+      for (const [name, seen] of map) {
+        if (seen.revision >= state.first_seq || seen.revision === 0) continue;
+        map.set(name, { ...seen, revision: 0, isSpoilt: true });
+        dropped++;
+      }
+    }
+    for (const [key, revision] of this.#removed) if (revision < state.first_seq) this.#removed.delete(key);
+    if (dropped === 0) return;
+    this.#onProblem(
+      `${LEASE_STREAM} was purged, or limited: ${dropped} entries of it are gone, and are written again`,
+    );
+    for (const listener of this.#listeners) listener();
+  }
+
   async close(): Promise<void> {
     await this.#reader.close();
+  }
+
+  async #readUpTo(sequence: number): Promise<void> {
+    while (this.#sequence < sequence) {
+      await new Promise<void>((resolve) => this.#onRead.push(resolve));
+    }
   }
 
   #onMessage(message: StreamMessage): void {

@@ -305,3 +305,36 @@ t.test('what is no entry in the bucket moves nothing, ends nobody, and goes', as
   await waitFor('who comes late gets its share', 30_000, () => late.held.length > 0);
   await waitFor('everything is held', 30_000, () => heldBy([...nodes, late]).length === partitionCount);
 });
+
+t.test(
+  'a bucket that is purged, of which no message tells, moves nothing, and is filled again',
+  async (t) => {
+    const { servers, nodes } = await cluster(t, ['a', 'b']);
+    await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+    const before = nodes.map(({ serving }) => [...serving]);
+    const hand = await link(servers.url, 'hand');
+    t.teardown(() => hand.close());
+    await hand.manager.streams.purge(LEASE_STREAM);
+    const keys = ['node.a', 'node.b', ...everything.map((partition) => `lease.accounts.${partition}`)];
+    const isThere = (key: string): Promise<boolean> =>
+      hand.manager.streams.getMessage(LEASE_STREAM, { last_by_subj: LEASE_SUBJECT_PREFIX + key }).then(
+        () => true,
+        () => false,
+      );
+    await waitFor('each node has said again what is its own', 30_000, async () => {
+      return (await Promise.all(keys.map(isThere))).every((each) => each);
+    });
+    t.ok(nodes.every(({ ownership }) => ownership.isSessionValid()));
+    t.strictSame(
+      nodes.map(({ serving }) => [...serving]),
+      before,
+    );
+    const late = await Node.start(servers, 'late');
+    t.teardown(() => late.crash());
+    await waitFor('who comes late gets its share', 30_000, () => isSpread([...nodes, late]));
+    t.ok(
+      [...late.serving.values()].every((epoch) => epoch > 1),
+      'under epochs above those before',
+    );
+  },
+);
