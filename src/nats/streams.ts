@@ -1,7 +1,7 @@
 // Makes the streams and buckets that the cluster needs, and checks what is fixed when a cluster is created.
 
 import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
-import type { JetStreamManager, StreamInfo } from 'nats';
+import type { JetStreamManager } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
@@ -16,24 +16,37 @@ import {
 } from './subjects.ts';
 import type { StreamOf } from './subjects.ts';
 
-/** Idempotent: several nodes may do it at once. `complain` hears of a stream that somebody has made, or changed, so that what
- *  stands in it is dropped. */
+/** Idempotent: several nodes may do it at once. */
 export async function ensureLogStream(
   manager: JetStreamManager,
   group: GroupName,
   partition: number,
   replicas: number,
-  complain?: Complain,
 ): Promise<void> {
-  const settings = {
+  const name = logStream(group, partition);
+  await persist(() => makeStream(manager, name, logSettings(group, partition, replicas)));
+}
+
+/** What is wrong with the settings of a stream that somebody has made, or changed, so that what stands in it is dropped, or is
+ *  kept less safely than it should be; null: nothing. */
+export async function faultOfLogStream(
+  manager: JetStreamManager,
+  group: GroupName,
+  partition: number,
+  replicas: number | null,
+): Promise<string | null> {
+  return faultOf(manager, logStream(group, partition), logSettings(group, partition, replicas));
+}
+
+function logSettings(group: GroupName, partition: number, replicas: number | null): StreamSettings {
+  return {
     subjects: [logSubject(group, partition)],
-    num_replicas: replicas,
+    num_replicas: replicas ?? 0,
     duplicate_window: nanos(LIMITS.streamDuplicateWindowMs),
     // A record of money is never dropped to make room, nor deleted one by one.
     discard: DiscardPolicy.New,
     deny_delete: true,
   };
-  await ensureStream(manager, logStream(group, partition), settings, complain);
 }
 
 /** Every partition that has a log, in order. */
@@ -48,12 +61,20 @@ export async function logPartitions(manager: JetStreamManager): Promise<StreamOf
 
 /** The bucket of leases, as a stream: the KV layout, so that `nats kv` reads it. `replicas` null: this node may not make
  *  it, and waits until another has. */
-export async function ensureLeaseBucket(
+export async function ensureLeaseBucket(manager: JetStreamManager, replicas: number | null): Promise<void> {
+  await persist(() => makeStream(manager, LEASE_STREAM, leaseSettings(replicas)));
+}
+
+/** As faultOfLogStream. */
+export async function faultOfLeaseBucket(
   manager: JetStreamManager,
   replicas: number | null,
-  complain?: Complain,
-): Promise<void> {
-  const settings = {
+): Promise<string | null> {
+  return faultOf(manager, LEASE_STREAM, leaseSettings(replicas));
+}
+
+function leaseSettings(replicas: number | null): StreamSettings {
+  return {
     subjects: [`$KV.${LEASE_BUCKET}.>`],
     num_replicas: replicas ?? 0,
     max_msgs_per_subject: 1,
@@ -62,7 +83,6 @@ export async function ensureLeaseBucket(
     allow_rollup_hdrs: true,
     duplicate_window: nanos(LIMITS.streamDuplicateWindowMs),
   };
-  await ensureStream(manager, LEASE_STREAM, settings, complain);
 }
 
 /** The object store of snapshots, as a stream: the layout of object stores, so that `nats object` reads it. The client's own
@@ -83,55 +103,44 @@ export async function hasMessages(manager: JetStreamManager, name: string): Prom
   return state.messages > 0;
 }
 
-type StreamSettings = Parameters<JetStreamManager['streams']['add']>[0];
-type Complain = (problem: string) => void;
+type StreamSettings = Omit<Parameters<JetStreamManager['streams']['add']>[0], 'name'> & {
+  readonly num_replicas: number;
+};
+
+const KEPT_AS = { retention: RetentionPolicy.Limits, storage: StorageType.File } as const;
 
 /** nats-server removes what is beyond a limit also where it is to refuse what is new: as soon as the limit is set. */
 const UNLIMITED = { max_age: 0, max_bytes: -1, max_msgs: -1 } as const;
 
-async function ensureStream(
+async function faultOf(
   manager: JetStreamManager,
   name: string,
-  settings: Omit<StreamSettings, 'name'>,
-  complain?: Complain,
-): Promise<void> {
-  const { config } = await persist(() => makeStream(manager, name, settings));
-  const { discard, max_msgs_per_subject = -1 } = settings;
-  const kept = { ...UNLIMITED, max_msgs_per_subject, discard };
-  const limits = (Object.keys(kept) as (keyof typeof kept)[])
+  { num_replicas: replicas, discard, max_msgs_per_subject = -1 }: StreamSettings,
+): Promise<string | null> {
+  const { config } = await manager.streams.info(name);
+  const kept = { ...UNLIMITED, ...KEPT_AS, max_msgs_per_subject, discard };
+  const faults = (Object.keys(kept) as (keyof typeof kept)[])
     .filter((each) => config[each] !== kept[each])
     .map((each) => `${each} ${config[each]}, not ${kept[each]}`);
-  if (limits.length > 0) complain?.(`${name} drops what is still needed: it has ${limits.join('; ')}`);
+  if (config.num_replicas < replicas) {
+    faults.push(`num_replicas ${config.num_replicas}, not NATS_REPLICAS=${replicas}`);
+  }
+  return faults.length === 0 ? null : `${name} does not keep what it should: it has ${faults.join('; ')}`;
 }
 
-async function makeStream(
-  manager: JetStreamManager,
-  name: string,
-  settings: Omit<StreamSettings, 'name'>,
-): Promise<StreamInfo> {
-  const existing = await infoOf(manager, name);
-  if (existing !== null) return existing;
+async function makeStream(manager: JetStreamManager, name: string, settings: StreamSettings): Promise<void> {
+  if (await hasStream(manager, name)) return;
   if (settings.num_replicas === 0) throw new Error(`nobody has made the stream ${name}`);
   // Another node may be first: then it exists the next time.
-  return manager.streams.add({
-    name,
-    retention: RetentionPolicy.Limits,
-    storage: StorageType.File,
-    allow_direct: true,
-    ...settings,
-  });
+  await manager.streams.add({ name, ...KEPT_AS, allow_direct: true, ...settings });
 }
 
 export async function hasStream(manager: JetStreamManager, name: string): Promise<boolean> {
-  return (await infoOf(manager, name)) !== null;
-}
-
-/** Null: there is none. */
-async function infoOf(manager: JetStreamManager, name: string): Promise<StreamInfo | null> {
   try {
-    return await manager.streams.info(name);
+    await manager.streams.info(name);
+    return true;
   } catch (error) {
-    if (/not found/i.test(String(error))) return null;
+    if (/not found/i.test(String(error))) return false;
     throw error;
   }
 }

@@ -26,6 +26,7 @@ import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
 import { firstBatchOf, misses } from '../nats/stream-batches.ts';
+import type { StreamFaults } from '../nats/stream-faults.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
 import { ensureLogStream } from '../nats/streams.ts';
@@ -38,6 +39,7 @@ export interface ClusterHostOptions {
   readonly publisher: StreamPublisher;
   readonly server: NatsBusServer;
   readonly table: Pick<LeaseTable, 'lease'>;
+  readonly faults: StreamFaults;
   /** Null: this process owns no partition that has a log. */
   readonly storage: Storage | null;
   /** Told which partitions this process writes. */
@@ -229,6 +231,12 @@ export class ClusterHost implements PartitionHost {
       if (error instanceof LogCorruption) this.#viewed.delete(follower);
       this.#options.log.warn({ group, partition, err: error }, 'views of a followed log lag');
     }
+  }
+
+  /** Of what is written here. Rejects when nobody can say. */
+  async lookAtStreams(): Promise<void> {
+    const { faults, storage } = this.#options;
+    for (const { group, number } of storage?.hosted() ?? []) await faults.lookAtLog(group, number);
   }
 
   /** Snapshots of what has grown enough since the last one. One that fails holds up no other. */
@@ -454,8 +462,8 @@ export class ClusterHost implements PartitionHost {
     const { link, replicas } = this.#options;
     const { log } = this.#storage();
     if (!this.#streams.has(key)) {
-      const complain = (problem: string): void => link.complain(problem);
-      await ensureLogStream(link.manager, group, partition, replicas, complain);
+      await ensureLogStream(link.manager, group, partition, replicas);
+      await this.#options.faults.lookAtLog(group, partition);
       this.#streams.add(key);
     }
     const firstBatch = await firstBatchOf({ link, group, partition });

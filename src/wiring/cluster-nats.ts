@@ -9,6 +9,8 @@ import type { NatsLink } from '../nats/connection.ts';
 import { LeaseTable } from '../nats/lease-table.ts';
 import { NatsBusServer } from '../nats/nats-bus-server.ts';
 import { NatsBus } from '../nats/nats-bus.ts';
+import { persist } from '../nats/persist.ts';
+import { StreamFaults } from '../nats/stream-faults.ts';
 import { StreamPublisher } from '../nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../nats/streams.ts';
 import { WriteFormat } from '../nats/write-format.ts';
@@ -22,6 +24,8 @@ export interface ClusterNats {
   /** Null: a front, which neither writes records nor reads them. */
   readonly writeFormat: WriteFormat | null;
   readonly table: LeaseTable;
+  /** What is wrong with the settings of streams. */
+  readonly faults: StreamFaults;
   readonly bus: NatsBus;
   readonly server: NatsBusServer;
   /** Of each group. */
@@ -62,7 +66,10 @@ export async function joinNats(
     onProblem(`not in the cluster yet: ${(error as Error).message}`),
   );
   const writeFormat = mayMake ? await followFormat(link, identity, fingerprint, log, onFailure) : null;
-  await ensureLeaseBucket(link.manager, mayMake ? config.natsReplicas : null, onProblem);
+  const replicas = mayMake ? config.natsReplicas : null;
+  await ensureLeaseBucket(link.manager, replicas);
+  const faults = new StreamFaults(link, replicas);
+  await persist(() => faults.lookAtLeases());
 
   const publisher = new StreamPublisher(link);
   const table = new LeaseTable(link, publisher, onFailure, onProblem);
@@ -83,6 +90,7 @@ export async function joinNats(
     publisher,
     writeFormat,
     table,
+    faults,
     bus,
     server,
     counts,

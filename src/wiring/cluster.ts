@@ -141,7 +141,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     : null;
 
   // 6. Open for business.
-  const stopJobs = startJobs(options, disk, host);
+  const stopJobs = startJobs(options, nats, disk, host);
   const [operatorPort, port] = await listen(config, operatorServer, front).catch((error: unknown) => {
     disk?.clearViews();
     throw error;
@@ -295,10 +295,16 @@ function watchUnproven(metrics: Metrics, host: ClusterHost): void {
 }
 
 /** Returns how to stop them. */
-function startJobs({ log }: ServiceOptions, disk: Disk | null, host: ClusterHost): () => Promise<void> {
-  if (disk === null) return async () => {};
-  const { storage, damage } = disk;
+function startJobs(
+  { log }: ServiceOptions,
+  nats: ClusterNats,
+  disk: Disk | null,
+  host: ClusterHost,
+): () => Promise<void> {
   const jobs = new Jobs();
+  jobs.everyMinute(() => lookAtStreams(nats, host));
+  if (disk === null) return () => jobs.stop();
+  const { storage, damage } = disk;
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
   const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   jobs.everySecond(() => void host.keepViewsUp());
@@ -317,6 +323,17 @@ function startJobs({ log }: ServiceOptions, disk: Disk | null, host: ClusterHost
     clearInterval(checkpointing);
     await jobs.stop();
   };
+}
+
+/** What somebody may have done to the streams while they are in use. Where nobody can say, that is told elsewhere. */
+async function lookAtStreams({ table, faults }: ClusterNats, host: ClusterHost): Promise<void> {
+  try {
+    await table.noteDropped();
+    await faults.lookAtLeases();
+    await host.lookAtStreams();
+  } catch {
+    // The next minute asks again.
+  }
 }
 
 /** Accounts that were registered and not opened when their maker died. */

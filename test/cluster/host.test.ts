@@ -11,6 +11,7 @@ import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
+import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { createLog } from '../../src/observability/log.ts';
@@ -64,6 +65,7 @@ function startHost(said: Partial<LeaseEntry> = {}, unprovenOn: string | null = n
     },
     storage,
     feed: new NodeFeed({ stream: new StreamFeed({ link: nats, decode, onError: fail }), own: null }),
+    faults: new StreamFaults(nats, 1),
     replicas: 1,
     replication: 'sync',
     snapshotEveryBatches: 1,

@@ -1,12 +1,19 @@
 // What the cluster asks of JetStream when it makes its streams: nats-server since 2.12 refuses a request that has a field
 // which it does not know, and the one that tests run on may be older and take anything. And what it says of streams whose
 // settings somebody has changed.
-import { DiscardPolicy, nanos } from 'nats';
+import { DiscardPolicy, nanos, StorageType } from 'nats';
 import t from 'tap';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { joinCluster } from '../../src/nats/cluster-identity.ts';
+import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { ensureLeaseBucket, ensureLogStream } from '../../src/nats/streams.ts';
-import { CLUSTER_STREAM, LEASE_STREAM, logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import {
+  CLUSTER_STREAM,
+  LEASE_STREAM,
+  logStream,
+  logSubject,
+  SNAPSHOT_STREAM,
+} from '../../src/nats/subjects.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { link, made, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
@@ -52,28 +59,42 @@ t.test('no request for a stream has a field that nats-server does not know', asy
   );
 });
 
-t.test('a stream that somebody has limited is told of: nats-server drops what does not fit', async (t) => {
+t.test('settings of a stream that lose what it should keep are told of, once', async (t) => {
   const servers = await startNatsServers();
   t.teardown(() => servers.stop());
-  const nats = await link(servers.url, 'ledger');
+  const said: string[] = [];
+  const nats = await link(servers.url, 'ledger', { onProblem: (problem) => said.push(problem) });
   t.teardown(() => nats.close());
   const { manager } = nats;
-  const said: string[] = [];
-  const begin = async (): Promise<void> => {
-    await ensureLeaseBucket(manager, 1, (problem) => said.push(problem));
-    await ensureLogStream(manager, 'accounts', 0, 1, (problem) => said.push(problem));
+  const faults = new StreamFaults(nats, 1);
+  await ensureLeaseBucket(manager, 1);
+  await ensureLogStream(manager, 'accounts', 0, 1);
+  const look = async (): Promise<string[]> => {
+    await faults.lookAtLeases();
+    await faults.lookAtLog('accounts', 0);
+    return said.splice(0);
   };
-  await begin();
-  await begin();
-  t.strictSame(said, [], 'nothing of those that it made');
+  t.strictSame(await look(), [], 'nothing of those that it made');
   await manager.streams.update(LEASE_STREAM, { max_bytes: 1_000_000 });
   await manager.streams.update(logStream('accounts', 0), {
     max_age: nanos(3_600_000),
     discard: DiscardPolicy.Old,
   });
-  await begin();
+  const limited = `${LEASE_STREAM} does not keep what it should: it has max_bytes 1000000, not -1`;
+  const aged = 'DAFTARI_accounts_0 does not keep what it should: it has max_age 3600000000000, not 0';
+  t.strictSame(await look(), [limited, `${aged}; discard old, not new`]);
+  t.strictSame(await look(), [], 'once');
+  await manager.streams.update(logStream('accounts', 0), { discard: DiscardPolicy.New });
+  t.strictSame(await look(), [aged], 'what has changed');
+
+  await manager.streams.add({
+    name: logStream('accounts', 1),
+    subjects: [logSubject('accounts', 1)],
+    storage: StorageType.Memory,
+    discard: DiscardPolicy.New,
+  });
+  await new StreamFaults(nats, 3).lookAtLog('accounts', 1);
   t.strictSame(said, [
-    `${LEASE_STREAM} drops what is still needed: it has max_bytes 1000000, not -1`,
-    'DAFTARI_accounts_0 drops what is still needed: it has max_age 3600000000000, not 0; discard old, not new',
+    'DAFTARI_accounts_1 does not keep what it should: it has storage memory, not file; num_replicas 1, not NATS_REPLICAS=3',
   ]);
 });
