@@ -18,6 +18,7 @@ import type { LeaseEntry, LeaseTable, NodeEntry, Seen } from './lease-table.ts';
 import { pause } from './pause.ts';
 import { rankNodes } from './rendezvous.ts';
 import { assertToken, leaseKey, newSession, partitionKey } from './subjects.ts';
+import { messageOf } from '../../wal/thrown.ts';
 
 /** free: claimed by nobody we know of, or not ours. */
 type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';
@@ -31,6 +32,8 @@ interface Place {
   warm: boolean;
   /** Not tried again before, monotonic milliseconds. */
   retryAt: number;
+  /** The problem that was told last; null: none since it was held or followed. */
+  told: string | null;
 }
 
 /** Why a node is not to have a partition, as its session says it. */
@@ -90,7 +93,15 @@ export class LeaseOwnership implements Ownership {
     assertToken(options.node);
     for (const [group, count] of Object.entries(options.partitions) as [GroupName, number][]) {
       for (let partition = 0; partition < count; partition++) {
-        const place: Place = { group, partition, stage: 'free', epoch: 0, warm: false, retryAt: 0 };
+        const place: Place = {
+          group,
+          partition,
+          stage: 'free',
+          epoch: 0,
+          warm: false,
+          retryAt: 0,
+          told: null,
+        };
         this.#places.push(place);
         this.#byKey.set(partitionKey(group, partition), place);
       }
@@ -388,12 +399,21 @@ export class LeaseOwnership implements Ownership {
   async #during(place: Place, what: string, act: () => Promise<void>): Promise<void> {
     try {
       await act();
+      place.told = null;
     } catch (error) {
-      this.#options.onProblem(`${place.group}/${place.partition} could not be ${what}`, error);
+      this.#tellOnce(place, `could not be ${what}`, error);
       place.warm = false;
       this.#putOff(place);
     }
     if (place.stage === 'preparing') place.stage = 'free';
+  }
+
+  /** What is tried again fails in the same way until a person has seen to it; /readyz says it all the time. */
+  #tellOnce(place: Place, problem: string, error: unknown): void {
+    const told = `${problem}: ${messageOf(error)}`;
+    if (told === place.told) return;
+    place.told = told;
+    this.#options.onProblem(`${place.group}/${place.partition} ${problem}`, error);
   }
 
   #putOff(place: Place): void {
@@ -458,7 +478,7 @@ export class LeaseOwnership implements Ownership {
   }
 
   async #claim(place: Place, lease: Seen<LeaseEntry> | undefined): Promise<void> {
-    const { host, node, onProblem } = this.#options;
+    const { host, node } = this.#options;
     const { group, partition } = place;
     place.stage = 'claiming';
     place.warm = false;
@@ -480,10 +500,11 @@ export class LeaseOwnership implements Ownership {
       }
       if (this.#is(node, 'damaged', place)) throw new Error('the copy of this node is damaged');
       place.stage = 'held';
+      place.told = null;
       host.serve(group, partition);
       this.#look();
     } catch (error) {
-      onProblem(`${group}/${partition} could not be taken over under epoch ${place.epoch}`, error);
+      this.#tellOnce(place, 'could not be taken over', error);
       // Before it is free: what is free may be claimed at the next look, which its own return brings about.
       this.#putOff(place);
       await this.#lose(place);
@@ -511,11 +532,12 @@ export class LeaseOwnership implements Ownership {
   }
 
   async #want(place: Place): Promise<void> {
-    const { host, node, onProblem } = this.#options;
+    const { host, node } = this.#options;
     const { group, partition } = place;
     place.stage = 'preparing';
     try {
       await host.prepare(group, partition);
+      place.told = null;
       const key = partitionKey(group, partition);
       const session = this.#session;
       const written = await this.#table.write(
@@ -527,7 +549,7 @@ export class LeaseOwnership implements Ownership {
       place.stage = written === true && session === this.#session ? 'wanted' : 'free';
       this.#look();
     } catch (error) {
-      onProblem(`${group}/${partition} could not be prepared`, error);
+      this.#tellOnce(place, 'could not be prepared', error);
       place.stage = 'free';
       this.#putOff(place);
     }

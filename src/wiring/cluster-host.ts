@@ -85,6 +85,7 @@ export class ClusterHost implements PartitionHost {
   readonly #served = new Map<string, ServedPartition>();
   /** Not served yet. */
   readonly #acquired = new Map<string, Acquired>();
+  readonly #serving = new Set<string>();
   readonly #writers = new Map<string, Writer>();
   readonly #streams = new Set<string>();
   /** Batch that the newest snapshot reaches. */
@@ -166,6 +167,7 @@ export class ClusterHost implements PartitionHost {
     const acquired = this.#acquired.get(key);
     this.#acquired.delete(key);
     if (acquired === undefined || this.#served.get(key) !== acquired.served) return;
+    this.#serving.add(key);
     acquired.serve();
     if (group !== 'pollers') this.#options.feed.written(group, partition);
     this.#options.onServing(group, partition);
@@ -177,6 +179,7 @@ export class ClusterHost implements PartitionHost {
     const key = `${group}/${partition}`;
     const served = this.#served.get(key);
     this.#served.delete(key);
+    this.#serving.delete(key);
     this.#options.feed.left(group, partition);
     if (group === 'webhooks') await this.#unlessRefused(key, this.webhooks?.release(partition));
     served?.close();
@@ -203,7 +206,7 @@ export class ClusterHost implements PartitionHost {
     else await this.#storage().losePartition(group, partition);
     // It may have waited for the log's word, which has just been given.
     await released;
-    this.#options.log.warn({ group, partition }, 'lost');
+    if (this.#serving.delete(key)) this.#options.log.warn({ group, partition }, 'lost');
   }
 
   /** The views of followed logs, so that a take-over has little to apply. */

@@ -126,6 +126,17 @@ t.test('a snapshot that fails holds up no other', async (t) => {
   t.strictSame(await saved(), [1, 1], 'the next time there is room');
 });
 
+t.test('a snapshot is said to be saved when one was', async (t) => {
+  const OPENED = 14;
+  const { host, storage, lines, stop } = startHost();
+  t.teardown(stop);
+  const said = (): number => lines.filter((line) => line.includes('snapshot saved')).length;
+  await host.acquire('accounts', OPENED, 1);
+  await host.snapshot();
+  t.equal(storage.log.tip('accounts', OPENED).batch, 1);
+  t.equal(said(), 0, 'of an epoch that was opened there are no views');
+});
+
 t.test('the views never reach beyond the log, also where a take-over cuts it off', async (t) => {
   const STRAY = 2;
   const before = startHost();
@@ -179,6 +190,23 @@ t.test('a partition that was served before is not begun anew with nothing', asyn
   t.match(host.problem, /not proven, not served: accounts\/3: it was served before/);
   t.equal(host.unprovenCount, 1);
   t.equal(storage.log.tip('accounts', LOST).batch, 0);
+});
+
+t.test('what could not be taken over is not said to be lost', async (t) => {
+  const [NEVER_HAD, SERVED] = [15, 16];
+  const said: Partial<LeaseEntry> = {};
+  const { host, lines, stop } = startHost(said);
+  t.teardown(stop);
+  const lost = (): string[] => lines.filter((line) => line.includes('"message":"lost"'));
+  Object.assign(said, { hasBegun: true });
+  await t.rejects(host.acquire('accounts', NEVER_HAD, 2), /is not begun in its place/);
+  await host.lose('accounts', NEVER_HAD);
+  t.strictSame(lost(), []);
+  Object.assign(said, { hasBegun: false });
+  await host.acquire('accounts', SERVED, 1);
+  host.serve('accounts', SERVED);
+  await host.lose('accounts', SERVED);
+  t.match(lost(), [/"partition":16/]);
 });
 
 t.test('nor while another node has something of it, and cannot prove that it is all', async (t) => {

@@ -31,6 +31,9 @@ class Node implements PartitionHost {
   readonly #acquired = new Map<string, number>();
   /** Served before it was held: what waited was turned away. */
   early = 0;
+  /** Why nothing can be taken over; null: it can. */
+  broken: string | null = null;
+  attempts = 0;
   readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
   #stopped = false;
@@ -64,6 +67,8 @@ class Node implements PartitionHost {
   async prepare(): Promise<void> {}
   async forget(): Promise<void> {}
   async acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
+    this.attempts++;
+    if (this.broken !== null) throw new Error(this.broken);
     this.#acquired.set(`${group}/${partition}`, epoch);
   }
   serve(group: GroupName, partition: number): void {
@@ -257,6 +262,26 @@ t.test('while NATS is away nobody holds anything, and afterwards everybody what 
     epochs,
     'no session was ended for a silence that was not its own',
   );
+});
+
+t.test('why a partition cannot be taken over is told once, however often it is tried', async (t) => {
+  const { nodes } = await cluster(t, ['a']);
+  const [only] = nodes;
+  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  const tried = async (why: string): Promise<string[]> => {
+    only!.broken = why;
+    const { attempts } = only!;
+    await only!.ownership.surrender('accounts', 0);
+    await waitFor('it was tried', 30_000, () => only!.attempts >= attempts + 3);
+    return only!.problems.splice(0);
+  };
+  const told = ['accounts/0 could not be taken over'];
+  t.strictSame(await tried('the stream was lost'), told);
+  t.strictSame(await tried('the stream was lost'), []);
+  t.strictSame(await tried('the stream was purged'), told);
+  only!.broken = null;
+  await waitFor('it is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  t.strictSame(await tried('the stream was purged'), told);
 });
 
 t.test('two processes of one name say so', async (t) => {
