@@ -100,8 +100,11 @@ export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_0
     const waiting = nodes.flatMap(({ name }, index) =>
       reasons[index] === null ? [] : `${name}: ${reasons[index]}`,
     );
-    if (waiting.length === 0) return;
-    if (performance.now() > until) throw new Error(`not ready within ${timeoutMs} ms: ${waiting.join('; ')}`);
+    const first = nodes.find((_, index) => reasons[index] !== null);
+    if (first === undefined) return;
+    if (performance.now() > until) {
+      throw new Error(`not ready within ${timeoutMs} ms: ${waiting.join('; ')}\n${lastWords(first)}`);
+    }
     await new Promise((resolve) => {
       setTimeout(resolve, 20);
     });

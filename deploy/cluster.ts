@@ -1,7 +1,7 @@
 // `npm run cluster`: a small real cluster on this machine, for development and for trying what happens when parts of it go.
 // Data is in ./data/cluster; a second start goes on where the first ended.
 
-import { existsSync, mkdirSync, readFileSync, rmSync, watch } from 'node:fs';
+import { existsSync, readFileSync, rmSync, watch } from 'node:fs';
 import { once } from 'node:events';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -22,6 +22,7 @@ import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { endBySignals } from '../src/end-process.ts';
 import { demoCurl } from '../src/operator/demo.ts';
+import { makeWithParents } from '../src/wiring/data-directory.ts';
 import { writeWholeFile } from '../src/wiring/whole-file.ts';
 import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
 
@@ -128,15 +129,41 @@ async function run(): Promise<number> {
     return 1;
   }
   const stop = stopSignal();
+  const started: Started = { nats: null, simulator: null, nodes: [] };
+  try {
+    await serve(started, stop);
+    console.log('Stopping …');
+    return 0;
+  } catch (error) {
+    console.error((error as Error).message);
+    return 1;
+  } finally {
+    await stopAll(started);
+  }
+}
+
+/** Whatever ends this, all of it is stopped: what ran on would write to the directory beside the next start. */
+interface Started {
+  nats: NatsServers | null;
+  simulator: ChildProcess | null;
+  readonly nodes: NodeProcess[];
+}
+
+/** Until it is asked to stop. */
+async function serve(started: Started, stop: AbortSignal): Promise<void> {
   const stopped = once(stop, 'abort');
-  mkdirSync(directory, { recursive: true });
+  makeWithParents(directory);
+  const secrets = secretsOf(directory);
   const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats') });
-  const simulator = await startSimulator();
+  started.nats = nats;
+  const simulator = startSimulator(await freePort());
+  started.simulator = simulator.child;
+  await simulator.listening;
   const frontPort = await freePort();
   const settings: ClusterSettings = {
     natsUrl: nats.url,
     directory,
-    ...secretsOf(directory),
+    ...secrets,
     environment: {
       NATS_REPLICAS: '3',
       PARTITIONS: process.env['PARTITIONS'] ?? '16',
@@ -148,23 +175,16 @@ async function run(): Promise<number> {
   };
   const start = (name: string, roles: string): Promise<NodeProcess> =>
     startNode(settings, name, roles, name === 'front1' ? { PORT: String(frontPort) } : {});
-  const nodes = await Promise.all(NODES.map(([name, roles]) => start(name, roles)));
+  const { nodes } = started;
+  for (const [name, roles] of NODES) nodes.push(await start(name, roles));
   const save = (): void => writeCluster(settings, nats, simulator.url, nodes);
   save();
-  try {
-    await Promise.race([untilReady(nodes), stopped]);
-    if (!stop.aborted) await greet(readCluster() ?? fail());
-    const watcher = watch(directory, () => void startWanted(nodes, start, save));
-    await stopped;
-    watcher.close();
-    console.log('Stopping …');
-    return 0;
-  } catch (error) {
-    console.error((error as Error).message);
-    return 1;
-  } finally {
-    await stopAll(nodes, nats, simulator.child);
-  }
+  await Promise.race([untilReady(nodes), stopped]);
+  if (stop.aborted) return;
+  await greet(readCluster() ?? fail());
+  const watcher = watch(directory, () => void startWanted(nodes, start, save));
+  await stopped;
+  watcher.close();
 }
 
 async function greet(cluster: ClusterFile): Promise<void> {
@@ -181,20 +201,16 @@ async function greet(cluster: ClusterFile): Promise<void> {
 }
 
 /** Fronts first: what they took is finished before what serves them goes. */
-async function stopAll(
-  nodes: readonly NodeProcess[],
-  nats: NatsServers,
-  simulator: ChildProcess,
-): Promise<void> {
+async function stopAll({ nodes, nats, simulator }: Started): Promise<void> {
   const running = nodes.filter((each) => each.exitStatus() === null);
   for (const isFront of [true, false]) {
     const part = running.filter(({ roles }) => (roles === 'front') === isFront);
     for (const each of part) each.signal('SIGTERM');
     await Promise.all(part.map((each) => each.exited()));
   }
-  simulator.kill('SIGTERM');
-  await nats.stop();
-  rmSync(clusterFile, { force: true });
+  simulator?.kill('SIGTERM');
+  await nats?.stop();
+  if (nodes.length > 0) rmSync(clusterFile, { force: true });
 }
 
 /** Another invocation has written the name of a node to start. */
@@ -303,19 +319,18 @@ async function printPartitions(operatorUrl: string, token: string): Promise<void
   }
 }
 
-async function startSimulator(): Promise<{ url: string; child: ChildProcess }> {
-  const port = await freePort();
+function startSimulator(port: number): { url: string; child: ChildProcess; listening: Promise<void> } {
   const child = spawn(process.execPath, [join(root, 'src/rails/simulator/main.ts')], {
     cwd: root,
     stdio: 'ignore',
     env: { PATH: process.env['PATH'], SIMULATOR_PORT: String(port) },
   });
   const url = `http://127.0.0.1:${port}`;
-  await waitFor('the simulator listens', 20_000, async () => {
+  const listening = waitFor('the simulator listens', 20_000, async () => {
     if (child.exitCode !== null) throw new Error('the simulator has ended');
     return (await fetch(url).catch(() => null)) !== null;
   });
-  return { url, child };
+  return { url, child, listening };
 }
 
 /** Made once: what is sealed in the logs must be opened after a restart. */

@@ -62,7 +62,7 @@ function makeDirectory(path: string): void {
 
 /** The first that is missing by itself: where its parent takes no directory, and says ENOENT as /proc does, `recursive` tries for
  *  ever, and no signal is heard. */
-function makeWithParents(path: string): void {
+export function makeWithParents(path: string): void {
   let first = path;
   while (!existsSync(dirname(first))) first = dirname(first);
   try {

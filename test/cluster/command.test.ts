@@ -95,6 +95,27 @@ t.test('nothing is done of what is not understood to its end', async (t) => {
   t.match(await ask('nothing', 'ledger1'), { code: 2, stderr: /^There is no "nothing"\./ });
 });
 
+t.test('where a start fails nothing that it has started runs on', async (t) => {
+  const directory = t.testdir({ 'cluster.json.new': {} });
+  const env = { PATH: process.env['PATH'], CLUSTER_DIR: directory };
+  const child = spawn(process.execPath, [PROGRAM], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (chunk) => (said += String(chunk)));
+  const status = await new Promise<number | null>((resolve) => child.once('exit', resolve));
+  t.equal(status, 1);
+  t.match(said, /^EISDIR: [^\n]* '[^\n]*cluster\.json\.new'\n$/, 'what is in its way, in a line');
+  const servers = await promisify(execFile)('ps', ['-eo', 'args']);
+  t.notMatch(servers.stdout, `${directory}/nats/`);
+});
+
+t.test('a directory that cannot be is told in a line', async (t) => {
+  const env = { PATH: process.env['PATH'], CLUSTER_DIR: join(t.testdir({ file: '' }), 'file', 'cluster') };
+  const refused = await promisify(execFile)(process.execPath, [PROGRAM], { env }).catch(
+    (error: { code: number; stderr: string }) => error,
+  );
+  t.match(refused, { code: 1, stderr: /^ENOTDIR: [^\n]*cluster'\n$/ });
+});
+
 function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
