@@ -1,10 +1,12 @@
 // The log tools that know the domain. wal/cli.ts puts them after its own: one of the same name takes the other's place.
 
-import { withData } from './data.ts';
+import type { WebhookRecord } from '../../actors/webhooks/record.ts';
+import { groupOf, withData } from './data.ts';
 import { inspect } from './inspect.ts';
 import { replay } from './replay.ts';
 import { verify } from './verify.ts';
 import { type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
+import { type Reading, restoreTool } from '../../wal/tools/backup.ts';
 import type { Tool } from '../../wal/tools/tool.ts';
 
 /** Webhooks read the accounts' log by a cursor, which they keep in their own: what is behind it may go. Pollers keep
@@ -24,4 +26,20 @@ function neededByWebhooks(directory: string): Promise<NeededFrom> {
   });
 }
 
-export const logTools: readonly Tool[] = [inspect, verify, replay, trimTool(neededByWebhooks)];
+/** Webhooks that have read more of their accounts' log than there is are not served: they would pass over what is written there next. */
+const webhooksReading: Reading = {
+  group: 'webhooks',
+  of: 'accounts',
+  readTo(line) {
+    const record = groupOf('webhooks').decode(line) as WebhookRecord;
+    return record.type === 'EventsTaken' ? record.upstreamSequence : null;
+  },
+};
+
+export const logTools: readonly Tool[] = [
+  inspect,
+  verify,
+  replay,
+  trimTool(neededByWebhooks),
+  restoreTool(webhooksReading),
+];

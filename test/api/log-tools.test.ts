@@ -503,6 +503,27 @@ t.test('trim keeps what a webhook has not read', async (t) => {
   );
 });
 
+t.test('what is restored up to a record is served, webhooks too', async (t) => {
+  const partition = accountPartition();
+  const copy = await stoppedCopy();
+  const from = join(root, 'backup-of-copy');
+  t.equal((await tool('backup', '--data', copy, '--to', from)).status, 0);
+  const views = ViewStore.open({ directory: copy, readOnly: true });
+  const heard = Number(views.reader('webhooks', partition).get('cursor', 'upstream') ?? 0);
+  await views.close();
+  for (const sequence of [heard - 1, 1]) {
+    const to = join(root, `up-to-${sequence}`);
+    const at = ['--group', 'accounts', '--partition', `${partition}`, '--until-sequence', `${sequence}`];
+    t.equal((await tool('restore', '--from', from, '--to', to, ...at)).status, 0);
+    for (const file of ['daftari.json', 'master.key']) cpSync(join(copy, file), join(to, file));
+    const restored = await startService({ DEMO: 'false', OPERATOR_TOKEN: 'operator-of-restored' }, to);
+    const { status, text } = await restored.operator('GET', '/readyz');
+    t.equal(status, 200, text);
+    await restored.stop();
+    t.equal((await tool('verify', '--data', to)).status, 0);
+  }
+});
+
 /** null removes the batch. */
 async function write(
   directory: string,

@@ -1,6 +1,6 @@
-// The tools that know the log alone. A program that knows the domain adds its own, or a trim that knows the cursors.
+// The tools that know the log alone. A program that knows the domain adds its own, or a trim and a restore that know the cursors.
 import { archive, trimTool } from './archive.ts';
-import { backup, restore } from './backup.ts';
+import { backup, restoreTool } from './backup.ts';
 import { exportTool, importTool } from './export.ts';
 import { inspect } from './inspect.ts';
 import type { Tool } from './tool.ts';
@@ -14,5 +14,5 @@ export const walTools: readonly Tool[] = [
   archive,
   trimTool(null),
   backup,
-  restore,
+  restoreTool(null),
 ];

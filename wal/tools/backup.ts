@@ -204,7 +204,21 @@ async function write(
   return segments;
 }
 
-export const restore: Tool = {
+/** A group whose partitions each read the log of another group's partition of their number, and note how far in their own. */
+export interface Reading {
+  readonly group: string;
+  /** Whose log it reads. */
+  readonly of: string;
+  /** How far it had read by this record; null: the record does not say. */
+  readTo(record: string): number | null;
+}
+
+/** `reading`: what it has taken of records that are left out of the log it reads is left out, too; null: it is not known here. */
+export function restoreTool(reading: Reading | null): Tool {
+  return { ...restore, run: (input) => runRestore(input, reading) };
+}
+
+const restore: Omit<Tool, 'run'> = {
   name: 'restore',
   summary: 'Make a log from a backup in another directory, up to any time or sequence, and prove it.',
   help: `
@@ -218,7 +232,8 @@ from the log.
   restore --from … --to … --until 2026-11-20T23:59:59Z       every partition as it was then
   restore --from … --to … --group accounts --partition 3 --until-sequence 4211   one partition up to a record
 
-A batch is cut where the sequence falls within it: what remains of it is sealed anew with the same epoch and time.`,
+A batch is cut where the sequence falls within it: what remains of it is sealed anew with the same epoch and time. Webhooks
+are cut off where they had read more of their accounts than is restored: what they sent of it goes out again when it happens again.`,
   options: {
     from: { type: 'string', value: 'directory', help: 'a backup' },
     to: { type: 'string', value: 'directory', help: 'an empty directory, or one that is not there yet' },
@@ -232,17 +247,17 @@ A batch is cut where the sequence falls within it: what remains of it is sealed 
     group: { type: 'string', value: 'name', help: 'with --until-sequence' },
     partition: { type: 'string', value: 'number', help: 'with --until-sequence' },
   },
-  run: runRestore,
 };
 
 interface Until {
   readonly timeMs: number;
   readonly at: (PartitionName & { readonly sequence: number }) | null;
+  readonly reading: Reading | null;
 }
 
-async function runRestore({ values, progress }: ToolInput): Promise<ToolResult> {
+async function runRestore({ values, progress }: ToolInput, reading: Reading | null): Promise<ToolResult> {
   const source = SegmentDirectory.open(requiredString(values, 'from'));
-  const until = untilOf(values, source);
+  const until = { ...untilOf(values, source), reading };
   const rehearse = values['rehearse'] === true;
   if (rehearse && values['to'] !== undefined) throw new UsageError('--rehearse goes without --to');
   const restored = (to: string): Promise<ToolResult> => restoreInto(source, to, until, rehearse, progress);
@@ -271,7 +286,11 @@ async function restoreInto(
   rehearse: boolean,
   progress: ToolInput['progress'],
 ): Promise<ToolResult> {
-  const names = source.partitions();
+  const readers = until.reading?.group;
+  // Those after the logs that they read.
+  const names = source
+    .partitions()
+    .toSorted((a, b) => Number(a.group === readers) - Number(b.group === readers));
   const total = names
     .flatMap((name) => source.segmentsOf(name))
     .reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
@@ -330,8 +349,9 @@ async function copyPartition(
   let tip = tipFrom(first.start);
   if (tip.batch > 0) await log.startAt(group, partition, tip);
   const portions = new Portions((batches) => log.appendForeign(group, partition, batches));
+  const isKept = keeps(source, log, name, until);
   for await (const batch of source.read(name)) {
-    const kept = cutAt(batch, tip, until);
+    const kept = batch.timeMs > until.timeMs ? null : cut(batch, tip, isKept);
     progress.add(1, batch.bytes.length);
     if (kept === null) break;
     await portions.add(kept);
@@ -341,20 +361,47 @@ async function copyPartition(
   await portions.flush();
 }
 
+/** Whether a record goes with those before it. */
+function keeps(
+  source: SegmentDirectory,
+  log: WriteAheadLog,
+  { group, partition }: PartitionName,
+  { at, reading }: Until,
+): (sequence: number, record: string) => boolean {
+  const isCut = at?.group === group && at.partition === partition;
+  const last = isCut ? at.sequence : Infinity;
+  const readable = reading?.group === group ? endOfCut(source, log, { group: reading.of, partition }) : null;
+  return (sequence, record) =>
+    sequence <= last && (readable === null || (reading?.readTo(record) ?? 0) <= readable);
+}
+
+/** Where the log of a partition ends that was restored in part; null: it was restored as far as it is there. */
+function endOfCut(
+  source: SegmentDirectory,
+  log: WriteAheadLog,
+  { group, partition }: PartitionName,
+): number | null {
+  const { sequence } = log.tip(group, partition);
+  const whole = source.endOf({ group, partition })?.sequence ?? 0;
+  return sequence < whole ? sequence : null;
+}
+
 /** The batch, what remains of it, or null when nothing does. */
-function cutAt(batch: Batch, previous: Tip, { timeMs, at }: Until): Batch | null {
-  if (batch.timeMs > timeMs) return null;
-  if (at === null || at.group !== batch.group || at.partition !== batch.partition) return batch;
-  const keep = at.sequence - batch.firstSequence + 1;
-  if (keep >= batch.records.length) return batch;
-  if (keep <= 0) return null;
+function cut(
+  batch: Batch,
+  previous: Tip,
+  isKept: (sequence: number, record: string) => boolean,
+): Batch | null {
+  const keep = batch.records.findIndex((record, index) => !isKept(batch.firstSequence + index, record));
+  if (keep < 0) return batch;
+  if (keep === 0) return null;
   const records = batch.records.slice(0, keep);
   const recordsBytes = records.reduce((sum, record) => sum + Buffer.byteLength(record), 0);
   return encodeBatch({ ...batch, records, recordsBytes, previousHash: previous.hash });
 }
 
 /** What is asked of a partition or a sequence that the backup does not have is refused: the whole would be restored. */
-function untilOf(values: ToolInput['values'], source: SegmentDirectory): Until {
+function untilOf(values: ToolInput['values'], source: SegmentDirectory): Omit<Until, 'reading'> {
   const timeMs = timeOf(values, 'until') ?? Infinity;
   const sequence = numberOf(values, 'until-sequence');
   const group = stringOf(values, 'group');
