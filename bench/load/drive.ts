@@ -1,5 +1,5 @@
-// Puts a load on a server: starts the driver, watches the processes meanwhile, reads the server's log counters around it,
-// and puts everything into one Load.
+// Puts a load on a server: starts the driver, watches the processes meanwhile, reads the server's metrics around it, and puts
+// everything into one Load.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -7,8 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { logUseBetween } from '../measure/log-counters.ts';
-import { ProcessWatch } from '../measure/process-use.ts';
+import { logUseBetween, readLogCounters, type LogCounters } from '../measure/log-counters.ts';
+import type { Metric } from '../measure/metrics.ts';
+import { ProcessWatch, type Watched } from '../measure/process-use.ts';
 import type { Load } from '../result.ts';
 import { killOnAbort } from '../servers/child.ts';
 import type { Server } from '../servers/server.ts';
@@ -40,6 +41,14 @@ export interface Driven {
   /** Numbers before which wrk broke off: of those shortly before, nobody knows the answer, or if they left at all. The node
    *  driver waits for every answer. */
   readonly brokeOffAt: readonly number[];
+  /** What the server told when the time of the load was over; null: it tells nothing. Its event loop's delay is of that time:
+   *  each reading begins that anew. */
+  readonly atEnd: readonly Metric[] | null;
+}
+
+interface Reading {
+  readonly metrics: readonly Metric[];
+  readonly log: LogCounters;
 }
 
 const DRIVER = fileURLToPath(new URL('driver.ts', import.meta.url));
@@ -63,18 +72,14 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<D
   const warm = await runWrk({ ...run, seconds: warmUpSeconds, firstCounter: 0, onStart: () => {} });
   options.onProgress(`${label}: ${Math.round(warm.completed / warm.seconds)}/s, closed loop`);
 
-  const logBefore = (await server.readLog?.()) ?? null;
-  let watch: ProcessWatch | null = null;
+  const observed = new Observation(server);
   const result = await runWrk({
     ...run,
     seconds,
     firstCounter: warm.nextCounter,
-    onStart: (pid) => {
-      watch = new ProcessWatch([...server.processes, { name: 'wrk', pid }]);
-    },
-  });
-  const processes = (watch as ProcessWatch | null)?.end() ?? [];
-  const logAfter = (await server.readLog?.()) ?? null;
+    onStart: (pid) => observed.begin({ name: 'wrk', pid }),
+  }).finally(() => observed.end());
+  const { processes, log, atEnd } = await observed.told();
   const done = result.completed - result.refused;
   const load: Load = {
     ...loadOf(options, 'wrk', processes),
@@ -86,9 +91,9 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<D
     latency: result.latency,
     driverLateMsP99: null,
     series: [],
-    log: logBefore === null || logAfter === null ? null : logUseBetween(logBefore, logAfter),
+    log,
   };
-  return { load, sent: result.nextCounter, brokeOffAt: [warm.nextCounter, result.nextCounter] };
+  return { load, sent: result.nextCounter, brokeOffAt: [warm.nextCounter, result.nextCounter], atEnd };
 }
 
 async function driveWithNode(options: DriveOptions, directory: string): Promise<Driven> {
@@ -107,26 +112,16 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
   writeFileSync(jobFile, JSON.stringify(job));
   options.onProgress(`${label}: warming up`);
 
-  let watch: ProcessWatch | null = null;
-  let processes: Load['processes'] = [];
-  let logBefore = (await server.readLog?.()) ?? null;
-  let logAfter = logBefore;
-  const readings: Promise<void>[] = [];
-  const readLog = async (keep: (log: typeof logBefore) => void): Promise<void> =>
-    keep((await server.readLog?.()) ?? null);
+  const observed = new Observation(server);
   const result = await runDriver(jobFile, options.signal, (line, pid) => {
-    if (line.type === 'begin') {
-      watch = new ProcessWatch([...server.processes, { name: 'driver', pid }]);
-      readings.push(readLog((log) => (logBefore = log)));
-    } else if (line.type === 'end') {
-      processes = watch?.end() ?? [];
-      readings.push(readLog((log) => (logAfter = log)));
-    } else if (line.type === 'second') {
+    if (line.type === 'begin') observed.begin({ name: 'driver', pid });
+    else if (line.type === 'end') observed.end();
+    else if (line.type === 'second') {
       const offered = ratePerSecond === null ? 'closed loop' : `of ${Math.round(ratePerSecond)}/s offered`;
       options.onProgress(`${label}: second ${line.second + 1} of ${seconds}, ${line.perSecond}/s ${offered}`);
     }
-  });
-  await Promise.all(readings);
+  }).finally(() => observed.end());
+  const { processes, log, atEnd } = await observed.told();
   const done = Object.entries(result.statuses).reduce(
     (sum, [status, n]) => sum + (status.startsWith('2') ? n : 0),
     0,
@@ -141,9 +136,51 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
     latency: result.latency,
     driverLateMsP99: result.driverLateMsP99,
     series: result.series,
-    log: logBefore === null || logAfter === null ? null : logUseBetween(logBefore, logAfter),
+    log,
   };
-  return { load, sent: result.sent, brokeOffAt: [] };
+  return { load, sent: result.sent, brokeOffAt: [], atEnd };
+}
+
+/** What a server shows while a load is on it. */
+class Observation {
+  readonly #server: Server;
+  #watch: ProcessWatch | null = null;
+  #begun: Promise<Reading> | null = null;
+  #ended: Promise<Reading> | null = null;
+
+  constructor(server: Server) {
+    this.#server = server;
+  }
+
+  begin(driver: Watched): void {
+    this.#watch = new ProcessWatch([...this.#server.processes, driver]);
+    this.#begun = this.#read();
+  }
+
+  /** Once; whatever became of the load. */
+  end(): void {
+    if (this.#ended !== null) return;
+    this.#watch?.stop();
+    this.#ended = this.#read();
+  }
+
+  async told(): Promise<Pick<Load, 'processes' | 'log'> & Pick<Driven, 'atEnd'>> {
+    const [begun, ended] = [await this.#begun, await this.#ended];
+    return {
+      processes: this.#watch?.uses() ?? [],
+      log: begun === null || ended === null ? null : logUseBetween(begun.log, ended.log),
+      atEnd: ended === null ? null : ended.metrics,
+    };
+  }
+
+  #read(): Promise<Reading> | null {
+    const { readMetrics } = this.#server;
+    if (readMetrics === null) return null;
+    const reading = readMetrics().then((metrics) => ({ metrics, log: readLogCounters(metrics) }));
+    // A server may die under its load: `told` says so, and nobody waits for it before.
+    reading.catch(() => {});
+    return reading;
+  }
 }
 
 function loadOf(options: DriveOptions, driver: Load['driver'], processes: Load['processes']) {
@@ -167,8 +204,8 @@ function runDriver(
       else onLine(line, child.pid!);
     });
     child.once('error', reject);
-    child.once('close', (status) => {
-      if (result === null) reject(new Error(`the driver ended with ${status} and no result`));
+    child.once('close', (status, by) => {
+      if (result === null) reject(new Error(`the driver ended with ${status ?? by} and no result`));
       else resolve(result);
     });
   });

@@ -106,9 +106,9 @@ function outputOf(command: string, args: readonly string[], { onStart, signal }:
     }
     child.once('spawn', () => onStart(child.pid!));
     child.once('error', reject);
-    child.once('close', (status) => {
+    child.once('close', (status, by) => {
       if (status === 0) resolve(output);
-      else reject(new Error(`${command} ended with ${status}:\n${output}`));
+      else reject(new Error(`${command} ended with ${status ?? by}:\n${output}`));
     });
   });
 }

@@ -29,13 +29,14 @@ const SAMPLE_MS = 200;
 const THREADS_TOLD = 6;
 const CPU_TOLD = 0.005;
 
-/** Watches from its making to `end`, so that processes that end before are seen to their last sample. */
+/** Watches from its making to `stop`, so that processes that end before are seen to their last sample. */
 export class ProcessWatch {
   readonly #watched: readonly Watched[];
   readonly #first = new Map<number, Sample>();
   readonly #last = new Map<number, Sample>();
   readonly #anonMiB = new Map<number, number[]>();
   readonly #sampling: NodeJS.Timeout;
+  #isStopped = false;
 
   constructor(watched: readonly Watched[]) {
     this.#watched = watched;
@@ -43,9 +44,15 @@ export class ProcessWatch {
     this.#sampling = setInterval(() => this.#sample(), SAMPLE_MS);
   }
 
-  end(): ProcessUse[] {
+  /** Once; whatever becomes of the load, or its timer goes on for ever. */
+  stop(): void {
+    if (this.#isStopped) return;
+    this.#isStopped = true;
     clearInterval(this.#sampling);
     this.#sample();
+  }
+
+  uses(): ProcessUse[] {
     const uses = this.#watched.flatMap(({ name, pid }) => {
       const first = this.#first.get(pid);
       const last = this.#last.get(pid);

@@ -33,7 +33,7 @@ export const failover: Scenario = {
     // The counters of a killed node are gone.
     const options = {
       label,
-      server: { ...server, readLog: null },
+      server: { ...server, readMetrics: null },
       work,
       ratePerSecond: PER_SECOND,
       seconds,

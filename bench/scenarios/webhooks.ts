@@ -40,8 +40,7 @@ async function drainBacklog(bench: Bench) {
   const prepared = await bench.prepare({ transactions: count, historyAccounts: accounts, webhookUrl });
   const service = await bench.service(prepared, ALLOW);
   const watch = new ProcessWatch([...service.processes, ...receiver.processes]);
-  const stats = await untilDelivered(bench, receiver, count);
-  const cpu = watch.end();
+  const stats = await untilDelivered(bench, receiver, count).finally(() => watch.stop());
   const perSecond = stats.events / Math.max(0.001, (stats.lastAt - stats.firstAt) / MS_PER_SECOND);
   const figures: Figure[] = [
     {
@@ -60,7 +59,10 @@ async function drainBacklog(bench: Bench) {
     },
   ];
   const notes = [
-    `backlog of ${count} to ${accounts} endpoints; ${cpu.map((use) => `${use.name} ${use.cpu.toFixed(2)} cores`).join(', ')}`,
+    `backlog of ${count} to ${accounts} endpoints; ${watch
+      .uses()
+      .map((use) => `${use.name} ${use.cpu.toFixed(2)} cores`)
+      .join(', ')}`,
   ];
   return { figures, checks, notes };
 }

@@ -10,6 +10,8 @@ export interface Child {
   readonly readyLine: string;
   /** Milliseconds from its start to that line. */
   readonly readyMs: number;
+  /** How it ended and what it said last; null while it runs. */
+  lastWords(): string | null;
   /** Resolves when it has ended; a second call waits for the same end. */
   end(signal?: NodeJS.Signals): Promise<void>;
 }
@@ -29,6 +31,7 @@ export interface ChildOptions {
 }
 
 const LINES_KEPT = 200;
+const LAST_LINES = 10;
 const END_MS = 60_000;
 
 /** Rejects with what it printed when it ends, or says nothing for `readyMs`, before it is ready; by then it has ended. */
@@ -44,7 +47,8 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   });
   killOnAbort(child, options.signal);
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  const readyLine = await untilReady(child, options).catch(async (error: unknown) => {
+  const printed: string[] = [];
+  const readyLine = await untilReady(child, options, printed).catch(async (error: unknown) => {
     if (child.kill('SIGKILL')) await exited;
     throw error;
   });
@@ -52,6 +56,10 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     pid: child.pid!,
     readyLine,
     readyMs: performance.now() - startedAt,
+    lastWords() {
+      const how = child.exitCode ?? child.signalCode;
+      return how === null ? null : `ended with ${how}:\n${printed.slice(-LAST_LINES).join('\n')}`;
+    },
     async end(signal = 'SIGTERM') {
       child.kill(signal);
       const giveUp = setTimeout(() => child.kill('SIGKILL'), END_MS);
@@ -61,9 +69,13 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   };
 }
 
-function untilReady(child: ChildProcess, { isReady, readyMs, command }: ChildOptions): Promise<string> {
+/** `printed`: gets its lines, also those after it was ready; the last of them stay. */
+function untilReady(
+  child: ChildProcess,
+  { isReady, readyMs, command }: ChildOptions,
+  printed: string[],
+): Promise<string> {
   return new Promise((resolve, reject) => {
-    const printed: string[] = [];
     let settled = false;
     const fail = (why: string): void => {
       if (settled) return;
@@ -74,10 +86,9 @@ function untilReady(child: ChildProcess, { isReady, readyMs, command }: ChildOpt
     const giveUp = setTimeout(() => fail(`was not ready after ${readyMs} ms`), readyMs);
     for (const stream of [child.stdout!, child.stderr!]) {
       createInterface({ input: stream }).on('line', (line) => {
-        if (settled) return;
         printed.push(line);
         if (printed.length > LINES_KEPT) printed.shift();
-        if (!isReady(line)) return;
+        if (settled || !isReady(line)) return;
         settled = true;
         clearTimeout(giveUp);
         resolve(line);

@@ -6,7 +6,6 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startNode, untilReady, type NodeProcess } from '../../deploy/cluster-processes.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
-import { readLogCounters } from '../measure/log-counters.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import type { Service } from './start-service.ts';
 
@@ -91,7 +90,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
         ];
       },
       ...api,
-      readLog: async () => readLogCounters((await Promise.all(logs.map((log) => log.metrics()))).flat()),
+      readMetrics: async () => (await Promise.all(logs.map((log) => log.metrics()))).flat(),
       stop,
     };
   } catch (error) {

@@ -21,7 +21,7 @@ export async function startListening(name: string, program: URL, argument: objec
     host: '127.0.0.1',
     port: Number(child.readyLine.split(' ')[1]),
     processes: [{ name, pid: child.pid }],
-    readLog: null,
+    readMetrics: null,
     stop: () => child.end(),
   };
 }

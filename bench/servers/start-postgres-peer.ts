@@ -86,7 +86,7 @@ export async function startPostgresPeer(directory: string, keysFile: string): Pr
         const backends = childrenOf(database.pid).map((pid) => ({ name: 'postgres', pid }));
         return [{ name: 'fastify', pid: front.pid }, { name: 'postgres', pid: database.pid }, ...backends];
       },
-      readLog: null,
+      readMetrics: null,
       async stop() {
         await front.end();
         // Immediate: what it holds is thrown away.

@@ -2,7 +2,6 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readLogCounters } from '../measure/log-counters.ts';
 import { startChild } from './child.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import type { Server } from './server.ts';
@@ -53,6 +52,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const { hostname, port } = new URL(ready.baseUrl);
   const token = readFileSync(join(dataDir, 'operator.token'), 'utf8').trim();
   const api = operatorApi(ready.operatorUrl, token);
+  const metrics = (): ReturnType<typeof api.metrics> =>
+    api.metrics().catch((error: unknown) => {
+      const words = child.lastWords();
+      throw words === null ? error : new Error(`the service ${words}`);
+    });
   return {
     name: 'service',
     host: hostname,
@@ -61,7 +65,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     readyMs: child.readyMs,
     processes: [{ name: 'service', pid: child.pid }],
     ...api,
-    readLog: async () => readLogCounters(await api.metrics()),
+    metrics,
+    readMetrics: metrics,
     stop: () => child.end(),
   };
 }

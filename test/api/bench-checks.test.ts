@@ -9,8 +9,6 @@ import t from 'tap';
 import { checkAcknowledged, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
 import type { Load } from '../../bench/result.ts';
 import { drive, type Driven } from '../../bench/load/drive.ts';
-import { readLogCounters } from '../../bench/measure/log-counters.ts';
-import { parseMetrics } from '../../bench/measure/metrics.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
 import { startService } from './start.ts';
 
@@ -24,7 +22,14 @@ t.test('an acknowledged id that is not there is told, and so is that there was n
   writeFileSync(keysFile, service.demo.secret_key);
   const { hostname, port } = new URL(service.demo.base_url);
   const stop = () => service.stop();
-  const server = { name: 'service', host: hostname, port: Number(port), processes: [], readLog: null, stop };
+  const server = {
+    name: 'service',
+    host: hostname,
+    port: Number(port),
+    processes: [],
+    readMetrics: null,
+    stop,
+  };
   const work = { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '', prefix: '' } as const;
   const check = (ids: readonly string[]) => {
     writeFileSync(idsFile, ids.map((id) => `0 ${id}`).join('\n'));
@@ -43,8 +48,16 @@ t.test('creates of which none can be sent again do not pass', async (t) => {
   const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
   const work = { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '', prefix: '' } as const;
   const stop = async () => {};
-  const server = { name: 'service', host: 'nowhere.invalid', port: 1, processes: [], readLog: null, stop };
-  const driven = { sent: 100, brokeOffAt: [100], load: { connections: 16 } as Load } satisfies Driven;
+  const server = {
+    name: 'service',
+    host: 'nowhere.invalid',
+    port: 1,
+    processes: [],
+    readMetrics: null,
+    stop,
+  };
+  const load = { connections: 16 } as Load;
+  const driven = { sent: 100, brokeOffAt: [100], load, atEnd: null } satisfies Driven;
   t.hasStrict(await checkReplays(server, work, driven, 10), {
     passed: false,
     detail: '0 of 0 replayed, of 0 sent',
@@ -83,10 +96,10 @@ t.test('what is refused after the load has ended is told, what is done by then d
         host: '127.0.0.1',
         port: (endpoint.address() as AddressInfo).port,
         processes: [],
-        // Asked before the load, when it begins and when it has ended.
-        readLog: async () => {
+        // Asked when the load begins and when it has ended.
+        readMetrics: async () => {
           for (const answer of waiting.splice(0)) answer();
-          return { ...readLogCounters(parseMetrics('')), atMs: 0 };
+          return [];
         },
         stop: async () => {},
       },
@@ -126,7 +139,7 @@ t.test(
     const load = (connections: number, ratePerSecond: number, seconds: number) =>
       drive({
         label: 'turns',
-        server: { name: 'turns', host: '127.0.0.1', port, processes: [], readLog: null, stop },
+        server: { name: 'turns', host: '127.0.0.1', port, processes: [], readMetrics: null, stop },
         work: {
           kinds: ['charge'],
           keysFile,

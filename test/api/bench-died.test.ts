@@ -1,0 +1,81 @@
+// What the bench starts may die under it: that fails the scenario at hand, says who died of what, and lets the others go on.
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { drive, type Driven } from '../../bench/load/drive.ts';
+import { parseMetrics, sumOf, type Metric } from '../../bench/measure/metrics.ts';
+import { startChild } from '../../bench/servers/child.ts';
+import { childrenOf } from '../../deploy/stop-signal.ts';
+import { until } from '../until.ts';
+
+/** A second of a load on an endpoint that answers, and says this at /metrics. */
+async function driveOn(t: Test, readMetrics: () => Promise<Metric[]>): Promise<Driven> {
+  const endpoint = createServer((request, response) => {
+    request.resume();
+    response.writeHead(201).end('{}');
+  });
+  endpoint.listen(0, '127.0.0.1');
+  await once(endpoint, 'listening');
+  t.teardown(() => endpoint.close());
+  const { port } = endpoint.address() as AddressInfo;
+  const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
+  return drive({
+    label: 'load',
+    server: { name: 'endpoint', host: '127.0.0.1', port, processes: [], readMetrics, stop: async () => {} },
+    work: { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '256772000001', prefix: 'died' },
+    connections: 2,
+    ratePerSecond: 100,
+    warmUpSeconds: 0.2,
+    seconds: 0.8,
+    wrk: false,
+    onProgress: () => {},
+  });
+}
+
+const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+
+t.test('the end of a load is when its time is over: what is told later is of an idle server', async (t) => {
+  let asked = 0;
+  const { atEnd } = await driveOn(t, async () => parseMetrics(`asked ${++asked}`));
+  t.equal(sumOf(atEnd!, 'asked'), 2);
+  t.equal(asked, 2, 'when it began, and when it ended: each reading begins the delay of the event loop anew');
+});
+
+t.test('a service that has died', async (t) => {
+  await t.rejects(
+    driveOn(t, async () => {
+      throw new Error('it ended');
+    }),
+    /it ended/,
+  );
+});
+
+t.test('a driver that is killed', async (t) => {
+  const before = timers();
+  await t.rejects(
+    driveOn(t, async () => {
+      for (const pid of childrenOf(process.pid)) process.kill(pid, 'SIGKILL');
+      return [];
+    }),
+    /the driver ended with SIGKILL/,
+  );
+  t.equal(timers(), before, 'nothing goes on that would keep the bench from ending');
+});
+
+t.test('a child tells how it ended, and what it said last', async (t) => {
+  const program =
+    'console.log("ready"); setTimeout(() => { console.error("no room"); process.exit(3); }, 50)';
+  const child = await startChild({
+    command: process.execPath,
+    args: ['-e', program],
+    env: process.env,
+    cwd: process.cwd(),
+    isReady: (line) => line === 'ready',
+    readyMs: 60_000,
+  });
+  t.match(await until(() => child.lastWords() ?? '', Boolean), /^ended with 3:\nready/);
+  await until(() => child.lastWords()!.endsWith('no room'));
+});
