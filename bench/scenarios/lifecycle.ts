@@ -35,7 +35,8 @@ export const lifecycle: Scenario = {
     const work = workOf(bench, prepared, ['charge'], { msisdn: APPROVES });
     const label = `${ratePerSecond} charges/s`;
     const driven = await bench.drive({ label, server, work, ratePerSecond });
-    const atEnd = await server.metrics();
+    const { atEnd } = driven;
+    if (atEnd === null) throw new Error('the service told nothing at the end of its load');
     const stats = await untilDelivered(bench, receiver, driven.sent);
     const spanSeconds = Math.max(0.001, (stats.lastAt - stats.firstAt) / MS_PER_SECOND);
 
