@@ -4,7 +4,7 @@
 import type { Check, Load } from './result.ts';
 import { parseApiKey } from '../src/http/api-key.ts';
 import { sendOnce } from './load/send-once.ts';
-import { linesOf, RequestMaker, targetsOf, type Work } from './load/work.ts';
+import { isCreate, kindOf, linesOf, RequestMaker, targetsOf, type Work } from './load/work.ts';
 import type { Driven } from './load/drive.ts';
 import type { Server } from './servers/server.ts';
 import type { Service } from './servers/start-service.ts';
@@ -52,7 +52,7 @@ export async function checkReplays(
     brokeOffAt.every((end) => counter >= end || counter < end - margin);
   const maker = new RequestMaker(work, `${server.host}:${server.port}`);
   const counters = Array.from({ length: sent }, (_, counter) => counter).filter(isSure);
-  const creates = counters.filter((counter) => ['charge', 'payout'].includes(maker.kindOf(counter)));
+  const creates = counters.filter((counter) => isCreate(kindOf(work, counter)));
   const chosen = spread(creates, countMax);
   const wrong: string[] = [];
   await eachOf(chosen, async (counter) => {
@@ -64,6 +64,17 @@ export async function checkReplays(
     // A load too short for wrk to be sure of any proves nothing.
     passed: chosen.length > 0 && wrong.length === 0,
     detail: `${chosen.length - wrong.length} of ${chosen.length} replayed, of ${creates.length} sent${first(wrong)}`,
+  };
+}
+
+/** Of all creates, not of some: neither lost nor made twice, but for those whose answer nobody waited for. */
+export function checkMade(work: Work, { sent, answered, made }: Driven): Check {
+  const creates = Array.from({ length: sent }, (_, counter) => kindOf(work, counter)).filter(isCreate).length;
+  const unsure = sent - answered;
+  return {
+    what: 'every create was made once',
+    passed: made <= creates && made >= creates - unsure,
+    detail: `${made} made of ${creates} sent${unsure === 0 ? '' : `; ${unsure} requests without a 2xx`}`,
   };
 }
 

@@ -3,8 +3,8 @@
 // runs one after the other (README.md tells how small).
 
 import type { Bench, Peak } from './bench.ts';
-import { checkAnswers, checkTrialBalances } from './check.ts';
-import type { Load, Repeat } from './result.ts';
+import { checkAnswers, checkMade, checkTrialBalances } from './check.ts';
+import type { Check, Load, Repeat } from './result.ts';
 import { startPeak, type StartedPeak } from './scenarios/peak-scenario.ts';
 import { loadFigures, workOf } from './scenarios/peaks.ts';
 
@@ -29,8 +29,8 @@ export async function measureSideBySide(
   for (let repeat = 0; repeat < repeats; repeat++) {
     for (const side of inTurn(sides, repeat)) {
       const loaded = await load(side, peak, Math.min(WARM_UP_SECONDS_MAX, warmUpSeconds));
-      const checks = [checkAnswers(loaded)];
-      side.repeats.push({ figures: loadFigures(loaded), loads: [loaded], checks, notes: [] });
+      const { load: measured, checks } = loaded;
+      side.repeats.push({ figures: loadFigures(measured), loads: [measured], checks, notes: [] });
     }
     onRepeat(repeat);
   }
@@ -46,10 +46,10 @@ async function load(
   { bench, prepared, service }: Side,
   { kinds }: Peak,
   warmUpSeconds: number,
-): Promise<Load> {
+): Promise<{ load: Load; checks: Check[] }> {
   const work = workOf(bench, prepared, kinds);
   const driven = await bench.drive({ label: 'service, peak', server: service, work, warmUpSeconds });
-  return driven.load;
+  return { load: driven.load, checks: [checkAnswers(driven.load), checkMade(work, driven)] };
 }
 
 /** What all loads together have left behind. */

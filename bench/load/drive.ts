@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { logUseBetween, readLogCounters, type LogCounters } from '../measure/log-counters.ts';
-import type { Metric } from '../measure/metrics.ts';
+import { sumOf, type Metric } from '../measure/metrics.ts';
 import { ProcessWatch, type Watched } from '../measure/process-use.ts';
 import type { Load } from '../result.ts';
 import { killOnAbort } from '../servers/child.ts';
@@ -38,6 +38,10 @@ export interface Driven {
   readonly load: Load;
   /** Requests 0 … sent - 1 of the work were begun. */
   readonly sent: number;
+  /** 2xx to them, those of the warm-up too. */
+  readonly answered: number;
+  /** Transactions that the server made meanwhile. */
+  readonly made: number;
   /** Numbers before which wrk broke off: of those shortly before, nobody knows the answer, or if they left at all. The node
    *  driver waits for every answer. */
   readonly brokeOffAt: readonly number[];
@@ -51,6 +55,9 @@ interface Reading {
   readonly log: LogCounters;
 }
 
+/** A server that has made nothing for so long has made all it was asked for. */
+const STILL_MS = 50;
+const STILL_LOOKS_MAX = 100;
 const DRIVER = fileURLToPath(new URL('driver.ts', import.meta.url));
 
 /** wrk for closed loops, where it is installed; the node driver otherwise, and when ids must be kept. */
@@ -59,13 +66,17 @@ export async function drive(options: DriveOptions): Promise<Driven> {
   try {
     const byWrk =
       options.wrk && options.ratePerSecond === null && options.acknowledgedFile === undefined && hasWrk();
-    return await (byWrk ? driveWithWrk(options, directory) : driveWithNode(options, directory));
+    const before = await madeBy(options.server);
+    const driven = await (byWrk ? driveWithWrk(options, directory) : driveWithNode(options, directory));
+    return { ...driven, made: (await madeBy(options.server)) - before };
   } finally {
     rmSync(directory, { recursive: true });
   }
 }
 
-async function driveWithWrk(options: DriveOptions, directory: string): Promise<Driven> {
+type WithoutMade = Omit<Driven, 'made'>;
+
+async function driveWithWrk(options: DriveOptions, directory: string): Promise<WithoutMade> {
   const { server, label, warmUpSeconds, seconds, connections, work, signal } = options;
   const run = { host: server.host, port: server.port, connections, work, directory, signal };
   options.onProgress(`${label}: warming up`);
@@ -93,10 +104,17 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<D
     series: [],
     log,
   };
-  return { load, sent: result.nextCounter, brokeOffAt: [warm.nextCounter, result.nextCounter], atEnd };
+  const answered = warm.completed - warm.refused + done;
+  return {
+    load,
+    sent: result.nextCounter,
+    answered,
+    brokeOffAt: [warm.nextCounter, result.nextCounter],
+    atEnd,
+  };
 }
 
-async function driveWithNode(options: DriveOptions, directory: string): Promise<Driven> {
+async function driveWithNode(options: DriveOptions, directory: string): Promise<WithoutMade> {
   const { server, label, warmUpSeconds, seconds, connections, work, ratePerSecond } = options;
   const job: DriverJob = {
     host: server.host,
@@ -138,7 +156,23 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
     series: result.series,
     log,
   };
-  return { load, sent: result.sent, brokeOffAt: [], atEnd };
+  const { sent, answered } = result;
+  return { load, sent, answered, brokeOffAt: [], atEnd };
+}
+
+/** Transactions that it has made since it began, as soon as it makes no more: wrk does not wait for its last answers. */
+async function madeBy({ readMetrics }: Server): Promise<number> {
+  if (readMetrics === null) return 0;
+  const read = async (): Promise<number> =>
+    sumOf(await readMetrics(), 'daftari_transactions_entered_total', { status: 'PENDING_PROVIDER' });
+  let made = await read();
+  for (let look = 0; look < STILL_LOOKS_MAX; look++) {
+    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+    const before = made;
+    made = await read();
+    if (made === before) break;
+  }
+  return made;
 }
 
 /** What a server shows while a load is on it. */

@@ -50,6 +50,7 @@ class Driver {
   readonly #all: Connection[] = [];
   #startAt = 0;
   #sent = 0;
+  #answeredWith2xx = 0;
   #open = 0;
   #sending = true;
   /** Measured. */
@@ -108,6 +109,7 @@ class Driver {
           (_, at) => this.#series[at] ?? 0,
         ),
         sent: this.#sent,
+        answered: this.#answeredWith2xx,
       },
     });
   }
@@ -191,6 +193,7 @@ class Driver {
     const now = performance.now();
     const { counter, received, intendedAt } = connection;
     const isDone = status.startsWith('2');
+    if (isDone) this.#answeredWith2xx++;
     if (status === '201' && this.#job.acknowledgedFile !== null && received.startsWith(ID_START, bodyAt)) {
       const idAt = bodyAt + ID_START.length;
       this.#acknowledged.push(

@@ -34,4 +34,6 @@ export interface DriverResult {
   readonly series: number[];
   /** Requests sent, warm-up included: counters 0 … sent - 1. */
   readonly sent: number;
+  /** 2xx to them, whenever they came. */
+  readonly answered: number;
 }

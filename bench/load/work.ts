@@ -35,6 +35,14 @@ export interface Target {
   readonly id: string;
 }
 
+export function kindOf({ kinds }: Work, counter: number): Kind {
+  return kinds[counter % kinds.length]!;
+}
+
+export function isCreate(kind: Kind): boolean {
+  return kind === 'charge' || kind === 'payout';
+}
+
 export class RequestMaker {
   readonly work: Work;
   readonly #host: string;
@@ -48,10 +56,6 @@ export class RequestMaker {
     this.#ids = work.idsFile === null ? [] : targetsOf(work.idsFile, this.#keys);
   }
 
-  kindOf(counter: number): Kind {
-    return this.work.kinds[counter % this.work.kinds.length]!;
-  }
-
   keyOf(counter: number): string {
     return this.#keys[counter % this.#keys.length]!;
   }
@@ -62,7 +66,7 @@ export class RequestMaker {
 
   /** The bytes of the n-th request, as a latin1 string. */
   request(counter: number): string {
-    const kind = this.kindOf(counter);
+    const kind = kindOf(this.work, counter);
     switch (kind) {
       case 'charge':
         return this.#create('/v1/charges', counter);

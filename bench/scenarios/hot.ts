@@ -4,7 +4,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Scenario } from '../bench.ts';
-import { checkAnswers, checkReplays, checkTrialBalances } from '../check.ts';
+import { checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../check.ts';
 import { linesOf } from '../load/work.ts';
 import { withTarget, workOf } from './peaks.ts';
 
@@ -50,6 +50,7 @@ export const hot: Scenario = {
       loads,
       checks: [
         ...loads.map(checkAnswers),
+        checkMade(work, one),
         await checkReplays(server, work, one, idsChecked),
         await checkTrialBalances(server, oneKey),
       ],

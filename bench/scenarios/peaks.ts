@@ -7,9 +7,9 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Bench, Prepared } from '../bench.ts';
-import { checkAcknowledged, checkAnswers, checkReplays, checkTrialBalances } from '../check.ts';
+import { checkAcknowledged, checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../check.ts';
 import { sendOnce } from '../load/send-once.ts';
-import { RequestMaker, type Kind, type Work } from '../load/work.ts';
+import { isCreate, RequestMaker, type Kind, type Work } from '../load/work.ts';
 import { searchHighestRate } from '../rate-search.ts';
 import { latencyAt, type Check, type Figure, type Load } from '../result.ts';
 import { capacityOf } from '../statistics.ts';
@@ -112,7 +112,9 @@ async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
   const checks = [
     // Of both sides of a ratio: a peer that fails is no measure.
     ...loads.map(checkAnswers),
-    ...(kinds.some(isCreate) ? [await checkReplays(service, work, driven, idsChecked)] : []),
+    ...(kinds.some(isCreate)
+      ? [checkMade(work, driven), await checkReplays(service, work, driven, idsChecked)]
+      : []),
   ];
   return { figures, loads, checks, peakPerSecond };
 }
@@ -130,10 +132,14 @@ async function measureLatencies(
   const attempt = async (ratePerSecond: number, label: string): Promise<Load> => {
     const work = workOf(bench, prepared, kinds, { msisdn });
     const acknowledgedFile = join(prepared.dataDir, '..', `acknowledged-${work.prefix}`);
-    const { load } = await bench.drive({ label, server: service, work, ratePerSecond, acknowledgedFile });
+    const driven = await bench.drive({ label, server: service, work, ratePerSecond, acknowledgedFile });
+    const { load } = driven;
     loads.push(load);
     if (kinds.some(isCreate)) {
-      checks.push(await checkAcknowledged(service, work, acknowledgedFile, idsChecked));
+      checks.push(
+        checkMade(work, driven),
+        await checkAcknowledged(service, work, acknowledgedFile, idsChecked),
+      );
     }
     return load;
   };
@@ -190,10 +196,6 @@ export async function measureAll(options: PeaksOptions): Promise<Omit<Peaks, 'pe
 
 export function withTarget(figure: Figure, target: number | null): Figure {
   return target === null ? figure : { ...figure, target };
-}
-
-function isCreate(kind: Kind): boolean {
-  return kind === 'charge' || kind === 'payout';
 }
 
 /** What one load says of the service under it, with nothing beside it. */

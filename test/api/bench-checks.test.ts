@@ -57,7 +57,7 @@ t.test('creates of which none can be sent again do not pass', async (t) => {
     stop,
   };
   const load = { connections: 16 } as Load;
-  const driven = { sent: 100, brokeOffAt: [100], load, atEnd: null } satisfies Driven;
+  const driven = { sent: 100, answered: 0, made: 0, brokeOffAt: [100], load, atEnd: null } satisfies Driven;
   t.hasStrict(await checkReplays(server, work, driven, 10), {
     passed: false,
     detail: '0 of 0 replayed, of 0 sent',

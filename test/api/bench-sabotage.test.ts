@@ -1,0 +1,179 @@
+// A service that loses, doubles or invents what it acknowledges does not pass the checks that follow a load. Between the bench and
+// the real service stands a proxy that does so to a few requests of many.
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import {
+  checkAcknowledged,
+  checkAnswers,
+  checkMade,
+  checkReplays,
+  checkTrialBalances,
+} from '../../bench/check.ts';
+import { drive } from '../../bench/load/drive.ts';
+import type { Work } from '../../bench/load/work.ts';
+import { operatorApi, type OperatorApi } from '../../bench/servers/operator-api.ts';
+import type { Service } from '../../bench/servers/start-service.ts';
+import { startService } from './start.ts';
+
+interface Create {
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+type Answer = Pick<Response, 'status'> & { readonly replayed: boolean; readonly text: string };
+type Forward = (create: Create) => Promise<Answer>;
+/** What becomes of the n-th create. */
+type Mischief = (n: number, create: Create, forward: Forward) => Promise<Answer>;
+
+const CREATES = 100;
+/** One of them, which no sample is likely to have. */
+const VICTIM = 45;
+const SAMPLE = 10;
+
+/** The names of the checks that fail. */
+async function failedChecks(
+  t: Test,
+  mischief: Mischief,
+  spoil: (api: OperatorApi) => OperatorApi = (api) => api,
+): Promise<string[]> {
+  const running = await startService({ SIMULATOR_APPROVE_AFTER_MS: '1' });
+  t.teardown(() => running.stop());
+  const { demo } = running;
+  let creates = 0;
+  const forward = async ({ headers, body }: Create, path: string, method: string): Promise<Answer> => {
+    const response = await fetch(demo.base_url + path, {
+      method,
+      headers,
+      ...(method === 'POST' ? { body } : {}),
+    });
+    const replayed = response.headers.get('idempotent-replayed') === 'true';
+    return { status: response.status, replayed, text: await response.text() };
+  };
+  const proxy = createServer((request, response) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => {
+      const { method = '', url = '' } = request;
+      const wanted = ['authorization', 'idempotency-key', 'content-type'];
+      const headers = Object.fromEntries(
+        wanted.flatMap((name) =>
+          request.headers[name] === undefined ? [] : [[name, request.headers[name]]],
+        ),
+      ) as Record<string, string>;
+      const create = { headers, body: Buffer.concat(pieces).toString() };
+      const pass: Forward = (each) => forward(each, url, method);
+      void (method === 'POST' ? mischief(creates++, create, pass) : pass(create)).then((answer) => {
+        response.writeHead(answer.status, {
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(answer.text),
+          ...(answer.replayed ? { 'idempotent-replayed': 'true' } : {}),
+        });
+        response.end(answer.text);
+      });
+    });
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.teardown(() => proxy.close());
+
+  const directory = t.testdir();
+  const [keysFile, acknowledgedFile] = [join(directory, 'keys'), join(directory, 'acknowledged')];
+  writeFileSync(keysFile, demo.secret_key);
+  const { port } = proxy.address() as AddressInfo;
+  const api = spoil(operatorApi(demo.operator_url, demo.operator_token));
+  const service: Service = {
+    name: 'service',
+    host: '127.0.0.1',
+    port,
+    baseUrl: `http://127.0.0.1:${port}`,
+    readyMs: 0,
+    processes: [],
+    ...api,
+    readMetrics: api.metrics,
+    stop: async () => {},
+  };
+  const work: Work = {
+    kinds: ['charge'],
+    keysFile,
+    idsFile: null,
+    lists: [],
+    msisdn: '+256772000065',
+    prefix: 'sabotage',
+  };
+  const driven = await drive({
+    label: 'sabotaged',
+    server: service,
+    work,
+    connections: 8,
+    ratePerSecond: CREATES,
+    warmUpSeconds: 0.1,
+    seconds: 0.9,
+    acknowledgedFile,
+    wrk: false,
+    onProgress: () => {},
+  });
+  t.ok(driven.sent > VICTIM);
+  const checks = [
+    checkAnswers(driven.load),
+    checkMade(work, driven),
+    await checkAcknowledged(service, work, acknowledgedFile, SAMPLE),
+    await checkReplays(service, work, driven, SAMPLE),
+    await checkTrialBalances(service, keysFile),
+  ];
+  return checks.filter(({ passed }) => !passed).map(({ what }) => what);
+}
+
+const honest: Mischief = (_, create, forward) => forward(create);
+const toOne =
+  (what: Mischief): Mischief =>
+  (n, create, forward) =>
+    (n === VICTIM ? what : honest)(n, create, forward);
+
+t.test('an honest service passes', async (t) => {
+  t.strictSame(await failedChecks(t, honest), []);
+});
+
+t.test('one create of many that is answered 201 and was not made', async (t) => {
+  const id = `chg_${'0'.repeat(26)}`;
+  const invented = toOne(async () => ({ status: 201, replayed: false, text: `{"id":"${id}"}` }));
+  t.strictSame(await failedChecks(t, invented), ['every create was made once']);
+});
+
+t.test('one create of many that is made twice', async (t) => {
+  const doubled = toOne(async (_, create, forward) => {
+    await forward({ ...create, headers: { ...create.headers, 'idempotency-key': 'another-key' } });
+    return forward(create);
+  });
+  t.strictSame(await failedChecks(t, doubled), ['every create was made once']);
+});
+
+t.test('creates of which the answers name others', async (t) => {
+  const misnamed: Mischief = async (_, create, forward) => {
+    const answer = await forward(create);
+    return { ...answer, text: answer.text.replace(/chg_\w{25}/, `chg_${'0'.repeat(25)}`) };
+  };
+  t.strictSame(await failedChecks(t, misnamed), ['acknowledged ids exist']);
+});
+
+t.test('creates sent again that are made again', async (t) => {
+  const forgetful: Mischief = (n, create, forward) => {
+    const headers = { ...create.headers, 'idempotency-key': `key-${String(n).padStart(9, '0')}` };
+    return forward({ ...create, headers });
+  };
+  t.strictSame(await failedChecks(t, forgetful), ['creates sent again are replays']);
+});
+
+t.test('a trial balance that is off by one', async (t) => {
+  const spoiled = (api: OperatorApi): OperatorApi => ({
+    ...api,
+    operator: async (method, path, body) => {
+      const answer = await api.operator(method, path, body);
+      return path.endsWith('/trial_balance') ? { data: [{ currency: 'UGX', sum: '-1' }] } : answer;
+    },
+  });
+  t.strictSame(await failedChecks(t, honest, spoiled), ['trial balances are zero']);
+});
