@@ -73,7 +73,7 @@ t.test('a driver that is killed', async (t) => {
 
 t.test('a child tells how it ended, and what it said last', async (t) => {
   const program =
-    'console.log("ready"); setTimeout(() => { console.error("no room"); process.exit(3); }, 50)';
+    'process.stdout.write("ready\\n"); setTimeout(() => { process.stderr.write("no room\\n"); process.exitCode = 3; }, 50)';
   const child = await startChild({
     command: process.execPath,
     args: ['-e', program],

@@ -93,7 +93,7 @@ async function failedChecks(
     readyMs: 0,
     processes: [],
     ...api,
-    readMetrics: api.metrics,
+    readMetrics: () => api.metrics(),
     stop: async () => {},
   };
   const work: Work = {
