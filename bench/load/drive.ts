@@ -90,7 +90,8 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<W
     firstCounter: warm.nextCounter,
     onStart: (pid) => observed.begin({ name: 'wrk', pid }),
   }).finally(() => observed.end());
-  const { processes, log, atEnd } = await observed.told();
+  // It reads its script and ids before it sends: that is no time in which the server could be busy.
+  const { processes, log, atEnd } = await observed.told(result.seconds);
   const done = result.completed - result.refused;
   const load: Load = {
     ...loadOf(options, 'wrk', processes),
@@ -198,10 +199,11 @@ class Observation {
     this.#ended = this.#read();
   }
 
-  async told(): Promise<Pick<Load, 'processes' | 'log'> & Pick<Driven, 'atEnd'>> {
+  /** `seconds`: of the load alone, where it began later than `begin`. */
+  async told(seconds?: number): Promise<Pick<Load, 'processes' | 'log'> & Pick<Driven, 'atEnd'>> {
     const [begun, ended] = [await this.#begun, await this.#ended];
     return {
-      processes: this.#watch?.uses() ?? [],
+      processes: this.#watch?.uses(seconds) ?? [],
       log: begun === null || ended === null ? null : logUseBetween(begun.log, ended.log),
       atEnd: ended === null ? null : ended.metrics,
     };

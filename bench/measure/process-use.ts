@@ -52,12 +52,13 @@ export class ProcessWatch {
     this.#sample();
   }
 
-  uses(): ProcessUse[] {
+  /** `seconds`: of the load alone, where its driver took time to begin; absent: it was watched from begin to end. */
+  uses(seconds?: number): ProcessUse[] {
     const uses = this.#watched.flatMap(({ name, pid }) => {
       const first = this.#first.get(pid);
       const last = this.#last.get(pid);
       if (first === undefined || last === undefined) return [];
-      return [useBetween(name, first, last, growthOf(this.#anonMiB.get(pid) ?? []))];
+      return [useBetween(name, first, last, growthOf(this.#anonMiB.get(pid) ?? []), seconds)];
     });
     return [...Map.groupBy(uses, ({ name }) => name).values()].map(together);
   }
@@ -82,8 +83,13 @@ export function growthOf(samples: readonly number[]): number | null {
   return Math.max(...samples.slice(-quarter)) / Math.max(...samples.slice(-2 * quarter, -quarter));
 }
 
-function useBetween(name: string, first: Sample, last: Sample, anonGrowth: number | null): ProcessUse {
-  const seconds = Math.max(1, last.atMs - first.atMs) / MS_PER_SECOND;
+function useBetween(
+  name: string,
+  first: Sample,
+  last: Sample,
+  anonGrowth: number | null,
+  seconds = Math.max(1, last.atMs - first.atMs) / MS_PER_SECOND,
+): ProcessUse {
   const cores = (ticks: number): number => ticks / TICKS_PER_SECOND / seconds;
   const threads = Array.from(last.threads, ([id, { name: thread, ticks }]) => ({
     name: thread,

@@ -1,10 +1,14 @@
-// The parts of the bench that need what npm does not install: PostgreSQL as a peer, and nats-server for the cluster.
+// The parts of the bench that need what npm does not install: PostgreSQL as a peer, nats-server for the cluster, and wrk.
 // Left out, saying so, where it is not there.
 
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
+import { drive } from '../../bench/load/drive.ts';
+import { hasWrk } from '../../bench/load/wrk.ts';
+import { threadTimeOf } from '../../bench/measure/process-use.ts';
+import { startBare, TYPICAL_BODY } from '../../bench/servers/start-bare.ts';
 import { userIn } from '../../bench/servers/start-postgres-peer.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
 import { smokeTest } from './bench-smoke.ts';
@@ -25,6 +29,38 @@ t.test('for root PostgreSQL runs as the user of its package, or else as nobody',
   });
   t.strictSame(userIn(nobody), { uid: 65_534, gid: 65_533 });
   t.throws(() => userIn('root:x:0:0:root:/root:/bin/bash\n'), /there is no user "postgres"/);
+});
+
+t.test('CPU is told of the load, not of the time that wrk takes to begin', { skip: !hasWrk() }, async (t) => {
+  const IDS = 300_000;
+  const directory = t.testdir({ keys: 'key' });
+  const [keysFile, idsFile] = [join(directory, 'keys'), join(directory, 'ids')];
+  writeFileSync(idsFile, `0 chg_${'0'.repeat(26)}\n`.repeat(IDS));
+  const server = await startBare({ postBody: TYPICAL_BODY, getBody: TYPICAL_BODY });
+  t.teardown(() => server.stop());
+  const { pid } = server.processes[0]!;
+  /** Of all its threads, so far. */
+  const ticks: number[] = [];
+  const readMetrics = async () => {
+    ticks.push(threadTimeOf(readFileSync(`/proc/${pid}/stat`, 'latin1')).ticks);
+    return [];
+  };
+  const { load } = await drive({
+    label: 'reads',
+    server: { ...server, readMetrics },
+    work: { kinds: ['read'], keysFile, idsFile, lists: [], msisdn: '', prefix: '' },
+    connections: 16,
+    ratePerSecond: null,
+    warmUpSeconds: 1,
+    seconds: 1,
+    wrk: true,
+    onProgress: () => {},
+  });
+  // Asked twice before the load, when wrk starts, and when it has ended.
+  const spent = (ticks[3]! - ticks[2]!) / 100;
+  const told = load.processes[0]!.cpu * load.seconds;
+  t.comment(`${spent} s were spent, ${told} told`);
+  t.ok(Math.abs(told - spent) < 0.05 * spent + 0.04);
 });
 
 const clustered = isInstalled('nats-server') ? ['cluster', 'failover'] : [];
