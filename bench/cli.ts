@@ -6,7 +6,7 @@ import { StopAsked, stopSignal } from '../deploy/stop-signal.ts';
 import { HELP, parseCommand, UsageError, type RunOptions } from './options.ts';
 import { againstText, compareText } from './report/compare.ts';
 import { htmlOf } from './report/html.ts';
-import { conditionsText, scenarioText } from './report/table.ts';
+import { reportText } from './report/table.ts';
 import { profileText } from './report/profile.ts';
 import type { Report } from './result.ts';
 import { run, type RunListener } from './run.ts';
@@ -74,16 +74,14 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   const stop = stopSignal();
   stop.addEventListener('abort', () => progress.show('stopping …'));
   const command = `npm run bench -- ${args.join(' ')}`;
-  const { report, against, failures } = await run(options, command, listener, stop).finally(() =>
-    progress.clear(),
-  );
-  console.log([conditionsText(report.conditions), ...report.scenarios.map(scenarioText)].join('\n\n'));
+  const { report, against } = await run(options, command, listener, stop).finally(() => progress.clear());
+  console.log(reportText(report));
   if (against !== null) console.log(`\n${againstText(against, report)}`);
   if (json !== null) writeFileSync(json, `${JSON.stringify(report, null, 1)}\n`);
   if (html !== null) writeFileSync(html, htmlOf(report));
   const scenarios = [...report.scenarios, ...(against?.scenarios ?? [])];
   const checks = scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));
-  return failures > 0 || checks.some(({ passed }) => !passed) ? FAILED : 0;
+  return report.failures!.length > 0 || checks.some(({ passed }) => !passed) ? FAILED : 0;
 }
 
 function assertWritable(file: string): void {

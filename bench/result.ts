@@ -9,6 +9,13 @@ export interface Report {
   readonly command: string;
   readonly conditions: Conditions;
   readonly scenarios: readonly ScenarioResult[];
+  /** Repeats that could not be measured, and are missing above; absent in older reports. */
+  readonly failures?: readonly Failure[];
+}
+
+export interface Failure {
+  readonly scenario: string;
+  readonly error: string;
 }
 
 /** Where it was measured. Whatever can differ between two machines or two days. */

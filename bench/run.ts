@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { Bench, type Scenario } from './bench.ts';
 import { commitOf, findConditions } from './measure/conditions.ts';
 import { UsageError, type RunOptions } from './options.ts';
-import type { Repeat, Report } from './result.ts';
+import type { Failure, Repeat, Report } from './result.ts';
 import { inTurn, measureSideBySide } from './side-by-side.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
@@ -25,8 +25,6 @@ export interface Ran {
   readonly report: Report;
   /** Of the other checkout; null: none was asked for. Its repeats are the pairs of the report's. */
   readonly against: Report | null;
-  /** Scenarios that could not be measured. */
-  readonly failures: number;
 }
 
 /** One checkout in a run. */
@@ -55,17 +53,18 @@ export async function run(
       const repeats = new Map<string, Repeat[]>(scenarios.map(({ name }) => [name, []]));
       return { bench, commit: commitOf(checkout), repeats };
     });
+    const failures: Failure[] = [];
     // What a scenario dies of when it is asked to stop is no failure of its own.
     const asked: RunListener = {
       ...listener,
       failed(scenario, error) {
         stop?.throwIfAborted();
+        failures.push({ scenario, error: error instanceof Error ? error.message : String(error) });
         listener.failed(scenario, error);
       },
     };
-    const failures = options.sideBySide
-      ? await runSideBySide(sides, scenarios, asked)
-      : await runInTurn(sides, scenarios, options.repeats, asked);
+    if (options.sideBySide) await runSideBySide(sides, scenarios, asked);
+    else await runInTurn(sides, scenarios, options.repeats, asked);
     stop?.throwIfAborted();
     const seconds = (Date.now() - startedAt.getTime()) / 1_000;
     const [report, against = null] = sides.map(({ commit, repeats }): Report => ({
@@ -77,66 +76,57 @@ export async function run(
       scenarios: Array.from(repeats, ([name, of]) => ({ name, repeats: of })).filter(
         (each) => each.repeats.length > 0,
       ),
+      failures,
     }));
-    return { report: report!, against, failures };
+    return { report: report!, against };
   } finally {
     if (options.directory === null) rmSync(root, { recursive: true, force: true });
   }
 }
 
-/** How many of the repeats failed. */
 async function runInTurn(
   sides: readonly Side[],
   scenarios: readonly Scenario[],
   repeats: number,
   listener: RunListener,
-): Promise<number> {
-  let failures = 0;
+): Promise<void> {
   for (let repeat = 0; repeat < repeats; repeat++) {
-    for (const scenario of scenarios) {
-      if (!(await runOnAll(inTurn(sides, repeat), scenario, repeat, listener))) failures++;
-    }
+    for (const scenario of scenarios) await runOnAll(inTurn(sides, repeat), scenario, repeat, listener);
   }
-  return failures;
 }
 
-/** How many of the scenarios failed: of those there is no repeat. */
 async function runSideBySide(
   sides: readonly Side[],
   scenarios: readonly Scenario[],
   listener: RunListener,
-): Promise<number> {
+): Promise<void> {
   const benches = sides.map(({ bench }) => bench);
-  let failures = 0;
   for (const { name, peak } of scenarios) {
     try {
       const measured = await measureSideBySide(benches, peak!, (repeat) => listener.finished(name, repeat));
       for (const [index, { repeats }] of sides.entries()) repeats.get(name)!.push(...measured[index]!);
     } catch (error) {
       listener.failed(name, error);
-      failures++;
     } finally {
       for (const bench of benches) await bench.clear();
     }
   }
-  return failures;
 }
 
-/** False when it failed on one: then none has this repeat. */
+/** When it fails on one none has this repeat. */
 async function runOnAll(
   sides: readonly Side[],
   scenario: Scenario,
   repeat: number,
   listener: RunListener,
-): Promise<boolean> {
+): Promise<void> {
   const results: Repeat[] = [];
   for (const { bench } of sides) {
     const result = await runOnce(bench, scenario, repeat, listener);
-    if (result === null) return false;
+    if (result === null) return;
     results.push(result);
   }
   for (const [index, { repeats }] of sides.entries()) repeats.get(scenario.name)!.push(results[index]!);
-  return true;
 }
 
 /** Null when it failed. */

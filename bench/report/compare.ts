@@ -2,7 +2,7 @@
 
 import type { Report } from '../result.ts';
 import { comparePairs, compareRepeats, median, type Comparison } from '../statistics.ts';
-import { aligned, figuresOf, fixed } from './table.ts';
+import { aligned, failuresOf, figuresOf, fixed } from './table.ts';
 
 /** Where a report goes to makes no other run of it. */
 const REPORT_OPTIONS = / --(?:json|html)[= ]\S+/g;
@@ -75,6 +75,9 @@ function* differences(before: Report, after: Report): Generator<string> {
   const others = new Map(facts(after));
   for (const [what, value] of facts(before)) {
     if (others.get(what) !== value) yield `differs: ${what}: ${value} / ${others.get(what)}`;
+  }
+  for (const [which, report] of Object.entries({ before, after })) {
+    for (const text of failuresOf(report)) yield `${which}: ${text}`;
   }
   const fsyncs = after.conditions.fsync.perSecond / before.conditions.fsync.perSecond;
   yield `fsyncs a second: × ${fsyncs.toFixed(2)}; commits ${before.conditions.commit} → ${after.conditions.commit}`;

@@ -4,7 +4,7 @@ import type { Load, Report, ScenarioResult } from '../result.ts';
 import { latencyAt } from '../result.ts';
 import { summarize } from '../statistics.ts';
 import { escape, plot, type Line } from './plot.ts';
-import { conditionsText, figuresOf, fixed, isMet } from './table.ts';
+import { conditionsText, failuresOf, figuresOf, fixed, isMet } from './table.ts';
 
 const STYLE = `
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1b1b }
@@ -31,6 +31,9 @@ export function htmlOf(report: Report): string {
 <pre>${escape(conditionsText(report.conditions))}</pre>
 <p>Figures are medians of the repeats; ± is half of the way from the smallest to the largest. Latencies of open loops are
 from the intended send time.</p>
+${failuresOf(report)
+  .map((text) => `<p class="missed">${escape(text)}</p>`)
+  .join('\n')}
 ${report.scenarios.map(scenarioHtml).join('\n')}
 </body>
 </html>
@@ -134,7 +137,7 @@ function loadsHtml({ repeats }: ScenarioResult): string {
     loads.map((load) => {
       const cells = [
         String(repeat + 1),
-        load.label,
+        escape(load.label),
         `${load.loop} loop by ${load.driver}, ${load.connections} connections, ${fixed(load.warmUpSeconds)} s + ${fixed(load.seconds)} s`,
         load.offeredPerSecond === null ? '' : fixed(load.offeredPerSecond),
         fixed(load.perSecond),

@@ -39,7 +39,23 @@ export function scenarioText({ name, repeats }: ScenarioResult): string {
 }
 
 export function reportText(report: Report): string {
-  return [conditionsText(report.conditions), ...report.scenarios.map(scenarioText)].join('\n\n');
+  const failed = failuresOf(report).map((text) => `FAILED ${text}`);
+  return [
+    conditionsText(report.conditions),
+    ...report.scenarios.map(scenarioText),
+    ...(failed.length === 0 ? [] : [failed.join('\n')]),
+  ].join('\n\n');
+}
+
+/** What could not be measured, and of what it died first. */
+export function failuresOf({ failures = [] }: Report): string[] {
+  return Array.from(
+    Map.groupBy(failures, ({ scenario }) => scenario),
+    ([scenario, of]) => {
+      const times = of.length === 1 ? '' : ` ${of.length} times, first`;
+      return `${scenario} could not be measured${times}: ${of[0]!.error}`;
+    },
+  );
 }
 
 export interface FigureValues {

@@ -5,7 +5,7 @@ import { parseCommand, UsageError } from '../../bench/options.ts';
 import { againstText, compareText } from '../../bench/report/compare.ts';
 import { htmlOf } from '../../bench/report/html.ts';
 import { plot } from '../../bench/report/plot.ts';
-import { fixed, scenarioText } from '../../bench/report/table.ts';
+import { fixed, reportText, scenarioText } from '../../bench/report/table.ts';
 import { PERCENTILES, type Load, type Repeat, type Report } from '../../bench/result.ts';
 
 const load: Load = {
@@ -87,6 +87,19 @@ t.test('the table tells the median, the spread, the target and the checks', asyn
   t.match(bad, /FAILED ids exist: 9 of 10/);
 });
 
+t.test('what could not be measured is told wherever the report is read', async (t) => {
+  const died = { scenario: 'reads', error: 'the service <ended>' };
+  const whole = report([20_000]);
+  const part = { ...whole, failures: [died, died] };
+  const words = /reads could not be measured 2 times, first: the service/;
+  t.match(reportText(part), new RegExp(`FAILED ${words.source} <ended>`));
+  t.match(htmlOf(part), new RegExp(`${words.source} &lt;ended&gt;`));
+  t.match(compareText(whole, part), new RegExp(`^after: ${words.source} <ended>`, 'm'));
+  for (const text of [reportText(whole), htmlOf(whole), compareText(whole, whole)]) {
+    t.notMatch(text, /could not be measured/);
+  }
+});
+
 t.test('numbers have three digits', async (t) => {
   t.strictSame([0, 0.01234, 1.234, 12.34, 123.4, 1_234_567].map(fixed), [
     '0',
@@ -133,6 +146,7 @@ t.test('the page stands alone', async (t) => {
   t.match(page, /^<!doctype html>/);
   t.notMatch(page, /<script|<link|src=|https?:\/\//, 'it fetches nothing');
   t.match(page, /service, &lt;peak&gt;/, 'texts are escaped');
+  t.notMatch(page, /<peak>/);
   for (const title of ['Latency by percentile', 'Throughput over time', 'Latency against offered rate']) {
     t.match(page, new RegExp(`<svg[^]*${title}`));
   }
