@@ -92,6 +92,8 @@ export interface Load {
   /** 2xx answers in each second of the measured time. */
   readonly series: readonly number[];
   readonly processes: readonly ProcessUse[];
+  /** Cores that all others used meanwhile, the host's other guests among them; null: not known. Absent in older reports. */
+  readonly othersCpu?: number | null;
   /** What the service's log did meanwhile; null for servers without one. */
   readonly log: LogUse | null;
 }

@@ -91,10 +91,11 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<W
     onStart: (pid) => observed.begin({ name: 'wrk', pid }),
   }).finally(() => observed.end());
   // It reads its script and ids before it sends: that is no time in which the server could be busy.
-  const { processes, log, atEnd } = await observed.told(result.seconds);
+  const { atEnd, ...shown } = await observed.told(result.seconds);
   const done = result.completed - result.refused;
   const load: Load = {
-    ...loadOf(options, 'wrk', processes),
+    ...loadOf(options, 'wrk'),
+    ...shown,
     seconds: result.seconds,
     statuses: { '2xx': done, ...(result.refused === 0 ? {} : { 'not 2xx': result.refused }) },
     errors: withoutZeros(result.errors),
@@ -103,7 +104,6 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<W
     latency: result.latency,
     driverLateMsP99: null,
     series: [],
-    log,
   };
   const answered = warm.completed - warm.refused + done;
   return {
@@ -140,13 +140,14 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
       options.onProgress(`${label}: second ${line.second + 1} of ${seconds}, ${line.perSecond}/s ${offered}`);
     }
   }).finally(() => observed.end());
-  const { processes, log, atEnd } = await observed.told();
+  const { atEnd, ...shown } = await observed.told();
   const done = Object.entries(result.statuses).reduce(
     (sum, [status, n]) => sum + (status.startsWith('2') ? n : 0),
     0,
   );
   const load: Load = {
-    ...loadOf(options, 'node', processes),
+    ...loadOf(options, 'node'),
+    ...shown,
     seconds: result.seconds,
     statuses: result.statuses,
     errors: result.errors,
@@ -155,7 +156,6 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
     latency: result.latency,
     driverLateMsP99: result.driverLateMsP99,
     series: result.series,
-    log,
   };
   const { sent, answered } = result;
   return { load, sent, answered, brokeOffAt: [], atEnd };
@@ -200,10 +200,13 @@ class Observation {
   }
 
   /** `seconds`: of the load alone, where it began later than `begin`. */
-  async told(seconds?: number): Promise<Pick<Load, 'processes' | 'log'> & Pick<Driven, 'atEnd'>> {
+  async told(
+    seconds?: number,
+  ): Promise<Pick<Load, 'processes' | 'othersCpu' | 'log'> & Pick<Driven, 'atEnd'>> {
     const [begun, ended] = [await this.#begun, await this.#ended];
     return {
       processes: this.#watch?.uses(seconds) ?? [],
+      othersCpu: this.#watch?.othersCpu() ?? null,
       log: begun === null || ended === null ? null : logUseBetween(begun.log, ended.log),
       atEnd: ended === null ? null : ended.metrics,
     };
@@ -219,10 +222,10 @@ class Observation {
   }
 }
 
-function loadOf(options: DriveOptions, driver: Load['driver'], processes: Load['processes']) {
+function loadOf(options: DriveOptions, driver: Load['driver']) {
   const { label, connections, ratePerSecond, warmUpSeconds } = options;
   const loop: Load['loop'] = ratePerSecond === null ? 'closed' : 'open';
-  return { label, driver, loop, connections, offeredPerSecond: ratePerSecond, warmUpSeconds, processes };
+  return { label, driver, loop, connections, offeredPerSecond: ratePerSecond, warmUpSeconds };
 }
 
 function runDriver(

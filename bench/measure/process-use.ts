@@ -36,6 +36,8 @@ export class ProcessWatch {
   readonly #last = new Map<number, Sample>();
   readonly #anonMiB = new Map<number, number[]>();
   readonly #sampling: NodeJS.Timeout;
+  readonly #busyBefore = busyTicks();
+  #busyTicks: number | null = null;
   #isStopped = false;
 
   constructor(watched: readonly Watched[]) {
@@ -50,6 +52,8 @@ export class ProcessWatch {
     this.#isStopped = true;
     clearInterval(this.#sampling);
     this.#sample();
+    const busy = busyTicks();
+    if (busy !== null && this.#busyBefore !== null) this.#busyTicks = busy - this.#busyBefore;
   }
 
   /** `seconds`: of the load alone, where its driver took time to begin; absent: it was watched from begin to end. */
@@ -63,6 +67,16 @@ export class ProcessWatch {
     return [...Map.groupBy(uses, ({ name }) => name).values()].map(together);
   }
 
+  /** Cores that those who are not watched used; null: not known. */
+  othersCpu(): number | null {
+    const [first] = this.#first.values();
+    if (this.#busyTicks === null || first === undefined) return null;
+    const lastAtMs = Math.max(...Array.from(this.#last.values(), ({ atMs }) => atMs));
+    const seconds = Math.max(1, lastAtMs - first.atMs) / MS_PER_SECOND;
+    const watched = this.uses(seconds).reduce((sum, { cpu }) => sum + cpu, 0);
+    return Math.max(0, this.#busyTicks / TICKS_PER_SECOND / seconds - watched);
+  }
+
   #sample(): void {
     for (const { pid } of this.#watched) {
       const sample = readSample(pid);
@@ -73,6 +87,21 @@ export class ProcessWatch {
       anonMiB.push(sample.anonMiB);
       this.#anonMiB.set(pid, anonMiB);
     }
+  }
+}
+
+/** Of all cores since the machine started: neither idle nor waiting for a disk. What its host gave to others counts. */
+function busyTicks(): number | null {
+  try {
+    const [user, nice, system, , , irq, softirq, steal] = readFileSync('/proc/stat', 'latin1')
+      .slice('cpu'.length)
+      .trimStart()
+      .split(/\s+/, 8)
+      .map(Number);
+    return user! + nice! + system! + irq! + softirq! + steal!;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
   }
 }
 

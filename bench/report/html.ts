@@ -4,7 +4,7 @@ import type { Load, Report, ScenarioResult } from '../result.ts';
 import { latencyAt } from '../result.ts';
 import { summarize } from '../statistics.ts';
 import { escape, plot, type Line } from './plot.ts';
-import { conditionsText, failuresOf, figuresOf, fixed, isMet } from './table.ts';
+import { conditionsText, failuresOf, figuresOf, fixed, isMet, othersText } from './table.ts';
 
 const STYLE = `
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1b1b }
@@ -58,6 +58,9 @@ function scenarioHtml(scenario: ScenarioResult): string {
   return `<h2>${escape(name)}</h2>
 <table>${rows.join('')}</table>
 <p>${repeats.length} repeats; ${checks.length - failed.length} checks passed, ${failed.length} failed. ${escape(notes.join('; '))}</p>
+${othersText(repeats)
+  .map((text) => `<p>${escape(text)}</p>`)
+  .join('')}
 ${failed.map(({ what, detail }) => `<p class="missed">${escape(what)}: ${escape(detail)}</p>`).join('')}
 <div class="plots">${plotsOf(scenario).join('\n')}</div>
 <details><summary>Loads and their conditions</summary>${loadsHtml(scenario)}</details>`;
@@ -145,7 +148,10 @@ function loadsHtml({ repeats }: ScenarioResult): string {
         countsText({ ...load.errors, ...(load.unsent === 0 ? {} : { unsent: load.unsent }) }),
         [50, 99, 99.9, 100].map((percent) => fixed(latencyAt(load.latency, percent))).join(' / '),
         load.driverLateMsP99 === null ? '' : fixed(load.driverLateMsP99),
-        load.processes.map(processText).join('<br>'),
+        [
+          ...load.processes.map(processText),
+          ...(typeof load.othersCpu === 'number' ? [`others ${fixed(load.othersCpu)}`] : []),
+        ].join('<br>'),
         load.log === null
           ? ''
           : `${fixed(load.log.recordsPerFlush)} records a flush, ${fixed(load.log.flushesPerSecond)} flushes/s, ${fixed(load.log.flushMeanMs)} ms each, ${fixed(load.log.bytesPerRecord)} B a record`,

@@ -4,6 +4,9 @@ import { summarize } from '../statistics.ts';
 import type { Conditions, Figure, Load, Repeat, Report, ScenarioResult } from '../result.ts';
 import { latencyAt } from '../result.ts';
 
+/** Cores; the bench itself uses less. */
+const OTHERS_TOLD = 0.1;
+
 export function conditionsText(conditions: Conditions): string {
   const { cores, cpu, memoryMiB, node, kernel, fsync, fileSystem, closedLoopDriver, loadAverage, commit } =
     conditions;
@@ -34,6 +37,7 @@ export function scenarioText({ name, repeats }: ScenarioResult): string {
     ...loadsText(repeats.at(-1)?.loads ?? []),
     `  checks: ${passed} passed, ${failed.length} failed`,
     ...failed.map(({ what, detail }) => `  FAILED ${what}: ${detail}`),
+    ...othersText(repeats).map((text) => `  ${text}`),
     ...notes.map((note) => `  ${note}`),
   ].join('\n');
 }
@@ -85,6 +89,13 @@ function targetText(figure: Figure, median: number): string {
   return `target ${sign} ${fixed(figure.target)}: ${isMet(figure, median) ? 'met' : 'MISSED'}`;
 }
 
+/** Nothing when there was nobody to speak of. */
+export function othersText(repeats: readonly Repeat[]): string[] {
+  const most = Math.max(0, ...repeats.flatMap(({ loads }) => loads.map(({ othersCpu }) => othersCpu ?? 0)));
+  if (most < OTHERS_TOLD) return [];
+  return [`others used up to ${fixed(most)} cores during a load: the figures are of what they left`];
+}
+
 /** The loads of one repeat, each with its own conditions. */
 function loadsText(loads: readonly Load[]): string[] {
   const rows = loads.map((load) => [
@@ -93,9 +104,10 @@ function loadsText(loads: readonly Load[]): string[] {
     `${load.connections} conn, ${load.driver}`,
     `${fixed(load.perSecond)}/s`,
     `p50 ${fixed(latencyAt(load.latency, 50))}, p99 ${fixed(latencyAt(load.latency, 99))} ms`,
-    load.processes
-      .map(({ name, cpu, anonMiB }) => `${name} ${fixed(cpu)} cores ${fixed(anonMiB)} MiB`)
-      .join(', '),
+    [
+      ...load.processes.map(({ name, cpu, anonMiB }) => `${name} ${fixed(cpu)} cores ${fixed(anonMiB)} MiB`),
+      ...(typeof load.othersCpu === 'number' ? [`others ${fixed(load.othersCpu)} cores`] : []),
+    ].join(', '),
     load.log === null
       ? ''
       : `${fixed(load.log.recordsPerFlush)} records a flush, ${fixed(load.log.flushesPerSecond)} flushes/s of ${fixed(load.log.flushMeanMs)} ms`,

@@ -1,13 +1,13 @@
 // The bench's own arithmetic: percentiles, ratios, noise, the search for a rate, and what it reads from /proc and /metrics.
 
-import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { commitOf } from '../../bench/measure/conditions.ts';
 import { logUseBetween, readLogCounters } from '../../bench/measure/log-counters.ts';
 import { parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
-import { growthOf, threadTimeOf } from '../../bench/measure/process-use.ts';
+import { growthOf, ProcessWatch, threadTimeOf } from '../../bench/measure/process-use.ts';
 import { searchHighestRate } from '../../bench/rate-search.ts';
 import { stagesOf } from '../../bench/report/profile.ts';
 import {
@@ -19,6 +19,7 @@ import {
   ratioOf,
   summarize,
 } from '../../bench/statistics.ts';
+import { until } from '../until.ts';
 
 const hasGit = spawnSync('git', ['--version']).status === 0;
 t.test('figures are of a commit only if nothing was changed since', { skip: !hasGit }, async (t) => {
@@ -36,6 +37,28 @@ t.test('figures are of a commit only if nothing was changed since', { skip: !has
   writeFileSync(join(directory, 'code.ts'), 'two');
   t.match(commitOf(directory), /^[0-9a-f]{7,} with changes$/);
 });
+
+t.test(
+  'what others use is told: all that is busy, but for who is watched',
+  { skip: !existsSync('/proc/stat') },
+  async (t) => {
+    const busy = spawn(process.execPath, ['-e', 'for (;;);']);
+    t.teardown(() => busy.kill('SIGKILL'));
+    const ticks = (): number => threadTimeOf(readFileSync(`/proc/${busy.pid}/stat`, 'latin1')).ticks;
+    const self = { name: 'self', pid: process.pid };
+    const without = new ProcessWatch([self]);
+    const withIt = new ProcessWatch([self, { name: 'busy', pid: busy.pid! }]);
+    const before = ticks();
+    await until(() => ticks() - before > 50);
+    without.stop();
+    withIt.stop();
+    const it = withIt.uses().find(({ name }) => name === 'busy')!.cpu;
+    t.ok(it > 0.1);
+    const difference = without.othersCpu()! - withIt.othersCpu()!;
+    t.comment(`it used ${it} cores, and others without it ${difference} less`);
+    t.ok(Math.abs(difference - it) < 0.2 * it);
+  },
+);
 
 t.test('growth compares the peaks of the last two quarters', async (t) => {
   t.equal(growthOf([100, 100, 50, 300, 60, 200, 100, 50]), 0.5);

@@ -87,6 +87,22 @@ t.test('the table tells the median, the spread, the target and the checks', asyn
   t.match(bad, /FAILED ids exist: 9 of 10/);
 });
 
+t.test('others who used the cores are told, where there were any', async (t) => {
+  const beside = (othersCpu: number): Report => {
+    const [scenario] = report([20_000]).scenarios;
+    const [one] = scenario!.repeats;
+    return {
+      ...report([]),
+      scenarios: [{ ...scenario!, repeats: [{ ...one!, loads: [{ ...load, othersCpu }] }] }],
+    };
+  };
+  const words = /others used up to 1\.20 cores during a load/;
+  t.match(reportText(beside(1.2)), words);
+  t.match(htmlOf(beside(1.2)), words);
+  t.notMatch(reportText(beside(0.03)), /others used/);
+  t.notMatch(reportText(report([20_000])), /others/, 'a report that does not know');
+});
+
 t.test('what could not be measured is told wherever the report is read', async (t) => {
   const died = { scenario: 'reads', error: 'the service <ended>' };
   const whole = report([20_000]);
