@@ -26,6 +26,7 @@ function compareMeasured(before: readonly number[], after: readonly number[]): C
 type Compare = (before: readonly number[], after: readonly number[]) => Comparison;
 
 function* ratios(before: Report, after: Report, compare: Compare): Generator<string> {
+  const verdicts: Comparison['verdict'][] = [];
   for (const { name, repeats } of after.scenarios) {
     const old = before.scenarios.find((scenario) => scenario.name === name);
     if (old === undefined) continue;
@@ -35,6 +36,7 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
       const oldValues = oldFigures.find((each) => each.figure.name === figure.name)?.values;
       if (oldValues === undefined) continue;
       const comparison = compare(oldValues, values);
+      verdicts.push(comparison.verdict);
       rows.push([
         figure.name,
         `${fixed(median(oldValues))} → ${fixed(median(values))} ${figure.unit}`,
@@ -46,6 +48,11 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
     yield name;
     yield aligned(rows);
   }
+  const judged = verdicts.filter((verdict) => verdict !== 'unknown').length;
+  if (judged === 0) return;
+  const differing = verdicts.filter((verdict) => verdict === 'differs').length;
+  yield '';
+  yield `${differing} of ${judged} figures differ; at 95 %, one in twenty does where nothing was changed`;
 }
 
 function verdictText({ ratio, verdict, resolution }: Comparison, better: 'more' | 'less'): string {
