@@ -46,7 +46,7 @@ export async function run(
   const root = rootOf(options.directory);
   try {
     listener.progress('measuring the disk');
-    const conditions = findConditions(root, options.fsyncSeconds, options.wrk);
+    const conditions = conditionsOf(root, options);
     const checkouts = options.against === null ? [HERE] : [HERE, options.against];
     const sides = checkouts.map((checkout): Side => {
       const bench = new Bench(options, checkout, root, (text) => listener.progress(text), stop);
@@ -164,6 +164,15 @@ function chosen({ scenarios: names, sideBySide }: RunOptions): readonly Scenario
     }
     return scenario;
   });
+}
+
+/** The first that writes there. */
+function conditionsOf(root: string, { fsyncSeconds, wrk }: RunOptions): ReturnType<typeof findConditions> {
+  try {
+    return findConditions(root, fsyncSeconds, wrk);
+  } catch (error) {
+    throw new UsageError(`nothing can be measured in ${root}: ${(error as Error).message}; see --directory`);
+  }
 }
 
 function rootOf(directory: string | null): string {

@@ -18,6 +18,10 @@ t.test('files that cannot be used are told before anything is measured', async (
     [['bare', '--json', directory], /is a directory: the report is a file/],
     [['bare', '--html', directory], /is a directory: the report is a file/],
     [['bare', '--directory', broken!], /EEXIST.*broken\.json/],
+    [
+      ['bare', '--directory', '/proc/self'],
+      /nothing can be measured in \/proc\/self: ENOENT.*see --directory/,
+    ],
     [['charges', '--side-by-side'], /--side-by-side takes --against/],
     [['lists', '--side-by-side', '--against', '.'], /lists is no load on one service/],
   ];
