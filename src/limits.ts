@@ -204,6 +204,8 @@ export const LIMITS = {
   /** A server that answers no ping for two of these is left for another. */
   natsPingMs: 2_000,
   natsConnectMs: 5_000,
+  /** Subjects that the servers do not let a node use, told until the next connection. */
+  natsRefusalsToldMax: 100,
   /** How long a publish waits for JetStream's acknowledgement before it is asked after and sent again. */
   streamAckMs: 1_000,
   /** A batch that waits for JetStream longer than this, ms: its partition answers nobody, and who asks the node is told why. */

@@ -153,6 +153,9 @@ async function assertCarries(connection: NatsConnection): Promise<void> {
   );
 }
 
+/** Of the client's inboxes: another one at each attempt. */
+const RANDOM_TOKEN = /(?<=\.)[0-9A-Z]{22}(?=\.|$)/;
+
 async function watchStatus(
   connection: NatsConnection,
   listeners: ReadonlySet<() => void>,
@@ -160,13 +163,23 @@ async function watchStatus(
 ): Promise<void> {
   // It is lost once more with each attempt that does not come through.
   let isLost = false;
+  /** What is not permitted is tried again four times a second. */
+  const told = new Set<string>();
   for await (const status of connection.status()) {
+    const { permissionContext: refused } = status;
     if (status.type === Events.Reconnect) {
       isLost = false;
+      told.clear();
       for (const listener of listeners) listener();
     } else if (status.type === Events.Disconnect && !isLost) {
       isLost = true;
       events.onProblem?.('the connection was lost: it is tried again until there is one');
+    } else if (refused !== undefined) {
+      const subject = refused.subject.replace(RANDOM_TOKEN, '*');
+      const tried = `${refused.operation === 'publish' ? 'publish' : 'subscribe'} to ${subject}`;
+      if (told.has(tried) || told.size >= LIMITS.natsRefusalsToldMax) continue;
+      told.add(tried);
+      events.onProblem?.(`permission: NATS does not let this user ${tried}`);
     } else if (status.type === Events.Error) {
       events.onProblem?.(JSON.stringify(status.data));
     }
