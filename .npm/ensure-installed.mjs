@@ -1,4 +1,5 @@
-// Installs what is missing before an npm script runs, so that `npm start` and `npm test` work in a fresh clone.
+// Installs what is missing before an npm script runs, so that `npm start` and `npm test` work in a fresh clone. Not as a script
+// `prestart`: npm runs none of these for those who have `ignore-scripts` set.
 //
 // Runs on any Node from 20, before `node_modules` exists: only built-ins, plain JavaScript.
 // It compares what package-lock.json asks for with what npm says it installed, never file times: a checkout
@@ -7,7 +8,8 @@
 //   node .npm/ensure-installed.mjs            what the service needs (development packages stay if present)
 //   node .npm/ensure-installed.mjs --dev      also what the tests and checks need
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -48,19 +50,38 @@ function install(why) {
   // A tree that has development packages keeps them; `npm ci` removes everything first.
   const installed = Object.values(packagesOf('node_modules/.package-lock.json') ?? {});
   const omitDev = !withDev && !installed.some((entry) => entry.dev === true);
-  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...(omitDev ? ['--omit=dev'] : [])];
+  const cache = isCacheUsable() ? undefined : mkdtempSync(join(tmpdir(), 'daftari-npm-'));
+  const args = ['ci', '--no-audit', '--no-fund', '--loglevel=error'];
+  if (omitDev) args.push('--omit=dev');
+  if (cache !== undefined) args.push('--cache', cache);
   console.error(`Installing (${why}): npm ${args.join(' ')}`);
 
   // The npm that runs us, on the Node that it runs on: ours is among what is replaced.
   const { npm_execpath: npm, npm_node_execpath: node = process.execPath } = process.env;
   const options = { cwd: root, stdio: ['ignore', 2, 2] };
   const result = npm ? spawnSync(node, [npm, ...args], options) : spawnSync('npm', args, options);
+  if (cache !== undefined) rmSync(cache, { recursive: true, force: true });
   if (result.error) fail(`npm could not be run: ${result.error.message}`);
   if (result.status !== 0) fail('Packages could not be installed: npm says why above.');
 
   const still = whatIsMissing();
   if (still !== undefined) {
-    fail(`Installed, but ${still}. Install scripts must be allowed: try \`npm config get ignore-scripts\`.`);
+    fail(
+      `Installed, but ${still}. Install scripts must be allowed: run \`npm ci --ignore-scripts=false\` once.`,
+    );
+  }
+}
+
+/** npm's is below a home directory, which a user of a container may not have, or not be let write: npm fails over that. */
+function isCacheUsable() {
+  let path = process.env.npm_config_cache;
+  if (path === undefined) return true;
+  while (!existsSync(path)) path = dirname(path);
+  try {
+    accessSync(path, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
   }
 }
 
