@@ -17,6 +17,9 @@ type NewAccount = Omit<RegisterAccount, 'type' | 'deadline'>;
 
 /** Done: the body is the account. Unavailable or rejected: there is none. */
 export async function createAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
+  // Where nobody serves its partition it would stay registered only, and so would each one that is tried instead.
+  const asked = await askAccount(context, { type: 'GetAccount', accountId: account.accountId });
+  if (!isDecided(asked)) return { type: 'unavailable' };
   const registered = await askPlatform(context, { type: 'RegisterAccount', ...account });
   if (registered.type !== 'done') return registered;
   return openAccount(context, account);
@@ -35,7 +38,19 @@ async function openAccount(context: OperatorContext, account: NewAccount): Promi
   return opened;
 }
 
-/** At start: accounts whose creation was cut off between its steps. Resolves with how many were opened. */
+/** At start: accounts whose creation was cut off between its steps. What cannot be opened, as on a disk that is short, keeps
+ *  nothing else from being served. */
+export async function finishOpenings(context: OperatorContext): Promise<void> {
+  try {
+    const count = await openRegisteredAccounts(context);
+    if (count > 0) context.log.info({ count }, 'opened accounts that were registered only');
+  } catch (error) {
+    const message = 'registered accounts could not be opened; the next start, or owner, tries again';
+    context.log.warn({ err: error }, message);
+  }
+}
+
+/** Resolves with how many were opened. */
 export async function openRegisteredAccounts(context: OperatorContext): Promise<number> {
   let count = 0;
   for (;;) {
@@ -60,10 +75,13 @@ async function untilDecided(send: () => Promise<Reply>): Promise<Reply> {
   const deadline = Date.now() + LIMITS.commandDeadlineMs;
   for (;;) {
     const reply = await send();
-    const isDecided = reply.type === 'done' || reply.type === 'rejected';
-    if (isDecided || Date.now() > deadline) return reply;
+    if (isDecided(reply) || Date.now() > deadline) return reply;
     await delay(LIMITS.operatorResendMs);
   }
+}
+
+function isDecided({ type }: Reply): boolean {
+  return type === 'done' || type === 'rejected';
 }
 
 export interface AppSecrets {

@@ -22,7 +22,7 @@ import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
 import type { Log } from '../observability/log.ts';
 import { Metrics } from '../observability/metrics.ts';
-import { openRegisteredAccounts } from '../operator/account-actions.ts';
+import { finishOpenings } from '../operator/account-actions.ts';
 import type { OperatorContext, WriteFormatRaise } from '../operator/context.ts';
 import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
@@ -333,16 +333,6 @@ async function lookAtStreams({ table, faults }: ClusterNats, host: ClusterHost):
     await host.lookAtStreams();
   } catch {
     // The next minute asks again.
-  }
-}
-
-/** Accounts that were registered and not opened when their maker died. */
-async function finishOpenings(operators: OperatorContext): Promise<void> {
-  try {
-    const count = await openRegisteredAccounts(operators);
-    if (count > 0) operators.log.info({ count }, 'opened accounts that were registered only');
-  } catch (error) {
-    operators.log.warn({ err: error }, 'registered accounts could not be opened; the next owner tries again');
   }
 }
 

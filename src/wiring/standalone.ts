@@ -18,7 +18,7 @@ import { assertLimits, LIMITS } from '../limits.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
 import type { Log } from '../observability/log.ts';
 import { Metrics } from '../observability/metrics.ts';
-import { openRegisteredAccounts } from '../operator/account-actions.ts';
+import { finishOpenings } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
 import { type Demo, ensureDemo } from '../operator/demo.ts';
 import { operatorSurface } from '../operator/surface.ts';
@@ -139,7 +139,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
 
   // 7. Open for business.
-  if (damaged.size === 0) await openRegisteredAccounts(operators);
+  if (damaged.size === 0) await finishOpenings(operators);
   await serveOutbound(config, bus, ledger, pollers, executor);
   const listening = async (): Promise<readonly [number, number]> => {
     const operatorPort = await operatorServer.listen(config.operatorHost, config.operatorPort);

@@ -8,7 +8,7 @@ import t from 'tap';
 import type { Bus } from '../../src/bus/bus.ts';
 import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { createAccount, openRegisteredAccounts } from '../../src/operator/account-actions.ts';
+import { createAccount, finishOpenings, openRegisteredAccounts } from '../../src/operator/account-actions.ts';
 import { askPlatform, freshId } from '../../src/operator/context.ts';
 import { open, readToEnd } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
@@ -383,13 +383,30 @@ t.test('what was created is there after a restart, and what was only registered 
   ]);
 });
 
+/** The bus, but for what goes to accounts. */
+function withAccounts(ofAccounts: Bus['send']): Bus {
+  return {
+    partitions: (group) => operator.bus.partitions(group),
+    send: (group, ...rest) =>
+      group === 'accounts' ? ofAccounts(group, ...rest) : operator.bus.send(group, ...rest),
+  };
+}
+
+t.test('an account whose partition nobody serves is not registered', async (t) => {
+  const bus = withAccounts((_, __, ___, onReply) => onReply({ type: 'unavailable' }));
+  const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: false };
+  const account = { accountId: freshId('account'), name: 'Far', country: 'UG', ...flags } as const;
+  const created = await createAccount({ ...operator.context, bus }, { ...account, operator: 'amina' });
+  t.strictSame(created, { type: 'unavailable' });
+  t.equal(await openRegisteredAccounts(operator.context), 0);
+});
+
 t.test('an account that is registered is never told not to be, and a start opens it', async (t) => {
   const create = (ofAccounts: Bus['send']) => {
-    const bus: Bus = {
-      partitions: (group) => operator.bus.partitions(group),
-      send: (group, ...rest) =>
-        group === 'accounts' ? ofAccounts(group, ...rest) : operator.bus.send(group, ...rest),
-    };
+    const bus = withAccounts((group, partition, message, onReply) => {
+      if (message.type === 'GetAccount') operator.bus.send(group, partition, message, onReply);
+      else ofAccounts(group, partition, message, onReply);
+    });
     const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: false };
     const account = { accountId: freshId('account'), name: 'Far', country: 'UG', ...flags } as const;
     return createAccount({ ...operator.context, bus }, { ...account, operator: 'amina' });
@@ -404,6 +421,14 @@ t.test('an account that is registered is never told not to be, and a start opens
     });
     waitedMs = 0;
     t.strictSame(created, { type: 'unknown' }, reply.type);
+    const before = operator.lines.length;
+    const away = withAccounts((_, __, ___, onReply) => {
+      waitedMs = 2 * LIMITS.commandDeadlineMs;
+      onReply(reply);
+    });
+    await finishOpenings({ ...operator.context, bus: away });
+    waitedMs = 0;
+    t.match(operator.lines.slice(before).join(''), /could not be opened/, 'a start goes on without it');
     t.equal(await openRegisteredAccounts(operator.context), 1);
   }
   let asked = 0;
