@@ -41,7 +41,9 @@ const webhookUrl = Type.Unsafe<string | null>({
   description: 'Where events go; null: nowhere.',
 });
 const terms = (description: string) =>
-  Type.Unknown({ description: `${description} As in the policy file; null drops one.` });
+  Type.Unknown({
+    description: `${description} As in a policy file (deploy/policy.json): what is given for one replaces all of it, null gives the service's own back.`,
+  });
 
 export const CreateAccountBody = body({
   name: words(128, 'Name of the merchant.'),

@@ -4,6 +4,8 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { ConfigError, describeConfig, readConfig } from '../../src/config.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { parsePolicyFile } from '../../src/domain/policy-file.ts';
+import type { Policy } from '../../src/domain/policy.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { policiesOf } from '../../src/wiring/outbound.ts';
 import type { Rails } from '../../src/wiring/rails.ts';
@@ -378,6 +380,21 @@ t.test('a policy file replaces parts of the defaults', async (t) => {
     type: 'file',
     path: join(dir, 'rails.json'),
   });
+});
+
+t.test('the example of a policy file is the defaults, all of them', async (t) => {
+  const file = readFileSync(join(import.meta.dirname, '../../deploy/policy.json'), 'utf8');
+  const rows = { UGX: null, KES: null, GHS: null };
+  const types = { CHARGE: rows, PAYOUT: rows, WITHDRAWAL: rows };
+  const { fees, limits, minimums, approvalThresholds } = DEFAULT_POLICY;
+  const nothing = {
+    ...DEFAULT_POLICY,
+    minimums: rows,
+    approvalThresholds: rows,
+    fees: { ...types, DEPOSIT: fees.DEPOSIT },
+    limits: { ...types, DEPOSIT: rows },
+  } as unknown as Policy;
+  t.hasStrict(parsePolicyFile(file, nothing), { fees, limits, minimums, approvalThresholds });
 });
 
 t.test('the README has the table that the service prints', async (t) => {
