@@ -11,6 +11,11 @@ export const LIMITS = {
   commandDeadlineMs: 15_000,
   /** Requests a front has open at once before it answers 503: 4 KiB each, besides what has come of a body. */
   frontRequestsOpenMax: 20_000,
+  /** Of those, what one key has under way: half a partition's mailbox, so that who floods a front, or waits for a rail that hangs,
+   *  leaves others their place. */
+  frontKeyRequestsMax: 4_096,
+  /** The same in bytes of bodies: a quarter of what the bus has under way. */
+  frontKeyBytesMax: 4 * 1024 * 1024,
   /** Of bodies that come in several packets, what a front keeps until they are whole, all requests together; what does not
    *  fit is answered 503. Anybody may send a body, also without a key. A thousand of the largest fit. */
   frontBodiesBytesMax: 64 * 1024 * 1024,
@@ -32,7 +37,7 @@ export const LIMITS = {
   /** Callbacks of providers of which a front waits to hear that they were looked into; one more is answered 503, and leaves
    *  merchants their place. */
   frontCallbacksWaitingMax: 8_192,
-  /** Authorization headers whose hash a front remembers: 300 bytes each. */
+  /** Authorization headers without requests under way whose hash a front remembers: 300 bytes each. */
   frontKeysKeptMax: 4_096,
   /** How often open requests are looked at for their deadline. */
   frontSweepMs: 250,
@@ -482,6 +487,12 @@ export function assertLimits(): void {
     LIMITS.frontCallbacksWaitingMax * 2 < LIMITS.frontRequestsOpenMax,
     'callbacks that wait leave merchants half of a front',
   );
+  holds(
+    LIMITS.frontKeyRequestsMax * 2 <=
+      Math.min(LIMITS.mailboxMax, LIMITS.waitersMax, LIMITS.frontRequestsOpenMax),
+    'one key leaves others half of a partition, and of a front',
+  );
+  holds(LIMITS.frontKeyBytesMax * 2 <= LIMITS.busCharactersOpenMax, 'one key leaves others half of the bus');
   holds(LIMITS.bodyBytesMax * 100 < LIMITS.frontBodiesBytesMax, 'one front takes many large bodies at once');
   holds(
     (LIMITS.busMessageCharactersMax + LIMITS.bodyBytesMax) * 3 < LIMITS.natsPayloadBytes,

@@ -22,7 +22,6 @@ const IDEMPOTENCY_KEY_INVALID = rejection(
   'idempotency_key_invalid',
   'The Idempotency-Key must be 8 to 255 printable ASCII characters.',
 );
-
 const IDEMPOTENCY_KEY = /^[\x20-\x7e]{8,255}$/;
 const REQUEST_HASH_LENGTH = 22;
 
@@ -36,11 +35,18 @@ interface Caller {
   readonly accountId: string;
   readonly keyHash: string | null;
   readonly problem: Rejection | null;
+  /** Requests of it that were begun and have no answer from their account yet, and the bytes of their bodies. By key, since nobody
+   *  knows here whether it is good: who made one up for an account would take what is the account's. */
+  underWay: number;
+  bytesUnderWay: number;
 }
 
 /** What headers seen lately parse and hash to: most of what a front may spare itself. It says nothing about whether a
  *  key is good: the account decides that, every time. */
 const callers = new Map<string, Caller>();
+/** How many of them there may be before the idle ones are forgotten: as many again as are left then, or all would be looked at for
+ *  each new key while there are many under way. */
+let callersMax: number = LIMITS.frontKeysKeptMax;
 
 /** A rejection when no account can be read off the header: then nobody else can answer. */
 function callerOf(authorization: string): Caller | Rejection {
@@ -51,12 +57,37 @@ function callerOf(authorization: string): Caller | Rejection {
   const parsed = parseApiKey(key);
   if (parsed === null) return INVALID_API_KEY;
   const { accountId } = parsed;
-  if (!parsed.wellFormed) return { accountId, keyHash: null, problem: INVALID_API_KEY };
-  if (parsed.kind === 'publishable') return { accountId, keyHash: null, problem: SECRET_KEY_REQUIRED };
-  const caller = { accountId, keyHash: hashApiKey(key), problem: null };
-  if (callers.size >= LIMITS.frontKeysKeptMax) callers.clear();
+  const idle = { underWay: 0, bytesUnderWay: 0 };
+  if (!parsed.wellFormed) return { accountId, keyHash: null, problem: INVALID_API_KEY, ...idle };
+  if (parsed.kind === 'publishable') {
+    return { accountId, keyHash: null, problem: SECRET_KEY_REQUIRED, ...idle };
+  }
+  const caller = { accountId, keyHash: hashApiKey(key), problem: null, ...idle };
+  if (callers.size >= callersMax) forgetIdle();
   callers.set(authorization, caller);
   return caller;
+}
+
+function forgetIdle(): void {
+  for (const [authorization, { underWay }] of callers) if (underWay === 0) callers.delete(authorization);
+  callersMax = Math.max(LIMITS.frontKeysKeptMax, callers.size * 2);
+}
+
+/** False, and refused: its key has as much under way as one may have. */
+function enters(caller: Caller, bytes: number, call: Call): boolean {
+  const { frontKeyRequestsMax, frontKeyBytesMax } = call.bounds;
+  if (caller.underWay >= frontKeyRequestsMax || caller.bytesUnderWay >= frontKeyBytesMax) {
+    call.refuseKeyFull(caller.accountId);
+    return false;
+  }
+  caller.underWay++;
+  caller.bytesUnderWay += bytes;
+  return true;
+}
+
+function leaves(caller: Caller, bytes: number): void {
+  caller.underWay--;
+  caller.bytesUnderWay -= bytes;
 }
 
 /** Null: there is no bearer token. The scheme's name is case-insensitive (RFC 9110, 11.1). */
@@ -109,8 +140,12 @@ export function create(
       requestHash: requestHashOf(body),
       input: problem === null ? parsed : null,
     };
-    // The schema of `creates` has passed `input` (schemas.ts proves that the types agree).
-    call.begin(() => send(gate, command as CreateCommand, call, 201));
+    const bytes = body.byteLength;
+    call.begin(() => {
+      if (!enters(caller, bytes, call)) return;
+      // The schema of `creates` has passed `input` (schemas.ts proves that the types agree).
+      send(gate, command as CreateCommand, call, 201, () => leaves(caller, bytes));
+    });
   });
 }
 
@@ -149,10 +184,15 @@ export function read(
     query: query.values,
   });
   call.begin(() => {
-    if (facts.route.isList !== true) return send(gate, message, call, 200);
+    if (!enters(caller, 0, call)) return;
+    if (facts.route.isList !== true) return send(gate, message, call, 200, () => leaves(caller, 0));
     gate.lists.append(caller.accountId, (onDone) => {
-      if (call.closed) onDone();
-      else send(gate, message, call, 200, onDone);
+      const end = (): void => {
+        leaves(caller, 0);
+        onDone();
+      };
+      if (call.closed) end();
+      else send(gate, message, call, 200, end);
     });
   });
 }
@@ -162,11 +202,11 @@ function send(
   message: Parameters<Bus['send']>[2],
   call: Call,
   status: number,
-  onDone: (() => void) | null = null,
+  onDone: () => void,
 ): void {
   const { accountId } = message as CreateCommand;
   gate.bus.send('accounts', partitionOf(accountId, gate.partitions), message, (reply: Reply) => {
     call.settle(reply, status);
-    onDone?.();
+    onDone();
   });
 }

@@ -34,6 +34,8 @@ export interface ResponseHandle {
 /** Those of LIMITS; tests set their own. */
 export interface Bounds {
   readonly frontRequestsOpenMax: number;
+  readonly frontKeyRequestsMax: number;
+  readonly frontKeyBytesMax: number;
   readonly frontBodiesBytesMax: number;
   readonly frontAnswersBytesMax: number;
   /** From the headers to the end of the body. */
@@ -75,6 +77,13 @@ interface Given {
 }
 
 const TOO_LARGE = rejection('body_too_large');
+/** 503 rather than 429: who takes a 4xx for the end may be repeating what was created. */
+const KEY_FULL = rejection(
+  'service_unavailable',
+  'This key has too much under way at once: wait for answers, then retry with the same Idempotency-Key.',
+  null,
+  1,
+);
 const NOT_FOUND = rejection('not_found');
 const METHOD_NOT_ALLOWED = rejection('method_not_allowed');
 /** A 401 must have it (RFC 9110, 15.5.2). */
@@ -120,6 +129,16 @@ export class Call {
       this.#poured();
       this.#abandon('aborted');
     });
+  }
+
+  get bounds(): Bounds {
+    return this.#context.bounds;
+  }
+
+  /** Its key has too much under way. */
+  refuseKeyFull(accountId: string): void {
+    this.#context.observer?.onKeyFull?.(accountId);
+    this.refuse(KEY_FULL);
   }
 
   get closed(): boolean {

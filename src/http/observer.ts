@@ -24,4 +24,6 @@ export interface HttpObserver {
     errorCode: ErrorCode | null,
   ): void;
   onNoReply(route: RouteName, reason: NoReplyReason, durationMs: number, requestId: string): void;
+  /** A request was refused because its key, which names this account, has too much under way. */
+  readonly onKeyFull?: (accountId: string) => void;
 }

@@ -10,6 +10,7 @@ const REFUSALS_EVERY_MS = 1_000;
 
 export function createHttpObserver(metrics: Metrics, log: Log) {
   const refused = onceIn(REFUSALS_EVERY_MS);
+  const full = onceIn(REFUSALS_EVERY_MS);
   return {
     onReply(
       route: RouteName,
@@ -31,6 +32,12 @@ export function createHttpObserver(metrics: Metrics, log: Log) {
       // The caller does not know what became of its request: somebody may have to look.
       if (reason === 'unknown') log.error(fields, 'request without a reply');
       else log.debug(fields, 'request without a reply');
+    },
+    onKeyFull(accountId: string): void {
+      const unseen = full();
+      if (unseen === null) return;
+      const fields = { account_id: accountId, refused_since_last_line: unseen };
+      log.warn(fields, 'a key has too much under way: its requests are refused, others are not');
     },
   };
 }

@@ -126,6 +126,14 @@ t.test('a request leaves a line with its id where a person should look', async (
   ]);
 });
 
+t.test('whose key has too much under way is named, once a second', async (t) => {
+  const { lines, log } = recorded('info');
+  const observer = createHttpObserver(new Metrics(), log);
+  for (let i = 0; i < 3; i++) observer.onKeyFull('acc_1');
+  t.hasStrict(lines, [{ level: 'warn', account_id: 'acc_1', refused_since_last_line: 0 }]);
+  t.equal(lines.length, 1);
+});
+
 t.test('at level debug every request leaves one', async (t) => {
   const { lines, log } = recorded();
   const observer = createHttpObserver(new Metrics(), log);
