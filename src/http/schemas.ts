@@ -414,7 +414,8 @@ export const IdempotencyKey = Type.String({
   description:
     'New and unique for each object you mean to create. The same key with the same body gives the original answer. ' +
     'The same body is the same bytes: other whitespace or another order of names is another body, `idempotency_key_reused`. ' +
-    'It is kept for 30 days, and for as long as the object is not final.',
+    'Without an answer (the connection was reset or closed, or you stopped waiting) it may exist or not: send the same again ' +
+    'with the same key. It is kept for 30 days, and for as long as the object is not final.',
 });
 
 // ---- Webhooks
