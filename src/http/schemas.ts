@@ -415,7 +415,7 @@ export const IdempotencyKey = Type.String({
     'New and unique for each object you mean to create. The same key with the same body gives the original answer. ' +
     'The same body is the same bytes: other whitespace or another order of names is another body, `idempotency_key_reused`. ' +
     'Without an answer (the connection was reset or closed, or you stopped waiting) it may exist or not: send the same again ' +
-    'with the same key. It is kept for 30 days, and for as long as the object is not final.',
+    'with the same key. It is kept for 30 days, and for as long as the object is not final. Send the header once: of two the first counts.',
 });
 
 // ---- Webhooks
