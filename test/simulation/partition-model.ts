@@ -218,7 +218,7 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
       return expectedOfWallet(account!, command);
     case 'ApproveWithdrawal':
     case 'RejectWithdrawal':
-      return expectedOfApproval(account!, command, own);
+      return expectedOfApproval(account!, command, own, at);
   }
 }
 
@@ -457,6 +457,7 @@ function expectedOfApproval(
   { settings, wallets }: ModelAccount,
   { type }: ApproveWithdrawal | RejectWithdrawal,
   own: ModelTransaction | undefined,
+  { policy }: At,
 ): Expected {
   if (own?.type !== 'WITHDRAWAL') return refused('withdrawal_not_found');
   if (own.approval !== 'PENDING') return refused('conflict');
@@ -465,6 +466,8 @@ function expectedOfApproval(
   if (!settings.withdrawalsEnabled) return refused('withdrawals_not_enabled_live');
   const wallet = wallets.find(({ id }) => id === own.wallet);
   if (wallet?.status !== 'ACTIVE') return refused('destination_not_active');
+  const { country, network } = wallet;
+  if (policy.routes[`${country}:${network}`] === undefined) return refused('network_not_supported');
   return does('WithdrawalApproved');
 }
 
