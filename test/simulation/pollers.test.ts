@@ -8,7 +8,8 @@ import { zeroCheck } from '../../src/domain/ledger.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { charge, deposit, payout } from '../unit/domain/scenario.ts';
-import { BUSY, declined, Driven, type DrivenRail, LOST, paid } from '../unit/pollers-driven.ts';
+import { declined, Driven, paid } from '../unit/pollers-driven.ts';
+import { stormy } from './weather.ts';
 import { randomFrom, seedOf } from '../seed.ts';
 
 const SEED = seedOf(t);
@@ -16,29 +17,6 @@ const SEED = seedOf(t);
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const UNAVAILABLE: Reply = { type: 'unavailable' };
-
-/** Some trouble, as often as `trouble` says (0 to 1). */
-function stormy(driven: Driven, rail: DrivenRail, random: () => number, trouble: () => number): void {
-  const { provider } = driven;
-  const later = <Result>(result: Result): Result | Promise<Result> => {
-    if (random() < 0.5) return result;
-    const { promise, resolve } = Promise.withResolvers<Result>();
-    const stop = driven.clock.every(Math.ceil(random() * 5_000), () => {
-      stop();
-      resolve(result);
-    });
-    return promise;
-  };
-  rail.onSubmit = (transaction) => {
-    if (random() >= trouble()) return later(provider.submit(transaction));
-    if (random() < 0.3) return BUSY;
-    if (random() < 0.5) provider.submit(transaction);
-    return later(LOST);
-  };
-  rail.onEnquire = (transaction) => {
-    return random() < trouble() ? later(LOST) : later(provider.enquire(transaction));
-  };
-}
 
 async function run(seed: number): Promise<Driven> {
   const random = randomFrom(seed);

@@ -1,0 +1,277 @@
+// Pollers and accounts in processes of their own: the accounts die with what was not durable, the pollers go on; or the other
+// way round. In bad weather, with withdrawals that are approved, rejected, or to a wallet that is revoked. Whatever happens, what
+// was answered exists, nothing stays in flight, and the ledger agrees with the provider or operators are told that it does not.
+
+import t from 'tap';
+import { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import type { Reply } from '../../src/bus/bus.ts';
+import type { AccountCommand, CreateCommand } from '../../src/domain/account-command.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { zeroCheck } from '../../src/domain/ledger.ts';
+import { money } from '../../src/domain/money.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
+import { randomFrom, seedOf } from '../seed.ts';
+import {
+  ACCOUNT,
+  activateWallet,
+  byOperator,
+  charge,
+  deposit,
+  KEY_HASH,
+  outcome,
+  payout,
+  withdrawal,
+} from '../unit/domain/scenario.ts';
+import { declined, DrivenClock, DrivenRail, paid, Provider } from '../unit/pollers-driven.ts';
+import { ApartAccounts } from './apart-world.ts';
+import { stormy } from './weather.ts';
+
+const SEED = seedOf(t);
+const RUNS = Number(process.env['RUNS'] ?? 12);
+t.comment(`RUNS=${RUNS}`);
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const STEP_MS = 50;
+const FUNDS = '20000000';
+const POLICY = {
+  ...DEFAULT_POLICY,
+  routes: { 'UG:MTN': 'mtn_ug', 'UG:AIRTEL': 'airtel_ug' },
+  cashOutPerMinute: 100_000,
+  approvalThresholds: { ...DEFAULT_POLICY.approvalThresholds, UGX: money(6_000) },
+  walletCoolingOffMs: 0,
+};
+
+class Apart {
+  readonly clock = new DrivenClock(1_772_357_500_000);
+  readonly accounts: ApartAccounts;
+  readonly provider = new Provider();
+  readonly faults: unknown[] = [];
+  readonly random: () => number;
+  /** How often something goes wrong. */
+  trouble = 0.4;
+  pollers: PollerGroup;
+  /** What was answered to whoever created it. */
+  readonly answered = new Set<string>();
+  #rails: DrivenRail[] = [];
+  #keys = 0;
+
+  constructor(random: () => number) {
+    this.random = random;
+    this.accounts = new ApartAccounts(this.clock, random, POLICY);
+    this.pollers = this.#newPollers();
+    this.clock.every(STEP_MS, () => this.accounts.tick());
+  }
+
+  #newPollers(): PollerGroup {
+    const { clock, provider, accounts, random } = this;
+    this.#rails = ['mtn_ug', 'airtel_ug'].map((id) => new DrivenRail(id, provider, clock));
+    for (const rail of this.#rails) stormy(this, rail, random, () => this.trouble);
+    return new PollerGroup({
+      bus: accounts,
+      feed: accounts,
+      rails: this.#rails,
+      clock,
+      random,
+      onNotice: () => {},
+      onFault: (error) => this.faults.push(error),
+      onUnknownMessage: () => {},
+    });
+  }
+
+  /** One in `n`. */
+  once(n: number): boolean {
+    return this.random() * n < 1;
+  }
+
+  async told(command: AccountCommand): Promise<Reply> {
+    let reply: Reply | null = null;
+    this.accounts.tell(command, (said) => {
+      reply = said;
+    });
+    while (reply === null) await this.clock.advance(STEP_MS, STEP_MS);
+    return reply;
+  }
+
+  create(command: CreateCommand): void {
+    const idempotencyKey = `apart-${++this.#keys}`;
+    this.accounts.tell({ ...command, idempotencyKey }, (reply) => {
+      if (reply.type === 'done') this.answered.add(JSON.parse(reply.body).id);
+    });
+  }
+
+  crashPollers(): void {
+    this.clock.killIntervals();
+    this.accounts.forgetPollers();
+    for (const rail of this.#rails) {
+      rail.onSubmit = () => new Promise(() => {});
+      rail.onEnquire = () => new Promise(() => {});
+    }
+    this.pollers = this.#newPollers();
+    this.clock.every(STEP_MS, () => this.accounts.tick());
+    void this.pollers.start(0);
+  }
+
+  async crashAccounts(awayMs: number): Promise<void> {
+    this.accounts.crash();
+    await this.clock.advance(awayMs, STEP_MS);
+    this.accounts.open();
+  }
+
+  async advance(ms: number, stepMs = STEP_MS): Promise<void> {
+    await this.clock.advance(ms, stepMs);
+  }
+}
+
+/** A live account with money, an owner, and wallets. */
+async function merchant(apart: Apart): Promise<string[]> {
+  const id = async (command: object): Promise<string> => {
+    const reply = await apart.told({ ...byOperator, ...command } as AccountCommand);
+    if (reply.type !== 'done') throw new Error(JSON.stringify(reply));
+    return JSON.parse(reply.body).id;
+  };
+  const enabled = { live: true, payoutsEnabled: true, withdrawalsEnabled: true };
+  await id({ type: 'OpenAccount', name: 'Shop', country: 'UG', ...enabled });
+  const app = { name: 'Shop', domain: 'shop.example', webhookUrl: null, signingSecretSealed: 's' };
+  await id({ type: 'ConnectApp', ...app, publishableKey: 'pk', secretKeyHash: KEY_HASH });
+  const by = await id({ type: 'AddUser', email: 'o@shop.example', role: 'OWNER' });
+  const wallets: string[] = [];
+  for (const [n, msisdn] of ['+256772000111', '+256772000112', '+256702000113'].entries()) {
+    const wallet = { label: `${n}`, msisdn, network: null, country: null, by };
+    const walletId = await id({ type: 'AddWallet', ...wallet });
+    await id({ type: 'ApproveWallet', walletId, by });
+    await apart.told(activateWallet(walletId));
+    wallets.push(walletId);
+  }
+  apart.create(deposit({ amount: FUNDS }));
+  while (apart.accounts.state.transactions.size === 0) await apart.advance(STEP_MS);
+  const [funding] = apart.accounts.state.transactions.keys();
+  await apart.told(outcome(funding!, 'SUCCESSFUL'));
+  return [by, ...wallets];
+}
+
+async function run(seed: number): Promise<Apart> {
+  const random = randomFrom(seed);
+  const apart = new Apart(random);
+  const { accounts, provider } = apart;
+  const [by, ...wallets] = await merchant(apart);
+  void apart.pollers.start(0);
+  const all = (): Transaction[] => [...accounts.state.transactions.values()].filter((one) => !isFunding(one));
+  const settle = (one: Transaction): void => {
+    if (provider.accepted.get(referenceOf(one)) !== null) return;
+    provider.settle(one, random() < 0.7 ? paid({ amount: one.amount }) : declined());
+    for (let hints = Math.floor(random() * 3); hints > 0; hints--) hint(one);
+  };
+  const hint = ({ id: transactionId }: Transaction): void => {
+    const deadline = apart.clock.now() + 1_000;
+    const message = { type: 'Hint', accountId: ACCOUNT, transactionId, deadline } as const;
+    apart.pollers.send(0, message, () => {});
+  };
+
+  for (let step = 0; step < 120; step++) {
+    const msisdn = random() < 0.5 ? '+256772123456' : '+256702123456';
+    for (let times = Math.floor(random() * 3); times > 0; times--) {
+      const amount = random() < 0.3 ? '7000' : '5000';
+      const destination = wallets[Math.floor(random() * wallets.length)]!;
+      const choice = Math.floor(random() * 4);
+      if (choice === 0) apart.create(charge({ msisdn, amount }));
+      else if (choice === 1) apart.create(deposit({ msisdn, amount }));
+      else if (choice === 2) apart.create(payout({ msisdn, amount }));
+      else apart.create(withdrawal({ amount, destination }));
+    }
+    // Records of no transaction.
+    if (apart.once(3)) {
+      accounts.tell({ ...byOperator, type: 'ChangeAccountSettings', changes: { payoutsEnabled: true } });
+    }
+    if (apart.once(40))
+      accounts.tell({ ...byOperator, type: 'RevokeWallet', walletId: wallets[step % 2]!, by: by! });
+    for (const one of all()) {
+      if (one.status === 'INITIATED' && apart.once(20)) {
+        const type = apart.once(3) ? 'RejectWithdrawal' : 'ApproveWithdrawal';
+        accounts.tell({ ...byOperator, type, transactionId: one.id, by: by! });
+      }
+      if (apart.once(20)) settle(one);
+      else if (apart.once(100)) hint(one);
+    }
+    if (apart.once(12)) await apart.crashAccounts(Math.floor(random() * 4_000));
+    if (apart.once(40)) apart.crashPollers();
+    accounts.isHung = apart.once(10);
+    await apart.advance(Math.floor(random() * 1_500));
+  }
+
+  // Begun while the disk of the accounts hangs, and nobody begins anew after that: what they miss stays missed.
+  accounts.isHung = false;
+  await apart.advance(3_000);
+  accounts.isHung = true;
+  accounts.tell({ ...byOperator, type: 'ChangeAccountSettings', changes: { payoutsEnabled: true } });
+  apart.crashPollers();
+  await apart.advance(Math.floor(random() * 500));
+  await apart.crashAccounts(Math.floor(random() * 1_000));
+  accounts.isHung = false;
+  for (let n = 0; n < 3; n++) apart.create(payout({ amount: '5000' }));
+  await apart.advance(5_000);
+
+  // The weather clears, members decide, and every customer answers in time.
+  apart.trouble = 0;
+  for (let round = 0; round < 30; round++) {
+    for (const one of all()) {
+      if (one.status === 'INITIATED') {
+        accounts.tell({ ...byOperator, type: 'RejectWithdrawal', transactionId: one.id, by: by! });
+      }
+      settle(one);
+    }
+    await apart.advance(MINUTE, 500);
+  }
+  await apart.advance(HOUR, 5_000);
+  return apart;
+}
+
+for (let seed = SEED; seed < SEED + RUNS; seed++) {
+  t.test(`SEED=${seed} RUNS=1`, async (t) => {
+    const { accounts, provider, answered, pollers, faults } = await run(seed);
+    const { state } = accounts;
+    const transactions = [...state.transactions.values()];
+    t.comment(`${transactions.length} transactions, ${accounts.lost} records lost`);
+    t.strictSame(
+      transactions.filter(isInFlight).map(({ id, status }) => [id, status]),
+      [],
+      'nothing stays in flight',
+    );
+    t.strictSame(
+      [...answered].filter((id) => !state.transactions.has(id)),
+      [],
+      'what was answered exists',
+    );
+    const references = new Set(transactions.map(referenceOf));
+    t.strictSame(
+      [...provider.accepted.keys()].filter((one) => !references.has(one)),
+      [],
+      'nothing else was sent',
+    );
+    const raised = new Set([...state.reconciliations.values()].map(({ transactionId }) => transactionId));
+    for (const one of transactions) {
+      const theirs = provider.accepted.get(referenceOf(one))?.type;
+      const isPaid = one.status === 'SUCCESSFUL' && !isFunding(one);
+      const agrees = isPaid ? theirs === 'succeeded' : theirs !== 'succeeded' || isFunding(one);
+      if (!agrees)
+        t.ok(raised.has(one.id), `${one.id} is ${one.status} here, ${theirs} there: operators know`);
+      const isOut = one.type === 'PAYOUT' || one.type === 'WITHDRAWAL';
+      if (isOut && !agrees) t.fail(`${one.id} is ${one.status} here, ${theirs} there`);
+    }
+    const balances = state.account(ACCOUNT)!.balances.get('UGX')!;
+    t.equal(zeroCheck(balances), 0, 'the ledger is balanced');
+    t.equal(balances.SETTLEMENT_CLEARING, 0, 'nothing is held');
+    t.equal(pollers.size, 0, 'nothing is followed');
+    t.strictSame(faults, []);
+  });
+}
+
+function isInFlight({ status }: Transaction): boolean {
+  return status !== 'SUCCESSFUL' && status !== 'FAILED' && status !== 'REVERSED';
+}
+
+/** Went over no rail. */
+function isFunding({ amount }: { readonly amount: number }): boolean {
+  return amount === Number(FUNDS);
+}
