@@ -16,7 +16,14 @@ import { NONE } from './id-index.ts';
 import type { Keeper, PursuitOptions } from './keeper.ts';
 import { neverAccepted, noticeOf, type Notice, waitsForLong } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
-import { afterExpiryGapMs, enquiryGapMs, jittered, lastEnquiriesMsAt, retryGapMs } from './schedule.ts';
+import {
+  afterExpiryGapMs,
+  endsAt,
+  enquiryGapMs,
+  jittered,
+  lastEnquiriesMsAt,
+  retryGapMs,
+} from './schedule.ts';
 import { Telling } from './telling.ts';
 import { TimingWheel } from './timing-wheel.ts';
 import type { Watched } from './watched.ts';
@@ -145,10 +152,10 @@ export class Pursuit implements Caller {
       this.#rest(watched);
       return this.#account.tellAcceptance(watched, null);
     }
-    if (watched.expiresAt !== null && now >= watched.expiresAt) {
-      return this.#dueLast(watched, now, now - watched.expiresAt);
-    }
+    const end = endsAt(this.#options.timings, watched);
+    if (end !== null && now >= end) return this.#dueLast(watched, now, now - end);
     if (watched.state === 'waiting') this.#call(watched);
+    else this.#endInTime(watched);
   }
 
   #dueLate(watched: Watched): void {
@@ -182,9 +189,15 @@ export class Pursuit implements Caller {
       if (watched.next === 'enquire') watched.hinted = watched.byHint;
       if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
       else this.#wait(watched, now() + retryGapMs(timings, 3, random));
-    } else if (watched.state === 'queued' && watched.expiresAt !== null) {
-      this.#wheel.set(watched.number, watched.lastUntil === 0 ? watched.expiresAt : watched.lastUntil);
+    } else if (watched.state === 'queued') {
+      this.#endInTime(watched);
     }
+  }
+
+  /** However long it waits for its rail. */
+  #endInTime(watched: Watched): void {
+    const end = watched.lastUntil === 0 ? endsAt(this.#options.timings, watched) : watched.lastUntil;
+    if (end !== null) this.#wheel.set(watched.number, end);
   }
 
   /** Once its account has recorded it, it goes to its end although its payout wallet is revoked: so not while the rail is down.
@@ -217,10 +230,8 @@ export class Pursuit implements Caller {
 
   #wait(watched: Watched, dueAt: number): void {
     watched.state = 'waiting';
-    const { expiresAt, lastUntil } = watched;
-    const capped =
-      expiresAt !== null && lastUntil === 0 && !watched.late ? Math.min(dueAt, expiresAt) : dueAt;
-    this.#wheel.set(watched.number, capped);
+    const end = watched.lastUntil === 0 && !watched.late ? endsAt(this.#options.timings, watched) : null;
+    this.#wheel.set(watched.number, end === null ? dueAt : Math.min(dueAt, end));
   }
 
   /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds what is in flight

@@ -1,6 +1,8 @@
 // When a poller asks, submits again, and gives up waiting: delays as pure functions of how often it has been tried.
 // Randomness comes in as `random` (0 to 1), so that tests can seed it.
 
+import type { Watched } from './watched.ts';
+
 export type Random = () => number;
 
 export interface Timings {
@@ -42,6 +44,8 @@ export interface Timings {
   /** At recovery, looks that make up for missed ones are spread over this. So long that a process which is started every minute
    *  makes one of each transaction in this time, by chance, not one a minute. */
   readonly makeUpSpreadMs: number;
+  /** What most payers need to approve; of what expires in less than 30 minutes, a fifteenth of that. */
+  readonly approvalMs: number;
   /** Tries to read a transaction's details from its account. */
   readonly fetches: number;
 }
@@ -66,6 +70,7 @@ export const TIMINGS: Timings = {
   hintEnquiries: 4_000,
   afterExpiryMs: 600_000,
   makeUpSpreadMs: 3_600_000,
+  approvalMs: 120_000,
   fetches: 8,
 };
 
@@ -78,6 +83,14 @@ export function jittered(delayMs: number, random: Random): number {
 export function enquiryGapMs(timings: Timings, enquiries: number, isBusy: boolean, random: Random): number {
   const slowestMs = isBusy ? timings.enquiryGapBusyMs : timings.enquiryGapSlowestMs;
   return jittered(doubled(timings.enquiryGapMs, slowestMs, enquiries), random);
+}
+
+/** When it is given up. What its provider certainly never had, a while before it expires: nobody is to be asked for money of a
+ *  charge that fails while they approve it. Null: never. */
+export function endsAt(timings: Timings, watched: Watched): number | null {
+  const { createdAt, expiresAt, submitted, maybeSent } = watched;
+  if (expiresAt === null || submitted || maybeSent) return expiresAt;
+  return expiresAt - Math.min(timings.approvalMs, (expiresAt - createdAt) / 15);
 }
 
 /** How long the last enquiry may take of what expired `lateMs` ago. */

@@ -1,6 +1,7 @@
 // What pollers promise when they stop, and when a partition is handed over to another process: what is in the air ends and is
 // told, and nothing is begun that the next owner may be doing already.
 import t from 'tap';
+import { TIMINGS } from '../../actors/pollers/schedule.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
@@ -71,7 +72,8 @@ t.test('a partition that is handed over lets nothing expire: the next owner may 
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;
   const charged = driven.accounts.create(charge());
-  await driven.clock.advance((charged.expiresAt ?? 0) - driven.clock.now() - 1_000, 1_000);
+  const endsAt = (charged.expiresAt ?? 0) - TIMINGS.approvalMs;
+  await driven.clock.advance(endsAt - driven.clock.now() - 1_000, 1_000);
   driven.mtn.onSubmit = () => new Promise(() => {});
   driven.accounts.create(payout());
   const releasing = driven.pollers.release(0);
