@@ -339,10 +339,12 @@ function reasonIn(body: Readonly<Record<string, unknown>>): { code: string | nul
   return { code: textAt(reason, 'code'), message: textAt(reason, 'message') };
 }
 
-/** Shown to the payer and the payee; never empty, printable, cut between characters: half of one is no text. */
+/** Shown to the payer and the payee; never empty. MTN refuses a payment for a character that it does not take, an apostrophe or
+ *  an ampersand for instance, and does not say which: what is sent has letters without accents, digits and few signs. */
 function noteOf({ note, reference }: PendingTransaction): string {
-  const text = (note ?? '').replace(/\p{Cc}+/gu, ' ').trim();
-  return (text === '' ? reference : text).slice(0, NOTE_LENGTH).replace(/[\uD800-\uDBFF]$/, '');
+  const plain = (note ?? '').normalize('NFKD').replace(/[\p{M}'’]+/gu, '');
+  const text = plain.replace(/[^A-Za-z0-9.,:_-]+/g, ' ').trim();
+  return (text === '' ? reference : text).slice(0, NOTE_LENGTH);
 }
 
 function checkOf(

@@ -200,6 +200,8 @@ t.test('whatever the note, what is sent of it is taken', async (t) => {
     'x'.repeat(255),
     '\u0007 \n',
     '',
+    "Joe's caf\u00e9 & co",
+    "'&'",
   ];
   for (const network of ['MTN', 'AIRTEL'] as const) {
     for (const note of notes) {

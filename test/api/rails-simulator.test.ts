@@ -165,6 +165,7 @@ t.test('MTN: what its gateway and its product refuse', async (t) => {
     ['another currency', {}, { ...good, currency: 'EUR' }, 500, /INVALID_CURRENCY/],
     ['a note that is null', {}, { ...good, payeeNote: null }, 400, /payeeNote/],
     ['a note with half a character', {}, { ...good, payeeNote: 'x\ud83e' }, 400, /payeeNote/],
+    ['a note with an apostrophe', {}, { ...good, payeeNote: "Joe's" }, 400, /not supported/],
     ['a note that is too long', {}, { ...good, payerMessage: 'x'.repeat(129) }, 400, /longer/],
     ['a number with +', {}, { ...good, payer: { ...good.payer, partyId: '+256772000001' } }, 400, /partyId/],
     [

@@ -382,12 +382,16 @@ function problemWith(body: Record<string, unknown>, partyField: 'payer' | 'payee
     if (note === undefined) continue;
     if (typeof note !== 'string') return `${name} must be a string.`;
     if (!note.isWellFormed()) return `${name} is not text.`;
+    if (NOT_TAKEN.test(note)) return `${name} has a character that is not supported.`;
     if (note.length > NOTE_LENGTH) return `${name} is longer than ${NOTE_LENGTH} characters.`;
   }
   return null;
 }
 
 const NOTE_LENGTH = 128;
+/** "Having unsupported special characters in the Body request for example an apostrophe" is a bad request by MTN's list of
+ *  common errors, which names no other; the ampersand is in public reports. */
+const NOT_TAKEN = /['&]/;
 
 const STATUS_WORDS = {
   pending: 'PENDING',
