@@ -323,8 +323,6 @@ export const LIMITS = {
   webhookFailingShownMs: 900_000,
   /** Endpoints whose recent health is remembered; the idle ones are forgotten first. */
   webhookEndpointsKnownMax: 100_000,
-  /** Retries one partition hands out in a second: after an outage of ours the overdue ones are spread, not fired. */
-  webhookRetriesPerSecondMax: 500,
   /** Deliveries of one log record; an event for more apps than this is a record of its own. */
   webhookDeliveriesPerRecordMax: 500,
   /** Bodies of one log record, bytes: escaped into JSON it stays below batchBytesMax. */
@@ -338,8 +336,10 @@ export const LIMITS = {
   webhookEndpointQueuedMax: 500,
   /** Due deliveries queued, one process: beyond it the feed waits. 200 bytes each. */
   webhookQueuedMax: 2_000_000,
-  /** Due deliveries one partition hands over in one go, so that a backlog does not block the thread. */
-  webhookTakenPerTickMax: 1_000,
+  /** How long due deliveries are taken up in a timerTickMs, ms, all partitions: each is read, and a backlog must not block the thread. */
+  webhookTakeMsMax: 10,
+  /** What cannot be signed and is looked at again in a timerTickMs, of one partition. */
+  webhookUnsignedPerTickMax: 1_000,
   /** Attempts kept with one delivery, the newest: 8 of its schedule and those of replays. */
   webhookAttemptsKeptMax: 32,
   /** Deliveries replayed by one message. */

@@ -65,9 +65,6 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   #retentionDueAt = 0;
   /** Id up to which old deliveries have been looked for since then; '': none. */
   #retentionLookedTo = '';
-  /** Retries that may still be handed out, and when that was last worked out. */
-  #retryAllowance: number = LIMITS.webhookRetriesPerSecondMax;
-  #allowedAt = 0;
 
   constructor(views: Views, policy: WebhookPolicy, { timers, sequence }: OpenOptions) {
     this.#state = new WebhookState(views, sequence);
@@ -163,24 +160,18 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   }
 
   /** Removes and returns what is due at `now` of the partition, whose clock is never behind a record of it: a first
-   *  attempt, due at the time of its record, does not wait. First attempts, then retries as fast as their rate allows.
+   *  attempt, due at the time of its record, does not wait. First attempts, then retries; looks at `limit` of each at the most.
    *  Whoever takes one must see it through to a RecordAttempt or CancelDelivery: it is not handed out again before a
    *  restart. */
   takeAttempts(now: number, limit: number): Delivery[] {
     const taken: Delivery[] = [];
     this.#takeFrom(this.#firsts, now, limit, taken);
-    const elapsedMs = Math.max(0, now - this.#allowedAt);
-    this.#allowedAt = now;
-    const perSecond = LIMITS.webhookRetriesPerSecondMax;
-    this.#retryAllowance = Math.min(perSecond, this.#retryAllowance + (elapsedMs * perSecond) / 1000);
-    const before = taken.length;
-    this.#takeFrom(this.#retries, now, Math.min(limit, before + Math.floor(this.#retryAllowance)), taken);
-    this.#retryAllowance -= taken.length - before;
+    this.#takeFrom(this.#retries, now, limit - taken.length, taken);
     return taken;
   }
 
   #takeFrom(heap: DueHeap<string>, now: number, limit: number, taken: Delivery[]): void {
-    while (taken.length < limit) {
+    for (let looked = 0; looked < limit; looked++) {
       const id = heap.takeDue(now);
       if (id === undefined) return;
       const delivery = this.dueDelivery(id, now);

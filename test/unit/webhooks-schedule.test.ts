@@ -109,24 +109,28 @@ void t.test('a success ends it, late reports of the same attempt change nothing'
 });
 
 void t.test(
-  'after an outage of ours overdue retries are spread, and first attempts are not among them',
+  'after an outage of ours first attempts come first, and many overdue retries of one app hold up no other’s',
   (t) => {
     const driven = new DrivenWebhooks({});
-    driven.connect(appId(1), 'https://example.com/hook');
-    for (let i = 0; i < 2_000; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
-    for (let taken = driven.due(); taken.length > 0; taken = driven.due()) {
-      for (const delivery of taken) driven.record(delivery, failed, 0.5);
-    }
+    const [long, short] = [appId(1), appId(2)];
+    for (const app of [long, short]) driven.connect(app, 'https://example.com/hook');
+    const fail = (): void => {
+      for (const delivery of driven.due()) driven.record(delivery, failed, 0.5);
+    };
+    for (let i = 0; i < 2_000; i++) driven.takeEvent('SUCCESSFUL', [long]);
+    fail();
+    driven.now += 1;
+    driven.takeEvent('SUCCESSFUL', [short]);
+    fail();
     driven.now += 3_600_000;
-    for (let i = 0; i < 100; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
-    const atOnce = driven.logic.takeAttempts(driven.now, 100_000);
-    t.equal(atOnce.filter(({ made }) => made === 0).length, 100, 'first attempts at once');
-    t.equal(atOnce.filter(({ made }) => made === 1).length, 500, 'retries of one second');
-    driven.now += 500;
-    t.equal(
-      driven.logic.takeAttempts(driven.now, 100_000).length,
-      250,
-      'half a second later, those of half a second',
+    for (let i = 0; i < 100; i++) driven.takeEvent('SUCCESSFUL', [long]);
+    const made = driven.due().map((delivery) => [delivery.appId, delivery.made]);
+    t.same(made.slice(0, 100), Array(100).fill([long, 0]));
+    t.same(made.slice(100, 2_100), Array(2_000).fill([long, 1]));
+    t.same(
+      made.slice(2_100),
+      [[short, 1]],
+      'at once: it waits for nobody but in the queue of its own endpoint',
     );
     t.end();
   },
