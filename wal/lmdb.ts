@@ -260,7 +260,15 @@ function roomAfter(reason: string, file: string): string {
   return ` (its disk has ${Math.floor((bavail * bsize) / 1024 / 1024)} MiB free)`;
 }
 
-function fileOf(database: object): string {
+/** LMDB's MDB_PAGE_NOTFOUND, MDB_CORRUPTED and MDB_CURSOR_FULL: what it finds is not what its file says should be there. */
+const pageFaults = [-30_797, -30_796, -30_787];
+
+/** What was read lies in a damaged page of the file, or behind one. Nothing more is read in the transaction that met it. */
+export function isPageFault(error: unknown): error is Error {
+  return error instanceof Error && pageFaults.includes((error as { code?: unknown }).code as number);
+}
+
+export function fileOf(database: object): string {
   return join((database as { env: { path: string } }).env.path, 'data.mdb');
 }
 

@@ -14,8 +14,8 @@ import {
   tipAt,
 } from './batch.ts';
 import { WAL_LIMITS } from './limits.ts';
-import { openLogDatabase } from './lmdb.ts';
-import type { LogDatabase, OpenLogOptions } from './lmdb.ts';
+import { fileOf, isPageFault, openLogDatabase } from './lmdb.ts';
+import type { LogDatabase, LogKey, OpenLogOptions } from './lmdb.ts';
 import type { Batch, Tip, ViewPosition } from './types.ts';
 
 /** Where to begin: after a batch, or with the batch that holds a sequence. */
@@ -56,7 +56,7 @@ export class LogReader {
   /** What the first batch that is kept follows. Empty unless the log was trimmed. */
   startOf(group: string, partition: number): Tip {
     assertPlace(group, partition);
-    const bytes = this.database.getBinary([group, partition, 0]);
+    const bytes = this.#stored(group, partition, 0);
     return bytes === undefined ? emptyTip : decodeStart(bytes, group, partition);
   }
 
@@ -102,7 +102,7 @@ export class LogReader {
     let start: [string, number, number] | undefined;
     for (;;) {
       const keys = start === undefined ? { limit: 1 } : { start, limit: 1 };
-      const key = first(this.database.getKeys(keys));
+      const key = this.#firstKey(keys, null);
       if (key === undefined) return found;
       const [group, partition] = key;
       found.push({ group, partition });
@@ -114,21 +114,16 @@ export class LogReader {
   firstBatchNumber(group: string, partition: number): number {
     assertPlace(group, partition);
     const end: [string, number, number] = [group, partition, Number.MAX_SAFE_INTEGER];
-    const key = first(this.database.getKeys({ start: [group, partition, 1], end, limit: 1 }));
+    const key = this.#firstKey({ start: [group, partition, 1], end, limit: 1 }, { group, partition });
     return key === undefined ? 0 : key[2];
   }
 
   /** 0: the partition has no batch. */
   lastBatchNumber(group: string, partition: number): number {
     assertPlace(group, partition);
-    const key = first(
-      this.database.getKeys({
-        start: [group, partition, Number.MAX_SAFE_INTEGER],
-        end: [group, partition, 0],
-        reverse: true,
-        limit: 1,
-      }),
-    );
+    const start: LogKey = [group, partition, Number.MAX_SAFE_INTEGER];
+    const range = { start, end: [group, partition, 0] as LogKey, reverse: true, limit: 1 };
+    const key = this.#firstKey(range, { group, partition });
     return key === undefined ? 0 : key[2];
   }
 
@@ -151,9 +146,9 @@ export class LogReader {
     return this.batch(group, partition, position.batch).hash.equals(position.hash);
   }
 
-  /** As stored, unchecked. */
+  /** As stored, unchecked. Throws LogCorruption when its page of the file cannot be read. */
   bytesOf(group: string, partition: number, number: number): Buffer | undefined {
-    const bytes = this.database.getBinary([group, partition, number]);
+    const bytes = this.#stored(group, partition, number);
     if (bytes === undefined || Buffer.isBuffer(bytes)) return bytes;
     return Buffer.from(Object(bytes));
   }
@@ -165,6 +160,35 @@ export class LogReader {
 
   async close(): Promise<void> {
     await this.database.close();
+  }
+
+  #stored(group: string, partition: number, number: number): Buffer | undefined {
+    try {
+      return this.database.getBinary([group, partition, number]);
+    } catch (error) {
+      throw this.#pageFault(error, { group, partition, batch: number });
+    }
+  }
+
+  /** `name`: whose keys they are; null: anybody's. */
+  #firstKey(
+    range: Parameters<LogDatabase['getKeys']>[0],
+    name: { group: string; partition: number } | null,
+  ): LogKey | undefined {
+    try {
+      return first(this.database.getKeys(range));
+    } catch (error) {
+      throw this.#pageFault(error, name === null ? null : { ...name, batch: 0 });
+    }
+  }
+
+  /** What to throw instead: LMDB's own words say neither which file it is nor what lies there. */
+  #pageFault(error: unknown, at: { group: string; partition: number; batch: number } | null): unknown {
+    if (!isPageFault(error)) return error;
+    this.refresh();
+    const problem = `it lies in a damaged page of ${fileOf(this.database)} (${error.message})`;
+    if (at !== null) return new LogCorruption({ ...at, sequence: 0 }, problem);
+    return new Error(`where the partitions of the log begin cannot be read: ${problem}`, { cause: error });
   }
 
   #nextTwice(group: string, partition: number, previous: Tip): Batch | undefined {

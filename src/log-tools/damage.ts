@@ -7,7 +7,7 @@ import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import type { AccountRecord } from '../domain/account-event.ts';
 import { isTransactionId } from '../domain/id.ts';
 import { type Data, groupOf, groups } from './data.ts';
-import { headerBytes, trailerBytes } from '../../wal/batch.ts';
+import { headerBytes, LogCorruption, trailerBytes } from '../../wal/batch.ts';
 import type { Fault } from '../../wal/tools/verify.ts';
 
 export interface Damage {
@@ -22,9 +22,9 @@ export interface Damage {
 const newline = 0x0a;
 
 export function damageOf(data: Data, fault: Fault): Damage {
-  const { group, partition, batch } = fault;
+  const { group, batch } = fault;
   if (batch === 0 || !groups.some(({ name }) => name === group)) return nothingKnown;
-  const stored = data.log.bytesOf(group, partition, batch);
+  const stored = storedOf(data, fault, batch);
   if (stored === undefined) return missing(data, fault);
   if (stored.length < headerBytes + trailerBytes) return missing(data, fault);
   const covered = stored.length - trailerBytes;
@@ -38,6 +38,16 @@ export function damageOf(data: Data, fault: Fault): Damage {
   }
   const position = turnedBit(syndrome, covered * 8);
   return position === null ? manyBits(group, stored, covered) : oneBit(group, stored, covered, position);
+}
+
+/** undefined: it is not there, or its page of the file cannot be read. */
+function storedOf({ log }: Data, { group, partition }: Fault, batch: number): Buffer | undefined {
+  try {
+    return log.bytesOf(group, partition, batch);
+  } catch (error) {
+    if (error instanceof LogCorruption) return undefined;
+    throw error;
+  }
 }
 
 const nothingKnown: Damage = { explanation: '', firstSequence: null, lastSequence: null, transactions: [] };
@@ -81,8 +91,10 @@ function outOfPlace(group: string, stored: Buffer, covered: number): Damage {
 }
 
 /** The checkpoint knows what was last changed by a record that is lost. */
-function missing({ log, views }: Data, { group, partition, batch, sequence }: Fault): Damage {
-  const next = log.bytesOf(group, partition, batch + 1);
+function missing(data: Data, fault: Fault): Damage {
+  const { group, partition, batch, sequence } = fault;
+  const { views } = data;
+  const next = storedOf(data, fault, batch + 1);
   const whole = next !== undefined && next.length >= headerBytes + trailerBytes;
   const lastSequence = whole ? Number(next.readBigUInt64LE(40)) - 1 : Number.MAX_SAFE_INTEGER;
   const transactions: string[] = [];

@@ -1,4 +1,5 @@
 // Which partitions a tool is asked to look at, and the words it says of them.
+import { LogCorruption } from '../batch.ts';
 import { isHeld } from '../directory-socket.ts';
 import { hasLog, hasViews, isLogUnlocked } from '../lmdb.ts';
 import { LogReader } from '../log-reader.ts';
@@ -46,10 +47,18 @@ export function withOthers(
 
 /** How many batches a tool has before it that reads all of these: what was trimmed is not among them. */
 export function batchesIn(reader: LogReader, names: readonly PartitionName[]): number {
-  return names.reduce((sum, { group, partition }) => {
+  return names.reduce((sum, name) => sum + batchesOf(reader, name), 0);
+}
+
+function batchesOf(reader: LogReader, { group, partition }: PartitionName): number {
+  try {
     const last = reader.lastBatchNumber(group, partition);
-    return last === 0 ? sum : sum + last + 1 - reader.firstBatchNumber(group, partition);
-  }, 0);
+    return last === 0 ? 0 : last + 1 - reader.firstBatchNumber(group, partition);
+  } catch (error) {
+    // Whoever reads it is told.
+    if (error instanceof LogCorruption) return 0;
+    throw error;
+  }
 }
 
 /** null: there are no views; they will be rebuilt. */

@@ -90,9 +90,24 @@ export async function verifyPartitions(
   progress.start('verify', batchesIn(reader, names));
   const verified: VerifiedPartition[] = [];
   for (const name of names) {
-    verified.push(await untilUnchanged(() => verifyPartition(reader, name, progress)));
+    verified.push(await verifyOrFault(reader, name, progress));
   }
   return verified;
+}
+
+async function verifyOrFault(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  progress: ToolInput['progress'],
+): Promise<VerifiedPartition> {
+  try {
+    return await untilUnchanged(() => verifyPartition(reader, { group, partition }, progress));
+  } catch (error) {
+    if (error instanceof LogRewritten) throw error;
+    // Where it begins or ends cannot be found.
+    const fault = faultFrom(error, { group, partition, batch: 0, sequence: 0 });
+    return { group, partition, batches: 0, records: 0, bytes: 0, tip: emptyTip, faults: [fault] };
+  }
 }
 
 async function verifyPartition(
@@ -161,9 +176,10 @@ function lookAt(
   previous: Tip,
 ): { tip: Tip; bytes: number; problem: unknown } {
   const place = { group, partition, batch: number };
-  const bytes = reader.bytesOf(group, partition, number);
+  let bytes: Buffer | undefined;
   let batch: Batch;
   try {
+    bytes = reader.bytesOf(group, partition, number);
     batch = decodeBatch(assertThere(bytes, place, previous), place);
   } catch (problem) {
     return { tip: { ...previous, batch: number, hash: emptyHash }, bytes: bytes?.length ?? 0, problem };

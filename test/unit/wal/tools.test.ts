@@ -6,10 +6,12 @@ import {
   cpSync,
   mkdirSync,
   openSync,
+  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   truncateSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -29,6 +31,8 @@ import { verify } from '../../../wal/tools/verify.ts';
 import { runTool } from './run-tool.ts';
 import { bytesAt, checkpointAll, key, next, root, tool, toolJson, write } from './tool-logs.ts';
 
+/** Of LMDB. */
+const pageBytes = 4096;
 const cli = fileURLToPath(new URL('../../../wal/cli.ts', import.meta.url));
 
 t.test('inspect shows ranges, one batch and one record', async (t) => {
@@ -399,6 +403,35 @@ t.test('verify names what is damaged, and nothing else', async (t) => {
     t.match(out, new RegExp(`accounts/1 batch ${batch} sequence ${sequence}: `));
   }
 });
+
+t.test(
+  'a page of the file that was overwritten is damage of what lies in it, and of nothing else',
+  async (t) => {
+    const data = next();
+    await write(data, 120);
+    const database = openLogDatabase({ directory: data });
+    const bytes = bytesAt(database, 10);
+    await database.close();
+    const file = join(data, 'log', 'data.mdb');
+    const content = readFileSync(file);
+    // Pages are copied when they are written: older copies may hold the batch, too.
+    for (let at = content.indexOf(bytes); at >= 0; at = content.indexOf(bytes, at)) {
+      content.fill(0, at - (at % pageBytes), at - (at % pageBytes) + pageBytes);
+    }
+    writeFileSync(file, content);
+
+    const { status, report } = await toolJson('verify', '--data', data);
+    t.equal(status, 1);
+    const problem = /^it lies in a damaged page of .*data\.mdb \(MDB_CORRUPTED/;
+    for (const fault of report.faults) t.match(fault, { group: 'accounts', partition: 1, problem });
+    t.ok(report.faults.some(({ batch }: { batch: number }) => batch === 10));
+    t.hasStrict(report.partitions, [{}, {}, { group: 'webhooks', sequence: 360 }]);
+    t.hasStrict(await toolJson('backup', '--data', data, '--to', next()), {
+      status: 1,
+      report: { faults: [{ names: [{ group: 'accounts', partition: 1 }] }], batches: 242 },
+    });
+  },
+);
 
 t.test('verify tells the first of many faults, and goes on with the next partition', async (t) => {
   const data = next();
