@@ -10,14 +10,7 @@ import { storyOf } from './story.ts';
 import { storyLines } from './story-text.ts';
 import { inspect as inspectLog } from '../../wal/tools/inspect.ts';
 import { chosen, timeText } from '../../wal/tools/partitions.ts';
-import {
-  numberOf,
-  ordinalOf,
-  type Tool,
-  type ToolInput,
-  type ToolResult,
-  UsageError,
-} from '../../wal/tools/tool.ts';
+import { ordinalOf, type Tool, type ToolInput, type ToolResult, UsageError } from '../../wal/tools/tool.ts';
 
 export const inspect: Tool = {
   name: 'inspect',
@@ -68,7 +61,7 @@ async function showAccount(data: Data, accountId: string, input: ToolInput): Pro
   assertAccountId(accountId);
   if (data.views === null) throw new UsageError('there is no checkpoint: use replay --account');
   const partition = partitionOfAccount(data, accountId);
-  const limit = numberOf(input.values, 'limit') ?? LIMITS.logToolTransactionsShown;
+  const limit = ordinalOf(input.values, 'limit') ?? LIMITS.logToolTransactionsShown;
   const report = reportAccount(data.views, data.log, { partition, accountId }, limit);
   if (report === null) {
     const lines = [`${accountId} is not in this data directory`];

@@ -1,9 +1,25 @@
 // Finding places in a partition's log by time. The times of records never fall within a partition, so a place is found by
 // bisection: a handful of batches are read, however long the log is.
 
+import { LogCorruption, tipAt } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { PartitionName } from '../../wal/tools/partitions.ts';
 import { groupOf, type Timed } from './data.ts';
+
+/** Where the log ends. Of one whose last batches are damaged, where they do: whoever reads as far as that is told of them. */
+export function lastSequence(log: LogReader, { group, partition }: PartitionName): number {
+  const last = log.lastBatchNumber(group, partition);
+  for (let batch = last; batch > log.startOf(group, partition).batch; batch -= 1) {
+    try {
+      const { sequence } = tipAt(log.batch(group, partition, batch));
+      // The next has a record at least, but for one that opens an epoch.
+      return batch === last ? sequence : sequence + 1;
+    } catch (error) {
+      if (!(error instanceof LogCorruption)) throw error;
+    }
+  }
+  return log.startOf(group, partition).sequence;
+}
 
 /** The last sequence whose record is not later than `atMs`; what the log starts after when there is none. */
 export function lastSequenceAt(log: LogReader, name: PartitionName, atMs: number): number {

@@ -61,18 +61,29 @@ export class Rebuild {
     return this.#bytes;
   }
 
-  /** Brings the partition to `upTo`, which its log holds. Null when it is there; otherwise why it cannot be rebuilt any further.
-   *  Rejects with LogRewritten when the log is not any more the one that was applied so far. */
+  /** Brings the partition to `upTo`, which its log holds. Null when it is there; otherwise why it cannot be rebuilt any further
+   *  than to the record before. Rejects with LogRewritten when the log is not any more the one that was applied so far. */
   async advance({ group, partition }: PartitionName, upTo: number): Promise<Fault | null> {
     if (upTo === 0) return null;
-    this.#upTo = upTo;
-    this.#applying = null;
     try {
-      await this.#checkpointer.advance(group as GroupName, partition, upTo, () => this.views.refresh());
+      await this.#follow({ group, partition }, upTo);
       return null;
     } catch (error) {
-      return this.#faultFrom(error, { group, partition });
+      const fault = this.#faultFrom(error, { group, partition });
+      const [applying, records, bytes] = [this.#applying, this.#records, this.#bytes];
+      if (applying === null) return fault;
+      const last = error instanceof LogCorruption ? tipAt(applying.batch).sequence : fault.sequence - 1;
+      // Only now and then is what was applied committed.
+      await this.#follow({ group, partition }, last);
+      [this.#records, this.#bytes] = [records, bytes];
+      return fault;
     }
+  }
+
+  async #follow({ group, partition }: PartitionName, upTo: number): Promise<void> {
+    this.#upTo = upTo;
+    this.#applying = null;
+    await this.#checkpointer.advance(group as GroupName, partition, upTo, () => this.views.refresh());
   }
 
   async close(): Promise<void> {

@@ -15,8 +15,9 @@ import {
   withData,
 } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines, zeroSum } from './ledger-audit.ts';
-import { lastSequenceAt } from './places.ts';
+import { lastSequence, lastSequenceAt } from './places.ts';
 import { Rebuild } from './rebuild.ts';
+import { LogCorruption, LogRewritten } from '../../wal/batch.ts';
 import type { Row, ViewPosition } from '../../wal/types.ts';
 import {
   breathe,
@@ -27,7 +28,7 @@ import {
   table,
 } from '../../wal/tools/partitions.ts';
 import {
-  numberOf,
+  ordinalOf,
   stringOf,
   timeOf,
   type Tool,
@@ -94,7 +95,7 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   const { values } = input;
   const verify = values['verify'] === true;
   const accountId = stringOf(values, 'account');
-  const limit = numberOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
+  const limit = ordinalOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
   if (accountId !== undefined) assertAccountId(accountId);
   if (verify && (values['until'] !== undefined || accountId !== undefined)) {
     throw new UsageError('--verify goes with neither --until nor --account');
@@ -145,7 +146,7 @@ function untilOf(
   names: readonly PartitionName[],
 ): (name: PartitionName) => number {
   const until = stringOf(values, 'until');
-  const lastOf = ({ group, partition }: PartitionName): number => data.log.tip(group, partition).sequence;
+  const lastOf = (name: PartitionName): number => lastSequence(data.log, name);
   if (until === undefined) return lastOf;
   if (!/^\d{1,12}$/.test(until)) {
     const atMs = timeOf(values, 'until') ?? 0;
@@ -182,21 +183,26 @@ async function replayAll(
   const verified: VerifiedPartition[] = [];
   for (const name of names) {
     const { group, partition } = name;
-    const compared = verify ? await verifyPartition(data, rebuild, name) : null;
+    const compared = verify ? await orFault(() => verifyPartition(data, rebuild, name)) : null;
     data.log.refresh();
-    const one = { group, partition, upTo: upTo(name) };
-    work.push(one);
+    const reach = await orFault(() => upTo(name));
+    if (typeof reach !== 'number') {
+      faults.push(reach);
+      continue;
+    }
     if (compared !== null && 'problem' in compared) {
       faults.push(compared);
       continue;
     }
     if (compared !== null) verified.push(compared);
-    const fault = await rebuild.advance(one, one.upTo);
+    const fault = await rebuild.advance({ group, partition }, reach);
+    rebuild.views.refresh();
     if (fault !== null) {
       faults.push(fault);
+      work.push({ group, partition, upTo: rebuild.views.position(group, partition)?.sequence ?? 0 });
       continue;
     }
-    rebuild.views.refresh();
+    work.push({ group, partition, upTo: reach });
     if (group === 'accounts') {
       audits.push({ group, partition, ...auditLedger(rebuild.views.rows(group, partition)) });
     }
@@ -204,6 +210,17 @@ async function replayAll(
   }
   const durationMs = performance.now() - startedMs;
   return { work, faults, audits, verified, records: rebuild.records, bytes: rebuild.bytes, durationMs };
+}
+
+/** What is damaged where it is looked for, when it cannot be told. */
+async function orFault<T>(tell: () => T | Promise<T>): Promise<T | Fault> {
+  try {
+    return await tell();
+  } catch (error) {
+    if (!(error instanceof LogCorruption) || error instanceof LogRewritten) throw error;
+    const { group, partition, batch, sequence, problem } = error;
+    return { group, partition, batch, sequence, problem };
+  }
 }
 
 /** The service goes on writing its checkpoint: it is read as of one moment, and the rebuilt views are brought there. */
@@ -283,7 +300,11 @@ function accountResult(
   const seal = reached === null ? null : { batch: reached.batch, hash: reached.hash.toString('hex') };
   const until = work === undefined ? 'nothing' : `${nameOf(work)} up to sequence ${work.upTo}`;
   const lines =
-    report === null ? [`${accountId} is not there yet, or has another data directory`] : accountLines(report);
+    report === null
+      ? [
+          `${accountId} is not there${faults.length > 0 ? ' as far as its log can be read' : ' yet, or has another data directory'}`,
+        ]
+      : accountLines(report);
   return {
     sound: sound && report !== null,
     report: {

@@ -15,6 +15,7 @@ import { renderDetail } from '../domain/render.ts';
 import type { StatusEvent } from '../domain/transaction.ts';
 import { type Data, groupOf } from './data.ts';
 import { batchToReadFrom } from './places.ts';
+import { LogCorruption, LogRewritten } from '../../wal/batch.ts';
 import { breathe, type PartitionName } from '../../wal/tools/partitions.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import type { Batch } from '../../wal/types.ts';
@@ -68,16 +69,28 @@ export async function storyOf(data: Data, transactionId: string, progress: Progr
 /** The partition whose log creates it: its id says when, so few batches are looked at. */
 function partitionWith(data: Data, transactionId: string, createdAtMs: number): number | null {
   const stem = stemOf(transactionId);
+  let unread: LogCorruption | null = null;
   for (let partition = 0; partition < data.partitions; partition += 1) {
-    const name = { group: 'accounts', partition };
-    const from = batchToReadFrom(data.log, name, createdAtMs);
-    for (const { records } of data.log.read('accounts', partition, { afterBatch: from - 1 })) {
-      if (records.some((line) => line.includes(stem))) return partition;
-      const first = records[0];
-      if (first !== undefined && (groupOf('accounts').decode(first) as AccountRecord).at > createdAtMs) break;
+    try {
+      if (creates(data, partition, stem, createdAtMs)) return partition;
+    } catch (error) {
+      if (!(error instanceof LogCorruption) || error instanceof LogRewritten) throw error;
+      // It may be in another.
+      unread ??= error;
     }
   }
+  if (unread !== null) throw unread;
   return null;
+}
+
+function creates({ log }: Data, partition: number, stem: string, createdAtMs: number): boolean {
+  const from = batchToReadFrom(log, { group: 'accounts', partition }, createdAtMs);
+  for (const { records } of log.read('accounts', partition, { afterBatch: from - 1 })) {
+    if (records.some((line) => line.includes(stem))) return true;
+    const first = records[0];
+    if (first !== undefined && (groupOf('accounts').decode(first) as AccountRecord).at > createdAtMs) break;
+  }
+  return false;
 }
 
 /** What every id derived from a transaction's has in common with it, in every format. */

@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { decodeTransaction, encodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
+import { makeId } from '../../src/domain/id.ts';
 import { money } from '../../src/domain/money.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
+import { tipAt } from '../../wal/batch.ts';
 import { openLogDatabase } from '../../wal/lmdb.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { walTools } from '../../wal/tools/all.ts';
@@ -523,6 +525,63 @@ t.test('what is restored up to a record is served, webhooks too', async (t) => {
     t.equal((await tool('verify', '--data', to)).status, 0);
   }
 });
+
+t.test('damage at the end of a log is told with all that can still be told', async (t) => {
+  const partition = accountPartition();
+  const copy = await stoppedCopy();
+  const before = (await toolJson('replay', '--data', copy)).report;
+  const log = LogReader.openReader({ directory: copy });
+  const { batch } = log.tip('accounts', partition);
+  const { sequence } = tipAt(log.batch('accounts', partition, batch - 1));
+  const bytes = Buffer.from(log.bytesOf('accounts', partition, batch)!);
+  await log.close();
+  bytes.writeUInt8(bytes.readUInt8(70) ^ 1, 70);
+  await write(copy, partition, batch, bytes);
+
+  const others = (places: { group: string; partition: number }[]): unknown =>
+    places.filter((one) => one.group === 'accounts' && one.partition !== partition);
+  const fault = { group: 'accounts', partition, batch, problem: /CRC32C/ };
+  for (const args of [[], ['--verify']]) {
+    const { status, report } = await toolJson('replay', '--data', copy, ...args);
+    t.equal(status, 1);
+    t.match(report.faults, [fault]);
+    t.strictSame(others(report.partitions), others(before.partitions));
+  }
+  const account = await toolJson('replay', '--data', copy, '--account', service.demo.account_id);
+  t.hasStrict(account, { status: 1, report: { found: true, upTo: sequence } });
+  t.match(account.report.faults, [fault]);
+  const whole = [
+    'replay',
+    '--data',
+    data,
+    '--account',
+    service.demo.account_id,
+    '--until',
+    `${sequence}`,
+  ] as const;
+  t.strictSame(account.report.trialBalance, (await toolJson(...whole)).report.trialBalance);
+});
+
+t.test(
+  'a transaction’s story is told though other partitions are damaged where it is looked for',
+  async (t) => {
+    const copy = await stoppedCopy();
+    for (let other = 0; other < PARTITIONS; other += 1) {
+      if (other === accountPartition()) continue;
+      await write(copy, other, 1, Buffer.alloc(200));
+    }
+    const [id] = ids;
+    t.hasStrict(await toolJson('inspect', '--data', copy, '--transaction', id!), {
+      status: 0,
+      report: { found: true, partition: accountPartition() },
+    });
+    const unknown = makeId('charge', `${id!.slice(4, 14)}${'0'.repeat(16)}`);
+    t.match(await tool('inspect', '--data', copy, '--transaction', unknown), {
+      status: 1,
+      err: /log corrupt/,
+    });
+  },
+);
 
 /** null removes the batch. */
 async function write(
