@@ -204,7 +204,10 @@ export class Metrics {
 
   #countsOf(route: RouteName): RouteCounts {
     let counts = this.#routes.get(route);
-    if (counts === undefined) this.#routes.set(route, (counts = { route, durations: [] }));
+    if (counts !== undefined) return counts;
+    this.#routes.set(route, (counts = { route, durations: [] }));
+    // An alert watches it: see `known` below.
+    this.#noReplies.add(0, route.surface, route.path, 'unknown');
     return counts;
   }
 

@@ -43,7 +43,7 @@ import { openRails } from './rails.ts';
 import type { ServiceOptions } from './standalone.ts';
 import { Storage } from './storage.ts';
 import { proveViews } from './views-proof.ts';
-import { watchDisk, watchStorage, watchTransactions } from './watch.ts';
+import { watchDisk, watchReadiness, watchStorage, watchTransactions } from './watch.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],
@@ -133,6 +133,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     },
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
+  watchReadiness(metrics, operators.notReady);
   const observer = createHttpObserver(metrics, log);
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
   const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));

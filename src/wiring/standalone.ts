@@ -33,6 +33,7 @@ import { proveOwnKey } from './master-key-proof.ts';
 import { openRails } from './rails.ts';
 import { urlOf } from './url.ts';
 import { proveViews } from './views-proof.ts';
+import { watchReadiness } from './watch.ts';
 
 /** Nobody else reads the log. */
 const OWN_FORMAT = {
@@ -136,6 +137,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     },
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
+  watchReadiness(metrics, operators.notReady);
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
 
   // 7. Open for business.

@@ -61,6 +61,12 @@ export function watchStorage(metrics: Metrics, storage: Storage): void {
   );
 }
 
+/** `notReady`: as /readyz asks it. */
+export function watchReadiness(metrics: Metrics, notReady: () => string | null): void {
+  const help = '1 while /readyz is 200; 0: it says why this process does not do what it is there for.';
+  metrics.gauge('daftari_ready', help, () => (notReady() === null ? 1 : 0));
+}
+
 export function watchDisk(metrics: Metrics, space: DiskSpace): void {
   const help = 'Free space of the disk that DATA_DIR is on; DISK_RESERVE_MB says when it is short.';
   metrics.gauge('daftari_disk_free_bytes', help, () => space.freeBytes);

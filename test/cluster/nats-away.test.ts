@@ -71,7 +71,11 @@ t.test('a front that hears of no owner says that it is not ready, until it does'
   const silent = async (): Promise<void> => {
     await waitFor('the front is not ready', 60_000, async () => (await whyNotReady(front)) !== null);
     t.match(await whyNotReady(front), 'nothing has been heard of ledger1 for 12 s');
+    t.equal(await readyMetric(), 'daftari_ready 0');
   };
+  const readyMetric = async (): Promise<string | undefined> =>
+    (await (await fetch(`${front.operatorUrl}/metrics`)).text()).match(/^daftari_ready .*$/m)?.[0];
+  t.equal(await readyMetric(), 'daftari_ready 1');
   await cluster.nats.kill(0, 'SIGKILL');
   await silent();
   await cluster.nats.restart(0);

@@ -108,6 +108,16 @@ t.test('a counter has the values of its labels that are known beforehand', async
   ]);
 });
 
+t.test('who got no answer is counted from 0 on, so that the first is an increase', async (t) => {
+  const metrics = new Metrics();
+  metrics.onReply(charges, 201, 3, null);
+  const series =
+    'daftari_http_requests_without_reply_total{surface="v1",route="/v1/charges",reason="unknown"}';
+  t.strictSame(await linesOf(metrics, series), [`${series} 0`]);
+  metrics.onNoReply(charges, 'unknown');
+  t.strictSame(await linesOf(metrics, series), [`${series} 1`]);
+});
+
 t.test('the process and its event loop are in it', async (t) => {
   const text = await new Metrics().text();
   for (const name of [
