@@ -30,7 +30,8 @@ export interface HistogramHandle {
 }
 
 const MS_PER_SECOND = 1_000;
-const REQUEST_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
+/** 10 ms, 500 ms and 3 s are what is promised (bench/README.md): of half of the peak, a hand-over, and a node's death. */
+const REQUEST_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 3, 5, 10, 20];
 const FLUSH_SECONDS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5];
 const BATCH_RECORDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 
