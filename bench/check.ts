@@ -14,14 +14,15 @@ const AT_ONCE = 32;
 const UNSURE_TURNS = 8;
 const ACCOUNTS_BALANCED = 200;
 
-/** Every so many-th of the acknowledged ids can be read. */
-export async function checkAcknowledged(
+/** Every so many-th of the ids that a load was acknowledged, or that it read, names an object: a status alone does not. */
+export async function checkIds(
+  how: 'acknowledged' | 'read',
   server: Server,
   work: Work,
-  acknowledgedFile: string,
+  idsFile: string,
   countMax: number,
 ): Promise<Check> {
-  const all = targetsOf(acknowledgedFile, linesOf(work.keysFile));
+  const all = targetsOf(idsFile, linesOf(work.keysFile));
   const chosen = spread(all, countMax);
   const missing: string[] = [];
   await eachOf(chosen, async ({ key, id }) => {
@@ -33,10 +34,10 @@ export async function checkAcknowledged(
     if (found.id !== id) missing.push(id);
   });
   return {
-    what: 'acknowledged ids exist',
+    what: `${how} ids exist`,
     // Of none nothing is known.
     passed: all.length > 0 && missing.length === 0,
-    detail: `${chosen.length - missing.length} of ${chosen.length} found, of ${all.length} acknowledged${first(missing)}`,
+    detail: `${chosen.length - missing.length} of ${chosen.length} found, of ${all.length} ${how}${first(missing)}`,
   };
 }
 

@@ -3,7 +3,7 @@
 
 import { dirname, join } from 'node:path';
 import type { Scenario } from '../bench.ts';
-import { checkAcknowledged, checkAnswers, checkTrialBalances } from '../check.ts';
+import { checkIds, checkAnswers, checkTrialBalances } from '../check.ts';
 import { latencyAt } from '../result.ts';
 import { workOf } from './peaks.ts';
 
@@ -57,7 +57,7 @@ export const failover: Scenario = {
       loads: [load],
       checks: [
         checkAnswers(load),
-        await checkAcknowledged(server, work, acknowledgedFile, idsChecked),
+        await checkIds('acknowledged', server, work, acknowledgedFile, idsChecked),
         await checkTrialBalances(server, server.keysFile),
       ],
       notes: [`${LEDGERS} ledger nodes, ${REPLICAS} nats-servers, one front, all on this machine`],

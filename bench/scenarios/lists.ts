@@ -4,7 +4,7 @@
 // What is compared is CPU time of the service a page: throughput would also measure whoever else uses the cores.
 
 import type { Bench, Prepared, Scenario } from '../bench.ts';
-import { checkAnswers } from '../check.ts';
+import { checkAnswers, spread } from '../check.ts';
 import { getText, linesOf, targetsOf } from '../load/work.ts';
 import { timeOf } from '../../src/domain/id.ts';
 import { latencyAt, type Check, type Figure, type Load } from '../result.ts';
@@ -17,6 +17,8 @@ const REFERENCES = 500;
 /** Of a form's load: there are many kinds of page. */
 const SECONDS_PART = 0.3;
 const US_PER_SECOND = 1e6;
+const NOTHING = 'that match nothing';
+const PATHS_CHECKED = 10;
 
 export const lists: Scenario = {
   name: 'lists',
@@ -38,7 +40,7 @@ export const lists: Scenario = {
       for (const [kind, paths] of await pagesOf(server, prepared, size)) {
         const { load, cost } = await measurePages(bench, server, prepared, `${kind}, ${size}`, paths);
         loads.push(load);
-        checks.push(checkAnswers(load));
+        checks.push(checkAnswers(load), await checkRows(server, prepared, `${kind}, ${size}`, paths));
         costs.set(kind, [...(costs.get(kind) ?? []), cost ?? latencyAt(load.latency, 50) * 1_000]);
         const name = `${kind} at ${size.toLocaleString('en')} transactions`;
         figures.push({ name, unit: 'µs', value: costs.get(kind)!.at(-1)!, better: 'less' });
@@ -78,6 +80,25 @@ async function measurePages(
   return { load, cost: cpu === undefined ? null : (cpu / load.perSecond) * US_PER_SECOND };
 }
 
+/** An empty page is cheap, whatever the history: of some paths, as many rows as there should be. */
+async function checkRows(
+  server: Service,
+  prepared: Prepared,
+  label: string,
+  paths: readonly string[],
+): Promise<Check> {
+  const [key = ''] = linesOf(prepared.keysFile);
+  const counts = await Promise.all(
+    spread(paths, PATHS_CHECKED).map(async (path) => (await get(server, key, path)).data.length),
+  );
+  const isEmpty = label.startsWith(NOTHING);
+  return {
+    what: `${label}: pages ${isEmpty ? 'are empty' : 'have rows'}`,
+    passed: counts.every((count) => (count === 0) === isEmpty),
+    detail: `rows: ${counts.join(', ')}`,
+  };
+}
+
 /** Kinds of pages, each with the paths it takes in turn. */
 async function pagesOf(server: Service, prepared: Prepared, size: number): Promise<Map<string, string[]>> {
   const [key = ''] = linesOf(prepared.keysFile);
@@ -95,19 +116,21 @@ async function pagesOf(server: Service, prepared: Prepared, size: number): Promi
     ['by type', ['/v1/transactions?type=PAYOUT', '/v1/transactions?type=DEPOSIT']],
     ['by reference', references.map((reference) => `/v1/transactions?reference=${reference}`)],
     ['by time and status', [`/v1/charges?status=FAILED&network=MTN&created_before=${middle}`]],
-    [
-      'that match nothing',
-      ['/v1/charges?status=REVERSED&country=KE', '/v1/transactions?currency=KES&type=CHARGE'],
-    ],
+    [NOTHING, ['/v1/charges?status=REVERSED&country=KE', '/v1/transactions?currency=KES&type=CHARGE']],
   ]);
 }
 
-async function get(server: Service, key: string, path: string): Promise<{ next_cursor?: string | null }> {
+interface Page {
+  readonly data: readonly unknown[];
+  readonly next_cursor: string | null;
+}
+
+async function get(server: Service, key: string, path: string): Promise<Page> {
   const [, ...lines] = getText(`${server.host}:${server.port}`, path, key).trim().split('\r\n');
   const headers = lines
     .map((line) => line.split(': ', 2) as [string, string])
     .filter(([name]) => name !== 'Host');
   const response = await fetch(server.baseUrl + path, { headers });
   if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
-  return (await response.json()) as { next_cursor?: string | null };
+  return (await response.json()) as Page;
 }

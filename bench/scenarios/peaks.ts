@@ -7,7 +7,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Bench, Prepared } from '../bench.ts';
-import { checkAcknowledged, checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../check.ts';
+import { checkIds, checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../check.ts';
 import { sendOnce } from '../load/send-once.ts';
 import { isCreate, RequestMaker, type Kind, type Work } from '../load/work.ts';
 import { searchHighestRate } from '../rate-search.ts';
@@ -115,6 +115,7 @@ async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
     ...(kinds.some(isCreate)
       ? [checkMade(work, driven), await checkReplays(service, work, driven, idsChecked)]
       : []),
+    ...(work.idsFile === null ? [] : [await checkIds('read', service, work, work.idsFile, idsChecked)]),
   ];
   return { figures, loads, checks, peakPerSecond };
 }
@@ -138,7 +139,7 @@ async function measureLatencies(
     if (kinds.some(isCreate)) {
       checks.push(
         checkMade(work, driven),
-        await checkAcknowledged(service, work, acknowledgedFile, idsChecked),
+        await checkIds('acknowledged', service, work, acknowledgedFile, idsChecked),
       );
     }
     return load;

@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
-import { checkAcknowledged, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
+import { checkIds, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
 import type { Load } from '../../bench/result.ts';
 import { drive, type Driven } from '../../bench/load/drive.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
@@ -33,7 +33,7 @@ t.test('an acknowledged id that is not there is told, and so is that there was n
   const work = { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '', prefix: '' } as const;
   const check = (ids: readonly string[]) => {
     writeFileSync(idsFile, ids.map((id) => `0 ${id}`).join('\n'));
-    return checkAcknowledged(server, work, idsFile, 10);
+    return checkIds('acknowledged', server, work, idsFile, 10);
   };
   t.hasStrict(await check([charge.id]), { passed: true, detail: '1 of 1 found, of 1 acknowledged' });
   const lost = `${charge.id.slice(0, -1)}${charge.id.endsWith('0') ? '1' : '0'}`;

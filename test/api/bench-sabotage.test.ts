@@ -7,13 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import {
-  checkAcknowledged,
-  checkAnswers,
-  checkMade,
-  checkReplays,
-  checkTrialBalances,
-} from '../../bench/check.ts';
+import { checkIds, checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../../bench/check.ts';
 import { drive } from '../../bench/load/drive.ts';
 import type { Work } from '../../bench/load/work.ts';
 import { operatorApi, type OperatorApi } from '../../bench/servers/operator-api.ts';
@@ -120,7 +114,7 @@ async function failedChecks(
   const checks = [
     checkAnswers(driven.load),
     checkMade(work, driven),
-    await checkAcknowledged(service, work, acknowledgedFile, SAMPLE),
+    await checkIds('acknowledged', service, work, acknowledgedFile, SAMPLE),
     await checkReplays(service, work, driven, SAMPLE),
     await checkTrialBalances(service, keysFile),
   ];
