@@ -103,7 +103,7 @@ function loadsText(loads: readonly Load[]): string[] {
     load.offeredPerSecond === null ? 'closed loop' : `${fixed(load.offeredPerSecond)}/s offered`,
     `${load.connections} conn, ${load.driver}`,
     `${fixed(load.perSecond)}/s`,
-    `p50 ${fixed(latencyAt(load.latency, 50))}, p99 ${fixed(latencyAt(load.latency, 99))} ms`,
+    latencyText(load),
     [
       ...load.processes.map(({ name, cpu, anonMiB }) => `${name} ${fixed(cpu)} cores ${fixed(anonMiB)} MiB`),
       ...(typeof load.othersCpu === 'number' ? [`others ${fixed(load.othersCpu)} cores`] : []),
@@ -113,6 +113,13 @@ function loadsText(loads: readonly Load[]): string[] {
       : `${fixed(load.log.recordsPerFlush)} records a flush, ${fixed(load.log.flushesPerSecond)} flushes/s of ${fixed(load.log.flushMeanMs)} ms`,
   ]);
   return rows.length === 0 ? [] : ['  loads of the last repeat:', aligned(rows)];
+}
+
+/** With what of it is not the service's: how late the driver was, and what it could not send in time. */
+function latencyText({ latency, driverLateMsP99, unsent }: Load): string {
+  const late = driverLateMsP99 === null ? '' : `, driver late p99 ${fixed(driverLateMsP99)} ms`;
+  const waited = unsent === 0 ? '' : `, ${unsent.toLocaleString('en')} unsent`;
+  return `p50 ${fixed(latencyAt(latency, 50))}, p99 ${fixed(latencyAt(latency, 99))} ms${late}${waited}`;
 }
 
 /** Rows with their cells under each other, indented. */

@@ -82,6 +82,7 @@ t.test('the table tells the median, the spread, the target and the checks', asyn
   t.match(text, /service, peak +22,000 \/s +± 9\.09 %/);
   t.match(text, /service \/ bare +0\.550 × .*target ≥ 0\.500: met/);
   t.match(text, /checks: 3 passed, 0 failed/);
+  t.match(text, /p50 5\.00, p99 9\.90 ms, driver late p99 0\.500 ms, 4 unsent /);
   const bad = scenarioText(report([900]).scenarios[0]!);
   t.match(bad, /MISSED/);
   t.match(bad, /FAILED ids exist: 9 of 10/);
