@@ -1,8 +1,8 @@
 // Two reports side by side: the ratio of every figure, and whether it is more than the repeats differ among themselves.
 
-import type { Report } from '../result.ts';
+import type { Report, ScenarioResult } from '../result.ts';
 import { comparePairs, compareRepeats, median, type Comparison } from '../statistics.ts';
-import { aligned, failuresOf, figuresOf, fixed } from './table.ts';
+import { aligned, failedChecks, failuresOf, figuresOf, fixed } from './table.ts';
 
 /** Where a report goes to makes no other run of it. */
 const REPORT_OPTIONS = / --(?:json|html)[= ]\S+/g;
@@ -27,7 +27,8 @@ type Compare = (before: readonly number[], after: readonly number[]) => Comparis
 
 function* ratios(before: Report, after: Report, compare: Compare): Generator<string> {
   const verdicts: Comparison['verdict'][] = [];
-  for (const { name, repeats } of after.scenarios) {
+  for (const scenario of after.scenarios) {
+    const { name, repeats } = scenario;
     const old = before.scenarios.find((scenario) => scenario.name === name);
     if (old === undefined) continue;
     const oldFigures = figuresOf(old.repeats);
@@ -47,12 +48,19 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
     yield '';
     yield name;
     yield aligned(rows);
+    yield* failedText('before', old);
+    yield* failedText('after', scenario);
   }
   const judged = verdicts.filter((verdict) => verdict !== 'unknown').length;
   if (judged === 0) return;
   const differing = verdicts.filter((verdict) => verdict === 'differs').length;
   yield '';
   yield `${differing} of ${judged} figures differ; at 95 %, one in twenty does where nothing was changed`;
+}
+
+/** A figure whose checks failed is not a figure. */
+function* failedText(which: string, { repeats }: ScenarioResult): Generator<string> {
+  for (const { what, detail } of failedChecks(repeats)) yield `  FAILED ${which}: ${what}: ${detail}`;
 }
 
 function verdictText({ ratio, verdict, resolution }: Comparison, better: 'more' | 'less'): string {

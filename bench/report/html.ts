@@ -4,7 +4,7 @@ import type { Load, Report, ScenarioResult } from '../result.ts';
 import { latencyAt } from '../result.ts';
 import { summarize } from '../statistics.ts';
 import { escape, plot, type Line } from './plot.ts';
-import { conditionsText, failuresOf, figuresOf, fixed, isMet, othersText } from './table.ts';
+import { conditionsText, failedChecks, failuresOf, figuresOf, fixed, isMet, othersText } from './table.ts';
 
 const STYLE = `
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1b1b }
@@ -53,7 +53,7 @@ function scenarioHtml(scenario: ScenarioResult): string {
     return `<tr><td>${escape(figure.name)}</td><td class="number">${fixed(median)}</td><td>${figure.unit}</td><td>${noise}</td><td>${target}</td><td>${verdict}</td></tr>`;
   });
   const checks = repeats.flatMap((repeat) => repeat.checks);
-  const failed = checks.filter(({ passed }) => !passed);
+  const failed = failedChecks(repeats);
   const notes = [...new Set(repeats.flatMap((repeat) => repeat.notes))];
   return `<h2>${escape(name)}</h2>
 <table>${rows.join('')}</table>

@@ -1,7 +1,7 @@
 // Reports as text for a terminal.
 
 import { summarize } from '../statistics.ts';
-import type { Conditions, Figure, Load, Repeat, Report, ScenarioResult } from '../result.ts';
+import type { Check, Conditions, Figure, Load, Repeat, Report, ScenarioResult } from '../result.ts';
 import { latencyAt } from '../result.ts';
 
 /** Cores; the bench itself uses less. */
@@ -28,7 +28,7 @@ export function scenarioText({ name, repeats }: ScenarioResult): string {
       targetText(figure, median),
     ];
   });
-  const failed = repeats.flatMap(({ checks }) => checks.filter(({ passed }) => !passed));
+  const failed = failedChecks(repeats);
   const passed = repeats.flatMap(({ checks }) => checks).length - failed.length;
   const notes = [...new Set(repeats.flatMap((repeat) => repeat.notes))];
   return [
@@ -60,6 +60,10 @@ export function failuresOf({ failures = [] }: Report): string[] {
       return `${scenario} could not be measured${times}: ${of[0]!.error}`;
     },
   );
+}
+
+export function failedChecks(repeats: readonly Repeat[]): Check[] {
+  return repeats.flatMap(({ checks }) => checks.filter(({ passed }) => !passed));
 }
 
 export interface FigureValues {

@@ -134,9 +134,19 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   const worse = compareText(report([20_000, 20_100, 20_050]), report([15_000, 15_100, 15_050]));
   t.match(worse, /service, peak .*× 0\.751 +WORSE/);
   t.match(worse, /\n\n2 of 2 figures differ; at 95 %, one in twenty does where nothing was changed$/);
-  t.match(compareText(report([1_000]), report([2_000])), /too few repeats[^\n]*$/, 'none is judged');
+  t.match(compareText(report([2_000]), report([3_000])), /too few repeats[^\n]*$/, 'none is judged');
   const other = { ...report([1]), conditions: { ...report([1]).conditions, cores: 64 } };
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
+});
+
+t.test('a comparison with figures whose checks failed says so', async (t) => {
+  const [good, bad] = [report([20_000, 20_100]), report([900, 20_000])];
+  for (const text of [compareText(bad, good), againstText(bad, good)]) {
+    t.match(text, /^  FAILED before: ids exist: 9 of 10$/m);
+    t.notMatch(text, /FAILED after/);
+  }
+  t.match(compareText(good, bad), /^  FAILED after: ids exist: 9 of 10$/m);
+  t.notMatch(compareText(good, good), /FAILED/);
 });
 
 t.test('compare tells of another command, but for where its report went to', async (t) => {
