@@ -98,7 +98,6 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     onFenced: (group, partition) => void ownership.surrender(group, partition),
     onServing: (group) => void (group === 'platform' ? finishOpenings(operators) : null),
   });
-  if (disk !== null) watchUnproven(metrics, host);
   const ownership: LeaseOwnership = new LeaseOwnership({
     table,
     host,
@@ -133,7 +132,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     },
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
   };
-  watchReadiness(metrics, operators.notReady);
+  watchNode(metrics, operators, disk === null ? null : host);
   const observer = createHttpObserver(metrics, log);
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
   const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));
@@ -289,7 +288,10 @@ function nodeFeed(
   return new NodeFeed({ stream, own: { feed, beginsAfter } });
 }
 
-function watchUnproven(metrics: Metrics, host: ClusterHost): void {
+/** `host`: null where there is no log. */
+function watchNode(metrics: Metrics, { notReady }: OperatorContext, host: ClusterHost | null): void {
+  watchReadiness(metrics, notReady);
+  if (host === null) return;
   const unproven =
     'Partitions that this node last failed to bring to the end of their streams: a person must see to them.';
   metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);

@@ -35,8 +35,9 @@ t.test('requests are counted by route and status, with their durations', async (
   t.ok(values.includes('daftari_http_request_duration_seconds_bucket{…,le="0.0005"} 1'));
   t.ok(values.includes('daftari_http_request_duration_seconds_bucket{…,le="0.005"} 3'), 'cumulative');
   t.ok(values.includes('daftari_http_request_duration_seconds_bucket{…,le="20"} 3'));
-  for (const promised of ['0.01', '0.5', '3'])
+  for (const promised of ['0.01', '0.5', '3']) {
     t.ok(values.some((line) => line.includes(`le="${promised}"}`)));
+  }
   t.ok(values.includes('daftari_http_request_duration_seconds_bucket{…,le="+Inf"} 4'));
   t.ok(values.includes('daftari_http_request_duration_seconds_count{…} 4'));
   t.match(
