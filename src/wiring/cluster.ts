@@ -30,7 +30,7 @@ import { createSecrets, type Secrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { ClusterHost } from './cluster-host.ts';
 import { joinNats, usesDataDirectory, type ClusterNats } from './cluster-nats.ts';
-import { noteMasterKey, openDataDirectory } from './data-directory.ts';
+import { noteMasterKey, openDataDirectory, tellIfEmpty } from './data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { type DiskSpace, tellDiskSpace } from './disk-space.ts';
@@ -224,6 +224,7 @@ async function openDisk(
       roomy: 'partitions are taken',
     }),
   );
+  tellIfEmpty(directory, log);
   // Of a directory whose cluster does not say its key this node may have the wrong one.
   if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
   const { space } = directory;

@@ -6,6 +6,7 @@ import { hasLog } from '../../wal/lmdb.ts';
 import { holdDirectory, type HeldDirectory } from '../../wal/directory-socket.ts';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
+import type { Log } from '../observability/log.ts';
 import { MASTER_KEY_FILE, type Secrets } from '../secrets.ts';
 import {
   DataDirectoryError,
@@ -50,6 +51,12 @@ export async function openDataDirectory(
     await release();
     throw error;
   }
+}
+
+/** An empty directory is served like any other, and all that callers ask for is not there. */
+export function tellIfEmpty({ path }: DataDirectory, log: Log): void {
+  if (hasLog(path)) return;
+  log.info({}, `a log is begun in ${path}, where none was: if one should be, its volume is not mounted`);
 }
 
 function makeDirectory(path: string): void {

@@ -25,7 +25,7 @@ import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
-import { checkMasterKey, openDataDirectory } from './data-directory.ts';
+import { checkMasterKey, openDataDirectory, tellIfEmpty } from './data-directory.ts';
 import { tellDiskSpace } from './disk-space.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
@@ -69,6 +69,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   // 1. The data directory, and what standalone makes for itself.
   const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
+  tellIfEmpty(directory, log);
   const { space } = directory;
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
   const isKeyKnown = await checkMasterKey(directory, secrets);

@@ -224,6 +224,20 @@ t.test('where apps were connected under two keys, either goes on, says so, and n
   }
 });
 
+t.test(
+  'a start on an empty directory, as where its volume is not mounted, is told from any other',
+  async (t) => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'daftari-'));
+    t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
+    const lines: string[] = [];
+    for (const begun of [1, 0]) {
+      const service = await startService({ ...ONE, LOG_LEVEL: 'info' }, dataDir, (line) => lines.push(line));
+      await service.stop();
+      t.equal(lines.splice(0).filter((line) => line.includes('a log is begun')).length, begun);
+    }
+  },
+);
+
 /** Processes of their own: in this one they would share the service's LMDB. */
 function walOn(dataDir: string) {
   return (...args: string[]) => {
