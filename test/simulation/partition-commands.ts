@@ -121,35 +121,13 @@ export class Choice {
     if (choice === 100) return this.#app(model, accountId);
     if (choice < 38) return this.#create(model, accountId);
     if (choice < 45 && this.#created.length > 0) return this.#again();
-    if (choice < 49) {
-      const input = { ...this.#input(), amount: '90000' };
-      const repeatable = { idempotencyKey: `key-${this.below(9)}`, requestHash: `hash-${this.below(2)}` };
-      return {
-        ...operator,
-        type: 'CreateDashboardDeposit',
-        input,
-        by,
-        repeatable: this.of(null, repeatable),
-      };
-    }
+    if (choice < 49) return { ...operator, ...this.#dashboardDeposit(), by };
     if (choice < 55) {
       const command = this.once(2) ? submission(transactionId) : beginning(transactionId);
       return { ...command, accountId } as AccountCommand;
     }
     if (choice < 72) return { ...this.#outcome(transactionId, about), accountId };
-    if (choice < 76) {
-      const open = transactionsOf(model, accountId).filter(
-        ({ type, status }) => isCashOut(type) && !isFinal(status),
-      );
-      return {
-        ...operator,
-        type: 'SettleCashOut',
-        transactionId: (this.once(4) ? undefined : this.#any(open)?.id) ?? transactionId,
-        outcome: this.of('SUCCESSFUL', 'FAILED'),
-        failureCode: 'unknown',
-        providerTransactionId: this.of(null, '99'),
-      };
-    }
+    if (choice < 76) return { ...operator, ...this.#settlement(model, accountId, transactionId) };
     if (choice < 80) {
       const type = this.of('ExpireTransaction', 'ReleaseCharge', 'FixAnswer');
       return { ...due(type, transactionId), accountId };
@@ -175,6 +153,25 @@ export class Choice {
     }
     if (choice < 90) return { ...operator, type: 'ChangeAccountSettings', changes: this.#settings() };
     return this.#wallet(model, accountId, by);
+  }
+
+  #dashboardDeposit() {
+    const input = { ...this.#input(), amount: '90000' };
+    const repeatable = { idempotencyKey: `key-${this.below(9)}`, requestHash: `hash-${this.below(2)}` };
+    return { type: 'CreateDashboardDeposit', input, repeatable: this.of(null, repeatable) } as const;
+  }
+
+  #settlement(model: Model, accountId: string, otherwise: string) {
+    const open = transactionsOf(model, accountId).filter(
+      ({ type, status }) => isCashOut(type) && !isFinal(status),
+    );
+    return {
+      type: 'SettleCashOut',
+      transactionId: (this.once(4) ? undefined : this.#any(open)?.id) ?? otherwise,
+      outcome: this.of('SUCCESSFUL', 'FAILED'),
+      failureCode: 'unknown',
+      providerTransactionId: this.of(null, '99'),
+    } as const;
   }
 
   /** Any read of what there is. */
