@@ -253,4 +253,9 @@ function pageOfAll(replies: readonly { readonly body: string }[], limit: number)
   return done({ object: 'list', data, has_more: next !== '', next_cursor: next === '' ? null : next });
 }
 
-const SOME_UNAVAILABLE = rejection('service_unavailable', 'Some partitions do not answer.', null, 1);
+const SOME_UNAVAILABLE = rejection(
+  'service_unavailable',
+  'Some partitions do not answer: `account` asks for the items of one account alone.',
+  null,
+  1,
+);
