@@ -303,11 +303,22 @@ class Attempt {
     this.#end(delivered ? null : 'http_status', null);
   }
 
-  #failed(request: http.ClientRequest, error: NodeJS.ErrnoException): void {
+  #failed(request: http.ClientRequest, error: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): void {
     if (this.#settled || this.#request !== request) return;
     // A kept connection that the other side closed while it was idle says nothing about the endpoint.
     if (request.reusedSocket && this.#statusCode === null && isReset(error)) return this.start(false);
+    if (this.#statusCode === null) this.#readLine(error.rawPacket ?? Buffer.alloc(0));
     this.#brokenOff(classOf(error, this.#phase), describe(error));
+  }
+
+  /** Of an answer that cannot be parsed: its status was said all the same, and nobody needs the headers behind it. */
+  #readLine(packet: Buffer): void {
+    const status = /^\s*HTTP\/\d(?:\.\d)? ([2-5]\d\d)\b/.exec(
+      packet.toString('latin1', 0, STATUS_LINE_BYTES),
+    )?.[1];
+    if (status === undefined) return;
+    this.#statusCode = Number(status);
+    this.#chunks = [packet];
   }
 
   #end(error: ErrorClass | null, detail: string | null): void {
@@ -337,6 +348,9 @@ function describe(error: NodeJS.ErrnoException): string {
   const text = error.message === '' ? (error.code ?? error.name) : error.message;
   return text.slice(0, LIMITS.webhookExcerptLengthMax);
 }
+
+/** As far as the status stands in the line. */
+const STATUS_LINE_BYTES = 64;
 
 /** A character of UTF-8 is at most four bytes. */
 const EXCERPT_BYTES_MAX = LIMITS.webhookExcerptLengthMax * 4;

@@ -115,6 +115,11 @@ void t.test('each attempt is signed at its own time', async (t) => {
 });
 
 const LONG = { 'X-Debug': 'x'.repeat(60_000) };
+const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n';
+const says =
+  (answer: string): Answer =>
+  (_request, _response, socket) =>
+    socket.write(`HTTP/1.1 ${answer}`);
 
 const ANSWERS: readonly (readonly [
   what: string,
@@ -153,12 +158,23 @@ const ANSWERS: readonly (readonly [
   ['garbage', (_q, _r, socket) => socket.end('I am not HTTP\r\n\r\n'), 'invalid_response', null],
   ['endless headers', (_q, _r, socket) => socket.write(bigHeaders), 'invalid_response', null],
   ['a switch of protocols', (_q, _r, socket) => socket.write(upgrade), 'invalid_response', 101],
-  ['a negative content length', (_q, _r, socket) => socket.end(negative), 'invalid_response', null],
+  ['a status that is none', says('2000 OK\r\nContent-Length: 0\r\n\r\n'), 'invalid_response', null],
+  ['200 and lines that end in LF alone', says('200 OK\nContent-Length: 2\n\nok'), null, 200],
+  ['500 and lines that end in LF alone', says('500 Oh\nContent-Length: 2\n\nno'), 'http_status', 500],
+  ['200 and its length twice', says('200 OK\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n'), null, 200],
+  ['200 and a length that is none', says('200 OK\r\nContent-Length: -1\r\n\r\n'), null, 200],
+  ['200 and two lengths', says(`200 OK\r\nContent-Length: 2\r\n${CHUNKED}2\r\nok\r\n0\r\n\r\n`), null, 200],
+  ['200 and a folded line', says('200 OK\r\nX-By: a\r\n b\r\nContent-Length: 0\r\n\r\n'), null, 200],
+  [
+    '200 and a line that is none',
+    says('200 OK\r\nWarning in line 3\r\nContent-Length: 0\r\n\r\n'),
+    null,
+    200,
+  ],
 ];
 
 const bigHeaders = `HTTP/1.1 200 OK\r\n${'X-Big: 0123456789\r\n'.repeat(8_000)}`;
 const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
-const negative = 'HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n';
 
 /** Writes a little every 50 ms until the other side is gone. */
 function drip(stream: NodeJS.WritableStream & { destroyed?: boolean }, first = 'x', each = 'x'): void {
@@ -301,11 +317,10 @@ void t.test('a host with the root dot is asked for by the name that its certific
     response.writeHead(200).end();
   });
   const resolve = () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]);
-  const { port } = receiver;
-  const result = await send(senderFor(t, { resolve }), `https://hooks.example.com.:${port}/`);
+  const result = await send(senderFor(t, { resolve }), `https://hooks.example.com.:${receiver.port}/`);
   t.hasStrict(result, { error: null, statusCode: 200 });
-  // RFC 6066: the name of a server is sent without the dot, and some end the handshake where it is there.
-  t.same(named, ['hooks.example.com', `hooks.example.com:${port}`]);
+  // RFC 6066: without the dot, and some servers end the handshake where it is there.
+  t.same(named, ['hooks.example.com', `hooks.example.com:${receiver.port}`]);
 });
 
 void t.test('a huge answer is read up to a bound, and its status counts', ALONE, async (t) => {
