@@ -1,8 +1,9 @@
-// What pollers promise about an acceptance that its account cannot be told of: it is not forgotten, and delays nothing.
+// What pollers promise about an acceptance that its account cannot be told of: it is not forgotten, and delays nothing. And that
+// none is asked for which comes too late.
 import t from 'tap';
 import type { EnquiryResult, Terminal } from '../../src/rails/rail.ts';
 import { charge, payout } from './domain/scenario.ts';
-import { deferred, Driven, LOST, paid } from './pollers-driven.ts';
+import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const FLOAT_EMPTY: Terminal = {
@@ -124,3 +125,24 @@ t.test(
     }
   },
 );
+
+t.test('nobody is asked for money whose charge ends before they can approve', async (t) => {
+  const driven = await new Driven().start();
+  const fresh: string[] = [];
+  driven.mtn.onSubmit = () => BUSY;
+  const waiting = Array.from({ length: 30 }, () => driven.accounts.create(charge()));
+  await driven.clock.advance(20 * MINUTE, 500);
+  fresh.push(driven.accounts.create(charge()).id);
+  await driven.clock.advance(9 * MINUTE, 500);
+  for (const { id } of waiting) {
+    t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'provider_unavailable' });
+  }
+  const before = driven.mtn.submits.length;
+  driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+  await driven.clock.advance(5 * MINUTE, 500);
+  t.strictSame(
+    [...new Set(driven.mtn.submits.slice(before).map(({ id }) => id))],
+    fresh,
+    'only who has time enough',
+  );
+});

@@ -185,27 +185,6 @@ t.test('a last enquiry without a usable answer is tried again, then the charge e
   t.ok(driven.accounts.transaction(id).events.at(-1)!.at <= expiresAt! + MINUTE);
 });
 
-t.test('nobody is asked for money whose charge ends before they can approve', async (t) => {
-  const driven = await new Driven().start();
-  const fresh: string[] = [];
-  driven.mtn.onSubmit = () => BUSY;
-  const waiting = Array.from({ length: 30 }, () => driven.accounts.create(charge()));
-  await driven.clock.advance(20 * MINUTE, 500);
-  fresh.push(driven.accounts.create(charge()).id);
-  await driven.clock.advance(9 * MINUTE, 500);
-  for (const { id } of waiting) {
-    t.hasStrict(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'provider_unavailable' });
-  }
-  const before = driven.mtn.submits.length;
-  driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
-  await driven.clock.advance(5 * MINUTE, 500);
-  t.strictSame(
-    [...new Set(driven.mtn.submits.slice(before).map(({ id }) => id))],
-    fresh,
-    'only who has time enough',
-  );
-});
-
 t.test('a charge that the provider certainly never took fails as provider_unavailable', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;
