@@ -2,8 +2,8 @@
 // knowing the account, and sends one message to the account that the key names. What it found wrong travels as
 // `problem`, the earliest in the order of checks, so that the order is decided in one place (src/domain/decide.ts).
 
-import { partitionOf, type Bus, type Reply } from '../bus/bus.ts';
-import type { CreateCommand } from '../domain/account-command.ts';
+import { partitionOf, type Bus, type OnReply, type Reply } from '../bus/bus.ts';
+import type { CreateCommand, MerchantQuery } from '../domain/account-command.ts';
 import { rejection, type Rejection } from '../domain/error-code.ts';
 import { LIMITS } from '../limits.ts';
 import { hash } from 'node:crypto';
@@ -144,7 +144,10 @@ export function create(
     call.begin(() => {
       if (!enters(caller, bytes, call)) return;
       // The schema of `creates` has passed `input` (schemas.ts proves that the types agree).
-      send(gate, command as CreateCommand, call, 201, () => leaves(caller, bytes));
+      send(gate, command as CreateCommand, (reply) => {
+        leaves(caller, bytes);
+        call.settle(reply, 201);
+      });
     });
   });
 }
@@ -185,28 +188,25 @@ export function read(
   });
   call.begin(() => {
     if (!enters(caller, 0, call)) return;
-    if (facts.route.isList !== true) return send(gate, message, call, 200, () => leaves(caller, 0));
+    const answer = (reply: Reply): void => {
+      leaves(caller, 0);
+      call.settle(reply, 200);
+    };
+    if (facts.route.isList !== true) return send(gate, message, answer);
     gate.lists.append(caller.accountId, (onDone) => {
-      const end = (): void => {
+      if (call.closed) {
         leaves(caller, 0);
         onDone();
-      };
-      if (call.closed) end();
-      else send(gate, message, call, 200, end);
+        return;
+      }
+      send(gate, message, (reply) => {
+        answer(reply);
+        onDone();
+      });
     });
   });
 }
 
-function send(
-  gate: AccountGate,
-  message: Parameters<Bus['send']>[2],
-  call: Call,
-  status: number,
-  onDone: () => void,
-): void {
-  const { accountId } = message as CreateCommand;
-  gate.bus.send('accounts', partitionOf(accountId, gate.partitions), message, (reply: Reply) => {
-    call.settle(reply, status);
-    onDone();
-  });
+function send(gate: AccountGate, message: CreateCommand | MerchantQuery, onReply: OnReply): void {
+  gate.bus.send('accounts', partitionOf(message.accountId, gate.partitions), message, onReply);
 }
