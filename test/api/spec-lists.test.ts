@@ -260,6 +260,19 @@ t.test('pages of any size, filtered or not, are the whole list', async (t) => {
   }
 });
 
+t.test('a cursor of another list is a moment: what is older than it comes, and nothing else', async (t) => {
+  for (const path of LISTS) {
+    for (const query of ['', '&status=SUCCESSFUL', '&reference=shared']) {
+      const whole = ids(await walk(merchant, path, query));
+      for (const cursor of ids(rows)) {
+        const { body } = await merchant.get(`${path}?limit=100&starting_after=${cursor}${query}`);
+        const older = whole.filter((id) => id.slice(4) < cursor.slice(4));
+        t.strictSame(ids(body.data), older, `${path} ${query} ${cursor}`);
+      }
+    }
+  }
+});
+
 t.test('a full last page says that there is no more', async (t) => {
   const { body } = await merchant.get(`/v1/charges?limit=${objects['/v1/charges']!.length}`);
   t.hasStrict(body, { has_more: false, next_cursor: null });
