@@ -32,8 +32,8 @@ export const LIMITS = {
   frontAnswersBytesMax: 256 * 1024 * 1024,
   /** Answers made in a row are sent together, unless the first of them has waited for this. */
   answersGatheredMs: 1,
-  /** Lists of one account that a front has under way; more wait for these. A page may be a third of a megabyte. */
-  accountListsAtOnceMax: 4,
+  /** Lists of one key that a front has under way; more wait for these. A page may be a third of a megabyte. */
+  keyListsAtOnceMax: 4,
   /** Callbacks of providers of which a front waits to hear that they were looked into; one more is answered 503, and leaves
    *  merchants their place. */
   frontCallbacksWaitingMax: 8_192,

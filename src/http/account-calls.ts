@@ -193,7 +193,8 @@ export function read(
       call.settle(reply, 200);
     };
     if (facts.route.isList !== true) return send(gate, message, answer);
-    gate.lists.append(caller.accountId, (onDone) => {
+    // A key without a hash is refused: all of an account's stand in one line.
+    gate.lists.append(caller.keyHash ?? caller.accountId, (onDone) => {
       if (call.closed) {
         leaves(caller, 0);
         onDone();

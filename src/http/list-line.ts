@@ -1,6 +1,6 @@
 // Lists cost a hundred times what another read does, some thousand times where metadata is large. So they wait in line: of each
-// account a few are under way at a time, the accounts come one after the other, and each turn of the event loop begins them for
-// a moment only. Who asks for many waits behind their own, and nobody else behind them.
+// key a few are under way at a time, the keys come one after the other, and each turn of the event loop begins them for a moment
+// only. Who asks for many waits behind their own, and nobody else behind them, nor does an account whose keys they make up.
 
 import { LIMITS } from '../limits.ts';
 
@@ -8,23 +8,24 @@ import { LIMITS } from '../limits.ts';
 type Begin = (onDone: () => void) => void;
 
 interface Lane {
-  readonly accountId: string;
+  readonly key: string;
   readonly waiting: Begin[];
   underWay: number;
 }
 
 export class ListLine {
-  /** By account: those with anything waiting or under way. */
+  /** By key: those with anything waiting or under way. */
   readonly #lanes = new Map<string, Lane>();
   /** Those of which one may begin, in the order of their turns. */
   readonly #ready = new Set<Lane>();
   #isScheduled = false;
 
-  append(accountId: string, begin: Begin): void {
-    let lane = this.#lanes.get(accountId);
+  /** `key`: anything that tells keys apart. */
+  append(key: string, begin: Begin): void {
+    let lane = this.#lanes.get(key);
     if (lane === undefined) {
-      lane = { accountId, waiting: [], underWay: 0 };
-      this.#lanes.set(accountId, lane);
+      lane = { key, waiting: [], underWay: 0 };
+      this.#lanes.set(key, lane);
     }
     lane.waiting.push(begin);
     this.#look(lane);
@@ -32,9 +33,9 @@ export class ListLine {
 
   #look(lane: Lane): void {
     if (lane.waiting.length > 0) {
-      if (lane.underWay < LIMITS.accountListsAtOnceMax) this.#ready.add(lane);
+      if (lane.underWay < LIMITS.keyListsAtOnceMax) this.#ready.add(lane);
     } else if (lane.underWay === 0) {
-      this.#lanes.delete(lane.accountId);
+      this.#lanes.delete(lane.key);
     }
     if (this.#ready.size === 0 || this.#isScheduled) return;
     this.#isScheduled = true;

@@ -97,12 +97,12 @@ t.test(
   async (t: Test) => {
     let unanswered = 0;
     const front = await flooded(t, {
-      bounds: { frontKeyRequestsMax: LIMITS.accountListsAtOnceMax + 1 },
+      bounds: { frontKeyRequestsMax: LIMITS.keyListsAtOnceMax + 1 },
       observer: { onReply() {}, onNoReply: () => unanswered++ },
     });
     const done = { type: 'done', body: '{}', replayed: false } as const;
     front.bus.answer = ({ type }) => (type === 'ListTransactions' ? null : done);
-    const lists = Array.from({ length: LIMITS.accountListsAtOnceMax }, () => front.get('/v1/charges'));
+    const lists = Array.from({ length: LIMITS.keyListsAtOnceMax }, () => front.get('/v1/charges'));
     await until(() => front.bus.held.length === lists.length);
     const gone = await open(front.port);
     gone.write(requestBytes('GET', '/v1/charges', { Authorization: `Bearer ${SECRET_KEY}` }, null));
@@ -114,7 +114,7 @@ t.test(
     for (const answered of front.bus.held.splice(0)) answered(done);
     await Promise.all(lists);
     const after = await Promise.all(
-      Array.from({ length: LIMITS.accountListsAtOnceMax + 1 }, () => front.get('/v1/balances')),
+      Array.from({ length: LIMITS.keyListsAtOnceMax + 1 }, () => front.get('/v1/balances')),
     );
     t.ok(after.every(({ status }) => status === 200));
   },

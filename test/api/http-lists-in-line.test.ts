@@ -5,13 +5,13 @@ import { ListLine } from '../../src/http/list-line.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { makeApiKey } from '../../src/http/api-key.ts';
 import { until } from '../until.ts';
-import { CHARGE, open, requestBytes, SECRET_KEY, startFront } from './front.ts';
+import { ACCOUNT_ID, CHARGE, open, requestBytes, SECRET_KEY, startFront } from './front.ts';
 
 const OTHER_KEY = makeApiKey('secret', 'acc_01KAJ3W8Q07M4R2N9X5T6V1B01');
 const LISTS = ['/v1/charges', '/v1/payouts', '/v1/transactions', '/v1/payout_destinations'];
-const AT_ONCE = LIMITS.accountListsAtOnceMax;
+const AT_ONCE = LIMITS.keyListsAtOnceMax;
 
-t.test('an account has a few lists under way, and each that ends lets the next begin', async (t: Test) => {
+t.test('a key has a few lists under way, and each that ends lets the next begin', async (t: Test) => {
   const front = await startFront();
   t.teardown(() => front.stop());
   const { bus } = front;
@@ -40,6 +40,24 @@ t.test('an account has a few lists under way, and each that ends lets the next b
   t.equal(bus.sent.length, lists.length + others.length);
 });
 
+t.test('lists of keys that somebody made up for an account are not before its own', async (t: Test) => {
+  const front = await startFront();
+  t.teardown(() => front.stop());
+  const { bus } = front;
+  bus.answer = () => null;
+  const made = ['secret', 'publishable'].map((kind) => makeApiKey(kind as 'secret', ACCOUNT_ID));
+  const lists = [...made, `${SECRET_KEY}X`].flatMap((key) =>
+    Array.from({ length: AT_ONCE * 2 }, () => front.get('/v1/charges', { Authorization: `Bearer ${key}` })),
+  );
+  await until(() => bus.held.length === AT_ONCE);
+  const own = front.get('/v1/charges');
+  await until(() => bus.held.length === AT_ONCE + 1);
+  bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
+  for (const answered of bus.held.splice(0)) answered({ type: 'done', body: '{}', replayed: false });
+  t.equal((await own).status, 200);
+  await Promise.all(lists);
+});
+
 t.test('a list whose caller has gone, or waited too long, is not asked for', async (t: Test) => {
   const front = await startFront({ bounds: { commandDeadlineMs: 300 } });
   t.teardown(() => front.stop());
@@ -62,22 +80,19 @@ t.test('a list whose caller has gone, or waited too long, is not asked for', asy
   t.equal(bus.sent.length, AT_ONCE + 1);
 });
 
-t.test(
-  'accounts come one after the other, and callers of other things between their lists',
-  async (t: Test) => {
-    const line = new ListLine();
-    const begun: string[] = [];
-    const list = (account: string) => (onDone: () => void) => {
-      begun.push(account);
-      for (const end = performance.now() + LIMITS.turnMs; performance.now() < end;);
-      onDone();
-    };
-    for (let i = 0; i < 3; i++) line.append('many', list('many'));
-    line.append('one', list('one'));
-    while (begun.filter((each) => each !== '-').length < 4) {
-      await new Promise((resolve) => setImmediate(resolve));
-      begun.push('-');
-    }
-    t.equal(begun.join(' ').replaceAll(/(- )+/g, '- ').replace(/^- /, ''), 'many - one - many - many -');
-  },
-);
+t.test('keys come one after the other, and callers of other things between their lists', async (t: Test) => {
+  const line = new ListLine();
+  const begun: string[] = [];
+  const list = (account: string) => (onDone: () => void) => {
+    begun.push(account);
+    for (const end = performance.now() + LIMITS.turnMs; performance.now() < end;);
+    onDone();
+  };
+  for (let i = 0; i < 3; i++) line.append('many', list('many'));
+  line.append('one', list('one'));
+  while (begun.filter((each) => each !== '-').length < 4) {
+    await new Promise((resolve) => setImmediate(resolve));
+    begun.push('-');
+  }
+  t.equal(begun.join(' ').replaceAll(/(- )+/g, '- ').replace(/^- /, ''), 'many - one - many - many -');
+});
