@@ -24,7 +24,7 @@ import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
 import { naming } from '../thrown.ts';
-import type { Batch } from '../types.ts';
+import type { Batch, Tip } from '../types.ts';
 import { verifyPartitions } from './verify.ts';
 
 /** With what is not written to its end. */
@@ -36,6 +36,7 @@ export const exportTool: Tool = {
   help: `
   export --to ./copy                                        all partitions, as segments with a manifest
   export --to ./copy --group accounts --partition 3         one partition
+  export --to ./copy --group accounts --partition 3 --to-sequence 4211   what is whole of it before damage
   export --to ./lines --format jsonl --from-sequence 4000   one file a partition, one line a record
 
 A line: {"group","partition","sequence","batch","epoch","time","record"}. Works on a live directory.`,
@@ -44,7 +45,11 @@ A line: {"group","partition","sequence","batch","epoch","time","record"}. Works 
     to: { type: 'string', value: 'directory', help: 'an empty directory, or one that is not there yet' },
     format: { type: 'string', value: 'format', help: 'segments (default) or jsonl' },
     'from-sequence': { type: 'string', value: 'number', help: 'jsonl: leave out earlier records' },
-    'to-sequence': { type: 'string', value: 'number', help: 'jsonl: leave out later records' },
+    'to-sequence': {
+      type: 'string',
+      value: 'number',
+      help: 'leave out later records; of segments, batches that hold one',
+    },
   },
   run: (input) => withReader(input.directory, (reader) => runExport(reader, input)),
 };
@@ -53,8 +58,9 @@ async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResul
   const to = targetOf(input, 'to');
   const format = stringOf(input.values, 'format') ?? 'segments';
   if (!['segments', 'jsonl'].includes(format)) throw new UsageError('--format is segments or jsonl');
-  const bound = ['from-sequence', 'to-sequence'].find((name) => input.values[name] !== undefined);
-  if (bound !== undefined && format !== 'jsonl') throw new UsageError(`--${bound} goes with --format jsonl`);
+  if (input.values['from-sequence'] !== undefined && format !== 'jsonl') {
+    throw new UsageError('--from-sequence goes with --format jsonl');
+  }
   const names = chosen(reader.partitionNames(), input.values);
   if (format === 'jsonl') return exportLines(reader, names, to, input);
   const files = existsSync(to) ? readdirSync(to) : [];
@@ -66,16 +72,20 @@ async function exportSegments(
   reader: LogReader,
   names: readonly PartitionName[],
   target: SegmentDirectory,
-  { progress }: ToolInput,
+  { progress, values }: ToolInput,
 ): Promise<ToolResult> {
+  const sequence = numberOf(values, 'to-sequence');
   const ends = names.map((name) => ({ name, last: reader.lastBatchNumber(name.group, name.partition) }));
   progress.start('export', batchesIn(reader, names));
   const segments: Segment[] = [];
   for (const { name, last } of ends) {
     if (last === 0) continue;
     const start = reader.startOf(name.group, name.partition);
-    const end = tipAt(reader.batch(name.group, name.partition, last));
-    const segment = await target.write(name, start, batchesUpTo(reader, name, start, end), progress);
+    const batches =
+      sequence === undefined
+        ? batchesUpTo(reader, name, start, tipAt(reader.batch(name.group, name.partition, last)))
+        : batchesEndingBy(reader, name, start, sequence);
+    const segment = await target.write(name, start, batches, progress);
     if (segment !== null) segments.push(segment);
   }
   await target.add(segments, null);
@@ -89,6 +99,22 @@ async function exportSegments(
       ),
     ],
   };
+}
+
+/** Reads nothing behind the sequence: it may be damaged. */
+function* batchesEndingBy(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  start: Tip,
+  sequence: number,
+): Generator<Batch, void, undefined> {
+  if (start.sequence >= sequence) return;
+  for (const batch of reader.read(group, partition, { afterBatch: start.batch })) {
+    const end = tipAt(batch);
+    if (end.sequence > sequence) return;
+    yield batch;
+    if (end.sequence === sequence) return;
+  }
 }
 
 /** One file a partition, each there whole or not at all. */

@@ -12,7 +12,7 @@ import { Portions } from '../../../wal/tools/portions.ts';
 import { Progress } from '../../../wal/tools/progress.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
 import type { Batch } from '../../../wal/types.ts';
-import { checkpointAll, key, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
+import { bytesAt, checkpointAll, key, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
 
 t.test('export and import make the same log elsewhere', async (t) => {
   const [data, copy, other] = [next(), next(), next()];
@@ -274,6 +274,30 @@ t.test('what is damaged is not backed up, and does not keep the rest from it', a
   }
   await database.close();
 });
+
+t.test(
+  'what is whole before damage that is newer than the backup goes behind what was restored',
+  async (t) => {
+    const [data, backup, to, mended] = [next(), next(), next(), next()];
+    await write(data, 2);
+    await tool('backup', '--data', data, '--to', backup);
+    await write(data, 6, { epoch: 2, atMs: Date.parse('2026-11-21T10:00:00Z') });
+    const database = openLogDatabase({ directory: data });
+    await database.put(key(9), Buffer.from(bytesAt(database, 9)).fill(0, 70, 80));
+    await database.close();
+    const { sequence } = (await toolJson('verify', '--data', data)).report.faults[0];
+    t.equal(sequence, 19);
+
+    const of = ['--data', data, '--group', 'accounts', '--partition', '1', '--to', to];
+    t.match(await tool('export', ...of), { status: 1, err: /CRC32C/ });
+    t.equal((await tool('export', ...of, '--to-sequence', `${sequence - 1}`)).status, 0);
+    t.equal((await tool('restore', '--from', backup, '--to', mended)).status, 0);
+    t.match(await tool('import', '--data', mended, '--from', to), { status: 0, out: /5 batches imported/ });
+    t.hasStrict(await tips(mended), [{}, { tip: { sequence: 18, batch: 8 } }, {}]);
+    const within = ['export', ...of.slice(0, -1), next(), '--to-sequence', '17'];
+    t.match(await tool(within[0]!, ...within.slice(1)), { status: 0, out: /sequences 1 to 15/ });
+  },
+);
 
 t.test('restore goes back to a time or a sequence', async (t) => {
   const [data, to] = [next(), next()];
