@@ -28,9 +28,14 @@ export interface Data {
   readonly partitions: number;
 }
 
-export async function withData<T>(directory: string, use: (data: Data) => Promise<T>): Promise<T> {
+/** `readsViews` false: as if there were none. */
+export async function withData<T>(
+  directory: string,
+  use: (data: Data) => Promise<T>,
+  readsViews = true,
+): Promise<T> {
   return withReader(directory, async (log) => {
-    const views = openViewsIfAny(directory);
+    const views = readsViews ? openViewsIfAny(directory) : null;
     try {
       return await untilUnchanged(async () => {
         log.refresh();

@@ -1,13 +1,16 @@
 // `verify` with the domain in it: what wal's own verify finds wrong with the log, with the transactions at fault; and the
 // money, added up a second time from what the checkpoint has.
 
+import { join } from 'node:path';
 import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
+import { failureOfReading } from '../wiring/views-proof.ts';
+import { hasLog, hasViews } from '../../wal/lmdb.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
 import { breathe, type PartitionName } from '../../wal/tools/partitions.ts';
 import type { Tool, ToolResult } from '../../wal/tools/tool.ts';
-import { type Fault, faultLine, verify as verifyLog } from '../../wal/tools/verify.ts';
+import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
 
 export const verify: Tool = {
   name: 'verify',
@@ -20,10 +23,15 @@ SETTLEMENT_CLEARING, nothing is below zero but by a reversal. Works on a live di
 
 Each fault names partition, batch, sequence and, where it can still be read, the transactions. Restore from a backup what it
 names; nothing is repaired here. Whether the checkpoint is what the log says: replay --verify.`,
-  options: verifyLog.options,
+  options: logVerify.options,
   run: async (input) => {
-    const log = await verifyLog.run(input);
-    return withData(input.directory, (data) => withDomain(data, log));
+    const { directory } = input;
+    // Before they are opened here: what is damaged in them may end the process that reads it, with nothing said of the log.
+    const failure = hasLog(directory) && hasViews(directory) ? await failureOfReading(directory) : null;
+    const damage =
+      failure?.isDamaged === true ? `${join(directory, 'views')} cannot be read (${failure.ending})` : null;
+    const log = await verifyLog(input, damage === null);
+    return withData(directory, (data) => withDomain(data, log, damage), damage === null);
   },
 };
 
@@ -33,24 +41,29 @@ interface LogReport {
   readonly partitions: readonly PartitionName[];
 }
 
-async function withDomain(data: Data, log: ToolResult): Promise<ToolResult> {
+/** `damage`: of the views, which are not read then. */
+async function withDomain(data: Data, log: ToolResult, damage: string | null): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
   const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
   const audits = await auditAll(data, partitions);
   const ledger = audits.flatMap((audit) =>
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
   );
-  const sound = log.sound && ledger.length === 0;
+  const sound = log.sound && ledger.length === 0 && damage === null;
   return {
     sound,
-    report: { ...log.report, sound, faults: explained, ledger },
+    report: { ...log.report, sound, faults: explained, ledger, views: damage },
     lines: [
       ...explained.flatMap(faultLines),
       ...ledgerLines(audits),
       // The verdict on the log alone comes last of its lines.
       ...log.lines.slice(faults.length),
       ...(data.views === null
-        ? ['there is no checkpoint: the ledger was not looked at']
+        ? [
+            damage === null
+              ? 'there is no checkpoint: the ledger was not looked at'
+              : `NOT SOUND: ${damage}: it can be made anew from the log`,
+          ]
         : [
             `${ledger.length === 0 ? 'sound' : 'NOT SOUND'}: the ledger of the checkpoint, ${auditedText(audits)}`,
           ]),

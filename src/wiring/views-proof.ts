@@ -31,8 +31,15 @@ export async function proveViews(directory: string, log: Log): Promise<ViewsProo
   const views = join(directory, 'views');
   if (existsSync(mark) && hasViews(directory)) {
     log.warn({}, 'the last start did not come through: the views are read once before they are used');
-    const problem = await problemOfReading(directory, log);
-    if (problem !== null) {
+    const failure = await failureOfReading(directory);
+    if (failure?.isDamaged === false) {
+      log.warn(
+        { ending: failure.ending },
+        'the views were not read to their end; they are used all the same',
+      );
+    }
+    if (failure?.isDamaged === true) {
+      const problem = failure.ending;
       const setAside = `${views}.damaged-${new Date().toISOString().replaceAll(':', '-')}`;
       renameSync(views, setAside);
       log.error(
@@ -70,8 +77,14 @@ export async function proveViews(directory: string, log: Log): Promise<ViewsProo
   return { end };
 }
 
-/** Null: every row was read, or as many as there was time for; or the reader could not do its work for another reason. */
-function problemOfReading(directory: string, log: Log): Promise<string | null> {
+export interface ReadingFailure {
+  /** False: there was no time for all rows, or the reader could not do its work for another reason. */
+  readonly isDamaged: boolean;
+  readonly ending: string;
+}
+
+/** Reads all views in a process of its own. Null: every row was read. */
+export function failureOfReading(directory: string): Promise<ReadingFailure | null> {
   return new Promise((resolve, reject) => {
     const reader = spawn(process.execPath, [READER, directory], { stdio: ['ignore', 'ignore', 'pipe'] });
     let words = '';
@@ -84,10 +97,7 @@ function problemOfReading(directory: string, log: Log): Promise<string | null> {
       clearTimeout(late);
       const ending = `${signal ?? `exit status ${status}`} ${words}`.trim();
       const isDamaged = status === UNREADABLE || DEATHS.includes(signal);
-      if (status !== 0 && !isDamaged) {
-        log.warn({ ending }, 'the views were not read to their end; they are used all the same');
-      }
-      resolve(isDamaged ? ending : null);
+      resolve(status === 0 ? null : { isDamaged, ending });
     });
   });
 }

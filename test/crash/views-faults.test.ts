@@ -1,6 +1,7 @@
 // Views that end the process when they are read: the start after reads them in a process of its own, sets them aside, and
 // makes them anew. Views that can be read are kept, however the process ended.
 
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
@@ -20,6 +21,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
 
+const CLI = join(import.meta.dirname, '../../wal/cli.ts');
 const CHARGES = 40;
 const PAGE_BYTES = 4_096;
 /** The first two pages of an LMDB file say where everything else is. */
@@ -79,6 +81,12 @@ for (const [name, damage] of Object.entries(damages)) {
   t.test(`views that were ${name} end one start, not two`, async (t) => {
     const directory = copy(name.replaceAll(' ', '-'));
     damage(viewsFile(directory));
+    const verified = spawnSync(process.execPath, [CLI, 'verify', '--data', directory], { encoding: 'utf8' });
+    t.match(
+      verified,
+      { status: 1, stdout: /^sound: .*\nNOT SOUND: .*views cannot be read/ },
+      'the log is sound',
+    );
     await t.rejects(startProcess(directory), /ended before it was ready/);
     t.strictSame(setAsideIn(directory), [], 'what ended one start is not blamed yet');
 

@@ -57,11 +57,16 @@ checkpoint reaches further than the log, or was made from another one. Works on 
 
 Each fault names partition, batch and sequence. Restore from a backup what it names; nothing is repaired here.`,
   options: partitionOptions,
-  run: (input) => withReader(input.directory, (reader) => run(reader, input)),
+  run: (input) => verifyLog(input, true),
 };
 
-async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const views = openViewsIfAny(input.directory);
+/** `readsViews` false: as if there were none. */
+export function verifyLog(input: ToolInput, readsViews: boolean): Promise<ToolResult> {
+  return withReader(input.directory, (reader) => run(reader, input, readsViews));
+}
+
+async function run(reader: LogReader, input: ToolInput, readsViews: boolean): Promise<ToolResult> {
+  const views = readsViews ? openViewsIfAny(input.directory) : null;
   const startedMs = performance.now();
   try {
     const names = chosen(allPartitions(reader, views), input.values);
