@@ -81,8 +81,8 @@ export interface Load {
   readonly statuses: Readonly<Record<string, number>>;
   /** Requests that got no whole answer, by reason. */
   readonly errors: Readonly<Record<string, number>>;
-  /** Intended and never sent, because every connection was still waiting. They count in the latencies, as if
-   *  answered when the run ended. */
+  /** Intended and never sent, because every connection was still waiting. They count in the latencies, as if answered when
+   *  one of these had its answer. */
   readonly unsent: number;
   /** 2xx answers a second. */
   readonly perSecond: number;

@@ -76,7 +76,7 @@ class Driver {
     this.#sending = false;
     tell({ type: 'end' });
     clearInterval(telling);
-    const unsent = this.#countUnsent();
+    const unsent = await this.#countUnsent();
     await this.#untilAnswered();
     clearInterval(ticking);
     for (const { socket } of this.#all) socket.destroy();
@@ -159,11 +159,13 @@ class Driver {
     return this.#startAt + (counter / ratePerSecond) * MS_PER_SECOND;
   }
 
-  /** Those that should have been sent by now: as if they were answered at this moment. */
-  #countUnsent(): number {
+  /** Those that should have been sent by now: as if they were answered as soon as a connection is free, which is
+   *  no later than they would have been. */
+  async #countUnsent(): Promise<number> {
     const { ratePerSecond, warmUpSeconds } = this.#job;
     if (ratePerSecond === null) return 0;
     const intended = Math.floor((warmUpSeconds + this.#seconds) * ratePerSecond);
+    while (this.#sent < intended && this.#idle.length === 0 && this.#open > 0) await delay(TICK_MS);
     const now = performance.now();
     for (let counter = this.#sent; counter < intended; counter++) {
       const intendedAt = this.#intendedAt(counter, ratePerSecond);

@@ -7,7 +7,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { checkIds, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
-import type { Load } from '../../bench/result.ts';
+import { latencyAt, type Load } from '../../bench/result.ts';
 import { drive, type Driven } from '../../bench/load/drive.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
 import { startService } from './start.ts';
@@ -166,6 +166,59 @@ t.test(
     t.equal(quiet.sent, 2);
     t.equal(places.length - before, 4);
     t.strictSame(answered.slice(before + 2).filter(Boolean), [1], 'the second on a new connection');
+  },
+);
+
+t.test(
+  'what could not be sent has waited until a connection was free, also beyond the end of its load',
+  async (t) => {
+    const held: (() => void)[] = [];
+    const firsts = 25;
+    const afterwardsMs = 500;
+    let count = 0;
+    const endpoint = createServer((request, response) => {
+      request.resume();
+      const answer = (): void => void response.writeHead(201).end();
+      if (++count <= firsts) answer();
+      else held.push(answer);
+    });
+    endpoint.listen(0, '127.0.0.1');
+    await once(endpoint, 'listening');
+    t.teardown(() => endpoint.close());
+    const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
+    const { port } = endpoint.address() as AddressInfo;
+    let asked = 0;
+    const { load } = await drive({
+      label: 'stalled to its end',
+      server: {
+        name: 'stalled',
+        host: '127.0.0.1',
+        port,
+        processes: [],
+        // Twice before the load, when it begins, and when it has ended.
+        readMetrics: async () => {
+          if (++asked === 4) setTimeout(() => held.splice(0).forEach((answer) => answer()), afterwardsMs);
+          return [];
+        },
+        stop: async () => {},
+      },
+      work: {
+        kinds: ['charge'],
+        keysFile,
+        idsFile: null,
+        lists: [],
+        msisdn: '256772000001',
+        prefix: 'stall',
+      },
+      connections: 2,
+      ratePerSecond: 2 * firsts,
+      warmUpSeconds: 0,
+      seconds: 1,
+      wrk: false,
+      onProgress: () => {},
+    });
+    t.ok(load.unsent > 15);
+    t.ok(latencyAt(load.latency, 75) > afterwardsMs, `p75 ${latencyAt(load.latency, 75)} ms`);
   },
 );
 
