@@ -90,8 +90,7 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<W
     firstCounter: warm.nextCounter,
     onStart: (pid) => observed.begin({ name: 'wrk', pid }),
   }).finally(() => observed.end());
-  // It reads its script and ids before it sends: that is no time in which the server could be busy.
-  const { atEnd, ...shown } = await observed.told(result.seconds);
+  const { atEnd, ...shown } = await observed.told();
   const done = result.completed - result.refused;
   const load: Load = {
     ...loadOf(options, 'wrk'),
@@ -199,13 +198,10 @@ class Observation {
     this.#ended = this.#read();
   }
 
-  /** `seconds`: of the load alone, where it began later than `begin`. */
-  async told(
-    seconds?: number,
-  ): Promise<Pick<Load, 'processes' | 'othersCpu' | 'log'> & Pick<Driven, 'atEnd'>> {
+  async told(): Promise<Pick<Load, 'processes' | 'othersCpu' | 'log'> & Pick<Driven, 'atEnd'>> {
     const [begun, ended] = [await this.#begun, await this.#ended];
     return {
-      processes: this.#watch?.uses(seconds) ?? [],
+      processes: this.#watch?.uses() ?? [],
       othersCpu: this.#watch?.othersCpu() ?? null,
       log: begun === null || ended === null ? null : logUseBetween(begun.log, ended.log),
       atEnd: ended === null ? null : ended.metrics,

@@ -4,6 +4,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { threadCountOf } from '../measure/process-use.ts';
 import { PERCENTILES, type Latency } from '../result.ts';
 import { killOnAbort } from '../servers/child.ts';
 import {
@@ -26,6 +27,7 @@ export interface WrkRun {
   readonly firstCounter: number;
   /** For the script. */
   readonly directory: string;
+  /** It begins to send. */
   readonly onStart: (pid: number) => void;
   /** Kills it when it is aborted. */
   readonly signal: AbortSignal | undefined;
@@ -44,6 +46,7 @@ export interface WrkResult {
 
 const US_PER_MS = 1_000;
 const TIMEOUT_SECONDS = 10;
+const LOOK_MS = 2;
 const RESULT_MARK = 'daftari-bench ';
 
 let known: boolean | null = null;
@@ -104,13 +107,26 @@ function outputOf(command: string, args: readonly string[], { onStart, signal }:
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text: string) => (output += text));
     }
-    child.once('spawn', () => onStart(child.pid!));
-    child.once('error', reject);
+    const looking = setInterval(() => {
+      if (child.pid === undefined || !isSending(child.pid)) return;
+      clearInterval(looking);
+      onStart(child.pid);
+    }, LOOK_MS);
+    child.once('error', (error) => {
+      clearInterval(looking);
+      reject(error);
+    });
     child.once('close', (status, by) => {
+      clearInterval(looking);
       if (status === 0) resolve(output);
       else reject(new Error(`${command} ended with ${status ?? by}:\n${output}`));
     });
   });
+}
+
+/** It reads its script, and the ids, before it starts the thread that sends. Not to be seen elsewhere than on Linux. */
+function isSending(pid: number): boolean {
+  return process.platform !== 'linux' || threadCountOf(pid) > 1;
 }
 
 // ---- The script

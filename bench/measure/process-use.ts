@@ -56,13 +56,12 @@ export class ProcessWatch {
     if (busy !== null && this.#busyBefore !== null) this.#busyTicks = busy - this.#busyBefore;
   }
 
-  /** `seconds`: of the load alone, where its driver took time to begin; absent: it was watched from begin to end. */
-  uses(seconds?: number): ProcessUse[] {
+  uses(): ProcessUse[] {
     const uses = this.#watched.flatMap(({ name, pid }) => {
       const first = this.#first.get(pid);
       const last = this.#last.get(pid);
       if (first === undefined || last === undefined) return [];
-      return [useBetween(name, first, last, growthOf(this.#anonMiB.get(pid) ?? []), seconds)];
+      return [useBetween(name, first, last, growthOf(this.#anonMiB.get(pid) ?? []))];
     });
     return [...Map.groupBy(uses, ({ name }) => name).values()].map(together);
   }
@@ -73,7 +72,7 @@ export class ProcessWatch {
     if (this.#busyTicks === null || first === undefined) return null;
     const lastAtMs = Math.max(...Array.from(this.#last.values(), ({ atMs }) => atMs));
     const seconds = Math.max(1, lastAtMs - first.atMs) / MS_PER_SECOND;
-    const watched = this.uses(seconds).reduce((sum, { cpu }) => sum + cpu, 0);
+    const watched = this.uses().reduce((sum, { cpu }) => sum + cpu, 0);
     return Math.max(0, this.#busyTicks / TICKS_PER_SECOND / seconds - watched);
   }
 
@@ -112,13 +111,8 @@ export function growthOf(samples: readonly number[]): number | null {
   return Math.max(...samples.slice(-quarter)) / Math.max(...samples.slice(-2 * quarter, -quarter));
 }
 
-function useBetween(
-  name: string,
-  first: Sample,
-  last: Sample,
-  anonGrowth: number | null,
-  seconds = Math.max(1, last.atMs - first.atMs) / MS_PER_SECOND,
-): ProcessUse {
+function useBetween(name: string, first: Sample, last: Sample, anonGrowth: number | null): ProcessUse {
+  const seconds = Math.max(1, last.atMs - first.atMs) / MS_PER_SECOND;
   const cores = (ticks: number): number => ticks / TICKS_PER_SECOND / seconds;
   const threads = Array.from(last.threads, ([id, { name: thread, ticks }]) => ({
     name: thread,
@@ -150,6 +144,11 @@ function together(uses: readonly ProcessUse[]): ProcessUse {
     anonGrowth: null,
     threads: [],
   };
+}
+
+/** 0: it has ended, or there is no /proc. */
+export function threadCountOf(pid: number): number {
+  return readSample(pid)?.threads.size ?? 0;
 }
 
 /** Null: the process has ended, or there is no /proc. */

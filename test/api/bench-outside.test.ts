@@ -56,7 +56,7 @@ t.test('CPU is told of the load, not of the time that wrk takes to begin', { ski
     wrk: true,
     onProgress: () => {},
   });
-  // Asked twice before the load, when wrk starts, and when it has ended.
+  // Asked twice before the load, when wrk begins to send, and when it has ended.
   const spent = (ticks[3]! - ticks[2]!) / 100;
   const told = load.processes[0]!.cpu * load.seconds;
   t.comment(`${spent} s were spent, ${told} told`);
