@@ -148,7 +148,7 @@ export class LeaseTable implements Routes {
     const result = await this.#publisher.publish(LEASE_SUBJECT_PREFIX + key, data, {
       lastSubjectSequence: revision === 0 ? (this.#removed.get(key) ?? 0) : revision,
     });
-    if (result.type === 'unanswered') {
+    if (result.type === 'unanswered' || result.type === 'full') {
       if (this.#unanswered === null) this.#onProblem(`${key} could not be written: ${result.description}`);
       this.#unanswered = result.description;
       return null;

@@ -16,6 +16,7 @@ import type { StreamPartition } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { sequenceOf } from './stream-trim.ts';
+import { lastSequenceOf } from './streams.ts';
 import { logStream } from './subjects.ts';
 
 /** The local log and the stream do not belong together, or the stream no longer holds what is missing here: nobody can say that
@@ -99,7 +100,8 @@ export class LogFollower {
     this.#assertNotNew(state);
     this.#assertNotPurged(state);
     if (state.messages > 0 && state.first_seq > this.#handled + 1) await this.#assertContinued(state);
-    while (this.#handled < state.last_seq) {
+    const last = await lastSequenceOf(manager, logStream(group, partition), state);
+    while (this.#handled < last) {
       if (this.#error !== null) throw this.#error;
       const before = this.#handled;
       await this.#advancedOrSilent();

@@ -8,7 +8,7 @@ import type { NatsLink } from './connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
-import { hasStream } from './streams.ts';
+import { hasStream, lastSequenceOf, messageAt } from './streams.ts';
 import { logStream } from './subjects.ts';
 import type { StreamOf } from './subjects.ts';
 
@@ -16,12 +16,12 @@ export interface StreamPartition extends StreamOf {
   readonly link: NatsLink;
 }
 
-/** The batch that stands at a sequence of the stream; it may be a leftover. Null: the message there is none. Rejects when there
- *  is no message. */
+/** The batch that stands at a sequence of the stream; it may be a leftover. Null: the message there is none, or the place was left
+ *  empty. Rejects when the stream does not reach it, or begins later. */
 export async function batchAt(place: StreamPartition, sequence: number): Promise<Batch | null> {
   const { link, group, partition } = place;
-  const { data } = await link.manager.streams.getMessage(logStream(group, partition), { seq: sequence });
-  return batchIn(Buffer.from(data));
+  const data = await messageAt(link.manager, logStream(group, partition), sequence);
+  return data === null ? null : batchIn(data);
 }
 
 /** Stream sequence of the last batch for which `holds`, which does so up to some batch of the log and for none after it; the
@@ -128,6 +128,7 @@ export async function* batchesAfter(
         'from the archive (npm run wal -- import)',
     );
   }
+  const last = await lastSequenceOf(link.manager, stream, state);
   const chain = new LogChain(after);
   const messages = new Handed<StreamMessage>();
   const reader = new StreamReader({
@@ -140,7 +141,7 @@ export async function* batchesAfter(
     onError: (error) => messages.fail(error),
   });
   try {
-    for (let reached = after.batch; reached < state.last_seq;) {
+    for (let reached = after.batch; reached < last;) {
       const { data, sequence } = await messages.take();
       reached = sequence;
       const batch = batchIn(data);

@@ -11,7 +11,9 @@ export type PublishResult =
   | { readonly type: 'stored'; readonly sequence: number; readonly duplicate: boolean }
   /** The expectation does not hold: somebody else has written. */
   | { readonly type: 'conflict'; readonly description: string }
-  /** Nobody knows whether it was stored: no leader, a time-out, no resources. */
+  /** The account, or the server, has no room for it. A stream of one replica is left with an empty place by each refusal. */
+  | { readonly type: 'full'; readonly description: string }
+  /** Nobody knows whether it was stored: no leader, a time-out. */
   | { readonly type: 'unanswered'; readonly description: string };
 
 export interface Expectation {
@@ -35,6 +37,9 @@ interface Waiting {
 
 /** "wrong last sequence" and its older forms. */
 const WRONG_LAST_SEQUENCE = new Set([10071, 10164]);
+
+/** "resource limits exceeded for account", "insufficient resources", "insufficient storage resources available". */
+const NO_ROOM = new Set([10002, 10023, 10047]);
 
 export class StreamPublisher {
   readonly #connection: NatsConnection;
@@ -95,9 +100,8 @@ export class StreamPublisher {
 function resultOf({ seq, duplicate, error }: Acknowledgement): PublishResult {
   if (error !== undefined) {
     const description = `${error.err_code}: ${error.description}`;
-    return WRONG_LAST_SEQUENCE.has(error.err_code)
-      ? { type: 'conflict', description }
-      : unanswered(description);
+    if (WRONG_LAST_SEQUENCE.has(error.err_code)) return { type: 'conflict', description };
+    return NO_ROOM.has(error.err_code) ? { type: 'full', description } : unanswered(description);
   }
   return { type: 'stored', sequence: seq ?? 0, duplicate: duplicate === true };
 }

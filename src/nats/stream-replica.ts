@@ -5,7 +5,7 @@
 //   - A batch is published only on top of the batch before it (expected last sequence), and counts only at the sequence
 //     that follows. Any other sequence means another writer: nothing is acknowledged, the writer steps down. This holds
 //     even where the server lets two publishes at one expectation through (nats-server before 2.11, replicated).
-//     What is no batch is no writer's: the batch goes after it.
+//     What is no batch is no writer's, nor is a place that nats-server has left empty: the batch goes after it.
 //   - Without an answer nothing is assumed: the same message id is sent again, until streamPublishMs.
 //
 // Place: a batch's stream sequence is its number + offset. The offset is the number of leftovers of replaced writers, and of
@@ -18,6 +18,7 @@ import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { pause } from './pause.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
+import { messageAt, NothingThere } from './streams.ts';
 import { logStream, logSubject } from './subjects.ts';
 import { asError } from '../../wal/thrown.ts';
 
@@ -103,6 +104,7 @@ export class StreamReplica implements LogReplica {
         );
       }
       if (this.#waiting !== null) this.#waiting = { ...this.#waiting, why: result.description };
+      if (result.type === 'full') await pause(LIMITS.streamAckMs);
       if (result.type === 'conflict') {
         // Our own earlier attempt may be what stands there.
         const stands = await this.#standsAt(place, batch);
@@ -132,11 +134,12 @@ export class StreamReplica implements LogReplica {
   async #standsAt(place: number, batch: Batch): Promise<'this' | 'other' | 'no batch' | null> {
     const { group, partition, manager } = this.#options;
     try {
-      const { data } = await manager.streams.getMessage(logStream(group, partition), { seq: place });
-      if (Buffer.compare(data, batch.bytes) === 0) return 'this';
-      return isBatch(Buffer.from(data)) ? 'other' : 'no batch';
+      const data = await messageAt(manager, logStream(group, partition), place);
+      if (data === null) return 'no batch';
+      if (data.equals(batch.bytes)) return 'this';
+      return isBatch(data) ? 'other' : 'no batch';
     } catch (error) {
-      return /no message found/i.test(String(error)) ? 'other' : null;
+      return error instanceof NothingThere ? 'other' : null;
     }
   }
 }

@@ -1,7 +1,7 @@
 // Makes the streams and buckets that the cluster needs, and checks what is fixed when a cluster is created.
 
 import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
-import type { JetStreamManager } from 'nats';
+import type { JetStreamManager, StreamState } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
@@ -94,6 +94,54 @@ export async function makeSnapshotBucket(manager: JetStreamManager, replicas: nu
     discard: DiscardPolicy.New,
     allow_rollup_hdrs: true,
   });
+}
+
+/** The stream does not reach that far, or begins later. */
+export class NothingThere extends Error {
+  override readonly name = 'NothingThere';
+}
+
+/** What stands at a sequence; null: nothing, and it never will, since nats-server has taken out again what found no room in its
+ *  account. Rejects with NothingThere, or when nobody can say. */
+export async function messageAt(
+  manager: JetStreamManager,
+  name: string,
+  sequence: number,
+): Promise<Buffer | null> {
+  const found = await storedAt(manager, name, sequence);
+  if (found !== null) return found;
+  // In this order: what was there when it was asked for, and has been purged since, is no such place.
+  const { state } = await manager.streams.info(name);
+  if (sequence > state.last_seq) throw new NothingThere(`${name} has nothing at ${sequence} yet`);
+  const again = await storedAt(manager, name, sequence);
+  if (again !== null) return again;
+  const { state: then } = await manager.streams.info(name);
+  if (then.first_seq <= sequence && sequence <= then.last_seq) return null;
+  throw new NothingThere(`${name} has nothing at ${sequence} any more`);
+}
+
+async function storedAt(manager: JetStreamManager, name: string, seq: number): Promise<Buffer | null> {
+  try {
+    return Buffer.from((await manager.streams.getMessage(name, { seq })).data);
+  } catch (error) {
+    if (/no message found/i.test(String(error))) return null;
+    throw error;
+  }
+}
+
+/** Sequence of a stream's last message: after it may be places that are left empty. It is looked for from the end, since
+ *  nats-server 2.9 says that there is none when it is asked for the newest of the subject. */
+export async function lastSequenceOf(
+  manager: JetStreamManager,
+  name: string,
+  { messages, last_seq: last, num_deleted: deleted }: StreamState,
+): Promise<number> {
+  let sequence = last;
+  // The server leaves a count of 0 out, whatever its type says.
+  const isAnyEmpty = messages > 0 && deleted > 0;
+  if (!isAnyEmpty) return sequence;
+  while ((await messageAt(manager, name, sequence)) === null) sequence--;
+  return sequence;
 }
 
 /** To be asked before a message is (STREAM.MSG.GET): nats-server 2.9 dies of that question when the stream is being made by
