@@ -97,6 +97,7 @@ async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
     ...cpuFigures(driven.load),
     ...cpuFigure('bare, CPU a request', mainThreadCost(before.load)),
     ...capacityFigures(driven.load, before.load),
+    ...memoryFigures(driven.load),
     ...logFigures(driven.load),
   ];
   if (peerPerSecond !== null) {
@@ -199,7 +200,7 @@ export function withTarget(figure: Figure, target: number | null): Figure {
   return target === null ? figure : { ...figure, target };
 }
 
-/** What one load says of the service under it, with nothing beside it. */
+/** What one load says of the service under it, with nothing beside it. Not its memory: loads of one process are no repeats of that. */
 export function loadFigures(load: Load): Figure[] {
   return [
     { name: 'service, peak', unit: '/s', value: load.perSecond, better: 'more' },
@@ -247,13 +248,14 @@ function capacityFigures(service: Load, bare: Load): Figure[] {
   return [{ name: 'service / bare, by CPU time alone', unit: '×', value, better: 'more' }];
 }
 
-function logFigures({ log, processes }: Load): Figure[] {
+function memoryFigures({ processes }: Load): Figure[] {
   const own = processes[0]?.anonMiB;
-  const memory: Figure[] =
-    own === undefined ? [] : [{ name: 'service, own memory', unit: 'MiB', value: own, better: 'less' }];
-  if (log === null) return memory;
+  return own === undefined ? [] : [{ name: 'service, own memory', unit: 'MiB', value: own, better: 'less' }];
+}
+
+function logFigures({ log }: Load): Figure[] {
+  if (log === null) return [];
   return [
-    ...memory,
     { name: 'log, records a flush', unit: '', value: log.recordsPerFlush, better: 'more' },
     { name: 'log, flushes', unit: '/s', value: log.flushesPerSecond, better: 'less' },
     {
