@@ -8,7 +8,7 @@ import type {
   PendingTransaction,
 } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { PursuitOptions } from './keeper.ts';
+import { messageDeadline, type PursuitOptions } from './keeper.ts';
 import { retryGapMs } from './schedule.ts';
 
 export interface PendingPage {
@@ -53,7 +53,7 @@ export class AccountReader {
 
   async #askUntilDone(queryBy: (deadline: number) => AccountQuery): Promise<unknown> {
     for (let tries = 1; !this.#stopped; tries++) {
-      const reply = await this.#ask(queryBy(this.#deadline()));
+      const reply = await this.#ask(queryBy(messageDeadline(this.#options)));
       if (reply.type === 'done') return JSON.parse(reply.body);
       await this.#sleep(tries);
     }
@@ -69,7 +69,7 @@ export class AccountReader {
     triesMax: number = this.#options.timings.fetches,
   ): Promise<Found> {
     for (let tries = 1; !this.#stopped && tries <= triesMax; tries++) {
-      const deadline = this.#deadline();
+      const deadline = messageDeadline(this.#options);
       const reply = await this.#ask({ type: 'GetPending', accountId, transactionId, deadline, evenFinal });
       if (reply.type === 'done') {
         return { type: 'found', transaction: JSON.parse(reply.body) as PendingTransaction };
@@ -98,10 +98,6 @@ export class AccountReader {
 
   #ask(query: AccountQuery): Promise<Reply> {
     return request(this.#options.bus, 'accounts', this.#options.partition, query);
-  }
-
-  #deadline(): number {
-    return this.#options.deadlineClock() + LIMITS.pollerCommandDeadlineMs;
   }
 
   #sleep(tries: number): Promise<void> {

@@ -1,6 +1,7 @@
 // The partition, as a pursuit sees it: who follows transactions, and lets go of them; and what it is given to work with.
 
 import type { Bus } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import type { Notice } from './notice.ts';
 import type { Random, Timings } from './schedule.ts';
 import type { Watched } from './watched.ts';
@@ -40,4 +41,9 @@ export interface PursuitOptions {
   readonly random: Random;
   readonly timings: Timings;
   readonly onNotice: (notice: Notice) => void;
+}
+
+/** Of a message to an account that is sent now. */
+export function messageDeadline({ deadlineClock }: Pick<PursuitOptions, 'deadlineClock'>): number {
+  return deadlineClock() + LIMITS.pollerCommandDeadlineMs;
 }

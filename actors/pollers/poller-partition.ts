@@ -22,7 +22,7 @@ import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
 import { pendingOf } from './created.ts';
 import { Followed } from './followed.ts';
-import type { Keeper, PursuitOptions } from './keeper.ts';
+import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { isParkable } from './parked.ts';
 import { Pursuit } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
@@ -422,9 +422,9 @@ export class PollerPartition implements Keeper {
 
   #raiseUnknown(accountId: string, transactionId: string): void {
     this.#hintNotice('unknown_reference', transactionId, null);
-    const { bus, deadlineClock, partition } = this.#options;
+    const { bus, partition } = this.#options;
     const detail = 'A callback came for a transaction that the account does not have.';
-    const deadline = deadlineClock() + LIMITS.pollerCommandDeadlineMs;
+    const deadline = messageDeadline(this.#options);
     bus.send(
       'accounts',
       partition,

@@ -13,7 +13,7 @@ import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { type Answer, FirstSubmits } from './first-submits.ts';
 import { NONE } from './id-index.ts';
-import type { Keeper, PursuitOptions } from './keeper.ts';
+import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { neverAccepted, noticeOf, type Notice, waitsForLong } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
 import {
@@ -203,12 +203,11 @@ export class Pursuit implements Caller {
   /** Once its account has recorded it, it goes to its end although its payout wallet is revoked: so not while the rail is down.
    *  A day of that at most: nobody but it may be there to find out that the rail is up. */
   #begin(watched: Watched): void {
-    const { deadlineClock } = this.#options;
     const now = this.#options.now();
     if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;
     if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
     this.#wheel.remove(watched.number);
-    this.#firstSubmits.ask(watched, deadlineClock() + LIMITS.pollerCommandDeadlineMs);
+    this.#firstSubmits.ask(watched, messageDeadline(this.#options));
   }
 
   #begun(watched: Watched, answer: Answer): void {

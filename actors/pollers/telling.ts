@@ -8,7 +8,7 @@ import type { Reply } from '../../src/bus/bus.ts';
 import type { Source } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Terminal } from '../../src/rails/rail.ts';
-import type { Keeper, PursuitOptions } from './keeper.ts';
+import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { noticeOf } from './notice.ts';
 import { jittered, retryGapMs } from './schedule.ts';
 import type { TimingWheel } from './timing-wheel.ts';
@@ -43,7 +43,7 @@ export class Telling {
     const { bus, partition } = this.#options;
     watched.acceptanceUntold = false;
     this.#telling++;
-    const deadline = this.#deadline();
+    const deadline = messageDeadline(this.#options);
     const { accountId, id } = watched;
     const command = {
       type: 'RecordSubmission',
@@ -82,13 +82,13 @@ export class Telling {
 
   conclude(watched: Watched, terminal: Terminal, source: Source): void {
     if (terminal.ourFault) this.#options.onNotice(noticeOf('our_fault', watched, terminal.providerStatus));
-    const deadline = this.#deadline();
+    const deadline = messageDeadline(this.#options);
     this.#pass(watched, outcomeOf(watched, terminal, source, deadline));
   }
 
   expire(watched: Watched): void {
     const { accountId, id } = watched;
-    const deadline = this.#deadline();
+    const deadline = messageDeadline(this.#options);
     if (watched.submitted || watched.maybeSent) {
       this.#pass(watched, { type: 'ExpireTransaction', accountId, deadline, transactionId: id });
     } else {
@@ -111,7 +111,7 @@ export class Telling {
     watched.state = 'telling';
     this.#wheel.remove(watched.number);
     this.#telling++;
-    const command = watched.tells === 0 ? verdict : { ...verdict, deadline: this.#deadline() };
+    const command = watched.tells === 0 ? verdict : { ...verdict, deadline: messageDeadline(this.#options) };
     watched.tells++;
     bus.send('accounts', this.#options.partition, command, (reply) => {
       this.#telling--;
@@ -163,7 +163,7 @@ export class Telling {
     const { accountId, id } = watched;
     watched.state = 'telling';
     this.#telling++;
-    const deadline = this.#deadline();
+    const deadline = messageDeadline(this.#options);
     bus.send(
       'accounts',
       this.#options.partition,
@@ -192,9 +192,5 @@ export class Telling {
     watched.disputed = true;
     watched.next = 'enquire';
     this.#rest(watched);
-  }
-
-  #deadline(): number {
-    return this.#options.deadlineClock() + LIMITS.pollerCommandDeadlineMs;
   }
 }
