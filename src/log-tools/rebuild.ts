@@ -11,7 +11,7 @@ import { LogCorruption, LogRewritten, tipAt } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { PartitionName } from '../../wal/tools/partitions.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
-import type { Fault } from '../../wal/tools/verify.ts';
+import { type Fault, faultFrom } from '../../wal/tools/verify.ts';
 import type { Batch, ViewPosition } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 
@@ -111,9 +111,7 @@ export class Rebuild {
   /** An error of the disk is thrown on: it says nothing about the log. */
   #faultFrom(error: unknown, name: PartitionName): Fault {
     if (error instanceof LogRewritten) throw error;
-    if (error instanceof LogCorruption) {
-      return { ...name, batch: error.batch, sequence: error.sequence, problem: error.problem };
-    }
+    if (error instanceof LogCorruption) return faultFrom(error);
     const applying = this.#applying;
     const known =
       error instanceof Error && (error.name === 'AssertionFailure' || error.name === 'RecordUnreadable');

@@ -17,7 +17,6 @@ import {
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines, zeroSum } from './ledger-audit.ts';
 import { lastSequence, lastSequenceAt } from './places.ts';
 import { Rebuild } from './rebuild.ts';
-import { LogCorruption, LogRewritten } from '../../wal/batch.ts';
 import type { Row, ViewPosition } from '../../wal/types.ts';
 import {
   breathe,
@@ -36,7 +35,7 @@ import {
   type ToolResult,
   UsageError,
 } from '../../wal/tools/tool.ts';
-import { allPartitions, type Fault, faultLine } from '../../wal/tools/verify.ts';
+import { allPartitions, type Fault, faultLine, orFault } from '../../wal/tools/verify.ts';
 
 export const replay: Tool = {
   name: 'replay',
@@ -210,17 +209,6 @@ async function replayAll(
   }
   const durationMs = performance.now() - startedMs;
   return { work, faults, audits, verified, records: rebuild.records, bytes: rebuild.bytes, durationMs };
-}
-
-/** What is damaged where it is looked for, when it cannot be told. */
-async function orFault<T>(tell: () => T | Promise<T>): Promise<T | Fault> {
-  try {
-    return await tell();
-  } catch (error) {
-    if (!(error instanceof LogCorruption) || error instanceof LogRewritten) throw error;
-    const { group, partition, batch, sequence, problem } = error;
-    return { group, partition, batch, sequence, problem };
-  }
 }
 
 /** The service goes on writing its checkpoint: it is read as of one moment, and the rebuilt views are brought there. */

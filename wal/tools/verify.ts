@@ -105,13 +105,21 @@ async function verifyOrFault(
   { group, partition }: PartitionName,
   progress: ToolInput['progress'],
 ): Promise<VerifiedPartition> {
+  const verified = await orFault(() =>
+    untilUnchanged(() => verifyPartition(reader, { group, partition }, progress)),
+  );
+  if (!('problem' in verified)) return verified;
+  // Where it begins or ends cannot be found.
+  return { group, partition, batches: 0, records: 0, bytes: 0, tip: emptyTip, faults: [verified] };
+}
+
+/** What is damaged where it is looked for, when it cannot be told. Rejects with LogRewritten as with anything else that is no damage. */
+export async function orFault<T>(tell: () => T | Promise<T>): Promise<T | Fault> {
   try {
-    return await untilUnchanged(() => verifyPartition(reader, { group, partition }, progress));
+    return await tell();
   } catch (error) {
     if (error instanceof LogRewritten) throw error;
-    // Where it begins or ends cannot be found.
-    const fault = faultFrom(error, { group, partition, batch: 0, sequence: 0 });
-    return { group, partition, batches: 0, records: 0, bytes: 0, tip: emptyTip, faults: [fault] };
+    return faultFrom(error);
   }
 }
 
@@ -144,7 +152,7 @@ function startOrFault(reader: LogReader, { group, partition }: PartitionName, fa
   try {
     return reader.startOf(group, partition);
   } catch (error) {
-    faults.push(faultFrom(error, { group, partition, batch: 0, sequence: 0 }));
+    faults.push(faultFrom(error));
     // What the first batch follows is not known; from it on, the chain is.
     return { ...emptyTip, batch: Math.max(0, reader.firstBatchNumber(group, partition) - 1) };
   }
@@ -169,7 +177,7 @@ function checkBatch(
   }
   const again = lookAt(reader, name, number, previous);
   if (again.problem !== null) {
-    faults.push(faultFrom(again.problem, { ...name, batch: number, sequence: previous.sequence + 1 }));
+    faults.push(faultFrom(again.problem, previous.sequence + 1));
   }
   return again;
 }
@@ -241,10 +249,11 @@ function strayPosition(
   return position;
 }
 
-function faultFrom(error: unknown, at: Omit<Fault, 'problem'>): Fault {
+/** `firstSequence`: for damage that does not know its own. Throws what is no damage. */
+export function faultFrom(error: unknown, firstSequence = 0): Fault {
   if (!(error instanceof LogCorruption)) throw error;
   const { group, partition, batch, sequence, problem } = error;
-  return { group, partition, batch, sequence: sequence === 0 ? at.sequence : sequence, problem };
+  return { group, partition, batch, sequence: sequence === 0 ? firstSequence : sequence, problem };
 }
 
 function resultOf(verified: readonly VerifiedPartition[], durationMs: number): ToolResult {
