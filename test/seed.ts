@@ -11,6 +11,13 @@ export function seedOf(t: Says): number {
   return seed;
 }
 
+/** How long a test is, by a variable of the environment: said, so that one command makes it as long again. */
+export function lengthOf(t: Says, name: 'RUNS' | 'STEPS', otherwise: number): number {
+  const length = Number(process.env[name] ?? otherwise);
+  t.comment(`${name}=${length}`);
+  return length;
+}
+
 /** Numbers from 0 to below 1. Mulberry32: small, and the same everywhere. */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;

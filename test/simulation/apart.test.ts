@@ -11,7 +11,7 @@ import { zeroCheck } from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
-import { randomFrom, seedOf } from '../seed.ts';
+import { lengthOf, randomFrom, seedOf } from '../seed.ts';
 import {
   ACCOUNT,
   activateWallet,
@@ -28,8 +28,7 @@ import { ApartAccounts } from './apart-world.ts';
 import { stormy } from './weather.ts';
 
 const SEED = seedOf(t);
-const RUNS = Number(process.env['RUNS'] ?? 12);
-t.comment(`RUNS=${RUNS}`);
+const RUNS = lengthOf(t, 'RUNS', 12);
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -20,11 +20,10 @@ import { money } from '../../src/domain/money.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { renderAnswer, renderCurrent, renderTransaction } from '../../src/domain/render.ts';
 import { isFinal, STATUSES, type Status, type TransactionType } from '../../src/domain/transaction.ts';
-import { seedOf } from '../seed.ts';
+import { lengthOf, seedOf } from '../seed.ts';
 
 const seed = seedOf(t);
-const numRuns = Number(process.env['RUNS'] ?? 150);
-t.comment(`RUNS=${numRuns}`);
+const numRuns = lengthOf(t, 'RUNS', 150);
 
 const START = 1_772_357_400_000;
 const MINUTE = 60_000;

@@ -8,16 +8,15 @@ import t from 'tap';
 import type { AccountsPartition } from '../../actors/accounts/group.ts';
 import { CURRENCIES } from '../../src/domain/country.ts';
 import { STATUSES } from '../../src/domain/transaction.ts';
-import { randomFrom, seedOf } from '../seed.ts';
+import { lengthOf, randomFrom, seedOf } from '../seed.ts';
 import { byOperator, DAY, FOR_EVER, MINUTE } from '../unit/domain/scenario.ts';
 import { Choice } from './partition-commands.ts';
 import { balances, isCashOut, isFinal, transactionsOf } from './partition-model.ts';
 import { World } from './partition-world.ts';
 
 const SEED = seedOf(t);
-const RUNS = Number(process.env['RUNS'] ?? 6);
-const STEPS = Number(process.env['STEPS'] ?? 300);
-t.comment(`RUNS=${RUNS} STEPS=${STEPS}`);
+const RUNS = lengthOf(t, 'RUNS', 6);
+const STEPS = lengthOf(t, 'STEPS', 300);
 
 const HOUR = 60 * MINUTE;
 const app = { name: 'Shop', domain: 'shop.example', webhookUrl: null, signingSecretSealed: 's' };

@@ -11,7 +11,7 @@ import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { money } from '../../src/domain/money.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { DELIVERY_STATUSES } from '../../src/domain/webhook-message.ts';
-import { randomFrom, seedOf } from '../seed.ts';
+import { lengthOf, randomFrom, seedOf } from '../seed.ts';
 import {
   byOperator,
   charge,
@@ -27,9 +27,8 @@ import { MANNERS } from './webhooks-endpoints.ts';
 import { World } from './webhooks-world.ts';
 
 const SEED = seedOf(t);
-const RUNS = Number(process.env['RUNS'] ?? 4);
-const STEPS = Number(process.env['STEPS'] ?? 200);
-t.comment(`RUNS=${RUNS} STEPS=${STEPS}`);
+const RUNS = lengthOf(t, 'RUNS', 4);
+const STEPS = lengthOf(t, 'STEPS', 200);
 
 const HOUR = 60 * MINUTE;
 const ACCOUNTS = ['A', 'B'].map((letter) => `acc_${letter.repeat(24)}00`);
