@@ -2,13 +2,14 @@
 
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type Server as HttpServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { checkIds, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
 import { latencyAt, type Load } from '../../bench/result.ts';
 import { drive, type Driven } from '../../bench/load/drive.ts';
+import type { Server } from '../../bench/servers/server.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
 import { startService } from './start.ts';
 
@@ -74,6 +75,34 @@ t.test('a load with a refusal, an error or no answer at all does not pass', asyn
   t.hasStrict(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
 });
 
+async function portOf(t: Test, endpoint: HttpServer): Promise<number> {
+  endpoint.listen(0, '127.0.0.1');
+  await once(endpoint, 'listening');
+  t.teardown(() => endpoint.close());
+  return (endpoint.address() as AddressInfo).port;
+}
+
+interface Offer {
+  readonly connections: number;
+  readonly ratePerSecond: number;
+  readonly seconds: number;
+  readonly readMetrics?: Server['readMetrics'];
+}
+
+/** Charges, by the open loop. */
+function offer(t: Test, port: number, { readMetrics = null, ...rate }: Offer): Promise<Driven> {
+  const keysFile = join(t.testdir({ keys: 'sk_live_one' }), 'keys');
+  return drive({
+    label: 'offered',
+    server: { name: 'endpoint', host: '127.0.0.1', port, processes: [], readMetrics, stop: async () => {} },
+    work: { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '256772000001', prefix: 'offer' },
+    ...rate,
+    warmUpSeconds: 0,
+    wrk: false,
+    onProgress: () => {},
+  });
+}
+
 t.test('what is refused after the load has ended is told, what is done by then does not count', async (t) => {
   for (const late of [201, 503]) {
     const firsts = 5;
@@ -85,31 +114,15 @@ t.test('what is refused after the load has ended is told, what is done by then d
       if (++count <= firsts) answer(201);
       else waiting.push(() => answer(late));
     });
-    endpoint.listen(0, '127.0.0.1');
-    await once(endpoint, 'listening');
-    t.teardown(() => endpoint.close());
-    const keysFile = join(t.testdir({ keys: 'sk_live_one' }), 'keys');
-    const { load, sent } = await drive({
-      label: 'late',
-      server: {
-        name: 'late',
-        host: '127.0.0.1',
-        port: (endpoint.address() as AddressInfo).port,
-        processes: [],
-        // Asked when the load begins and when it has ended.
-        readMetrics: async () => {
-          for (const answer of waiting.splice(0)) answer();
-          return [];
-        },
-        stop: async () => {},
-      },
-      work: { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '256772000001', prefix: 'late' },
+    const { load, sent } = await offer(t, await portOf(t, endpoint), {
       connections: 20,
       ratePerSecond: 20,
-      warmUpSeconds: 0,
       seconds: 1,
-      wrk: false,
-      onProgress: () => {},
+      // Asked when the load begins and when it has ended.
+      readMetrics: async () => {
+        for (const answer of waiting.splice(0)) answer();
+        return [];
+      },
     });
     t.strictSame(load.errors, {});
     t.ok(sent > firsts);
@@ -130,38 +143,14 @@ t.test(
     });
     const places: Socket[] = [];
     endpoint.on('connection', (socket) => places.push(socket));
-    endpoint.listen(0, '127.0.0.1');
-    await once(endpoint, 'listening');
-    t.teardown(() => endpoint.close());
-    const { port } = endpoint.address() as AddressInfo;
-    const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
-    const stop = async () => {};
-    const load = (connections: number, ratePerSecond: number, seconds: number) =>
-      drive({
-        label: 'turns',
-        server: { name: 'turns', host: '127.0.0.1', port, processes: [], readMetrics: null, stop },
-        work: {
-          kinds: ['charge'],
-          keysFile,
-          idsFile: null,
-          lists: [],
-          msisdn: '256772000001',
-          prefix: 'turns',
-        },
-        connections,
-        ratePerSecond,
-        warmUpSeconds: 0,
-        seconds,
-        wrk: false,
-        onProgress: () => {},
-      });
-    const busy = await load(4, 20, 1);
+    const port = await portOf(t, endpoint);
+    const busy = await offer(t, port, { connections: 4, ratePerSecond: 20, seconds: 1 });
     t.strictSame(busy.load.errors, {});
     t.equal(answered.length, 4);
     t.ok(Math.max(...answered) - Math.min(...answered) <= 1, `in turn: ${answered.join(', ')}`);
     const before = places.length;
     // One request at its begin, and one after both connections have been idle for five seconds.
-    const quiet = await load(2, 0.16, 7);
+    const quiet = await offer(t, port, { connections: 2, ratePerSecond: 0.16, seconds: 7 });
     t.strictSame(quiet.load.errors, {});
     t.equal(quiet.sent, 2);
     t.equal(places.length - before, 4);
@@ -182,40 +171,16 @@ t.test(
       if (++count <= firsts) answer();
       else held.push(answer);
     });
-    endpoint.listen(0, '127.0.0.1');
-    await once(endpoint, 'listening');
-    t.teardown(() => endpoint.close());
-    const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
-    const { port } = endpoint.address() as AddressInfo;
     let asked = 0;
-    const { load } = await drive({
-      label: 'stalled to its end',
-      server: {
-        name: 'stalled',
-        host: '127.0.0.1',
-        port,
-        processes: [],
-        // Twice before the load, when it begins, and when it has ended.
-        readMetrics: async () => {
-          if (++asked === 4) setTimeout(() => held.splice(0).forEach((answer) => answer()), afterwardsMs);
-          return [];
-        },
-        stop: async () => {},
-      },
-      work: {
-        kinds: ['charge'],
-        keysFile,
-        idsFile: null,
-        lists: [],
-        msisdn: '256772000001',
-        prefix: 'stall',
-      },
+    const { load } = await offer(t, await portOf(t, endpoint), {
       connections: 2,
       ratePerSecond: 2 * firsts,
-      warmUpSeconds: 0,
       seconds: 1,
-      wrk: false,
-      onProgress: () => {},
+      // Twice before the load, when it begins, and when it has ended.
+      readMetrics: async () => {
+        if (++asked === 4) setTimeout(() => held.splice(0).forEach((answer) => answer()), afterwardsMs);
+        return [];
+      },
     });
     t.ok(load.unsent > 15);
     t.ok(latencyAt(load.latency, 75) > afterwardsMs, `p75 ${latencyAt(load.latency, 75)} ms`);
