@@ -5,19 +5,17 @@
 //   session silent for leaseMs (observer's clock): observer ends it by compare-and-set ──▶ its partitions are free
 //
 // Invariants:
-//   - A lease stands on its holder's session. The holder counts it from before it sent the renewal, an observer from when
-//     it saw it, and the observer must win the compare-and-set on the session against the next renewal: clocks need not
-//     agree, only run at about the same rate (leaseMarginMs).
-//   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
+//   - A lease stands on its holder's session (node-session.ts), and ends with it.
 //   - What protects the log is the epoch, not the lease (stream-replica.ts).
 
 import type { GroupName } from '../bus/bus.ts';
 import type { Ownership, PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
-import type { LeaseEntry, LeaseTable, NodeEntry, Seen } from './lease-table.ts';
+import { Candidates, type Flaw } from './candidates.ts';
+import type { LeaseEntry, LeaseTable, Seen } from './lease-table.ts';
+import { NodeSession, type SessionWords } from './node-session.ts';
 import { pause } from './pause.ts';
-import { rankNodes } from './rendezvous.ts';
-import { assertToken, leaseKey, newSession, partitionKey } from './subjects.ts';
+import { assertToken, leaseKey, partitionKey } from './subjects.ts';
 import { messageOf } from '../../wal/thrown.ts';
 
 /** free: claimed by nobody we know of, or not ours. */
@@ -35,9 +33,6 @@ interface Place {
   /** The problem that was told last; null: none since it was held or followed. */
   told: string | null;
 }
-
-/** Why a node is not to have a partition, as its session says it. */
-type Flaw = 'damaged' | 'unproven';
 
 /** What it needs of the table. */
 export type Leases = Pick<
@@ -65,21 +60,13 @@ export class LeaseOwnership implements Ownership {
   readonly #table: Leases;
   readonly #places: Place[] = [];
   readonly #byKey = new Map<string, Place>();
-  readonly #timer: NodeJS.Timeout[] = [];
-  #session = newSession();
+  readonly #session: NodeSession;
+  readonly #candidates: Candidates;
+  #timer: NodeJS.Timeout | undefined;
   #state: 'live' | 'draining' = 'live';
-  /** Until when the session is certainly ours, monotonic milliseconds. */
-  #validUntil = 0;
-  /** -Infinity: never; a process may be younger than any gap. */
-  #renewedAt = -Infinity;
-  /** When another process was last seen to be this node, monotonic milliseconds; -Infinity: never. */
-  #rivalAt = -Infinity;
-  /** Silence of others counts from here: since then every renewal of ours went through. */
-  #healthySince = Infinity;
   /** The set of nodes that may own has not changed since. */
   #membersSince = 0;
   #members = '';
-  #renewing = false;
   #looking = false;
   #lookAgain = false;
   /** That the look under way may still begin. */
@@ -88,9 +75,22 @@ export class LeaseOwnership implements Ownership {
   #closed = false;
 
   constructor(options: LeaseOwnershipOptions) {
+    const { table, node, onProblem } = options;
     this.#options = options;
-    this.#table = options.table;
-    assertToken(options.node);
+    this.#table = table;
+    assertToken(node);
+    this.#session = new NodeSession({
+      table,
+      node,
+      words: () => this.#words(),
+      onEnded: () => this.#loseAll(),
+      onProblem,
+    });
+    this.#candidates = new Candidates({
+      nodes: table.nodes,
+      node,
+      ownFlaw: (what, group, partition) => this.#hasFlaw(what, group, partition),
+    });
     for (const [group, count] of Object.entries(options.partitions) as [GroupName, number][]) {
       for (let partition = 0; partition < count; partition++) {
         const place: Place = {
@@ -109,10 +109,9 @@ export class LeaseOwnership implements Ownership {
   }
 
   async start(): Promise<void> {
-    await this.#renew();
+    await this.#session.start();
     this.#table.onAnyChange(() => this.#look());
-    this.#timer.push(setInterval(() => void this.#renew(), LIMITS.leaseRenewMs));
-    this.#timer.push(setInterval(() => this.#look(), LIMITS.leaseLookMs));
+    this.#timer = setInterval(() => this.#look(), LIMITS.leaseLookMs);
     this.#look();
   }
 
@@ -132,12 +131,12 @@ export class LeaseOwnership implements Ownership {
 
   /** Nobody else can have ended this node's session. */
   isSessionValid(): boolean {
-    return performance.now() < this.#validUntil;
+    return this.#session.isValid;
   }
 
   /** For /readyz: another process takes what this one has, and this one what that has, for as long as both run; null: none does. */
   get rival(): string | null {
-    return performance.now() - this.#rivalAt < LIMITS.leaseMs ? rivalOf(this.#options.node) : null;
+    return this.#session.rival;
   }
 
   /** Everything that is this node's to hold is held. */
@@ -145,7 +144,7 @@ export class LeaseOwnership implements Ownership {
     const { node } = this.#options;
     return (
       this.isSessionValid() &&
-      this.#places.every((place) => place.stage === 'held' || this.#ranked(place)[0] !== node)
+      this.#places.every((place) => place.stage === 'held' || this.#candidates.ranked(place)[0] !== node)
     );
   }
 
@@ -153,7 +152,7 @@ export class LeaseOwnership implements Ownership {
   get othersHaveRoom(): boolean {
     const { node, partitions } = this.#options;
     return (Object.keys(partitions) as GroupName[]).every((group) =>
-      this.#candidates({ group }).some((name) => name !== node && !this.#isShort(name)),
+      this.#candidates.ofGroup(group).some((name) => name !== node && !this.#candidates.isShort(name)),
     );
   }
 
@@ -173,20 +172,20 @@ export class LeaseOwnership implements Ownership {
     const isHeld = place.stage === 'held';
     if (isHeld) await this.#lose(place);
     // Before the lease is free: others would wait for this node to take it.
-    await this.#renew();
+    await this.#session.renew();
     if (isHeld) await this.#giveBack(place);
     this.#look();
   }
 
   async drain(): Promise<void> {
     this.#state = 'draining';
-    await this.#renew();
+    await this.#session.renew();
     const until = performance.now() + LIMITS.drainMs;
     // Others warm up and say that they want; what nobody wants by then, or could have, is let go. What is on its way in or out
     // needs the log and NATS, which go next, whoever has it then.
     const isWaitedFor = (place: Place): boolean => {
       if (place.stage === 'claiming' || place.stage === 'releasing') return true;
-      return place.stage !== 'free' && this.#candidates(place).length > 0;
+      return place.stage !== 'free' && this.#candidates.of(place).length > 0;
     };
     while (this.#places.some(isWaitedFor) && performance.now() < until && !this.#closed) {
       this.#look();
@@ -199,11 +198,8 @@ export class LeaseOwnership implements Ownership {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const timer of this.#timer) clearInterval(timer);
-    const own = this.#table.nodes.get(this.#options.node);
-    if (own?.value.session !== this.#session || !this.isSessionValid()) return;
-    this.#validUntil = 0;
-    await this.#table.write(`node.${this.#options.node}`, { ...own.value, state: 'dead' }, own.revision);
+    clearInterval(this.#timer);
+    await this.#session.close();
   }
 
   /** undefined: this node can never own it. */
@@ -211,82 +207,35 @@ export class LeaseOwnership implements Ownership {
     return this.#byKey.get(partitionKey(group, partition));
   }
 
-  // Session
-
-  async #renew(): Promise<void> {
-    if (this.#renewing || this.#closed) return;
-    this.#renewing = true;
-    try {
-      const { node } = this.#options;
-      const own = this.#table.nodes.get(node);
-      const isOurs = own?.value.session === this.#session && own.value.state !== 'dead';
-      // Ended by an observer, or a first start: what the session held is gone.
-      if (own !== undefined && !isOurs) {
-        if (own.value.state !== 'dead' && this.#renewedAt > 0) {
-          this.#rivalAt = performance.now();
-          this.#options.onProblem(rivalOf(node));
-        }
-        await this.#beginSession();
-      }
-      const sentAt = performance.now();
-      const written = await this.#table.write(`node.${node}`, this.#ownEntry(), own?.revision ?? 0);
-      if (written === true) this.#renewed(sentAt);
-    } catch (error) {
-      this.#options.onProblem('the session could not be renewed', error);
-    } finally {
-      this.#renewing = false;
-    }
-  }
-
-  #renewed(sentAt: number): void {
-    const gapMs = sentAt - this.#renewedAt;
-    if (gapMs > LIMITS.leaseRenewMs * 3) this.#healthySince = performance.now();
-    this.#renewedAt = sentAt;
-    this.#validUntil = sentAt + LIMITS.leaseMs - LIMITS.leaseMarginMs;
-  }
-
-  async #beginSession(): Promise<void> {
-    this.#validUntil = 0;
-    this.#session = newSession();
-    // What the old session asked for nobody hands to the new one.
-    for (const place of this.#places) if (place.stage === 'wanted') place.stage = 'free';
-    await Promise.all(this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#lose(place)));
-  }
-
-  #ownEntry(): NodeEntry {
-    const { partitions, newestFormat } = this.#options;
-    const groups = Object.keys(partitions) as GroupName[];
-    const isShort = this.#options.isShort?.() ?? false;
+  /** What the session says of this node. */
+  #words(): SessionWords {
+    const { partitions, newestFormat, isShort } = this.#options;
     const keysOf = (what: Flaw): string[] =>
       this.#places
-        .filter((place) => this.#is(this.#options.node, what, place))
+        .filter(({ group, partition }) => this.#hasFlaw(what, group, partition))
         .map(({ group, partition }) => partitionKey(group, partition));
     return {
-      session: this.#session,
-      groups,
+      groups: Object.keys(partitions) as GroupName[],
       state: this.#state,
       newestFormat,
-      isShort,
+      isShort: isShort?.() ?? false,
       damaged: keysOf('damaged'),
       unproven: keysOf('unproven'),
     };
   }
 
-  /** Ends the sessions of nodes that were silent for too long. */
-  async #endSilentSessions(): Promise<void> {
-    const now = performance.now();
-    if (!this.isSessionValid() || now - this.#renewedAt > LIMITS.leaseRenewMs * 2) return;
-    for (const [name, seen] of this.#table.nodes) {
-      if (name === this.#options.node || seen.value.state === 'dead') continue;
-      if (now - Math.max(seen.seenAt, this.#healthySince) <= LIMITS.leaseMs) continue;
-      const ended = await this.#table.write(`node.${name}`, { ...seen.value, state: 'dead' }, seen.revision);
-      // Refused: it was renewed, and this node hears late.
-      if (ended !== true) continue;
-      this.#options.onProblem(`node ${name} was silent for ${LIMITS.leaseMs} ms: its session is ended`);
-    }
+  #hasFlaw(what: Flaw, group: GroupName, partition: number): boolean {
+    const { isDamaged, host } = this.#options;
+    const own = what === 'damaged' ? isDamaged?.(group, partition) : host.isUnproven?.(group, partition);
+    return own ?? false;
   }
 
-  // Partitions
+  /** The session has ended, and with it what it held. */
+  async #loseAll(): Promise<void> {
+    // What the old session asked for nobody hands to the new one.
+    for (const place of this.#places) if (place.stage === 'wanted') place.stage = 'free';
+    await Promise.all(this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#lose(place)));
+  }
 
   #look(): void {
     if (this.#closed) return;
@@ -302,9 +251,8 @@ export class LeaseOwnership implements Ownership {
     try {
       do {
         this.#lookAgain = false;
-        // Whoever begins now would take this node for none.
-        if (this.#table.nodes.get(this.#options.node)?.isSpoilt === true) await this.#renew();
-        await this.#endSilentSessions();
+        await this.#session.renewIfSpoilt();
+        await this.#session.endSilent();
         this.#noteMembers();
         if (this.isSessionValid()) this.#lookAtAll();
       } while (this.#lookAgain && !this.#closed);
@@ -326,21 +274,13 @@ export class LeaseOwnership implements Ownership {
   #lookAt(place: Place): void {
     const { node } = this.#options;
     const lease = this.#table.lease(place.group, place.partition);
-    const [first, second] = this.#ranked(place);
+    const [first, second] = this.#candidates.ranked(place);
     if (place.stage === 'held') this.#lookAtHeld(place, lease, first);
     else if (first === node && this.#state === 'live') this.#lookAtDue(place, lease);
     else {
-      const isNext = second === node || this.#isToBeProven(place);
+      const isNext = second === node || this.#candidates.isToProve(place);
       this.#lookAtOthers(place, lease, isNext && this.#state === 'live');
     }
-  }
-
-  /** It would be this node's, if that could prove its log: it goes on trying to. */
-  #isToBeProven(place: Place): boolean {
-    const { node } = this.#options;
-    const { group, partition } = place;
-    if (!this.#is(node, 'unproven', place)) return false;
-    return rankNodes(this.#candidates(place, false), group, partition)[0] === node;
   }
 
   #lookAtHeld(place: Place, lease: Seen<LeaseEntry> | undefined, first: string | undefined): void {
@@ -380,7 +320,7 @@ export class LeaseOwnership implements Ownership {
 
   /** The lease stands on this session. If the place is not held, its claim or its return had no answer. */
   #isOurs(lease: Seen<LeaseEntry>): boolean {
-    return lease.value.session === this.#session;
+    return lease.value.session === this.#session.id;
   }
 
   #keepWarm(place: Place, wanted: boolean): void {
@@ -417,7 +357,7 @@ export class LeaseOwnership implements Ownership {
   }
 
   #putOff(place: Place): void {
-    const isUnproven = this.#is(this.#options.node, 'unproven', place);
+    const isUnproven = this.#hasFlaw('unproven', place.group, place.partition);
     place.retryAt = performance.now() + (isUnproven ? LIMITS.unprovenRetryMs : LIMITS.takeOverRetryMs);
   }
 
@@ -430,43 +370,8 @@ export class LeaseOwnership implements Ownership {
     return want?.node === node && want.session === this.#table.nodes.get(node)?.value.session;
   }
 
-  /** From first choice to last. */
-  #ranked(place: Place): string[] {
-    return rankNodes(this.#candidates(place), place.group, place.partition);
-  }
-
-  /** Nodes that cannot prove their logs only where none can, and those whose disks are short only where all are: then nothing is
-   *  won by moving. One whose copy is damaged is none, even if it is the only one. */
-  #candidates(of: { group?: GroupName; partition?: number } = {}, ifProven = true): string[] {
-    const { group, partition } = of;
-    const place = group === undefined || partition === undefined ? null : { group, partition };
-    const names: string[] = [];
-    for (const [name, { value }] of this.#table.nodes) {
-      if (value.state !== 'live' || (group !== undefined && !value.groups.includes(group))) continue;
-      if (place === null || !this.#is(name, 'damaged', place)) names.push(name);
-    }
-    const proven = names.filter((name) => !ifProven || place === null || !this.#is(name, 'unproven', place));
-    const able = proven.length > 0 ? proven : names;
-    const withRoom = able.filter((name) => !this.#isShort(name));
-    return withRoom.length > 0 ? withRoom : able;
-  }
-
-  /** Of this node as it knows itself: the table may not say it yet. */
-  #is(node: string, what: Flaw, { group, partition }: Pick<Place, 'group' | 'partition'>): boolean {
-    if (node !== this.#options.node) {
-      return this.#table.nodes.get(node)?.value[what]?.includes(partitionKey(group, partition)) === true;
-    }
-    const { isDamaged, host } = this.#options;
-    const own = what === 'damaged' ? isDamaged?.(group, partition) : host.isUnproven?.(group, partition);
-    return own ?? false;
-  }
-
-  #isShort(node: string): boolean {
-    return this.#table.nodes.get(node)?.value.isShort === true;
-  }
-
   #noteMembers(): void {
-    const members = this.#candidates().toSorted().join(' ');
+    const members = this.#candidates.all().toSorted().join(' ');
     if (members === this.#members) return;
     this.#members = members;
     this.#membersSince = performance.now();
@@ -483,7 +388,7 @@ export class LeaseOwnership implements Ownership {
     place.stage = 'claiming';
     place.warm = false;
     place.epoch = (lease?.value.epoch ?? 0) + 1;
-    const session = this.#session;
+    const session = this.#session.id;
     try {
       const entry = { ...lease?.value, node, session, epoch: place.epoch };
       const written = await this.#table.write(leaseKey(group, partition), entry, lease?.revision ?? 0);
@@ -494,11 +399,11 @@ export class LeaseOwnership implements Ownership {
       }
       await host.acquire(group, partition, place.epoch);
       await this.#noteBegun(place);
-      if (session !== this.#session) {
+      if (session !== this.#session.id) {
         await this.#lose(place);
         return;
       }
-      if (this.#is(node, 'damaged', place)) throw new Error('the copy of this node is damaged');
+      if (this.#hasFlaw('damaged', group, partition)) throw new Error('the copy of this node is damaged');
       place.stage = 'held';
       place.told = null;
       host.serve(group, partition);
@@ -509,7 +414,7 @@ export class LeaseOwnership implements Ownership {
       this.#putOff(place);
       await this.#lose(place);
       // And others would wait for this node to take it.
-      if (this.#is(node, 'unproven', place)) await this.#renew();
+      if (this.#hasFlaw('unproven', group, partition)) await this.#session.renew();
       await this.#giveBack(place);
     }
   }
@@ -539,14 +444,14 @@ export class LeaseOwnership implements Ownership {
       await host.prepare(group, partition);
       place.told = null;
       const key = partitionKey(group, partition);
-      const session = this.#session;
+      const session = this.#session.id;
       const written = await this.#table.write(
         `want.${key}`,
         { node, session },
         this.#table.wants.get(key)?.revision ?? 0,
       );
       // Nobody hands to this session what one before has asked for.
-      place.stage = written === true && session === this.#session ? 'wanted' : 'free';
+      place.stage = written === true && session === this.#session.id ? 'wanted' : 'free';
       this.#look();
     } catch (error) {
       this.#tellOnce(place, 'could not be prepared', error);
@@ -579,15 +484,11 @@ export class LeaseOwnership implements Ownership {
   /** Says that nobody holds it, if this session still does. Without an answer the lease ends with the session. */
   async #giveBack(place: Place): Promise<void> {
     const lease = this.#table.lease(place.group, place.partition);
-    if (lease === undefined || lease.value.session !== this.#session) return;
+    if (lease === undefined || lease.value.session !== this.#session.id) return;
     const entry = { ...lease.value, node: null, session: null };
     for (let attempt = 0; attempt < 3; attempt++) {
       const written = await this.#table.write(leaseKey(place.group, place.partition), entry, lease.revision);
       if (written !== null) return;
     }
   }
-}
-
-function rivalOf(node: string): string {
-  return `another process is node ${node} too: each needs a NODE_NAME of its own`;
 }

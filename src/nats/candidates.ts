@@ -1,0 +1,89 @@
+// Which nodes a partition can be given to, and in which order: those that live and own its group, ranked by rendezvous
+// hashing, so that every node comes to the same order without asking the others.
+
+import type { GroupName } from '../bus/bus.ts';
+import type { LeaseTable } from './lease-table.ts';
+import { rankNodes } from './rendezvous.ts';
+import { partitionKey } from './subjects.ts';
+
+/** Why a node is not to have a partition, as its session says it. */
+export type Flaw = 'damaged' | 'unproven';
+
+interface PartitionName {
+  readonly group: GroupName;
+  readonly partition: number;
+}
+
+export interface CandidatesOptions {
+  readonly nodes: LeaseTable['nodes'];
+  /** This node. */
+  readonly node: string;
+  /** Of this node as it knows itself: its session may not say it yet. */
+  readonly ownFlaw: (what: Flaw, group: GroupName, partition: number) => boolean;
+}
+
+export class Candidates {
+  readonly #options: CandidatesOptions;
+
+  constructor(options: CandidatesOptions) {
+    this.#options = options;
+  }
+
+  /** For the partition, from first choice to last. */
+  ranked(place: PartitionName): string[] {
+    return rankNodes(this.of(place), place.group, place.partition);
+  }
+
+  /** For the partition. Nodes that cannot prove their logs only where none can; one whose copy is damaged is none, even if it is
+   *  the only one. */
+  of(place: PartitionName): string[] {
+    const whole = this.#whole(place);
+    const proven = whole.filter((name) => !this.#has(name, 'unproven', place));
+    return this.#preferRoom(proven.length > 0 ? proven : whole);
+  }
+
+  /** For some partition of the group. */
+  ofGroup(group: GroupName): string[] {
+    return this.#preferRoom(this.#live(group));
+  }
+
+  /** For anything. */
+  all(): string[] {
+    return this.#preferRoom(this.#live());
+  }
+
+  /** It would be this node's, if that could prove its log: it goes on trying to. */
+  isToProve(place: PartitionName): boolean {
+    const { node } = this.#options;
+    if (!this.#has(node, 'unproven', place)) return false;
+    return rankNodes(this.#preferRoom(this.#whole(place)), place.group, place.partition)[0] === node;
+  }
+
+  isShort(node: string): boolean {
+    return this.#options.nodes.get(node)?.value.isShort === true;
+  }
+
+  #live(group?: GroupName): string[] {
+    const names: string[] = [];
+    for (const [name, { value }] of this.#options.nodes) {
+      if (value.state === 'live' && (group === undefined || value.groups.includes(group))) names.push(name);
+    }
+    return names;
+  }
+
+  #whole(place: PartitionName): string[] {
+    return this.#live(place.group).filter((name) => !this.#has(name, 'damaged', place));
+  }
+
+  /** Those whose disks are short only where all are: then nothing is won by moving. */
+  #preferRoom(names: string[]): string[] {
+    const withRoom = names.filter((name) => !this.isShort(name));
+    return withRoom.length > 0 ? withRoom : names;
+  }
+
+  #has(name: string, what: Flaw, { group, partition }: PartitionName): boolean {
+    const { nodes, node, ownFlaw } = this.#options;
+    if (name === node) return ownFlaw(what, group, partition);
+    return nodes.get(name)?.value[what]?.includes(partitionKey(group, partition)) === true;
+  }
+}

@@ -1,0 +1,140 @@
+// The session of a node in the cluster, on which its leases stand: renewed in time, begun anew when it was ended, and the
+// ending of those of other nodes that are silent.
+//
+// Invariants:
+//   - The holder counts its session from before it sent the renewal, an observer from when it saw it, and the observer must
+//     win the compare-and-set on the session against the next renewal: clocks need not agree, only run at about the same
+//     rate (leaseMarginMs).
+//   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
+
+import { LIMITS } from '../limits.ts';
+import type { LeaseTable, NodeEntry } from './lease-table.ts';
+import { newSession } from './subjects.ts';
+
+/** What a session says of its node. */
+export type SessionWords = Omit<NodeEntry, 'session'>;
+
+export interface NodeSessionOptions {
+  readonly table: Pick<LeaseTable, 'nodes' | 'write'>;
+  readonly node: string;
+  /** As it is now. */
+  readonly words: () => SessionWords;
+  /** Somebody else ended it: what it held is gone. The next one begins when this has resolved. */
+  readonly onEnded: () => Promise<void>;
+  readonly onProblem: (problem: string, error?: unknown) => void;
+}
+
+export class NodeSession {
+  readonly #options: NodeSessionOptions;
+  #id = newSession();
+  #timer: NodeJS.Timeout | undefined;
+  /** Until when it is certainly ours, monotonic milliseconds. */
+  #validUntil = 0;
+  /** -Infinity: never; a process may be younger than any gap. */
+  #renewedAt = -Infinity;
+  /** When another process was last seen to be this node, monotonic milliseconds; -Infinity: never. */
+  #rivalAt = -Infinity;
+  /** Silence of others counts from here: since then every renewal of ours went through. */
+  #healthySince = Infinity;
+  #renewing = false;
+  #closed = false;
+
+  constructor(options: NodeSessionOptions) {
+    this.#options = options;
+  }
+
+  /** What leases name. Another one after it was ended. */
+  get id(): string {
+    return this.#id;
+  }
+
+  /** Nobody else can have ended it. */
+  get isValid(): boolean {
+    return performance.now() < this.#validUntil;
+  }
+
+  /** Another process that is this node, too, for a person; null: none was seen lately. */
+  get rival(): string | null {
+    return performance.now() - this.#rivalAt < LIMITS.leaseMs ? rivalOf(this.#options.node) : null;
+  }
+
+  async start(): Promise<void> {
+    await this.renew();
+    this.#timer = setInterval(() => void this.renew(), LIMITS.leaseRenewMs);
+  }
+
+  async renew(): Promise<void> {
+    if (this.#renewing || this.#closed) return;
+    this.#renewing = true;
+    const { table, node, words, onProblem } = this.#options;
+    try {
+      const own = table.nodes.get(node);
+      const isOurs = own?.value.session === this.#id && own.value.state !== 'dead';
+      // Ended by an observer, or a first start: what the session held is gone.
+      if (own !== undefined && !isOurs) {
+        if (own.value.state !== 'dead' && this.#renewedAt > 0) {
+          this.#rivalAt = performance.now();
+          onProblem(rivalOf(node));
+        }
+        await this.#beginAnew();
+      }
+      const sentAt = performance.now();
+      const entry = { session: this.#id, ...words() };
+      const written = await table.write(`node.${node}`, entry, own?.revision ?? 0);
+      if (written === true) this.#renewed(sentAt);
+    } catch (error) {
+      onProblem('the session could not be renewed', error);
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  /** Whoever begins now would take this node for none. */
+  async renewIfSpoilt(): Promise<void> {
+    const { table, node } = this.#options;
+    if (table.nodes.get(node)?.isSpoilt === true) await this.renew();
+  }
+
+  /** Ends the sessions of nodes that were silent for too long. */
+  async endSilent(): Promise<void> {
+    const { table, node, onProblem } = this.#options;
+    const now = performance.now();
+    if (!this.isValid || now - this.#renewedAt > LIMITS.leaseRenewMs * 2) return;
+    for (const [name, seen] of table.nodes) {
+      if (name === node || seen.value.state === 'dead') continue;
+      if (now - Math.max(seen.seenAt, this.#healthySince) <= LIMITS.leaseMs) continue;
+      const ended = await table.write(`node.${name}`, { ...seen.value, state: 'dead' }, seen.revision);
+      // Refused: it was renewed, and this node hears late.
+      if (ended !== true) continue;
+      onProblem(`node ${name} was silent for ${LIMITS.leaseMs} ms: its session is ended`);
+    }
+  }
+
+  /** Ends it, so that nobody has to wait for its silence. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#timer);
+    const { table, node } = this.#options;
+    const own = table.nodes.get(node);
+    if (own?.value.session !== this.#id || !this.isValid) return;
+    this.#validUntil = 0;
+    await table.write(`node.${node}`, { ...own.value, state: 'dead' }, own.revision);
+  }
+
+  #renewed(sentAt: number): void {
+    const gapMs = sentAt - this.#renewedAt;
+    if (gapMs > LIMITS.leaseRenewMs * 3) this.#healthySince = performance.now();
+    this.#renewedAt = sentAt;
+    this.#validUntil = sentAt + LIMITS.leaseMs - LIMITS.leaseMarginMs;
+  }
+
+  async #beginAnew(): Promise<void> {
+    this.#validUntil = 0;
+    this.#id = newSession();
+    await this.#options.onEnded();
+  }
+}
+
+function rivalOf(node: string): string {
+  return `another process is node ${node} too: each needs a NODE_NAME of its own`;
+}
