@@ -1,6 +1,6 @@
-// Serves the partitions that ownership gives this process, and keeps warm copies of those it may be given next.
+// Serves the partitions that ownership gives this process.
 //
-//   prepare: snapshot if empty ─▶ history if the views must be made anew ─▶ follow the stream ─▶ views
+//   prepare: follow the stream (followed-logs.ts) ─▶ views
 //   acquire: subscribe (messages wait) ─▶ read the stream to its end ─▶ open under the epoch ─▶ opening batch durable
 //   serve:   answer what waited, and what comes
 //   release: turn messages away ─▶ finish, flush ─▶ the next owner acquires
@@ -9,7 +9,6 @@
 // Invariant: a partition is served only after its epoch-opening batch is durable: from then on nobody else's batch can
 // follow one that this process has not read.
 
-import { LogCorruption } from '../../wal/batch.ts';
 import type { Tip } from '../../wal/types.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
@@ -20,19 +19,19 @@ import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/lease-table.ts';
-import { readHistory } from '../nats/log-history.ts';
-import { type EndOfLog, LogDiverged, LogFollower } from '../nats/log-follower.ts';
+import { type EndOfLog, LogDiverged } from '../nats/log-follower.ts';
 import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
-import { firstBatchOf, misses } from '../nats/stream-batches.ts';
+import { misses } from '../nats/stream-batches.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
-import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
+import { FollowedLogs } from './followed-logs.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { HostedLog, HostedPartition, Storage } from './storage.ts';
+import { UnprovenLogs } from './unproven-logs.ts';
 
 export interface ClusterHostOptions {
   readonly link: NatsLink;
@@ -78,46 +77,60 @@ interface Writer {
 
 export class ClusterHost implements PartitionHost {
   readonly #options: ClusterHostOptions;
+  /** Batches of a log that its stream need not have had. */
+  readonly #outstandingMax: number;
   readonly #snapshots: Snapshots | null;
-  readonly #followers = new Map<string, LogFollower>();
-  /** Their log is the stream's, and their views are of that log. */
-  readonly #viewed = new WeakSet<LogFollower>();
+  /** Null: this process owns no partition that has a log. */
+  readonly #followed: FollowedLogs | null;
+  readonly #unproven: UnprovenLogs;
   readonly #served = new Map<string, ServedPartition>();
   /** Not served yet. */
   readonly #acquired = new Map<string, Acquired>();
   readonly #serving = new Set<string>();
   readonly #writers = new Map<string, Writer>();
-  readonly #streams = new Set<string>();
   /** Batch that the newest snapshot reaches. */
   readonly #snapshotted = new Map<string, number>();
-  /** Partitions that cannot be proved to be at the end of their stream, and why: "accounts/3" → for a person. */
-  readonly #unproven = new Map<string, string>();
-  #keepingUp = false;
   pollers: PollerGroup | null = null;
   webhooks: WebhookExecutor | null = null;
 
   constructor(options: ClusterHostOptions) {
     this.#options = options;
-    const { link, storage, replicas } = options;
-    this.#snapshots =
-      storage === null ? null : new Snapshots({ link, log: storage.log, views: storage.views, replicas });
+    const { link, storage, replicas, table, faults, replication, log } = options;
+    this.#unproven = new UnprovenLogs(options.onUnreadable);
+    this.#outstandingMax = replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
+    if (storage === null) {
+      this.#snapshots = null;
+      this.#followed = null;
+      return;
+    }
+    const snapshots = new Snapshots({ link, log: storage.log, views: storage.views, replicas });
+    this.#snapshots = snapshots;
+    this.#followed = new FollowedLogs({
+      link,
+      storage,
+      table,
+      faults,
+      snapshots,
+      unproven: this.#unproven,
+      replicas,
+      outstandingMax: this.#outstandingMax,
+      log,
+    });
   }
 
   /** Partitions that only a person can make servable here. */
   get unprovenCount(): number {
-    return this.#unproven.size;
+    return this.#unproven.count;
   }
 
   /** One of them. */
   isUnproven(group: GroupName, partition: number): boolean {
-    return this.#unproven.has(`${group}/${partition}`);
+    return this.#unproven.has(group, partition);
   }
 
   /** For /readyz; null: there are none. */
   get problem(): string | null {
-    return this.#unproven.size === 0
-      ? null
-      : `not proven, not served: ${[...this.#unproven.values()].join('; ')}`;
+    return this.#unproven.problem;
   }
 
   /** For /readyz: streams that do not take what this node writes; null: there are none. */
@@ -136,8 +149,8 @@ export class ClusterHost implements PartitionHost {
 
   async prepare(group: GroupName, partition: number): Promise<void> {
     if (group === 'pollers') return;
-    await this.#tellTrouble(group, partition, async () => {
-      const { tip } = await this.#follow(group, partition);
+    await this.#unproven.during(group, partition, async () => {
+      const { tip } = await this.#logs().follow(group, partition);
       await this.#storage().catchUpViews(group, partition);
       // Or others would hand over to whoever cannot open it.
       if (this.isUnproven(group, partition)) await this.#assertProven(group, partition, tip);
@@ -145,10 +158,7 @@ export class ClusterHost implements PartitionHost {
   }
 
   async forget(group: GroupName, partition: number): Promise<void> {
-    const key = `${group}/${partition}`;
-    const follower = this.#followers.get(key);
-    this.#followers.delete(key);
-    await follower?.close();
+    await this.#followed?.forget(group, partition);
   }
 
   async acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
@@ -158,7 +168,7 @@ export class ClusterHost implements PartitionHost {
     const serve =
       group === 'pollers'
         ? () => this.#startPollers(partition, served)
-        : await this.#tellTrouble(group, partition, () => this.#open(group, partition, epoch, served));
+        : await this.#unproven.during(group, partition, () => this.#open(group, partition, epoch, served));
     this.#acquired.set(`${group}/${partition}`, { epoch, startedAt, served, serve });
   }
 
@@ -211,29 +221,7 @@ export class ClusterHost implements PartitionHost {
 
   /** The views of followed logs, so that a take-over has little to apply. */
   async keepViewsUp(): Promise<void> {
-    if (this.#keepingUp) return;
-    this.#keepingUp = true;
-    try {
-      for (const [key, follower] of this.#followers) {
-        // Views of what the stream may never have accepted would be of money that nobody has.
-        if (!this.#viewed.has(follower)) continue;
-        const [group, partition] = key.split('/') as [GroupName, string];
-        await this.#keepViewsOf(follower, group, Number(partition));
-      }
-    } finally {
-      this.#keepingUp = false;
-    }
-  }
-
-  /** One that fails holds up no other. */
-  async #keepViewsOf(follower: LogFollower, group: GroupName, partition: number): Promise<void> {
-    try {
-      await this.#tellTrouble(group, partition, () => this.#storage().catchUpViews(group, partition));
-    } catch (error) {
-      // Left to the take-over, which says what is the matter.
-      if (error instanceof LogCorruption) this.#viewed.delete(follower);
-      this.#options.log.warn({ group, partition, err: error }, 'views of a followed log lag');
-    }
+    await this.#followed?.keepViewsUp();
   }
 
   /** Of what is written here. Rejects when nobody can say. */
@@ -278,32 +266,20 @@ export class ClusterHost implements PartitionHost {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#followers.values()].map((follower) => follower.close()));
-    this.#followers.clear();
+    await this.#followed?.close();
     for (const served of this.#served.values()) served.stop();
-  }
-
-  async #tellTrouble<T>(group: GroupName, partition: number, read: () => Promise<T>): Promise<T> {
-    try {
-      const result = await read();
-      this.#unproven.delete(`${group}/${partition}`);
-      return result;
-    } catch (error) {
-      if (error instanceof LogDiverged) this.#unproven.set(`${group}/${partition}`, error.message);
-      if (error instanceof LogCorruption) this.#options.onUnreadable(group, partition);
-      throw error;
-    }
-  }
-
-  /** Batches of a log that its stream need not have had. */
-  get #outstandingMax(): number {
-    return this.#options.replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
   }
 
   #storage(): Storage {
     const { storage } = this.#options;
     if (storage === null) throw new Error('this process has no log');
     return storage;
+  }
+
+  #logs(): FollowedLogs {
+    const followed = this.#followed;
+    if (followed === null) throw new Error('this process has no log');
+    return followed;
   }
 
   /** The next owner reads the stream: all that was acknowledged must stand there first. What cannot be finished, because the
@@ -343,7 +319,7 @@ export class ClusterHost implements PartitionHost {
   ): Promise<() => void> {
     const storage = this.#storage();
     const key = `${group}/${partition}`;
-    const follower = await this.#follow(group, partition);
+    const follower = await this.#logs().follow(group, partition);
     let end: EndOfLog;
     try {
       end = await follower.reachEnd();
@@ -447,85 +423,5 @@ export class ClusterHost implements PartitionHost {
     const mayWrite = (): boolean => writer.mayWrite;
     const replica = new StreamReplica({ publisher, manager, group, partition, offset, mayWrite });
     return replication === 'sync' ? replica : new AsyncStreamReplica(replica, onFenced);
-  }
-
-  /** A follower that has read to the end at least once. */
-  async #follow(group: GroupName, partition: number): Promise<LogFollower> {
-    const key = `${group}/${partition}`;
-    if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
-      throw new LogDiverged(
-        `${key}: its stream has not all of its log yet: put-back (deploy/README.md) is still at it, or must be run again`,
-      );
-    }
-    const existing = this.#followers.get(key);
-    if (existing !== undefined && existing.failure === null) return existing;
-    if (existing !== undefined) {
-      this.#options.log.warn({ group, partition, err: existing.failure }, 'following the log begins anew');
-      await this.forget(group, partition);
-    }
-    const { link, replicas } = this.#options;
-    const { log } = this.#storage();
-    if (!this.#streams.has(key)) {
-      await ensureLogStream(link.manager, group, partition, replicas);
-      await this.#options.faults.lookAtLog(group, partition);
-      this.#streams.add(key);
-    }
-    const firstBatch = await firstBatchOf({ link, group, partition });
-    if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
-    else await this.#beginAnewIfLeftBehind(group, partition, firstBatch);
-    if (this.#storage().lacksHistory(group, partition)) await this.#readHistory(group, partition);
-    let hadStrayViews = false;
-    const beforeCut = async (batch: number): Promise<void> => {
-      if (await this.#storage().dropViewsAfter(group, partition, batch)) hadStrayViews = true;
-    };
-    const outstandingMax = this.#outstandingMax;
-    const follower = new LogFollower({ link, log, group, partition, firstBatch, outstandingMax, beforeCut });
-    this.#followers.set(key, follower);
-    try {
-      await follower.reachEnd();
-    } catch (error) {
-      await this.forget(group, partition);
-      throw error;
-    }
-    // An older log may have been put in the place of the one that they were made from.
-    if (await this.#storage().dropStrayViews(group, partition)) hadStrayViews = true;
-    if (!hadStrayViews) {
-      this.#viewed.add(follower);
-      return follower;
-    }
-    this.#options.log.warn({ group, partition }, 'views of what the stream never accepted are made anew');
-    await this.forget(group, partition);
-    return this.#follow(group, partition);
-  }
-
-  async #restore(group: GroupName, partition: number): Promise<void> {
-    const startedAt = performance.now();
-    const tip = (await this.#snapshots?.restore(group, partition)) ?? null;
-    if (tip === null) return;
-    const ms = Math.round(performance.now() - startedAt);
-    this.#options.log.info({ group, partition, batch: tip.batch, ms }, 'restored from a snapshot');
-  }
-
-  /** The stream was trimmed beyond where the log of this machine ends: it begins with the snapshot, as an empty machine. */
-  async #beginAnewIfLeftBehind(group: GroupName, partition: number, first: number): Promise<void> {
-    const { batch: end } = this.#storage().log.tip(group, partition);
-    if (first <= end + 1) return;
-    const reached = (await this.#snapshots?.batchOf(group, partition)) ?? 0;
-    // The follower says what is missing.
-    if (reached + 1 < first) return;
-    this.#options.log.warn({ group, partition, end, first }, 'the log was left behind, and begins anew');
-    await this.#storage().clear(group, partition);
-    await this.#restore(group, partition);
-  }
-
-  /** Everything that the views are made of, once more: they are gone, or this version has another form of them. */
-  async #readHistory(group: GroupName, partition: number): Promise<void> {
-    const startedAt = performance.now();
-    const { log } = this.#storage();
-    const { batch } = log.startOf(group, partition);
-    await readHistory({ link: this.#options.link, group, partition }, log);
-    log.refresh();
-    const ms = Math.round(performance.now() - startedAt);
-    this.#options.log.info({ group, partition, batch, ms }, 'read what was before the snapshot');
   }
 }

@@ -1,0 +1,166 @@
+// Copies of the logs that other nodes write, kept warm by following their streams, for the node that is to have them next.
+//
+//   snapshot if empty or left behind ─▶ history if the views must be made anew ─▶ the stream to its end ─▶ views
+//
+// Invariant: the views are made of batches that the stream has accepted: those of any other would be of money that nobody has.
+
+import { LogCorruption } from '../../wal/batch.ts';
+import type { GroupName } from '../bus/bus.ts';
+import type { NatsLink } from '../nats/connection.ts';
+import type { LeaseTable } from '../nats/lease-table.ts';
+import { LogDiverged, LogFollower } from '../nats/log-follower.ts';
+import { readHistory } from '../nats/log-history.ts';
+import type { Snapshots } from '../nats/snapshots.ts';
+import { firstBatchOf } from '../nats/stream-batches.ts';
+import type { StreamFaults } from '../nats/stream-faults.ts';
+import { ensureLogStream } from '../nats/streams.ts';
+import type { Log } from '../observability/log.ts';
+import type { Storage } from './storage.ts';
+import type { UnprovenLogs } from './unproven-logs.ts';
+
+export interface FollowedLogsOptions {
+  readonly link: NatsLink;
+  readonly storage: Storage;
+  readonly table: Pick<LeaseTable, 'lease'>;
+  readonly faults: StreamFaults;
+  readonly snapshots: Snapshots;
+  readonly unproven: UnprovenLogs;
+  readonly replicas: number;
+  /** Batches of a log that its stream need not have had. */
+  readonly outstandingMax: number;
+  readonly log: Log;
+}
+
+export class FollowedLogs {
+  readonly #options: FollowedLogsOptions;
+  readonly #followers = new Map<string, LogFollower>();
+  /** Their log is the stream's, and their views are of that log. */
+  readonly #viewed = new WeakSet<LogFollower>();
+  /** Known to be there. */
+  readonly #streams = new Set<string>();
+  #keepingUp = false;
+
+  constructor(options: FollowedLogsOptions) {
+    this.#options = options;
+  }
+
+  /** A follower that has read to the end at least once. */
+  async follow(group: GroupName, partition: number): Promise<LogFollower> {
+    const key = `${group}/${partition}`;
+    if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
+      throw new LogDiverged(
+        `${key}: its stream has not all of its log yet: put-back (deploy/README.md) is still at it, or must be run again`,
+      );
+    }
+    const existing = this.#followers.get(key);
+    if (existing !== undefined && existing.failure === null) return existing;
+    if (existing !== undefined) {
+      this.#options.log.warn({ group, partition, err: existing.failure }, 'following the log begins anew');
+      await this.forget(group, partition);
+    }
+    const { link, replicas, outstandingMax, storage } = this.#options;
+    const { log } = storage;
+    if (!this.#streams.has(key)) {
+      await ensureLogStream(link.manager, group, partition, replicas);
+      await this.#options.faults.lookAtLog(group, partition);
+      this.#streams.add(key);
+    }
+    const firstBatch = await firstBatchOf({ link, group, partition });
+    if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
+    else await this.#beginAnewIfLeftBehind(group, partition, firstBatch);
+    if (storage.lacksHistory(group, partition)) await this.#readHistory(group, partition);
+    let hadStrayViews = false;
+    const beforeCut = async (batch: number): Promise<void> => {
+      if (await storage.dropViewsAfter(group, partition, batch)) hadStrayViews = true;
+    };
+    const follower = new LogFollower({ link, log, group, partition, firstBatch, outstandingMax, beforeCut });
+    this.#followers.set(key, follower);
+    try {
+      await follower.reachEnd();
+    } catch (error) {
+      await this.forget(group, partition);
+      throw error;
+    }
+    // An older log may have been put in the place of the one that they were made from.
+    if (await storage.dropStrayViews(group, partition)) hadStrayViews = true;
+    if (!hadStrayViews) {
+      this.#viewed.add(follower);
+      return follower;
+    }
+    this.#options.log.warn({ group, partition }, 'views of what the stream never accepted are made anew');
+    await this.forget(group, partition);
+    return this.follow(group, partition);
+  }
+
+  /** The copy need not be kept up any more. */
+  async forget(group: GroupName, partition: number): Promise<void> {
+    const key = `${group}/${partition}`;
+    const follower = this.#followers.get(key);
+    this.#followers.delete(key);
+    await follower?.close();
+  }
+
+  /** The views of followed logs, so that a take-over has little to apply. */
+  async keepViewsUp(): Promise<void> {
+    if (this.#keepingUp) return;
+    this.#keepingUp = true;
+    try {
+      for (const [key, follower] of this.#followers) {
+        // Views of what the stream may never have accepted would be of money that nobody has.
+        if (!this.#viewed.has(follower)) continue;
+        const [group, partition] = key.split('/') as [GroupName, string];
+        await this.#keepViewsOf(follower, group, Number(partition));
+      }
+    } finally {
+      this.#keepingUp = false;
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#followers.values()].map((follower) => follower.close()));
+    this.#followers.clear();
+  }
+
+  /** One that fails holds up no other. */
+  async #keepViewsOf(follower: LogFollower, group: GroupName, partition: number): Promise<void> {
+    const { storage, unproven, log } = this.#options;
+    try {
+      await unproven.during(group, partition, () => storage.catchUpViews(group, partition));
+    } catch (error) {
+      // Left to the take-over, which says what is the matter.
+      if (error instanceof LogCorruption) this.#viewed.delete(follower);
+      log.warn({ group, partition, err: error }, 'views of a followed log lag');
+    }
+  }
+
+  async #restore(group: GroupName, partition: number): Promise<void> {
+    const startedAt = performance.now();
+    const tip = await this.#options.snapshots.restore(group, partition);
+    if (tip === null) return;
+    const ms = Math.round(performance.now() - startedAt);
+    this.#options.log.info({ group, partition, batch: tip.batch, ms }, 'restored from a snapshot');
+  }
+
+  /** The stream was trimmed beyond where the log of this machine ends: it begins with the snapshot, as an empty machine. */
+  async #beginAnewIfLeftBehind(group: GroupName, partition: number, first: number): Promise<void> {
+    const { batch: end } = this.#options.storage.log.tip(group, partition);
+    if (first <= end + 1) return;
+    const reached = await this.#options.snapshots.batchOf(group, partition);
+    // The follower says what is missing.
+    if (reached + 1 < first) return;
+    this.#options.log.warn({ group, partition, end, first }, 'the log was left behind, and begins anew');
+    await this.#options.storage.clear(group, partition);
+    await this.#restore(group, partition);
+  }
+
+  /** Everything that the views are made of, once more: they are gone, or this version has another form of them. */
+  async #readHistory(group: GroupName, partition: number): Promise<void> {
+    const startedAt = performance.now();
+    const { log } = this.#options.storage;
+    const { batch } = log.startOf(group, partition);
+    await readHistory({ link: this.#options.link, group, partition }, log);
+    log.refresh();
+    const ms = Math.round(performance.now() - startedAt);
+    this.#options.log.info({ group, partition, batch, ms }, 'read what was before the snapshot');
+  }
+}
