@@ -17,7 +17,8 @@ import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './wiring/data-identity.ts';
 import { startClusterNode } from './wiring/cluster.ts';
-import { startStandalone, type Service, type ServiceOptions } from './wiring/standalone.ts';
+import type { ServiceOptions } from './wiring/service-options.ts';
+import { startStandalone, type Service } from './wiring/standalone.ts';
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;

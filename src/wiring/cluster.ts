@@ -40,7 +40,7 @@ import { NodeFeed } from './node-feed.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
-import type { ServiceOptions } from './standalone.ts';
+import type { ServiceOptions } from './service-options.ts';
 import { Storage } from './storage.ts';
 import { proveViews } from './views-proof.ts';
 import { watchDisk, watchReadiness, watchStorage, watchTransactions } from './watch.ts';

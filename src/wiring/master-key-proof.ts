@@ -9,7 +9,7 @@ import { CannotOpen, type Secrets } from '../secrets.ts';
 import type { ClusterNats } from './cluster-nats.ts';
 import { anotherMasterKey, type DataDirectory, noteMasterKey } from './data-directory.ts';
 import type { Ledger } from './ledger.ts';
-import type { ServiceOptions } from './standalone.ts';
+import type { ServiceOptions } from './service-options.ts';
 import type { Storage } from './storage.ts';
 
 /** What the secrets of connected apps say. `both`: an app was connected while another key was in use than before or since. */

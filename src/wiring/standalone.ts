@@ -16,7 +16,6 @@ import { merchantSurface } from '../http/routes.ts';
 import { createServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
-import type { Log } from '../observability/log.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { finishOpenings } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
@@ -31,6 +30,7 @@ import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { proveOwnKey } from './master-key-proof.ts';
 import { openRails } from './rails.ts';
+import type { ServiceOptions } from './service-options.ts';
 import { urlOf } from './url.ts';
 import { proveViews } from './views-proof.ts';
 import { watchReadiness } from './watch.ts';
@@ -51,13 +51,6 @@ export interface Service {
   readonly demo: Demo | null;
   /** Stops accepting, finishes and flushes what was accepted, and resolves. */
   stop(): Promise<void>;
-}
-
-export interface ServiceOptions {
-  readonly config: Config;
-  readonly log: Log;
-  /** Nothing may be acknowledged any more: the process must end. */
-  readonly onFailure: (error: Error) => void;
 }
 
 export async function startStandalone({ config, log, onFailure }: ServiceOptions): Promise<Service> {
