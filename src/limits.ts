@@ -403,6 +403,9 @@ export const LIMITS = {
   railConnectMs: 5_000,
   /** A provider must have answered completely within this; then nobody knows. Networks answer in 1 to 10 s. */
   railAnswerMs: 15_000,
+  /** The longest that a provider's Retry-After is waited for: who says an hour, of one number or by mistake, may be well again
+   *  long before, and a charge has half of that to live. As slow as enquiries get where others wait for the rail. */
+  railRetryAfterMsMax: 300_000,
   /** A provider's own word or code, as it is kept and shown, in characters: the longest that is listed has 49. */
   railWordLength: 64,
   /** Between two attempts to get a token after a refused one: a wrong key must not become a storm. */

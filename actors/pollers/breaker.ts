@@ -10,6 +10,9 @@
 // A call about a transaction whose last call failed as well, a repeat, says little of the rail when it fails: a few numbers that a
 // provider stumbles over are tried for as long as it takes. So repeats open it only where no call succeeds, and only some in a
 // row end a probing.
+//
+// A provider that asks to be left alone (Retry-After) asks that of the rail only where it says so to a call that is made alone: it
+// may say it of one number, or of enquiries.
 
 import { jittered, type Random } from './schedule.ts';
 
@@ -85,8 +88,8 @@ export class Breaker {
     this.#telling.clear(now);
   }
 
-  /** `isRepeat`: the last call about the same transaction failed as well. */
-  failed(now: number, started: number, isRepeat: boolean): void {
+  /** `isRepeat`: the last call about the same transaction failed as well. `retryAfterMs`: its provider asks for that. */
+  failed(now: number, started: number, isRepeat: boolean, retryAfterMs = 0): void {
     if (started !== this.#openings) return;
     this.#all.count(now, 1);
     this.#failedAt = now;
@@ -98,7 +101,7 @@ export class Breaker {
       this.#probing = false;
       if (isRepeat && ++this.#repeats < REPEATS_MAX) return;
       this.#openMs = Math.min(OPEN_LONGEST_MS, this.#openMs * 2);
-      this.#open(now);
+      this.#open(now, retryAfterMs);
     } else if (this.state === 'closed' && this.#isFailing()) {
       this.#open(now);
     }
@@ -125,10 +128,10 @@ export class Breaker {
     return calls >= CALLS_NEEDED && failures >= FAILED_SHARE * calls;
   }
 
-  #open(now: number): void {
+  #open(now: number, retryAfterMs = 0): void {
     this.state = 'open';
     this.#openings++;
-    this.reopensAt = now + jittered(this.#openMs, this.#random);
+    this.reopensAt = now + jittered(Math.max(this.#openMs, retryAfterMs), this.#random);
   }
 }
 

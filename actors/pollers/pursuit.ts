@@ -22,6 +22,7 @@ import {
   enquiryGapMs,
   jittered,
   lastEnquiriesMsAt,
+  notBeforeAskedMs,
   retryGapMs,
 } from './schedule.ts';
 import { Telling } from './telling.ts';
@@ -240,22 +241,20 @@ export class Pursuit implements Caller {
   }
 
   /** Until the next enquiry or submit. */
-  #rest(watched: Watched): void {
+  #rest(watched: Watched, retryAfterMs?: number): void {
     if (this.#mayLetGo(watched)) return this.#keeper.letGo(watched);
-    const { now, random, timings } = this.#options;
-    if (watched.next === 'submit') {
-      const tries = watched.unsent ? UNSENT_TRIES : watched.submits;
-      return this.#wait(watched, now() + retryGapMs(timings, tries, random));
-    }
-    const { enquiries, lastUntil } = watched;
-    if (lastUntil !== 0) {
-      return this.#wait(watched, Math.min(lastUntil, now() + jittered(timings.enquiryGapMs, random)));
-    }
-    const gapMs =
-      enquiries === 0
-        ? jittered(timings.firstEnquiryMs, random)
-        : enquiryGapMs(timings, enquiries - 1, watched.port.lane.isBusy, random);
-    this.#wait(watched, now() + gapMs);
+    const { now, random } = this.#options;
+    const dueAt = now() + notBeforeAskedMs(this.#gapMs(watched), retryAfterMs, random);
+    const { lastUntil } = watched;
+    this.#wait(watched, lastUntil === 0 ? dueAt : Math.min(lastUntil, dueAt));
+  }
+
+  #gapMs({ next, unsent, submits, enquiries, lastUntil, port }: Watched): number {
+    const { random, timings } = this.#options;
+    if (next === 'submit') return retryGapMs(timings, unsent ? UNSENT_TRIES : submits, random);
+    if (lastUntil !== 0) return jittered(timings.enquiryGapMs, random);
+    if (enquiries === 0) return jittered(timings.firstEnquiryMs, random);
+    return enquiryGapMs(timings, enquiries - 1, port.lane.isBusy, random);
   }
 
   // --- What the rail answered ----------------------------------------------------------------------------------------
@@ -276,11 +275,11 @@ export class Pursuit implements Caller {
       case 'not_accepted':
         watched.maybeSent ||= result.mayHaveIt === true;
         this.#tellOperators(neverAccepted(watched, result.reason, timings));
-        if (watched.hinted) return this.#enquireAfter(watched, 0);
-        return this.#rest(watched);
+        if (watched.hinted) return this.#enquireAfter(watched, 0, result.retryAfterMs);
+        return this.#rest(watched, result.retryAfterMs);
       case 'unknown':
         this.#tellOperators(neverAccepted(watched, result.reason, timings));
-        return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random));
+        return this.#enquireAfter(watched, jittered(timings.enquiryAfterLossMs, random), result.retryAfterMs);
       case 'succeeded':
       case 'failed':
       case 'reversed':
@@ -305,12 +304,13 @@ export class Pursuit implements Caller {
     if (news) this.#account.tellAcceptance(watched, providerStatus);
   }
 
-  /** Nobody knows whether the provider has it. At once, when a callback came in the meantime. */
-  #enquireAfter(watched: Watched, delayMs: number): void {
+  /** Nobody knows whether the provider has it. At once, when a callback came in the meantime, unless it asks for more time. */
+  #enquireAfter(watched: Watched, delayMs: number, retryAfterMs?: number): void {
     watched.maybeSent = true;
     watched.next = 'enquire';
-    if (watched.hinted) this.#call(watched);
-    else this.#wait(watched, this.#options.now() + delayMs);
+    if (watched.hinted && retryAfterMs === undefined) return this.#call(watched);
+    const { now, random } = this.#options;
+    this.#wait(watched, now() + notBeforeAskedMs(delayMs, retryAfterMs, random));
   }
 
   enquired(watched: Watched, result: EnquiryResult): void {
@@ -334,7 +334,7 @@ export class Pursuit implements Caller {
         return this.#notFound(watched, now);
       case 'unknown':
         this.#tellOperators(waitsForLong(watched, now, `unknown: ${result.reason}`, timings));
-        return this.#unanswered(watched);
+        return this.#unanswered(watched, result.retryAfterMs);
       case 'succeeded':
       case 'failed':
       case 'reversed':
@@ -376,38 +376,40 @@ export class Pursuit implements Caller {
     this.#due(watched, now);
   }
 
-  #unanswered(watched: Watched): void {
-    if (watched.late) return this.#unansweredLate(watched);
+  #unanswered(watched: Watched, retryAfterMs?: number): void {
+    if (watched.late) return this.#unansweredLate(watched, retryAfterMs);
     const { lastEnquiries, lastEnquiriesMs } = this.#options.timings;
     const hasLong = watched.lastUntil - this.#options.now() > lastEnquiriesMs;
     if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
       return this.#account.expire(watched);
     }
-    this.#restUnlessHinted(watched);
+    this.#restUnlessHinted(watched, retryAfterMs);
   }
 
-  #restUnlessHinted(watched: Watched): void {
-    this.#rest(watched);
-    const { hintGapMs } = this.#options.timings;
-    if (watched.hinted && watched.state === 'waiting') {
-      this.#wheel.setBy(watched.number, watched.enquiredAt + hintGapMs);
-    }
+  #restUnlessHinted(watched: Watched, retryAfterMs?: number): void {
+    this.#rest(watched, retryAfterMs);
+    if (watched.hinted && watched.state === 'waiting') this.#answerHint(watched, retryAfterMs);
+  }
+
+  /** It waits: for a callback that came while it was enquired about, not as long as otherwise. */
+  #answerHint(watched: Watched, retryAfterMs?: number): void {
+    const { random, timings } = this.#options;
+    const gapMs = notBeforeAskedMs(timings.hintGapMs, retryAfterMs, random);
+    this.#wheel.setBy(watched.number, watched.enquiredAt + gapMs);
   }
 
   /** Nobody else may ever ask about what has ended: a callback waits until its provider has said something. Meanwhile none of
    *  the looks that are to come is made. */
-  #unansweredLate(watched: Watched): void {
+  #unansweredLate(watched: Watched, retryAfterMs?: number): void {
     const calledAgain = watched.hinted;
     watched.hinted ||= watched.byHint;
     if (!watched.hinted) return this.#restLate(watched);
     const { now, random, timings } = this.#options;
     watched.enquiries--;
     if (++watched.lastEnquiries >= timings.hintEnquiries) return this.#giveUpHint(watched);
-    this.#wait(
-      watched,
-      now() + enquiryGapMs(timings, watched.lastEnquiries - 1, watched.port.lane.isBusy, random),
-    );
-    if (calledAgain) this.#wheel.setBy(watched.number, watched.enquiredAt + timings.hintGapMs);
+    const gapMs = enquiryGapMs(timings, watched.lastEnquiries - 1, watched.port.lane.isBusy, random);
+    this.#wait(watched, now() + notBeforeAskedMs(gapMs, retryAfterMs, random));
+    if (calledAgain) this.#answerHint(watched, retryAfterMs);
   }
 
   #giveUpHint(watched: Watched): void {
@@ -426,7 +428,7 @@ export class Pursuit implements Caller {
     if (watched.enquiries >= timings.lateEnquiries && !watched.hinted) return this.#keeper.forget(watched);
     if (!watched.expired) return this.#restUnlessHinted(watched);
     this.#wait(watched, now() + afterExpiryGapMs(timings, watched.enquiries, random));
-    if (watched.hinted) this.#wheel.setBy(watched.number, watched.enquiredAt + timings.hintGapMs);
+    if (watched.hinted) this.#answerHint(watched);
   }
 
   /** Its account made it final while the rail was busy with it. */

@@ -216,7 +216,7 @@ export class RailLane {
       this.#failureCount++;
       this.#lastFailure = result.reason;
       this.#lastFailureAt = this.#now();
-      this.#breaker.failed(this.#lastFailureAt, started, watched.failing);
+      this.#breaker.failed(this.#lastFailureAt, started, watched.failing, result.retryAfterMs);
       watched.failing = true;
       return;
     }

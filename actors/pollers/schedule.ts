@@ -20,7 +20,8 @@ export interface Timings {
   /** Between submits that were not accepted, and between commands that were not answered: doubles likewise. */
   readonly retryMs: number;
   readonly retrySlowestMs: number;
-  /** Submits without acceptance, in one life of the process, before an operator is told: a quarter of an hour. */
+  /** Submits without acceptance, in one life of the process, before an operator is told: a quarter of an hour, or longer
+   *  where its provider asks to be left alone. */
   readonly submitsTold: number;
   /** A payout or withdrawal so old, and asked about so often in one life of the process, of which an operator is told that it
    *  has no outcome. The first alone would tell of each that was approved late. */
@@ -77,6 +78,11 @@ export const TIMINGS: Timings = {
 /** Up to a fifth later, never earlier: transactions that began together do not stay together. */
 export function jittered(delayMs: number, random: Random): number {
   return delayMs + Math.floor(delayMs * 0.2 * random());
+}
+
+/** What would be done after `gapMs`, where the provider asks to be left alone for a while. */
+export function notBeforeAskedMs(gapMs: number, retryAfterMs: number | undefined, random: Random): number {
+  return retryAfterMs === undefined ? gapMs : Math.max(gapMs, jittered(retryAfterMs, random));
 }
 
 /** After `enquiries` enquiries without a final answer. `isBusy`: others wait for the rail. */

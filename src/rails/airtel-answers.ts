@@ -8,12 +8,14 @@ import type { Direction, EnquiryResult, SubmitResult, Terminal } from './rail.ts
 import { isOfAnother } from './reference.ts';
 import {
   describe,
+  enquiryWithoutAnswer,
   failed,
   moved,
   movedOf,
   OF_ANOTHER,
   providerWord,
   submitWithoutAnswer,
+  unusable,
 } from './terminal.ts';
 import type { TokenFailure, TokenRefused } from './token-cache.ts';
 
@@ -74,10 +76,10 @@ export function readSubmit(
     return { type: 'accepted', providerStatus: providerWord(code ?? word) };
   }
   // It speaks of the transaction, and not of its end.
-  if (word !== null && word !== 'TF') return { type: 'unknown', reason: describe(result) };
+  if (word !== null && word !== 'TF') return unusable(result);
   const failure = code === null || isAirtelAmbiguous(code, 'submit') ? null : airtelFailure(code, direction);
   // A refusal in a code nobody has listed: the enquiry decides.
-  return failure === null ? { type: 'unknown', reason: describe(result) } : failed(failure, code, message);
+  return failure === null ? unusable(result) : failed(failure, code, message);
 }
 
 /** What the HTTP status alone says; null: what the body says counts. */
@@ -88,14 +90,14 @@ function refusedByStatus(
 ): SubmitResult | null {
   const { status, text, mayBeCut } = answer;
   const { word, code } = parts;
-  const unknown: SubmitResult = { type: 'unknown', reason: describe(answer) };
+  const unknown: SubmitResult = unusable(answer);
   // What was cut off may speak of the transaction.
   if (mayBeCut && body === undefined) return unknown;
   // What speaks of the transaction, or in a code that is not final, may have it whatever the status.
   const mayHaveIt = word !== null || (code !== null && isAirtelAmbiguous(code, 'submit'));
   if (status === 429 || status === 503) {
     if (mayHaveIt) return unknown;
-    const refused = { type: 'not_accepted', reason: describe(answer) } as const;
+    const refused = { ...unusable(answer), type: 'not_accepted' } as const;
     // A gateway says so, too, when it has handed it on and heard nothing.
     return status === 503 ? { ...refused, mayHaveIt: true } : refused;
   }
@@ -113,17 +115,17 @@ export function readEnquiry(
   currency: string,
   result: HttpResult | TokenFailure | TokenRefused,
 ): EnquiryResult {
-  if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
+  if (result.type !== 'answer') return enquiryWithoutAnswer(result);
   const body = parseObject(result.text);
-  if (body === undefined) return { type: 'unknown', reason: describe(result) };
+  if (body === undefined) return unusable(result);
   const parts = partsOf(result.status, body);
   const { word, code } = parts;
   const usable = result.status === 200 || result.status === 400 || result.status === 404;
-  if (!usable) return { type: 'unknown', reason: describe(result) };
+  if (!usable) return unusable(result);
   if (isOfAnother(textAt(parts.transaction, 'id'), transaction)) return OF_ANOTHER;
   if (word === null) {
     const notFound = code !== null && isAirtelNotFound(code);
-    return notFound ? { type: 'not_found' } : { type: 'unknown', reason: describe(result) };
+    return notFound ? { type: 'not_found' } : unusable(result);
   }
   const final = finalWord(parts, transaction, direction, currency, 'enquiry');
   return final ?? { type: 'pending', providerStatus: providerWord(code === null ? word : `${word} ${code}`) };

@@ -20,7 +20,7 @@ import { failed } from './terminal.ts';
 import {
   lifeMsOf,
   type Minted,
-  refusesCredentials,
+  noTokenIn,
   sendWithToken,
   TokenCache,
   type TokenFailure,
@@ -186,11 +186,9 @@ export class AirtelRail implements ProviderRail {
   #unsigned(transaction: PendingTransaction, said: NoKey): Submitted {
     const read = readSubmit(transaction, directionOf(transaction), this.#options.currency, said);
     if (read.type === 'failed') return { read, signedWith: null };
-    const why = 'reason' in read ? `: ${read.reason}` : '';
-    return {
-      read: { type: 'not_accepted', reason: `no usable key of Airtel's to sign with${why}` },
-      signedWith: null,
-    };
+    const { reason: why = '', retryAfterMs } = 'reason' in read ? read : {};
+    const reason = `no usable key of Airtel's to sign with${why && ': '}${why}`;
+    return { read: { type: 'not_accepted', reason, retryAfterMs }, signedWith: null };
   }
 
   #requestOf(transaction: PendingTransaction, key: KeyObject | null): SubmitRequest {
@@ -243,10 +241,7 @@ export class AirtelRail implements ProviderRail {
     if (body !== undefined && value !== null && value !== '') {
       return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
     }
-    return {
-      type: refusesCredentials(result) ? 'refused' : 'unavailable',
-      reason: `token: HTTP ${result.status}`,
-    };
+    return noTokenIn(result, `HTTP ${result.status}`);
   }
 
   #get(token: string, path: string): Promise<HttpResult> {

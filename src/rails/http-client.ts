@@ -9,8 +9,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { LookupFunction } from 'node:net';
 import { type Dispatcher, Pool } from 'undici';
 import { LIMITS } from '../limits.ts';
+import { type Asked, retryAfterMsOf } from './retry-after.ts';
 
-export interface HttpAnswer {
+export interface HttpAnswer extends Asked {
   readonly type: 'answer';
   readonly status: number;
   readonly text: string;
@@ -107,6 +108,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #startedAt = 0;
   #status = 0;
   #mayBeCut = false;
+  #retryAfterMs: number | undefined;
   /** Bytes of memory that the answer takes so far. */
   #held = 0;
   readonly #chunks: Buffer[] = [];
@@ -127,6 +129,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   ): void {
     this.#status = status;
     this.#mayBeCut = !saysItsEnd(status, headers);
+    this.#retryAfterMs = retryAfterMsOf(status, headers, Date.now());
     // "102 Processing" and its like are no answer, and undici waits anew after each.
     if (status < 200) this.#abortIfLate(controller);
   }
@@ -139,7 +142,13 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     const text = UTF8.decode(Buffer.concat(this.#chunks));
-    this.#resolve({ type: 'answer', status: this.#status, text, mayBeCut: this.#mayBeCut });
+    this.#resolve({
+      type: 'answer',
+      status: this.#status,
+      text,
+      mayBeCut: this.#mayBeCut,
+      retryAfterMs: this.#retryAfterMs,
+    });
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

@@ -30,17 +30,19 @@ import { type Direction, directionOf, type EnquiryResult, type SubmitResult, typ
 import { isOfAnother, referenceOf, uuidReference } from './reference.ts';
 import {
   describe,
+  enquiryWithoutAnswer,
   failed,
   moved,
   movedOf,
   OF_ANOTHER,
   providerWord,
   submitWithoutAnswer,
+  unusable,
 } from './terminal.ts';
 import {
   lifeMsOf,
   type Minted,
-  refusesCredentials,
+  noTokenIn,
   sendWithToken,
   TokenCache,
   type TokenFailure,
@@ -198,7 +200,7 @@ export class MtnRail implements ProviderRail {
     // A bad key is also seen as 500; that one may pass, so it is not held against the credentials.
     // What was granted may stand in the body under another name: it is never shown.
     const said = result.status < 300 ? `HTTP ${result.status} without access_token` : describe(result);
-    return { type: refusesCredentials(result) ? 'refused' : 'unavailable', reason: `token: ${said}` };
+    return noTokenIn(result, said);
   }
 
   #get(product: Product, token: string, path: string): Promise<HttpResult> {
@@ -235,18 +237,18 @@ export class MtnRail implements ProviderRail {
     const code = body === undefined ? null : textAt(body, 'code');
     // What was cut off may say that MTN has it.
     if (mayBeCut && body === undefined && status !== 202) {
-      return { type: 'unknown', reason: describe(result) };
+      return unusable(result);
     }
     // What is no JSON came from something in between.
     const isPage = body === undefined && text !== '';
     if ((status === 409 && !isPage) || (code !== null && isMtnDuplicate(code))) {
       return { type: 'accepted', providerStatus: 'RESOURCE_ALREADY_EXIST' };
     }
-    if (status === 429) return { type: 'not_accepted', reason: describe(result) };
-    if (isPage) return { type: 'unknown', reason: describe(result) };
+    if (status === 429) return { ...unusable(result), type: 'not_accepted' };
+    if (isPage) return unusable(result);
     if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
     // 202 alone says that MTN took it, and needs no body: any other 2xx may be that of something in between.
-    const silent: SubmitResult = status === 202 ? ACCEPTED : { type: 'unknown', reason: describe(result) };
+    const silent: SubmitResult = status === 202 ? ACCEPTED : unusable(result);
     if (body === undefined) return silent;
     if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
     const read = readStatus(transaction, direction, this.#options.currency, body);
@@ -254,7 +256,7 @@ export class MtnRail implements ProviderRail {
     if (read.type === 'pending') return { type: 'accepted', providerStatus: providerWord(read.word) };
     // It failed, and nobody has listed why: the enquiry says it again.
     if (read.failureCode !== null && isVague(read.failureCode)) {
-      return { type: 'unknown', reason: describe(result) };
+      return unusable(result);
     }
     return read;
   }
@@ -272,7 +274,7 @@ function readRefusal(
   const { status } = answer;
   const code = textAt(body, 'code');
   const message = textAt(body, 'message');
-  const unknown: SubmitResult = { type: 'unknown', reason: describe(answer) };
+  const unknown: SubmitResult = unusable(answer);
   if (status === 401 || status === 403) {
     if (code !== null && isMtnAmbiguous(code, direction)) return unknown;
     return failed('provider_rejected', code ?? String(status), message);
@@ -292,14 +294,14 @@ function readEnquiry(
   currency: string,
   result: HttpResult | TokenFailure | TokenRefused,
 ): EnquiryResult {
-  if (result.type !== 'answer') return { type: 'unknown', reason: result.reason };
+  if (result.type !== 'answer') return enquiryWithoutAnswer(result);
   const body = parseObject(result.text);
   // A gateway that has no way to MTN for the moment says 404, too.
   if (result.status === 404 && isMtnNotFound(textAt(body ?? {}, 'code'))) return { type: 'not_found' };
-  if (result.status !== 200 || body === undefined) return { type: 'unknown', reason: describe(result) };
+  if (result.status !== 200 || body === undefined) return unusable(result);
   if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
   const read = readStatus(transaction, direction, currency, body);
-  if (read === null) return { type: 'unknown', reason: describe(result) };
+  if (read === null) return unusable(result);
   return read.type === 'pending' ? { type: 'pending', providerStatus: providerWord(read.word) } : read;
 }
 

@@ -7,6 +7,7 @@
 import type { PendingTransaction } from '../domain/account-command.ts';
 import type { Currency } from '../domain/country.ts';
 import type { FailureCode } from '../domain/transaction.ts';
+import type { Asked } from './retry-after.ts';
 
 /** Money comes in (charge, deposit) or goes out (payout, withdrawal). */
 export type Direction = 'collect' | 'send';
@@ -37,9 +38,9 @@ export type SubmitResult =
   | { readonly type: 'accepted'; readonly providerStatus: string | null }
   /** Refused before acceptance for a passing reason (503, 429, connection refused): the same reference may be
    *  submitted again. `mayHaveIt`: what refused it may stand before something that took it: ask before it is given up. */
-  | { readonly type: 'not_accepted'; readonly reason: string; readonly mayHaveIt?: true }
+  | ({ readonly type: 'not_accepted'; readonly reason: string; readonly mayHaveIt?: true } & Asked)
   /** Nobody knows whether it was accepted (time-out, dropped connection, HTML, 5xx): enquire. */
-  | { readonly type: 'unknown'; readonly reason: string };
+  | ({ readonly type: 'unknown'; readonly reason: string } & Asked);
 
 export type EnquiryResult =
   | Terminal
@@ -47,7 +48,7 @@ export type EnquiryResult =
   /** The provider does not know the reference. Within its grace period that says nothing. */
   | { readonly type: 'not_found' }
   /** No usable answer: ask again later. */
-  | { readonly type: 'unknown'; readonly reason: string };
+  | ({ readonly type: 'unknown'; readonly reason: string } & Asked);
 
 export interface Rail {
   /** e.g. "mtn_ug"; the `provider` of a transaction. */

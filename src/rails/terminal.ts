@@ -6,7 +6,8 @@ import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
 import { type HttpAnswer, type HttpResult, textAt } from './http-client.ts';
-import type { SubmitResult, Terminal } from './rail.ts';
+import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
+import type { Asked } from './retry-after.ts';
 import type { TokenFailure, TokenRefused } from './token-cache.ts';
 
 export function failed(
@@ -38,7 +39,7 @@ export function submitWithoutAnswer(
       return failed('provider_rejected', '401', result.reason);
     case 'unavailable':
     case 'not_sent':
-      return { type: 'not_accepted', reason: result.reason };
+      return { type: 'not_accepted', reason: result.reason, retryAfterMs: askedBy(result) };
     case 'lost':
       return { type: 'unknown', reason: result.reason };
     case 'token_refused': {
@@ -51,9 +52,27 @@ export function submitWithoutAnswer(
       return {
         type: 'not_accepted',
         reason: [result.reason, code, message].filter((part) => part).join(': '),
+        retryAfterMs: askedBy(result),
       };
     }
   }
+}
+
+/** An answer of no use: enquire, or ask again. */
+export function unusable(answer: HttpAnswer): { readonly type: 'unknown'; readonly reason: string } & Asked {
+  return { type: 'unknown', reason: describe(answer), retryAfterMs: answer.retryAfterMs };
+}
+
+/** An enquiry without an answer. */
+export function enquiryWithoutAnswer(
+  result: Exclude<HttpResult | TokenFailure | TokenRefused, HttpAnswer>,
+): EnquiryResult {
+  return { type: 'unknown', reason: result.reason, retryAfterMs: askedBy(result) };
+}
+
+function askedBy(result: Exclude<HttpResult | TokenFailure | TokenRefused, HttpAnswer>): number | undefined {
+  if (result.type === 'token_refused') return askedBy(result.failure);
+  return result.type === 'unavailable' ? result.retryAfterMs : undefined;
 }
 
 /** Whatever it says: it proves nothing of the transaction that was asked about. */

@@ -1,13 +1,15 @@
 // A provider's access token: one for many requests, fetched by one of them, renewed before it is over.
 //
 // Invariants: at most one fetch at a time; a token is handed out only while it has longer to live than a request takes;
-// after a fetch that failed none is tried for LIMITS.railTokenRetryMs, so that a wrong key is no storm at the provider.
+// after a fetch that failed none is tried for LIMITS.railTokenRetryMs, so that a wrong key is no storm at the provider, or for
+// longer where it asks for that.
 // A refused token says nothing of a payment, nor, alone, of our credentials: the provider took nothing, and another process
 // that shares them may have had a new one made since.
 
 import { LIMITS } from '../limits.ts';
 import { type HttpAnswer, type HttpResult, parseObject } from './http-client.ts';
 import type { Clock } from './rail.ts';
+import type { Asked } from './retry-after.ts';
 
 export interface Token {
   readonly type: 'token';
@@ -17,7 +19,7 @@ export type TokenFailure =
   /** The provider does not accept our credentials. */
   | { readonly type: 'refused'; readonly reason: string }
   /** It cannot be reached, or says nothing of use. */
-  | { readonly type: 'unavailable'; readonly reason: string };
+  | ({ readonly type: 'unavailable'; readonly reason: string } & Asked);
 
 export interface Minted extends Token {
   readonly lifeMs: number;
@@ -37,6 +39,8 @@ export class TokenCache {
   #unusableAt = 0;
   #failure: TokenFailure | null = null;
   #failedAt = 0;
+  /** By the same clock: for so long none is tried. */
+  #failedForMs = 0;
   #minting: Promise<Token | TokenFailure> | null = null;
   /** Tokens refused since a call was let in, the last of them, and when the first was. */
   #refusals = 0;
@@ -51,13 +55,12 @@ export class TokenCache {
 
   get(): Token | TokenFailure | Promise<Token | TokenFailure> {
     const now = this.#clock.now();
-    const failedLately = this.#failure !== null && now - this.#failedAt < LIMITS.railTokenRetryMs;
+    const failure = this.#failureAt(now);
     if (this.#token !== null && now < this.#unusableAt) {
-      if (now >= this.#renewAt && !failedLately) void this.#renew();
+      if (now >= this.#renewAt && failure === null) void this.#renew();
       return this.#token;
     }
-    if (failedLately && this.#failure !== null) return this.#failure;
-    return this.#renew();
+    return failure ?? this.#renew();
   }
 
   /** The provider refused this token: the next request gets another. One just made is not thrown away again. */
@@ -84,6 +87,15 @@ export class TokenCache {
     return this.#refusals >= LIMITS.railTokensRefusedMin && forMs >= LIMITS.railTokensRefusedMs;
   }
 
+  /** Null: another may be fetched. */
+  #failureAt(now: number): TokenFailure | null {
+    const failure = this.#failure;
+    const leftMs = this.#failedAt + this.#failedForMs - now;
+    if (failure === null || leftMs <= 0) return null;
+    const isAsked = failure.type === 'unavailable' && failure.retryAfterMs !== undefined;
+    return isAsked ? { ...failure, retryAfterMs: leftMs } : failure;
+  }
+
   #renew(): Promise<Token | TokenFailure> {
     this.#minting ??= this.#fetch().finally(() => {
       this.#minting = null;
@@ -97,6 +109,8 @@ export class TokenCache {
     if (minted.type !== 'token') {
       this.#failure = minted;
       this.#failedAt = now;
+      const retryAfterMs = minted.type === 'unavailable' ? minted.retryAfterMs : undefined;
+      this.#failedForMs = Math.max(LIMITS.railTokenRetryMs, retryAfterMs ?? 0);
       return minted;
     }
     this.#failure = null;
@@ -171,9 +185,16 @@ const TOKEN_LENGTH_MIN = 16;
 const JUST_MADE: TokenFailure = { type: 'unavailable', reason: 'a token that was just made is refused' };
 
 /** True: the provider does not accept our credentials. A page of something in between says nothing about them. */
-export function refusesCredentials({ status, text }: HttpAnswer): boolean {
+function refusesCredentials({ status, text }: HttpAnswer): boolean {
   const isPage = text !== '' && parseObject(text) === undefined;
   return !isPage && (status === 400 || status === 401 || status === 403);
+}
+
+/** What an answer without a token is; `said`: as it is told. */
+export function noTokenIn(answer: HttpAnswer, said: string): TokenFailure {
+  const reason = `token: ${said}`;
+  if (refusesCredentials(answer)) return { type: 'refused', reason };
+  return { type: 'unavailable', reason, retryAfterMs: answer.retryAfterMs };
 }
 
 /** Of `expires_in`, in seconds, number or text; `fallback` seconds when it says nothing. In milliseconds. */

@@ -16,6 +16,7 @@ export interface Answer {
   readonly contentType: string | null;
   readonly body: string;
   readonly location?: string;
+  readonly retryAfter?: string;
 }
 
 /** 'drop': the connection is closed without an answer. 'hang': it is kept open without one. */

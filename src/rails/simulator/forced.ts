@@ -15,6 +15,8 @@ export interface ForcedAnswer {
   readonly status?: number;
   readonly contentType?: string;
   readonly body?: string;
+  /** Of the header: seconds or a date. */
+  readonly retryAfter?: string;
   readonly hang?: boolean;
   readonly drop?: boolean;
   /** True: the call has its effect, and only its answer is replaced. */
@@ -40,6 +42,7 @@ export interface ForcedOutcome {
 type Fields<Forced> = { readonly [Name in keyof Required<Forced>]: (value: unknown) => boolean };
 
 const isText = (value: unknown): boolean => typeof value === 'string';
+const isHeader = (value: unknown): boolean => typeof value === 'string' && /^[\x20-\x7e]+$/.test(value);
 const isFlag = (value: unknown): boolean => typeof value === 'boolean';
 const isWhole =
   (least: number, most: number) =>
@@ -57,8 +60,9 @@ const ANSWER_FIELDS: Fields<ForcedAnswer> = {
   on: isOneOf<ForcedOn>('token', 'submit', 'enquiry', 'any'),
   msisdn: isText,
   status: isWhole(200, 599),
-  contentType: (value) => /^[\x20-\x7e]+$/.test(typeof value === 'string' ? value : ''),
+  contentType: isHeader,
   body: isText,
+  retryAfter: isHeader,
   hang: isFlag,
   drop: isFlag,
   afterEffect: isFlag,
@@ -138,10 +142,11 @@ function add<F>(list: F[], given: object, fields: Fields<F>): string | null {
   return null;
 }
 
-export function asOutcome({ status, contentType, body, hang, drop }: ForcedAnswer): Outcome {
+export function asOutcome({ status, contentType, body, retryAfter, hang, drop }: ForcedAnswer): Outcome {
   if (hang === true) return 'hang';
   if (drop === true) return 'drop';
-  return { status: status ?? 200, contentType: contentType ?? 'application/json', body: body ?? '' };
+  const answer = { status: status ?? 200, contentType: contentType ?? 'application/json', body: body ?? '' };
+  return retryAfter === undefined ? answer : { ...answer, retryAfter };
 }
 
 /** The number in a call's path, for forced answers to look-ups; null: none. */

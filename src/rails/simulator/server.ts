@@ -122,10 +122,11 @@ function reply(response: ServerResponse, outcome: Outcome): void {
   response.end(outcome.body);
 }
 
-function headersOf({ contentType, body, location }: Answer): Record<string, string | number> {
+function headersOf({ contentType, body, location, retryAfter }: Answer): Record<string, string | number> {
   const headers: Record<string, string | number> = { 'Content-Length': Buffer.byteLength(body) };
   if (contentType !== null) headers['Content-Type'] = contentType;
   if (location !== undefined) headers['Location'] = location;
+  if (retryAfter !== undefined) headers['Retry-After'] = retryAfter;
   return headers;
 }
 
