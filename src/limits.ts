@@ -365,6 +365,8 @@ export const LIMITS = {
   pollerLateMax: 5_000,
   /** What expired later than it should have, since nobody was there, is looked at on after a restart when it was by less. */
   pollerExpiredLateMs: 86_400_000,
+  /** What an operator said to have failed is looked at on after a restart when it was made less long before it was said. */
+  pollerSettledLateMs: 30 * 86_400_000,
   /** Callers that one partition's poller tells when it has looked into a callback; beyond it who has waited longest is told that
    *  nobody knows. */
   pollerWaitersMax: 10_000,

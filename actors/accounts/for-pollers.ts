@@ -1,4 +1,5 @@
-// What pollers ask of an accounts partition: what waits for a provider, and what has expired and might be paid nevertheless.
+// What pollers ask of an accounts partition: what waits for a provider, and what was ended without it and might be paid
+// nevertheless.
 
 import type {
   ExpiredTransaction,
@@ -18,9 +19,6 @@ import type { Answered } from '../runtime/group.ts';
 import { done, refuse, refuseWith } from './answers.ts';
 import type { Memory } from './memory.ts';
 import { decodeOpen, openKey, SEPARATOR, transactionIdOf } from './rows.ts';
-
-/** The types that expire. */
-const TYPES: readonly TransactionType[] = ['CHARGE', 'DEPOSIT'];
 
 // --- In flight ---------------------------------------------------------------------------------------------------------
 
@@ -97,13 +95,14 @@ function pendingKey(memory: Memory, id: string): string {
 
 // --- Expired -----------------------------------------------------------------------------------------------------------
 
-/** What failed because it expired: its customer may have paid after all. By account, kind and creation. The rows of the index
- *  since a time are a part of it, so the cost does not grow with the history. `expiryMs`: from creation to expiry. */
+/** What failed because it expired, or because an operator said so: its customer may have paid after all, or its provider may. By
+ *  account, kind and creation. The rows of the index since a time are a part of it, so the cost does not grow with the history.
+ *  `expiryMs`: from creation to expiry. */
 export function listExpired(memory: Memory, views: Views, query: ListExpired, expiryMs: number): Answered {
   const { expiredSince, after, limit } = query;
   const data: ExpiredTransaction[] = [];
   const take = (transaction: Transaction): void => {
-    const expiredAt = expiredAtOf(transaction);
+    const expiredAt = endedByUsAt(transaction);
     if (expiredAt !== null && expiredAt >= expiredSince) data.push({ ...pendingOf(transaction), expiredAt });
   };
   let sequence = 0;
@@ -117,8 +116,11 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
   }
   let looked = 0;
   let next: string | null = null;
-  const createdSince = encodeTime(Math.max(0, expiredSince - expiryMs - LIMITS.pollerExpiredLateMs));
-  for (const { key, id } of failedSince(views, createdSince, after)) {
+  const madeSince: MadeSince = (type) => {
+    const lifeMs = isCollected(type) ? expiryMs + LIMITS.pollerExpiredLateMs : LIMITS.pollerSettledLateMs;
+    return encodeTime(Math.max(0, expiredSince - lifeMs));
+  };
+  for (const { key, id } of failedSince(views, madeSince, after)) {
     if (id !== null && !memory.isDirty(id)) take(memory.transaction(id)!);
     if (++looked < limit) continue;
     next = key;
@@ -127,17 +129,29 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
   return done(JSON.stringify({ data, next }), sequence);
 }
 
-/** Null: it did not fail, or for another reason, or its provider said so, which is the last word. */
-function expiredAtOf({ status, failureCode, events }: Transaction): number | null {
-  if (status !== 'FAILED' || failureCode !== 'expired') return null;
-  const failed = events.find((event) => event.status === 'FAILED');
-  return failed?.source === 'SYSTEM' ? failed.at : null;
+function isCollected(type: TransactionType): boolean {
+  return type === 'CHARGE' || type === 'DEPOSIT';
 }
+
+/** Null: it did not fail, or was never sent, or its provider said so, which is the last word. */
+function endedByUsAt({ type, status, failureCode, approvalStatus, events }: Transaction): number | null {
+  if (status !== 'FAILED' || approvalStatus === 'REJECTED') return null;
+  const failed = events.find((event) => event.status === 'FAILED');
+  if (failed === undefined) return null;
+  const { source, at } = failed;
+  const isByUs = isCollected(type)
+    ? source === 'SYSTEM' && failureCode === 'expired'
+    : source === 'DASHBOARD';
+  return isByUs ? at : null;
+}
+
+/** When what may be asked for was created at the earliest, as the time of an id. */
+type MadeSince = (type: TransactionType) => string;
 
 /** Rows of the index from behind `after` on, and, with `id` null, buckets that have none of interest. */
 function* failedSince(
   views: Views,
-  createdSince: string,
+  madeSince: MadeSince,
   after: string | null,
 ): Generator<{ key: string; id: string | null }, void, undefined> {
   const start = after === null ? '' : after.slice(0, after.lastIndexOf(SEPARATOR));
@@ -146,12 +160,14 @@ function* failedSince(
     const end = prefix + LAST_KEY;
     if (after === end) continue;
     const bucket = ofBucket.slice(ofBucket.indexOf(SEPARATOR) + 1);
-    if (!TYPES.some((type) => bucketMatches(bucket, { type, status: 'FAILED' }))) {
+    const isOfInterest =
+      bucketMatches(bucket, { status: 'FAILED' }) && !bucketMatches(bucket, { approvalStatus: 'REJECTED' });
+    if (!isOfInterest) {
       yield { key: end, id: null };
       continue;
     }
     const type = typeOfBucket(bucket);
-    const from = prefix + createdSince;
+    const from = prefix + madeSince(type);
     const range = { start: after !== null && after >= from ? keyAfter(after) : from, end };
     for (const { key } of views.range('index', range)) {
       yield { key, id: transactionIdOf(type, key.slice(prefix.length)) };

@@ -352,8 +352,9 @@ export interface GetPending extends ForAccount {
    *  that the account never had it. */
   readonly evenFinal?: boolean;
 }
-/** For the pollers' recovery: what has expired since a time. Body: {data: ExpiredTransaction[], next}; `next` is the `after` of
- *  the next page, null at the end. A page looks at `limit` rows, so it may be empty. accountId is not used. */
+/** For the pollers' recovery: what has expired since a time, or was said to have failed by an operator. Body: {data:
+ *  ExpiredTransaction[], next}; `next` is the `after` of the next page, null at the end. A page looks at `limit` rows, so it may be
+ *  empty. accountId is not used. */
 export interface ListExpired extends ForAccount {
   readonly type: 'ListExpired';
   /** Milliseconds since 1970. */

@@ -47,6 +47,10 @@ const POLICY = {
 };
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
+export function isCashOut({ type }: Transaction): boolean {
+  return type === 'PAYOUT' || type === 'WITHDRAWAL';
+}
+
 export class Run {
   readonly state = new MemoryState();
   readonly commands: AccountCommand[] = [];
@@ -104,8 +108,7 @@ export class Run {
     if (transaction.answeredAt === null) return assert.equal(answer, null);
     const reply = { type: 'done', body: renderAnswer(transaction), replayed: false };
     assert.deepEqual(answer?.reply, reply);
-    const isCashOut = transaction.type === 'PAYOUT' || transaction.type === 'WITHDRAWAL';
-    assert.equal(answer?.sequence, isCashOut ? 0 : transaction.sequence);
+    assert.equal(answer?.sequence, isCashOut(transaction) ? 0 : transaction.sequence);
   }
 
   record(accountId: string, events: readonly AccountEvent[]): void {
@@ -290,7 +293,7 @@ export class Run {
     assert.deepEqual(found.toSorted(), expected.toSorted());
   }
 
-  /** Page by page: each that we let expire since a time. */
+  /** Page by page: each that we let expire, or an operator said to have failed, since a time. */
   compareExpired(expiredSince: number): void {
     const limit = 7;
     const query = { type: 'ListExpired', accountId: '', deadline: Infinity, expiredSince, limit } as const;
@@ -305,7 +308,7 @@ export class Run {
       after = page.next;
       if (after === null) break;
     }
-    const expected = this.#expiredBySystem(expiredSince);
+    const expected = this.#endedByUs(expiredSince);
     const inMemory = expected.filter(({ id }) => !this.#isStored(id));
     // A page tells of no more than that from memory: pollers hear of the rest as it happens.
     if (inMemory.length > limit) return;
@@ -328,17 +331,19 @@ export class Run {
       after = page.next;
       if (after === null) break;
     }
-    const missed = this.#expiredBySystem(expiredSince).filter(
-      ({ id }) => !found.has(id) && this.#isStored(id),
-    );
+    const missed = this.#endedByUs(expiredSince).filter(({ id }) => !found.has(id) && this.#isStored(id));
     assert.deepEqual(missed, []);
   }
 
-  #expiredBySystem(since: number): { id: string; expiredAt: number }[] {
-    return [...this.state.transactions.values()].flatMap(({ id, events, failureCode }) => {
-      const failed = events.find(({ status, source }) => status === 'FAILED' && source === 'SYSTEM');
-      if (failed === undefined || failureCode !== 'expired' || failed.at < since) return [];
-      return [{ id, expiredAt: failed.at }];
+  #endedByUs(since: number): { id: string; expiredAt: number }[] {
+    return [...this.state.transactions.values()].flatMap((transaction) => {
+      const { id, events, failureCode, approvalStatus } = transaction;
+      const failed = events.find(({ status }) => status === 'FAILED');
+      if (failed === undefined || failed.at < since) return [];
+      const isSettled =
+        isCashOut(transaction) && failed.source === 'DASHBOARD' && approvalStatus !== 'REJECTED';
+      const hasExpired = failureCode === 'expired' && failed.source === 'SYSTEM';
+      return isSettled || hasExpired ? [{ id, expiredAt: failed.at }] : [];
     });
   }
 

@@ -25,13 +25,14 @@ import {
   outcome,
   OWNER,
   payout,
+  settle,
   START,
   submission,
   WALLET,
   walletAdded,
   withdrawal,
 } from '../unit/domain/scenario.ts';
-import { CHECKPOINT_MS, HOUR, Run } from './checkpoint-run.ts';
+import { CHECKPOINT_MS, HOUR, isCashOut, Run } from './checkpoint-run.ts';
 import { seedOf } from '../seed.ts';
 
 const SEED = seedOf(t);
@@ -111,6 +112,10 @@ function next(run: Run, pick: Pick, n: number): AccountCommand {
     return run.commands[first + pick(run.commands.length - first)]!;
   }
   if (choice === 22) return ofAccount(run, accountId, pick, n);
+  if (choice === 23) {
+    const inFlight = transactions.findLast((one) => isCashOut(one) && one.status === 'PENDING_PROVIDER');
+    return { ...settle(inFlight?.id ?? transactionId), accountId };
+  }
   const items = [...run.state.reconciliations.values()].filter((item) => item.accountId === accountId);
   const reconciliationId = items[items.length - 1 - pick(3)]?.id ?? 'rec_none';
   const resolution = `Seen ${pick(2)}.`;

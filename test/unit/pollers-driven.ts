@@ -170,8 +170,12 @@ class DrivenAccounts implements Bus, Feed {
     const looked = [...this.scenario.state.transactions.values()].slice(Number(after), next);
     const data = looked.flatMap((transaction) => {
       const failed = transaction.events.find(({ status }) => status === 'FAILED');
-      const isOurs = transaction.failureCode === 'expired' && failed?.source === 'SYSTEM';
-      return isOurs && failed.at >= since ? [{ ...pendingOf(transaction), expiredAt: failed.at }] : [];
+      const { failureCode, approvalStatus } = transaction;
+      const isOurs =
+        failed?.source === 'DASHBOARD' || (failed?.source === 'SYSTEM' && failureCode === 'expired');
+      return isOurs && approvalStatus !== 'REJECTED' && failed.at >= since
+        ? [{ ...pendingOf(transaction), expiredAt: failed.at }]
+        : [];
     });
     return done({ data, next: looked.length < limit ? null : String(next) });
   }

@@ -3,7 +3,7 @@
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
-import { ACCOUNT, byOperator, charge, outcome, payout } from './domain/scenario.ts';
+import { charge, outcome, payout, settle } from './domain/scenario.ts';
 import { deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -108,20 +108,21 @@ t.test('a callback while an expired charge is looked at is answered soon', async
 });
 
 t.test('a payout that a person has said to have failed is looked at on, and not sent again', async (t) => {
-  const driven = await new Driven().start();
-  driven.mtn.onSubmit = () => LOST;
-  driven.mtn.onEnquire = () => ({ type: 'not_found' });
-  const { id } = driven.accounts.create(payout());
-  await driven.clock.advance(MINUTE, 1_000);
-  const failed = { type: 'SettleCashOut', outcome: 'FAILED', failureCode: 'unknown' } as const;
-  driven.accounts.when({ ...byOperator, ...failed, transactionId: id, providerTransactionId: null });
-  const { submits, enquiries } = driven.mtn;
-  const before = [submits.length, enquiries.length] as const;
-  driven.mtn.onEnquire = () => paid();
-  await driven.clock.advance(20 * MINUTE, 1_000);
-  t.equal(submits.length, before[0]);
-  t.ok(enquiries.length > before[1]);
-  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  for (const restarts of [false, true]) {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = () => LOST;
+    driven.mtn.onEnquire = () => ({ type: 'not_found' });
+    const { id } = driven.accounts.create(payout());
+    await driven.clock.advance(MINUTE, 1_000);
+    driven.accounts.when(settle(id));
+    const [submits, enquiries] = [driven.mtn.submits.length, driven.mtn.enquiries.length];
+    if (restarts) await driven.crash();
+    driven.mtn.onEnquire = () => paid();
+    await driven.clock.advance(20 * MINUTE, 1_000);
+    t.equal(driven.mtn.submits.length, restarts ? 0 : submits);
+    t.ok(driven.mtn.enquiries.length > (restarts ? 0 : enquiries));
+    t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  }
 });
 
 t.test(
@@ -133,16 +134,7 @@ t.test(
     driven.accounts.intercept = ({ type }) => (type === 'RecordOutcome' ? { type: 'unavailable' } : null);
     driven.hint(transaction);
     await driven.clock.advance(5_000);
-    driven.accounts.when({
-      type: 'SettleCashOut',
-      accountId: ACCOUNT,
-      deadline: Number.MAX_SAFE_INTEGER,
-      operator: 'amina',
-      transactionId: transaction.id,
-      outcome: 'FAILED',
-      failureCode: 'unknown',
-      providerTransactionId: null,
-    });
+    driven.accounts.when(settle(transaction.id));
     driven.accounts.intercept = () => null;
     await driven.clock.advance(120_000, 500);
     t.strictSame(

@@ -1,29 +1,14 @@
 // A callback about what has ended is the only word there is of it: it is kept until its provider has answered, however long
 // that is down, whatever else happens to the transaction, and within bounds.
 import t from 'tap';
-import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
-import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
+import { charge, outcome, payout, settle } from './domain/scenario.ts';
 import { deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const UNAVAILABLE = { type: 'unavailable' } as const;
-
-/** What its provider's people say of a payout. */
-function settle(driven: Driven, transactionId: string): void {
-  driven.accounts.when({
-    type: 'SettleCashOut',
-    accountId: ACCOUNT,
-    deadline: Number.MAX_SAFE_INTEGER,
-    operator: 'amina',
-    transactionId,
-    outcome: 'FAILED',
-    failureCode: 'unknown',
-    providerTransactionId: null,
-  } satisfies AccountCommand);
-}
 
 t.test('a payment taken back while its provider answers nobody is heard of when it does', async (t) => {
   const driven = await new Driven().start();
@@ -95,7 +80,7 @@ t.test(
       driven.hint(transaction);
       driven.hint(transaction);
       driven.provider.settle(transaction, paid());
-      settle(driven, transaction.id);
+      driven.accounts.when(settle(transaction.id));
       driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
       driven.mtn.maxConcurrency = 10;
       answer.resolve({ type: 'pending', providerStatus: null });
@@ -113,7 +98,7 @@ t.test(
     const answer = deferred<EnquiryResult>();
     driven.mtn.onEnquire = () => answer.promise;
     driven.hint(transaction);
-    settle(driven, transaction.id);
+    driven.accounts.when(settle(transaction.id));
     driven.provider.settle(transaction, paid());
     driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
     answer.resolve(LOST);

@@ -1,11 +1,7 @@
 // What operators do: accounts, settings, users, apps, reconciliation items; and that doing it twice does it once.
 
 import t from 'tap';
-import type {
-  AccountSettingsChanges,
-  OpenAccount,
-  SettleCashOut,
-} from '../../../src/domain/account-command.ts';
+import type { AccountSettingsChanges, OpenAccount } from '../../../src/domain/account-command.ts';
 import { money } from '../../../src/domain/money.ts';
 import { renderAccount } from '../../../src/domain/render-account.ts';
 import {
@@ -20,6 +16,7 @@ import {
   payout,
   recorded,
   Scenario,
+  settle,
   thenBody,
   thenRecorded,
   thenRefused,
@@ -323,15 +320,6 @@ function rendered(scenario: Scenario): string {
 }
 
 t.test('what became of a cash-out is said by a person where its provider says nothing final', async (t) => {
-  const settle = (transactionId: string, over: Partial<SettleCashOut> = {}): SettleCashOut => ({
-    ...byOperator,
-    type: 'SettleCashOut',
-    transactionId,
-    outcome: 'FAILED',
-    failureCode: 'provider_rejected',
-    providerTransactionId: null,
-    ...over,
-  });
   t.test('one that failed gives back its hold, once', async (t) => {
     const scenario = fundedMerchant();
     const before = { ...scenario.balances() };

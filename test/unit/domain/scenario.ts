@@ -12,6 +12,7 @@ import type {
   CreateWithdrawal,
   PayoutInput,
   RecordOutcome,
+  SettleCashOut,
   WithdrawalInput,
 } from '../../../src/domain/account-command.ts';
 import type { AccountEvent, AccountOpened, WalletAdded } from '../../../src/domain/account-event.ts';
@@ -312,6 +313,19 @@ export function activateWallet(walletId: string = WALLET): AccountCommand {
 }
 
 export const byOperator = { ...internal, operator: 'amina' } as const;
+
+/** What the provider's people say of a payout or withdrawal. */
+export function settle(transactionId: string, over: Partial<SettleCashOut> = {}): SettleCashOut {
+  return {
+    ...byOperator,
+    type: 'SettleCashOut',
+    transactionId,
+    outcome: 'FAILED',
+    failureCode: 'provider_rejected',
+    providerTransactionId: null,
+    ...over,
+  };
+}
 
 // --- Then ------------------------------------------------------------------------------------------------------------
 
