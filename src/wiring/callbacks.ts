@@ -8,6 +8,9 @@ import type { LoadedRails } from '../rails/routes.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 
+/** Without a byte order mark, which is no part of JSON. */
+const UTF8 = new TextDecoder();
+
 /** Without it polling finds the outcome of what is in flight. What has ended nobody asks about: that the provider took the money
  *  back is heard in a callback alone. `onEnd`: whether it was looked into, or need not be. */
 export function sendHint(
@@ -44,7 +47,7 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics:
       });
     });
   return ({ method, path, body, requestId }) => {
-    const text = body.toString('utf8');
+    const text = UTF8.decode(body);
     const callback = rails.callbacks.read(method, path, text);
     switch (callback.type) {
       case 'not_found':

@@ -6,6 +6,7 @@ import { LocalBus } from '../../src/bus/local-bus.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
 import { Callbacks } from '../../src/rails/callbacks.ts';
 import type { LoadedRails } from '../../src/rails/routes.ts';
 import { callbackHandler, sendHint } from '../../src/wiring/callbacks.ts';
@@ -88,3 +89,32 @@ t.test(
     t.equal((await again).status, 200);
   },
 );
+
+t.test('a callback is read although its body begins with a byte order mark', async (t) => {
+  const heard: unknown[] = [];
+  const bus = new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 });
+  bus.attach('pollers', 0, (message, onReply) => {
+    heard.push(message);
+    onReply({ type: 'done', body: '{}', replayed: false });
+  });
+  const transaction = { id: 'chg_01JB2XK8Z30001NPQRSTVWXY00', accountId: 'acc_01JB2XK7T0000ABCDEFGHJKM00' };
+  const callbacks = new Callbacks({
+    key: Buffer.alloc(32, 7),
+    portalSecrets: new Map([['airtel_ug', 'secret']]),
+  });
+  const rails: Pick<LoadedRails, 'rails' | 'callbacks' | 'isCallbackPlausible'> = {
+    rails: new Map(),
+    callbacks,
+    isCallbackPlausible: () => true,
+  };
+  const log = createLog({ level: 'info', node: 'front1', stream: { write: () => {} } });
+  const front = await startFront({
+    onCallback: callbackHandler(bus, rails as LoadedRails, log, new Metrics()),
+  });
+  t.teardown(() => front.stop());
+  const { pathname } = new URL(callbacks.portalUrl('http://x', 'airtel_ug') ?? '');
+  const body = `\ufeff{"transaction":{"id":"${referenceOf(transaction)}","status_code":"TS"}}`;
+  const response = await fetch(`http://127.0.0.1:${front.port}${pathname}`, { method: 'POST', body });
+  t.equal(response.status, 200);
+  t.match(heard, [{ type: 'Hint', accountId: transaction.accountId, transactionId: transaction.id }]);
+});
