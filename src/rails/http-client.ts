@@ -7,6 +7,7 @@
 import { lookup as systemLookup } from 'node:dns';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { LookupFunction } from 'node:net';
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { type Dispatcher, Pool } from 'undici';
 import { LIMITS } from '../limits.ts';
 import { type Asked, retryAfterMsOf } from './retry-after.ts';
@@ -70,7 +71,10 @@ export class HttpClient {
   request({ method, path, headers, body }: HttpRequest): Promise<HttpResult> {
     return new Promise((resolve) => {
       const exchange = new Exchange(this.#answerMs, resolve);
-      this.#pool.dispatch({ method, path: this.#prefix + path, headers, body }, exchange);
+      this.#pool.dispatch(
+        { method, path: this.#prefix + path, headers: { ...headers, ...UNCODED }, body },
+        exchange,
+      );
     });
   }
 
@@ -95,6 +99,19 @@ function shared(lookup: LookupFunction): LookupFunction {
   };
 }
 
+/** Who does not say that they want none may be sent any (RFC 9110, 12.5.3). */
+const UNCODED = { 'Accept-Encoding': 'identity' } as const;
+
+/** Codings of answers that come compressed all the same. */
+const DECODERS: ReadonlyMap<string, (bytes: Buffer, bounds: { maxOutputLength: number }) => Buffer> = new Map(
+  [
+    ['gzip', gunzipSync],
+    ['x-gzip', gunzipSync],
+    ['deflate', inflateSync],
+    ['br', brotliDecompressSync],
+  ],
+);
+
 /** What a piece of an answer takes beside its bytes: a provider that sends one byte at a time costs no more memory than
  *  one that sends them together. */
 const PIECE_BYTES = 100;
@@ -108,6 +125,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #startedAt = 0;
   #status = 0;
   #mayBeCut = false;
+  #coding = '';
   #retryAfterMs: number | undefined;
   /** Bytes of memory that the answer takes so far. */
   #held = 0;
@@ -129,6 +147,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   ): void {
     this.#status = status;
     this.#mayBeCut = !saysItsEnd(status, headers);
+    this.#coding = String(headers['content-encoding'] ?? '')
+      .trim()
+      .toLowerCase();
     this.#retryAfterMs = retryAfterMsOf(status, headers, Date.now());
     // "102 Processing" and its like are no answer, and undici waits anew after each.
     if (status < 200) this.#abortIfLate(controller);
@@ -141,14 +162,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    const text = UTF8.decode(Buffer.concat(this.#chunks));
-    this.#resolve({
-      type: 'answer',
-      status: this.#status,
-      text,
-      mayBeCut: this.#mayBeCut,
-      retryAfterMs: this.#retryAfterMs,
-    });
+    const bytes = decoded(Buffer.concat(this.#chunks), this.#coding);
+    this.#resolve(bytes === null ? this.#undecodable() : this.#answer(UTF8.decode(bytes)));
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
@@ -156,10 +171,36 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#resolve({ type: this.#startedAt === 0 ? 'not_sent' : 'lost', reason: reasonOf(error) });
   }
 
+  #answer(text: string): HttpAnswer {
+    return {
+      type: 'answer',
+      status: this.#status,
+      text,
+      mayBeCut: this.#mayBeCut,
+      retryAfterMs: this.#retryAfterMs,
+    };
+  }
+
+  #undecodable(): HttpResult {
+    return { type: 'lost', reason: `an answer of HTTP ${this.#status} that is no ${this.#coding}` };
+  }
+
   #abortIfLate(controller: Dispatcher.DispatchController): boolean {
     const isLate = performance.now() - this.#startedAt > this.#answerMs;
     if (isLate) controller.abort(new Error('the answer took too long'));
     return isLate;
+  }
+}
+
+/** Null: it is not what it says, is cut off, or too long. */
+function decoded(bytes: Buffer, coding: string): Buffer | null {
+  const decode = DECODERS.get(coding);
+  if (decode === undefined || bytes.length === 0) return bytes;
+  try {
+    return decode(bytes, { maxOutputLength: LIMITS.railAnswerBytesMax });
+  } catch {
+    // Of a provider: said by the caller as a reason.
+    return null;
   }
 }
 

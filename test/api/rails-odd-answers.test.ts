@@ -1,0 +1,158 @@
+// Answers that are not as any document has them: compressed, cut, redirected, on another protocol, with fields of other types,
+// blank or twice. What they can mean is read; nothing else ends a transaction. Real adapters against bare sockets.
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
+import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
+import { AirtelRail } from '../../src/rails/airtel.ts';
+import { MtnRail } from '../../src/rails/mtn.ts';
+import { systemClock } from '../../src/rails/system-clock.ts';
+import { transactionOf } from './rails-setup.ts';
+
+const TOKEN = '{"access_token":"t","expires_in":"3600"}';
+/** How the provider answers what is no request for a token. */
+let answer: (socket: Socket) => void = () => {};
+let asked = '';
+const server = createServer((socket) => {
+  socket.on('error', () => {});
+  socket.on('data', (request) => {
+    asked = request.toString('latin1');
+    if (!/^\w+ \S*token/.test(asked)) return answer(socket);
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${TOKEN.length}\r\n\r\n${TOKEN}`);
+  });
+});
+await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+t.teardown(() => server.close());
+
+const RAIL = {
+  country: 'KE',
+  currency: 'KES',
+  baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+  maxConcurrency: 1,
+  answerMs: 2_000,
+  notFoundGraceMs: 1_000,
+  amountDecimals: 2,
+  forgetful: false,
+  clock: systemClock,
+} as const;
+const CREDENTIALS = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
+const mtn = new MtnRail({
+  ...RAIL,
+  id: 'mtn_odd',
+  targetEnvironment: 'odd',
+  collection: CREDENTIALS,
+  disbursement: CREDENTIALS,
+  callbackUrl: () => null,
+});
+const airtel = new AirtelRail({
+  ...RAIL,
+  id: 'airtel_odd',
+  clientId: 'a',
+  clientSecret: 'b',
+  collectionApi: 'v1',
+  disbursement: null,
+});
+t.teardown(() => Promise.all([mtn.close(), airtel.close()]));
+
+const charge = () => transactionOf({ country: 'KE', network: 'AIRTEL', amount: 1_050 });
+const payout = () => transactionOf({ country: 'KE', amount: 1_050, type: 'PAYOUT' });
+
+/** `head`: without its end, and without the length of the body. */
+function says(head: string, body: string | Buffer = ''): void {
+  const bytes = Buffer.from(body);
+  answer = (socket) => {
+    socket.write(`HTTP/1.1 ${head}\r\nContent-Length: ${bytes.length}\r\n\r\n`);
+    socket.write(bytes);
+  };
+}
+
+const PAID_BY_MTN = '{"status":"SUCCESSFUL","amount":"10.50","currency":"KES"}';
+const PAID_BY_AIRTEL =
+  '{"data":{"transaction":{"status":"TS"}},"status":{"success":true,"response_code":"DP00800001001"}}';
+/** Takes any coding, ends any transaction: [MTN, Airtel] as they would say that it is paid. */
+const PAID = [
+  [mtn, payout, PAID_BY_MTN],
+  [airtel, charge, PAID_BY_AIRTEL],
+] as const;
+
+t.test('no coding is asked for, and one that comes all the same is read', async (t) => {
+  for (const [rail, transaction, paid] of PAID) {
+    for (const [coding, bytes] of [
+      ['gzip', gzipSync(paid)],
+      ['X-Gzip', gzipSync(paid)],
+      ['deflate', deflateSync(paid)],
+      ['br', brotliCompressSync(paid)],
+      ['identity', Buffer.from(paid)],
+    ] as const) {
+      says(`200 OK\r\nContent-Encoding: ${coding}`, bytes);
+      t.equal((await rail.enquire(transaction())).type, 'succeeded', coding);
+      t.match(asked, /^accept-encoding: identity\r$/im);
+    }
+    const bomb = gzipSync(Buffer.alloc(LIMITS.railAnswerBytesMax + 1, ' '));
+    for (const [what, coding, bytes] of [
+      ['cut off', 'gzip', gzipSync(paid).subarray(0, -9)],
+      ['something else', 'gzip', Buffer.from(paid)],
+      ['too long', 'gzip', bomb],
+      ['unknown', 'zstd', gzipSync(paid)],
+    ] as const) {
+      says(`200 OK\r\nContent-Encoding: ${coding}`, bytes);
+      t.equal((await rail.enquire(transaction())).type, 'unknown', what);
+      t.equal((await rail.submit(transaction())).type, 'unknown', what);
+    }
+  }
+  says('202 Accepted\r\nContent-Encoding: gzip');
+  t.equal((await mtn.submit(payout())).type, 'accepted', 'no body has no coding');
+});
+
+t.test('what is not the end of a call ends nothing', async (t) => {
+  const sent =
+    (text: string, end: 'open' | 'closed' | 'reset' = 'open') =>
+    (socket: Socket): void => {
+      if (end === 'reset') return void socket.resetAndDestroy();
+      socket.write(text);
+      if (end === 'closed') socket.end();
+    };
+  const accepted = 'HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n';
+  for (const [what, sends, type] of [
+    ['a word before the answer', sent(`HTTP/1.1 103 Early Hints\r\n\r\n${accepted}`), 'accepted'],
+    ['another before it', sent(`HTTP/1.1 102 Processing\r\n\r\n${accepted}`), 'accepted'],
+    [
+      'another protocol',
+      sent('HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n'),
+      'unknown',
+    ],
+    ['no HTTP', sent('SSH-2.0-OpenSSH_9.6\r\n', 'closed'), 'unknown'],
+    [
+      'two lengths',
+      sent('HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n'),
+      'unknown',
+    ],
+    ['a connection that is closed', sent('', 'closed'), 'unknown'],
+    ['one that is reset', sent('', 'reset'), 'unknown'],
+    ['half a head', sent('HTTP/1.1 202 Acc', 'closed'), 'unknown'],
+    ['HTTP/1.0', sent('HTTP/1.0 202 Accepted\r\n\r\n', 'closed'), 'accepted'],
+  ] as const) {
+    answer = sends;
+    t.equal((await mtn.submit(payout())).type, type, what);
+  }
+  for (const [rail, transaction, paid] of PAID) {
+    for (const status of ['301 Moved', '302 Found', '307 Temporary Redirect', '308 Permanent Redirect']) {
+      says(`${status}\r\nLocation: ${RAIL.baseUrl}/elsewhere`, paid);
+      t.equal((await rail.submit(transaction())).type, 'unknown', status);
+      t.equal((await rail.enquire(transaction())).type, 'unknown', status);
+      t.notMatch(asked, /elsewhere/, 'nobody goes there with our token');
+    }
+  }
+});
+
+t.test('a head that comes letter by letter is given up in time', async (t) => {
+  answer = (socket) => {
+    let sent = 0;
+    const dripping = setInterval(() => socket.write('HTTP/1.1 202 Accepted and so on'[sent++] ?? '.'), 100);
+    socket.on('close', () => clearInterval(dripping));
+  };
+  const started = performance.now();
+  t.equal((await mtn.submit(payout())).type, 'unknown');
+  const tookMs = performance.now() - started;
+  t.ok(tookMs < 10 * RAIL.answerMs, `${tookMs} ms`);
+});
