@@ -34,15 +34,19 @@ interface Parts {
 function partsOf(httpStatus: number, body: Readonly<Record<string, unknown>>): Parts {
   const status = objectAt(body, 'status');
   const transaction = objectAt(objectAt(body, 'data'), 'transaction');
-  const { success } = status;
   return {
     word: textAt(transaction, 'status')?.toUpperCase() ?? null,
     code: textAt(status, 'response_code') ?? textAt(status, 'result_code') ?? textAt(body, 'status_code'),
     message: textAt(transaction, 'message') ?? textAt(status, 'message') ?? textAt(body, 'status_message'),
-    success:
-      isOk(httpStatus) && success !== false && success !== 'false' && textAt(body, 'status_code') === null,
+    success: isOk(httpStatus) && saysSuccess(status['success']) && textAt(body, 'status_code') === null,
     transaction,
   };
+}
+
+/** `success` left out says nothing. In any other form than that of a yes it is no yes. */
+function saysSuccess(success: unknown): boolean {
+  if (typeof success === 'string') return /^(?:true|1)$/i.test(success.trim());
+  return success === undefined || success === null || success === true || success === 1;
 }
 
 function isOk(httpStatus: number): boolean {

@@ -241,9 +241,9 @@ export function objectAt(
   return isObject(inner) ? inner : {};
 }
 
-/** A text, or a number as text; null when it is absent or anything else. */
+/** A text without the blanks around it, or a number as text; null when it is absent, blank or anything else. */
 export function textAt(value: Readonly<Record<string, unknown>>, name: string): string | null {
   const inner = value[name];
-  if (typeof inner === 'string') return inner;
+  if (typeof inner === 'string') return inner.trim() || null;
   return typeof inner === 'number' ? String(inner) : null;
 }

@@ -114,7 +114,7 @@ export function movedOf(
 ): Moved {
   const { currency: ours } = transaction;
   const amount = saidAt(said, 'amount');
-  const currency = saidAt(said, 'currency');
+  const currency = saidAt(said, 'currency')?.toUpperCase() ?? null;
   const named = currency === providerCurrency ? ours : CURRENCIES.find((known) => known === currency);
   if (currency !== null && named === undefined) return { amount: NOT_THE_AMOUNT, currency: null };
   if (amount === null) return { amount: null, currency: named ?? null };

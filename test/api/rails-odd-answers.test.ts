@@ -2,10 +2,11 @@
 // blank or twice. What they can mean is read; nothing else ends a transaction. Real adapters against bare sockets.
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
+import { referenceOf } from '../../src/rails/reference.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
 import { transactionOf } from './rails-setup.ts';
 
@@ -155,4 +156,131 @@ t.test('a head that comes letter by letter is given up in time', async (t) => {
   t.equal((await mtn.submit(payout())).type, 'unknown');
   const tookMs = performance.now() - started;
   t.ok(tookMs < 10 * RAIL.answerMs, `${tookMs} ms`);
+});
+
+/** [what it says, what that is to a submit, what to an enquiry]: types, or fields. */
+type Row = readonly [string, string | object, string | object];
+
+async function each(
+  t: Test,
+  rail: MtnRail | AirtelRail,
+  transaction: typeof charge,
+  rows: readonly Row[],
+): Promise<void> {
+  const like = (expected: string | object) => (typeof expected === 'string' ? { type: expected } : expected);
+  for (const [said, submitted, enquired] of rows) {
+    says('200 OK', said);
+    const shown = said.slice(0, 80);
+    t.match(await rail.submit(transaction()), like(submitted), `submit: ${shown}`);
+    t.match(await rail.enquire(transaction()), like(enquired), `enquiry: ${shown}`);
+  }
+}
+
+const paid = (amount: number | null) => ({ type: 'succeeded', amount });
+
+t.test('amounts and currencies, however they are written, are theirs or nobody’s', async (t) => {
+  /** No transaction has it. */
+  const UNREADABLE = 0;
+  const rows: readonly [string, number | null][] = [
+    ['"amount":"10.50","currency":"KES"', 1_050],
+    ['"amount":10.5,"currency":"KES"', 1_050],
+    ['"amount":1.05e1,"currency":"kes"', 1_050],
+    ['"amount":" 10.5000 ","currency":" KES "', 1_050],
+    ['"amount":"0010.50","currency":null', 1_050],
+    ['"amount":null,"currency":"KES"', null],
+    ['"amount":10.51', 1_051],
+    ['"amount":"10.501"', UNREADABLE],
+    ['"amount":"1.05e1"', UNREADABLE],
+    ['"amount":"10,50"', UNREADABLE],
+    ['"amount":"-10.50"', UNREADABLE],
+    ['"amount":1e21', UNREADABLE],
+    ['"amount":""', UNREADABLE],
+    ['"amount":true', UNREADABLE],
+    ['"amount":["10.50"]', UNREADABLE],
+    ['"amount":{"value":"10.50"}', UNREADABLE],
+    ['"amount":"10.50","currency":"TZS"', UNREADABLE],
+    ['"amount":"10.50","currency":7', UNREADABLE],
+  ];
+  const mtnRows = rows.map(([said, amount]): Row => {
+    return [`{"status":"SUCCESSFUL",${said}}`, paid(amount), paid(amount)];
+  });
+  await each(t, mtn, payout, mtnRows);
+  const airtelRows = rows.map(([said, amount]): Row => {
+    return [`{"data":{"transaction":{"status":"TS",${said}}},"status":{}}`, paid(amount), paid(amount)];
+  });
+  await each(t, airtel, charge, airtelRows);
+});
+
+t.test('MTN: words of other types and forms', async (t) => {
+  const failed = (failureCode: string) => ({ type: 'failed', failureCode });
+  const anothers = referenceOf(payout());
+  await each(t, mtn, payout, [
+    [`\ufeff${PAID_BY_MTN}`, 'succeeded', 'succeeded'],
+    ['{"status":" successful "}', 'succeeded', 'succeeded'],
+    ['{"status":"Pending"}', 'accepted', 'pending'],
+    ['{"status":"TIMEOUT"}', 'accepted', 'pending'],
+    ['{"status":"PAID"}', 'accepted', 'pending'],
+    ...['null', '{}', '[]', 'true', '200', '"200"', '""', '["SUCCESSFUL"]', '{"code":"SUCCESSFUL"}'].map(
+      (status): Row => [`{"status":${status}}`, 'unknown', 'unknown'],
+    ),
+    // A failure without a reason: the enquiry has to say it.
+    ...['null', '""', '[]', '{}', '7', '{"code":null}', '{"code":""}', '["PAYEE_NOT_FOUND"]'].map(
+      (reason): Row => [`{"status":"FAILED","reason":${reason}}`, 'unknown', failed('unknown')],
+    ),
+    ...['"PAYEE_NOT_FOUND"', '{"code":" PAYEE_NOT_FOUND ","message":{}}'].map((reason): Row => [
+      `{"status":"FAILED","reason":${reason}}`,
+      failed('wallet_not_found'),
+      failed('wallet_not_found'),
+    ]),
+    [`{"status":"SUCCESSFUL","externalId":"${anothers}"}`, 'unknown', 'unknown'],
+    [`{"status":"FAILED","reason":"PAYEE_NOT_FOUND","externalId":"${anothers}"}`, 'unknown', 'unknown'],
+    ...[
+      'null',
+      '"SUCCESSFUL"',
+      '7',
+      '[{"status":"SUCCESSFUL"}]',
+      '',
+      '{"status":"SUCCESSFUL"',
+      '['.repeat(1e5),
+    ].map((body): Row => [body, 'unknown', 'unknown']),
+    [`{"status":"SUCCESSFUL","x":"${'x'.repeat(LIMITS.railAnswerBytesMax)}"}`, 'unknown', 'unknown'],
+  ]);
+});
+
+t.test('Airtel: words of other types and forms', async (t) => {
+  const of = (transaction: string, status: string): string =>
+    `{"data":{"transaction":${transaction}},"status":${status}}`;
+  await each(t, airtel, charge, [
+    [`\ufeff${PAID_BY_AIRTEL}`, 'succeeded', 'succeeded'],
+    ...[
+      '{}',
+      'null',
+      '[]',
+      '{"success":true}',
+      '{"success":" TRUE"}',
+      '{"success":1}',
+      '{"success":null}',
+    ].map((status): Row => [of('{"status":" ts "}', status), 'succeeded', 'succeeded']),
+    // It says that it was paid, and that it was not.
+    ...['false', '"false"', '"False"', '0', '"0"', '"no"', '{}', '[]', '""'].map((success): Row => [
+      of('{"status":"TS"}', `{"success":${success}}`),
+      'unknown',
+      'pending',
+    ]),
+    // A blank code is none: the next one counts, and that one ends nothing.
+    ...['""', '" "', 'null'].map((blank): Row => [
+      of('{"status":"TF"}', `{"success":false,"response_code":${blank},"result_code":"ESB000008"}`),
+      'unknown',
+      'pending',
+    ]),
+    ...['""', 'null', '{}'].map((blank): Row => {
+      const declined = { type: 'failed', failureCode: 'customer_declined' };
+      const status = `{"response_code":${blank},"result_code":" DP00800001002 "}`;
+      return [of('{"status":"TF"}', status), declined, declined];
+    }),
+    ['{"data":[{"transaction":{"status":"TS"}}],"status":{"success":true}}', 'unknown', 'unknown'],
+    [of('{"status":["TS"]}', '{"success":true}'), 'unknown', 'unknown'],
+    [of('"TS"', '{"success":true}'), 'unknown', 'unknown'],
+    [of(`{"status":"TS","id":"${referenceOf(charge())}"}`, '{"success":true}'), 'unknown', 'unknown'],
+  ]);
 });
