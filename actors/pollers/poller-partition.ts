@@ -326,14 +326,15 @@ export class PollerPartition implements Keeper {
     this.#pursuit.lookAfterExpiry(watched, expiredAt);
   }
 
-  /** What expired first goes: few looks at it are to come, and it is the least likely to be paid. */
+  /** What expired first goes: few looks at it are to come, and it is the least likely to be paid. Never a payout that a person
+   *  said to have failed: if it is paid, it was paid twice. */
   #makeRoomForExpired(): boolean {
     if (this.#expired.size < LIMITS.pollerLateMax) return true;
     for (const id of this.#expired) {
       const watched = this.#followed.get(id);
       assert(watched !== undefined, 'what expired and is looked at is followed');
       // Its provider has something to say of it, or has said it, and its account has yet to hear that.
-      if (watched.hinted || watched.verdict !== null) {
+      if (watched.hinted || watched.verdict !== null || watched.expiresAt === null) {
         this.park(watched);
         continue;
       }

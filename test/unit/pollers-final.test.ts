@@ -48,6 +48,17 @@ t.test('of what expired only so many are looked at again: those that expired las
   }
 });
 
+t.test('charges that expire take no place of a payout that was said to have failed', async (t) => {
+  const driven = await new Driven({ timings: { afterExpiryMs: 45 * MINUTE } }).start();
+  const settled = driven.accounts.create(payout());
+  driven.accounts.when(settle(settled.id));
+  for (let n = 0; n < LIMITS.pollerLateMax; n++) driven.accounts.create(charge({ amount: '500' }));
+  await driven.clock.advance(31 * MINUTE, 10_000);
+  driven.provider.settle(settled, paid());
+  await driven.clock.advance(30 * MINUTE, 1_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
 t.test('what expires while a poller that begins reads what had expired comes before that', async (t) => {
   const driven = await new Driven({ timings: { afterExpiryMs: 45 * MINUTE } }).start();
   const three = (): { id: string }[] => [1, 2, 3].map(() => driven.accounts.create(charge()));
