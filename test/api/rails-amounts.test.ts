@@ -1,11 +1,18 @@
 // Amounts as Airtel takes them: major units with the currency's decimals, or fewer where a market's Airtel takes fewer, as
 // the file of routes says. What it would not take is never sent. The adapter against the simulator, over HTTP.
 import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { AMOUNT_MAX } from '../../src/domain/amount-limits.ts';
+import { COUNTRIES, COUNTRY_FACTS, CURRENCY_DECIMALS } from '../../src/domain/country.ts';
+import { AirtelRail } from '../../src/rails/airtel.ts';
+import { MtnRail } from '../../src/rails/mtn.ts';
 import { loadRails } from '../../src/rails/routes.ts';
 import type { Rail } from '../../src/rails/rail.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
+import { randomFrom, seedOf } from '../seed.ts';
 import { outcomeOf, startRails, transactionOf } from './rails-setup.ts';
 
 const rails = await startRails({ approveAfterMs: 5 });
@@ -96,6 +103,66 @@ t.test('where a market takes fewer, what has more is refused before it is sent',
         { type: 'failed' },
         'and would not have been taken',
       );
+    }
+  }
+});
+
+t.test('every amount is sent as it is, in each currency: no exponent, nothing rounded', async (t) => {
+  const chance = randomFrom(seedOf(t));
+  let sent = '';
+  const server = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8');
+    request.on('data', (text: string) => (body += text));
+    request.on('end', () => {
+      if (request.url?.includes('token') !== true) sent = body;
+      response.end('{"access_token":"t"}');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const credentials = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
+  for (const country of COUNTRIES) {
+    const { currency } = COUNTRY_FACTS[country];
+    const decimals = CURRENCY_DECIMALS[currency];
+    const common = {
+      country,
+      currency,
+      baseUrl,
+      maxConcurrency: 1,
+      answerMs: 5_000,
+      clock: systemClock,
+    } as const;
+    const once = { ...common, notFoundGraceMs: 1_000, forgetful: false } as const;
+    const mtn = new MtnRail({
+      ...once,
+      id: 'mtn_any',
+      targetEnvironment: 'any',
+      collection: credentials,
+      disbursement: credentials,
+      callbackUrl: () => null,
+    });
+    const airtel = new AirtelRail({
+      ...once,
+      id: 'airtel_any',
+      clientId: 'a',
+      clientSecret: 'b',
+      collectionApi: 'v1',
+      amountDecimals: decimals,
+      disbursement: null,
+    });
+    t.teardown(() => Promise.all([mtn.close(), airtel.close()]));
+    const random = Array.from({ length: 40 }, (_, i) => Math.ceil(chance() * 10 ** (1 + (i % 12))));
+    for (const amount of [1, 7, 10, 29, 57, 100, 101, 115, 1_010, 999_999_999_999, AMOUNT_MAX, ...random]) {
+      const digits = String(amount).padStart(decimals + 1, '0');
+      const whole = digits.slice(0, digits.length - decimals);
+      const fraction = digits.slice(digits.length - decimals);
+      await mtn.submit(transactionOf({ country, amount }));
+      t.match(sent, `"amount":"${whole}${fraction && '.'}${fraction}",`, `MTN, ${amount} ${currency}`);
+      await airtel.submit(transactionOf({ country, network: 'AIRTEL', amount }));
+      const shortest = fraction.replace(/0+$/, '');
+      t.match(sent, `"amount":${whole}${shortest && '.'}${shortest},`, `Airtel, ${amount} ${currency}`);
     }
   }
 });
