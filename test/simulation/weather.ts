@@ -1,6 +1,8 @@
-// Rails that lose answers, refuse, and take their time.
+// Rails that lose answers, refuse, ask to be left alone, and take their time.
 
+import { LIMITS } from '../../src/limits.ts';
 import type { Clock } from '../../src/rails/rail.ts';
+import type { Asked } from '../../src/rails/retry-after.ts';
 import { BUSY, type DrivenRail, LOST, type Provider } from '../unit/pollers-driven.ts';
 
 interface World {
@@ -24,13 +26,15 @@ export function stormy(
     });
     return promise;
   };
+  const asking = <Result extends object>(result: Result): Result & Asked =>
+    random() < 0.2 ? { ...result, retryAfterMs: Math.ceil(random() * LIMITS.railRetryAfterMsMax) } : result;
   rail.onSubmit = (transaction) => {
     if (random() >= trouble()) return later(provider.submit(transaction));
-    if (random() < 0.3) return BUSY;
+    if (random() < 0.3) return asking(BUSY);
     if (random() < 0.5) provider.submit(transaction);
-    return later(LOST);
+    return later(asking(LOST));
   };
   rail.onEnquire = (transaction) => {
-    return random() < trouble() ? later(LOST) : later(provider.enquire(transaction));
+    return random() < trouble() ? later(asking(LOST)) : later(provider.enquire(transaction));
   };
 }
