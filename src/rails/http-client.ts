@@ -72,7 +72,7 @@ export class HttpClient {
     return new Promise((resolve) => {
       const exchange = new Exchange(this.#answerMs, resolve);
       this.#pool.dispatch(
-        { method, path: this.#prefix + path, headers: { ...headers, ...UNCODED }, body },
+        { method, path: this.#prefix + path, headers: { ...headers, ...OURS }, body },
         exchange,
       );
     });
@@ -99,8 +99,9 @@ function shared(lookup: LookupFunction): LookupFunction {
   };
 }
 
-/** Who does not say that they want none may be sent any (RFC 9110, 12.5.3). */
-const UNCODED = { 'Accept-Encoding': 'identity' } as const;
+/** Of every request. Who does not say that they want no coding may be sent any, and who does not say who they are is taken for a
+ *  robot by some firewalls (RFC 9110, 12.5.3 and 10.1.5). */
+const OURS = { 'Accept-Encoding': 'identity', 'User-Agent': 'Daftari/1.0' } as const;
 
 /** Codings of answers that come compressed all the same. */
 const DECODERS: ReadonlyMap<string, (bytes: Buffer, bounds: { maxOutputLength: number }) => Buffer> = new Map(

@@ -88,6 +88,7 @@ t.test('no coding is asked for, and one that comes all the same is read', async 
       says(`200 OK\r\nContent-Encoding: ${coding}`, bytes);
       t.equal((await rail.enquire(transaction())).type, 'succeeded', coding);
       t.match(asked, /^accept-encoding: identity\r$/im);
+      t.match(asked, /^user-agent: Daftari\/1.0\r$/im, 'it says who it is');
     }
     const bomb = gzipSync(Buffer.alloc(LIMITS.railAnswerBytesMax + 1, ' '));
     for (const [what, coding, bytes] of [
