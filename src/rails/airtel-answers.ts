@@ -156,7 +156,8 @@ function finalWord(
       return moved(type, status, textAt(said, 'airtel_money_id'), what);
     }
     case 'TE':
-      return failed('expired', status, message);
+      // No document has it in the answer to a submit: the enquiry has to say it.
+      return asked === 'submit' ? null : failed('expired', status, message);
     case 'TF': {
       const failure = code === null ? null : airtelFailure(code, direction);
       // Without a listed code the enquiry has to say it again.

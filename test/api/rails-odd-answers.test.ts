@@ -279,6 +279,15 @@ t.test('Airtel: words of other types and forms', async (t) => {
       const status = `{"response_code":${blank},"result_code":" DP00800001002 "}`;
       return [of('{"status":"TF"}', status), declined, declined];
     }),
+    // No document has it in the answer to a submit: the enquiry has to say it.
+    ...['{}', '{"success":true,"response_code":"DP00900001001"}'].map((status): Row => {
+      return [of('{"status":"TE"}', status), 'accepted', { type: 'failed', failureCode: 'expired' }];
+    }),
+    [
+      of('{"status":"TE"}', '{"success":false,"response_code":"weird"}'),
+      'unknown',
+      { type: 'failed', failureCode: 'expired' },
+    ],
     ['{"data":[{"transaction":{"status":"TS"}}],"status":{"success":true}}', 'unknown', 'unknown'],
     [of('{"status":["TS"]}', '{"success":true}'), 'unknown', 'unknown'],
     [of('"TS"', '{"success":true}'), 'unknown', 'unknown'],
