@@ -121,10 +121,12 @@ export class StreamReplica implements LogReplica {
     }
   }
 
-  /** At each place its own: a server may remember what it refused at another. */
-  #idOf({ epoch, batch }: Batch): string {
+  /** Of these bytes: were two writers ever given one epoch, by leases that began anew, neither's batch may be taken for the other's
+   *  that was sent again. At each place its own: a server may remember what it refused at another. */
+  #idOf({ epoch, batch, hash }: Batch): string {
     const moved = this.#offset - this.#options.offset;
-    return moved === 0 ? `${epoch}-${batch}` : `${epoch}-${batch}-${moved}`;
+    const id = `${epoch}-${batch}-${hash.toString('hex', 0, 8)}`;
+    return moved === 0 ? id : `${id}-${moved}`;
   }
 
   /** `publish` has waited for it. */

@@ -15,7 +15,7 @@ import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
-import type { Batch, Replica, Tip } from '../../wal/types.ts';
+import type { Replica, Tip } from '../../wal/types.ts';
 import { link, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
@@ -339,22 +339,6 @@ t.test('a log that the stream does not continue is refused, however little the s
   await t.rejects(takeOver(forked, partition, 2), /does not continue the log of this machine/);
   await writer.write('the last');
   t.same(writer.failures, [], 'nobody else has written');
-});
-
-t.test('a batch sent again is recognised', async (t) => {
-  const partition = await newPartition();
-  const seen: Batch[] = [];
-  const to = replica(partition, 0);
-  const writer = open(newLog(t), partition, 1, {
-    async publish(batch) {
-      seen.push(batch);
-      await to.publish(batch);
-    },
-  });
-  await writer.write('once');
-  await t.resolves(to.publish(seen.at(-1)!), 'by its message id');
-  const { state } = await nats.manager.streams.info(logStream('accounts', partition));
-  t.equal(state.last_seq, seen.length);
 });
 
 t.test('after REPLICATION=async the stream follows, in order', async (t) => {

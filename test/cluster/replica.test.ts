@@ -1,0 +1,139 @@
+// What a writer may take for said of its batch: that the stream has these very bytes at the place of its number, whatever became
+// of the answers, and whoever else writes.
+import t from 'tap';
+import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import type { PublishResult } from '../../src/nats/stream-publisher.ts';
+import { StreamReplica } from '../../src/nats/stream-replica.ts';
+import { batchAt } from '../../src/nats/stream-batches.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
+import { logStream } from '../../src/nats/subjects.ts';
+import { emptyTip, encodeBatch, tipAt } from '../../wal/batch.ts';
+import type { Batch, Tip } from '../../wal/types.ts';
+import { link } from './adapters.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
+
+const servers = await startNatsServers();
+const nats = await link(servers.url, 'ledger');
+
+/** The first that say that it is stored are lost on their way back. */
+class UnheardPublisher extends StreamPublisher {
+  lost = 0;
+  readonly attempts: PublishResult[] = [];
+
+  override async publish(...what: Parameters<StreamPublisher['publish']>): Promise<PublishResult> {
+    const result = await super.publish(...what);
+    this.attempts.push(result);
+    if (result.type !== 'stored' || this.attempts.length > this.lost) return result;
+    return { type: 'unanswered', description: 'no acknowledgement in time' };
+  }
+}
+
+const publisher = new StreamPublisher(nats);
+t.teardown(async () => {
+  publisher.close();
+  await nats.close();
+  await servers.stop();
+});
+
+let partitions = 0;
+async function newPartition(): Promise<number> {
+  const partition = partitions++;
+  await ensureLogStream(nats.manager, 'accounts', partition, 1);
+  return partition;
+}
+
+function replica(partition: number, by: StreamPublisher = publisher): StreamReplica {
+  const { manager } = nats;
+  return new StreamReplica({
+    publisher: by,
+    manager,
+    group: 'accounts',
+    partition,
+    offset: 0,
+    mayWrite: () => true,
+  });
+}
+
+function batchAfter(tip: Tip, partition: number, epoch: number, record: string): Batch {
+  return encodeBatch({
+    group: 'accounts',
+    partition,
+    batch: tip.batch + 1,
+    epoch,
+    firstSequence: tip.sequence + 1,
+    records: [record],
+    recordsBytes: Buffer.byteLength(record),
+    timeMs: 1_764_000_000_000,
+    previousHash: tip.hash,
+  });
+}
+
+/** What stands in the stream, by its records. */
+async function linesIn(partition: number): Promise<string[]> {
+  const { state } = await nats.manager.streams.info(logStream('accounts', partition));
+  const lines: string[] = [];
+  for (let sequence = 1; sequence <= state.last_seq; sequence++) {
+    const batch = await batchAt({ link: nats, group: 'accounts', partition }, sequence);
+    lines.push(...(batch?.records ?? []));
+  }
+  return lines;
+}
+
+const FENCED = { name: 'Fenced' };
+
+t.test('a batch whose answer was lost is sent again, and stands there once', async (t) => {
+  const partition = await newPartition();
+  const by = new UnheardPublisher(nats);
+  t.teardown(() => by.close());
+  by.lost = 2;
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition, by).publish(first);
+  t.match(by.attempts, [{ duplicate: false }, { duplicate: true }, { duplicate: true }]);
+  t.strictSame(await linesIn(partition), ['the first']);
+});
+
+t.test('also where the server does not remember it any more', async (t) => {
+  const partition = await newPartition();
+  const stream = logStream('accounts', partition);
+  // The least that it takes.
+  const { config } = await nats.manager.streams.info(stream);
+  await nats.manager.streams.update(stream, { ...config, duplicate_window: 100_000_000 });
+  const by = new UnheardPublisher(nats);
+  t.teardown(() => by.close());
+  by.lost = Infinity;
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition, by).publish(first);
+  t.equal(by.attempts.at(-1)?.type, 'conflict', 'its own earlier attempt is what it finds');
+  t.strictSame(await linesIn(partition), ['the first']);
+});
+
+t.test('a batch that the next writer has read, and goes on after, is in the log', async (t) => {
+  const partition = await newPartition();
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition).publish(first);
+  await replica(partition).publish(batchAfter(tipAt(first), partition, 2, 'of the next'));
+  await t.resolves(replica(partition).publish(first), 'whenever its answer comes');
+  t.strictSame(await linesIn(partition), ['the first', 'of the next']);
+});
+
+t.test('one in whose place another writer has written is not', async (t) => {
+  const partition = await newPartition();
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition).publish(first);
+  await replica(partition).publish(batchAfter(tipAt(first), partition, 2, 'of the next'));
+  await t.rejects(replica(partition).publish(batchAfter(tipAt(first), partition, 1, 'late')), FENCED);
+  t.strictSame(await linesIn(partition), ['the first', 'of the next']);
+});
+
+t.test('nor is it where leases that began anew have given both writers one epoch', async (t) => {
+  const partition = await newPartition();
+  const first = batchAfter(emptyTip, partition, 1, 'the first');
+  await replica(partition).publish(first);
+  await replica(partition).publish(batchAfter(tipAt(first), partition, 2, 'of one'));
+  const other = batchAfter(tipAt(first), partition, 2, 'of the other');
+  await t.rejects(replica(partition).publish(other), FENCED);
+  t.strictSame(await linesIn(partition), ['the first', 'of one']);
+});
