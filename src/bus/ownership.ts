@@ -20,13 +20,26 @@ export interface Routes {
   onChange(listener: (group: GroupName, partition: number) => void): void;
 }
 
+/** The log has been written under this epoch, or a later one, by an owner of whom nothing was heard. */
+export class EpochPassed extends Error {
+  /** The log's. */
+  readonly epoch: number;
+
+  constructor(what: string, epoch: number) {
+    super(what);
+    this.name = 'EpochPassed';
+    this.epoch = epoch;
+  }
+}
+
 /** What ownership drives: the part of a process that can serve partitions. */
 export interface PartitionHost {
   /** Brings the local copy of the log close to its end without owning it, so that `acquire` is short. */
   prepare(group: GroupName, partition: number): Promise<void>;
   /** Neither owner nor next in line any more: the copy need not be kept up. */
   forget(group: GroupName, partition: number): Promise<void>;
-  /** Reads the log to its end and opens it under `epoch`; messages wait. Rejects when another writer got in between. */
+  /** Reads the log to its end and opens it under `epoch`; messages wait. Rejects with EpochPassed, and when another writer got in
+   *  between. */
   acquire(group: GroupName, partition: number, epoch: number): Promise<void>;
   /** What was acquired is held: answers what waited, and what comes. */
   serve(group: GroupName, partition: number): void;

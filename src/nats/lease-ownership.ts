@@ -9,10 +9,10 @@
 //   - What protects the log is the epoch, not the lease (stream-replica.ts).
 
 import type { GroupName } from '../bus/bus.ts';
-import type { Ownership, PartitionHost } from '../bus/ownership.ts';
+import { EpochPassed, type Ownership, type PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
-import type { LeaseEntry, LeaseTable, Seen } from './lease-table.ts';
+import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
 import { NodeSession, type SessionWords } from './node-session.ts';
 import { pause } from './pause.ts';
 import { assertToken, leaseKey, partitionKey } from './subjects.ts';
@@ -26,6 +26,10 @@ interface Place {
   readonly partition: number;
   stage: Stage;
   epoch: number;
+  /** That the log was written under when a lease was behind it; 0: none was. */
+  passedEpoch: number;
+  /** Its lease is being written again. */
+  isSaidAgain: boolean;
   /** Next in line: the local copy of the log is kept up, so that a take-over is short. */
   warm: boolean;
   /** Not tried again before, monotonic milliseconds. */
@@ -98,6 +102,8 @@ export class LeaseOwnership implements Ownership {
           partition,
           stage: 'free',
           epoch: 0,
+          passedEpoch: 0,
+          isSaidAgain: false,
           warm: false,
           retryAt: 0,
           told: null,
@@ -288,8 +294,7 @@ export class LeaseOwnership implements Ownership {
       // Somebody has claimed it: our session must have been ended, and the next renewal will say so.
       void this.#lose(place);
     } else if (lease.isSpoilt === true) {
-      // Whoever begins now does not know whose it is.
-      void this.#table.write(leaseKey(place.group, place.partition), lease.value, lease.revision);
+      void this.#sayAgain(place, lease);
     } else if (first !== undefined && first !== this.#options.node && this.#isWantedBy(place, first)) {
       void this.#handOver(place);
     }
@@ -297,12 +302,28 @@ export class LeaseOwnership implements Ownership {
 
   /** This node should have it. */
   #lookAtDue(place: Place, lease: Seen<LeaseEntry> | undefined): void {
-    const isFree = lease === undefined || this.#isOurs(lease) || !this.#table.isHeld(lease.value);
+    const isFree = lease === undefined || this.#isOurs(lease) || !this.#mayBeHeld(lease);
+    // Whoever holds it may never have heard of a want that was dropped from the bucket.
+    if (place.stage === 'wanted' && this.#want(place)?.isSpoilt === true) place.stage = 'free';
     if (isFree && (place.stage === 'free' || place.stage === 'wanted')) {
       if (this.#claimsLeft-- > 0) void this.#claim(place, lease);
     } else if (!isFree && place.stage === 'free' && this.#membersSettled()) {
-      if (this.#preparationsLeft-- > 0) void this.#want(place);
+      if (this.#preparationsLeft-- > 0) void this.#askFor(place);
     }
+  }
+
+  /** A holder says again within its session what was dropped from the bucket: what nobody says is left of a lease that was
+   *  released, of which nothing is left. */
+  #mayBeHeld({ value, isSpoilt = false, seenAt }: Seen<LeaseEntry>): boolean {
+    return this.#table.isHeld(value) && !(isSpoilt && performance.now() - seenAt > LIMITS.leaseMs);
+  }
+
+  /** Whoever begins now does not know whose it is. */
+  async #sayAgain(place: Place, lease: Seen<LeaseEntry>): Promise<void> {
+    if (place.isSaidAgain) return;
+    place.isSaidAgain = true;
+    await this.#table.write(leaseKey(place.group, place.partition), lease.value, lease.revision);
+    place.isSaidAgain = false;
   }
 
   /** Another node should have it. */
@@ -365,8 +386,12 @@ export class LeaseOwnership implements Ownership {
     return this.#places.filter((place) => place.stage === stage).length;
   }
 
+  #want({ group, partition }: Place): Seen<WantEntry> | undefined {
+    return this.#table.wants.get(partitionKey(group, partition));
+  }
+
   #isWantedBy(place: Place, node: string): boolean {
-    const want = this.#table.wants.get(partitionKey(place.group, place.partition))?.value;
+    const want = this.#want(place)?.value;
     return want?.node === node && want.session === this.#table.nodes.get(node)?.value.session;
   }
 
@@ -387,7 +412,7 @@ export class LeaseOwnership implements Ownership {
     const { group, partition } = place;
     place.stage = 'claiming';
     place.warm = false;
-    place.epoch = (lease?.value.epoch ?? 0) + 1;
+    place.epoch = Math.max(lease?.value.epoch ?? 0, place.passedEpoch) + 1;
     const session = this.#session.id;
     try {
       const entry = { ...lease?.value, node, session, epoch: place.epoch };
@@ -412,6 +437,11 @@ export class LeaseOwnership implements Ownership {
       this.#tellOnce(place, 'could not be taken over', error);
       // Before it is free: what is free may be claimed at the next look, which its own return brings about.
       this.#putOff(place);
+      if (error instanceof EpochPassed) {
+        place.passedEpoch = error.epoch;
+        // Whoever wrote under it, and whose lease was dropped from the bucket, may hold it for so long without hearing of this one.
+        place.retryAt = performance.now() + LIMITS.leaseMs;
+      }
       await this.#lose(place);
       // And others would wait for this node to take it.
       if (this.#hasFlaw('unproven', group, partition)) await this.#session.renew();
@@ -436,7 +466,7 @@ export class LeaseOwnership implements Ownership {
     place.retryAt = performance.now() + LIMITS.busRetryMs;
   }
 
-  async #want(place: Place): Promise<void> {
+  async #askFor(place: Place): Promise<void> {
     const { host, node } = this.#options;
     const { group, partition } = place;
     place.stage = 'preparing';
@@ -448,7 +478,7 @@ export class LeaseOwnership implements Ownership {
       const written = await this.#table.write(
         `want.${key}`,
         { node, session },
-        this.#table.wants.get(key)?.revision ?? 0,
+        this.#want(place)?.revision ?? 0,
       );
       // Nobody hands to this session what one before has asked for.
       place.stage = written === true && session === this.#session.id ? 'wanted' : 'free';

@@ -5,6 +5,7 @@
 //   - The holder counts its session from before it sent the renewal, an observer from when it saw it, and the observer must
 //     win the compare-and-set on the session against the next renewal: clocks need not agree, only run at about the same
 //     rate (leaseMarginMs).
+//   - A session is said anew only while nobody can have ended it: of its end, too, nothing may be left in a bucket that was purged.
 //   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
 
 import { LIMITS } from '../limits.ts';
@@ -27,6 +28,8 @@ export interface NodeSessionOptions {
 export class NodeSession {
   readonly #options: NodeSessionOptions;
   #id = newSession();
+  /** It was seen in the table, or written: leases may stand on it, and it may be ended. */
+  #isInUse = false;
   #timer: NodeJS.Timeout | undefined;
   /** Until when it is certainly ours, monotonic milliseconds. */
   #validUntil = 0;
@@ -69,14 +72,17 @@ export class NodeSession {
     const { table, node, words, onProblem } = this.#options;
     try {
       const own = table.nodes.get(node);
-      const isOurs = own?.value.session === this.#id && own.value.state !== 'dead';
-      // Ended by an observer, or a first start: what the session held is gone.
-      if (own !== undefined && !isOurs) {
-        if (own.value.state !== 'dead' && this.#renewedAt > 0) {
+      const isOurs = own?.value.session === this.#id;
+      if (isOurs) this.#isInUse = true;
+      if (own !== undefined && this.#isInUse) {
+        const isEnded = own.value.state === 'dead';
+        if (!isOurs && !isEnded) {
           this.#rivalAt = performance.now();
           onProblem(rivalOf(node));
         }
-        await this.#beginAnew();
+        // What was dropped from the bucket may have been its end.
+        const mayBeEnded = own.isSpoilt === true && !this.isValid;
+        if (!isOurs || isEnded || mayBeEnded) await this.#beginAnew();
       }
       const sentAt = performance.now();
       const entry = { session: this.#id, ...words() };
@@ -124,6 +130,7 @@ export class NodeSession {
   #renewed(sentAt: number): void {
     const gapMs = sentAt - this.#renewedAt;
     if (gapMs > LIMITS.leaseRenewMs * 3) this.#healthySince = performance.now();
+    this.#isInUse = true;
     this.#renewedAt = sentAt;
     this.#validUntil = sentAt + LIMITS.leaseMs - LIMITS.leaseMarginMs;
   }
@@ -131,6 +138,7 @@ export class NodeSession {
   async #beginAnew(): Promise<void> {
     this.#validUntil = 0;
     this.#id = newSession();
+    this.#isInUse = false;
     await this.#options.onEnded();
   }
 }

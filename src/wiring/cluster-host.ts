@@ -14,7 +14,7 @@ import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { GroupName } from '../bus/bus.ts';
-import type { PartitionHost } from '../bus/ownership.ts';
+import { EpochPassed, type PartitionHost } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
@@ -328,7 +328,9 @@ export class ClusterHost implements PartitionHost {
     }
     // Under the log's own epoch no batch would open it, and nothing would tell this writer's from that epoch's.
     const { tip } = end;
-    if (epoch <= tip.epoch) throw new Error(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`);
+    if (epoch <= tip.epoch) {
+      throw new EpochPassed(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`, tip.epoch);
+    }
     await this.#assertProven(group, partition, tip);
 
     const { promise: refused, resolve: refuse } = Promise.withResolvers<'refused'>();

@@ -2,7 +2,7 @@
 // die, leave and come back, around a bucket that answers late or never. The ownership is the real one.
 
 import type { GroupName } from '../../src/bus/bus.ts';
-import type { PartitionHost } from '../../src/bus/ownership.ts';
+import { EpochPassed, type PartitionHost } from '../../src/bus/ownership.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { LeaseOwnership } from '../../src/nats/lease-ownership.ts';
 import type { Leases } from '../../src/nats/lease-ownership.ts';
@@ -33,6 +33,8 @@ export class World {
   isCalm = false;
   /** Leases and wants that were written, not renewals of sessions. */
   moves = 0;
+  /** That each partition's log was last opened under. */
+  readonly epochs = new Map<number, number>();
   readonly #epochs = new Set<string>();
   readonly #bucket = new Map<string, { readonly value: Entry; readonly revision: number }>();
   #revision = 0;
@@ -138,6 +140,12 @@ export class World {
     }
   }
 
+  /** The bucket is purged: no message tells of it, and what a node has not heard yet it never hears. */
+  purge(): void {
+    this.#bucket.clear();
+    for (const node of this.nodes) node.forgetUnheard(this.#revision);
+  }
+
   /** The bucket's answer; false: another revision stands there. */
   put(key: string, value: Entry, revision: number): number | false {
     if ((this.#bucket.get(key)?.revision ?? 0) !== revision) return false;
@@ -180,8 +188,11 @@ export class Node implements PartitionHost, Leases {
   readonly #world: World;
   readonly #begunAt: number;
   readonly #listeners: (() => void)[] = [];
-  readonly #inbox: (() => void)[] = [];
+  #inbox: { readonly revision: number; readonly apply: () => void }[] = [];
   #heardAt = 0;
+  /** Of the bucket. */
+  #purgedUpTo = 0;
+  #whenRead: { readonly last: number; readonly purgedUpTo: number }[] = [];
   /** Partitions that the host is at work on. */
   readonly #busy = new Set<number>();
 
@@ -244,7 +255,8 @@ export class Node implements PartitionHost, Leases {
         const stored = world.put(key, value, revision);
         if (this.isCutUntil > world.now || (world.random() < 0.02 && !world.isCalm)) return;
         world.at(world.now + world.delay(this), this, () => {
-          if (stored !== false) this.#apply(key, value, stored);
+          if (stored === false) this.#noteDropped();
+          else this.#apply(key, value, stored);
           resolve(stored !== false);
         });
       });
@@ -254,14 +266,52 @@ export class Node implements PartitionHost, Leases {
   /** What the bucket tells comes in its order, when there is a link. */
   tell(key: string, value: Entry, revision: number): void {
     this.#heardAt = Math.max(this.#heardAt, this.#world.now + this.#world.delay(this));
-    this.#inbox.push(() => this.#apply(key, value, revision));
+    this.#inbox.push({ revision, apply: () => this.#apply(key, value, revision) });
     this.#world.at(this.#heardAt, this, () => this.#hear());
+  }
+
+  /** What is under way to it comes, or does not. */
+  forgetUnheard(revision: number): void {
+    this.#purgedUpTo = revision;
+    const isHeard = this.#world.random() < 0.5;
+    this.#inbox = this.#inbox.filter((each) => isHeard || each.revision > revision);
+  }
+
+  /** As the table does: what was written since is read first. */
+  #noteDropped(): void {
+    const world = this.#world;
+    world.at(world.now + world.delay(this), this, () => {
+      if (this.isCutUntil > world.now) return;
+      const last = this.#inbox.at(-1)?.revision ?? 0;
+      this.#whenRead.push({ last, purgedUpTo: this.#purgedUpTo });
+      this.#markDropped();
+    });
+  }
+
+  #markDropped(): void {
+    const first = this.#inbox[0]?.revision ?? Infinity;
+    const isAny = this.#whenRead.some(({ last }) => last < first);
+    if (!isAny) return;
+    const purgedUpTo = Math.max(
+      ...this.#whenRead.filter(({ last }) => last < first).map((each) => each.purgedUpTo),
+    );
+    this.#whenRead = this.#whenRead.filter(({ last }) => last >= first);
+    for (const map of [this.nodes, this.leases, this.wants] as Map<string, Seen<Entry>>[]) {
+      for (const [name, seen] of map) {
+        if (seen.revision === 0 || seen.revision > purgedUpTo) continue;
+        map.set(name, { ...seen, revision: 0, seenAt: this.clock(), isSpoilt: true });
+      }
+    }
+    for (const listener of this.#listeners) listener();
   }
 
   #hear(): void {
     const until = Math.max(this.isCutUntil, this.isDeafUntil);
     if (until > this.#world.now) this.#world.at(until, this, () => this.#hear());
-    else this.#inbox.shift()?.();
+    else {
+      this.#inbox.shift()?.apply();
+      this.#markDropped();
+    }
   }
 
   #apply(key: string, value: Entry, revision: number): void {
@@ -308,6 +358,9 @@ export class Node implements PartitionHost, Leases {
     this.#open.add(partition);
     await this.#alone(partition, 400);
     this.#prove(partition);
+    const passed = this.#world.epochs.get(partition) ?? 0;
+    if (epoch <= passed) throw new EpochPassed("the epoch is not above the log's", passed);
+    this.#world.epochs.set(partition, epoch);
     if (this.isBroken || this.#world.random() < 0.05) throw new Error('the log could not be opened');
   }
 

@@ -37,6 +37,10 @@ t.test('one holder at any time, and in the end the one that should be', async (t
       [[], due, 0],
       `and then nothing moves, SEED=${seed}`,
     );
+    const rivals = world.nodes.flatMap(({ problems }) =>
+      problems.filter((each) => each.includes('another process')),
+    );
+    t.strictSame(rivals, [], `nobody takes itself for another, SEED=${seed}`);
   }
 });
 
@@ -61,6 +65,34 @@ t.test(
     }
   },
 );
+
+t.test('a bucket that is purged in any weather makes no second holder, and is filled again', async (t) => {
+  for (let run = 0; run < RUNS; run++) {
+    const seed = SEED + run;
+    const world = new World(randomFrom(seed));
+    for (const name of NAMES) world.join(name);
+    for (let at = 10_000; at < STORMY_MS; at += world.between(100, 8_000)) {
+      world.at(at, null, () => {
+        // Nobody begins: who does so before it is filled again takes partitions from their owners.
+        const node = world.nodes[Math.floor(world.random() * world.nodes.length)]!;
+        const until = world.now + world.between(100, 8_000);
+        const kind = world.random();
+        if (kind < 0.4) node.standsStillUntil = until;
+        else if (kind < 0.8) node.isCutUntil = until;
+        else node.isDeafUntil = until;
+      });
+    }
+    // By hand: longer apart than anybody hears nothing.
+    for (let at = 12_000; at < STORMY_MS; at += 9_000 + world.random() * 4_000) {
+      world.at(at, null, () => world.purge());
+    }
+    await world.until(STORMY_MS + FAIR_MS);
+    const held = everywhere((partition) => world.holders(partition));
+    const due = everywhere((partition) => rankNodes(NAMES, 'accounts', partition).slice(0, 1));
+    const wrong = world.wrong.filter((each) => each.includes('hold'));
+    t.strictSame([wrong.slice(0, 3), held], [[], due], `SEED=${seed}`);
+  }
+});
 
 t.test('a session is said to be ended by the node that ended it, and once', async (t) => {
   const world = new World(randomFrom(SEED));
