@@ -5,14 +5,17 @@
 //   lease.<group>.<partition> who may write the partition, in which session, under which epoch
 //   want.<group>.<partition>  the node that should have the partition has a warm copy and waits for its release
 
+import type { StreamInfo } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import type { Route, Routes } from '../bus/ownership.ts';
+import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { fieldsIn } from './fields-in.ts';
 import { persist } from './persist.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
+import { hasStream } from './streams.ts';
 import { LEASE_STREAM, LEASE_SUBJECT_PREFIX, partitionKey } from './subjects.ts';
 
 export interface NodeEntry {
@@ -52,8 +55,8 @@ export interface Seen<Value> {
   readonly revision: number;
   /** When this revision was first seen here, monotonic milliseconds. */
   readonly seenAt: number;
-  /** At this revision stands what is no entry, or, where it is 0, nothing any more, and nobody has removed it by its key; `value`
-   *  and `seenAt` are what was there before. */
+  /** At this revision stands what is no entry, or, where it is 0, nothing any more, and nobody has removed it by its key; `value` is
+   *  what was there before. Whoever it is of may have said it once more, of which nothing is left. */
   readonly isSpoilt?: boolean;
 }
 
@@ -65,38 +68,43 @@ export class LeaseTable implements Routes {
   readonly #removed = new Map<string, number>();
   readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
-  readonly #reader: StreamReader;
+  readonly #onError: (error: Error) => void;
   readonly #onProblem: (problem: string) => void;
+  readonly #remake: (() => Promise<void>) | null;
+  #reader: StreamReader;
+  /** When the bucket was made: another time is another bucket, whose revisions begin anew. */
+  #created = '';
+  /** What was dropped is being noted. */
+  #noting: Promise<void> | null = null;
   readonly #routeListeners: ((group: GroupName, partition: number) => void)[] = [];
   readonly #listeners: (() => void)[] = [];
   /** Of the last message read. */
   #sequence = 0;
   #onRead: (() => void)[] = [];
   #unanswered: string | null = null;
+  #closed = false;
 
+  /** `remake` makes the bucket once more when it was removed, or rejects; null: this process waits until another has. */
   constructor(
     link: NatsLink,
     publisher: StreamPublisher,
     onError: (error: Error) => void,
     onProblem: (problem: string) => void = () => {},
+    remake: (() => Promise<void>) | null = null,
   ) {
-    this.#onProblem = onProblem;
     this.#link = link;
     this.#publisher = publisher;
-    this.#reader = new StreamReader({
-      link,
-      stream: LEASE_STREAM,
-      from: 1,
-      newestPerSubject: `${LEASE_SUBJECT_PREFIX}>`,
-      onMessage: (message) => this.#onMessage(message),
-      onError,
-    });
+    this.#onError = onError;
+    this.#onProblem = onProblem;
+    this.#remake = remake;
+    this.#reader = this.#read();
   }
 
   /** Resolves when everything that stands in the bucket now has been read. Its newest message is the newest of its key, so
    *  that one, or a newer, comes; the count of messages still to come is not to be trusted while keys are written. */
   async ready(): Promise<void> {
-    const { state } = await persist(() => this.#link.manager.streams.info(LEASE_STREAM));
+    const { created, state } = await persist(() => this.#link.manager.streams.info(LEASE_STREAM));
+    this.#created = created;
     if (state.messages > 0) await this.#readUpTo(state.last_seq);
   }
 
@@ -145,53 +153,125 @@ export class LeaseTable implements Routes {
     revision: number,
   ): Promise<boolean | null> {
     const data = Buffer.from(JSON.stringify(value));
+    const created = this.#created;
     const result = await this.#publisher.publish(LEASE_SUBJECT_PREFIX + key, data, {
       lastSubjectSequence: revision === 0 ? (this.#removed.get(key) ?? 0) : revision,
     });
     if (result.type === 'unanswered' || result.type === 'full') {
       if (this.#unanswered === null) this.#onProblem(`${key} could not be written: ${result.description}`);
       this.#unanswered = result.description;
+      this.#noteSoon();
       return null;
     }
     this.#unanswered = null;
     if (result.type === 'conflict') {
-      void this.noteDropped().catch(() => {});
+      this.#noteSoon();
       return false;
     }
+    // Of a bucket that is no more.
+    if (created !== this.#created) return null;
     this.#apply(key, data, result.sequence);
     return true;
   }
 
-  /** What was dropped from the bucket (its stream was purged, or somebody has limited it) no message tells of: those whose it is
-   *  would wait for ever for whoever has written in its place, and who begins knows of none of it. They write it again. */
-  async noteDropped(): Promise<void> {
-    const { state } = await this.#link.manager.streams.info(LEASE_STREAM);
+  /** What was dropped from the bucket (its stream was purged, limited, or removed and made anew) no message tells of: those whose
+   *  it is would wait for ever for whoever has written in its place, and who begins knows of none of it. They write it again. One
+   *  look for all who ask meanwhile. Rejects when nobody can say. */
+  noteDropped(): Promise<void> {
+    this.#noting ??= this.#note().finally(() => {
+      this.#noting = null;
+    });
+    return this.#noting;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#reader.close();
+  }
+
+  #read(): StreamReader {
+    return new StreamReader({
+      link: this.#link,
+      stream: LEASE_STREAM,
+      from: 1,
+      newestPerSubject: `${LEASE_SUBJECT_PREFIX}>`,
+      onResumed: () => this.#noteSoon(),
+      onMessage: (message) => this.#onMessage(message),
+      onError: this.#onError,
+    });
+  }
+
+  /** Where nobody can say, the next write, or minute, asks again. */
+  #noteSoon(): void {
+    if (!this.#closed) void this.noteDropped().catch(() => {});
+  }
+
+  async #note(): Promise<void> {
+    const { created, state } = await this.#bucket();
+    if (this.#created !== '' && created !== this.#created) await this.#beginAnew();
+    this.#created = created;
     // What was written in the place of an entry is known then.
-    if (state.messages > 0) await this.#readUpTo(state.last_seq);
+    if (state.messages > 0) await this.#readUpTo(state.last_seq, performance.now() + LIMITS.natsConnectMs);
+    // Of a stream that has had nothing it is 0, as is the revision of what is not known to stand there.
+    const first = Math.max(1, state.first_seq);
     let dropped = 0;
-    for (const map of [this.nodes, this.leases, this.wants] as Map<string, Seen<unknown>>[]) {
+    for (const map of this.#maps()) {
       for (const [name, seen] of map) {
-        if (seen.revision >= state.first_seq || seen.revision === 0) continue;
-        map.set(name, { ...seen, revision: 0, isSpoilt: true });
+        if (seen.revision >= first || (seen.isSpoilt === true && seen.revision === 0)) continue;
+        map.set(name, { ...seen, revision: 0, seenAt: performance.now(), isSpoilt: true });
         dropped++;
       }
     }
-    for (const [key, revision] of this.#removed) if (revision < state.first_seq) this.#removed.delete(key);
+    for (const [key, revision] of this.#removed) if (revision < first) this.#removed.delete(key);
     if (dropped === 0) return;
     this.#onProblem(
-      `${LEASE_STREAM} was purged, or limited: ${dropped} entries of it are gone, and are written again`,
+      `${LEASE_STREAM} was removed, purged, or limited: ${dropped} entries of it are gone, and are written again`,
     );
     for (const listener of this.#listeners) listener();
   }
 
-  async close(): Promise<void> {
-    await this.#reader.close();
+  async #bucket(): Promise<StreamInfo> {
+    const { manager } = this.#link;
+    try {
+      return await manager.streams.info(LEASE_STREAM);
+    } catch (error) {
+      if (this.#remake === null || (await hasStream(manager, LEASE_STREAM))) throw error;
+    }
+    await this.#remake();
+    return manager.streams.info(LEASE_STREAM);
   }
 
-  async #readUpTo(sequence: number): Promise<void> {
+  /** Nothing that is known has a revision in the new bucket until it was read there. */
+  async #beginAnew(): Promise<void> {
+    await this.#reader.close();
+    for (const map of this.#maps()) for (const [name, seen] of map) map.set(name, { ...seen, revision: 0 });
+    this.#removed.clear();
+    this.#sequence = 0;
+    this.#reader = this.#read();
+    if (this.#closed) await this.#reader.close();
+  }
+
+  #maps(): Map<string, Seen<unknown>>[] {
+    return [this.nodes, this.leases, this.wants] as Map<string, Seen<unknown>>[];
+  }
+
+  /** Rejects at `until`: the bucket may have been removed since. */
+  async #readUpTo(sequence: number, until = Infinity): Promise<void> {
     while (this.#sequence < sequence) {
-      await new Promise<void>((resolve) => this.#onRead.push(resolve));
+      if (performance.now() > until) throw new Error(`${LEASE_STREAM} could not be read up to ${sequence}`);
+      await this.#readOrSilent();
     }
+  }
+
+  /** Resolves when a message was read, or none was for a while. */
+  #readOrSilent(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, LIMITS.leaseRenewMs);
+      this.#onRead.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
   }
 
   #onMessage(message: StreamMessage): void {
@@ -215,7 +295,7 @@ export class LeaseTable implements Routes {
       this.#removed.delete(key);
       map.set(name, { value, revision, seenAt: performance.now() });
     } else if (data !== null && known !== undefined) {
-      map.set(name, { ...known, revision, isSpoilt: true });
+      map.set(name, { ...known, revision, seenAt: performance.now(), isSpoilt: true });
     } else {
       map.delete(name);
       this.#removed.set(key, revision);

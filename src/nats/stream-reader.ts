@@ -39,6 +39,8 @@ export interface StreamReaderOptions {
   /** Only messages under this one; absent: all. */
   readonly subject?: string;
   readonly heartbeatMs?: number;
+  /** It reads on after it could not for a while: what it reads may have been made anew. */
+  readonly onResumed?: () => void;
   readonly onMessage: (message: StreamMessage) => void | Promise<void>;
   /** The handler threw, or the stream cannot be read as it should. Reading has stopped. */
   readonly onError: (error: Error) => void;
@@ -64,6 +66,7 @@ export class StreamReader {
   #queue: Delivered[] = [];
   #handling = false;
   #starting = false;
+  #hasBegun = false;
   #heardAt = 0;
   #closed = false;
   readonly #watch: NodeJS.Timeout;
@@ -118,6 +121,8 @@ export class StreamReader {
       });
       if (hasTurn) this.#pull();
       else this.#askForMore();
+      if (this.#hasBegun) this.#options.onResumed?.();
+      this.#hasBegun = true;
     } catch (error) {
       // The watch tries again.
       this.#endTurn();

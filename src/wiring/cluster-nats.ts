@@ -12,7 +12,8 @@ import { NatsBus } from '../nats/nats-bus.ts';
 import { persist } from '../nats/persist.ts';
 import { StreamFaults } from '../nats/stream-faults.ts';
 import { StreamPublisher } from '../nats/stream-publisher.ts';
-import { ensureLeaseBucket } from '../nats/streams.ts';
+import { ensureLeaseBucket, hasStream } from '../nats/streams.ts';
+import { CLUSTER_STREAM } from '../nats/subjects.ts';
 import { WriteFormat } from '../nats/write-format.ts';
 import type { Log } from '../observability/log.ts';
 import type { Secrets } from '../secrets.ts';
@@ -72,7 +73,8 @@ export async function joinNats(
   await persist(() => faults.lookAtLeases());
 
   const publisher = new StreamPublisher(link);
-  const table = new LeaseTable(link, publisher, onFailure, onProblem);
+  const remake = replicas === null ? null : () => remakeLeases(link, replicas);
+  const table = new LeaseTable(link, publisher, onFailure, onProblem, remake);
   await table.ready();
   const { partitions } = config;
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
@@ -103,6 +105,13 @@ export async function joinNats(
       await link.connection.drain();
     },
   };
+}
+
+/** Whoever lives knows what stood there. Where the cluster's identity is gone, too, all that NATS had is lost: what is left of the
+ *  logs has to be put back first, by a person. */
+async function remakeLeases({ manager }: NatsLink, replicas: number): Promise<void> {
+  if (!(await hasStream(manager, CLUSTER_STREAM))) throw new Error('all streams are lost');
+  await ensureLeaseBucket(manager, replicas);
 }
 
 /** What it owns has a log. */

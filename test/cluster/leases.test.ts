@@ -42,9 +42,15 @@ class Node implements PartitionHost {
     this.name = name;
     this.#link = nats;
     this.#publisher = new StreamPublisher(nats);
-    this.table = new LeaseTable(nats, this.#publisher, (error) => {
-      throw error;
-    });
+    this.table = new LeaseTable(
+      nats,
+      this.#publisher,
+      (error) => {
+        throw error;
+      },
+      (problem) => this.problems.push(problem),
+      () => ensureLeaseBucket(nats.manager, 1),
+    );
     this.ownership = new LeaseOwnership({
       table: this.table,
       host: this,
@@ -363,3 +369,37 @@ t.test(
     );
   },
 );
+
+t.test('a bucket that is removed is made anew by the nodes, which know what stood there', async (t) => {
+  const { servers, nodes } = await cluster(t, ['a', 'b']);
+  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  const hand = await link(servers.url, 'hand');
+  t.teardown(() => hand.close());
+  // As a front: it makes nothing.
+  const publisher = new StreamPublisher(hand);
+  const front = new LeaseTable(hand, publisher, (error) => t.fail(error.message));
+  t.teardown(async () => {
+    await front.close();
+    publisher.close();
+  });
+  await front.ready();
+  const epochs = everything.map((partition) => front.route('accounts', partition)!.epoch);
+  await hand.manager.streams.delete(LEASE_STREAM);
+  await waitFor('each node holds its share again', 30_000, () => isSpread(nodes));
+  await waitFor('and a front hears of it', 30_000, () =>
+    everything.every((partition) => {
+      const lease = front.lease('accounts', partition)!;
+      return front.isHeld(lease.value) && lease.revision > 0 && lease.value.epoch >= epochs[partition]!;
+    }),
+  );
+  const late = await Node.start(servers, 'late');
+  t.teardown(() => late.crash());
+  await waitFor('who comes late gets its share', 30_000, () => isSpread([...nodes, late]));
+  t.ok(
+    late.held.every((partition) => late.ownership.epoch('accounts', partition) > epochs[partition]!),
+    'under epochs above those before',
+  );
+  // And again, while it is young.
+  await hand.manager.streams.delete(LEASE_STREAM);
+  await waitFor('three share again', 30_000, () => isSpread([...nodes, late]));
+});

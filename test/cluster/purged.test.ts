@@ -1,5 +1,5 @@
 // A stream that a person has purged: what cannot be proved is not served, it is said why, all others go on; and a log that is
-// chosen is served again.
+// chosen is served again. A bucket of leases that a person has removed is made anew by those who know what stood there.
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
@@ -7,7 +7,8 @@ import { waitFor } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import type { NatsLink } from '../../src/nats/connection.ts';
-import { logStream } from '../../src/nats/subjects.ts';
+import { hasStream } from '../../src/nats/streams.ts';
+import { LEASE_STREAM, logStream } from '../../src/nats/subjects.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link } from './adapters.ts';
@@ -76,3 +77,25 @@ t.test('a stream is purged while nobody follows it: its partition waits for a pe
   const after = await more.stop();
   t.ok(after.journal.every(({ status }) => status === 201));
 });
+
+t.test(
+  'the bucket of leases is removed under load: nodes make it anew, and nobody is told an error',
+  async (t) => {
+    const cluster = await Cluster.start({ ...SMALL, ledgers: 2 });
+    t.teardown(() => cluster.stop());
+    const load = cluster.load(8, 0);
+    await waitFor('creates are answered', 60_000, () => load.answered > 100);
+    const nats = await link(cluster.nats.url, 'operator');
+    t.teardown(() => nats.close());
+    await nats.manager.streams.delete(LEASE_STREAM);
+    await waitFor('it is there again', 60_000, () => hasStream(nats.manager, LEASE_STREAM));
+    const { answered } = load;
+    await waitFor('creates are answered again', 60_000, () => load.answered > answered + 100);
+    const report = await load.stop();
+    t.strictSame(
+      report.journal.filter(({ status }) => status !== 201),
+      [],
+    );
+    t.strictSame(await cluster.check(report), [], 'nothing that was acknowledged is lost');
+  },
+);
