@@ -136,12 +136,15 @@ export class LogFollower {
     );
   }
 
-  /** No trim removes everything. Of what was there, and what of it is here, nothing tells any more. */
+  /** No trim removes everything. Of what was there, and what of it is here, nothing tells any more. A stream of one replica that
+   *  never had room for its first batch looks the same. */
   #assertNotPurged({ messages, last_seq: last }: StreamState): void {
     if (messages > 0 || this.#handled >= last) return;
+    const { outstandingMax = 1 } = this.#options;
+    const mayBeFirst = this.#tip.batch <= outstandingMax ? ' (or never had room for its first batch)' : '';
     throw new LogDiverged(
-      `${this.#name}: the stream was purged empty after ${last} messages, and nothing proves that the log of this machine, which ` +
-        `ends with batch ${this.#tip.batch}, has all of them: it is not served here. See "A stream was purged" in deploy/README.md`,
+      `${this.#name}: the stream was purged empty after ${last} messages${mayBeFirst}, and nothing proves that the log of this machine, ` +
+        `which ends with batch ${this.#tip.batch}, has all of them: it is not served here. See "A stream was purged" in deploy/README.md`,
     );
   }
 

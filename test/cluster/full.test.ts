@@ -7,11 +7,12 @@ import t from 'tap';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { batchAt, batchesAfter } from '../../src/nats/stream-batches.ts';
+import type { StreamPartition } from '../../src/nats/stream-batches.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { sequenceOf } from '../../src/nats/stream-trim.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
-import { logStream } from '../../src/nats/subjects.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import { emptyTip } from '../../wal/batch.ts';
 import { link, temporaryLog } from './adapters.ts';
@@ -49,8 +50,11 @@ function newLog(): WriteAheadLog {
 const place = { link: nats, group: 'accounts', partition: 0 } as const;
 const { group, partition } = place;
 
-async function reach(log: WriteAheadLog): Promise<{ readonly batch: number; readonly offset: number }> {
-  const follower = new LogFollower({ ...place, log });
+async function reach(
+  log: WriteAheadLog,
+  of: StreamPartition = place,
+): Promise<{ readonly batch: number; readonly offset: number }> {
+  const follower = new LogFollower({ ...of, log });
   try {
     const { tip, offset } = await follower.reachEnd();
     return { batch: tip.batch, offset };
@@ -94,6 +98,30 @@ t.test('a log goes on where its account had no room for a while', async (t) => {
     for await (const { batch } of batchesAfter(place, emptyTip)) read = batch;
     t.equal(read, first.log.tip.batch - 1);
   });
+
+  await t.test(
+    'a stream that never had room for its first batch is told from a purged one by a person',
+    async (t) => {
+      const other = { ...place, partition: 1 };
+      const stream = logStream(group, other.partition);
+      await ensureLogStream(nats.manager, group, other.partition, 1);
+      const refused = await publisher.publish(
+        logSubject(group, other.partition),
+        Buffer.alloc(400 * 1024),
+        {},
+      );
+      t.equal(refused.type, 'full');
+      const log = newLog();
+      await t.rejects(
+        reach(log, other),
+        /purged empty after 1 messages \(or never had room for its first batch\)/,
+      );
+      // As the README says.
+      await nats.manager.streams.delete(stream);
+      await ensureLogStream(nats.manager, group, other.partition, 1);
+      t.strictSame(await reach(log, other), { batch: 0, offset: 0 });
+    },
+  );
 
   makeRoom();
   await first.log.drained();
