@@ -76,6 +76,13 @@ export function checkMasterKey(theirs: Identity, masterKey: string): void {
   );
 }
 
+/** For who does not follow what the cluster says of itself. False: it does not say its master key yet. Throws as checkMasterKey. */
+export async function isMasterKeyNoted({ manager }: NatsLink, masterKey: string): Promise<boolean> {
+  const { identity } = await storedIdentity(manager);
+  checkMasterKey(identity, masterKey);
+  return identity.masterKey !== undefined;
+}
+
 /** In a cluster that does not say its master key: this is the one. Where another node was first, what it said stands. */
 export async function noteClusterKey({ connection, manager }: NatsLink, masterKey: string): Promise<void> {
   await persist(

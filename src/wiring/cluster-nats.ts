@@ -3,7 +3,12 @@
 import type { GroupName } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
-import { type Identity, joinCluster } from '../nats/cluster-identity.ts';
+import {
+  ClusterIdentityError,
+  type Identity,
+  isMasterKeyNoted,
+  joinCluster,
+} from '../nats/cluster-identity.ts';
 import { connectNats } from '../nats/connection.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import { LeaseTable } from '../nats/lease-table.ts';
@@ -31,6 +36,8 @@ export interface ClusterNats {
   readonly server: NatsBusServer;
   /** Of each group. */
   readonly counts: Record<GroupName, number>;
+  /** Of a front, in a cluster that did not say its master key: whether that is this one. To be called now and then. */
+  readonly proveKey: () => void;
   /** Sends what stands ready and closes. */
   close(): Promise<void>;
 }
@@ -96,6 +103,7 @@ export async function joinNats(
     bus,
     server,
     counts,
+    proveKey: writeFormat === null ? frontKeyProof(link, identity, fingerprint, onFailure) : () => {},
     async close() {
       await writeFormat?.close();
       await table.close();
@@ -112,6 +120,30 @@ export async function joinNats(
 async function remakeLeases({ manager }: NatsLink, replicas: number): Promise<void> {
   if (!(await hasStream(manager, CLUSTER_STREAM))) throw new Error('all streams are lost');
   await ensureLeaseBucket(manager, replicas);
+}
+
+/** All other nodes follow what the cluster says. The front ends where it has another key: what it seals nobody could open. */
+function frontKeyProof(
+  link: NatsLink,
+  identity: Identity,
+  masterKey: string,
+  onFailure: (error: Error) => void,
+): () => void {
+  let isDone = identity.masterKey !== undefined;
+  let isAsking = false;
+  const ask = async (): Promise<void> => {
+    isAsking = true;
+    try {
+      isDone = await isMasterKeyNoted(link, masterKey);
+    } catch (error) {
+      // Where nobody can say, it asks again.
+      if (error instanceof ClusterIdentityError) onFailure(error);
+    }
+    isAsking = false;
+  };
+  return () => {
+    if (!isDone && !isAsking) void ask();
+  };
 }
 
 /** What it owns has a log. */

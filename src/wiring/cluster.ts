@@ -307,6 +307,7 @@ function startJobs(
 ): () => Promise<void> {
   const jobs = new Jobs();
   jobs.everyMinute(() => lookAtStreams(nats, host));
+  jobs.everySecond(nats.proveKey);
   if (disk === null) return () => jobs.stop();
   const { storage, damage } = disk;
   const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);

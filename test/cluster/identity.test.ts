@@ -204,8 +204,12 @@ t.test('the key of a cluster that does not say it is that which opens what was s
   t.equal((await identity())['masterKey'], undefined);
   t.equal(JSON.parse(readFileSync(file, 'utf8')).masterKey, undefined);
 
+  // It has nothing that could prove its key.
+  const front = await cluster.add('front2', 'front', other);
   const right = await cluster.add('node1', TOGETHER);
   await waitFor('it is noted', 60_000, async () => (await identity())['masterKey'] === masterKey);
+  t.equal(await front.exited(), 1, 'a front that has another ends, too');
+  t.match(readFileSync(front.logFile, 'utf8'), /MASTER_KEY is not the one of the cluster/);
   right.signal('SIGTERM');
   await right.exited();
   const late = await cluster.add('node1', TOGETHER, other);
