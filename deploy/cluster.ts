@@ -233,9 +233,8 @@ async function startWanted(
 async function drain(cluster: ClusterFile, name: string | undefined): Promise<number> {
   const target = cluster.nodes.find((each) => each.name === name);
   if (target === undefined || !isAlive(target.pid)) {
-    console.error(
-      `No running node "${name ?? ''}". Nodes: ${cluster.nodes.map((each) => each.name).join(', ')}`,
-    );
+    const running = cluster.nodes.filter(({ pid }) => isAlive(pid)).map((each) => each.name);
+    console.error(`No running node "${name ?? ''}". Running: ${running.join(', ')}`);
     return 2;
   }
   const startedAt = performance.now();
