@@ -312,10 +312,15 @@ export class LeaseOwnership implements Ownership {
     }
   }
 
-  /** A holder says again within its session what was dropped from the bucket: what nobody says is left of a lease that was
-   *  released, of which nothing is left. */
-  #mayBeHeld({ value, isSpoilt = false, seenAt }: Seen<LeaseEntry>): boolean {
-    return this.#table.isHeld(value) && !(isSpoilt && performance.now() - seenAt > LIMITS.leaseMs);
+  /** Where entries were dropped from the bucket, what stands there may not be all. A holder says its lease again within its session:
+   *  one that nobody says was released. A lease may be heard of before the session that it stands on is said again. */
+  #mayBeHeld({ value, revision, isSpoilt = false, seenAt }: Seen<LeaseEntry>): boolean {
+    if (value.node === null) return false;
+    const isRecent = performance.now() - seenAt <= LIMITS.leaseMs;
+    if (this.#table.isHeld(value)) return !isSpoilt || isRecent;
+    const node = this.#table.nodes.get(value.node);
+    const isUnheard = node?.value.session !== value.session && (node?.revision ?? 0) < revision;
+    return isUnheard && isRecent;
   }
 
   /** Whoever begins now does not know whose it is. */

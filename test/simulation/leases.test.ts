@@ -87,6 +87,8 @@ t.test('a bucket that is purged in any weather makes no second holder, and is fi
       world.at(at, null, () => world.purge());
     }
     await world.until(STORMY_MS + FAIR_MS);
+    world.isCalm = true;
+    await world.until(world.now + CALM_MS);
     const held = everywhere((partition) => world.holders(partition));
     const due = everywhere((partition) => rankNodes(NAMES, 'accounts', partition).slice(0, 1));
     const wrong = world.wrong.filter((each) => each.includes('hold'));
