@@ -1,20 +1,36 @@
 // Limits on amounts: minimum, maximum of one transaction, and what an account may move in a UTC day and month, counted
 // per type and currency when a transaction is created (given back when it fails: evolve.ts).
+//
+// And what holds where limits are off: every sum of an account stays a safe integer, however all that it has in flight ends.
+// Of a currency, pending + available + on its way out + fees grow by charges and deposits that succeed, and by nothing else.
+// They are at most BALANCES_MAX when one of those is created. What was created before it and is still in flight is at most a
+// year old, with the minutes that its end may take: it is of 14 calendar months at most, MONTH_MAX of charges and as much of
+// deposits in each. All of it may succeed. Below zero goes only what is available, by reversals: not beyond BALANCES_MAX.
 
-import type { Account, Usage } from './account.ts';
+import type { Account, LedgerBalances, Usage } from './account.ts';
+import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { type Rejection, rejection } from './error-code.ts';
 import { type CreatableType, limitsOf, USAGE_KEYS } from './fees.ts';
 import type { Money } from './money.ts';
 import type { Policy } from './policy.ts';
 import { dayOf, monthOf } from './time.ts';
+import type { Transaction } from './transaction.ts';
 
-/** A limit that is off. It still refuses what would take the count out of the safe integers. */
+/** A limit that is off. */
 export const NO_LIMIT = Number.MAX_SAFE_INTEGER as Money;
 
-/** Holds also where the maximum is off: above what any network moves, and thousands of them, with their fees, add up to a
- *  safe integer. */
+/** Of one transaction, and of a fixed fee: above what any network moves. */
 export const AMOUNT_MAX = 1_000_000_000_000;
+/** Of charges, and of deposits, of an account in a currency and a UTC month. */
+const MONTH_MAX = 100 * AMOUNT_MAX;
+/** Of a currency of an account, above zero as below. */
+const BALANCES_MAX = 6_000 * AMOUNT_MAX;
+const MONTHS_IN_FLIGHT_MAX = 14;
+assert(
+  Number.isSafeInteger(BALANCES_MAX + 2 * MONTHS_IN_FLIGHT_MAX * MONTH_MAX),
+  'what an account has and what it has in flight add up to a safe integer',
+);
 
 /** Null when the amount is within every limit. */
 export function checkLimits(
@@ -45,9 +61,38 @@ export function checkLimits(
   const usage = account.usage.get(USAGE_KEYS[type][currency]);
   const leftToday = limits.daily - usedOn(usage, dayOf(now));
   if (amount > leftToday) return rejection('daily_limit_exceeded', null, 'amount');
-  const leftThisMonth = limits.monthly - usedIn(usage, monthOf(now));
+  const usedThisMonth = usedIn(usage, monthOf(now));
+  const leftThisMonth = limits.monthly - usedThisMonth;
   if (amount > leftThisMonth) return rejection('monthly_limit_exceeded', null, 'amount');
-  return null;
+  if (type !== 'CHARGE' && type !== 'DEPOSIT') return null;
+  return checkSums(account.balances.get(currency), amount, usedThisMonth);
+}
+
+/** For what brings money in. */
+function checkSums(
+  balances: LedgerBalances | undefined,
+  amount: Money,
+  usedThisMonth: number,
+): Rejection | null {
+  if (amount > MONTH_MAX - usedThisMonth) {
+    const message = `Charges and deposits of a month are at most ${MONTH_MAX} each, whatever the limits.`;
+    return rejection('amount_above_maximum', message, 'amount');
+  }
+  if (balances === undefined) return null;
+  const { PROVIDER_FLOAT: float, MERCHANT_AVAILABLE: available } = balances;
+  // All but what is below zero.
+  if (float - Math.min(available, 0) <= BALANCES_MAX) return null;
+  const message = `With more than ${BALANCES_MAX} in its balances an account takes no more: pay out first.`;
+  return rejection('amount_above_maximum', message, 'amount');
+}
+
+/** False: without the net of a released charge the available balance could not be counted any more. */
+export function mayBeTakenBack(
+  account: Account | undefined,
+  { amount, fee, currency }: Pick<Transaction, 'amount' | 'fee' | 'currency'>,
+): boolean {
+  const available = account?.balances.get(currency)?.MERCHANT_AVAILABLE ?? 0;
+  return available - (amount - fee) >= -BALANCES_MAX;
 }
 
 function usedOn(usage: Usage | undefined, day: number): number {

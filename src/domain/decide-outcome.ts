@@ -24,6 +24,7 @@ import type {
   SettleCashOut,
 } from './account-command.ts';
 import { type AccountEvent, RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
+import { mayBeTakenBack } from './amount-limits.ts';
 import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { changed, type Decision, done, NO_ACCOUNT, NOTHING_CHANGED, refuse } from './decision.ts';
@@ -176,7 +177,10 @@ function afterSuccess(
     if (!sameMoney(command, transaction)) {
       return contradict(state, command, transaction, 'AMOUNT_MISMATCH', context);
     }
-    const { id, accountId } = transaction;
+    const { id, accountId, released } = transaction;
+    if (released && !mayBeTakenBack(state.account(accountId), transaction)) {
+      return contradict(state, command, transaction, 'CONTRADICTION', context);
+    }
     return changed(accountId, context.now, { type: 'ChargeReversed', id, source, providerStatus });
   }
   return contradict(state, command, transaction, 'CONTRADICTION', context);

@@ -105,7 +105,7 @@ export const ERROR_CODES = {
   },
   amount_above_maximum: {
     status: 400,
-    meaning: 'The amount is above the maximum of one transaction.',
+    meaning: 'The amount is above the maximum of one transaction, or of what the account may take.',
     mend: 'Send less, or ask the operator to raise the limit.',
   },
   daily_limit_exceeded: {
