@@ -45,9 +45,10 @@ export class Census {
   readonly #entered = new Float64Array(TRANSACTION_TYPES.length * STATUSES.length);
   /** Not final, by status. */
   readonly #open = new Float64Array(STATUSES.length);
-  /** Payouts and withdrawals in flight, and amount plus fee of them, by currency. */
+  /** Payouts and withdrawals in flight, and amount plus fee of them, by currency. Of many accounts that may be more than a
+   *  number counts, and what was rounded once would stay wrong. */
   readonly #holds = new Float64Array(CURRENCIES.length);
-  readonly #held = new Float64Array(CURRENCIES.length);
+  readonly #held = CURRENCIES.map(() => 0n);
   /** Reconciliation items raised since this process opened the partition, and those not resolved, by kind. */
   readonly #raised = new Float64Array(RECONCILIATION_KINDS.length);
   readonly #unresolved = new Float64Array(RECONCILIATION_KINDS.length);
@@ -108,7 +109,7 @@ export class Census {
   #hold({ currency, amount, fee }: Transaction, sign: 1 | -1): void {
     const at = CURRENCIES.indexOf(currency);
     this.#holds[at]! += sign;
-    this.#held[at]! += sign * (amount + fee);
+    this.#held[at]! += BigInt(sign * (amount + fee));
   }
 
   *entered(): Generator<{ type: string; status: Status; count: number }> {
@@ -132,7 +133,7 @@ export class Census {
 
   holds(currency: Currency): { count: number; amount: number } {
     const at = CURRENCIES.indexOf(currency);
-    return { count: this.#holds[at]!, amount: this.#held[at]! };
+    return { count: this.#holds[at]!, amount: Number(this.#held[at]) };
   }
 
   /** Items raised of `kind`, and those of them and of before that nobody has resolved. */
