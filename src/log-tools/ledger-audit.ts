@@ -1,11 +1,12 @@
 // The money of one partition, added up a second time from the journals of every transaction, and held against the balances
-// that its accounts state. Shares no code with what booked them.
+// that its accounts state. Shares no code with what booked them. Over many accounts, and over all that ever went through one,
+// money adds up to more than the safe integers: it is added up as bigint.
 
 import { decodeAccount } from '../../actors/accounts/rows.ts';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import type { LedgerBalances } from '../domain/account.ts';
 import type { Currency } from '../domain/country.ts';
-import { emptyBalances, type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
+import { type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
 import type { Transaction } from '../domain/transaction.ts';
 import { nameOf, type PartitionName } from '../../wal/tools/partitions.ts';
@@ -17,7 +18,9 @@ export interface LedgerFault {
   readonly problem: string;
 }
 
-export type Totals = ReadonlyMap<Currency, Readonly<Record<LedgerAccount, number>>>;
+type Amounts = Record<LedgerAccount, bigint>;
+
+export type Totals = ReadonlyMap<Currency, Readonly<Amounts>>;
 
 export interface LedgerAudit {
   readonly accounts: number;
@@ -31,9 +34,9 @@ export interface LedgerAudit {
 
 interface Sums {
   readonly stated: LedgerBalances | null;
-  readonly posted: Record<LedgerAccount, number>;
+  readonly posted: Amounts;
   /** Amount and fee of what is on its way out. */
-  openHolds: number;
+  openHolds: bigint;
   reversed: boolean;
 }
 
@@ -91,7 +94,7 @@ export function auditLedger(rows: Iterable<Row>): LedgerAudit {
       addTransaction(sums, transaction, tell);
     }
   }
-  const totals = new Map<Currency, Record<LedgerAccount, number>>();
+  const totals = new Map<Currency, Amounts>();
   for (const [key, each] of sums) {
     const [accountId, currency] = key.split(' ') as [string, Currency];
     checkAccount(accountId, currency, each, tell);
@@ -119,7 +122,17 @@ function readable<T extends { readonly id: string }>(
 type Tell = (accountId: string, transactionId: string | null, problem: string) => void;
 
 function newSums(stated: LedgerBalances | null): Sums {
-  return { stated, posted: { ...emptyBalances() }, openHolds: 0, reversed: false };
+  return { stated, posted: nothing(), openHolds: 0n, reversed: false };
+}
+
+function nothing(): Amounts {
+  return {
+    MERCHANT_PENDING: 0n,
+    MERCHANT_AVAILABLE: 0n,
+    FEES_REVENUE: 0n,
+    PROVIDER_FLOAT: 0n,
+    SETTLEMENT_CLEARING: 0n,
+  };
 }
 
 function addTransaction(sums: Map<string, Sums>, transaction: Transaction, tell: Tell): void {
@@ -129,21 +142,21 @@ function addTransaction(sums: Map<string, Sums>, transaction: Transaction, tell:
   sums.set(key, of);
   for (const journal of transaction.journals) {
     const difference = post(of.posted, journal);
-    if (difference !== 0) {
+    if (difference !== 0n) {
       tell(accountId, id, `${journal.reason}: debits exceed credits by ${difference} ${currency}`);
     }
     if (journal.currency !== currency) tell(accountId, id, `${journal.reason} is in ${journal.currency}`);
   }
   if (status === 'REVERSED') of.reversed = true;
   const isOpen = status !== 'SUCCESSFUL' && status !== 'FAILED';
-  if ((type === 'PAYOUT' || type === 'WITHDRAWAL') && isOpen) of.openHolds += amount + fee;
+  if ((type === 'PAYOUT' || type === 'WITHDRAWAL') && isOpen) of.openHolds += BigInt(amount + fee);
 }
 
 /** Returns debits minus credits, which must be zero. */
-function post(balances: Record<LedgerAccount, number>, { entries }: Journal): number {
-  let difference = 0;
+function post(balances: Amounts, { entries }: Journal): bigint {
+  let difference = 0n;
   for (const { account, side, amount } of entries) {
-    const debit = side === 'DEBIT' ? amount : -amount;
+    const debit = BigInt(side === 'DEBIT' ? amount : -amount);
     difference += debit;
     balances[account] += account === 'PROVIDER_FLOAT' ? debit : -debit;
   }
@@ -154,19 +167,19 @@ function checkAccount(accountId: string, currency: Currency, of: Sums, tell: Tel
   const { stated, posted, openHolds, reversed } = of;
   if (stated === null) return tell(accountId, null, `transactions in ${currency}, but no balance in it`);
   for (const name of LEDGER_ACCOUNTS) {
-    if (stated[name] === posted[name]) continue;
+    if (isAmount(stated[name], posted[name])) continue;
     tell(
       accountId,
       null,
       `${name} is stated as ${stated[name]} ${currency}, its journals add up to ${posted[name]}`,
     );
   }
-  const sum = zeroSum(stated);
-  if (sum !== 0) tell(accountId, null, `the ledger accounts in ${currency} sum to ${sum}, not to zero`);
+  const sum = zeroSum(amountsOf(stated, posted));
+  if (sum !== 0n) tell(accountId, null, `the ledger accounts in ${currency} sum to ${sum}, not to zero`);
   if (stated.MERCHANT_AVAILABLE < 0 && !reversed) {
     tell(accountId, null, `available is ${stated.MERCHANT_AVAILABLE} ${currency}, and nothing was reversed`);
   }
-  if (stated.SETTLEMENT_CLEARING !== openHolds) {
+  if (!isAmount(stated.SETTLEMENT_CLEARING, openHolds)) {
     tell(
       accountId,
       null,
@@ -175,19 +188,29 @@ function checkAccount(accountId: string, currency: Currency, of: Sums, tell: Tel
   }
 }
 
+function isAmount(stated: number, amount: bigint): boolean {
+  return Number.isSafeInteger(stated) && BigInt(stated) === amount;
+}
+
+/** `stated`, but for what is no amount in a damaged row. */
+function amountsOf(stated: LedgerBalances, otherwise: Amounts): Amounts {
+  const amounts = nothing();
+  for (const name of LEDGER_ACCOUNTS) {
+    const amount = stated[name];
+    amounts[name] = Number.isSafeInteger(amount) ? BigInt(amount) : otherwise[name];
+  }
+  return amounts;
+}
+
 /** Debits minus credits over all ledger accounts. */
-export function zeroSum(balances: Readonly<Record<LedgerAccount, number>>): number {
-  const { PROVIDER_FLOAT, MERCHANT_PENDING, MERCHANT_AVAILABLE, FEES_REVENUE, SETTLEMENT_CLEARING } =
-    balances;
+export function zeroSum(amounts: Readonly<Amounts>): bigint {
+  const { PROVIDER_FLOAT, MERCHANT_PENDING, MERCHANT_AVAILABLE, FEES_REVENUE, SETTLEMENT_CLEARING } = amounts;
   return PROVIDER_FLOAT - MERCHANT_PENDING - MERCHANT_AVAILABLE - FEES_REVENUE - SETTLEMENT_CLEARING;
 }
 
-function addTotals(
-  totals: Map<Currency, Record<LedgerAccount, number>>,
-  currency: Currency,
-  { stated, posted }: Sums,
-): void {
-  const total = totals.get(currency) ?? { ...emptyBalances() };
+function addTotals(totals: Map<Currency, Amounts>, currency: Currency, { stated, posted }: Sums): void {
+  const total = totals.get(currency) ?? nothing();
   totals.set(currency, total);
-  for (const name of LEDGER_ACCOUNTS) total[name] += stated?.[name] ?? posted[name];
+  const amounts = stated === null ? posted : amountsOf(stated, posted);
+  for (const name of LEDGER_ACCOUNTS) total[name] += amounts[name];
 }

@@ -14,7 +14,14 @@ import {
   partitionOfAccount,
   withData,
 } from './data.ts';
-import { auditedText, auditLedger, type LedgerAudit, ledgerLines, zeroSum } from './ledger-audit.ts';
+import {
+  auditedText,
+  auditLedger,
+  type LedgerAudit,
+  ledgerLines,
+  type Totals,
+  zeroSum,
+} from './ledger-audit.ts';
 import { lastSequence, lastSequenceAt } from './places.ts';
 import { Rebuild } from './rebuild.ts';
 import type { Row, ViewPosition } from '../../wal/types.ts';
@@ -330,7 +337,7 @@ function allResult(rebuild: Rebuild, replayed: Replayed, verify: boolean): ToolR
       durationMs: Math.round(replayed.durationMs),
       partitions: work.map(({ group, partition, upTo }) => ({ group, partition, upTo })),
       faults,
-      ledger: audits.map(({ totals, ...audit }) => ({ ...audit, totals: Object.fromEntries(totals) })),
+      ledger: audits.map(({ totals, ...audit }) => ({ ...audit, totals: asText(totals) })),
       ...(verify ? { verified } : { accounts }),
     },
     lines: [
@@ -378,12 +385,21 @@ function accountTable(accounts: readonly BalanceRow[]): string[] {
   return [...table([['account', 'currency', 'available', 'pending', 'on its way out'], ...rows]), ...more];
 }
 
+/** As money is written wherever it may be more than a number of JSON can tell. */
+function asText(totals: Totals): object {
+  const texts = Array.from(totals, ([currency, amounts]) => [
+    currency,
+    Object.fromEntries(LEDGER_ACCOUNTS.map((name) => [name, String(amounts[name])])),
+  ]);
+  return Object.fromEntries(texts);
+}
+
 function totalsTable(audits: readonly LedgerAudit[]): string[] {
   const rows = CURRENCIES.flatMap((currency) => {
     const each = audits.flatMap(({ totals }) => totals.get(currency) ?? []);
     if (each.length === 0) return [];
-    const sums = LEDGER_ACCOUNTS.map((name) => each.reduce((sum, totals) => sum + totals[name], 0));
-    return [[currency, ...sums, each.reduce((sum, totals) => sum + zeroSum(totals), 0)]];
+    const sums = LEDGER_ACCOUNTS.map((name) => each.reduce((sum, totals) => sum + totals[name], 0n));
+    return [[currency, ...sums, each.reduce((sum, totals) => sum + zeroSum(totals), 0n)]];
   });
   return table([['all accounts', ...LEDGER_ACCOUNTS, 'sum'], ...rows]);
 }

@@ -1,7 +1,14 @@
 // The second adding up of the money, on rows that were changed in one place each: whatever does not hold is told.
 import t from 'tap';
 import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
-import { chargeReleased, chargeSettled, held, type LedgerAccount } from '../../src/domain/ledger.ts';
+import {
+  chargeReleased,
+  chargeSettled,
+  emptyBalances,
+  held,
+  type LedgerAccount,
+  settled as settledPayout,
+} from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { auditLedger } from '../../src/log-tools/ledger-audit.ts';
@@ -92,7 +99,41 @@ t.test('a ledger that holds has no faults, and its totals', async (t) => {
   t.strictSame(faults, []);
   t.equal(faultCount, 0);
   t.strictSame(counts, { accounts: 1, transactions: 2, journals: 3 });
-  t.strictSame([...totals], [['UGX', balances]]);
+  const [[currency, amounts] = []] = totals;
+  t.equal(currency, 'UGX');
+  for (const [name, amount] of Object.entries(balances)) {
+    t.equal(amounts?.[name as LedgerAccount], BigInt(amount), name);
+  }
+});
+
+t.test('what many accounts have together is told exactly, also beyond the safe integers', async (t) => {
+  const most = Number.MAX_SAFE_INTEGER;
+  const rows = ['acc_1', 'acc_2', 'acc_3'].map((id) => {
+    const each = { ...emptyBalances(), PROVIDER_FLOAT: most, MERCHANT_AVAILABLE: most };
+    const account = { id, users: [], apps: [], wallets: [], balances: [['UGX', each]], usage: [] };
+    return { table: 'account', key: id, value: JSON.stringify(account) };
+  });
+  t.equal(auditLedger(rows).totals.get('UGX')?.PROVIDER_FLOAT, 3n * BigInt(most));
+});
+
+t.test('so is all that ever went through one account', async (t) => {
+  const amount = money(6e15);
+  const settled = { ...charge, amount, fee: money(0), status: 'SUCCESSFUL' } as const;
+  const journals = [chargeSettled(amount, money(0), 'UGX', AT), chargeReleased(amount, money(0), 'UGX', AT)];
+  const charges = ['chg_1', 'chg_2', 'chg_3'].map((id) => ({ ...settled, id, journals }));
+  const payouts = ['pyt_1', 'pyt_2', 'pyt_3'].map((id) => ({
+    ...payout,
+    id,
+    amount: money(6e15 - 1),
+    fee: money(0),
+    status: 'SUCCESSFUL' as const,
+    journals: [
+      held('PAYOUT', money(6e15 - 1), money(0), 'UGX', AT),
+      settledPayout('PAYOUT', money(6e15 - 1), money(0), 'UGX', AT),
+    ],
+  }));
+  const left = { MERCHANT_AVAILABLE: 3, PROVIDER_FLOAT: 3, FEES_REVENUE: 0, SETTLEMENT_CLEARING: 0 };
+  t.strictSame(audit(left, [...charges, ...payouts]).faults, []);
 });
 
 const inKes = { ...charge, journals: [chargeSettled(paid, fee, 'KES', AT), charge.journals[1]!] };

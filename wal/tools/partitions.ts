@@ -94,7 +94,7 @@ export function tipReport({ batch, sequence, epoch, timeMs, hash }: Tip): object
 /** Gives other work of the process its turn now and then. */
 export const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-export function table(rows: readonly (readonly (string | number)[])[]): string[] {
+export function table(rows: readonly (readonly (string | number | bigint)[])[]): string[] {
   // Not `Math.max(...)`: there may be more rows than a call takes arguments.
   const widths = (rows[0] ?? []).map((_, column) =>
     rows.reduce((width, row) => Math.max(width, String(row[column]).length), 0),
@@ -102,9 +102,9 @@ export function table(rows: readonly (readonly (string | number)[])[]): string[]
   return rows.map((row) =>
     row
       .map((cell, column) =>
-        typeof cell === 'number'
-          ? String(cell).padStart(widths[column] ?? 0)
-          : cell.padEnd(widths[column] ?? 0),
+        typeof cell === 'string'
+          ? cell.padEnd(widths[column] ?? 0)
+          : String(cell).padStart(widths[column] ?? 0),
       )
       .join('  ')
       .trimEnd(),
