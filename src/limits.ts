@@ -130,8 +130,8 @@ export const LIMITS = {
   diskLostMs: 6_000,
   /** After this a start has come through: the views that it reads have been read. */
   startProvenMs: 60_000,
-  /** How long views are read before they are used, where the start before did not come through. */
-  viewsReadMs: 60_000,
+  /** How long the log and the views are read before they are used, where the start before did not come through. */
+  filesReadMs: 60_000,
   /** Characters kept of what a process said before it ended. */
   lastWordsMax: 2_000,
 

@@ -17,6 +17,7 @@ import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './wiring/data-identity.ts';
 import { startClusterNode } from './wiring/cluster.ts';
+import { UnusableFile } from '../wal/meta-pages.ts';
 import type { ServiceOptions } from './wiring/service-options.ts';
 import { startStandalone, type Service } from './wiring/standalone.ts';
 
@@ -31,6 +32,7 @@ const OPERATORS_ERRORS = [
   ClusterIdentityError,
   NatsUnfit,
   WriteFormatUnknown,
+  UnusableFile,
 ];
 /** What the system refuses of a file, which it names, and what mends it. */
 const FILE_MENDS: Readonly<Record<string, string>> = {

@@ -39,7 +39,7 @@ const importRules: readonly ImportRule[] = [
       'src/log-tools/**',
       'src/{domain,bus}/**',
       'src/limits.ts',
-      'src/wiring/{data-identity,groups,views-proof}.ts',
+      'src/wiring/{data-identity,groups}.ts',
       'actors/**',
       'wal/**',
     ],

@@ -1,18 +1,25 @@
 #!/usr/bin/env node
-// The operator's tools for the log: `npm run wal -- <tool>`. Only puts the tools and the terminal together.
-import { constants, setPriority } from 'node:os';
-import { endBySignals } from '../src/end-process.ts';
-import { logTools } from '../src/log-tools/commands.ts';
-import { walTools } from './tools/all.ts';
-import { ownTerminal, runTools } from './tools/tool.ts';
+// The operator's tools for the log: `npm run wal -- <tool>`. Each runs in a process of its own (tools/cli.ts), since a damaged file
+// can end the process that reads it; this one waits for it, and says why it ended.
+import { constants } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { endProcess, STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
+import { proveFiles } from '../src/wiring/files-proof.ts';
+import { isDeath } from '../src/wiring/reader-process.ts';
+import { supervised } from './tools/supervised.ts';
 
-endBySignals();
-// A service that runs beside it comes first.
-setPriority(constants.priority.PRIORITY_LOW);
-
-process.exitCode = await runTools(
-  'npm run wal --',
-  [...walTools, ...logTools],
-  process.argv.slice(2),
-  ownTerminal(),
-);
+process.exitCode = await supervised({
+  program: fileURLToPath(new URL('tools/cli.ts', import.meta.url)),
+  args: process.argv.slice(2),
+  stopSignals: STOP_SIGNALS,
+  endBy(signal) {
+    // The first process of a container is ended by none.
+    if (process.pid === 1) endProcess(STATUS_BY_SIGNAL + constants.signals[signal]);
+    // Whoever else hears it would keep it from ending this.
+    process.removeAllListeners(signal);
+    process.kill(process.pid, signal);
+  },
+  isDeath,
+  // However long it takes: whoever asks waits for nothing else.
+  prove: (directory) => proveFiles(directory, null),
+});

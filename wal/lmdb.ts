@@ -8,7 +8,7 @@ import type { RootDatabase } from 'lmdb';
 import { accessSync, constants, mkdirSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
-import { assertMetaPages } from './meta-pages.ts';
+import { assertMetaPages, UnusableFile } from './meta-pages.ts';
 import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
 import { messageOf } from './thrown.ts';
@@ -44,6 +44,7 @@ export function openLogDatabase({
   if (unfinished && !readOnly) {
     for (const file of filesIn(join(directory, 'log'))) rmSync(file, { force: true });
   }
+  for (const file of filesIn(join(directory, 'log'))) assertFile(file);
   if (hasLog(directory)) assertMetaPages(logFile(directory));
   const database = open<Buffer, LogKey>({
     path: pathFor(directory, 'log', readOnly),
@@ -52,7 +53,33 @@ export function openLogDatabase({
     ...commonOptions(readOnly),
   });
   assertWhole(database, logFile(directory));
+  assertKeys(database, logFile(directory), {}, (key) => {
+    const [group, partition, batch] = Array.isArray(key) ? (key as unknown[]) : [];
+    return typeof group === 'string' && Number.isInteger(partition) && Number.isInteger(batch);
+  });
   return database;
+}
+
+/** Another file of LMDB's, put in its place: nothing would be found in it, or something that is none of it, for ever. */
+function assertKeys<K extends LogKey | string, V>(
+  database: RootDatabase<V, K>,
+  file: string,
+  all: { readonly start?: K },
+  isKey: (key: unknown) => boolean,
+): void {
+  const keys = database.getKeys({ ...all, limit: 1 })[Symbol.iterator]();
+  try {
+    const { done, value } = keys.next();
+    if (done === true || isKey(value)) return;
+  } catch (error) {
+    // Whoever looks for something there is told.
+    if (isPageFault(error)) return;
+    throw error;
+  } finally {
+    keys.return?.();
+  }
+  void database.close();
+  throw new UnusableFile(file, "is another of LMDB's files than belongs there");
 }
 
 /** Reading a mapped page behind the end of the file would kill the process without a word. */
@@ -63,7 +90,7 @@ function assertWhole(database: LogDatabase, file: string): void {
   const { size } = statSync(file);
   if (size >= wanted) return;
   void database.close();
-  throw new Error(`${file} was cut off: ${size} bytes, where its pages need ${wanted}`);
+  throw new UnusableFile(file, `was cut off: ${size} bytes, where its pages need ${wanted}`);
 }
 
 function bytesOfPages(database: LogDatabase): number {
@@ -112,14 +139,19 @@ function viewsFile(directory: string): string {
 
 export function openViewsDatabase({ directory, readOnly = false, mapBytes }: OpenOptions): ViewsDatabase {
   if (readOnly && isMissing(viewsFile(directory))) throw new Error(`${directory} holds no views`);
+  for (const file of filesIn(join(directory, 'views'))) assertFile(file);
   if (hasViews(directory)) assertMetaPages(viewsFile(directory));
-  return open<string, string>({
+  const database = open<string, string>({
     path: pathFor(directory, 'views', readOnly),
     encoding: 'string',
     keyEncoder: utf8Keys,
     mapSize: mapBytes ?? WAL_LIMITS.viewsMapBytes,
     ...commonOptions(readOnly),
   });
+  assertKeys(database, viewsFile(directory), { start: '\0' }, (key) =>
+    /^[a-z][a-z0-9_-]*\/\d/.test(String(key)),
+  );
+  return database;
 }
 
 /** Plain UTF-8: in the order of its bytes, and written by native code, which long keys need. */
@@ -172,6 +204,12 @@ function mayLock(path: string): boolean {
     const why = 'whoever may not write it cannot read beside a service; be the user of the service';
     throw new Error(`${lock} is needed to read what lies beside it (${code}): ${why}`, { cause: error });
   }
+}
+
+/** lmdb-js ends the process, by SIGSEGV, where it is anything else. */
+function assertFile(file: string): void {
+  const isFile = statSync(file, { throwIfNoEntry: false })?.isFile() ?? true;
+  if (!isFile) throw new UnusableFile(file, 'is no file');
 }
 
 /** One that another user has made, root's tools on a stopped service: where lmdb-js may not write its lock file, it ends the process
@@ -260,12 +298,19 @@ function roomAfter(reason: string, file: string): string {
   return ` (its disk has ${Math.floor((bavail * bsize) / 1024 / 1024)} MiB free)`;
 }
 
+/** A search backwards that met one of the others goes on in the transaction that has failed with it. */
+const badTransaction = -30_782;
 /** LMDB's MDB_PAGE_NOTFOUND, MDB_CORRUPTED and MDB_CURSOR_FULL: what it finds is not what its file says should be there. */
-const pageFaults = [-30_797, -30_796, -30_787];
+const pageFaults = [-30_797, -30_796, -30_787, badTransaction];
 
 /** What was read lies in a damaged page of the file, or behind one. Nothing more is read in the transaction that met it. */
 export function isPageFault(error: unknown): error is Error {
   return error instanceof Error && pageFaults.includes((error as { code?: unknown }).code as number);
+}
+
+/** In LMDB's words, where they say something. */
+export function pageFaultText({ message, code }: Error & { code?: unknown }): string {
+  return code === badTransaction ? 'MDB_CORRUPTED' : message;
 }
 
 export function fileOf(database: object): string {

@@ -14,9 +14,10 @@ import {
   tipAt,
 } from './batch.ts';
 import { WAL_LIMITS } from './limits.ts';
-import { fileOf, isPageFault, openLogDatabase } from './lmdb.ts';
+import { fileOf, isPageFault, openLogDatabase, pageFaultText } from './lmdb.ts';
 import type { LogDatabase, LogKey, OpenLogOptions } from './lmdb.ts';
 import type { Batch, Tip, ViewPosition } from './types.ts';
+import { unreadableIn, type Unreadable, type UnreadablePlace } from './unreadable.ts';
 
 /** Where to begin: after a batch, or with the batch that holds a sequence. */
 export type ReadFrom = { readonly afterBatch: number } | { readonly fromSequence: number };
@@ -29,17 +30,23 @@ export interface PartitionRange {
   readonly tip: Tip;
 }
 
+/** Which partitions there are cannot be told; each may be whole. */
+export class LogUnsearchable extends Error {}
+
 export class LogReader {
   protected readonly database: LogDatabase;
+  /** What would end the process is not read. */
+  readonly #unreadable: Unreadable | null;
 
   /** Only for subclasses; use `openReader`. */
-  constructor(database: LogDatabase) {
+  constructor(database: LogDatabase, directory: string) {
     this.database = database;
+    this.#unreadable = unreadableIn(directory);
   }
 
   /** Read-only; the directory must hold a log. */
   static openReader(options: Pick<OpenLogOptions, 'directory' | 'unfinished'>): LogReader {
-    return new LogReader(openLogDatabase({ ...options, readOnly: true }));
+    return new LogReader(openLogDatabase({ ...options, readOnly: true }), options.directory);
   }
 
   /** Where the partition ends. The last batch is checked, and that it follows the one before. */
@@ -98,6 +105,7 @@ export class LogReader {
 
   /** Names only: reads no batch, so that damage in one partition does not hide the others. */
   partitionNames(): { group: string; partition: number }[] {
+    if (this.#unreadable !== null) return this.#unreadable.names.filter((name) => this.#isThere(name));
     const found: { group: string; partition: number }[] = [];
     let start: [string, number, number] | undefined;
     for (;;) {
@@ -113,14 +121,20 @@ export class LogReader {
   /** The oldest that is there; 0: the partition has no batch. For a log whose start cannot be read: `startOf` says it else. */
   firstBatchNumber(group: string, partition: number): number {
     assertPlace(group, partition);
+    const unreadable = this.#unreadableOf(group, partition);
+    if (unreadable !== undefined) {
+      return unreadable.batch === 0 ? 1 : this.startOf(group, partition).batch + 1;
+    }
     const end: [string, number, number] = [group, partition, Number.MAX_SAFE_INTEGER];
     const key = this.#firstKey({ start: [group, partition, 1], end, limit: 1 }, { group, partition });
     return key === undefined ? 0 : key[2];
   }
 
-  /** 0: the partition has no batch. */
+  /** 0: the partition has no batch. Of one that cannot be read to its end: the first that cannot be. */
   lastBatchNumber(group: string, partition: number): number {
     assertPlace(group, partition);
+    const unreadable = this.#unreadableOf(group, partition);
+    if (unreadable !== undefined) return Math.max(1, unreadable.batch);
     const start: LogKey = [group, partition, Number.MAX_SAFE_INTEGER];
     const range = { start, end: [group, partition, 0] as LogKey, reverse: true, limit: 1 };
     const key = this.#firstKey(range, { group, partition });
@@ -162,7 +176,26 @@ export class LogReader {
     await this.database.close();
   }
 
+  #unreadableOf(group: string, partition: number): UnreadablePlace | undefined {
+    return this.#unreadable?.places.find((each) => each.group === group && each.partition === partition);
+  }
+
+  /** Asks for single keys alone: a search runs on into the next page. */
+  #isThere({ group, partition }: { group: string; partition: number }): boolean {
+    try {
+      return [0, 1].some((number) => this.#stored(group, partition, number) !== undefined);
+    } catch (error) {
+      if (error instanceof LogCorruption) return true;
+      throw error;
+    }
+  }
+
   #stored(group: string, partition: number, number: number): Buffer | undefined {
+    const unreadable = this.#unreadableOf(group, partition);
+    if (unreadable !== undefined && number >= unreadable.batch) {
+      const problem = `a process that reads it is ended (${unreadable.ending}): pages of ${fileOf(this.database)} are damaged`;
+      throw new LogCorruption({ group, partition, batch: number, sequence: 0 }, problem);
+    }
     try {
       return this.database.getBinary([group, partition, number]);
     } catch (error) {
@@ -186,9 +219,11 @@ export class LogReader {
   #pageFault(error: unknown, at: { group: string; partition: number; batch: number } | null): unknown {
     if (!isPageFault(error)) return error;
     this.refresh();
-    const problem = `it lies in a damaged page of ${fileOf(this.database)} (${error.message})`;
+    const problem = `it lies in a damaged page of ${fileOf(this.database)} (${pageFaultText(error)})`;
     if (at !== null) return new LogCorruption({ ...at, sequence: 0 }, problem);
-    return new Error(`where the partitions of the log begin cannot be read: ${problem}`, { cause: error });
+    return new LogUnsearchable(`where the partitions of the log begin cannot be read: ${problem}`, {
+      cause: error,
+    });
   }
 
   #nextTwice(group: string, partition: number, previous: Tip): Batch | undefined {
@@ -284,9 +319,16 @@ export async function untilUnchanged<T>(read: () => Promise<T>): Promise<T> {
   return read();
 }
 
+/** Not by `for`, which leaves a search that has failed open: lmdb-js would then read on in the transaction that failed with it,
+ *  and find nothing of any partition any more. */
 function first<T>(items: Iterable<T>): T | undefined {
-  for (const item of items) return item;
-  return undefined;
+  const search = items[Symbol.iterator]();
+  try {
+    const { value, done } = search.next();
+    return done === true ? undefined : value;
+  } finally {
+    search.return?.();
+  }
 }
 
 /** The start of a trimmed log, under batch number 0. Its own proof is the hash of the batch that follows. */

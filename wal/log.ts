@@ -42,7 +42,7 @@ export class WriteAheadLog extends LogReader {
   readonly #commitMsMax: number | undefined;
 
   private constructor(database: LogDatabase, lock: WriterLock, options: LogOptions) {
-    super(database);
+    super(database, options.directory);
     this.#directory = options.directory;
     this.#lock = lock;
     this.#commitMsMax = options.commitMsMax;

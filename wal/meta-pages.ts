@@ -3,6 +3,7 @@
 //
 // A file is refused here only when LMDB would refuse it: mdb_env_read_header in mdb.c reads the same fields, in both pages.
 import { closeSync, openSync, readSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 
 /** Of a page: its header, then what a meta page says. MDB_metabuf has some more, all of it in the page. */
 const headBytes = 256;
@@ -15,8 +16,18 @@ const versionAt = 28;
 const version = 2;
 const pageSizeAt = 48;
 const whatIsLost = 'its first two pages, without which nothing in it is found';
-/** LMDB's MDB_INVALID: whoever asks for the number of its errors finds it. */
-const invalid = -30_793;
+
+/** A file that LMDB is not given, since it would end the process, or find nothing. Says what to do about it. */
+export class UnusableFile extends Error {
+  /** LMDB's MDB_INVALID: whoever asks for the number of its errors finds it. */
+  readonly code = -30_793;
+
+  constructor(file: string, problem: string) {
+    const isOfViews = basename(dirname(file)) === 'views';
+    const mend = isOfViews ? 'move it away, it is made anew from the log' : 'restore the log from a backup';
+    super(`${file} ${problem}: ${mend}`);
+  }
+}
 
 /** Throws when the file cannot be opened as what it is. One without a byte is new: a process was killed as it made it. */
 export function assertMetaPages(file: string): void {
@@ -25,7 +36,7 @@ export function assertMetaPages(file: string): void {
     const first = headAt(descriptor, 0);
     if (first.length === 0) return;
     const problem = problemOf(first) ?? problemOf(headAt(descriptor, first.readUInt32LE(pageSizeAt)));
-    if (problem !== null) throw Object.assign(new Error(`${file} is damaged: ${problem}`), { code: invalid });
+    if (problem !== null) throw new UnusableFile(file, `is damaged: ${problem}`);
   } finally {
     closeSync(descriptor);
   }

@@ -9,7 +9,7 @@ import { readIdentity } from '../wiring/data-identity.ts';
 import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { type LogReader, untilUnchanged } from '../../wal/log-reader.ts';
-import { openViewsIfAny, withReader } from '../../wal/tools/partitions.ts';
+import { withReader, withViews } from '../../wal/tools/partitions.ts';
 import { UsageError } from '../../wal/tools/tool.ts';
 import type { ViewPosition } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
@@ -34,17 +34,14 @@ export async function withData<T>(
   use: (data: Data) => Promise<T>,
   readsViews = true,
 ): Promise<T> {
-  return withReader(directory, async (log) => {
-    const views = readsViews ? openViewsIfAny(directory) : null;
-    try {
-      return await untilUnchanged(async () => {
+  return withReader(directory, (log) => {
+    const read = (views: ViewStore | null): Promise<T> =>
+      untilUnchanged(async () => {
         log.refresh();
         views?.refresh();
         return use({ log, views, partitions: partitionCount(directory, log) });
       });
-    } finally {
-      await views?.close();
-    }
+    return readsViews ? withViews(directory, read) : read(null);
   });
 }
 

@@ -33,13 +33,13 @@ ends are read: use verify for the whole. Works on a live directory. Full phone n
   run: (input) => {
     const { transaction, account, batch, sequence, raw } = input.values;
     if (typeof transaction === 'string') {
-      return withData(input.directory, (data) => story(data, transaction, input));
+      return withData(input.directory, (data) => story(data, transaction, input), false);
     }
     if (typeof account === 'string') {
       return withData(input.directory, (data) => showAccount(data, account, input));
     }
     if (raw === true || (batch === undefined && sequence === undefined)) return inspectLog.run(input);
-    return withData(input.directory, (data) => showRecords(data, input));
+    return withData(input.directory, (data) => showRecords(data, input), false);
   },
 };
 

@@ -1,15 +1,12 @@
 // `verify` with the domain in it: what wal's own verify finds wrong with the log, with the transactions at fault; and the
 // money, added up a second time from what the checkpoint has.
 
-import { join } from 'node:path';
 import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
-import { failureOfReading } from '../wiring/views-proof.ts';
-import { hasLog, hasViews } from '../../wal/lmdb.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
-import { breathe, type PartitionName } from '../../wal/tools/partitions.ts';
-import type { Tool, ToolResult } from '../../wal/tools/tool.ts';
+import { breathe, type PartitionName, ViewsUnreadable } from '../../wal/tools/partitions.ts';
+import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
 
 export const verify: Tool = {
@@ -25,15 +22,21 @@ Each fault names partition, batch, sequence and, where it can still be read, the
 names; nothing is repaired here. Whether the checkpoint is what the log says: replay --verify.`,
   options: logVerify.options,
   run: async (input) => {
-    const { directory } = input;
-    // Before they are opened here: what is damaged in them may end the process that reads it, with nothing said of the log.
-    const failure = hasLog(directory) && hasViews(directory) ? await failureOfReading(directory) : null;
-    const damage =
-      failure?.isDamaged === true ? `${join(directory, 'views')} cannot be read (${failure.ending})` : null;
-    const log = await verifyLog(input, damage === null);
-    return withData(directory, (data) => withDomain(data, log, damage), damage === null);
+    try {
+      return await verifyAll(input, null);
+    } catch (error) {
+      if (!(error instanceof ViewsUnreadable)) throw error;
+      // The log is proven all the same.
+      return verifyAll(input, error.message);
+    }
   },
 };
+
+/** `damage`: of the views, which are not read then. */
+async function verifyAll(input: ToolInput, damage: string | null): Promise<ToolResult> {
+  const log = await verifyLog(input, damage === null);
+  return withData(input.directory, (data) => withDomain(data, log, damage), damage === null);
+}
 
 /** Of wal's own verify. `partitions`: all it has looked at. */
 interface LogReport {
@@ -41,7 +44,6 @@ interface LogReport {
   readonly partitions: readonly PartitionName[];
 }
 
-/** `damage`: of the views, which are not read then. */
 async function withDomain(data: Data, log: ToolResult, damage: string | null): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
   const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
@@ -59,11 +61,7 @@ async function withDomain(data: Data, log: ToolResult, damage: string | null): P
       // The verdict on the log alone comes last of its lines.
       ...log.lines.slice(faults.length),
       ...(data.views === null
-        ? [
-            damage === null
-              ? 'there is no checkpoint: the ledger was not looked at'
-              : `NOT SOUND: ${damage}: it can be made anew from the log`,
-          ]
+        ? [damage === null ? 'there is no checkpoint: the ledger was not looked at' : `NOT SOUND: ${damage}`]
         : [
             `${ledger.length === 0 ? 'sound' : 'NOT SOUND'}: the ledger of the checkpoint, ${auditedText(audits)}`,
           ]),

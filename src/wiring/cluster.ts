@@ -42,7 +42,7 @@ import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import { Storage } from './storage.ts';
-import { proveViews } from './views-proof.ts';
+import { proveStart } from './start-proof.ts';
 import { watchDisk, watchReadiness, watchStorage, watchTransactions } from './watch.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
@@ -229,7 +229,7 @@ async function openDisk(
   if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
-  const proof = await proveViews(config.dataDir, log);
+  const proof = await proveStart(config.dataDir, log);
   const fail = (error: Error): void => {
     storage.abandon();
     onFailure(error);

@@ -3,6 +3,8 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { GroupName } from '../bus/bus.ts';
+import { LIMITS } from '../limits.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 export const IDENTITY_FILE = 'daftari.json';
@@ -30,6 +32,14 @@ export function readIdentity(directory: string): DataIdentity | null {
     return { format: format as number, partitions: partitions as number, masterKey };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
+}
+
+/** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has. */
+export function placesIn(directory: string): { group: GroupName; partition: number }[] {
+  const partitions = readIdentity(directory)?.partitions ?? LIMITS.partitionsMax;
+  const ofGroup = (group: GroupName, count: number): { group: GroupName; partition: number }[] =>
+    Array.from({ length: count }, (_, partition) => ({ group, partition }));
+  return [...ofGroup('accounts', partitions), ...ofGroup('platform', 1), ...ofGroup('webhooks', partitions)];
 }
 
 export function writeIdentity(directory: string, identity: DataIdentity): void {

@@ -1,20 +1,24 @@
-// The main thread's end of the scrub threads.
+// The main process's end of the scrub: starts its process, and starts it again behind a partition that has ended it.
 
-import { Worker } from 'node:worker_threads';
 import type { GroupName } from '../bus/bus.ts';
+import { unreadableIn } from '../../wal/unreadable.ts';
 import type { Damage } from './damage.ts';
-import { asError } from '../../wal/thrown.ts';
-import type { ScrubbedPartition, ScrubThreadData } from './scrub-thread.ts';
+import { placesIn } from './data-identity.ts';
+import { runReader } from './reader-process.ts';
+
+const PROGRAM = new URL('scrub-process.ts', import.meta.url);
+
+/** What a scrub says: which batch is read next, or what is damaged. */
+type Said = ({ readonly type: 'place' } & Omit<Damage, 'problem'>) | ({ readonly type: 'damage' } & Damage);
 
 export class Scrub {
   readonly #directory: string;
   readonly #onDamage: (damage: Damage) => void;
-  /** Shared with the threads. */
-  readonly #stopping = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  readonly #stopping = new AbortController();
   #running: Promise<void> | null = null;
   #checking: Promise<void> | null = null;
   /** To be checked when what is checked now is done. */
-  readonly #asked = new Map<string, ScrubbedPartition>();
+  readonly #asked = new Set<string>();
 
   constructor(directory: string, onDamage: (damage: Damage) => void) {
     this.#directory = directory;
@@ -23,7 +27,7 @@ export class Scrub {
 
   /** Checks the whole log once; resolves when done. One at a time: asked for again meanwhile, it is the same. */
   run(): Promise<void> {
-    this.#running ??= this.#read(null).finally(() => {
+    this.#running ??= this.#read(this.#all()).finally(() => {
       this.#running = null;
     });
     return this.#running;
@@ -31,42 +35,57 @@ export class Scrub {
 
   /** Checks one partition without waiting for a check of them all; resolves when done. */
   check(group: GroupName, partition: number): Promise<void> {
-    this.#asked.set(`${group}/${partition}`, { group, partition });
+    this.#asked.add(`${group}/${partition}`);
     this.#checking ??= this.#checkAsked().finally(() => {
       this.#checking = null;
     });
     return this.#checking;
   }
 
-  /** Each thread ends by itself: one that is ended in LMDB's native code, its loading included, aborts the whole process. */
   async stop(): Promise<void> {
     this.#asked.clear();
-    Atomics.store(this.#stopping, 0, 1);
+    this.#stopping.abort();
     await Promise.allSettled([this.#running, this.#checking]);
+  }
+
+  /** But for those that would end it. */
+  #all(): string[] {
+    const unreadable = unreadableIn(this.#directory)?.places ?? [];
+    const leftOut = new Set(unreadable.map(({ group, partition }) => `${group}/${partition}`));
+    return placesIn(this.#directory)
+      .map(({ group, partition }) => `${group}/${partition}`)
+      .filter((name) => !leftOut.has(name));
   }
 
   async #checkAsked(): Promise<void> {
     while (this.#asked.size > 0) {
-      const partitions = [...this.#asked.values()];
+      const names = [...this.#asked];
       this.#asked.clear();
-      await this.#read(partitions);
+      await this.#read(names);
     }
   }
 
-  /** Null: all. */
-  #read(partitions: readonly ScrubbedPartition[] | null): Promise<void> {
-    const workerData: ScrubThreadData = { directory: this.#directory, partitions, stopping: this.#stopping };
-    const worker = new Worker(new URL('scrub-thread.ts', import.meta.url), { workerData });
-    worker.on('message', (damage: Damage) => this.#onDamage(damage));
-    return new Promise((resolve, reject) => {
-      let failure: Error | null = null;
-      worker.once('error', (error) => {
-        failure = asError(error);
+  /** Names as "accounts/3". */
+  async #read(names: readonly string[]): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let left = names; left.length > 0;) {
+      let at: Omit<Damage, 'problem'> | null = null;
+      const onSaid = (said: Said): void => {
+        if (said.type === 'damage') this.#onDamage(said);
+        else at = said;
+      };
+      const { ending, isDamaged } = await runReader(PROGRAM, [this.#directory, ...left], {
+        onSaid,
+        signal,
       });
-      worker.once('exit', () => {
-        if (failure === null) resolve();
-        else reject(failure);
-      });
-    });
+      if (ending === null || signal.aborted) return;
+      // Assigned in what was called meanwhile.
+      const place = at as Omit<Damage, 'problem'> | null;
+      if (!isDamaged || place === null) {
+        throw new Error(`the process that reads the log has ended: ${ending}`);
+      }
+      this.#onDamage({ ...place, problem: `a process that reads it is ended (${ending})` });
+      left = left.slice(left.indexOf(`${place.group}/${place.partition}`) + 1);
+    }
   }
 }

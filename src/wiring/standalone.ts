@@ -32,7 +32,7 @@ import { proveOwnKey } from './master-key-proof.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import { urlOf } from './url.ts';
-import { proveViews } from './views-proof.ts';
+import { proveStart } from './start-proof.ts';
 import { watchReadiness } from './watch.ts';
 
 /** Nobody else reads the log. */
@@ -83,7 +83,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   });
 
   // 4. The log, and the partitions that write it, recovered. What was wrong before is no fault of the views.
-  const proof = await proveViews(config.dataDir, log);
+  const proof = await proveStart(config.dataDir, log);
   const ledger = await openLedger({
     config,
     policies: policiesOf(config, rails),

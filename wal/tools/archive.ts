@@ -5,15 +5,7 @@ import { WriteAheadLog } from '../log.ts';
 import type { LogReader } from '../log-reader.ts';
 import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
-import {
-  chosen,
-  nameOf,
-  openViewsIfAny,
-  partitionOptions,
-  table,
-  timeText,
-  withReader,
-} from './partitions.ts';
+import { chosen, nameOf, partitionOptions, table, timeText, withReader, withViews } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, begunLines, removedLines, SegmentDirectory } from './segment.ts';
 import { whileStopped } from './stopped.ts';
@@ -206,8 +198,7 @@ async function plan(
 ): Promise<Trim[]> {
   const names = chosen(reader.partitionNames(), input.values);
   const keepSequence = numberOf(input.values, 'keep-sequence') ?? Infinity;
-  const views = openViewsIfAny(input.directory);
-  try {
+  return withViews(input.directory, async (views) => {
     const trims: Trim[] = [];
     for (const name of names) {
       const needed = Math.min(keepSequence, neededFrom(name) ?? Infinity);
@@ -218,9 +209,7 @@ async function plan(
       trims.push(await planPartition(reader, source, name, { needed, checkpoint }));
     }
     return trims;
-  } finally {
-    await views?.close();
-  }
+  });
 }
 
 async function planPartition(

@@ -5,17 +5,20 @@ import type { Batch } from '../types.ts';
 import {
   chosen,
   nameOf,
-  openViewsIfAny,
   partitionOptions,
   table,
   timeText,
   tipReport,
+  ViewsUnreadable,
   withReader,
+  withViews,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { ordinalOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
+import { isPageFault } from '../lmdb.ts';
 import { messageOf } from '../thrown.ts';
+import type { ViewStore } from '../views.ts';
 
 export const inspect: Tool = {
   name: 'inspect',
@@ -45,50 +48,64 @@ async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
 }
 
 async function ranges(reader: LogReader, names: PartitionName[], directory: string): Promise<ToolResult> {
-  const views = openViewsIfAny(directory);
+  try {
+    return await withViews(directory, async (views) => rangesWith(reader, names, views, []));
+  } catch (error) {
+    if (!(error instanceof ViewsUnreadable)) throw error;
+    return rangesWith(reader, names, null, [error.message]);
+  }
+}
+
+/** `problems`: what is wrong besides. */
+function rangesWith(
+  reader: LogReader,
+  names: PartitionName[],
+  views: ViewStore | null,
+  problems: string[],
+): ToolResult {
   const rows: (string | number)[][] = [
     ['partition', 'batches', 'records', 'first', 'last', 'epoch', 'last written', 'checkpoint'],
   ];
   const partitions: object[] = [];
-  const problems: string[] = [];
-  try {
-    for (const { group, partition } of names) {
-      const name = nameOf({ group, partition });
-      try {
-        const start = reader.startOf(group, partition);
-        const tip = reader.tip(group, partition);
-        const checkpoint = views?.position(group, partition)?.sequence ?? 0;
-        const batches = tip.batch - start.batch;
-        const records = tip.sequence - start.sequence;
-        partitions.push({
-          group,
-          partition,
-          batches,
-          records,
-          start: tipReport(start),
-          tip: tipReport(tip),
-          checkpoint,
-        });
-        rows.push([
-          name,
-          batches,
-          records,
-          start.sequence + 1,
-          tip.sequence,
-          tip.epoch,
-          timeText(tip.timeMs),
-          checkpoint,
-        ]);
-      } catch (error) {
-        const problem = messageOf(error);
-        problems.push(problem);
-        partitions.push({ group, partition, problem });
-      }
+  for (const { group, partition } of names) {
+    const name = nameOf({ group, partition });
+    try {
+      const start = reader.startOf(group, partition);
+      const tip = reader.tip(group, partition);
+      const checkpoint = views?.position(group, partition)?.sequence ?? 0;
+      const batches = tip.batch - start.batch;
+      const records = tip.sequence - start.sequence;
+      partitions.push({
+        group,
+        partition,
+        batches,
+        records,
+        start: tipReport(start),
+        tip: tipReport(tip),
+        checkpoint,
+      });
+      rows.push([
+        name,
+        batches,
+        records,
+        start.sequence + 1,
+        tip.sequence,
+        tip.epoch,
+        timeText(tip.timeMs),
+        checkpoint,
+      ]);
+    } catch (error) {
+      if (isPageFault(error)) throw error;
+      const problem = messageOf(error);
+      problems.push(problem);
+      partitions.push({ group, partition, problem });
     }
-  } finally {
-    await views?.close();
   }
-  return { sound: problems.length === 0, report: { partitions }, lines: [...table(rows), ...problems] };
+  return {
+    sound: problems.length === 0,
+    report: { partitions, problems },
+    lines: [...table(rows), ...problems],
+  };
 }
 
 function showBatch(reader: LogReader, { group, partition }: PartitionName, number: number): ToolResult {

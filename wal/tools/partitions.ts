@@ -1,10 +1,13 @@
 // Which partitions a tool is asked to look at, and the words it says of them.
+import { join } from 'node:path';
 import { LogCorruption } from '../batch.ts';
 import { isHeld } from '../directory-socket.ts';
-import { hasLog, hasViews, isLogUnlocked } from '../lmdb.ts';
+import { hasLog, hasViews, isLogUnlocked, isPageFault, pageFaultText } from '../lmdb.ts';
 import { LogReader } from '../log-reader.ts';
-import { ViewStore } from '../views.ts';
+import { messageOf } from '../thrown.ts';
 import type { Tip } from '../types.ts';
+import { unreadableIn } from '../unreadable.ts';
+import { ViewStore } from '../views.ts';
 import { numberOf, stringOf, UsageError } from './tool.ts';
 import type { ToolInput, ToolOption } from './tool.ts';
 
@@ -61,9 +64,44 @@ function batchesOf(reader: LogReader, { group, partition }: PartitionName): numb
   }
 }
 
-/** null: there are no views; they will be rebuilt. */
-export function openViewsIfAny(directory: string): ViewStore | null {
-  return hasViews(directory) ? ViewStore.open({ directory, readOnly: true }) : null;
+/** Of views, which are no loss. */
+export class ViewsUnreadable extends Error {
+  constructor(directory: string, reason: string) {
+    const views = join(directory, 'views');
+    super(
+      `${views} cannot be read (${reason}): move it away while the service is stopped, the next start makes it anew from the log`,
+    );
+  }
+}
+
+/** `null`: there are no views; they will be rebuilt. Rejects with ViewsUnreadable when they are damaged. */
+export async function withViews<T>(
+  directory: string,
+  use: (views: ViewStore | null) => Promise<T>,
+): Promise<T> {
+  if (!hasViews(directory)) return use(null);
+  const ending = unreadableIn(directory)?.views ?? null;
+  if (ending !== null) throw new ViewsUnreadable(directory, ending);
+  const views = openViews(directory);
+  try {
+    return await use(views);
+  } catch (error) {
+    // The log's are told as its own.
+    if (isPageFault(error)) throw new ViewsUnreadable(directory, pageFaultText(error));
+    throw error;
+  } finally {
+    await views.close();
+  }
+}
+
+function openViews(directory: string): ViewStore {
+  try {
+    return ViewStore.open({ directory, readOnly: true });
+  } catch (error) {
+    // LMDB's own errors have a number.
+    if (typeof Object(error).code !== 'number') throw error;
+    throw new ViewsUnreadable(directory, messageOf(error));
+  }
 }
 
 export function chosen<T extends PartitionName>(all: readonly T[], values: ToolInput['values']): T[] {

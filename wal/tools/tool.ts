@@ -126,9 +126,7 @@ async function runTool(
     overwrites: terminal.errIsTty,
     ...(terminal.errColumns === undefined ? {} : { columns: terminal.errColumns }),
   });
-  // As the service has it: an empty value is an absent one.
-  const dataDir = terminal.env['DATA_DIR'] ?? '';
-  const directory = String(values['data'] ?? (dataDir === '' ? './data' : dataDir));
+  const directory = dataDirectoryOf(values['data'], terminal.env);
   try {
     const result = await tool.run({ directory, values, progress });
     progress.clear();
@@ -138,6 +136,15 @@ async function runTool(
   } finally {
     progress.clear();
   }
+}
+
+/** `asked`: the value of --data. As the service has it: an empty variable is an absent one. */
+export function dataDirectoryOf(
+  asked: string | boolean | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): string {
+  const dataDir = env['DATA_DIR'] ?? '';
+  return String(asked ?? (dataDir === '' ? './data' : dataDir));
 }
 
 function parse(tool: Tool, args: readonly string[]): ToolInput['values'] {

@@ -18,11 +18,11 @@ import {
   breathe,
   chosen,
   nameOf,
-  openViewsIfAny,
   partitionOptions,
   tipReport,
-  withReader,
   withOthers,
+  withReader,
+  withViews,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -62,23 +62,21 @@ Each fault names partition, batch and sequence. Restore from a backup what it na
 
 /** `readsViews` false: as if there were none. */
 export function verifyLog(input: ToolInput, readsViews: boolean): Promise<ToolResult> {
-  return withReader(input.directory, (reader) => run(reader, input, readsViews));
+  const { directory } = input;
+  return withReader(directory, (reader) =>
+    readsViews ? withViews(directory, (views) => run(reader, views, input)) : run(reader, null, input),
+  );
 }
 
-async function run(reader: LogReader, input: ToolInput, readsViews: boolean): Promise<ToolResult> {
-  const views = readsViews ? openViewsIfAny(input.directory) : null;
+async function run(reader: LogReader, views: ViewStore | null, input: ToolInput): Promise<ToolResult> {
   const startedMs = performance.now();
-  try {
-    const names = chosen(allPartitions(reader, views), input.values);
-    const verified = await verifyPartitions(reader, names, input.progress);
-    const checked = verified.map((one) => ({
-      ...one,
-      faults: [...one.faults, ...checkpointFaults(reader, views, one)],
-    }));
-    return resultOf(checked, performance.now() - startedMs);
-  } finally {
-    await views?.close();
-  }
+  const names = chosen(allPartitions(reader, views), input.values);
+  const verified = await verifyPartitions(reader, names, input.progress);
+  const checked = verified.map((one) => ({
+    ...one,
+    faults: [...one.faults, ...checkpointFaults(reader, views, one)],
+  }));
+  return resultOf(checked, performance.now() - startedMs);
 }
 
 /** Those of the log, and those that the log has lost altogether: their checkpoint reaches further than it. */

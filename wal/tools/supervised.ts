@@ -1,0 +1,103 @@
+// A tool in a process of its own, watched by one that reads nothing: what LMDB finds in a damaged file can end the process that
+// reads it without a word. Then it is found out what that was, said, and the tool runs once more without it.
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { parseArgs } from 'node:util';
+import type { Unreadable } from '../unreadable.ts';
+import { dataDirectoryOf } from './tool.ts';
+
+/** Exit status of a tool's process, to be told in its place: LMDB says of the log that it cannot be searched. */
+export const LOG_UNSEARCHABLE = 3;
+
+/** To a tool's process, first of all. */
+export interface ToTool {
+  readonly directory: string;
+  readonly unreadable: Unreadable | null;
+}
+
+export interface Supervision {
+  /** Runs a tool, as a process with a channel for a ToTool. */
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly stopSignals: readonly NodeJS.Signals[];
+  /** Ends this process as one that the signal has ended. */
+  readonly endBy: (signal: NodeJS.Signals) => void;
+  /** Whether a process is ended so by what it reads. */
+  isDeath(signal: NodeJS.Signals | null): boolean;
+  /** Finds out what of a data directory cannot be read. */
+  prove(directory: string): Promise<{ readonly unreadable: Unreadable; readonly log: string | null }>;
+}
+
+interface Ending {
+  readonly status: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** Resolves with the exit status. */
+export async function supervised(supervision: Supervision): Promise<number> {
+  const { args } = supervision;
+  const directory = directoryIn(args);
+  const first = await runOnce(supervision, { directory, unreadable: null });
+  const hasFailed = supervision.isDeath(first.signal) || first.status === LOG_UNSEARCHABLE;
+  if (!hasFailed) return statusOf(supervision, first);
+  const tool = args[0] ?? '';
+  say(`${tool}: ${endingText(first)}: looking for what in ${directory} cannot be read`);
+  const { unreadable, log } = await supervision.prove(directory);
+  if (log !== null) {
+    say(`${tool}: the log in ${directory} cannot be opened (${log}): restore it from a backup`);
+    return 1;
+  }
+  if (first.signal !== null && unreadable.places.length === 0 && unreadable.views === null) {
+    say(
+      `${tool}: all of it can be read. Is there too little memory, or are other files damaged that it was given?`,
+    );
+    return 1;
+  }
+  for (const { group, partition, batch, ending } of unreadable.places) {
+    const from = batch === 0 ? '' : `, from batch ${batch} on`;
+    say(`${tool}: the log of ${group}/${partition} cannot be read${from} (${ending})`);
+  }
+  if (unreadable.views !== null) say(`${tool}: the views cannot be read (${unreadable.views})`);
+  const second = await runOnce(supervision, { directory, unreadable });
+  // Also where the tool met none of it this time.
+  if (!supervision.isDeath(second.signal)) return Math.max(1, statusOf(supervision, second));
+  say(`${tool}: ${endingText(second)}: ${directory} cannot be read, restore it from a backup`);
+  return 1;
+}
+
+function directoryIn(args: readonly string[]): string {
+  const { values } = parseArgs({ args: [...args], options: { data: { type: 'string' } }, strict: false });
+  return dataDirectoryOf(values['data'], process.env);
+}
+
+function endingText({ signal }: Ending): string {
+  return signal === null ? 'the log cannot be searched' : `it was ended by ${signal}`;
+}
+
+function statusOf({ endBy }: Supervision, { status, signal }: Ending): number {
+  if (signal !== null) endBy(signal);
+  return status ?? 128 + constants.signals[signal!];
+}
+
+function runOnce({ program, args, stopSignals }: Supervision, message: ToTool): Promise<Ending> {
+  return new Promise((resolve, reject) => {
+    // Its end of the channel tells it when this process is killed.
+    const stdio = ['inherit', 'inherit', 'inherit', 'ipc'] as const;
+    const child = spawn(process.execPath, [...process.execArgv, program, ...args], { stdio: [...stdio] });
+    const passOn = (signal: NodeJS.Signals): void => void child.kill(signal);
+    for (const each of stopSignals) process.on(each, passOn);
+    child.once('error', reject);
+    child.once('exit', (status, signal) => {
+      for (const each of stopSignals) process.off(each, passOn);
+      resolve({ status, signal });
+    });
+    child.send(message, (error) => {
+      // It has ended already, and that is told.
+      if (error !== null && child.connected) reject(error);
+    });
+  });
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
