@@ -49,6 +49,8 @@ const MESSAGES: AccountsGroup['messages'] = {
   OpenAccount: 'command',
   ChangeAccountSettings: 'command',
   AddUser: 'command',
+  ChangeUserRole: 'command',
+  RemoveUser: 'command',
   ConnectApp: 'command',
   ChangeAppWebhook: 'command',
   RemoveApp: 'command',

@@ -26,10 +26,13 @@ import { LAST_KEY, type Views } from '../../wal/types.ts';
 
 export const SEPARATOR = '\x01';
 
+/** Users are as they were before any could be removed: rows of then are read, and are the same. */
 export function encodeAccount(account: Account): string {
   return JSON.stringify({
     ...account,
-    users: [...account.users.values()],
+    users: Array.from(account.users.values(), ({ removedAt, ...user }) =>
+      removedAt === null ? user : { ...user, removedAt },
+    ),
     apps: [...account.apps.values()],
     wallets: [...account.wallets.values()],
     balances: [...account.balances],
@@ -43,7 +46,7 @@ export function decodeAccount(value: string): Account {
     new Map(items.map((item) => [item.id, item]));
   return {
     ...row,
-    users: byId(row.users),
+    users: byId(row.users.map((user: object) => ({ removedAt: null, ...user }))),
     apps: byId(row.apps),
     wallets: byId(row.wallets),
     balances: new Map(row.balances),

@@ -248,6 +248,8 @@ export class PollerPartition implements Keeper {
       case 'AccountOpened':
       case 'AccountSettingsChanged':
       case 'UserAdded':
+      case 'UserRoleChanged':
+      case 'UserRemoved':
       case 'AppConnected':
       case 'AppWebhookChanged':
       case 'AppRemoved':

@@ -171,6 +171,18 @@ export interface AddUser extends ByOperator {
   readonly email: string;
   readonly role: Role;
 }
+/** `by`: the owner who acts, who may not be one any more; null: the operator. */
+export interface ChangeUserRole extends ByOperator {
+  readonly type: 'ChangeUserRole';
+  readonly userId: string;
+  readonly role: Role;
+  readonly by: string | null;
+}
+export interface RemoveUser extends ByOperator {
+  readonly type: 'RemoveUser';
+  readonly userId: string;
+  readonly by: string | null;
+}
 export interface ConnectApp extends ByOperator {
   readonly type: 'ConnectApp';
   readonly name: string;
@@ -263,6 +275,8 @@ export type AccountCommand =
   | OpenAccount
   | ChangeAccountSettings
   | AddUser
+  | ChangeUserRole
+  | RemoveUser
   | ConnectApp
   | ChangeAppWebhook
   | RemoveApp

@@ -152,6 +152,18 @@ export interface UserAdded {
   readonly role: Role;
   readonly by: string;
 }
+/** `by`: the owner who did it, or the operator. */
+export interface UserRoleChanged {
+  readonly type: 'UserRoleChanged';
+  readonly id: string;
+  readonly role: Role;
+  readonly by: string;
+}
+export interface UserRemoved {
+  readonly type: 'UserRemoved';
+  readonly id: string;
+  readonly by: string;
+}
 export interface AppConnected {
   readonly type: 'AppConnected';
   readonly id: string;
@@ -215,6 +227,8 @@ export type AccountEvent =
   | AccountOpened
   | AccountSettingsChanged
   | UserAdded
+  | UserRoleChanged
+  | UserRemoved
   | AppConnected
   | AppWebhookChanged
   | AppRemoved

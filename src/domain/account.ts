@@ -14,6 +14,8 @@ export interface User {
   readonly id: string;
   readonly email: string;
   readonly role: Role;
+  /** A removed user stays: what they did names them, and whoever is that person is known by them. They may do nothing. */
+  readonly removedAt: number | null;
   readonly createdAt: number;
 }
 

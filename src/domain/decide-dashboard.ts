@@ -6,7 +6,7 @@
 //   approve, reject a withdrawal    any member but the one who requested it
 //   deposit                         owners, admins, finance
 //
-// "Another" and "several" are of persons, not of users: see personOf.
+// "Another" and "several" are of persons, not of users: see personOf. A person who was removed and added again is the same.
 
 import { type Account, type PayoutWallet, personOf, type Role, type User } from './account.ts';
 import type {
@@ -33,7 +33,7 @@ type Member =
   | { readonly type: 'refused'; readonly rejection: Rejection };
 
 /** The member that `by` names, if one of `roles`; null: any role. */
-function memberWith(
+export function memberWith(
   state: LedgerState,
   { accountId, by }: { readonly accountId: string; readonly by: string },
   roles: readonly Role[] | null,
@@ -42,6 +42,7 @@ function memberWith(
   if (account === undefined) return { type: 'refused', rejection: NO_ACCOUNT };
   const user = account.users.get(by);
   if (user === undefined) return notPermitted('`by` names no user of the account.');
+  if (user.removedAt !== null) return notPermitted('The user was removed.');
   if (roles !== null && !roles.includes(user.role)) {
     return notPermitted(`The user is ${user.role}; this takes ${roles.join(' or ')}.`);
   }
@@ -120,13 +121,15 @@ function wrongState({ status }: PayoutWallet): Rejection {
   return rejection('conflict', `The payout wallet is ${status}.`);
 }
 
-function isPerson(user: User, other: User | undefined): boolean {
+export function isPerson(user: User, other: User | undefined): boolean {
   return other !== undefined && personOf(user) === personOf(other);
 }
 
 function ownersOf(account: Account): number {
   const owners = new Set<string>();
-  for (const user of account.users.values()) if (user.role === 'OWNER') owners.add(personOf(user));
+  for (const user of account.users.values()) {
+    if (user.role === 'OWNER' && user.removedAt === null) owners.add(personOf(user));
+  }
   return owners.size;
 }
 

@@ -1,10 +1,9 @@
-// Decisions on what operators do with the operator token: open and configure accounts, users, apps, reconciliation items.
+// Decisions on what operators do with the operator token: open and configure accounts, apps, reconciliation items.
 // What a front resends because it lost the answer finds its own work done and gets the same answer.
 
-import { type Account, type AccountSettings, personOf } from './account.ts';
+import type { Account, AccountSettings } from './account.ts';
 import type {
   AccountSettingsChanges,
-  AddUser,
   ChangeAccountSettings,
   ChangeAppWebhook,
   ConnectApp,
@@ -16,14 +15,7 @@ import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts'
 import { type Rejection, rejection } from './error-code.ts';
 import { newAccount } from './evolve.ts';
 import { makeId } from './id.ts';
-import {
-  bytesOf,
-  isConnected,
-  renderAccount,
-  renderApp,
-  renderReconciliation,
-  renderUser,
-} from './render-account.ts';
+import { bytesOf, isNotRemoved, renderAccount, renderApp, renderReconciliation } from './render-account.ts';
 import type { Context, LedgerState } from './state.ts';
 
 export const NO_APP: Rejection = rejection('not_found', 'There is no such app on the account.');
@@ -97,27 +89,6 @@ function mergeTerms<K extends string, V>(
   return merged;
 }
 
-export function decideAddUser(
-  state: LedgerState,
-  command: AddUser,
-  { now, freshBody, accountListBytesMax }: Context,
-): Decision {
-  const account = state.account(command.accountId);
-  if (account === undefined) return refuse(NO_ACCOUNT);
-  const { email, role, operator: by } = command;
-  for (const user of account.users.values()) {
-    if (personOf(user) !== personOf(command)) continue;
-    if (user.role === role) return done(null, renderUser(user));
-    return refuse(rejection('conflict', `A user with this email is already ${user.role}.`, 'email'));
-  }
-  const id = makeId('user', freshBody);
-  const body = renderUser({ id, email, role, createdAt: now });
-  if (bytesOf([...[...account.users.values()].map(renderUser), body]) > accountListBytesMax) {
-    return refuse(rejection('conflict', `The account has ${account.users.size} users: no more can be told.`));
-  }
-  return changed(account.id, now, { type: 'UserAdded', id, email, role, by }, body);
-}
-
 export function decideConnectApp(
   state: LedgerState,
   command: ConnectApp,
@@ -160,7 +131,7 @@ const APPS_TOO_LONG: Rejection = rejection(
 
 /** As they are told: the connected ones but this. */
 function otherApps(account: Account, appId: string): string[] {
-  return [...account.apps.values()].filter((app) => app.id !== appId && isConnected(app)).map(renderApp);
+  return [...account.apps.values()].filter((app) => app.id !== appId && isNotRemoved(app)).map(renderApp);
 }
 
 export function decideChangeAppWebhook(

@@ -5,14 +5,14 @@
 //
 // decide-create.ts    what merchants create
 // decide-outcome.ts   what providers answer and what falls due
-// decide-operator.ts  what operators and dashboard members do
+// decide-operator.ts, decide-users.ts, decide-dashboard.ts
+//                     what operators and dashboard members do
 
 import type { AccountCommand } from './account-command.ts';
 import { TOO_LATE } from './account-queries.ts';
 import { decideCollection, decidePayout, decideWithdrawal } from './decide-create.ts';
 import {
   decideConnectApp,
-  decideAddUser,
   decideChangeAppWebhook,
   decideChangeSettings,
   decideOpenAccount,
@@ -38,6 +38,7 @@ import {
   decideSettle,
   decideSubmission,
 } from './decide-outcome.ts';
+import { decideAddUser, decideChangeUserRole, decideRemoveUser } from './decide-users.ts';
 import { type Decision, refuse } from './decision.ts';
 import type { Context, LedgerState } from './state.ts';
 
@@ -74,6 +75,10 @@ export function decide(state: LedgerState, command: AccountCommand, context: Con
       return decideChangeSettings(state, command, context);
     case 'AddUser':
       return decideAddUser(state, command, context);
+    case 'ChangeUserRole':
+      return decideChangeUserRole(state, command, context);
+    case 'RemoveUser':
+      return decideRemoveUser(state, command, context);
     case 'ConnectApp':
       return decideConnectApp(state, command, context);
     case 'ChangeAppWebhook':

@@ -284,6 +284,8 @@ const TABLE: Table = {
   WalletActivated: { code: 23, fields: { id: idOf('wallet') } },
   WalletRevoked: { code: 24, fields: { id: idOf('wallet'), by: idOf('user') } },
   SubmissionBegun: { code: 25, fields: { id: transactionId } },
+  UserRoleChanged: { code: 26, fields: { id: idOf('user'), role: oneOf(ROLES), by: text } },
+  UserRemoved: { code: 27, fields: { id: idOf('user'), by: text } },
 };
 
 // --- Encoding and decoding -------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 // Invariants: events are facts and are never refused; one that does not fit is a bug or a damaged log, and asserts.
 // Everything that follows from an event (statuses, journals, balances, usage) follows here and nowhere else.
 
-import type { Account, AccountSettings, App, LedgerBalances, PayoutWallet } from './account.ts';
+import type { Account, AccountSettings, App, LedgerBalances, PayoutWallet, User } from './account.ts';
 import {
   type AccountEvent,
   type AccountRecord,
@@ -14,6 +14,7 @@ import {
   type TransactionCreated,
   type TransactionFailed,
   type TransactionSucceeded,
+  type UserAdded,
   type WalletAdded,
 } from './account-event.ts';
 import { assert } from './assert.ts';
@@ -88,6 +89,8 @@ function apply(state: LedgerState, event: AccountEvent, record: AccountRecord, s
       return;
     case 'AccountSettingsChanged':
     case 'UserAdded':
+    case 'UserRoleChanged':
+    case 'UserRemoved':
     case 'AppConnected':
     case 'AppWebhookChanged':
     case 'AppRemoved':
@@ -435,6 +438,8 @@ type AccountChange = Extract<
     type:
       | 'AccountSettingsChanged'
       | 'UserAdded'
+      | 'UserRoleChanged'
+      | 'UserRemoved'
       | 'AppConnected'
       | 'AppWebhookChanged'
       | 'AppRemoved'
@@ -451,7 +456,13 @@ function changeAccount(account: Account, event: AccountChange, at: number): void
       account.settings = { ...event.settings };
       return;
     case 'UserAdded':
-      account.users.set(event.id, { id: event.id, email: event.email, role: event.role, createdAt: at });
+      account.users.set(event.id, newUser(event, at));
+      return;
+    case 'UserRoleChanged':
+      account.users.set(event.id, { ...memberOf(account, event.id), role: event.role });
+      return;
+    case 'UserRemoved':
+      account.users.set(event.id, { ...memberOf(account, event.id), removedAt: at });
       return;
     case 'AppConnected':
       account.apps.set(event.id, newApp(event, at));
@@ -484,6 +495,11 @@ function changeAccount(account: Account, event: AccountChange, at: number): void
   }
 }
 
+/** A user as they are when just added. */
+export function newUser({ id, email, role }: Omit<UserAdded, 'type' | 'by'>, at: number): User {
+  return { id, email, role, removedAt: null, createdAt: at };
+}
+
 function newApp(event: AppConnected, at: number): App {
   return {
     id: event.id,
@@ -511,6 +527,12 @@ export function newWallet(event: WalletAdded, at: number): PayoutWallet {
     status: 'PENDING_APPROVAL',
     activeAt: null,
   };
+}
+
+function memberOf(account: Account, id: string): User {
+  const user = account.users.get(id);
+  assert(user !== undefined && user.removedAt === null, 'the user of an event is a member');
+  return user;
 }
 
 function appOf(account: Account, id: string): App {

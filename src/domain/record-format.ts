@@ -7,6 +7,7 @@
 
 //   1  the first
 //   2  a withdrawal's first submit is recorded before it is made: WithdrawalCreated.unsent, SubmissionBegun
+//   3  users are removed, and their roles changed: UserRoleChanged, UserRemoved
 
 export interface RecordFormats {
   /** Written still, for a cluster that has not been told to go further. */
@@ -18,5 +19,8 @@ export interface RecordFormats {
 /** From this one on a withdrawal's first submit is recorded before it is made. */
 export const SUBMISSION_BEGUN_FORMAT = 2;
 
+/** From this one on users are removed, and their roles changed. */
+export const USERS_CHANGED_FORMAT = 3;
+
 /** Of this version. */
-export const RECORD_FORMATS: RecordFormats = { oldestWritten: 1, newest: 2 };
+export const RECORD_FORMATS: RecordFormats = { oldestWritten: 1, newest: 3 };

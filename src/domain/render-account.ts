@@ -56,8 +56,8 @@ export function renderAccount(account: Account, listBytesMax = Infinity): string
   const { id, name, country, createdAt, settings } = account;
   return (
     `{"id":"${id}","object":"account","name":${quote(name)},"country":"${country}",${renderSettings(settings)},` +
-    `"users":[${[...account.users.values()].map(renderUser).join(',')}],` +
-    `"apps":[${told([...account.apps.values()], isConnected, renderApp, listBytesMax).join(',')}],` +
+    `"users":[${told([...account.users.values()], isNotRemoved, renderUser, listBytesMax).join(',')}],` +
+    `"apps":[${told([...account.apps.values()], isNotRemoved, renderApp, listBytesMax).join(',')}],` +
     `"wallets":[${wallets(account, listBytesMax).join(',')}],` +
     `"balances":[${balanceRows(account).join(',')}],"created_at":"${formatTime(createdAt)}"}`
   );
@@ -88,7 +88,8 @@ function told<T>(
     .toReversed();
 }
 
-export function isConnected({ removedAt }: App): boolean {
+/** Of a user or an app. */
+export function isNotRemoved({ removedAt }: Pick<User | App, 'removedAt'>): boolean {
   return removedAt === null;
 }
 
@@ -101,8 +102,11 @@ export function bytesOf(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + Buffer.byteLength(text) + 1, 0);
 }
 
-export function renderUser({ id, email, role, createdAt }: User): string {
-  return `{"id":"${id}","object":"user","email":${quote(email)},"role":"${role}","created_at":"${formatTime(createdAt)}"}`;
+export function renderUser({ id, email, role, createdAt, removedAt }: User): string {
+  return (
+    `{"id":"${id}","object":"user","email":${quote(email)},"role":"${role}",` +
+    `"created_at":"${formatTime(createdAt)}","removed_at":${timeOrNull(removedAt)}}`
+  );
 }
 
 export function renderApp(app: App): string {

@@ -98,6 +98,39 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
         askAccount(context, { type: 'AddUser', accountId, ...body, operator: operatorOf({ operator }) }),
     }),
     partOfAccount(context, 'users'),
+    operatorRoute(context, {
+      method: 'PATCH',
+      path: '/accounts/:account_id/users/:user_id',
+      operationId: 'changeUser',
+      summary: 'Change what a member may do; the last owner stays one',
+      body: schemas.ChangeUserBody,
+      errors: ['not_permitted', 'conflict'],
+      handle: ({ body, operator, parameters }, accountId) =>
+        askAccount(context, {
+          type: 'ChangeUserRole',
+          accountId,
+          userId: parameters['user_id'] ?? '',
+          role: body.role,
+          by: body.by ?? null,
+          operator: operatorOf({ operator }),
+        }),
+    }),
+    operatorRoute(context, {
+      method: 'DELETE',
+      path: '/accounts/:account_id/users/:user_id',
+      operationId: 'removeUser',
+      summary: 'Remove a member, who may do nothing from then on; the last owner stays',
+      query: schemas.RemoveUserQuery,
+      errors: ['not_permitted', 'conflict'],
+      handle: ({ query, operator, parameters }, accountId) =>
+        askAccount(context, {
+          type: 'RemoveUser',
+          accountId,
+          userId: parameters['user_id'] ?? '',
+          by: query.by ?? null,
+          operator: operatorOf({ operator }),
+        }),
+    }),
   ];
 }
 

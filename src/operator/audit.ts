@@ -27,7 +27,7 @@ export function operatorOf({ operator }: { readonly operator: string | null }): 
 export async function audited(
   context: OperatorContext,
   action: string,
-  request: PlainRequest,
+  request: PlainRequest<unknown, object>,
   change: () => Promise<Answer>,
 ): Promise<Answer> {
   const auditId = freshId('audit');
@@ -37,7 +37,7 @@ export async function audited(
     operator: operatorOf(request),
     action,
     target: request.path,
-    body: request.body === null ? null : JSON.stringify(redact(request.body)),
+    body: textOf(request),
   });
   // The change was not tried, so this is certain even when the entry's fate is not.
   if (begun.type === 'unknown') return { type: 'rejected', rejection: UNAVAILABLE };
@@ -50,6 +50,12 @@ export async function audited(
     context.log.error(fields, 'the end of a change is missing in the audit log');
   }
   return answer;
+}
+
+/** What was sent: the body, or where there is none the query. */
+function textOf({ body, query }: PlainRequest<unknown, object>): string | null {
+  if (body !== null) return JSON.stringify(redact(body));
+  return Object.keys(query).length === 0 ? null : JSON.stringify(redact(query));
 }
 
 function endOf(answer: Answer): Pick<EndAudit, 'outcome' | 'status' | 'code'> {

@@ -76,6 +76,11 @@ export const AddUserBody = body({
   }),
   role: oneOf(ROLES, 'What the member may do.'),
 });
+const owner = Type.Optional(
+  idSchema('user', 'Id of the owner who acts; of an owner, themselves alone. Default: the operator.'),
+);
+export const ChangeUserBody = body({ role: oneOf(ROLES, 'What the member may do from now on.'), by: owner });
+export const RemoveUserQuery = body({ by: owner });
 export const ConnectAppBody = body({
   name: words(128, 'Name of the app.'),
   domain: words(253, 'Domain of the app.'),
@@ -146,6 +151,7 @@ export const ReconciliationQuery = body({
 /** By the names used in paths. */
 export const PATH_PARAMETERS = {
   account_id: { schema: idSchema('account', 'Id of the account.'), notFound: 'not_found' },
+  user_id: { schema: idSchema('user', 'Id of the user.'), notFound: 'not_found' },
   app_id: { schema: idSchema('app', 'Id of the app.'), notFound: 'not_found' },
   wallet_id: { schema: idSchema('wallet', 'Id of the payout wallet.'), notFound: 'destination_not_found' },
   withdrawal_id: {

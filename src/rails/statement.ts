@@ -251,6 +251,8 @@ export class FloatMovements {
         case 'AccountOpened':
         case 'AccountSettingsChanged':
         case 'UserAdded':
+        case 'UserRoleChanged':
+        case 'UserRemoved':
         case 'AppConnected':
         case 'AppWebhookChanged':
         case 'AppRemoved':

@@ -68,6 +68,8 @@ const KINDS = {
   AccountOpened: 'accounts',
   AccountSettingsChanged: 'accounts',
   UserAdded: 'accounts',
+  UserRoleChanged: 'accounts',
+  UserRemoved: 'accounts',
   AppConnected: 'accounts',
   AppWebhookChanged: 'accounts',
   AppRemoved: 'accounts',

@@ -74,6 +74,7 @@ async function inUsualTimes(dataDir: string, webhookUrl: string): Promise<Omit<L
   await reaches(service, '/v1/payouts', payoutId, 'SUCCESSFUL');
   await create(service, '/v1/payouts', { ...WALLET, msisdn: '256772000065', amount: '600' });
   const withdrawalId = await withdrawals(service, at, owner);
+  await leavesAfterPromotion(service, at);
   await reaches(service, '/v1/charges', reversedId, 'REVERSED');
   await webhooks(service, at, chargeId);
   await service.until(
@@ -110,6 +111,14 @@ async function withdrawals(service: Running, at: string, first: string): Promise
   await service.operator('POST', `${at}/withdrawals/${rejected}/reject`, { by: first });
   await reaches(service, '/v1/withdrawals', rejected, 'FAILED');
   return approved;
+}
+
+/** A member becomes an admin, and leaves. */
+async function leavesAfterPromotion(service: Running, at: string): Promise<void> {
+  const id = await member(service, at, 'MEMBER');
+  await service.operator('PATCH', `${at}/users/${id}`, { role: 'ADMIN' });
+  const { status, text } = await service.operator('DELETE', `${at}/users/${id}`);
+  if (status !== 200) throw new Error(`the removal answered ${text}`);
 }
 
 /** One delivery is replayed; another waits for its second attempt when its app is removed. */

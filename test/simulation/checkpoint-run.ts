@@ -78,13 +78,13 @@ export class Run {
       appsMax: 100,
       accountListBytesMax: 300 * 1024,
     };
-    return decide(this.state, command, { now: this.now, freshBody, policy: POLICY, writeFormat: 2, ...soft });
+    return decide(this.state, command, { now: this.now, freshBody, policy: POLICY, writeFormat: 3, ...soft });
   }
 
   /** Decided as the core would that sees everything. */
   send(command: AccountCommand): Decision {
     const freshBody = body(++this.#fresh, this.now);
-    const tick = { now: this.now, freshBody, elapsedMs: 0, writeFormat: 2 };
+    const tick = { now: this.now, freshBody, elapsedMs: 0, writeFormat: 3 };
     const decision = this.decide(command, freshBody);
     const { record, outcome: told, answers } = this.#served.decide(command, tick);
     assert.deepEqual(record, decision.record);

@@ -161,7 +161,7 @@ class Ledger {
       now: this.now,
       freshBody,
       policy: POLICY,
-      writeFormat: 2,
+      writeFormat: 3,
       cashOutsInWindow: 0,
       cashOutWindowFreesAt: 0,
       appsMax: 100,

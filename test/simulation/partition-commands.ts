@@ -117,8 +117,8 @@ export class Choice {
     if (!model.accounts[accountId]!.settings.live && this.once(8)) {
       return { ...operator, type: 'ChangeAccountSettings', changes: { live: true } };
     }
-    const choice = this.below(101);
-    if (choice === 100) return this.#app(model, accountId);
+    const choice = this.below(102);
+    if (choice >= 100) return this.#whoMay(model, accountId, this.of(by, null));
     if (choice < 38) return this.#create(model, accountId);
     if (choice < 45 && this.#created.length > 0) return this.#again();
     if (choice < 49) return { ...operator, ...this.#dashboardDeposit(), by };
@@ -284,6 +284,23 @@ export class Choice {
     const key = this.of(keyHash, `key-hash-${this.below(6)}`);
     const app = { name: 'Shop', domain: 'shop.example', webhookUrl: null, signingSecretSealed: 's' };
     return { ...operator, type: 'ConnectApp', ...app, publishableKey: key, secretKeyHash: key };
+  }
+
+  #whoMay(model: Model, accountId: string, by: string | null): AccountCommand {
+    return this.once(2) ? this.#app(model, accountId) : this.#user(model, accountId, by);
+  }
+
+  /** One goes or becomes another; where few are left, another comes. */
+  #user(model: Model, accountId: string, by: string | null): AccountCommand {
+    const operator = { ...byOperator, accountId };
+    const { users } = model.accounts[accountId]!;
+    const role = this.of('OWNER', 'ADMIN', 'FINANCE', 'MEMBER');
+    if (users.filter(({ isRemoved }) => !isRemoved).length < 4) {
+      return { ...operator, type: 'AddUser', email: `${users.length}@shop.example`, role };
+    }
+    const userId = this.#any(users)!.id;
+    if (this.once(2)) return { ...operator, type: 'RemoveUser', userId, by };
+    return { ...operator, type: 'ChangeUserRole', userId, role, by };
   }
 
   #wallet(model: Model, accountId: string, by: string): AccountCommand {

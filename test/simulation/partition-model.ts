@@ -20,6 +20,7 @@ import { bodyOf } from '../../src/domain/id.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import type { ApprovalStatus, Status } from '../../src/domain/transaction.ts';
 import { MINUTE } from '../unit/domain/scenario.ts';
+import { expectedOfUser, type ModelUser, ownersOf } from './partition-users.ts';
 
 type Type = 'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL';
 
@@ -62,7 +63,7 @@ interface ModelWallet {
 
 interface ModelAccount {
   settings: AccountSettings;
-  readonly users: { readonly id: string; readonly role: Role }[];
+  readonly users: ModelUser[];
   readonly apps: { readonly id: string; readonly keyHash: string; isRemoved: boolean }[];
   readonly wallets: ModelWallet[];
 }
@@ -164,11 +165,16 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
   const { now } = at;
   const named = 'transactionId' in command ? model.transactions.get(command.transactionId ?? '') : undefined;
   const own = named?.account === command.accountId ? named : undefined;
+  const acting = 'by' in command ? account?.users.find(({ id }) => id === command.by) : undefined;
+  if (acting?.isRemoved === true) return refused('not_permitted');
   switch (command.type) {
     case 'OpenAccount':
       return does('AccountOpened');
     case 'AddUser':
       return does('UserAdded');
+    case 'ChangeUserRole':
+    case 'RemoveUser':
+      return expectedOfUser(account!.users, command, acting);
     case 'ConnectApp':
       if (!account!.settings.live) return refused('live_mode_not_enabled');
       return appOf(account!, command.secretKeyHash) === undefined ? does('AppConnected') : NOTHING;
@@ -449,8 +455,9 @@ function expectedOfWallet(
     return wallet.status === 'REVOKED' ? refused('conflict') : does('WalletRevoked');
   }
   if (wallet.status !== 'PENDING_APPROVAL') return refused('conflict');
-  const owners = account.users.filter((user) => user.role === 'OWNER');
-  return owners.length > 1 && wallet.by === command.by ? refused('not_permitted') : does('WalletApproved');
+  return ownersOf(account.users).length > 1 && wallet.by === command.by
+    ? refused('not_permitted')
+    : does('WalletApproved');
 }
 
 function expectedOfApproval(
@@ -545,7 +552,13 @@ function applyEvent(model: Model, accountId: string, event: AccountEvent, applie
       account.settings = event.settings;
       break;
     case 'UserAdded':
-      account.users.push({ id, role: event.role });
+      account.users.push({ id, role: event.role, isRemoved: false });
+      break;
+    case 'UserRoleChanged':
+      account.users.find((user) => user.id === id)!.role = event.role;
+      break;
+    case 'UserRemoved':
+      account.users.find((user) => user.id === id)!.isRemoved = true;
       break;
     case 'AppConnected':
       account.apps.push({ id, keyHash: event.secretKeyHash, isRemoved: false });

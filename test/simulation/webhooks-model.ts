@@ -77,6 +77,8 @@ export class Truth {
         this.transactions.set(event.id, { account, app: event.appId, amount: event.amount });
         return;
       case 'UserAdded':
+      case 'UserRoleChanged':
+      case 'UserRemoved':
         this.owners.set(account, event.id);
         return;
       case 'WalletAdded':

@@ -132,6 +132,8 @@ const EVENTS: {
   AccountOpened: { name: text, country, settings },
   AccountSettingsChanged: { settings, by: text },
   UserAdded: { id: user, email: text, role: fc.constantFrom(...ROLES), by: text },
+  UserRoleChanged: { id: user, role: fc.constantFrom(...ROLES), by: text },
+  UserRemoved: { id: user, by: text },
   AppConnected: {
     id: id('app'),
     name: text,
