@@ -7,18 +7,10 @@
 // before its content is used: what is sealed with it may be durable a moment later.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { MASTER_KEY_BYTES, parseMasterKey } from './config/master-key.ts';
+import { syncDirectoryNow } from '../wal/sync-directory.ts';
 import { namingNow } from '../wal/thrown.ts';
 
 export type Purpose = 'signing-secret' | 'callback-token' | 'rail-credential' | 'fingerprint';
@@ -125,14 +117,15 @@ function readOrMake(path: string, make: () => string): string {
 
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
   try {
-    writeDurably(draft, `${make()}\n`);
+    const options = { flag: 'wx', mode: 0o600, flush: true };
+    namingNow(draft, () => writeFileSync(draft, `${make()}\n`, options));
     linkSync(draft, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
     rmSync(draft, { force: true });
   }
-  syncDirectory(dirname(path));
+  syncDirectoryNow(dirname(path));
   return readFileSync(path, 'utf8').trim();
 }
 
@@ -142,26 +135,5 @@ function readLine(path: string): string | undefined {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
-  }
-}
-
-function writeDurably(path: string, text: string): void {
-  const file = openSync(path, 'wx', 0o600);
-  try {
-    namingNow(path, () => {
-      writeSync(file, text);
-      fsyncSync(file);
-    });
-  } finally {
-    closeSync(file);
-  }
-}
-
-function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r');
-  try {
-    namingNow(path, () => fsyncSync(directory));
-  } finally {
-    closeSync(directory);
   }
 }

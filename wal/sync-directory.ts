@@ -1,6 +1,7 @@
 // After it a power cut takes no name from the directory that was in it, and brings none back.
+import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { naming } from './thrown.ts';
+import { naming, namingNow } from './thrown.ts';
 
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r');
@@ -8,5 +9,14 @@ export async function syncDirectory(path: string): Promise<void> {
     await naming(path, () => directory.sync());
   } finally {
     await directory.close();
+  }
+}
+
+export function syncDirectoryNow(path: string): void {
+  const directory = openSync(path, 'r');
+  try {
+    namingNow(path, () => fsyncSync(directory));
+  } finally {
+    closeSync(directory);
   }
 }
