@@ -51,7 +51,10 @@ const importRules: readonly ImportRule[] = [
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
   { from: 'src/config/**', to: ['src/domain/**', 'src/limits.ts', 'src/config/**', 'src/config.ts'] },
   { from: 'src/process-clock.ts', to: ['src/domain/assert.ts', 'src/limits.ts'] },
-  { from: 'src/secrets.ts', to: ['src/config/**', 'src/limits.ts', 'wal/thrown.ts'] },
+  {
+    from: 'src/secrets.ts',
+    to: ['src/config/**', 'src/limits.ts', 'wal/sync-directory.ts', 'wal/thrown.ts'],
+  },
   {
     // Adapters between the bus's interfaces and the log's batches.
     from: 'src/nats/**',

@@ -1,22 +1,21 @@
 // What an account partition is to do, said naively and from the specification alone: lists of transactions, users and wallets,
-// every balance a sum over them. `expected` says what a command comes to; `apply` takes in what was logged.
+// every balance a sum over them. `expected` says what a command comes to; what was logged is taken in by partition-applied.ts.
 
-import { strict as assert } from 'node:assert';
 import type { AccountSettings, Role } from '../../src/domain/account.ts';
 import type {
   AccountCommand,
   ApproveWithdrawal,
   CollectInput,
   CreateCommand,
+  CreateDashboardDeposit,
   RecordOutcome,
   RejectWithdrawal,
   ResolveReconciliation,
   SettleCashOut,
   WithdrawalInput,
 } from '../../src/domain/account-command.ts';
-import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import type { AccountEvent } from '../../src/domain/account-event.ts';
 import { COUNTRY_FACTS, type Country, type Currency, type Network } from '../../src/domain/country.ts';
-import { bodyOf } from '../../src/domain/id.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import type { ApprovalStatus, Status } from '../../src/domain/transaction.ts';
 import { MINUTE } from '../unit/domain/scenario.ts';
@@ -189,14 +188,8 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
     case 'CreatePayout':
     case 'CreateWithdrawal':
       return expectedOfCreate(model, command, at);
-    case 'CreateDashboardDeposit': {
-      if (roleOf(account, command.by) === 'MEMBER') return refused('not_permitted');
-      if (!account!.settings.live) return refused('live_mode_not_enabled');
-      const { accountId, repeatable = null } = command;
-      const key = repeatable === null ? null : `dashboard→${repeatable.idempotencyKey}`;
-      const made = { key, hash: repeatable?.requestHash ?? null, appId: null } as const;
-      return createdOnce(model, { ...made, type: 'DEPOSIT', account: accountId }, command.input, at);
-    }
+    case 'CreateDashboardDeposit':
+      return expectedOfDashboardDeposit(model, command, at);
     case 'BeginSubmission':
       return expectedOfBegin(account!, own);
     case 'RecordSubmission':
@@ -265,6 +258,16 @@ function expectedOfCreate(model: Model, command: CreateCommand, at: At): Expecte
     if (type === 'WITHDRAWAL' && !settings.withdrawalsEnabled) return refused('withdrawals_not_enabled_live');
   }
   return created(model, made, command.input!, at);
+}
+
+function expectedOfDashboardDeposit(model: Model, command: CreateDashboardDeposit, at: At): Expected {
+  const { accountId, by, input, repeatable = null } = command;
+  const account = model.accounts[accountId]!;
+  if (roleOf(account, by) === 'MEMBER') return refused('not_permitted');
+  if (!account.settings.live) return refused('live_mode_not_enabled');
+  const key = repeatable === null ? null : `dashboard→${repeatable.idempotencyKey}`;
+  const made = { key, hash: repeatable?.requestHash ?? null, appId: null } as const;
+  return createdOnce(model, { ...made, type: 'DEPOSIT', account: accountId }, input, at);
 }
 
 type Made = Pick<ModelTransaction, 'type' | 'account' | 'key' | 'hash' | 'appId'>;
@@ -476,138 +479,4 @@ function expectedOfApproval(
   const { country, network } = wallet;
   if (policy.routes[`${country}:${network}`] === undefined) return refused('network_not_supported');
   return does('WithdrawalApproved');
-}
-
-/** `created`: what was expected of a new transaction. */
-export function apply(
-  model: Model,
-  { accountId, at, events }: AccountRecord,
-  policy: Policy,
-  created?: ModelTransaction,
-): void {
-  for (const event of events) applyEvent(model, accountId, event, { at, policy, created });
-}
-
-interface Applied {
-  readonly at: number;
-  readonly policy: Policy;
-  readonly created: ModelTransaction | undefined;
-}
-
-function applyEvent(model: Model, accountId: string, event: AccountEvent, applied: Applied): void {
-  const { at, policy, created } = applied;
-  const id = 'id' in event ? event.id : '';
-  const one = model.transactions.get(id)!;
-  const account = model.accounts[accountId]!;
-  const wallet = account?.wallets.find((own) => own.id === id);
-  const enter = (status: Status): void => {
-    one.status = status;
-    one.statuses.push(status);
-    one.updatedAt = at;
-  };
-  switch (event.type) {
-    case 'ChargeCreated':
-    case 'DepositCreated':
-    case 'PayoutCreated':
-    case 'WithdrawalCreated':
-      addTransaction(model, created!, event);
-      break;
-    case 'SubmissionBegun':
-      one.begun = true;
-      break;
-    case 'SubmissionAccepted':
-      one.submitted = one.begun = true;
-      if (!isCashOut(one.type)) enter('AWAITING_CUSTOMER');
-      break;
-    case 'AnswerFixed':
-      break;
-    case 'TransactionSucceeded':
-      one.releaseAt = one.type === 'CHARGE' ? at + policy.chargeReleaseMs : null;
-      assert.equal(event.releaseAt, one.releaseAt);
-      enter('SUCCESSFUL');
-      break;
-    case 'TransactionFailed':
-      enter('FAILED');
-      one.failure = event.failureCode;
-      break;
-    case 'ChargeReleased':
-      one.released = true;
-      break;
-    case 'ChargeReversed':
-      enter('REVERSED');
-      break;
-    case 'WithdrawalApproved':
-      enter('PENDING_PROVIDER');
-      one.approval = 'APPROVED';
-      break;
-    case 'WithdrawalRejected':
-      enter('FAILED');
-      one.approval = 'REJECTED';
-      one.failure = 'approval_rejected';
-      break;
-    case 'AccountOpened':
-      model.accounts[accountId] = { settings: event.settings, users: [], apps: [], wallets: [] };
-      break;
-    case 'AccountSettingsChanged':
-      account.settings = event.settings;
-      break;
-    case 'UserAdded':
-      account.users.push({ id, role: event.role, isRemoved: false });
-      break;
-    case 'UserRoleChanged':
-      account.users.find((user) => user.id === id)!.role = event.role;
-      break;
-    case 'UserRemoved':
-      account.users.find((user) => user.id === id)!.isRemoved = true;
-      break;
-    case 'AppConnected':
-      account.apps.push({ id, keyHash: event.secretKeyHash, isRemoved: false });
-      break;
-    case 'AppRemoved':
-      account.apps.find((app) => app.id === id)!.isRemoved = true;
-      break;
-    case 'AppWebhookChanged':
-      throw new Error(`nobody asked for ${event.type}`);
-    case 'WalletAdded':
-      account.wallets.push({ ...event, status: 'PENDING_APPROVAL', activeAt: Infinity });
-      break;
-    case 'WalletApproved':
-      wallet!.status = 'COOLING_OFF';
-      wallet!.activeAt = at + policy.walletCoolingOffMs;
-      assert.equal(event.activeAt, wallet!.activeAt);
-      break;
-    case 'WalletActivated':
-      wallet!.status = 'ACTIVE';
-      break;
-    case 'WalletRevoked':
-      wallet!.status = 'REVOKED';
-      break;
-    case 'ReconciliationRaised': {
-      const { kind, transactionId: transaction, detail } = event;
-      const [said = ''] = detail.split(' Ours: ');
-      model.items.set(id, { account: accountId, kind, transaction, said, resolution: null, by: null });
-      break;
-    }
-    case 'ReconciliationResolved':
-      Object.assign(model.items.get(id)!, { resolution: event.resolution, by: event.by });
-      break;
-  }
-}
-
-function addTransaction(
-  model: Model,
-  created: ModelTransaction,
-  event: Extract<AccountEvent, { fee: unknown }>,
-): void {
-  const { id, fee, amount, appId, idempotencyKey } = event;
-  assert.deepEqual(
-    { fee, amount, appId, key: idempotencyKey },
-    { fee: created.fee, amount: created.amount, appId: created.appId, key: created.key },
-  );
-  if ('expiresAt' in event) assert.equal(event.expiresAt, created.expiresAt);
-  if ('approvalRequired' in event) assert.equal(event.approvalRequired, created.status === 'INITIATED');
-  const newest = [...model.transactions.keys()].at(-1);
-  assert(newest === undefined || bodyOf(newest) < bodyOf(id), `${id} is above ${newest}, which is older`);
-  model.transactions.set(id, { ...structuredClone(created), id });
-  if (created.key !== null) model.keys.set(`${created.account} ${created.key}`, id);
 }

@@ -19,8 +19,8 @@ import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Views } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { MINUTE } from '../unit/domain/scenario.ts';
+import { apply } from './partition-applied.ts';
 import {
-  apply,
   emptyModel,
   expected,
   isCashOut,
