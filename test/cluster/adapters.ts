@@ -7,11 +7,22 @@ import type { GroupName } from '../../src/bus/bus.ts';
 import type { Route, Routes } from '../../src/bus/ownership.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsEvents, NatsLink } from '../../src/nats/connection.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
 
 export function link(url: string, name: string, events: NatsEvents = {}): Promise<NatsLink> {
   return connectNats({ url, name, inboxPrefix: `_INBOX.${name}` }, events);
+}
+
+/** Each call makes the stream of another accounts partition, of one replica, and resolves with its number, from 0 on. */
+export function partitionMaker({ manager }: NatsLink): () => Promise<number> {
+  let partitions = 0;
+  return async () => {
+    const partition = partitions++;
+    await ensureLogStream(manager, 'accounts', partition, 1);
+    return partition;
+  };
 }
 
 /** How a cluster is made, by its number of partitions. */

@@ -16,7 +16,7 @@ import { encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Replica, Tip } from '../../wal/types.ts';
-import { link, temporaryLog } from './adapters.ts';
+import { link, partitionMaker, temporaryLog } from './adapters.ts';
 import { Cable } from './cable.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -33,12 +33,7 @@ t.teardown(async () => {
   await servers.stop();
 });
 
-let partitions = 0;
-async function newPartition(): Promise<number> {
-  const partition = partitions++;
-  await ensureLogStream(nats.manager, 'accounts', partition, 1);
-  return partition;
-}
+const newPartition = partitionMaker(nats);
 
 function newLog(t: Test): WriteAheadLog {
   const temporary = temporaryLog();

@@ -6,11 +6,10 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { batchAt } from '../../src/nats/stream-batches.ts';
-import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream } from '../../src/nats/subjects.ts';
 import { emptyTip, encodeBatch, tipAt } from '../../wal/batch.ts';
 import type { Batch, Tip } from '../../wal/types.ts';
-import { link } from './adapters.ts';
+import { link, partitionMaker } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -38,12 +37,7 @@ t.teardown(async () => {
   await servers.stop();
 });
 
-let partitions = 0;
-async function newPartition(): Promise<number> {
-  const partition = partitions++;
-  await ensureLogStream(nats.manager, 'accounts', partition, 1);
-  return partition;
-}
+const newPartition = partitionMaker(nats);
 
 function replica(partition: number, by: StreamPublisher = publisher): StreamReplica {
   const { manager } = nats;
