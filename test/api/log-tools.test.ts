@@ -550,16 +550,11 @@ t.test('damage at the end of a log is told with all that can still be told', asy
   const account = await toolJson('replay', '--data', copy, '--account', service.demo.account_id);
   t.hasStrict(account, { status: 1, report: { found: true, upTo: sequence } });
   t.match(account.report.faults, [fault]);
-  const whole = [
-    'replay',
-    '--data',
-    data,
-    '--account',
-    service.demo.account_id,
-    '--until',
-    `${sequence}`,
-  ] as const;
-  t.strictSame(account.report.trialBalance, (await toolJson(...whole)).report.trialBalance);
+  // Not the live service's: what was started over the copy may have written more since.
+  const sound = ['--data', await stoppedCopy(), '--account', service.demo.account_id] as const;
+  const whole = await toolJson('replay', ...sound, '--until', `${sequence}`);
+  t.equal(whole.status, 0, whole.err);
+  t.strictSame(account.report.trialBalance, whole.report.trialBalance);
 });
 
 t.test(
