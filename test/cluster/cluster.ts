@@ -170,7 +170,7 @@ export class Cluster {
   }
 
   async stop(keepDirectory = false): Promise<void> {
-    if (this.#loads.some((load) => !load.isStopped)) this.#tellWhatTheyComplainedOf();
+    if (this.#loads.some((load) => !load.hasEnded)) this.#tellWhatTheyComplainedOf();
     for (const load of this.#loads) load.abandon();
     for (const node of this.running) {
       node.signal('SIGCONT');

@@ -70,6 +70,7 @@ export class Load {
   readonly #callers: Promise<void>[];
   #closedConnections = 0;
   #stopped = false;
+  #ended = false;
   #abandoned = false;
 
   constructor(options: LoadOptions) {
@@ -83,13 +84,15 @@ export class Load {
     return this.#journal.length;
   }
 
-  get isStopped(): boolean {
-    return this.#stopped;
+  /** Every caller has had its last answer. */
+  get hasEnded(): boolean {
+    return this.#ended;
   }
 
   async stop(): Promise<LoadReport> {
     this.#stopped = true;
     await Promise.all(this.#callers);
+    this.#ended = true;
     this.#agent.destroy();
     return {
       journal: this.#journal,
@@ -185,6 +188,13 @@ export class Load {
       request.end(body);
     });
   }
+}
+
+/** Answers that are no create, each with what was said: a test that finds one shows it. Status null: nothing in 90 s. */
+export function notCreated(
+  journal: readonly JournalEntry[],
+): { readonly status: number | null; readonly reply: unknown }[] {
+  return journal.filter(({ status }) => status !== 201).map(({ status, reply }) => ({ status, reply }));
 }
 
 export function percentile(values: readonly number[], share: number): number {
