@@ -3,7 +3,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { untilReady } from '../../deploy/cluster-processes.ts';
+import { lastWords, untilReady } from '../../deploy/cluster-processes.ts';
 import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
@@ -16,8 +16,11 @@ import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-async function readiness({ operatorUrl }: NodeProcess): Promise<string> {
-  const answer = await fetch(`${operatorUrl}/readyz`).catch(() => null);
+/** Rejects when the process has ended: none may by what NATS lost. */
+async function readiness(node: NodeProcess): Promise<string> {
+  const ended = node.exitStatus();
+  if (ended !== null) throw new Error(`${node.name} has ended with ${ended}: ${lastWords(node)}`);
+  const answer = await fetch(`${node.operatorUrl}/readyz`).catch(() => null);
   return answer === null ? '' : `${answer.status} ${await answer.text()}`;
 }
 
@@ -36,11 +39,10 @@ t.test('streams, leases and snapshots are lost, and the logs are put back', asyn
   await Promise.all(servers.map((server) => nats.restart(server)));
 
   const owners = ['ledger1', 'ledger2', 'webhooks1', 'poller1'];
-  for (const name of owners) {
-    await waitFor(`${name} is not ready`, 60_000, async () =>
-      (await readiness(cluster.node(name))).startsWith('503'),
-    );
-  }
+  await waitFor('nobody who owns partitions is ready', 60_000, async () => {
+    const told = await Promise.all(owners.map((name) => readiness(cluster.node(name))));
+    return told.every((each) => each.startsWith('503'));
+  });
   const [account] = cluster.accounts;
   const headers = { authorization: `Bearer ${account!.secretKey}` };
   // The front asks until its own deadline: whatever could answer would have by then.
