@@ -299,7 +299,7 @@ export const LIMITS = {
   webhookResolverMs: 60_000,
   /** How long the answer for IPv6 may come after that for IPv4, ms. */
   webhookDnsIpv6Ms: 500,
-  /** Attempts in flight to one endpoint that nothing is known of, and at the most, to one that answers within `webhookSlowMs`: one
+  /** Attempts in flight to one endpoint that nothing is known of, and at the most, to one that answers within `webhookLateMs`: one
    *  more with each such answer, and half as many with any other end; to a failing one: 1. */
   webhookEndpointInFlightBegin: 8,
   webhookEndpointInFlightMax: 32,
@@ -307,10 +307,14 @@ export const LIMITS = {
   webhookFirstInFlightMax: 1_024,
   /** Retries, replays and attempts to failing endpoints in flight, all endpoints. */
   webhookRetryInFlightMax: 1_024,
-  /** Slow attempts that no longer take the room of first attempts: with the two above the bound on sockets. */
+  /** Slow attempts that no longer take the room of first attempts: with the two above the bound on sockets. What goes to an endpoint
+   *  known to be slow begins here, in half of it; the rest is for attempts that turn out slow. */
   webhookSlowInFlightMax: 4_096,
   /** An attempt open this long, ms, makes way for other endpoints. */
   webhookSlowMs: 1_000,
+  /** Who answers this late, ms, gets no more at once. An endpoint that works on one request after the other takes as much longer
+   *  as it gets more: at twice this it would fail. */
+  webhookLateMs: 5_000,
   /** Longest pause between retries to a failing endpoint, ms; and never over a tenth of the shortest wait of the
    *  schedule, so that it stays within the jitter of every row. */
   webhookPauseMsMax: 3_000,
@@ -449,10 +453,12 @@ export const LIMITS = {
   logToolTransactionsNamedMax: 50,
 } as const;
 
+function holds(condition: boolean, what: string): void {
+  if (!condition) throw new Error(`limits: ${what}`);
+}
+
 export function assertLimits(): void {
-  const holds = (condition: boolean, what: string): void => {
-    if (!condition) throw new Error(`limits: ${what}`);
-  };
+  assertWebhookLimits();
   holds(
     LIMITS.batchRecordsMax <= LIMITS.logWritesOutstandingMax,
     'a batch fits what LMDB may have outstanding',
@@ -518,9 +524,16 @@ export function assertLimits(): void {
     'many clients take long answers from one front at once',
   );
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
+}
+
+function assertWebhookLimits(): void {
   holds(
     LIMITS.webhookDnsMs * LIMITS.webhookDnsTries < LIMITS.webhookAttemptMs,
     'a name can be resolved within an attempt',
+  );
+  holds(
+    LIMITS.webhookSlowMs < LIMITS.webhookLateMs && LIMITS.webhookLateMs * 2 <= LIMITS.webhookAttemptMs,
+    'an endpoint is late after it is slow, and long before it fails',
   );
   holds(
     LIMITS.connectAddressMs * 2 <= Math.min(LIMITS.railConnectMs, LIMITS.webhookAttemptMs / 2),

@@ -3,10 +3,12 @@
 //
 // Invariants:
 //   - As many attempts are in flight to one endpoint as it takes at once: LIMITS.webhookEndpointInFlightBegin, up to …Max while
-//     answers come soon; one while it fails, or has one open longer than LIMITS.webhookSlowMs and has answered none that began
-//     later. So an endpoint that hangs holds a few connections, once, and one long answer does not hold up the others.
-//   - First attempts to healthy endpoints have room of their own. Everything else (retries, replays, whatever goes to a
-//     failing endpoint) shares the other room. A first attempt that turns out slow leaves the first room.
+//     answers come within LIMITS.webhookLateMs; one while it fails, or has one open longer than LIMITS.webhookSlowMs, which its
+//     answers do not take else, and has answered none that began later. So an endpoint that hangs holds a few connections, once,
+//     and one long answer does not hold up the others.
+//   - First attempts to healthy endpoints have room of their own, and those to endpoints that are healthy but slow, too. Everything
+//     else (retries, replays, whatever goes to a failing endpoint) shares a third. A first attempt that turns out slow leaves the
+//     first room for the slow one, half of which is kept for that.
 //   - A pause after failures delays retries; it takes no attempt from anybody and holds up no first attempt.
 //   - Whoever waits for room is served in turn by endpoint, so that a long queue of one is not in the way of another.
 // An item is in one place: a queue here or in flight. The number of items is bounded by the caller, of each endpoint
@@ -67,10 +69,13 @@ interface Running<Item> {
   isSlow: boolean;
 }
 
-const ROOM: Record<Room, number> = {
+const ROOMS = ['first', 'slow', 'retry'] as const satisfies readonly Room[];
+
+/** Attempts in flight, of all endpoints, below which another may begin there. */
+const ROOM_TO_BEGIN: Record<Room, number> = {
   first: LIMITS.webhookFirstInFlightMax,
+  slow: LIMITS.webhookSlowInFlightMax / 2,
   retry: LIMITS.webhookRetryInFlightMax,
-  slow: LIMITS.webhookSlowInFlightMax,
 };
 
 export class Dispatcher<Item extends DispatchItem> {
@@ -83,7 +88,11 @@ export class Dispatcher<Item extends DispatchItem> {
   readonly #running = new Set<Running<Item>>();
   readonly #inFlight: Record<Room, number> = { first: 0, retry: 0, slow: 0 };
   /** Endpoints whose next attempt waits for that room, in turn. */
-  readonly #waiting: Record<'first' | 'retry', Set<Endpoint<Item>>> = { first: new Set(), retry: new Set() };
+  readonly #waiting: Record<Room, Set<Endpoint<Item>>> = {
+    first: new Set(),
+    slow: new Set(),
+    retry: new Set(),
+  };
   /** Endpoints whose retries wait for the end of a pause. */
   readonly #paused = new Set<Endpoint<Item>>();
   #queuedFirsts = 0;
@@ -133,6 +142,7 @@ export class Dispatcher<Item extends DispatchItem> {
     endpoint.pausedUntil = 0;
     endpoint.inFlightMax = LIMITS.webhookEndpointInFlightBegin;
     endpoint.soonBegan = 0;
+    endpoint.wasSlow = false;
   }
 
   /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
@@ -241,12 +251,12 @@ export class Dispatcher<Item extends DispatchItem> {
 
   /** One attempt for each endpoint in turn while there is room. */
   #serveWaiting(): void {
-    for (const room of ['first', 'retry'] as const) {
+    for (const room of ROOMS) {
       const waiting = this.#waiting[room];
       for (const endpoint of waiting) {
-        if (this.#stopped || this.#inFlight[room] >= ROOM[room]) break;
+        if (this.#stopped || this.#inFlight[room] >= ROOM_TO_BEGIN[room]) break;
         waiting.delete(endpoint);
-        // Since it failed or answered it may wait for the other room, or for its own attempt to end.
+        // Since it failed or answered it may wait for another room, or for its own attempt to end.
         if (this.#nextRoom(endpoint) !== room) continue;
         this.#startNext(endpoint, room);
         this.#queueUp(endpoint);
@@ -255,13 +265,14 @@ export class Dispatcher<Item extends DispatchItem> {
   }
 
   /** Which room the next attempt of `endpoint` takes; null: it may start none. */
-  #nextRoom(endpoint: Endpoint<Item>): 'first' | 'retry' | null {
+  #nextRoom(endpoint: Endpoint<Item>): Room | null {
     const queue = mayStart(endpoint) ? this.#nextQueue(endpoint) : null;
     if (queue === null) return null;
-    return queue === endpoint.firsts && endpoint.failuresInARow === 0 ? 'first' : 'retry';
+    if (queue === endpoint.retries || endpoint.failuresInARow > 0) return 'retry';
+    return endpoint.wasSlow ? 'slow' : 'first';
   }
 
-  #startNext(endpoint: Endpoint<Item>, room: 'first' | 'retry'): void {
+  #startNext(endpoint: Endpoint<Item>, room: Room): void {
     const item = this.#nextQueue(endpoint)?.shift();
     if (item === undefined) return;
     endpoint.lastWasFirst = item.isFirst;
@@ -284,7 +295,7 @@ export class Dispatcher<Item extends DispatchItem> {
     return true;
   }
 
-  #start(endpoint: Endpoint<Item>, item: Item, room: 'first' | 'retry'): void {
+  #start(endpoint: Endpoint<Item>, item: Item, room: Room): void {
     const running: Running<Item> = { endpoint, startedAt: this.#clock(), room, isSlow: false };
     endpoint.inFlight++;
     this.#inFlight[room]++;
@@ -298,7 +309,7 @@ export class Dispatcher<Item extends DispatchItem> {
       running.endpoint.slow++;
       running.endpoint.slowBegan = running.startedAt;
     }
-    if (running.room !== 'first' || this.#inFlight.slow >= ROOM.slow) return;
+    if (running.room !== 'first' || this.#inFlight.slow >= LIMITS.webhookSlowInFlightMax) return;
     this.#inFlight.first--;
     this.#inFlight.slow++;
     running.room = 'slow';
@@ -317,15 +328,16 @@ export class Dispatcher<Item extends DispatchItem> {
   #learn({ endpoint, startedAt, isSlow }: Running<Item>, end: AttemptEnd): void {
     if (end === 'none') return;
     endpoint.wasSlow = isSlow;
-    if (end === 'delivered' && !isSlow) {
-      endpoint.soonBegan = Math.max(endpoint.soonBegan, startedAt);
-      endpoint.inFlightMax = Math.min(endpoint.inFlightMax + 1, LIMITS.webhookEndpointInFlightMax);
+    const now = this.#clock();
+    if (end === 'delivered' && !isSlow) endpoint.soonBegan = Math.max(endpoint.soonBegan, startedAt);
+    if (end === 'delivered' && now - startedAt < LIMITS.webhookLateMs) {
+      const more = isSlow ? 1 / endpoint.inFlightMax : 1;
+      endpoint.inFlightMax = Math.min(endpoint.inFlightMax + more, LIMITS.webhookEndpointInFlightMax);
     } else {
       const half = Math.floor(endpoint.inFlightMax / 2);
       endpoint.inFlightMax = Math.max(half, LIMITS.webhookEndpointInFlightBegin);
     }
     const before = endpoint.failuresInARow;
-    const now = this.#clock();
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
     if (before === 0 || end === 'delivered') endpoint.failingSince = now;
     endpoint.failingForMs = now - endpoint.failingSince;
@@ -337,8 +349,10 @@ export class Dispatcher<Item extends DispatchItem> {
 const FORGET_LOOKS = 1_000;
 
 function mayStart(endpoint: Endpoint<unknown>): boolean {
-  const answersOthers = endpoint.failuresInARow === 0 && endpoint.soonBegan > endpoint.slowBegan;
-  return endpoint.inFlight < (isFailing(endpoint) && !answersOthers ? 1 : endpoint.inFlightMax);
+  const { failuresInARow, slow, wasSlow, soonBegan, slowBegan } = endpoint;
+  // To who answers after three seconds that an answer takes longer than one says nothing.
+  const mayHang = slow > 0 && !wasSlow && soonBegan <= slowBegan;
+  return endpoint.inFlight < (failuresInARow > 0 || mayHang ? 1 : Math.floor(endpoint.inFlightMax));
 }
 
 function isFailing({ failuresInARow, slow }: Endpoint<unknown>): boolean {
