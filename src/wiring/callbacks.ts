@@ -12,11 +12,13 @@ import type { Metrics } from '../observability/metrics.ts';
 const UTF8 = new TextDecoder();
 
 /** Without it polling finds the outcome of what is in flight. What has ended nobody asks about: that the provider took the money
- *  back is heard in a callback alone. `onEnd`: whether it was looked into, or need not be. */
+ *  back is heard in a callback alone. `requestId`: of its request; undefined: there was none, as with the loopback rail. `onEnd`:
+ *  whether it was looked into, or need not be. */
 export function sendHint(
   bus: Bus,
   { accountId, transactionId }: OutcomeHint,
   log: Log,
+  requestId?: string,
   onEnd: (isLookedInto: boolean) => void = () => {},
 ): void {
   const deadline = Date.now() + LIMITS.commandDeadlineMs;
@@ -24,7 +26,10 @@ export function sendHint(
   bus.send('pollers', partitionOf(accountId, bus.partitions('pollers')), hint, (reply) => {
     if (reply.type !== 'done') {
       const what = reply.type === 'unknown' ? 'no poller has looked into' : 'no poller took';
-      log.warn({ transactionId }, `${what} a callback: if its transaction had ended, ask its provider`);
+      log.warn(
+        { request_id: requestId, transactionId },
+        `${what} a callback: if its transaction had ended, ask its provider`,
+      );
     }
     onEnd(reply.type === 'done');
   });
@@ -38,10 +43,10 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics:
     [...rails.rails.keys()].map((railId) => [railId]),
   );
   let waiting = 0;
-  const lookInto = (hint: OutcomeHint): Promise<CallbackResult> =>
+  const lookInto = (hint: OutcomeHint, requestId: string): Promise<CallbackResult> =>
     new Promise((resolve) => {
       waiting++;
-      sendHint(bus, hint, log, (isLookedInto) => {
+      sendHint(bus, hint, log, requestId, (isLookedInto) => {
         waiting--;
         resolve(isLookedInto ? 'accepted' : 'busy');
       });
@@ -67,7 +72,7 @@ export function callbackHandler(bus: Bus, rails: LoadedRails, log: Log, metrics:
           );
           return 'accepted';
         }
-        if (waiting < LIMITS.frontCallbacksWaitingMax) return lookInto(callback.hint);
+        if (waiting < LIMITS.frontCallbacksWaitingMax) return lookInto(callback.hint, requestId);
         log.warn(
           { request_id: requestId, transactionId: callback.hint.transactionId },
           'a callback was turned away, since too many wait: if its transaction had ended, ask its provider',

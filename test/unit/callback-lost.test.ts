@@ -75,6 +75,13 @@ t.test(
       t.equal((await answer).status, status, reply.type);
     }
     t.equal(lines.length, 2);
+    for (const line of lines) {
+      t.match(
+        JSON.parse(line),
+        { request_id: /^req_/, transactionId: transaction.id },
+        'found by the request',
+      );
+    }
 
     const given = { method: 'PUT', path: pathname, contentType: '', body: Buffer.alloc(0), requestId: 'r' };
     const waiting = Array.from({ length: LIMITS.frontCallbacksWaitingMax }, async () => onCallback(given));
