@@ -55,4 +55,10 @@ t.test('the transactions of every partition are counted, also when it has moved'
       [],
     );
   });
+
+  // An alert fires while it is not.
+  await waitFor('everything is looked at for webhooks', 60_000, async () => {
+    const written = await sumOf(cluster, 'daftari_log_sequence{group="accounts"}');
+    return written === (await sumOf(cluster, 'daftari_webhook_feed_sequence'));
+  });
 });

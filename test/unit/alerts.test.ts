@@ -1,0 +1,142 @@
+// The alerts of deploy/prometheus over time, as Prometheus itself has it: what fires, and above all what does not. That their metrics
+// exist is proven by test/api/operator-money.test.ts.
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+
+const ALERTS = join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml');
+
+const skip =
+  spawnSync('promtool', ['--version']).status === 0
+    ? false
+    : 'promtool is not installed: apt-get install -y prometheus';
+
+/** Series with their values, one a minute, in the notation of promtool. */
+type Story = Readonly<Record<string, string>>;
+
+interface Told {
+  readonly title: string;
+  readonly series: Story;
+  readonly alert: string;
+  /** Minutes. */
+  readonly firesAt: readonly number[];
+  readonly silentAt: readonly number[];
+}
+
+/** What promtool finds wrong; empty: nothing. */
+function wrongWith(directory: string, { series, alert, firesAt, silentAt }: Told): string {
+  const isFiring = (minute: number, value: number): object => ({
+    expr: `count(ALERTS{alertname="${alert}", alertstate="firing"}) or vector(0)`,
+    eval_time: `${minute}m`,
+    exp_samples: [{ labels: '{}', value }],
+  });
+  const test = {
+    rule_files: [ALERTS],
+    evaluation_interval: '1m',
+    tests: [
+      {
+        interval: '1m',
+        input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+        promql_expr_test: [...firesAt.map((at) => isFiring(at, 1)), ...silentAt.map((at) => isFiring(at, 0))],
+      },
+    ],
+  };
+  const file = join(directory, 'test.yaml');
+  writeFileSync(file, JSON.stringify(test));
+  const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], { encoding: 'utf8' });
+  return status === 0 ? '' : `${stdout}${stderr}`;
+}
+
+const log = (node: string): string =>
+  `daftari_log_sequence{job="daftari", instance="${node}", group="accounts"}`;
+const webhooks = (node: string): string =>
+  `daftari_log_sequence{job="daftari", instance="${node}", group="webhooks"}`;
+const feed = (node: string): string => `daftari_webhook_feed_sequence{job="daftari", instance="${node}"}`;
+const started = (node: string): string => `process_start_time_seconds{job="daftari", instance="${node}"}`;
+
+const NOT_TAKEN_UP = 'DaftariWebhooksNotTakenUp';
+const STARTS_AGAIN = 'DaftariStartsAgain';
+
+for (const told of [
+  {
+    title: 'nobody reads on for webhooks: an alert, until it is made good',
+    series: {
+      [log('a')]: '1000+60x60',
+      [feed('a')]: '1000+60x10 1600x30 3520+60x20',
+      [log('b')]: '500x60',
+      [feed('b')]: '500x60',
+    },
+    alert: NOT_TAKEN_UP,
+    firesAt: [26, 40],
+    silentAt: [10, 20, 50],
+  },
+  {
+    title: 'nobody reads on, and nothing new is written: one record is enough',
+    series: { [log('a')]: '1000x5 1001x60', [feed('a')]: '1000x65' },
+    alert: NOT_TAKEN_UP,
+    firesAt: [30, 60],
+    silentAt: [10],
+  },
+  {
+    title: 'who reads a second behind is not told of',
+    series: { [log('a')]: '1000+6000x60', [feed('a')]: '900+6000x60', [webhooks('a')]: '1+9000x60' },
+    alert: NOT_TAKEN_UP,
+    firesAt: [],
+    silentAt: [10, 30, 60],
+  },
+  {
+    title: 'partitions that move, accounts before their webhooks, are not told of',
+    series: {
+      [log('a')]: '1000x20 500x40',
+      [log('b')]: '1000x20 1500x40',
+      [feed('a')]: '1000x22 500x38',
+      [feed('b')]: '1000x24 1500x36',
+    },
+    alert: NOT_TAKEN_UP,
+    firesAt: [],
+    silentAt: Array.from({ length: 60 }, (_, minute) => minute),
+  },
+  {
+    title: 'a partition that is not served any more is told of by another alert alone',
+    series: { [log('a')]: '1000+9x20 600+9x40', [feed('a')]: '1000+9x20 600+9x40' },
+    alert: NOT_TAKEN_UP,
+    firesAt: [],
+    silentAt: Array.from({ length: 60 }, (_, minute) => minute),
+  },
+  {
+    title: 'a node that is gone for minutes is not told of as webhooks that wait',
+    series: {
+      [log('a')]: '1000+9x60',
+      [feed('a')]: '1000+9x60',
+      [log('b')]: '1000+9x20 _x6 1300+9x30',
+      [feed('b')]: '1000+9x20 _x6 1300+9x30',
+    },
+    alert: NOT_TAKEN_UP,
+    firesAt: [],
+    silentAt: Array.from({ length: 60 }, (_, minute) => minute),
+  },
+  {
+    title: 'a process that ends again and again is told of, though each scrape finds one',
+    series: { [started('a')]: '100x9 700x9 1300x9 1900x9 2500x60', [started('b')]: '100x100' },
+    alert: STARTS_AGAIN,
+    firesAt: [41, 60],
+    silentAt: [35, 90],
+  },
+  {
+    title: 'a process that was started for a new version is not told of',
+    series: { [started('a')]: '100x9 700x9 1300x60' },
+    alert: STARTS_AGAIN,
+    firesAt: [],
+    silentAt: [10, 20, 60],
+  },
+] satisfies readonly Told[]) {
+  t.test(told.title, { skip }, async (t) => {
+    t.equal(wrongWith(t.testdir(), told), '');
+  });
+}
+
+t.test('the rules are rules', { skip }, async (t) => {
+  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', ALERTS], { encoding: 'utf8' });
+  t.equal(status, 0, `${stdout}${stderr}`);
+});
