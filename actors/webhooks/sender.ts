@@ -11,6 +11,7 @@ import type { LookupAddress } from 'node:dns';
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
 import http from 'node:http';
 import https from 'node:https';
+import { isIP } from 'node:net';
 import type { LookupFunction, Socket, TcpSocketConnectOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -207,6 +208,17 @@ interface Outgoing {
   readonly body: Buffer;
 }
 
+/** What an attempt is waiting for. */
+type Phase = 'lookup' | 'connect' | 'tls' | 'answer';
+
+/** What the merchant is told of an attempt that never got beyond. */
+const WAITED_FOR: Record<Phase, string> = {
+  lookup: 'its name was being looked up',
+  connect: 'it had not accepted the connection',
+  tls: 'the connection was accepted, TLS not agreed',
+  answer: 'the request was sent',
+};
+
 class Attempt {
   readonly #outgoing: Outgoing;
   readonly #settle: (result: SendResult) => void;
@@ -217,7 +229,7 @@ class Attempt {
   #complete = false;
   #request: http.ClientRequest | null = null;
   #statusCode: number | null = null;
-  #phase: 'connect' | 'tls' | 'answer' = 'connect';
+  #phase: Phase = 'connect';
   #chunks: Buffer[] = [];
   #bytes = 0;
   /** Bytes received, whatever they are. */
@@ -227,14 +239,14 @@ class Attempt {
     this.#outgoing = outgoing;
     this.#settle = settle;
     this.#deadline = setTimeout(
-      () => this.#brokenOff('timeout', `No answer within ${attemptMs} ms.`),
+      () => this.#brokenOff('timeout', `No answer within ${attemptMs} ms: ${WAITED_FOR[this.#phase]}.`),
       attemptMs,
     );
   }
 
   start(keep: boolean): void {
     const { client, agents, options, body } = this.#outgoing;
-    this.#phase = 'connect';
+    this.#phase = isIP(options.host ?? '') === 0 ? 'lookup' : 'connect';
     const request = client.request({ ...options, agent: keep ? agents.kept : agents.once });
     this.#request = request;
     request.on('socket', (socket) => {
@@ -245,6 +257,9 @@ class Attempt {
       }
       CONNECTED_AT.set(socket, performance.now());
       const isHttps = options.protocol === 'https:';
+      socket.once('lookup', () => {
+        this.#phase = 'connect';
+      });
       socket.once('connect', () => {
         this.#phase = isHttps ? 'tls' : 'answer';
       });
@@ -337,9 +352,11 @@ function isReset(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ECONNRESET' || error.code === 'EPIPE';
 }
 
-function classOf(error: NodeJS.ErrnoException, phase: 'connect' | 'tls' | 'answer'): ErrorClass {
+function classOf(error: NodeJS.ErrnoException, phase: Phase): ErrorClass {
   if (error instanceof RefusedAddress) return 'url_refused';
   if (error instanceof DnsFailure) return 'dns';
+  // What goes wrong with a name is one of the two above.
+  if (phase === 'lookup') return 'connect';
   if (phase !== 'answer') return phase;
   return error.code?.startsWith('HPE_') === true ? 'invalid_response' : 'connection_reset';
 }

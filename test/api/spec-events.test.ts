@@ -1,5 +1,5 @@
 // Part 6 of the specification, in the whole service: which event is sent for what, to whose endpoint, how it is signed, and
-// what becomes of a delivery that nobody takes. The sender alone is tested in webhooks-sender.test.ts.
+// what becomes of a delivery that nobody takes. The sender alone is tested in webhooks-sender.test.ts and webhooks-names.test.ts.
 
 import { createHmac } from 'node:crypto';
 import t, { type Test } from 'tap';
