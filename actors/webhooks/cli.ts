@@ -8,15 +8,16 @@ import { parseArgs } from 'node:util';
 import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { parseApiKey } from '../../src/http/api-key.ts';
 import { listen } from './listen.ts';
-import { ServiceClient, ServiceRefused } from './service-client.ts';
-import type { ServiceAddress } from './service-client.ts';
+import { appOf, ServiceClient, ServiceRefused } from './service-client.ts';
+import type { App, ServiceAddress } from './service-client.ts';
 import { isEventType, trigger, TRIGGERS } from './trigger.ts';
 
 const HELP = `npm run webhooks -- <command>
 
   listen [--key sk_live_…] [--app app_…] [--forward-to http://localhost:3000/hook]
       Prints an app's events as they come and passes them on to your local server. The service must run on this machine
-      with WEBHOOK_ALLOW_PRIVATE=true. The app's own webhook URL is put back when you press Ctrl-C or close the terminal.
+      with WEBHOOK_ALLOW_PRIVATE=true. The app's own webhook URL is put back when you press Ctrl-C or close the terminal;
+      after a kill -9, by the next listen.
 
   trigger <event type> [--key sk_live_…]
       Moves money in the simulator so that the event comes:
@@ -73,15 +74,29 @@ async function runListen(chosen: Chosen, forwardTo: string | null): Promise<numb
   for (const signal of STOP_SIGNALS) process.on(signal, () => ask());
   const listening = await listen({ client, forwardTo, print: (line) => console.log(line) });
   await asked;
-  await listening.stop();
-  console.log('The webhook URL of the app is as it was.');
+  const isPutBack = await listening.stop();
+  console.log(
+    isPutBack
+      ? 'The webhook URL of the app is as it was.'
+      : 'The webhook URL of the app was changed by somebody else: it stays.',
+  );
   return 0;
 }
 
 async function runTrigger(chosen: Chosen, type: Parameters<typeof trigger>[1]): Promise<number> {
-  const { id, status } = await trigger(new ServiceClient(addressOf(chosen)), type);
-  console.log(`${id} is ${status}; ${type} will follow.`);
+  const client = new ServiceClient(addressOf(chosen));
+  const { appId } = client.address;
+  const app = appId === null ? null : await appOf(client, appId);
+  const { id, status } = await trigger(client, type);
+  console.log(`${id} is ${status}; ${whatFollows(type, app)}`);
   return 0;
+}
+
+/** `app`: of the key; null: nobody said which it is. */
+function whatFollows(type: string, app: App | null): string {
+  if (app === null) return `${type} will follow if the app of the key has a webhook URL.`;
+  if (app.webhook_url !== null) return `${type} will follow.`;
+  return `nobody hears of it: ${app.id} has no webhook URL. "listen" gives it one.`;
 }
 
 function addressOf({ key, app }: Chosen): ServiceAddress {

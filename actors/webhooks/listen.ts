@@ -2,14 +2,15 @@
 // signature, prints them and passes them on, bytes and headers unchanged, to a local server.
 //
 // It saves an address of its own as the app's webhook URL and puts the old one back when it ends, so the service must run
-// with WEBHOOK_ALLOW_PRIVATE=true and on the same machine.
+// with WEBHOOK_ALLOW_PRIVATE=true and on the same machine. The address says what it replaces: the next `listen` puts back what
+// one that was killed could not.
 
 import { timingSafeEqual } from 'node:crypto';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { LIMITS } from '../../src/limits.ts';
-import { ServiceRefused } from './service-client.ts';
-import type { Page, ServiceClient } from './service-client.ts';
+import { appOf, ServiceRefused } from './service-client.ts';
+import type { App, ServiceClient } from './service-client.ts';
 import { signatureOf } from './signature.ts';
 
 export interface ListenOptions {
@@ -20,26 +21,24 @@ export interface ListenOptions {
 }
 
 export interface Listening {
-  /** Puts the app's webhook URL back. */
-  stop(): Promise<void>;
-}
-
-interface App {
-  readonly id: string;
-  readonly webhook_url: string | null;
+  /** Puts the app's webhook URL back. False: somebody has changed it meanwhile, and it stays as it is. */
+  stop(): Promise<boolean>;
 }
 
 export async function listen({ client, forwardTo, print }: ListenOptions): Promise<Listening> {
   const { appId } = client.address;
   if (appId === null) throw new ServiceRefused('usage', 'The key is not of the demo app: give --app too.');
-  const app = (await client.operator<Page<App>>('GET', '/apps')).data.find(({ id }) => id === appId);
-  if (app === undefined) throw new ServiceRefused('not_found', `There is no app ${appId} on the account.`);
+  const before = await urlBefore(await appOf(client, appId));
   const { signing_secret: secret } = await client.operator<{ signing_secret: string }>(
     'POST',
     `/apps/${appId}/reveal_signing_secret`,
     {},
   );
   const server = http.createServer((request, response) => {
+    if (request.method === 'GET') {
+      response.end(LISTENS);
+      return;
+    }
     receive(request, secret, forwardTo, print).then(
       (status) => response.writeHead(status).end(),
       (error: unknown) => print(`A request broke off: ${messageOf(error)}.`),
@@ -48,7 +47,7 @@ export async function listen({ client, forwardTo, print }: ListenOptions): Promi
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const url = listenerUrl((server.address() as AddressInfo).port, before);
   const close = (): Promise<unknown> =>
     new Promise((resolve) => {
       server.close(resolve);
@@ -67,9 +66,11 @@ export async function listen({ client, forwardTo, print }: ListenOptions): Promi
   return {
     stop: async () => {
       try {
-        await client.operator('PATCH', `/apps/${appId}`, { webhook_url: app.webhook_url });
+        if ((await appOf(client, appId)).webhook_url !== url) return false;
+        await client.operator('PATCH', `/apps/${appId}`, { webhook_url: before });
+        return true;
       } catch (error) {
-        throw notPutBack(app, error);
+        throw notPutBack(appId, before, error);
       } finally {
         await close();
       }
@@ -77,10 +78,41 @@ export async function listen({ client, forwardTo, print }: ListenOptions): Promi
   };
 }
 
-function notPutBack({ id, webhook_url }: App, error: unknown): ServiceRefused {
+/** Its URL but for what a `listen` before this one put there. */
+async function urlBefore({ id, webhook_url: url }: App): Promise<string | null> {
+  const listener = url === null ? null : listenerOf(url);
+  if (listener === null) return url;
+  if (!(await isListening(listener))) return listener.searchParams.get(BEFORE);
+  throw new ServiceRefused('in_use', `Another "listen" receives the events of ${id}. End that one first.`);
+}
+
+function listenerOf(url: string): URL | null {
+  const parsed = new URL(url);
+  return parsed.hostname === '127.0.0.1' && parsed.pathname === LISTENER_PATH ? parsed : null;
+}
+
+async function isListening(url: URL): Promise<boolean> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(LIMITS.webhookAttemptMs) });
+    return (await response.text()) === LISTENS;
+  } catch {
+    // Whatever it is that does not answer this is no listener.
+    return false;
+  }
+}
+
+/** `before` is left out where it does not fit. */
+function listenerUrl(port: number, before: string | null): string {
+  const url = new URL(`http://127.0.0.1:${port}${LISTENER_PATH}`);
+  const bare = url.href;
+  if (before !== null) url.searchParams.set(BEFORE, before);
+  return url.href.length > LIMITS.webhookUrlLengthMax ? bare : url.href;
+}
+
+function notPutBack(id: string, before: string | null, error: unknown): ServiceRefused {
   return new ServiceRefused(
     error instanceof ServiceRefused ? error.code : 'unknown',
-    `The webhook URL of ${id} was not put back (it was ${webhook_url ?? 'none'}): ${messageOf(error)}`,
+    `The webhook URL of ${id} was not put back (it was ${before ?? 'none'}): ${messageOf(error)}`,
     { cause: error },
   );
 }
@@ -163,6 +195,10 @@ const PASSED_HEADERS = [
   'service-event-id',
   'service-event-type',
 ];
+const LISTENER_PATH = '/daftari-listen';
+/** Of its query: the app's webhook URL before. */
+const BEFORE = 'before';
+const LISTENS = 'daftari listens\n';
 const OK = 200;
 const BAD_REQUEST = 400;
 const BAD_GATEWAY = 502;

@@ -25,6 +25,17 @@ export interface Page<Item> {
   readonly data: readonly Item[];
 }
 
+export interface App {
+  readonly id: string;
+  readonly webhook_url: string | null;
+}
+
+export async function appOf(client: ServiceClient, appId: string): Promise<App> {
+  const app = (await client.operator<Page<App>>('GET', '/apps')).data.find(({ id }) => id === appId);
+  if (app === undefined) throw new ServiceRefused('not_found', `There is no app ${appId} on the account.`);
+  return app;
+}
+
 export class ServiceClient {
   readonly address: ServiceAddress;
   #keys = 0;

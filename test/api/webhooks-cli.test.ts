@@ -16,6 +16,7 @@ import { ServiceClient } from '../../actors/webhooks/service-client.ts';
 import { TRIGGERS } from '../../actors/webhooks/trigger.ts';
 import { freePorts } from '../../deploy/free-ports.ts';
 import { STOP_SIGNALS } from '../../src/end-process.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
@@ -199,6 +200,76 @@ void t.test('listen puts the URL back whatever asks it to stop, also when it is 
     t.match(listener.text, /The webhook URL of the app is as it was/);
     t.equal(await url(), null, signal);
   }
+});
+
+void t.test(
+  'listen puts back what one that was killed replaced, and leaves one that lives alone',
+  async (t) => {
+    const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true', RAILS: 'loopback' });
+    t.teardown(() => service.stop());
+    const path = `/operator/v1/accounts/${service.demo.account_id}/apps`;
+    const url = async (): Promise<string> => (await service.operator('GET', path)).body.data[0].webhook_url;
+    const own = 'http://127.0.0.1:9/hook?a=1&b=ü';
+    const change = (webhook_url: string): Promise<unknown> =>
+      service.operator('PATCH', `${path}/${service.demo.app_id}`, { webhook_url });
+    await change(own);
+    const begin = (): ReturnType<typeof start> => {
+      const listener = start('actors/webhooks/cli.ts', ['listen'], { DATA_DIR: service.dataDir });
+      t.teardown(() => listener.kill('SIGKILL'));
+      return listener;
+    };
+    const end = async (listener: ReturnType<typeof start>, signal: NodeJS.Signals): Promise<void> => {
+      listener.kill(signal);
+      await once(listener, 'close');
+    };
+    const killed = begin();
+    await reached(() => killed.text.includes('Listening'), killed);
+    const second = begin();
+    t.same(await once(second, 'close'), [1, null]);
+    t.match(second.text, /Another "listen" receives the events of app_/);
+    await end(killed, 'SIGKILL');
+    const after = begin();
+    await reached(() => after.text.includes('Listening'), after);
+    t.not(await url(), own);
+    await end(after, 'SIGINT');
+    t.equal(await url(), own);
+
+    const changed = begin();
+    await reached(() => changed.text.includes('Listening'), changed);
+    await change('http://127.0.0.1:9/new');
+    await end(changed, 'SIGINT');
+    t.match(changed.text, /was changed by somebody else/);
+    t.equal(await url(), 'http://127.0.0.1:9/new');
+
+    const long = `http://127.0.0.1:9/${'x'.repeat(LIMITS.webhookUrlLengthMax - 19)}`;
+    await change(long);
+    const last = begin();
+    await reached(() => last.text.includes('Listening'), last);
+    await end(last, 'SIGINT');
+    t.equal(await url(), long);
+  },
+);
+
+void t.test('trigger says whether anybody will hear of it', async (t) => {
+  const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true', RAILS: 'loopback' });
+  t.teardown(() => service.stop());
+  const trigger = async (...more: string[]): Promise<string> => {
+    const env = { DATA_DIR: service.dataDir, BASE_URL: service.demo.base_url };
+    const child = start('actors/webhooks/cli.ts', ['trigger', 'charge.failed', ...more], env);
+    await once(child, 'close');
+    return child.text;
+  };
+  const { account_id, app_id } = service.demo;
+  t.match(await trigger(), `; nobody hears of it: ${app_id} has no webhook URL`);
+  const path = `/operator/v1/accounts/${account_id}/apps/${app_id}`;
+  await service.operator('PATCH', path, { webhook_url: 'http://127.0.0.1:9/' });
+  t.match(await trigger(), /; charge\.failed will follow\.$/m);
+  const { body } = await service.operator('POST', `/operator/v1/accounts/${account_id}/apps`, {
+    name: 'other',
+    domain: 'other.test',
+  });
+  const other = body.secret_key as string;
+  t.match(await trigger('--key', other), /will follow if the app of the key has a webhook URL/);
 });
 
 void t.test('wrong usage is explained', async (t) => {
