@@ -149,7 +149,7 @@ function cancelDelivery(
 ): Decision<WebhookRecord> {
   const delivery = state.delivery(deliveryId);
   if (delivery === null || delivery.nextAt === null || canHear(state, delivery.appId)) return nothing;
-  return done({ type: 'DeliveryCancelled', at: now, deliveryId }, {});
+  return done({ type: 'DeliveryCancelled', at: now, deliveryId }, { status: 'CANCELLED' });
 }
 
 function replayDelivery(state: WebhookState, command: ReplayDelivery, now: number): Decision<WebhookRecord> {

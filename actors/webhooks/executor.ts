@@ -305,8 +305,8 @@ export class WebhookExecutor {
       const due = hosted.logic.attemptOf(deliveryId);
       if (due === 'gone') return null;
       if (due !== 'cannot_hear') return due;
-      this.#options.metrics.cancelled();
-      await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
+      const body = await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
+      if (body?.includes('"CANCELLED"') === true) this.#options.metrics.cancelled();
     }
     return null;
   }
@@ -322,7 +322,7 @@ export class WebhookExecutor {
   /** The master key is not the one its secret was sealed with. It stays due, in sight of operators, for a process that has it. */
   async #withhold(hosted: Hosted, due: DueAttempt, at: number, excerpt: string): Promise<void> {
     const { id } = due.delivery;
-    this.#options.metrics.attempted('failed', SECRET_UNREADABLE, 0);
+    this.#options.metrics.attempted('failed', SECRET_UNREADABLE, null);
     await this.#record(hosted, due, at, {
       error: SECRET_UNREADABLE,
       statusCode: null,

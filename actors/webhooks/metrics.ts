@@ -7,7 +7,8 @@ import type { ErrorClass } from './sender.ts';
 export interface WebhookMetrics {
   /** From the event to the beginning of its first attempt, ms. */
   firstAttempt(lagMs: number): void;
-  attempted(outcome: 'delivered' | 'failed', errorClass: ErrorClass | null, durationMs: number): void;
+  /** `durationMs`: null where nothing was tried. */
+  attempted(outcome: 'delivered' | 'failed', errorClass: ErrorClass | null, durationMs: number | null): void;
   deadLettered(): void;
   cancelled(): void;
 }

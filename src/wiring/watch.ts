@@ -190,7 +190,7 @@ export function webhookMetrics(metrics: Metrics): WebhookMetrics {
     firstAttempt: (lagMs) => lag.observe(lagMs / 1_000),
     attempted(outcome, errorClass, durationMs) {
       attempts.add(1, outcome, errorClass ?? 'none');
-      durations.observe(durationMs / 1_000);
+      if (durationMs !== null) durations.observe(durationMs / 1_000);
     },
     deadLettered: () => ended.add(1, 'dead_lettered'),
     cancelled: () => ended.add(1, 'cancelled'),

@@ -5,6 +5,9 @@ import { Stripe } from 'stripe';
 import t from 'tap';
 import type { Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
+import { Metrics } from '../../src/observability/metrics.ts';
+import { webhookMetrics } from '../../src/wiring/watch.ts';
+import { noMetrics } from '../no-metrics.ts';
 import { until } from '../until.ts';
 import { makeCertificate, Receiver } from './webhooks-receiver.ts';
 import { accountIdOf, SIGNING_SECRET, WebhookService } from './webhooks-service.ts';
@@ -261,8 +264,10 @@ async function unsigned(t: Test) {
   const pass = (ms: number): void => void (passedMs += ms);
   const clock = (): number => Date.now() + passedMs;
   const retryMs = [HOUR_MS, HOUR_MS];
+  const scraped = new Metrics();
+  const metrics = webhookMetrics(scraped);
   const run = (openSecret: (sealed: string) => string) =>
-    WebhookService.start({ directory, ca: certificate.cert, retryMs, clock, openSecret });
+    WebhookService.start({ directory, ca: certificate.cert, retryMs, clock, metrics, openSecret });
   const receiver = await listen(t);
   receiver.answer = (_request, response) => response.writeHead(503).end();
   const before = await run((sealed) => sealed);
@@ -279,13 +284,13 @@ async function unsigned(t: Test) {
   await until(async () =>
     (await errors()).every((each) => (each as unknown[]).includes('secret_unreadable')),
   );
-  return { service, receiver, appId, errors, pass, again: () => run((sealed) => sealed) };
+  return { service, receiver, appId, errors, pass, scraped, again: () => run((sealed) => sealed) };
 }
 
 void t.test(
   'what cannot be signed waits for the right key, and uses up nothing of its schedule',
   async (t) => {
-    const { service, receiver, errors, pass, again } = await unsigned(t);
+    const { service, receiver, errors, pass, scraped, again } = await unsigned(t);
     for (let hours = 0; hours < 100; hours += 20) {
       pass(20 * HOUR_MS);
       await until(async () => {
@@ -308,6 +313,8 @@ void t.test(
     t.teardown(() => mended.stop());
     await until(async () => (await mended.deliveries(ACCOUNT)).every(({ status }) => status === 'DELIVERED'));
     t.equal(receiver.received.length, 3);
+    const [count] = /^daftari_webhook_attempt_seconds_count .*$/m.exec(await scraped.text()) ?? [];
+    t.equal(count, 'daftari_webhook_attempt_seconds_count 3', 'of what was not sent no time is told');
   },
 );
 
@@ -409,7 +416,9 @@ void t.test('nor is it left waiting when its app was removed meanwhile', async (
 });
 
 void t.test('an app that was removed hears nothing more', async (t) => {
-  const service = await start(t, { retryMs: [100, 100] });
+  let cancelled = 0;
+  const metrics = { ...noMetrics, cancelled: () => void cancelled++ };
+  const service = await start(t, { retryMs: [100, 100], metrics });
   const receiver = await listen(t);
   receiver.answer = (_request, response) => response.writeHead(500).end();
   const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
@@ -417,13 +426,16 @@ void t.test('an app that was removed hears nothing more', async (t) => {
   await receiver.until(() => receiver.received.length === 1);
   await service.command({ type: 'RemoveApp', accountId: ACCOUNT, operator: 'amina', appId });
   await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'CANCELLED');
+  await until(() => Promise.resolve(cancelled === 1));
   t.equal(receiver.received.length, 1);
 });
 
 void t.test(
   'an app that has a webhook URL again before its delivery could be cancelled hears of it',
   async (t) => {
-    const service = await start(t, { retryMs: [500], delivers: false });
+    let cancelled = 0;
+    const metrics = { ...noMetrics, cancelled: () => void cancelled++ };
+    const service = await start(t, { retryMs: [500], delivers: false, metrics });
     const receiver = await listen(t);
     receiver.answer = (_request, response) => response.writeHead(500).end();
     const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
@@ -450,6 +462,7 @@ void t.test(
     mayCancel = true;
     await receiver.until(() => receiver.received.length === 2);
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
+    t.equal(cancelled, 0, 'and none is counted as cancelled');
   },
 );
 
