@@ -2,6 +2,7 @@
 // go; literal addresses and ports.
 
 import dgram from 'node:dgram';
+import { createServer } from 'node:http';
 import net from 'node:net';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -42,6 +43,21 @@ void t.test(
     t.hasStrict(await send(sender, `http://hooks.example.com:${port}/`), { error: null, statusCode: 200 });
   },
 );
+
+void t.test('of a name whose first address is dead, the next is tried in time', async (t) => {
+  const { port } = await listenSlowly(t);
+  const other = createServer((_request, response) => response.end('ok'));
+  await new Promise<void>((resolve) => {
+    other.listen(port, '127.0.0.2', resolve);
+  });
+  t.teardown(() => other.close());
+  const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+  const sender = senderFor(t, {
+    resolve: () => Promise.resolve(addresses),
+    attemptMs: LIMITS.webhookAttemptMs,
+  });
+  t.hasStrict(await send(sender, `http://hooks.example.com:${port}/`), { error: null, statusCode: 200 });
+});
 
 void t.test('of a name whose first address refuses, the next is tried', async (t) => {
   const receiver = await receiverFor(t);

@@ -124,6 +124,19 @@ const ANSWERS: readonly (readonly [
   ['500 and lines that end in LF alone', says('500 Oh\nContent-Length: 2\n\nno'), 'http_status', 500],
   ['200 and its length twice', says('200 OK\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n'), null, 200],
   ['200 and a length that is none', says('200 OK\r\nContent-Length: -1\r\n\r\n'), null, 200],
+  ['200 in HTTP/1.0', (_q, _r, socket) => socket.end('HTTP/1.0 200 OK\r\n\r\nok'), null, 200],
+  [
+    '200 and endless trailers',
+    says(`200 OK\r\n${CHUNKED}0\r\n${'X-Big: 0123456789\r\n'.repeat(8_000)}`),
+    null,
+    200,
+  ],
+  [
+    '200 after early hints',
+    says('103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'),
+    null,
+    200,
+  ],
   ['200 and two lengths', says(`200 OK\r\nContent-Length: 2\r\n${CHUNKED}2\r\nok\r\n0\r\n\r\n`), null, 200],
   ['200 and a folded line', says('200 OK\r\nX-By: a\r\n b\r\nContent-Length: 0\r\n\r\n'), null, 200],
   [
