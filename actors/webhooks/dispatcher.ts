@@ -3,9 +3,9 @@
 //
 // Invariants:
 //   - As many attempts are in flight to one endpoint as it takes at once: LIMITS.webhookEndpointInFlightBegin, up to …Max while
-//     answers come within LIMITS.webhookLateMs; one while it fails, or has one open longer than LIMITS.webhookSlowMs, which its
-//     answers do not take else, and has answered none that began later. So an endpoint that hangs holds a few connections, once,
-//     and one long answer does not hold up the others.
+//     answers to so many come within LIMITS.webhookLateMs; one while it fails, or, if it answered sooner before, has one open for
+//     longer than LIMITS.webhookSlowMs and has answered none that began later. So an endpoint that hangs holds a few connections,
+//     once, and one long answer does not hold up the others.
 //   - First attempts to healthy endpoints have room of their own, and those to endpoints that are healthy but slow, too. Everything
 //     else (retries, replays, whatever goes to a failing endpoint) shares a third. A first attempt that turns out slow leaves the
 //     first room for the slow one, half of which is kept for that.
@@ -330,12 +330,13 @@ export class Dispatcher<Item extends DispatchItem> {
     endpoint.wasSlow = isSlow;
     const now = this.#clock();
     if (end === 'delivered' && !isSlow) endpoint.soonBegan = Math.max(endpoint.soonBegan, startedAt);
-    if (end === 'delivered' && now - startedAt < LIMITS.webhookLateMs) {
-      const more = isSlow ? 1 / endpoint.inFlightMax : 1;
-      endpoint.inFlightMax = Math.min(endpoint.inFlightMax + more, LIMITS.webhookEndpointInFlightMax);
-    } else {
+    if (end === 'failed' || now - startedAt >= LIMITS.webhookLateMs) {
       const half = Math.floor(endpoint.inFlightMax / 2);
       endpoint.inFlightMax = Math.max(half, LIMITS.webhookEndpointInFlightBegin);
+    } else if (endpoint.inFlight + 1 >= Math.floor(endpoint.inFlightMax)) {
+      // It had as many as it may. Who takes one at a time well has not shown that it takes more at once.
+      const more = isSlow ? 1 / endpoint.inFlightMax : 1;
+      endpoint.inFlightMax = Math.min(endpoint.inFlightMax + more, LIMITS.webhookEndpointInFlightMax);
     }
     const before = endpoint.failuresInARow;
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;

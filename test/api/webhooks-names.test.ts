@@ -21,8 +21,8 @@ void t.test('an endpoint that never takes the connection, by its name or its add
   const resolve = () => Promise.resolve(SLOW_AND_REFUSED.slice(0, 1));
   const sender = senderFor(t, { attemptMs: 500, resolve });
   const excerpt = 'No answer within 500 ms: it had not accepted the connection.';
-  for (const host of ['hooks.example.com', '127.0.0.1']) {
-    t.hasStrict(await send(sender, `http://${host}:${port}/`), {
+  for (const host of ['https://hooks.example.com', 'https://127.0.0.1', 'http://hooks.example.com']) {
+    t.hasStrict(await send(sender, `${host}:${port}/`), {
       error: 'timeout',
       statusCode: null,
       excerpt,
