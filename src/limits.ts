@@ -300,8 +300,8 @@ export const LIMITS = {
   /** How long the answer for IPv6 may come after that for IPv4, ms. */
   webhookDnsIpv6Ms: 500,
   /** Attempts in flight to one endpoint that nothing is known of, and at the most, to one that answers within `webhookLateMs`: one
-   *  more with each such answer while it has as many as it may (with as many answers, if they take over `webhookSlowMs`), and half
-   *  as many with any other end; to a failing one: 1. */
+   *  more with each such answer while it has as many as it may (with as many answers, if they take over `webhookSlowMs`); half as
+   *  many with any other end, down to the first of the two, or to 1 with failures; while it fails: 1. */
   webhookEndpointInFlightBegin: 8,
   webhookEndpointInFlightMax: 32,
   /** First attempts to healthy endpoints in flight, all endpoints. One open longer than `webhookSlowMs` counts as slow. */

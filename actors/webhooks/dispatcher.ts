@@ -332,7 +332,9 @@ export class Dispatcher<Item extends DispatchItem> {
     if (end === 'delivered' && !isSlow) endpoint.soonBegan = Math.max(endpoint.soonBegan, startedAt);
     if (end === 'failed' || now - startedAt >= LIMITS.webhookLateMs) {
       const half = Math.floor(endpoint.inFlightMax / 2);
-      endpoint.inFlightMax = Math.max(half, LIMITS.webhookEndpointInFlightBegin);
+      const least =
+        end === 'failed' ? 1 : Math.min(endpoint.inFlightMax, LIMITS.webhookEndpointInFlightBegin);
+      endpoint.inFlightMax = Math.max(half, least);
     } else if (endpoint.inFlight + 1 >= Math.floor(endpoint.inFlightMax)) {
       // It had as many as it may. Who takes one at a time well has not shown that it takes more at once.
       const more = isSlow ? 1 / endpoint.inFlightMax : 1;
