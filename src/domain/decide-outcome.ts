@@ -219,13 +219,14 @@ const OURS = ' Ours: ';
 function said({ outcome, providerStatus, providerTransactionId, amount, currency }: RecordOutcome): string {
   let text = `The provider says ${outcome}`;
   if (providerStatus !== null) text += ` (${providerStatus})`;
-  if (amount !== null) text += `, ${moneyIn(amount, currency)}`;
+  const money = moneyIn(amount, currency);
+  if (money !== '') text += `, ${money}`;
   if (providerTransactionId !== null) text += `, its id ${providerTransactionId}`;
   return `${text}.`;
 }
 
-function moneyIn(amount: number, currency: Currency | null): string {
-  return `${amount} ${currency ?? ''}`.trimEnd();
+function moneyIn(amount: number | null, currency: Currency | null): string {
+  return [amount, currency].filter((part) => part !== null).join(' ');
 }
 
 /** True of the text of an item that told the same outcome of the same money. In a callback and in the answer to an enquiry the
@@ -234,10 +235,9 @@ function isSaidIn({ outcome, amount, currency }: RecordOutcome): (detail: string
   return (detail) => {
     const [theirs = ''] = detail.split(OURS, 1);
     if (!theirs.startsWith(`The provider says ${outcome}`)) return false;
-    if (amount === null) return true;
-    const money = `, ${moneyIn(amount, currency)}`;
-    // To its end: 1000 begins as 100 does. A currency may follow that is not said now.
-    return [',', '.', ' '].some((end) => theirs.includes(money + end));
+    const money = moneyIn(amount, currency);
+    // To its end: 1000 begins as 100 does. There may be an amount before it, or a currency behind it, that is not said now.
+    return money === '' || new RegExp(`, (?:\\d+ )?${money}[,. ]`).test(theirs);
   };
 }
 

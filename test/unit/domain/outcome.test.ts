@@ -165,6 +165,12 @@ t.test('an item tells operators what the provider said and what we have', async 
       outcome('', 'SUCCESSFUL', { amount: 7, providerTransactionId: null }),
       'The provider says SUCCESSFUL (P_SUCCESSFUL), 7. Ours: AWAITING_CUSTOMER, 50000 UGX.',
     ],
+    [
+      'a currency without an amount',
+      [accepted],
+      outcome('', 'SUCCESSFUL', { currency: 'GHS', providerTransactionId: null }),
+      'The provider says SUCCESSFUL (P_SUCCESSFUL), GHS. Ours: AWAITING_CUSTOMER, 50000 UGX.',
+    ],
   ];
   for (const [what, steps, said, detail] of rows) {
     const { scenario, transaction } = reach(charge(), steps);
@@ -212,6 +218,16 @@ t.test('what a provider says anew after an item was resolved is another item', a
   }
   t.equal(new Set(collected.scenario.state.reconciliations.keys()).size, 5);
   thenRecorded(collected.scenario.when(part(6)));
+
+  const named = reach(charge(), [accepted]);
+  const inCurrency = (currency: 'KES' | 'GHS', amount: number | null = null) =>
+    outcome(named.transaction.id, 'SUCCESSFUL', { amount, currency });
+  thenRecorded(named.scenario.when(inCurrency('KES', 20)), 'ReconciliationRaised');
+  resolve(named.scenario);
+  thenRecorded(named.scenario.when(inCurrency('KES')));
+  thenRecorded(named.scenario.when(inCurrency('GHS')), 'ReconciliationRaised');
+  resolve(named.scenario);
+  thenRecorded(named.scenario.when(inCurrency('GHS')));
 
   const settled = reach(payout(), [accepted]);
   const other = outcome(settled.transaction.id, 'SUCCESSFUL', { amount: 1 });
