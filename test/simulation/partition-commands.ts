@@ -6,11 +6,14 @@ import type {
   ChangeAccountSettings,
   CollectInput,
   CreateCommand,
+  TransactionFilter,
 } from '../../src/domain/account-command.ts';
-import { COUNTRY_FACTS, CURRENCIES } from '../../src/domain/country.ts';
+import { COUNTRIES, COUNTRY_FACTS, CURRENCIES, NETWORKS } from '../../src/domain/country.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { type Rejection, rejection } from '../../src/domain/error-code.ts';
 import { type Money, money } from '../../src/domain/money.ts';
 import type { Policy } from '../../src/domain/policy.ts';
+import { APPROVAL_STATUSES, STATUSES } from '../../src/domain/transaction.ts';
 import {
   activateWallet,
   beginning,
@@ -33,6 +36,7 @@ import {
   type Model,
   type ModelTransaction,
   MSISDNS,
+  NUMBERS_AS_WRITTEN,
   transactionsOf,
 } from './partition-model.ts';
 
@@ -45,7 +49,8 @@ const AMOUNTS = [100, 500, 999, 1_000, 1_000, 3_333, 7_777, 20_000, 20_001, 49_9
 
 type Create = (
   input: CollectInput,
-  over: Pick<CreateCommand, 'accountId' | 'keyHash' | 'idempotencyKey' | 'requestHash'>,
+  over: Pick<CreateCommand, 'accountId' | 'keyHash' | 'idempotencyKey' | 'requestHash'> &
+    Partial<{ readonly problem: Rejection; readonly input: null }>,
 ) => AccountCommand;
 
 export class Choice {
@@ -183,12 +188,13 @@ export class Choice {
     const about = this.#about(model, accountId);
     const transactionId = about?.id ?? `pyt_${NONE}`;
     const all = { startingAfter: null, limit: MANY } as const;
+    const some = { startingAfter: this.of(null, about?.id ?? null), limit: 1 + this.below(9) };
     const view = this.of('object', 'transaction');
-    const filter = { reference: this.of(undefined, 'order-1'), type: this.of(undefined, about?.type) };
+    const page = { filter: this.#filter(about), ...this.of(all, some) };
     return this.of<AccountQuery>(
       { ...call, type: 'GetTransaction', id: transactionId, view: 'detail', kind: null },
       { ...call, type: 'GetTransaction', id: transactionId, view: 'object', kind: about?.type ?? 'PAYOUT' },
-      { ...call, type: 'ListTransactions', filter, view, ...all },
+      { ...call, type: 'ListTransactions', view, ...page },
       { ...call, type: 'GetBalances' },
       { ...call, type: 'ListPayoutDestinations' },
       { ...internal, type: 'GetAccount' },
@@ -207,6 +213,24 @@ export class Choice {
     );
   }
 
+  /** Each of a merchant's filters now and then, mostly so that `about` is named. */
+  #filter(about: ModelTransaction | undefined): TransactionFilter {
+    const maybe = <T>(...values: readonly [T, ...T[]]): T | undefined =>
+      this.once(4) ? this.of(...values) : undefined;
+    const at = about?.createdAt;
+    return {
+      type: maybe(about?.type),
+      status: maybe(about?.status, this.of(...STATUSES)),
+      approvalStatus: maybe(about?.approval, this.of(...APPROVAL_STATUSES)),
+      reference: maybe('order-1'),
+      currency: maybe(about?.currency, this.of(...CURRENCIES)),
+      country: maybe(about?.country, this.of(...COUNTRIES)),
+      network: maybe(about?.network, this.of(...NETWORKS)),
+      createdAfter: maybe(at, at === undefined ? at : at + 1),
+      createdBefore: maybe(at, at === undefined ? at : at - 1),
+    };
+  }
+
   /** Mostly one of the newest, now and then another account's. */
   #about(model: Model, accountId: string): ModelTransaction | undefined {
     if (this.once(40)) return this.#any([...model.transactions.values()]);
@@ -214,16 +238,29 @@ export class Choice {
     return this.#any(this.once(4) ? own : own.slice(-10));
   }
 
-  #input() {
-    const msisdn = this.#any(this.once(6) ? MSISDNS : MSISDNS.slice(0, -1))!;
-    const currency = this.once(40) ? 'KES' : currencyOf(msisdn);
-    return { amount: String(this.#any(AMOUNTS)), msisdn, currency, reference: `order-${this.below(4)}` };
+  #input(): CollectInput {
+    const number = this.#any(this.once(6) ? MSISDNS : MSISDNS.slice(0, -1))!;
+    const currency = this.once(40) ? 'KES' : currencyOf(number);
+    const input = { amount: String(this.#any(AMOUNTS)), currency, reference: `order-${this.below(4)}` };
+    return { ...input, ...this.#number(number) };
+  }
+
+  /** In any of the forms that it is written in, with or without what is said of it. */
+  #number(number: string): Pick<CollectInput, 'msisdn' | 'network' | 'country'> {
+    if (!this.once(3)) return { msisdn: number };
+    const { msisdn, country } = this.#any(NUMBERS_AS_WRITTEN[number]!)!;
+    return {
+      msisdn,
+      ...(this.once(4) ? {} : { country }),
+      ...(this.once(3) ? { network: this.of(...NETWORKS) } : {}),
+    };
   }
 
   #create(model: Model, accountId: string): AccountCommand {
     const n = this.#n++;
     const { keyHash } = this.#appOf(model, accountId);
     const call = { accountId, keyHash, idempotencyKey: `key-${n}`, requestHash: `hash-${n}` };
+    if (this.once(20)) return this.#wrong(call);
     const create = this.of<Create | null>(charge, charge, deposit, payout, payout, payout, null, null);
     if (create !== null) return this.#kept(create(this.#input(), call));
     const { wallets } = model.accounts[accountId]!;
@@ -232,6 +269,19 @@ export class Choice {
     const { currency } = COUNTRY_FACTS[wallet?.country ?? 'UG'];
     const destination = wallet?.id ?? 'wal_none';
     return this.#kept(withdrawal({ amount: String(this.#any(AMOUNTS)), currency, destination }, call));
+  }
+
+  /** What a front finds wrong with a request before it knows the account. */
+  #wrong(call: Parameters<Create>[1]): AccountCommand {
+    const create = this.of<Create>(charge, deposit, payout, payout);
+    const code = this.of(
+      'secret_key_required',
+      'idempotency_key_invalid',
+      'validation_failed',
+      'invalid_json',
+    );
+    const over = { ...call, problem: rejection(code), input: null };
+    return create(this.#input(), code === 'secret_key_required' ? { ...over, keyHash: null } : over);
   }
 
   #kept(command: AccountCommand): AccountCommand {
@@ -252,6 +302,7 @@ export class Choice {
     return outcome(transactionId, word, {
       source,
       amount: this.once(12) ? 7 : this.of(null, about?.amount ?? 5),
+      currency: this.once(16) ? 'GHS' : this.of(null, about?.currency ?? 'UGX'),
     });
   }
 
@@ -281,6 +332,10 @@ export class Choice {
     const operator = { ...byOperator, accountId };
     const { id, keyHash } = this.#appOf(model, accountId);
     if (this.once(3)) return { ...operator, type: 'RemoveApp', appId: id };
+    if (this.once(3)) {
+      const webhookUrl = this.of(null, 'https://shop.example/a', 'https://shop.example/b');
+      return { ...operator, type: 'ChangeAppWebhook', appId: id, webhookUrl };
+    }
     const key = this.of(keyHash, `key-hash-${this.below(6)}`);
     const app = { name: 'Shop', domain: 'shop.example', webhookUrl: null, signingSecretSealed: 's' };
     return { ...operator, type: 'ConnectApp', ...app, publishableKey: key, secretKeyHash: key };
@@ -295,8 +350,10 @@ export class Choice {
     const operator = { ...byOperator, accountId };
     const { users } = model.accounts[accountId]!;
     const role = this.of('OWNER', 'ADMIN', 'FINANCE', 'MEMBER');
-    if (users.filter(({ isRemoved }) => !isRemoved).length < 4) {
-      return { ...operator, type: 'AddUser', email: `${users.length}@shop.example`, role };
+    if (this.once(6) || users.filter(({ isRemoved }) => !isRemoved).length < 4) {
+      const email = this.#any(users.slice(0, 5))!.email;
+      const another = `${users.length}@shop.example`;
+      return { ...operator, type: 'AddUser', email: this.of(another, email, email.toUpperCase()), role };
     }
     const userId = this.#any(users)!.id;
     if (this.once(2)) return { ...operator, type: 'RemoveUser', userId, by };
@@ -311,8 +368,9 @@ export class Choice {
     switch (this.below(12)) {
       case 0:
       case 1: {
-        const [msisdn, label] = [this.#any(MSISDNS)!, this.of('Till', 'Safe')];
-        return { ...operator, type: 'AddWallet', label, msisdn, network: null, country: null, by };
+        const { msisdn, network = null, country = null } = this.#number(this.#any(MSISDNS)!);
+        const label = this.of('Till', 'Safe');
+        return { ...operator, type: 'AddWallet', label, msisdn, network, country, by };
       }
       case 2:
         return { ...operator, type: 'RevokeWallet', walletId, by };

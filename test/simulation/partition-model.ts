@@ -15,11 +15,17 @@ import type {
   WithdrawalInput,
 } from '../../src/domain/account-command.ts';
 import type { AccountEvent } from '../../src/domain/account-event.ts';
-import { COUNTRY_FACTS, type Country, type Currency, type Network } from '../../src/domain/country.ts';
+import {
+  COUNTRIES,
+  COUNTRY_FACTS,
+  type Country,
+  type Currency,
+  type Network,
+} from '../../src/domain/country.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import type { ApprovalStatus, Status } from '../../src/domain/transaction.ts';
 import { MINUTE } from '../unit/domain/scenario.ts';
-import { expectedOfUser, type ModelUser, ownersOf } from './partition-users.ts';
+import { expectedOfUser, isOnePerson, type ModelUser, ownersOf } from './partition-users.ts';
 
 type Type = 'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL';
 
@@ -29,6 +35,8 @@ export interface ModelTransaction {
   readonly type: Type;
   readonly amount: number;
   readonly currency: Currency;
+  readonly country: Country;
+  readonly network: Network;
   readonly fee: number;
   readonly appId: string | null;
   readonly key: string | null;
@@ -63,7 +71,12 @@ interface ModelWallet {
 interface ModelAccount {
   settings: AccountSettings;
   readonly users: ModelUser[];
-  readonly apps: { readonly id: string; readonly keyHash: string; isRemoved: boolean }[];
+  readonly apps: {
+    readonly id: string;
+    readonly keyHash: string;
+    isRemoved: boolean;
+    webhookUrl: string | null;
+  }[];
   readonly wallets: ModelWallet[];
 }
 
@@ -104,6 +117,7 @@ export type Expected =
 export interface At {
   readonly now: number;
   readonly policy: Policy;
+  readonly writeFormat: number;
   /** Of each account: when it asked for cash-outs in the minute before. */
   readonly cashOuts: Map<string, number[]>;
 }
@@ -117,6 +131,42 @@ const NUMBERS: Readonly<Record<string, { country: Country; network: Network | nu
   '+254722123456': { country: 'KE', network: null },
 };
 export const MSISDNS = Object.keys(NUMBERS);
+/** In any form that people write it in; a local one is read against a country. */
+export const NUMBERS_AS_WRITTEN: Readonly<Record<string, { msisdn: string; country: Country }[]>> =
+  Object.fromEntries(
+    Object.entries(NUMBERS).map(([number, { country }]) => {
+      const digits = number.slice(1);
+      const national = digits.slice(3);
+      const forms = [
+        number,
+        digits,
+        `00${digits}`,
+        `+256 ${national}`,
+        `0${national}`,
+        national,
+        `${national}0`,
+      ];
+      return [number, forms.map((msisdn) => ({ msisdn, country }))];
+    }),
+  );
+
+/** A number of none of the known is of no known network. */
+function readNumber(
+  text: string,
+  against: Country,
+): { msisdn: string; country: Country; network: Network | null } | null {
+  const plain = text.replaceAll(/[ -]/g, '');
+  const local = /^0?([1-9]\d{8})$/.exec(plain);
+  const digits =
+    local === null
+      ? /^(?:\+|00)?(\d{12})$/.exec(plain)?.[1]
+      : `${COUNTRY_FACTS[against].dialingCode}${local[1]}`;
+  if (digits === undefined) return null;
+  const country = COUNTRIES.find((one) => digits.startsWith(COUNTRY_FACTS[one].dialingCode));
+  const isMobile =
+    country !== undefined && { UG: /^7/, KE: /^[17]/, GH: /^[25]/ }[country].test(digits.slice(3));
+  return isMobile ? { msisdn: digits, country, network: NUMBERS[`+${digits}`]?.network ?? null } : null;
+}
 
 const NOTHING: Expected = { events: [] };
 const does = (...events: AccountEvent['type'][]): Expected => ({ events });
@@ -170,17 +220,19 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
     case 'OpenAccount':
       return does('AccountOpened');
     case 'AddUser':
-      return does('UserAdded');
     case 'ChangeUserRole':
     case 'RemoveUser':
-      return expectedOfUser(account!.users, command, acting);
+      return expectedOfUser(account!.users, command, acting, at.writeFormat);
     case 'ConnectApp':
       if (!account!.settings.live) return refused('live_mode_not_enabled');
       return appOf(account!, command.secretKeyHash) === undefined ? does('AppConnected') : NOTHING;
     case 'RemoveApp':
       return account!.apps.find(({ id }) => id === command.appId)!.isRemoved ? NOTHING : does('AppRemoved');
-    case 'ChangeAppWebhook':
-      throw new Error(`${command.type} is not sent here`);
+    case 'ChangeAppWebhook': {
+      const app = account!.apps.find(({ id }) => id === command.appId)!;
+      if (app.isRemoved) return refused('conflict');
+      return app.webhookUrl === command.webhookUrl ? NOTHING : does('AppWebhookChanged');
+    }
     case 'ChangeAccountSettings':
       return does('AccountSettingsChanged');
     case 'CreateCharge':
@@ -243,8 +295,13 @@ function expectedOfCreate(model: Model, command: CreateCommand, at: At): Expecte
   const type = command.type.slice('Create'.length).toUpperCase() as Type;
   const { settings } = model.accounts[accountId]!;
   const app = appOf(model.accounts[accountId]!, command.keyHash);
+  const { problem } = command;
+  if (problem?.code === 'secret_key_required') {
+    return refused(settings.live ? problem.code : 'live_mode_not_enabled');
+  }
   if (app === undefined || app.isRemoved) return refused('invalid_api_key');
   if (!settings.live) return refused('live_mode_not_enabled');
+  if (problem?.code === 'idempotency_key_invalid') return refused(problem.code);
   const made = { type, account: accountId, key, hash, appId: app.id };
   const before = repeated(model, made);
   if (before !== null) return before;
@@ -257,6 +314,7 @@ function expectedOfCreate(model: Model, command: CreateCommand, at: At): Expecte
     if (type === 'PAYOUT' && !settings.payoutsEnabled) return refused('payouts_not_enabled_live');
     if (type === 'WITHDRAWAL' && !settings.withdrawalsEnabled) return refused('withdrawals_not_enabled_live');
   }
+  if (problem !== null) return refused(problem.code);
   return created(model, made, command.input!, at);
 }
 
@@ -284,7 +342,9 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
     if (wallet.status !== 'ACTIVE') return refused('destination_not_active');
     to = wallet;
   } else {
-    to = NUMBERS[input.msisdn]!;
+    const number = readNumber(input.msisdn, input.country ?? 'UG');
+    if (number === null) return refused('invalid_msisdn');
+    to = { ...number, network: input.network ?? number.network };
   }
   const { currency } = input;
   if (COUNTRY_FACTS[to.country].currency !== currency) return refused('currency_mismatch');
@@ -314,6 +374,8 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
     id: '',
     amount,
     currency,
+    country: to.country,
+    network: to.network,
     fee,
     wallet: 'destination' in input ? input.destination : null,
     createdAt: now,
@@ -322,7 +384,7 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
     status: waits ? 'INITIATED' : 'PENDING_PROVIDER',
     approval: waits ? 'PENDING' : 'NOT_REQUIRED',
     submitted: false,
-    begun: false,
+    begun: at.writeFormat < 2,
     updatedAt: now,
     releaseAt: null,
     released: false,
@@ -376,10 +438,10 @@ function expectedOfOutcome(
   command: RecordOutcome,
   own: ModelTransaction | undefined,
 ): Expected {
-  const { outcome, amount, transactionId } = command;
+  const { outcome, amount, currency, transactionId } = command;
   const raise = (kind: string): Expected => raised(model, transactionId, kind, isRepeated(command));
   if (own === undefined) return raise('UNKNOWN_REFERENCE');
-  const isSame = amount === null || amount === own.amount;
+  const isSame = (amount ?? own.amount) === own.amount && (currency ?? own.currency) === own.currency;
   switch (own.status) {
     case 'INITIATED':
       return raise('CONTRADICTION');
@@ -400,12 +462,13 @@ function expectedOfOutcome(
   }
 }
 
-/** Of the same outcome, and of the same money where that is known. */
+/** Of the same outcome, and of the same money as far as that is known. */
 function isRepeated({ outcome, amount, currency }: RecordOutcome): (said: string) => boolean {
-  const money = [amount ?? [], currency ?? []].flat().join(' ');
-  return (said) =>
-    said.startsWith(`The provider says ${outcome} `) &&
-    (amount === null || said.split(/, |\.$/).some((part) => `${part} `.startsWith(`${money} `)));
+  return (said) => {
+    const told = /^The provider says (\w+) \(\w+\)(?:, (\d+))?(?:,? ([A-Z]{3}))?[,.]/.exec(said);
+    if (told?.[1] !== outcome) return false;
+    return (amount === null || told[2] === String(amount)) && (currency === null || told[3] === currency);
+  };
 }
 
 function expectedOfDue(
@@ -443,11 +506,16 @@ function expectedOfWallet(
   const role = roleOf(account, command.by);
   if (role === 'MEMBER' || role === 'FINANCE') return refused('not_permitted');
   if (command.type === 'AddWallet') {
-    const { msisdn, label } = command;
-    const { network } = NUMBERS[msisdn]!;
+    const number = readNumber(command.msisdn, command.country ?? 'UG');
+    if (number === null) return refused('invalid_msisdn');
+    const network = command.network ?? number.network;
     if (network === null) return refused('network_required');
     const isKnown = account.wallets.some(
-      (one) => one.status !== 'REVOKED' && `+${one.msisdn}` === msisdn && one.label === label,
+      (one) =>
+        one.status !== 'REVOKED' &&
+        one.msisdn === number.msisdn &&
+        one.network === network &&
+        one.label === command.label,
     );
     return isKnown ? NOTHING : does('WalletAdded');
   }
@@ -458,7 +526,7 @@ function expectedOfWallet(
     return wallet.status === 'REVOKED' ? refused('conflict') : does('WalletRevoked');
   }
   if (wallet.status !== 'PENDING_APPROVAL') return refused('conflict');
-  return ownersOf(account.users).length > 1 && wallet.by === command.by
+  return ownersOf(account.users).length > 1 && isOnePerson(account.users, wallet.by, command.by)
     ? refused('not_permitted')
     : does('WalletApproved');
 }

@@ -12,7 +12,6 @@ import type { AccountCommand, AccountQuery } from '../../src/domain/account-comm
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
 import type { Policy } from '../../src/domain/policy.ts';
-import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
@@ -69,6 +68,8 @@ export class World {
   /** The clock. It may be set back while the partition is closed. */
   now: number;
   policy: Policy;
+  /** Only ever raised. */
+  writeFormat: number;
   isPaused = false;
   /** Of all that was appended. */
   model: Model = emptyModel();
@@ -99,10 +100,11 @@ export class World {
   #openedAt = 0;
   #checkpointedAt = 0;
 
-  constructor(directory: string, now: number, policy: Policy) {
+  constructor(directory: string, now: number, policy: Policy, writeFormat: number) {
     this.#directory = directory;
     this.now = now;
     this.policy = policy;
+    this.writeFormat = writeFormat;
   }
 
   async open(): Promise<void> {
@@ -128,7 +130,7 @@ export class World {
       deadlineClock: clock,
       lastRecordAt: this.#lastAt,
       observer: { decided: () => {} },
-      writeFormat: () => RECORD_FORMATS.newest,
+      writeFormat: () => this.writeFormat,
       isPaused: () => this.isPaused,
       publish: () => {},
     });
@@ -159,7 +161,8 @@ export class World {
   #watch(logic: AccountsPartition): void {
     const decide = logic.decide.bind(logic);
     logic.decide = (command, tick) => {
-      const at = { now: tick.now, policy: this.policy, cashOuts: this.#cashOuts };
+      const { policy, writeFormat } = this;
+      const at = { now: tick.now, policy, writeFormat, cashOuts: this.#cashOuts };
       const wanted = expected(this.model, command, at);
       const decision = decide(command, tick);
       const { record, outcome } = decision;

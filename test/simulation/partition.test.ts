@@ -7,6 +7,7 @@ import { strict as assert } from 'node:assert';
 import t from 'tap';
 import type { AccountsPartition } from '../../actors/accounts/group.ts';
 import { CURRENCIES } from '../../src/domain/country.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { STATUSES } from '../../src/domain/transaction.ts';
 import { lengthOf, randomFrom, seedOf } from '../seed.ts';
 import { byOperator, DAY, FOR_EVER, MINUTE } from '../unit/domain/scenario.ts';
@@ -137,6 +138,7 @@ async function step(world: World, choice: Choice, setsClockBack: boolean): Promi
     await world.restart(!choice.once(4), setsClockBack ? choice.of(0, later - back) : later + 2, policy);
     await compare(world, [...world.model.transactions.keys()].slice(-15));
   }
+  if (choice.once(100)) world.writeFormat = Math.min(world.writeFormat + 1, RECORD_FORMATS.newest);
   if (choice.once(40)) await world.sweep();
   if (choice.once(15)) await compare(world, [...world.model.transactions.keys()].slice(-15));
 }
@@ -149,7 +151,13 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
       const random = randomFrom(seed);
       const choice = new Choice(random, !setsClockBack);
       const start = Date.UTC(2026, choice.of(0, 1, 10, 11), 26 + choice.below(6), choice.below(24));
-      const world = new World(t.testdir(), start, choice.policy());
+      const { newest } = RECORD_FORMATS;
+      const world = new World(
+        t.testdir(),
+        start,
+        choice.policy(),
+        choice.of(newest, 1 + choice.below(newest)),
+      );
       await world.open();
       t.teardown(() => world.close());
       openAccounts(world);
