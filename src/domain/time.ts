@@ -109,7 +109,7 @@ export function formatTime(timeMs: number): string {
 
 // A "+" that nobody percent-encoded arrives from a query as a space: taken as the "+" it was meant to be.
 const DATE_TIME =
-  /^(\d{4})-(\d{2})-(\d{2})(?:T(\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(Z|[+ -]\d{2}(?::?\d{2})?)?)?$/;
+  /^(\d{4})-(\d{2})-(\d{2})(?:T(\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?(Z|[+ -]\d{2}(?::?\d{2})?)?)?$/i;
 
 /**
  * Parses an ISO 8601 date or date-time. Without an offset it is UTC; a date alone is its midnight; digits beyond the
@@ -158,7 +158,7 @@ export function parseUpperBound(text: string): number | null {
 
 /** Milliseconds east of UTC. */
 function offsetOf(text: string): number | null {
-  if (text === 'Z') return 0;
+  if (text === 'Z' || text === 'z') return 0;
   const hours = Number(text.slice(1, 3));
   const minutes = text.length > 3 ? Number(text.slice(-2)) : 0;
   if (hours > 23 || minutes > 59) return null;
