@@ -23,7 +23,7 @@ import {
   type Network,
 } from '../../src/domain/country.ts';
 import type { Policy } from '../../src/domain/policy.ts';
-import type { ApprovalStatus, Status } from '../../src/domain/transaction.ts';
+import type { ApprovalStatus, Source, Status } from '../../src/domain/transaction.ts';
 import { MINUTE } from '../unit/domain/scenario.ts';
 import { expectedOfUser, isOnePerson, type ModelUser, ownersOf } from './partition-users.ts';
 
@@ -111,7 +111,12 @@ export const emptyModel = (): Model => ({
 export type Expected =
   | { readonly code: string }
   | { readonly replay: string }
-  | { readonly events: readonly AccountEvent['type'][] | null; readonly created?: ModelTransaction };
+  | {
+      readonly events: readonly AccountEvent['type'][] | null;
+      readonly created?: ModelTransaction;
+      /** Who ended a transaction. */
+      readonly source?: Source;
+    };
 
 /** When something is decided, and by which rules. */
 export interface At {
@@ -170,6 +175,10 @@ function readNumber(
 
 const NOTHING: Expected = { events: [] };
 const does = (...events: AccountEvent['type'][]): Expected => ({ events });
+const ends = (outcome: RecordOutcome['outcome'], source: Source): Expected => ({
+  events: [outcome === 'SUCCESSFUL' ? 'TransactionSucceeded' : 'TransactionFailed'],
+  source,
+});
 const refused = (code: string): Expected => ({ code });
 
 export const isFinal = (status: Status): boolean => ['SUCCESSFUL', 'FAILED', 'REVERSED'].includes(status);
@@ -430,7 +439,7 @@ function expectedOfBegin({ wallets }: ModelAccount, own: ModelTransaction | unde
   if (own === undefined) return refused('transaction_not_found');
   if (own.status !== 'PENDING_PROVIDER' || own.type !== 'WITHDRAWAL' || own.begun) return NOTHING;
   const isActive = wallets.find(({ id }) => id === own.wallet)?.status === 'ACTIVE';
-  return does(isActive ? 'SubmissionBegun' : 'TransactionFailed');
+  return isActive ? does('SubmissionBegun') : ends('FAILED', 'SYSTEM');
 }
 
 function expectedOfOutcome(
@@ -438,7 +447,7 @@ function expectedOfOutcome(
   command: RecordOutcome,
   own: ModelTransaction | undefined,
 ): Expected {
-  const { outcome, amount, currency, transactionId } = command;
+  const { outcome, source, amount, currency, transactionId } = command;
   const raise = (kind: string): Expected => raised(model, transactionId, kind, isRepeated(command));
   if (own === undefined) return raise('UNKNOWN_REFERENCE');
   const isSame = (amount ?? own.amount) === own.amount && (currency ?? own.currency) === own.currency;
@@ -448,7 +457,7 @@ function expectedOfOutcome(
     case 'PENDING_PROVIDER':
     case 'AWAITING_CUSTOMER':
       if (outcome !== 'FAILED' && !isSame) return raise('AMOUNT_MISMATCH');
-      return does(outcome === 'SUCCESSFUL' ? 'TransactionSucceeded' : 'TransactionFailed');
+      return ends(outcome, source === 'API' && own.appId === null ? 'DASHBOARD' : source);
     case 'SUCCESSFUL': {
       const isPossible = outcome === 'SUCCESSFUL' || (outcome === 'REVERSED' && own.type === 'CHARGE');
       if (!isPossible) return raise('CONTRADICTION');
@@ -481,7 +490,7 @@ function expectedOfDue(
     return isToBeReleased(own) && now >= own.releaseAt! ? does('ChargeReleased') : NOTHING;
   }
   const isOver = own.expiresAt !== null && now >= own.expiresAt;
-  return isOver && isInProgress(own.status) ? does('TransactionFailed') : NOTHING;
+  return isOver && isInProgress(own.status) ? ends('FAILED', 'SYSTEM') : NOTHING;
 }
 
 function expectedOfResolve(item: ModelItem | undefined, command: ResolveReconciliation): Expected {
@@ -496,7 +505,7 @@ function expectedOfSettle({ outcome }: SettleCashOut, own: ModelTransaction | un
   if (!isCashOut(own.type)) return refused('conflict');
   if (own.status === outcome) return NOTHING;
   if (own.status !== 'PENDING_PROVIDER') return refused('conflict');
-  return does(outcome === 'SUCCESSFUL' ? 'TransactionSucceeded' : 'TransactionFailed');
+  return ends(outcome, 'DASHBOARD');
 }
 
 function expectedOfWallet(

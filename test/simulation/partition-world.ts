@@ -171,6 +171,9 @@ export class World {
       if (!('events' in wanted)) assert.deepEqual(got, [], said);
       else if (wanted.events === null) assert(got.length === 0 || got[0] === 'AnswerFixed', said);
       else assert.deepEqual(got, wanted.events, said);
+      const [event] = record?.events ?? [];
+      const source = event !== undefined && 'source' in event ? event.source : null;
+      if ('source' in wanted) assert.equal(source, wanted.source, said);
       if ('replay' in wanted) {
         assert.deepEqual(outcome, { type: 'wait', key: wanted.replay, replayed: true }, said);
       } else if ('code' in wanted) {

@@ -70,6 +70,10 @@ async function compareTransaction(world: World, id: string): Promise<void> {
     events.map((event: any) => event.status),
     one.statuses,
   );
+  for (const event of events.filter((told: any) => !isFinal(told.status))) {
+    const isApproval = one.approval === 'APPROVED' && event.status === 'PENDING_PROVIDER';
+    assert.equal(event.source, isApproval || one.appId === null ? 'DASHBOARD' : 'API');
+  }
   const sums: Record<string, number> = {};
   for (const entry of ledger) {
     const signed = entry.side === 'CREDIT' ? Number(entry.amount) : -Number(entry.amount);
