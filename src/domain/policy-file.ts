@@ -29,13 +29,13 @@ export type Parsed<T> =
   | { readonly type: 'valid'; readonly value: T }
   | { readonly type: 'invalid'; readonly problems: readonly PolicyProblem[] };
 
-const CREATABLE_TYPES = [
+export const CREATABLE_TYPES = [
   'CHARGE',
   'PAYOUT',
   'DEPOSIT',
   'WITHDRAWAL',
 ] as const satisfies readonly CreatableType[];
-const FEE_TYPES = ['CHARGE', 'PAYOUT', 'WITHDRAWAL'] as const satisfies readonly CreatableType[];
+export const FEE_TYPES = ['CHARGE', 'PAYOUT', 'WITHDRAWAL'] as const satisfies readonly CreatableType[];
 
 type Terms<T> = Partial<Record<UsageKey, T>>;
 

@@ -36,19 +36,23 @@ export const TransactionId = {
   pattern: transactionIdPattern,
 };
 
-function oneOf<const Values extends readonly string[]>(values: Values, title: string, description: string) {
+export function oneOf<const Values extends readonly string[]>(
+  values: Values,
+  title: string,
+  description: string,
+) {
   return Type.Unsafe<Values[number]>({ type: 'string', enum: [...values], title, description });
 }
 
-function nullable(schema: Record<string, unknown>) {
+export function nullable(schema: Record<string, unknown>) {
   return Type.Unsafe<string | null>({ type: ['string', 'null'], ...schema });
 }
 
-const country = oneOf(COUNTRIES, 'Country', 'ISO 3166-1 code of the wallet’s country.');
-const currency = oneOf(CURRENCIES, 'Currency', 'ISO 4217 code.');
+export const country = oneOf(COUNTRIES, 'Country', 'ISO 3166-1 code of the wallet’s country.');
+export const currency = oneOf(CURRENCIES, 'Currency', 'ISO 4217 code.');
 const network = oneOf(NETWORKS, 'Network', 'Mobile money network.');
-const status = oneOf(STATUSES, 'Status', '`SUCCESSFUL`, `FAILED` and `REVERSED` are final.');
-const approvalStatus = oneOf(
+export const status = oneOf(STATUSES, 'Status', '`SUCCESSFUL`, `FAILED` and `REVERSED` are final.');
+export const approvalStatus = oneOf(
   APPROVAL_STATUSES,
   'ApprovalStatus',
   '`PENDING`: waits for a second team member.',
@@ -219,8 +223,8 @@ export const NoQuery = Type.Object({});
 
 // ---- What comes back
 
-const MINOR_UNITS_PATTERN = '^-?[0-9]{1,16}$';
-const minorUnits = Type.String({
+export const MINOR_UNITS_PATTERN = '^-?[0-9]{1,16}$';
+export const minorUnits = Type.String({
   title: 'Amount',
   pattern: MINOR_UNITS_PATTERN,
   description: 'Integer minor units.',
@@ -229,9 +233,10 @@ const minorUnits = Type.String({
 function minorUnitsOf(description: string) {
   return Type.String({ pattern: MINOR_UNITS_PATTERN, description: `Integer minor units. ${description}` });
 }
-const time = Type.String({
+export const TIME_PATTERN = '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$';
+export const time = Type.String({
   title: 'Time',
-  pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{3}Z$',
+  pattern: TIME_PATTERN,
   description: 'ISO 8601, UTC, with milliseconds.',
 });
 const msisdnMasked = Type.String({
@@ -255,7 +260,7 @@ const metadataOutput = Type.Unsafe<Metadata | null>({
 });
 const times = { created_at: time, updated_at: time };
 
-function object<Properties extends TProperties>(title: string, properties: Properties) {
+export function object<Properties extends TProperties>(title: string, properties: Properties) {
   return Type.Object(properties, { title, additionalProperties: false });
 }
 
@@ -361,37 +366,33 @@ export const ChargePage = page('ChargePage', Charge);
 export const PayoutPage = page('PayoutPage', Payout);
 export const TransactionPage = page('TransactionPage', Transaction);
 
+export const Balance = object('Balance', {
+  currency,
+  available: minorUnitsOf('Spendable now: held money is already excluded. Below zero only after a reversal.'),
+  pending: minorUnitsOf('From charges: the net of each moves to `available` one day after it succeeds.'),
+});
 export const BalanceList = object('BalanceList', {
   object: Type.Literal('list'),
-  data: Type.Array(
-    object('Balance', {
-      currency,
-      available: minorUnitsOf(
-        'Spendable now: held money is already excluded. Below zero only after a reversal.',
-      ),
-      pending: minorUnitsOf('From charges: the net of each moves to `available` one day after it succeeds.'),
-    }),
-  ),
+  data: Type.Array(Balance),
+});
+export const PayoutDestination = object('PayoutDestination', {
+  id: idSchema('wallet', 'Pass it as `destination` of a withdrawal. Prefix `wal_`.'),
+  object: Type.Literal('payout_destination'),
+  label: Type.String(),
+  status: oneOf(WALLET_STATUSES, 'WalletStatus', 'Only an `ACTIVE` wallet can receive withdrawals.'),
+  country,
+  network,
+  currency,
+  msisdn_masked: msisdnMasked,
+  created_at: time,
+  active_at: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'When cooling-off ends or ended; null before approval.',
+  }),
 });
 export const PayoutDestinationList = object('PayoutDestinationList', {
   object: Type.Literal('list'),
-  data: Type.Array(
-    object('PayoutDestination', {
-      id: idSchema('wallet', 'Pass it as `destination` of a withdrawal. Prefix `wal_`.'),
-      object: Type.Literal('payout_destination'),
-      label: Type.String(),
-      status: oneOf(WALLET_STATUSES, 'WalletStatus', 'Only an `ACTIVE` wallet can receive withdrawals.'),
-      country,
-      network,
-      currency,
-      msisdn_masked: msisdnMasked,
-      created_at: time,
-      active_at: Type.Unsafe<string | null>({
-        type: ['string', 'null'],
-        description: 'When cooling-off ends or ended; null before approval.',
-      }),
-    }),
-  ),
+  data: Type.Array(PayoutDestination),
 });
 
 const errorCodes = Object.keys(ERROR_CODES) as ErrorCode[];

@@ -8,6 +8,7 @@ import { parseAccountTerms } from '../domain/policy-file.ts';
 import type { PolicyProblem } from '../domain/policy-file.ts';
 import { echoed } from '../http/echoed.ts';
 import type { PlainRoute } from '../http/route.ts';
+import { PayoutDestinationList } from '../http/schemas.ts';
 import { LIMITS } from '../limits.ts';
 import { CannotOpen } from '../secrets.ts';
 import { connectApp, createAccount, makeAppSecrets } from './account-actions.ts';
@@ -15,6 +16,7 @@ import { operatorOf } from './audit.ts';
 import { askAccount, askPlatform, freshId } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { operatorRoute } from './route.ts';
+import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
 export function accountRoutes(context: OperatorContext): readonly PlainRoute[] {
@@ -30,6 +32,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       summary: 'Create an account',
       body: schemas.CreateAccountBody,
       status: 201,
+      reply: replies.Account,
       handle: ({ body, operator }) =>
         createAccount(context, {
           accountId: freshId('account'),
@@ -48,6 +51,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       summary: 'List accounts, newest first',
       query: schemas.PageQuery,
       errors: ['invalid_cursor'],
+      reply: replies.AccountPage,
       handle: ({ query }) => askPlatform(context, { type: 'ListAccounts', ...pageOf(query) }),
     }),
     operatorRoute(context, {
@@ -55,6 +59,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       path: '/accounts/:account_id',
       operationId: 'getAccount',
       summary: 'Get an account with its users, apps, wallets and balances',
+      reply: replies.Account,
       handle: (_, accountId) => askAccount(context, { type: 'GetAccount', accountId }),
     }),
     operatorRoute(context, {
@@ -63,6 +68,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       operationId: 'changeAccount',
       summary: 'Change what an account may do, and its own terms',
       body: schemas.ChangeAccountBody,
+      reply: replies.Account,
       handle: async ({ body, operator }, accountId) => {
         const terms = parseAccountTerms(body);
         if (terms.type === 'invalid') return refuse(termsProblem(terms.problems));
@@ -94,6 +100,7 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
       body: schemas.AddUserBody,
       status: 201,
       errors: ['conflict'],
+      reply: replies.User,
       handle: ({ body, operator }, accountId) =>
         askAccount(context, { type: 'AddUser', accountId, ...body, operator: operatorOf({ operator }) }),
     }),
@@ -105,6 +112,7 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
       summary: 'Change what a member may do; the last owner stays one',
       body: schemas.ChangeUserBody,
       errors: ['not_permitted', 'conflict'],
+      reply: replies.User,
       handle: ({ body, operator, parameters }, accountId) =>
         askAccount(context, {
           type: 'ChangeUserRole',
@@ -122,6 +130,7 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
       summary: 'Remove a member, who may do nothing from then on; the last owner stays',
       query: schemas.RemoveUserQuery,
       errors: ['not_permitted', 'conflict'],
+      reply: replies.User,
       handle: ({ query, operator, parameters }, accountId) =>
         askAccount(context, {
           type: 'RemoveUser',
@@ -144,6 +153,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       body: schemas.ConnectAppBody,
       status: 201,
       errors: ['live_mode_not_enabled', 'conflict'],
+      reply: replies.ConnectedApp,
       handle: async ({ body, operator }, accountId) => {
         const webhookUrl = body.webhook_url ?? null;
         const problem = webhookProblem(context, webhookUrl);
@@ -162,6 +172,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       summary: "Change an app's webhook URL",
       body: schemas.ChangeAppBody,
       errors: ['conflict'],
+      reply: replies.App,
       handle: async ({ body, operator, parameters }, accountId) => {
         const webhookUrl = body.webhook_url;
         const problem = webhookProblem(context, webhookUrl);
@@ -176,6 +187,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       path: '/accounts/:account_id/apps/:app_id',
       operationId: 'removeApp',
       summary: 'Remove an app: its keys stop working at once',
+      reply: replies.App,
       handle: ({ operator, parameters }, accountId) => {
         const appId = parameters['app_id'] ?? '';
         return askAccount(context, {
@@ -192,6 +204,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       operationId: 'revealSigningSecret',
       summary: "Show an app's webhook signing secret again",
       errors: ['conflict'],
+      reply: replies.SigningSecret,
       handle: async ({ parameters }, accountId) => {
         const appId = parameters['app_id'] ?? '';
         const reply = await askAccount(context, { type: 'GetWebhookEndpoint', accountId, appId });
@@ -211,6 +224,12 @@ function ofApps(context: OperatorContext): PlainRoute[] {
   ];
 }
 
+const PARTS = {
+  users: replies.UserList,
+  apps: replies.AppList,
+  wallets: PayoutDestinationList,
+} as const;
+
 /** GET …/users, …/apps, …/wallets. */
 export function partOfAccount(context: OperatorContext, part: 'users' | 'apps' | 'wallets'): PlainRoute {
   return operatorRoute(context, {
@@ -218,6 +237,7 @@ export function partOfAccount(context: OperatorContext, part: 'users' | 'apps' |
     path: `/accounts/:account_id/${part}`,
     operationId: `list${part.charAt(0).toUpperCase()}${part.slice(1)}`,
     summary: `List the ${part} of an account, in the order they were added`,
+    reply: PARTS[part],
     handle: async (_, accountId) => {
       const reply = await askAccount(context, { type: 'GetAccount', accountId });
       if (reply.type !== 'done') return reply;

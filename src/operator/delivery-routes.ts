@@ -7,6 +7,7 @@ import { operatorOf } from './audit.ts';
 import { askWebhooks } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { operatorRoute } from './route.ts';
+import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
 export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] {
@@ -20,6 +21,7 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       summary: 'List webhook deliveries with their attempts, newest first',
       query: schemas.DeliveriesQuery,
       errors: ['invalid_cursor'],
+      reply: replies.DeliveryPage,
       handle: ({ query }, accountId) => {
         const { app: appId = null, status = null } = query;
         return askWebhooks(context, { type: 'ListDeliveries', accountId, appId, status, ...pageOf(query) });
@@ -31,6 +33,7 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       operationId: 'getDelivery',
       tag,
       summary: 'Get a webhook delivery with its attempts',
+      reply: replies.Delivery,
       handle: ({ parameters }, accountId) => {
         const deliveryId = parameters['delivery_id'] ?? '';
         return askWebhooks(context, { type: 'GetDelivery', accountId, deliveryId });
@@ -43,6 +46,7 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       tag,
       summary: "Send a delivery again, to the app's current URL with the same event id",
       errors: ['conflict'],
+      reply: replies.Delivery,
       handle: ({ operator, parameters }, accountId) => {
         const deliveryId = parameters['delivery_id'] ?? '';
         const by = operatorOf({ operator });
@@ -57,6 +61,7 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       summary: 'Send every failed delivery of an app again; repeat while has_more',
       body: schemas.ReplayFailedBody,
       errors: ['conflict'],
+      reply: replies.Replayed,
       handle: ({ body, operator, parameters }, accountId) => {
         const appId = parameters['app_id'] ?? '';
         const since = parseTime(body.since) ?? 0;

@@ -9,11 +9,13 @@ import { isId } from '../domain/id.ts';
 import { requestHashOf } from '../http/account-calls.ts';
 import type { PlainRoute } from '../http/route.ts';
 import { limitErrors, walletErrors } from '../http/routes.ts';
+import { Deposit, PayoutDestination } from '../http/schemas.ts';
 import { done, pageOf, partOfAccount } from './account-routes.ts';
 import { operatorOf } from './audit.ts';
 import { askAccount, askEveryPartition } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { operatorRoute } from './route.ts';
+import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
 export function moneyRoutes(context: OperatorContext): readonly PlainRoute[] {
@@ -37,6 +39,7 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       summary,
       body: schemas.ByBody,
       errors: ['not_permitted', 'destination_not_found', 'conflict'],
+      reply: PayoutDestination,
       handle: ({ body, operator, parameters }, accountId) => {
         const walletId = parameters['wallet_id'] ?? '';
         return askAccount(context, {
@@ -58,6 +61,7 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       body: schemas.AddWalletBody,
       status: 201,
       errors: ['not_permitted', 'invalid_msisdn', 'network_required', 'conflict'],
+      reply: PayoutDestination,
       handle: ({ body, operator }, accountId) => {
         const { label, msisdn, network = null, country = null, by } = body;
         const wallet = { label, msisdn, network, country, by };
@@ -98,6 +102,7 @@ function ofWithdrawals(context: OperatorContext): PlainRoute[] {
         'conflict',
         ...(verb === 'approve' ? APPROVAL_ERRORS : []),
       ],
+      reply: replies.Verdict,
       handle: ({ body, operator, parameters }, accountId) => {
         const transactionId = parameters['withdrawal_id'] ?? '';
         const { by } = body;
@@ -122,6 +127,7 @@ function settlement(context: OperatorContext): PlainRoute {
     summary: 'Say what became of a payout or withdrawal of which its provider says nothing final',
     body: schemas.SettleBody,
     errors: ['transaction_not_found', 'conflict'],
+    reply: replies.Settlement,
     handle: ({ body, operator, parameters }, accountId) =>
       askAccount(context, {
         type: 'SettleCashOut',
@@ -152,6 +158,7 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
         ...walletErrors,
         ...limitErrors,
       ],
+      reply: Deposit,
       handle: ({ body, operator }, accountId) => {
         const { by, idempotency_key: idempotencyKey, ...input } = body;
         const repeatable =
@@ -174,6 +181,7 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
       operationId: 'getTrialBalance',
       tag: 'Ledger',
       summary: 'Sums of every ledger account per currency',
+      reply: replies.TrialBalance,
       handle: (_, accountId) => askAccount(context, { type: 'GetTrialBalance', accountId }),
     }),
   ];
@@ -190,6 +198,7 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       summary: 'Where a provider contradicts the ledger, newest transactions first',
       query: schemas.ReconciliationQuery,
       errors: ['invalid_cursor'],
+      reply: replies.ReconciliationPage,
       handle: ({ query }) => {
         const { account: accountId = '', open = false } = query;
         return listReconciliation(context, { type: 'ListReconciliation', accountId, open, ...pageOf(query) });
@@ -203,6 +212,7 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       summary: 'Say what was found and done about an item',
       body: schemas.ResolveBody,
       errors: ['conflict'],
+      reply: replies.ReconciliationItem,
       handle: ({ body, operator, parameters }) =>
         askAccount(context, {
           type: 'ResolveReconciliation',

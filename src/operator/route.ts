@@ -2,7 +2,7 @@
 // that changes something is audited, without exception, because this is the only way to write one.
 
 import { Type } from 'typebox';
-import type { Static, TObject } from 'typebox';
+import type { Static, TObject, TSchema } from 'typebox';
 import type { Reply } from '../bus/bus.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
 import { answerOf, JSON_TYPE, plainRoute } from '../http/route.ts';
@@ -22,6 +22,7 @@ interface OperatorRoute<Body extends TObject, Query extends TObject> {
   readonly query?: Query;
   /** Of the answer when it is done; default 200. */
   readonly status?: 200 | 201;
+  readonly reply: TSchema;
   readonly errors?: readonly ErrorCode[];
   /** A reply of the bus is its own answer. */
   readonly handle: (
@@ -61,7 +62,7 @@ export function operatorRoute<Body extends TObject, Query extends TObject>(
       status,
       description: summary,
       contentType: JSON_TYPE,
-      schema: Type.Object({}, { additionalProperties: true }),
+      schema: route.reply,
       examples: {},
     },
     errors,

@@ -4,12 +4,13 @@
 import { Type } from 'typebox';
 import type { Reply } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
-import { jsonAnswer, plainRoute } from '../http/route.ts';
+import { JSON_TYPE, jsonAnswer, plainRoute } from '../http/route.ts';
 import type { Answer, PlainRoute } from '../http/route.ts';
 import { done, pageOf } from './account-routes.ts';
 import { askPlatform } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { operatorRoute } from './route.ts';
+import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
 export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
@@ -23,6 +24,7 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       summary: 'What operators changed, newest first',
       query: schemas.PageQuery,
       errors: ['invalid_cursor'],
+      reply: replies.AuditPage,
       handle: ({ query }) => askPlatform(context, { type: 'GetAudit', ...pageOf(query) }),
     }),
     operatorRoute(context, {
@@ -31,6 +33,7 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       operationId: 'listRails',
       tag,
       summary: 'Health of each rail',
+      reply: replies.RailList,
       handle: async () => done({ object: 'list', data: context.rails().map(shown) }),
     }),
     operatorRoute(context, {
@@ -39,6 +42,7 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       operationId: 'listPartitions',
       tag,
       summary: 'Who owns each partition, and where its log stands',
+      reply: replies.PartitionList,
       handle: async () => done({ object: 'list', data: context.partitions().map(shown) }),
     }),
     operatorRoute(context, {
@@ -49,12 +53,13 @@ export function serviceRoutes(context: OperatorContext): readonly PlainRoute[] {
       summary:
         'Write records in the newest format, once every node reads it; older versions cannot join after that',
       errors: ['conflict'],
+      reply: replies.WriteFormat,
       handle: () => raiseWriteFormat(context),
     }),
-    machineRoute('/healthz', 'getHealth', 'The process answers', 'application/json', () =>
+    machineRoute('/healthz', 'getHealth', 'The process answers', JSON_TYPE, () =>
       jsonAnswer(200, '{"status":"ok"}'),
     ),
-    machineRoute('/readyz', 'getReadiness', 'The service takes requests', 'application/json', () =>
+    machineRoute('/readyz', 'getReadiness', 'The service takes requests', JSON_TYPE, () =>
       readiness(context),
     ),
     machineRoute(
@@ -107,7 +112,13 @@ function machineRoute(
     query: null,
     body: null,
     bodyExamples: {},
-    reply: { status: 200, description: summary, contentType, schema: Type.Unknown(), examples: {} },
+    reply: {
+      status: 200,
+      description: summary,
+      contentType,
+      schema: contentType === JSON_TYPE ? replies.Health : Type.String(),
+      examples: {},
+    },
     errors: [],
     handle,
   });

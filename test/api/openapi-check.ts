@@ -37,6 +37,7 @@ export const openApi: OpenApiDocument = (() => {
 })();
 
 const DOCUMENT = 'https://daftari.test/openapi.json';
+const OPERATOR_DOCUMENT = 'https://daftari.test/operator/openapi.json';
 const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
 ajv.addSchema({ $id: DOCUMENT, components: openApi.components });
 const validators = new Map<string, ValidateFunction>();
@@ -60,22 +61,26 @@ export function assertMatchesOpenApi(method: string, path: string, status: numbe
   assertFaultAsShown(where, media, body);
 }
 
-/** Throws when a route of the document refused with a code that it does not name. */
-export function assertRefusalIsNamed(
+/** The same for a reply of the operator API, whose document is the one that it serves. */
+export function assertMatchesOperatorApi(
   document: OpenApiDocument,
   method: string,
   path: string,
-  status: number,
-  body: unknown,
+  { status, body }: { readonly status: number; readonly body: unknown },
 ): void {
-  if (status < 400) return;
   const [bare = ''] = path.split('?');
   const { template, operation } = operationOf(document, method, bare);
   if (operation === undefined) return;
   const where = `${method} ${template} ${status}`;
-  const media = operation.responses[String(status)]?.content?.['application/json'];
-  if (media === undefined) throw new Error(`${where} is not in the document: ${JSON.stringify(body)}`);
-  assertKnownCode(where, media, status, body);
+  const content = operation.responses[String(status)]?.content;
+  if (content === undefined) throw new Error(`${where} is not in the document: ${JSON.stringify(body)}`);
+  const media = content['application/json'];
+  if (media === undefined) return;
+  if (ajv.getSchema(OPERATOR_DOCUMENT) === undefined) {
+    ajv.addSchema({ $id: OPERATOR_DOCUMENT, components: document.components });
+  }
+  assertSchema(where, media.schema, body, OPERATOR_DOCUMENT);
+  if (status >= 400) assertKnownCode(where, media, status, body);
 }
 
 function operationOf(
@@ -97,8 +102,8 @@ export function assertEventMatchesOpenApi(event: unknown): void {
 }
 
 /** `schema`: of the document, with its references. */
-export function assertSchema(where: string, schema: object, value: unknown): void {
-  const source = JSON.stringify(schema).replaceAll('"#/', `"${DOCUMENT}#/`);
+export function assertSchema(where: string, schema: object, value: unknown, document = DOCUMENT): void {
+  const source = JSON.stringify(schema).replaceAll('"#/', `"${document}#/`);
   let validate = validators.get(source);
   if (validate === undefined) {
     validate = ajv.compile(JSON.parse(source) as object);

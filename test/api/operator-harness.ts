@@ -2,6 +2,7 @@
 // no merchants' port. Restarts on the same data directory.
 
 import { request as httpRequest } from 'node:http';
+import type { RailHealth } from '../../actors/pollers/rail-lane.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { createServer } from '../../src/http/server.ts';
@@ -13,10 +14,24 @@ import { operatorSurface } from '../../src/operator/surface.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { Storage } from '../../src/wiring/storage.ts';
 import { watchTransactions } from '../../src/wiring/watch.ts';
-import { assertRefusalIsNamed } from './openapi-check.ts';
+import { assertMatchesOperatorApi } from './openapi-check.ts';
 
 export const TOKEN = 'operator-token-of-the-tests';
 const PARTITIONS = 4;
+const LOOPBACK: RailHealth = {
+  id: 'loopback',
+  health: 'OPERATIONAL',
+  breaker: 'closed',
+  calling: 0,
+  submitsWaiting: 0,
+  enquiriesWaiting: 0,
+  submits: 5,
+  enquiries: 1,
+  failures: 2,
+  ourFaults: 2,
+  lastFailure: 'HTTP 503',
+  lastFailureAt: 0,
+};
 
 export interface Reply {
   readonly status: number;
@@ -74,8 +89,8 @@ export async function startOperator(directory: string): Promise<Operator> {
     secrets: createSecrets(Buffer.alloc(32, 5)),
     token: TOKEN,
     checkWebhookUrl: (url) => (url.startsWith('https://') ? null : 'must start with https://'),
-    rails: () => [{ id: 'loopback', lastFailureAt: 0, ourFaults: 2 }],
-    partitions: () => [{ group: 'accounts', partition: 0 }],
+    rails: () => [LOOPBACK],
+    partitions: () => [{ group: 'accounts', partition: 0, node: 'here', epoch: 1, sequence: 3 }],
     raiseWriteFormat: async () => ({ type: 'refused', reason: 'Not every node reads format 2.' }),
     notReady: () => null,
     metrics: { text: () => metrics.text(), contentType: metrics.contentType },
@@ -91,7 +106,7 @@ export async function startOperator(directory: string): Promise<Operator> {
     lines,
     call: async (method, path, body, headers = {}) => {
       const reply = await send(port, method, path, body, headers);
-      assertRefusalIsNamed(document, method, wholeOf(path), reply.status, reply.body);
+      assertMatchesOperatorApi(document, method, wholeOf(path), reply);
       return reply;
     },
     handOver: (partition) => storage.closePartition('accounts', partition),

@@ -509,7 +509,11 @@ t.test('the OpenAPI document is there, and a public linter finds no error in it'
     paths: { '/operator/v1/accounts': { post: { operationId: 'createAccount' } } },
   });
   for (const methods of Object.values<Record<string, any>>(body.paths)) {
-    for (const [method, { operationId, parameters = [] }] of Object.entries(methods)) {
+    for (const [method, { operationId, parameters = [], responses }] of Object.entries(methods)) {
+      const { content } = responses['200'] ?? responses['201'];
+      const said = content['application/json']?.schema ?? { type: 'string' };
+      t.ok('$ref' in said || said.type !== undefined, `${operationId}: what it answers is described`);
+      t.not(JSON.stringify(said.properties), '{}', `${operationId}: field for field`);
       const names = parameters.map((parameter: { name: string }) => parameter.name);
       t.equal(names.includes('Operator'), method !== 'get', `${operationId}: changes are audited`);
     }

@@ -9,7 +9,7 @@ import { createLog } from '../../src/observability/log.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import { startStandalone } from '../../src/wiring/standalone.ts';
 import { until } from '../until.ts';
-import { assertMatchesOpenApi, assertRefusalIsNamed, type OpenApiDocument } from './openapi-check.ts';
+import { assertMatchesOpenApi, assertMatchesOperatorApi, type OpenApiDocument } from './openapi-check.ts';
 
 export interface Answer {
   readonly status: number;
@@ -89,7 +89,7 @@ export async function startService(
       const authorization = `Bearer ${service.operatorToken}`;
       const answer = await call(service.operatorUrl + path, method, body, { authorization });
       operatorApi ??= (await call(`${service.operatorUrl}/openapi.json`, 'GET', undefined, {})).body;
-      assertRefusalIsNamed(operatorApi!, method, path, answer.status, answer.body);
+      assertMatchesOperatorApi(operatorApi!, method, path, answer);
       return answer;
     },
     until,
