@@ -194,6 +194,7 @@ export class Choice {
     return this.of<AccountQuery>(
       { ...call, type: 'GetTransaction', id: transactionId, view: 'detail', kind: null },
       { ...call, type: 'GetTransaction', id: transactionId, view: 'object', kind: about?.type ?? 'PAYOUT' },
+      { ...call, type: 'GetTransaction', id: transactionId, view: 'timeline', kind: 'CHARGE' },
       { ...call, type: 'ListTransactions', view, ...page },
       { ...call, type: 'GetBalances' },
       { ...call, type: 'ListPayoutDestinations' },
@@ -210,6 +211,14 @@ export class Choice {
       { ...internal, type: 'GetPending', transactionId, evenFinal: this.once(2) },
       { ...internal, type: 'ListExpired', expiredSince: 0, after: null, limit: MANY },
       { ...internal, type: 'ListReconciliation', open: this.once(2), ...all },
+      {
+        ...internal,
+        type: 'ListReconciliation',
+        accountId: this.of('', accountId),
+        open: this.once(2),
+        startingAfter: this.#any([...model.items.keys()]) ?? null,
+        limit: 1 + this.below(4),
+      },
     );
   }
 
