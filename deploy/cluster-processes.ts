@@ -7,6 +7,7 @@ import { mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
+import { nextLook } from './nats-servers.ts';
 
 export interface ClusterSettings {
   readonly natsUrl: string;
@@ -90,7 +91,7 @@ export async function startNode(
 
 /** Resolves when every node says that it can serve. Rejects when one has ended, or says why it cannot for too long. */
 export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_000): Promise<void> {
-  const until = performance.now() + timeoutMs;
+  const since = performance.now();
   for (;;) {
     for (const node of nodes) {
       const status = node.exitStatus();
@@ -102,12 +103,10 @@ export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_0
     );
     const first = nodes.find((_, index) => reasons[index] !== null);
     if (first === undefined) return;
-    if (performance.now() > until) {
+    if (performance.now() > since + timeoutMs) {
       throw new Error(`not ready within ${timeoutMs} ms: ${waiting.join('; ')}\n${lastWords(first)}`);
     }
-    await new Promise((resolve) => {
-      setTimeout(resolve, 20);
-    });
+    await nextLook(since);
   }
 }
 

@@ -121,13 +121,23 @@ export async function waitFor(
   timeoutMs: number,
   condition: () => boolean | Promise<boolean>,
 ): Promise<void> {
-  const until = performance.now() + timeoutMs;
+  const since = performance.now();
   while (!(await condition())) {
-    if (performance.now() > until) throw new Error(`not within ${timeoutMs} ms: ${what}`);
-    await new Promise((resolve) => {
-      setTimeout(resolve, 20);
-    });
+    if (performance.now() > since + timeoutMs) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await nextLook(since);
   }
+}
+
+const LOOK_MS_MIN = 5;
+const LOOK_MS_MAX = 100;
+
+/** Resolves when it is time to ask again: after a tenth of the time waited so far. Who asks takes of the processor what the awaited
+ *  needs, and what is waited for long takes seconds. `since`: by `performance.now()`. */
+export function nextLook(since: number): Promise<void> {
+  const waitedMs = performance.now() - since;
+  return new Promise((resolve) => {
+    setTimeout(resolve, Math.min(Math.max(waitedMs / 10, LOOK_MS_MIN), LOOK_MS_MAX));
+  });
 }
 
 function exited(child: ChildProcess): Promise<void> {

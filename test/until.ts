@@ -1,6 +1,6 @@
 // How a test waits where nothing tells it: it asks for the condition again and again.
 
-const LOOK_EVERY_MS = 5;
+import { nextLook } from '../deploy/nats-servers.ts';
 
 /** Asks until `isSo` (without it: until it is true); fails when it takes longer. */
 export async function until<T>(
@@ -8,11 +8,11 @@ export async function until<T>(
   isSo: (value: T) => boolean = (value) => value === true,
   atMostMs = 40_000,
 ): Promise<T> {
-  const deadline = performance.now() + atMostMs;
+  const since = performance.now();
   for (;;) {
     const value = await ask();
     if (isSo(value)) return value;
-    if (performance.now() > deadline) throw new Error(`still not so: ${JSON.stringify(value)}`);
-    await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
+    if (performance.now() > since + atMostMs) throw new Error(`still not so: ${JSON.stringify(value)}`);
+    await nextLook(since);
   }
 }
