@@ -7,7 +7,7 @@ import { checkJournal, checkReplicas } from '../../deploy/checker.ts';
 import type { Service } from '../../deploy/checker.ts';
 import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from '../../deploy/cluster-processes.ts';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import type { NatsServers } from '../../deploy/nats-servers.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { LogReader } from '../../wal/log-reader.ts';
@@ -178,7 +178,7 @@ export class Cluster {
     }
     await Promise.all(this.nodes.map((node) => node.exited()));
     await this.nats.stop();
-    if (!keepDirectory) rmSync(this.directory, { recursive: true, force: true });
+    if (!keepDirectory) await waitFor('its directory is gone', 10_000, () => isRemoved(this.directory));
   }
 
   /** The test ended before its load did: it has failed. */
@@ -190,6 +190,17 @@ export class Cluster {
         `${node.name}, ${node.exitStatus() ?? 'running'}:\n${complaints.slice(-COMPLAINTS_MAX).join('\n')}\n`,
       );
     }
+  }
+}
+
+/** What a killed node has started to read its log ends by itself, a moment later, and may make its directory anew meanwhile. */
+function isRemoved(directory: string): boolean {
+  try {
+    rmSync(directory, { recursive: true, force: true });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error;
+    return false;
   }
 }
 
