@@ -12,7 +12,7 @@ const cluster = await Cluster.start({ ...SMALL, fronts: 2 });
 t.teardown(() => cluster.stop());
 
 t.test('a ledger is killed: its partitions are served again, no caller sees an error', async (t) => {
-  const load = cluster.load(16, 5);
+  const load = cluster.load(16, 50);
   await waitFor('creates are answered', 60_000, () => load.answered > 300);
 
   const killedAt = performance.now();
@@ -46,7 +46,7 @@ t.test('a ledger is killed: its partitions are served again, no caller sees an e
 
 t.test('an owner is stopped past its lease and goes on: it acknowledges nothing', async (t) => {
   await untilReady(cluster.running);
-  const load = cluster.load(16, 5);
+  const load = cluster.load(16, 50);
   await waitFor('creates are answered', 60_000, () => load.answered > 300);
   const stopped = cluster.node('ledger1');
   const owned = (await cluster.partitions()).filter(({ node }) => node === 'ledger1');
@@ -83,7 +83,7 @@ t.test('an owner is stopped past its lease and goes on: it acknowledges nothing'
 });
 
 t.test('a front is killed: its callers ask another one with the same key', async (t) => {
-  const load = cluster.load(16, 5);
+  const load = cluster.load(16, 50);
   await waitFor('creates are answered', 60_000, () => load.answered > 300);
   cluster.node('front2').signal('SIGKILL');
   const before = load.answered;

@@ -63,7 +63,7 @@ t.teardown(() => cluster.stop());
 
 for (const which of ['middle', 'newest'] as const) {
   t.test(`the ${which} batch of a partition rots on one node: another has the partition`, async (t) => {
-    const load = cluster.load(16, 5);
+    const load = cluster.load(16, 50);
     await waitFor('creates are answered', 60_000, () => load.answered > 500);
     const before = await ownersOf(cluster);
     const victim = before.indexOf('ledger1');

@@ -16,7 +16,7 @@ const NONE = Array.from({ length: PARTITIONS }, () => 0);
 t.test('it reads a snapshot and the tail, and serves all of it', async (t) => {
   const cluster = await Cluster.start(SMALL);
   t.teardown(() => cluster.stop());
-  const load = cluster.load(16, 5);
+  const load = cluster.load(16, 50);
   await waitFor('creates are answered', 60_000, () => load.answered > 300);
   const leaving = cluster.node('ledger2');
   leaving.signal('SIGTERM');

@@ -26,7 +26,7 @@ t.test('each ledger is restarted in turn', async (t) => {
 async function restartEachInTurn(t: Test): Promise<number> {
   const cluster = await Cluster.start(SMALL);
   try {
-    const load = cluster.load(8, 10);
+    const load = cluster.load(8, 30);
     await waitFor('creates are answered', 60_000, () => load.answered > 200);
     for (const name of ['ledger1', 'ledger2']) {
       const leaving = cluster.node(name);

@@ -53,7 +53,7 @@ t.test('beside a machine that stays', async (t) => {
     const far: NodeProcess = await cluster.add(OTHER, 'ledger', { NATS_URL: url });
     await untilReady([far]);
     await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, OTHER));
-    const load = cluster.load(16, 20);
+    const load = cluster.load(16, 60);
     await waitFor('creates are answered', 60_000, () => load.answered > 300);
 
     cable.cut();
@@ -69,7 +69,7 @@ t.test('beside a machine that stays', async (t) => {
 
   await t.test('a machine is replaced by an empty one', async (t) => {
     const lost = cluster.node(OTHER);
-    const load = cluster.load(16, 20);
+    const load = cluster.load(16, 60);
     await waitFor('creates are answered', 60_000, () => load.answered > 300);
     lost.signal('SIGKILL');
     await lost.exited();
@@ -85,7 +85,7 @@ t.test('beside a machine that stays', async (t) => {
   await t.test('a disk does not answer: its node ends, and others take its partitions', traced, async (t) => {
     const hung = cluster.node(OTHER);
     const before = await flushesOf(hung);
-    const load = cluster.load(16, 20);
+    const load = cluster.load(16, 60);
     await waitFor('it writes', 60_000, async () => (await flushesOf(hung)) > before + 50);
     const goOn = await hangDisk(hung.pid);
     t.teardown(goOn);
@@ -127,7 +127,7 @@ t.test('with REPLICATION=async a node that leaves takes nothing with it', async 
   const far = await cluster.add('ledger2', 'ledger', { NATS_URL: url });
   await untilReady([far]);
   await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
-  const load = cluster.load(16, 5);
+  const load = cluster.load(16, 20);
   await waitFor('creates are answered', 60_000, () => load.answered > 500);
   far.signal('SIGTERM');
   t.equal(await far.exited(), 0, lastWords(far));
@@ -166,7 +166,7 @@ t.test('beside a machine with a large disk', onSmallDisks, async (t) => {
   await t.test('a disk is full: its node ends, the other goes on', async (t) => {
     const tight = await addOwner(cluster, 'ledger3', onDisk(full, 0));
     const filler = join(full, 'filler');
-    const load = cluster.load(16, 20);
+    const load = cluster.load(16, 60);
     await waitFor('creates are answered', 60_000, () => load.answered > 100);
     fill(filler);
     await waitFor('the node has ended', 40_000, () => tight.exitStatus() !== null);
@@ -189,7 +189,7 @@ t.test('beside a machine with a large disk', onSmallDisks, async (t) => {
   const tight = await addOwner(cluster, 'ledger2', onDisk(short, RESERVE_MIB));
 
   await t.test('a disk gets short: others take its partitions, and no create is refused', async (t) => {
-    const load = cluster.load(16, 20);
+    const load = cluster.load(16, 60);
     await waitFor('creates are answered', 60_000, () => load.answered > 100);
     const giveBack = leaveFree(short, RESERVE_MIB - 1);
     await waitFor('the other ledger has everything', 60_000, () => cluster.ownsAll('ledger1'));

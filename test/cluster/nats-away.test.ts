@@ -33,7 +33,7 @@ t.test('the leader of the logs is killed, then a majority, and all come back', a
 });
 
 async function killAndBringBack(t: Test, cluster: Cluster): Promise<void> {
-  const load = cluster.load(8, 20);
+  const load = cluster.load(8, 60);
   await waitFor('creates are answered', 60_000, () => load.answered > 100);
 
   const observer = await link(cluster.nats.url, 'observer');
@@ -115,7 +115,7 @@ t.test('a node whose streams do not take what is created says so while its calle
   t.teardown(() => hand.close());
   const limitTo = (bytes: number): Promise<unknown> =>
     hand.manager.streams.update('DAFTARI_accounts_0', { max_msg_size: bytes });
-  const load = cluster.load(4, 20);
+  const load = cluster.load(4, 60);
   await waitFor('creates are answered', 60_000, () => load.answered > 20);
   await limitTo(1);
   const why = /NATS has not taken what this node writes to accounts\/0 for \d+ s: \d+: message size exceeds/;

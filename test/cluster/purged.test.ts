@@ -84,7 +84,7 @@ t.test(
   async (t) => {
     const cluster = await Cluster.start({ ...SMALL, ledgers: 2 });
     t.teardown(() => cluster.stop());
-    const load = cluster.load(8, 0);
+    const load = cluster.load(8, 20);
     await waitFor('creates are answered', 60_000, () => load.answered > 100);
     const nats = await link(cluster.nats.url, 'operator');
     t.teardown(() => nats.close());

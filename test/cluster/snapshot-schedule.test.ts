@@ -38,7 +38,7 @@ t.test('an empty machine begins with what the schedule has saved', async (t) => 
   const cluster = await Cluster.start({ ...SMALL, environment });
   t.teardown(() => cluster.stop());
   // Soon enough batches for a snapshot, and no more work than that while the minute passes.
-  const load = cluster.load(8, 100);
+  const load = cluster.load(2, 100);
   const written = new Set(cluster.accounts.map(({ id }) => partitionOf(id, PARTITIONS)));
   await waitFor('each partition that is written to has a snapshot', SCHEDULE_MS, () => {
     const saved = savedBy(cluster);

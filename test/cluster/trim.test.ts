@@ -57,7 +57,7 @@ t.test('the cluster goes on from what is left', async (t) => {
     return (JSON.parse(out) as Trimmed).partitions.filter(({ group }) => group === 'accounts');
   };
 
-  const load = cluster.load(6, 0);
+  const load = cluster.load(6, 10);
   await waitFor('creates are answered', 60_000, () => load.answered > 100);
   const leftBehind = cluster.node('ledger2');
   leftBehind.signal('SIGTERM');
@@ -135,7 +135,7 @@ t.test('the cluster goes on from what is left', async (t) => {
     rmSync(leaving.dataDir, { recursive: true });
     const empty = await cluster.add('ledger1', 'ledger');
     await untilReady([empty]);
-    const more = cluster.load(8, 5);
+    const more = cluster.load(8, 50);
     await waitFor('creates are answered', 60_000, () => more.answered > 100);
     const other = cluster.node('ledger2');
     other.signal('SIGTERM');

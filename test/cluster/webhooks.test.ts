@@ -79,7 +79,7 @@ async function startCluster(
   });
   t.teardown(() => cluster.stop());
   cluster.accounts = await makeAccounts(cluster.service, 6, receiver.url);
-  const load = cluster.load(4, 20);
+  const load = cluster.load(4, 60);
   await waitFor('events arrive', 30_000, () => receiver.told.size > 20);
   return { cluster, load };
 }
@@ -132,7 +132,7 @@ t.test('where nodes have one role each', async (t) => {
   });
 
   await t.test('each charge is told once it is final, whoever dies', async (t) => {
-    const load = cluster.load(4, 20);
+    const load = cluster.load(4, 60);
     await moreArrive(receiver);
     await waitFor('poller2 polls', 30_000, () => has(cluster, 'pollers', 'poller2'));
     cluster.node('poller2').signal('SIGKILL');
