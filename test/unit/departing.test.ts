@@ -87,8 +87,9 @@ t.test(
     const { events, call } = setUp();
     const gone = call();
     answer(gone.call);
-    answer(call().call);
     gone.abort();
+    // However late this one is, on a slow machine: with it all that has waited for long enough is sent.
+    answer(call().call);
     await Promise.resolve();
     t.strictSame(events, ['aborted', 'sent 2', 'reply 200']);
     gone.abort();
