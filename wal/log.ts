@@ -35,6 +35,8 @@ export interface LogOptions {
 export class WriteAheadLog extends LogReader {
   readonly #commit: GroupCommit;
   readonly #open = new Map<string, PartitionLog>();
+  /** Partitions that nobody has open, while their end is changed. */
+  readonly #changing = new Set<string>();
   #closing: Promise<void> | null = null;
 
   readonly #directory: string;
@@ -73,6 +75,7 @@ export class WriteAheadLog extends LogReader {
     const key = `${group}/${partition}`;
     if (this.#closing !== null) throw new Error('the log is closed');
     if (this.#open.has(key)) throw new Error(`${key} is open already`);
+    if (this.#changing.has(key)) throw new Error(`${key} is being changed`);
     const tip = this.tip(group, partition);
     if (options.epoch < tip.epoch) {
       throw new Error(`${key}: epoch ${options.epoch} is over: the log has epoch ${tip.epoch}`);
@@ -110,17 +113,19 @@ export class WriteAheadLog extends LogReader {
   /** Appends batches that another writer encoded (a replica's, a backup's), each checked to follow the one before.
    *  All or none; resolves with the new tip when they are durable. Throws LogCorruption. */
   async appendForeign(group: string, partition: number, batches: readonly Buffer[]): Promise<Tip> {
-    this.#assertNotOpen(group, partition);
-    const { checked, tip } = checkChain(group, partition, this.tip(group, partition), batches);
-    await this.#write(checked);
-    return tip;
+    return this.#alone(group, partition, async () => {
+      const { checked, tip } = checkChain(group, partition, this.tip(group, partition), batches);
+      await this.#write(checked);
+      return tip;
+    });
   }
 
   /** An empty partition whose first batch will follow `start`: for logs that come from a trimmed one or a snapshot. */
   async startAt(group: string, partition: number, start: Tip): Promise<void> {
-    this.#assertNotOpen(group, partition);
-    if (this.lastBatchNumber(group, partition) > 0) throw new Error(`${group}/${partition} is not empty`);
-    await this.#commitDurably([startWrite(group, partition, start)]);
+    await this.#alone(group, partition, async () => {
+      if (this.lastBatchNumber(group, partition) > 0) throw new Error(`${group}/${partition} is not empty`);
+      await this.#commitDurably([startWrite(group, partition, start)]);
+    });
   }
 
   /** Writes batches from before the partition's start, each checked to follow the one before; the first follows `after`.
@@ -158,12 +163,13 @@ export class WriteAheadLog extends LogReader {
 
   /** Removes the batches above `batch`: what this node wrote and the replica never accepted, never acknowledged. */
   async truncateAfter(group: string, partition: number, batch: number): Promise<void> {
-    this.#assertNotOpen(group, partition);
-    const last = this.lastBatchNumber(group, partition);
-    const start = this.startOf(group, partition);
-    if (batch < start.batch) throw new Error(`${group}/${partition}: batch ${batch} was trimmed`);
-    if (last > batch) await this.#makeRoom();
-    await this.#commitDurably(removals(group, partition, batch + 1, last));
+    await this.#alone(group, partition, async () => {
+      const last = this.lastBatchNumber(group, partition);
+      const start = this.startOf(group, partition);
+      if (batch < start.batch) throw new Error(`${group}/${partition}: batch ${batch} was trimmed`);
+      if (last > batch) await this.#makeRoom();
+      await this.#commitDurably(removals(group, partition, batch + 1, last));
+    });
   }
 
   /** Removes all batches of the partition, the oldest first: what a crash leaves is a log that begins later. */
@@ -199,6 +205,19 @@ export class WriteAheadLog extends LogReader {
 
   async #makeRoom(): Promise<void> {
     await makeRoom(this.database, this.#directory, this.#commitMsMax);
+  }
+
+  /** What is written behind a tip while that is cut off would stand behind a gap. Rejects, and does nothing, while another is at it. */
+  async #alone<T>(group: string, partition: number, act: () => Promise<T>): Promise<T> {
+    this.#assertNotOpen(group, partition);
+    const key = `${group}/${partition}`;
+    if (this.#changing.has(key)) throw new Error(`${key} is being changed`);
+    this.#changing.add(key);
+    try {
+      return await act();
+    } finally {
+      this.#changing.delete(key);
+    }
   }
 
   #assertNotOpen(group: string, partition: number): void {

@@ -3,7 +3,8 @@
 //
 // Invariants: the stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is
 // cut off; more than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person. A stream
-// that has never had anything decides nothing: it may have been made in the place of one that was lost.
+// that has never had anything decides nothing: it may have been made in the place of one that was lost. What changes the local
+// log, or says where it ends, has its turn: a cut takes nothing with it that the stream accepted meanwhile.
 
 import type { StreamState } from 'nats';
 import { tipAt } from '../../wal/batch.ts';
@@ -53,7 +54,10 @@ export class LogFollower {
   #tip: Tip;
   #buffer: Buffer[] = [];
   #bufferBytes = 0;
-  #flushing: Promise<void> = Promise.resolve();
+  /** The last that has taken its turn, or waits for it. Rejected: nothing more is changed. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** That have not ended yet. */
+  #turns = 0;
   /** Stream sequence handled last. */
   #handled: number;
   #error: Error | null = null;
@@ -110,6 +114,11 @@ export class LogFollower {
         this.#assertNotPurged((await manager.streams.info(logStream(group, partition))).state);
       }
     }
+    return this.#inTurn(() => this.#endAt(state));
+  }
+
+  /** All that was handled, and no more, is in the local log then. */
+  async #endAt(state: StreamState): Promise<EndOfLog> {
     await this.#flush();
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
@@ -159,28 +168,50 @@ export class LogFollower {
     );
   }
 
-  /** Whoever waits for the end is told that it will not come. */
+  /** Whoever waits for the end is told that it will not come. Nothing is changed any more when it has resolved. */
   async close(): Promise<void> {
     await this.#reader.close();
     this.#fail(this.#error ?? new Error(`${this.#name} is followed no more`));
+    // Whoever waits for it hears what it ended in.
+    await this.#turn.catch(() => {});
   }
 
   #onMessage(message: StreamMessage): void | Promise<void> {
+    if (this.#turns > 0) return this.#inTurn(async () => this.#handle(message)?.());
+    const rest = this.#handle(message);
+    if (rest !== null) return this.#inTurn(rest);
+  }
+
+  /** Returns what of it takes time. */
+  #handle(message: StreamMessage): (() => Promise<void>) | null {
     const batch = batchIn(message.data);
     if (!this.#chain.take(batch)) {
       if (this.#chain.leftovers > LIMITS.streamWarmUpMessages) throw this.#diverged();
-      return this.#advance(message);
-    }
-    if (batch.batch > this.#tip.batch) {
+    } else if (batch.batch > this.#tip.batch) {
       this.#buffer.push(batch.bytes);
       this.#bufferBytes += batch.bytes.length;
     } else {
       const { log, group, partition } = this.#options;
       if (!log.batch(group, partition, batch.batch).hash.equals(batch.hash)) {
-        return this.#replaceFrom(message, batch.bytes);
+        return () => this.#replaceFrom(message, batch.bytes);
       }
     }
-    return this.#advance(message);
+    const isFull =
+      this.#buffer.length >= LIMITS.streamReadMessages || this.#bufferBytes >= LIMITS.streamReadBytesMax;
+    const advanced = (): void => this.#advanced(message.sequence);
+    if (isFull || message.pending === 0) return () => this.#flush().then(advanced);
+    advanced();
+    return null;
+  }
+
+  /** One after the other. Rejects as `act` does, and so does all that comes after it. */
+  #inTurn<T>(act: () => Promise<T>): Promise<T> {
+    this.#turns += 1;
+    const turn = this.#turn.then(act).finally(() => {
+      this.#turns -= 1;
+    });
+    this.#turn = turn;
+    return turn;
   }
 
   #diverged(): LogDiverged {
@@ -196,13 +227,6 @@ export class LogFollower {
         resolve();
       });
     });
-  }
-
-  #advance(message: StreamMessage): void | Promise<void> {
-    const full =
-      this.#buffer.length >= LIMITS.streamReadMessages || this.#bufferBytes >= LIMITS.streamReadBytesMax;
-    if (full || message.pending === 0) return this.#flush().then(() => this.#advanced(message.sequence));
-    this.#advanced(message.sequence);
   }
 
   #advanced(sequence: number): void {
@@ -235,13 +259,7 @@ export class LogFollower {
     this.#tip = to;
   }
 
-  /** One at a time: what is appended follows what was appended before. */
-  #flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#flushOnce());
-    return this.#flushing;
-  }
-
-  async #flushOnce(): Promise<void> {
+  async #flush(): Promise<void> {
     if (this.#buffer.length === 0) return;
     const { log, group, partition } = this.#options;
     const buffer = this.#buffer;

@@ -34,6 +34,8 @@ export interface FollowedLogsOptions {
 export class FollowedLogs {
   readonly #options: FollowedLogsOptions;
   readonly #followers = new Map<string, LogFollower>();
+  /** They may still change their log. */
+  readonly #closing = new Map<string, Promise<void>>();
   /** Their log is the stream's, and their views are of that log. */
   readonly #viewed = new WeakSet<LogFollower>();
   /** Known to be there. */
@@ -52,6 +54,7 @@ export class FollowedLogs {
         `${key}: its stream has not all of its log yet: put-back (deploy/README.md) is still at it, or must be run again`,
       );
     }
+    await this.#closing.get(key);
     const existing = this.#followers.get(key);
     if (existing !== undefined && existing.failure === null) return existing;
     if (existing !== undefined) {
@@ -96,8 +99,12 @@ export class FollowedLogs {
   async forget(group: GroupName, partition: number): Promise<void> {
     const key = `${group}/${partition}`;
     const follower = this.#followers.get(key);
-    this.#followers.delete(key);
-    await follower?.close();
+    if (follower !== undefined) {
+      this.#followers.delete(key);
+      const closed = follower.close().finally(() => this.#closing.delete(key));
+      this.#closing.set(key, closed);
+    }
+    await this.#closing.get(key);
   }
 
   /** The views of followed logs, so that a take-over has little to apply. */

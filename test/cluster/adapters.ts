@@ -8,7 +8,9 @@ import type { Route, Routes } from '../../src/bus/ownership.ts';
 import { connectNats } from '../../src/nats/connection.ts';
 import type { NatsEvents, NatsLink } from '../../src/nats/connection.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
+import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
+import type { Batch, Tip } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 
 export function link(url: string, name: string, events: NatsEvents = {}): Promise<NatsLink> {
@@ -23,6 +25,21 @@ export function partitionMaker({ manager }: NatsLink): () => Promise<number> {
     await ensureLogStream(manager, 'accounts', partition, 1);
     return partition;
   };
+}
+
+/** With one record. */
+export function batchAfter(tip: Tip, partition: number, epoch: number, record: string): Batch {
+  return encodeBatch({
+    group: 'accounts',
+    partition,
+    batch: tip.batch + 1,
+    epoch,
+    firstSequence: tip.sequence + 1,
+    records: [record],
+    recordsBytes: Buffer.byteLength(record),
+    timeMs: 1_764_000_000_000,
+    previousHash: tip.hash,
+  });
 }
 
 /** How a cluster is made, by its number of partitions. */

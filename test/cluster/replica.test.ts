@@ -7,9 +7,8 @@ import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { batchAt } from '../../src/nats/stream-batches.ts';
 import { logStream } from '../../src/nats/subjects.ts';
-import { emptyTip, encodeBatch, tipAt } from '../../wal/batch.ts';
-import type { Batch, Tip } from '../../wal/types.ts';
-import { link, partitionMaker } from './adapters.ts';
+import { emptyTip, tipAt } from '../../wal/batch.ts';
+import { batchAfter, link, partitionMaker } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -48,20 +47,6 @@ function replica(partition: number, by: StreamPublisher = publisher): StreamRepl
     partition,
     offset: 0,
     mayWrite: () => true,
-  });
-}
-
-function batchAfter(tip: Tip, partition: number, epoch: number, record: string): Batch {
-  return encodeBatch({
-    group: 'accounts',
-    partition,
-    batch: tip.batch + 1,
-    epoch,
-    firstSequence: tip.sequence + 1,
-    records: [record],
-    recordsBytes: Buffer.byteLength(record),
-    timeMs: 1_764_000_000_000,
-    previousHash: tip.hash,
   });
 }
 

@@ -258,6 +258,14 @@ t.test('a log is copied batch by batch, and the copy is proven', async (t) => {
   t.match(await to.appendForeign('webhooks', 0, bytes.slice(3)), from.tip('webhooks', 0));
   t.strictSame([...to.read('webhooks', 0, { afterBatch: 0 })], durable);
 
+  const given = /webhooks\/0 is being changed/;
+  const cut = to.truncateAfter('webhooks', 0, 3);
+  await t.rejects(to.appendForeign('webhooks', 0, bytes.slice(3)), given, 'it would stand behind a gap');
+  await t.rejects(to.truncateAfter('webhooks', 0, 2), given);
+  t.throws(() => to.openPartition('webhooks', 0, { epoch: 2, replica: null, onDurable }), given);
+  await cut;
+  t.match(await to.appendForeign('webhooks', 0, bytes.slice(3)), from.tip('webhooks', 0));
+
   await t.rejects(to.startAt('webhooks', 0, from.tip('webhooks', 0)), /not empty/);
   to.openPartition('webhooks', 0, { epoch: 2, replica: null, onDurable });
   await t.rejects(to.appendForeign('webhooks', 0, []), /open for writing/);
