@@ -11,7 +11,6 @@
 import { createHash } from 'node:crypto';
 import {
   createReadStream,
-  createWriteStream,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -191,8 +190,11 @@ export class SegmentDirectory {
         yield chunk;
       }
     };
-    const target = createWriteStream(temporary, { mode: 0o600, flush: true });
-    await naming(temporary, () => piped(Readable.from(frames()), createGzip({ level: 6 }), count, target));
+    await naming(temporary, async () => {
+      // A stream that opens it itself can make it after what failed has been removed.
+      const target = (await open(temporary, 'w', 0o600)).createWriteStream({ flush: true });
+      await piped(Readable.from(frames()), createGzip({ level: 6 }), count, target);
+    });
     if (end === start) {
       rmSync(temporary);
       return null;

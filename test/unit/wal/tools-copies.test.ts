@@ -1,7 +1,9 @@
 // The tools that copy logs and put them back: export, import, backup, restore.
+import { pbkdf2 } from 'node:crypto';
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync, existsSync } from 'node:fs';
 import { Server } from 'node:net';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
@@ -47,6 +49,28 @@ t.test('export and import make the same log elsewhere', async (t) => {
     err: /differs from the log's/,
   });
 });
+
+t.test(
+  'what fails leaves nothing that keeps it from being tried again, however slow its disk is',
+  async (t) => {
+    const [data, to] = [next(), next()];
+    await write(data, 6);
+    const database = openLogDatabase({ directory: data });
+    await database.put(key(1), Buffer.from(bytesAt(database, 1)).fill(0, 70, 80));
+    await database.close();
+    // Whatever is asked of a disk waits behind these.
+    let isDone = false;
+    const inTheWay = Array.from({ length: 8 }, async () => {
+      while (!isDone) await promisify(pbkdf2)('word', 'salt', 20_000, 32, 'sha256');
+    });
+    const of = ['--data', data, '--group', 'accounts', '--partition', '1', '--to', to];
+    const failed = await tool('export', ...of);
+    isDone = true;
+    await Promise.all(inTheWay);
+    t.match(failed, { status: 1, err: /log corrupt/ });
+    t.strictSame(readdirSync(to), []);
+  },
+);
 
 t.test('export writes lines for people', async (t) => {
   const [data, to] = [next(), next()];
