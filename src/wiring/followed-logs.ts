@@ -124,8 +124,9 @@ export class FollowedLogs {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#followers.values()].map((follower) => follower.close()));
+    const closing = [...this.#followers.values()].map((follower) => follower.close());
     this.#followers.clear();
+    await Promise.all([...closing, ...this.#closing.values()]);
   }
 
   /** One that fails holds up no other. */
