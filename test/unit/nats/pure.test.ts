@@ -9,8 +9,9 @@ import { assertToken } from '../../../src/nats/subjects.ts';
 import { TimerWheel } from '../../../src/nats/timer-wheel.ts';
 import { commandLine, readCommands, readReplies, replyLine } from '../../../src/nats/wire.ts';
 import type { WireReply } from '../../../src/nats/wire.ts';
-import { emptyTip, encodeBatch, tipAt } from '../../../wal/batch.ts';
+import { emptyTip, tipAt } from '../../../wal/batch.ts';
 import type { Batch, Tip } from '../../../wal/types.ts';
+import { batchAfter } from '../../cluster/adapters.ts';
 import { seedOf } from '../../seed.ts';
 import { until } from '../../until.ts';
 
@@ -160,18 +161,7 @@ t.test('a name that is no token of a subject is refused', async (t) => {
 });
 
 t.test('of a stream only what continues the chain is the log', async (t) => {
-  const next = (tip: Tip, epoch: number, record: string): Batch =>
-    encodeBatch({
-      group: 'accounts',
-      partition: 0,
-      batch: tip.batch + 1,
-      epoch,
-      firstSequence: tip.sequence + 1,
-      records: [record],
-      recordsBytes: Buffer.byteLength(record),
-      timeMs: 1,
-      previousHash: tip.hash,
-    });
+  const next = (tip: Tip, epoch: number, record: string): Batch => batchAfter(tip, 0, epoch, record);
   const a1 = next(emptyTip, 1, 'a1');
   const a2 = next(tipAt(a1), 1, 'a2');
   const b2 = next(tipAt(a1), 2, 'b2');
