@@ -355,12 +355,15 @@ const history = { events: Type.Array(StatusEvent), ledger: Type.Array(LedgerEntr
 export const ChargeTimeline = object('ChargeTimeline', { charge: Charge, ...history });
 export const TransactionDetail = object('TransactionDetail', { transaction: Transaction, ...history });
 
-function page(title: string, item: TSchema) {
-  return object(title, {
+export function pageOf(item: TSchema) {
+  return {
     data: Type.Array(item),
     has_more: Type.Boolean(),
     next_cursor: nullable({ description: 'Pass it as `starting_after`; null on the last page.' }),
-  });
+  };
+}
+function page(title: string, item: TSchema) {
+  return object(title, pageOf(item));
 }
 export const ChargePage = page('ChargePage', Charge);
 export const PayoutPage = page('PayoutPage', Payout);

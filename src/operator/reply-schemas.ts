@@ -22,6 +22,7 @@ import {
   nullable,
   object,
   oneOf,
+  pageOf,
   PayoutDestination,
   status,
   time,
@@ -42,12 +43,7 @@ function list(title: string, item: TSchema) {
 }
 
 function page(title: string, item: TSchema) {
-  return object(title, {
-    object: Type.Literal('list'),
-    data: Type.Array(item),
-    has_more: Type.Boolean(),
-    next_cursor: nullable({ description: 'Pass it as `starting_after`; null on the last page.' }),
-  });
+  return object(title, { object: Type.Literal('list'), ...pageOf(item) });
 }
 
 /** The same for each of `names`, none of which need be there. */
