@@ -2,16 +2,17 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { findingsIn, unexpectedAtTop } from './tidy.ts';
+import { findingsIn, lostReferencesIn, unexpectedAtTop } from './tidy.ts';
 import type { SourceFile } from './tidy.ts';
 
 const root = join(import.meta.dirname, '..');
 const folders = ['src', 'actors', 'wal', 'bench', 'test', 'deploy'];
-// Grows to be all of them as they are written.
-const foldersWithReadme = ['src', 'actors', 'wal', 'bench', 'test', 'deploy'];
 
 t.test('this tree keeps the rules', async (t) => {
-  const files = folders.filter((folder) => existsSync(join(root, folder))).flatMap(sourceFilesIn);
+  const files = folders
+    .flatMap(filesIn)
+    .filter((path) => path.endsWith('.ts'))
+    .map(sourceFile);
   t.ok(files.length > 0, 'source files were found');
   const findings = findingsIn(files).map(({ path, line, problem }) => `${path}:${line}: ${problem}`);
   t.strictSame(findings, []);
@@ -24,9 +25,16 @@ t.test('the top level holds only what the README names', async (t) => {
 });
 
 t.test('every top-level folder has a README', async (t) => {
-  for (const folder of foldersWithReadme) {
-    t.ok(existsSync(join(root, folder, 'README.md')), `${folder}/README.md`);
-  }
+  for (const folder of folders) t.ok(existsSync(join(root, folder, 'README.md')), `${folder}/README.md`);
+});
+
+t.test('what the READMEs point to is there', async (t) => {
+  const paths = ['README.md', 'LICENSE', ...folders.flatMap(filesIn)];
+  const documents = paths.filter((path) => path.endsWith('.md')).map(sourceFile);
+  const lost = lostReferencesIn(documents, paths).map(
+    ({ path, line, problem }) => `${path}:${line}: ${problem}`,
+  );
+  t.strictSame(lost, []);
 });
 
 t.test('the lock file names no registry', async (t) => {
@@ -94,6 +102,23 @@ t.test('each rule finds what it is for', async (t) => {
   t.strictSame(unexpectedAtTop(['src', '.taprc', 'README.md', 'utils']), ['utils']);
 });
 
+t.test('a reference that leads nowhere is found', async (t) => {
+  const paths = ['src/README.md', 'src/http/call.ts', 'wal/log.ts'];
+  const found = [
+    '[a](http/call.ts)',
+    '`http/call.ts`',
+    '`call.ts`',
+    '`wal/log.ts`',
+    '[x](https://a.example/b)',
+  ];
+  const lost = ['[a](http/none.ts)', '`http/none.ts`', '`none.ts`', '`wal/none.ts`', '`log.ts`'];
+  const text = [...found, ...lost].join('\n');
+  t.match(
+    lostReferencesIn([{ path: 'src/README.md', text }], paths),
+    lost.map((_, index) => ({ path: 'src/README.md', line: found.length + index + 1, problem: /not there/ })),
+  );
+});
+
 t.test('a package has one file in its place', async (t) => {
   const text = header + "import { open } from 'lmdb';";
   t.match(
@@ -122,9 +147,12 @@ t.test('what is allowed passes', async (t) => {
   for (const [path, text] of allowed) t.strictSame(findingsIn([{ path, text: header + text }]), [], path);
 });
 
-function sourceFilesIn(folder: string): SourceFile[] {
-  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
-    .filter((path) => path.endsWith('.ts'))
-    .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
+function filesIn(folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map(
+    (name) => `${folder}/${name.replaceAll('\\', '/')}`,
+  );
+}
+
+function sourceFile(path: string): SourceFile {
+  return { path, text: readFileSync(join(root, path), 'utf8') };
 }

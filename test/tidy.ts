@@ -168,6 +168,9 @@ const textRules: readonly TextRule[] = [
 
 const linesMax = 600;
 
+/** In a document: a link to a file of ours, or its path in backquotes. */
+const references = /\]\((?!\w+:)(?<link>[^)#\s]+)|`(?<name>[\w./-]+\.(?:ts|md))`/g;
+
 const allowedAtTop =
   /^(?:package(?:-lock)?\.json|tsconfig\.json|knip\.json|README\.md|CHANGELOG\.md|LICENSE|src|actors|wal|bench|test|deploy|\..+|.+\.config\.(?:ts|js|mjs|json))$/;
 
@@ -178,6 +181,27 @@ export function findingsIn(files: readonly SourceFile[]): Finding[] {
     ...files.flatMap(importFindings),
     ...packageFindings(files),
   ];
+}
+
+/** What documents point to and is not there: links, and paths of our files in backquotes, from the root, from their folder, or by name
+ *  somewhere below it. `paths`: all files. */
+export function lostReferencesIn(documents: readonly SourceFile[], paths: readonly string[]): Finding[] {
+  const known = new Set(paths);
+  return documents.flatMap(({ path, text }) => {
+    const folder = posix.dirname(path);
+    const below = (name: string): boolean =>
+      paths.some((each) => each.startsWith(`${folder}/`) && each.endsWith(`/${name}`));
+    return text.split('\n').flatMap((content, index) => {
+      const names = Array.from(
+        content.matchAll(references),
+        ({ groups }) => groups?.['link'] ?? groups?.['name'] ?? '',
+      );
+      return names
+        .filter((name) => !known.has(name) && !known.has(posix.join(folder, name)))
+        .filter((name) => name.includes('/') || !below(name))
+        .map((name) => ({ path, line: index + 1, problem: `${name} is not there` }));
+    });
+  });
 }
 
 /** `names`: what is at the root of the repository, without what git ignores. */

@@ -231,7 +231,7 @@ t.test('a webhook URL may use the ports of WEBHOOK_PORTS, and no others', async 
 });
 
 t.test('the README has every metric, with its type, its labels and its meaning, and no other', async (t) => {
-  const readme = readFileSync(join(import.meta.dirname, '../../src/README.md'), 'utf8');
+  const readme = readFileSync(join(import.meta.dirname, '../../src/observability/README.md'), 'utf8');
   const rows = [...readme.matchAll(/^\| `(daftari_\w+)` *\| (\w+) *\| (.*?) *\| (.*?) *\|$/gm)];
   const told = rows.map(([, name, type, , help]) => `${name} ${type}: ${help}`);
   const { text } = await service.operator('GET', '/metrics');

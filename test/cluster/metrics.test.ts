@@ -11,7 +11,7 @@ import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const README = readFileSync(join(import.meta.dirname, '../../src/README.md'), 'utf8');
+const README = readFileSync(join(import.meta.dirname, '../../src/observability/README.md'), 'utf8');
 
 async function metricsOf(cluster: Cluster): Promise<string> {
   const texts = cluster.running.map(async ({ operatorUrl }) =>
