@@ -141,7 +141,7 @@ export class LogFollower {
     if (start === 0 && this.#tip.batch <= outstandingMax) return;
     throw new LogDiverged(
       `${this.#name}: the stream has never had anything, and the log of this machine has batches ${start + 1} to ` +
-        `${this.#tip.batch}: the stream was lost, and it is not served here. See "The streams are lost" in deploy/README.md`,
+        `${this.#tip.batch}: the stream was lost, and it is not served here. See "The streams are lost" in deploy/nats/README.md`,
     );
   }
 
@@ -153,7 +153,7 @@ export class LogFollower {
     const mayBeFirst = this.#tip.batch <= outstandingMax ? ' (or never had room for its first batch)' : '';
     throw new LogDiverged(
       `${this.#name}: the stream was purged empty after ${last} messages${mayBeFirst}, and nothing proves that the log of this machine, ` +
-        `which ends with batch ${this.#tip.batch}, has all of them: it is not served here. See "A stream was purged" in deploy/README.md`,
+        `which ends with batch ${this.#tip.batch}, has all of them: it is not served here. See "A stream was purged" in deploy/nats/README.md`,
     );
   }
 

@@ -380,7 +380,7 @@ export class ClusterHost implements PartitionHost {
     } else return;
     throw new LogDiverged(
       `${group}/${partition}: ${why}, and neither this machine nor the stream has anything of its log: an empty partition is ` +
-        'not begun in its place. See "The streams are lost" in deploy/README.md',
+        'not begun in its place. See "The streams are lost" in deploy/nats/README.md',
     );
   }
 

@@ -51,7 +51,7 @@ export class FollowedLogs {
     const key = `${group}/${partition}`;
     if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
       throw new LogDiverged(
-        `${key}: its stream has not all of its log yet: put-back (deploy/README.md) is still at it, or must be run again`,
+        `${key}: its stream has not all of its log yet: put-back (deploy/nats/README.md) is still at it, or must be run again`,
       );
     }
     await this.#closing.get(key);
