@@ -2,6 +2,7 @@
 
 import t from 'tap';
 import type {
+  AccountCommand,
   AddWallet,
   ApproveWithdrawal,
   CreateDashboardDeposit,
@@ -9,6 +10,7 @@ import type {
 } from '../../../src/domain/account-command.ts';
 import { renderPayoutDestinations } from '../../../src/domain/render-account.ts';
 import { renderObject } from '../../../src/domain/render.ts';
+import type { Source } from '../../../src/domain/transaction.ts';
 import {
   ADMIN,
   byOperator,
@@ -356,6 +358,31 @@ t.test('a withdrawal that waits', async (t) => {
     thenRecorded(scenario.decide(verdict('ApproveWithdrawal', event.id, MEMBER)), 'WithdrawalApproved');
   });
 });
+
+t.test(
+  'what ends in the answer to its submit says who asked for it; what is heard later says how',
+  async (t) => {
+    const rows: [create: AccountCommand, said: Source, told: Source][] = [
+      [charge(), 'API', 'API'],
+      [charge(), 'PROVIDER_POLL', 'PROVIDER_POLL'],
+      [dashboardDeposit(FINANCE), 'API', 'DASHBOARD'],
+      [dashboardDeposit(FINANCE), 'PROVIDER_CALLBACK', 'PROVIDER_CALLBACK'],
+    ];
+    for (const [create, said, told] of rows) {
+      for (const end of ['SUCCESSFUL', 'FAILED'] as const) {
+        const scenario = merchant();
+        const { id } = scenario.create(create);
+        scenario.when(outcome(id, end, { source: said }));
+        const { status, source } = scenario.transaction(id).events.at(-1)!;
+        t.strictSame(
+          { status, source },
+          { status: end, source: told },
+          `${create.type}: ${end}, said by ${said}`,
+        );
+      }
+    }
+  },
+);
 
 t.test(
   'a deposit from the dashboard has no app, and no idempotency key unless it is given one',

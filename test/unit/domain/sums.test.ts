@@ -75,6 +75,7 @@ t.test('what is in flight counts: all of it may succeed', async (t) => {
   const deposits = createAll(scenario, deposit);
   t.equal(charges.refusal, 'amount_above_maximum');
   t.equal(deposits.refusal, 'amount_above_maximum');
+  t.equal(charges.ids.length, 100, 'the last one makes exactly the most of a month');
   thenRefused(
     scenario.decide(deposit({ amount: LARGEST }, { idempotencyKey: 'key-of-one-more' })),
     'amount_above_maximum',
