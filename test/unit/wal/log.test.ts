@@ -152,6 +152,23 @@ t.test('a batch keeps its bounds', async (t) => {
   );
 });
 
+t.test('a batch is as young as its newest record, whatever the clock says meanwhile', async (t) => {
+  const log = openLog(t, { now: () => 5_000 });
+  const { durable, onDurable } = collect();
+  let ofRecords = 9_000;
+  const options = { epoch: 0, replica: null, onDurable, now: () => ofRecords };
+  const partition = log.openPartition('accounts', 0, options);
+  partition.append('ahead of the clock');
+  await partition.drained();
+  ofRecords = 4_000;
+  partition.append('behind it');
+  await partition.drained();
+  t.strictSame(
+    durable.map(({ timeMs }) => timeMs),
+    [9_000, 5_000],
+  );
+});
+
 t.test('an epoch is opened by a batch of its own, and an older one is refused', async (t) => {
   const log = openLog(t);
   const { durable, onDurable } = collect();
@@ -480,6 +497,17 @@ t.test('a lock whose process is gone is taken, though another process has its nu
     lock.release();
     t.notOk(existsSync(file));
   }
+});
+
+t.test('a log that could not be opened is free for whoever opens it when it is mended', async (t) => {
+  const options = { directory: mkdtempSync(join(directory, 'mended-')), now: Date.now, onFailure: () => {} };
+  await WriteAheadLog.open(options).close();
+  const file = join(options.directory, 'log', 'data.mdb');
+  const sound = readFileSync(file);
+  writeFileSync(file, sound.subarray(0, 100));
+  t.throws(() => WriteAheadLog.open(options), /damaged|shorter|cannot/);
+  writeFileSync(file, sound);
+  await WriteAheadLog.open(options).close();
 });
 
 t.test('a log that its user may not write is refused, and does not end the process', async (t) => {
