@@ -341,8 +341,6 @@ export const LIMITS = {
   webhookEndpointQueuedMax: 500,
   /** Due deliveries queued, one process: beyond it the feed waits. 200 bytes each. */
   webhookQueuedMax: 2_000_000,
-  /** How long due deliveries are taken up in a timerTickMs, ms, all partitions: each is read, and a backlog must not block the thread. */
-  webhookTakeMsMax: 10,
   /** What cannot be signed and is looked at again in a timerTickMs, of one partition. */
   webhookUnsignedPerTickMax: 1_000,
   /** Attempts kept with one delivery, the newest: 8 of its schedule and those of replays. */

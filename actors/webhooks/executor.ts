@@ -74,6 +74,10 @@ export class WebhookExecutor {
   readonly #timer: NodeJS.Timeout;
   /** Feed readers that wait for the queue to shrink. */
   #forRoom: (() => void)[] = [];
+  /** Where something may be due, whose turn it is first. */
+  readonly #toTakeFrom = new Set<Hosted>();
+  #nextTurn: NodeJS.Immediate | null = null;
+  #closing = false;
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
@@ -95,7 +99,7 @@ export class WebhookExecutor {
       send: toPartition,
       cursor: () => logic.cursor,
       deadlineClock: this.#options.deadlineClock ?? this.#options.clock,
-      onTaken: () => this.#pump(hosted),
+      onTaken: () => this.#takeFrom(hosted),
       room: () => this.#room(),
     });
     const lines = { firsts: new Map(), retries: new Map() };
@@ -118,6 +122,7 @@ export class WebhookExecutor {
     const hosted = this.#hosted.get(partition);
     if (hosted === undefined) return;
     this.#hosted.delete(partition);
+    this.#toTakeFrom.delete(hosted);
     hosted.released = true;
     this.#wakeReaders();
     await hosted.reader.close();
@@ -127,6 +132,7 @@ export class WebhookExecutor {
    *  again after the next start. To be called before the partitions are drained. */
   async close(graceMs: number): Promise<void> {
     clearInterval(this.#timer);
+    this.#closing = true;
     this.#dispatcher.stop();
     const until = performance.now() + graceMs;
     await Promise.all(Array.from(this.#hosted.values(), ({ reader }) => this.#closeReader(reader)));
@@ -175,26 +181,43 @@ export class WebhookExecutor {
 
   /** Hands out what is due now. Called by the timer; tests with a driven clock call it themselves. */
   tick(): void {
-    const until = performance.now() + LIMITS.webhookTakeMsMax;
     for (const hosted of this.#hosted.values()) {
       this.#moveUp(hosted, hosted.lines.firsts, true);
       this.#moveUp(hosted, hosted.lines.retries, false);
       this.#lookAtUnsigned(hosted);
-      this.#pump(hosted, until);
+      this.#takeFrom(hosted);
     }
     this.#dispatcher.tick();
     if (this.#mayQueue()) this.#wakeReaders();
   }
 
-  /** Takes what is due, a few at least, until then by `performance.now`. A long backlog of one endpoint stands before what fell due
-   *  later for others: it is to be in its own line soon. */
-  #pump(hosted: Hosted, until = performance.now() + LIMITS.webhookTakeMsMax): void {
-    if (hosted.released || !this.#mayQueue()) return;
-    const now = hosted.clock();
-    while (hosted.logic.nextAttemptAt() <= now) {
-      for (const delivery of hosted.logic.takeAttempts(now, TAKEN_AT_ONCE)) this.#takeUp(hosted, delivery);
-      if (performance.now() >= until) return;
+  /** What is due now is taken from it, in its turn: a few at once if it is the only one. */
+  #takeFrom(hosted: Hosted): void {
+    this.#toTakeFrom.add(hosted);
+    if (this.#nextTurn === null) this.#takeInTurns();
+  }
+
+  /** A few of each partition in turn, for so long in a turn of the event loop. A long backlog of one endpoint stands before what
+   *  fell due later for others: it is to be in its own line soon, and callers are to come between. */
+  #takeInTurns(): void {
+    this.#nextTurn = null;
+    if (this.#closing) return;
+    const until = performance.now() + LIMITS.turnMs;
+    for (const hosted of this.#toTakeFrom) {
+      this.#toTakeFrom.delete(hosted);
+      // To the back: this loop comes to it again.
+      if (this.#takeFew(hosted)) this.#toTakeFrom.add(hosted);
+      if (performance.now() >= until) break;
     }
+    if (this.#toTakeFrom.size > 0) this.#nextTurn = setImmediate(() => this.#takeInTurns());
+  }
+
+  /** True: there may be more. */
+  #takeFew(hosted: Hosted): boolean {
+    if (!this.#mayQueue()) return false;
+    const now = hosted.clock();
+    for (const delivery of hosted.logic.takeAttempts(now, TAKEN_AT_ONCE)) this.#takeUp(hosted, delivery);
+    return hosted.logic.nextAttemptAt() <= now;
   }
 
   #takeUp(hosted: Hosted, delivery: Delivery): void {
