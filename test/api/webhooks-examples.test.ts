@@ -7,9 +7,11 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { freePort } from '../../deploy/free-ports.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
+import { LIMITS } from '../../src/limits.ts';
 
 const readme = readFileSync(new URL('../../actors/webhooks/README.md', import.meta.url), 'utf8');
 
@@ -90,6 +92,7 @@ for (const { name, fence, file, probe, run } of LANGUAGES) {
       broken.end(HALF);
       await once(broken.resume(), 'close');
       t.hasStrict(await deliver(SECRET), { error: null, statusCode: 200 }, 'it goes on');
+      t.equal(await takenWhileStopped(child.pid!, port), LIMITS.webhookEndpointInFlightMax, 'come at once');
       // On its way the body is changed by one byte.
       const proxy = net.createServer((from) => {
         const to = net.connect(port, '127.0.0.1');
@@ -114,6 +117,29 @@ for (const { name, fence, file, probe, run } of LANGUAGES) {
     },
   );
 }
+
+/** As many connections as deliveries go out at once, of which it accepts none for a moment: how many it has room for. One for
+ *  which there is none is tried again by the system, after a second. */
+async function takenWhileStopped(pid: number, port: number): Promise<number> {
+  process.kill(-pid, 'SIGSTOP');
+  const sockets = Array.from({ length: LIMITS.webhookEndpointInFlightMax }, () =>
+    net.connect(port, '127.0.0.1'),
+  );
+  let taken = 0;
+  const all = sockets.map(async (socket) => {
+    await once(socket, 'connect');
+    taken++;
+  });
+  await Promise.race([Promise.all(all), delay(ROOM_MS)]);
+  const takenSoon = taken;
+  process.kill(-pid, 'SIGCONT');
+  await Promise.all(all);
+  for (const socket of sockets) socket.destroy();
+  return takenSoon;
+}
+
+/** Longer than it takes to connect where there is room, and no time to wait for the system's next try. */
+const ROOM_MS = 900;
 
 async function connected(port: number): Promise<net.Socket> {
   const socket = net.connect(port, '127.0.0.1');
