@@ -6,7 +6,7 @@ import { rejection } from '../../src/domain/error-code.ts';
 import { isId } from '../../src/domain/id.ts';
 import type { IdKind } from '../../src/domain/id.ts';
 import type { PlatformQuery, RegisteredAccount } from '../../src/domain/platform-message.ts';
-import { firstThatFit, renderList } from '../runtime/page.ts';
+import { PageText, renderList } from '../runtime/page.ts';
 import type { AccountRow, AuditRow, PlatformState, TableName } from './state.ts';
 
 export function answerQuery(state: PlatformState, query: PlatformQuery): Reply {
@@ -33,12 +33,16 @@ function page<Name extends TableName>(
   if (startingAfter !== null && !isId(kind, startingAfter)) {
     return { type: 'rejected', rejection: rejection('invalid_cursor', null, 'starting_after') };
   }
-  const rows = state.newest(table, startingAfter ?? undefined, limit + 1);
-  const views = rows.slice(0, limit).map((row) => view(row));
-  // An audited body may be nearly as large as one can be sent.
-  const texts = firstThatFit(views, (each) => JSON.stringify(each));
-  const nextCursor = rows.length > texts.length ? views[texts.length - 1]!.id : null;
-  return done(renderList(texts, nextCursor));
+  const page = new PageText();
+  let last: string | null = null;
+  for (const row of state.newest(table, startingAfter ?? undefined)) {
+    const shown = view(row);
+    // An audited body may be nearly as large as one can be sent.
+    const fits = page.rows.length < limit && page.add(JSON.stringify(shown));
+    if (!fits) return done(renderList(page.rows, last));
+    last = shown.id;
+  }
+  return done(renderList(page.rows, null));
 }
 
 function accountView({ id, name, country, openedAt, createdAt }: AccountRow) {

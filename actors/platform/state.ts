@@ -70,12 +70,15 @@ export class PlatformState {
     if (this.#writesRows) this.#dirty.set(`${table} ${key}`, touched);
   }
 
-  /** Rows with keys below `before` (undefined: all), from the highest down, at most `limit`. */
-  newest<Name extends TableName>(table: Name, before: string | undefined, limit: number): Tables[Name][] {
+  /** Rows with keys below `before` (undefined: all), from the highest down; each is read when it is asked for. */
+  *newest<Name extends TableName>(table: Name, before: string | undefined): Generator<Tables[Name], void> {
     const end = before ?? LAST_KEY;
-    const inMemory = this.#inMemory(table, (key) => key < end).reverse();
-    const inViews = this.#views.range(table, { start: '', end, reverse: true });
-    return this.#merge(table, inMemory, inViews, (a, b) => a > b, limit);
+    const inMemory = this.#inMemory(table, (key) => key < end);
+    for (const { key, value } of this.#views.range(table, { start: '', end, reverse: true })) {
+      while (inMemory.length > 0 && inMemory.at(-1)![0] > key) yield* rowOf<Name>(inMemory.pop()![1]);
+      if (!this.#touched[table].has(key)) yield JSON.parse(value) as Tables[Name];
+    }
+    while (inMemory.length > 0) yield* rowOf<Name>(inMemory.pop()![1]);
   }
 
   /** Keys from the lowest up, at most `limit`. */
@@ -110,30 +113,9 @@ export class PlatformState {
       .filter(([key]) => wanted(key))
       .sort(([a], [b]) => (a < b ? -1 : 1));
   }
+}
 
-  /** Both come sorted by `isBefore`; a key in memory hides the same key in the views. */
-  #merge<Name extends TableName>(
-    table: Name,
-    inMemory: readonly [string, Touched][],
-    inViews: Iterable<{ key: string; value: string }>,
-    isBefore: (a: string, b: string) => boolean,
-    limit: number,
-  ): Tables[Name][] {
-    const merged: Tables[Name][] = [];
-    let next = 0;
-    const takeMemoryUpTo = (key: string | null): void => {
-      for (; next < inMemory.length && merged.length < limit; next++) {
-        const [memoryKey, { value }] = inMemory[next] as [string, Touched];
-        if (key !== null && !isBefore(memoryKey, key)) return;
-        if (value !== null) merged.push(value as Tables[Name]);
-      }
-    };
-    for (const { key, value } of inViews) {
-      takeMemoryUpTo(key);
-      if (merged.length >= limit) return merged;
-      if (!this.#touched[table].has(key)) merged.push(JSON.parse(value) as Tables[Name]);
-    }
-    takeMemoryUpTo(null);
-    return merged;
-  }
+/** None where it was deleted. */
+function rowOf<Name extends TableName>({ value }: Touched): Tables[Name][] {
+  return value === null ? [] : [value as Tables[Name]];
 }

@@ -55,6 +55,7 @@ function end(n: number): EndAudit {
 class Driven {
   readonly log: string[] = [];
   readonly rows = new Map<string, string>();
+  rowsRead = 0;
   /** Serves; the follower writes the rows. */
   readonly logic = platformGroup.open(0, this.#views(), { timers: true, sequence: 0 });
   readonly follower = platformGroup.open(0, this.#views(), { timers: false, sequence: 0 });
@@ -88,9 +89,10 @@ class Driven {
   }
   #views(): Views {
     const { rows } = this;
+    const count = (): void => void this.rowsRead++;
     return {
       get: (table, key) => rows.get(`${table} ${key}`),
-      range(table, { start, end, reverse = false }) {
+      *range(table, { start, end, reverse = false }) {
         const all = Array.from(rows, ([name, value]) => ({
           table: name.split(' ')[0],
           key: name.split(' ')[1]!,
@@ -98,7 +100,10 @@ class Driven {
         }))
           .filter((row) => row.table === table && row.key >= start && row.key < end)
           .sort((a, b) => (a.key < b.key ? -1 : 1));
-        return reverse ? all.reverse() : all;
+        for (const row of reverse ? all.reverse() : all) {
+          count();
+          yield row;
+        }
       },
     };
   }
@@ -299,6 +304,9 @@ t.test('a page ends early rather than outgrow the bus, and goes on where it ende
   if (reply.type !== 'done') throw new Error(reply.type);
   t.ok(Buffer.byteLength(reply.body) < LIMITS.busReplyBytesMax, `${Buffer.byteLength(reply.body)} bytes`);
   t.hasStrict(JSON.parse(reply.body), { has_more: true });
+  platform.checkpoint();
+  const page = platform.ask({ type: 'GetAudit', deadline: DEADLINE, limit: 100, startingAfter: null });
+  t.equal(platform.rowsRead, (page as Page).data.length + 1, 'and reads no more than one row behind it');
   t.strictSame(
     readAll(platform, 'GetAudit', 100).map((entry) => entry.id),
     Array.from({ length: 100 }, (_, at) => id('audit', 100 - at)),
