@@ -341,6 +341,8 @@ export const LIMITS = {
   webhookEndpointQueuedMax: 500,
   /** Due deliveries queued, one process: beyond it the feed waits. 200 bytes each. */
   webhookQueuedMax: 2_000_000,
+  /** Deliveries being cancelled at once because their apps have no webhook URL: a small part of a partition's mailbox. */
+  webhookCancellingMax: 256,
   /** What cannot be signed and is looked at again in a timerTickMs, of one partition. */
   webhookUnsignedPerTickMax: 1_000,
   /** Attempts kept with one delivery, the newest: 8 of its schedule and those of replays. */

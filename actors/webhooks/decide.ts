@@ -210,7 +210,7 @@ export function oldDeliveries(
 }
 
 /** A webhook URL is saved for the app. Removing an app clears it. */
-function canHear(state: WebhookState, appId: Delivery['appId']): boolean {
+export function canHear(state: WebhookState, appId: Delivery['appId']): boolean {
   const endpoint = state.endpoint(appId);
   return endpoint !== null && endpoint.url !== null;
 }

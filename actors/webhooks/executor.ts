@@ -77,6 +77,8 @@ export class WebhookExecutor {
   /** Where something may be due, whose turn it is first. */
   readonly #toTakeFrom = new Set<Hosted>();
   #nextTurn: NodeJS.Immediate | null = null;
+  /** Deliveries on their way to being cancelled without a place at an endpoint. */
+  #cancelling = 0;
   #closing = false;
 
   constructor(options: ExecutorOptions) {
@@ -243,7 +245,7 @@ export class WebhookExecutor {
     const lines = isFirst ? hosted.lines.firsts : hosted.lines.retries;
     const line = lines.get(appId);
     if (line !== undefined) return line.push(id);
-    if (this.#dispatcher.takes(appId, isFirst)) return this.#offer(hosted, delivery);
+    if (this.#takes(hosted, appId, isFirst)) return this.#offer(hosted, delivery);
     const begun = new Fifo<string>();
     begun.push(id);
     lines.set(appId, begun);
@@ -254,7 +256,7 @@ export class WebhookExecutor {
     const now = hosted.clock();
     for (const [appId, line] of lines) {
       for (let looked = 0; looked < LIMITS.webhookEndpointQueuedMax; looked++) {
-        if (line.size === 0 || !this.#dispatcher.takes(appId, isFirst)) break;
+        if (line.size === 0 || !this.#takes(hosted, appId, isFirst)) break;
         const delivery = hosted.logic.dueDelivery(line.shift()!, now);
         if (delivery === null) continue;
         if (hosted.active.has(delivery.id)) hosted.active.set(delivery.id, true);
@@ -264,8 +266,14 @@ export class WebhookExecutor {
     }
   }
 
+  #takes({ logic }: Hosted, appId: string, isFirst: boolean): boolean {
+    if (!this.#dispatcher.takes(appId, isFirst)) return false;
+    return logic.canHear(appId) || this.#cancelling < LIMITS.webhookCancellingMax;
+  }
+
   #offer(hosted: Hosted, delivery: Delivery): void {
     hosted.active.set(delivery.id, false);
+    if (!hosted.logic.canHear(delivery.appId)) return void this.#cancelUnheard(hosted, delivery.id);
     this.#dispatcher.offer({
       hosted,
       deliveryId: delivery.id,
@@ -273,6 +281,16 @@ export class WebhookExecutor {
       isFirst: isFirstAttempt(delivery),
       dueAt: delivery.nextAt ?? 0,
     });
+  }
+
+  /** Its app has no webhook URL. Nothing goes to an endpoint, so it takes no place there: as few as an endpoint takes at once, and one
+   *  where it had failed, would go with each commit of the log. */
+  async #cancelUnheard(hosted: Hosted, deliveryId: string): Promise<void> {
+    this.#cancelling++;
+    await this.#cancel(hosted, deliveryId);
+    this.#cancelling--;
+    hosted.active.delete(deliveryId);
+    if (!hosted.released) this.#seeThrough(hosted, deliveryId);
   }
 
   async #attempt(item: Item): Promise<AttemptEnd> {
@@ -284,7 +302,7 @@ export class WebhookExecutor {
     return end;
   }
 
-  /** It was replayed while its attempt was in flight. */
+  /** It was replayed while its attempt was in flight, or could not be cancelled because its app has a webhook URL again. */
   #seeThrough(hosted: Hosted, deliveryId: string): void {
     const delivery = hosted.logic.dueDelivery(deliveryId, hosted.clock());
     if (delivery !== null) this.#lineUp(hosted, delivery);
@@ -328,10 +346,14 @@ export class WebhookExecutor {
       const due = hosted.logic.attemptOf(deliveryId);
       if (due === 'gone') return null;
       if (due !== 'cannot_hear') return due;
-      const body = await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
-      if (body?.includes('"CANCELLED"') === true) this.#options.metrics.cancelled();
+      await this.#cancel(hosted, deliveryId);
     }
     return null;
+  }
+
+  async #cancel(hosted: Hosted, deliveryId: string): Promise<void> {
+    const body = await this.#tell(hosted, (deadline) => ({ type: 'CancelDelivery', deliveryId, deadline }));
+    if (body?.includes('"CANCELLED"') === true) this.#options.metrics.cancelled();
   }
 
   #secretOf({ endpoint }: DueAttempt): { readonly opened: string } | { readonly unreadable: string } {

@@ -9,7 +9,7 @@ import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
 import { DueHeap } from '../runtime/due-heap.ts';
 import type { Answered, Decision, Group, OpenOptions, PartitionLogic, Tick } from '../runtime/group.ts';
-import { decide, oldDeliveries } from './decide.ts';
+import { canHear, decide, oldDeliveries } from './decide.ts';
 import type { WebhookPolicy } from './decide.ts';
 import { evolve } from './evolve.ts';
 import type { WebhookCommand, WebhookQuery } from './message.ts';
@@ -184,6 +184,11 @@ export class WebhooksLogic implements PartitionLogic<WebhookCommand, WebhookQuer
   dueDelivery(deliveryId: string, now: number): Delivery | null {
     const delivery = this.#state.delivery(deliveryId);
     return delivery !== null && delivery.nextAt !== null && delivery.nextAt <= now ? delivery : null;
+  }
+
+  /** A webhook URL is saved for the app. */
+  canHear(appId: string): boolean {
+    return canHear(this.#state, appId);
   }
 
   /** What an attempt sends as things stand now. `gone`: there is nothing to send any more; `cannot_hear`: its app has no

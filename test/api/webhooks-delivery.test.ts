@@ -430,6 +430,42 @@ void t.test('an app that was removed hears nothing more', async (t) => {
   t.equal(receiver.received.length, 1);
 });
 
+void t.test('what nobody hears any more is cancelled many at a time', async (t) => {
+  const receiver = await listen(t);
+  receiver.answer = (_request, response) => response.writeHead(500).end();
+  let passedMs = 0;
+  let [atOnce, atOnceMost] = [0, 0];
+  const options = {
+    directory: t.testdir(),
+    ca: certificate.cert,
+    retryMs: [3_600_000],
+    clock: () => Date.now() + passedMs,
+    onStep: (step: string) => {
+      if (step === 'CancelDelivery before') atOnceMost = Math.max(atOnceMost, ++atOnce);
+      if (step === 'CancelDelivery after') atOnce--;
+    },
+  };
+  const first = await WebhookService.start(options);
+  const appId = await first.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
+  const numbers = Array.from({ length: 100 }, (_, i) => 1_000 + i);
+  await Promise.all(numbers.map((n) => first.charge(ACCOUNT, 'sk_a', `order-${n}`, 'SUCCESSFUL')));
+  await until(async () => {
+    const retrying = (await first.deliveries(ACCOUNT)).filter(({ status }) => status === 'RETRYING');
+    return retrying.length === numbers.length;
+  });
+  const change = { type: 'ChangeAppWebhook', accountId: ACCOUNT, operator: 'amina', appId } as const;
+  await first.command({ ...change, webhookUrl: null });
+  await until(async () => !first.logics()[0]!.logic.canHear(appId));
+  await first.stop();
+  passedMs = 2 * 3_600_000;
+  const second = await WebhookService.start(options);
+  t.teardown(() => second.stop());
+  await until(async () => (await second.deliveries(ACCOUNT)).every(({ status }) => status === 'CANCELLED'));
+  t.equal((await second.deliveries(ACCOUNT)).length, numbers.length);
+  t.ok(atOnceMost > LIMITS.webhookEndpointInFlightMax, `${atOnceMost} at once`);
+  t.equal(receiver.received.length, numbers.length);
+});
+
 void t.test(
   'an app that has a webhook URL again before its delivery could be cancelled hears of it',
   async (t) => {
