@@ -556,6 +556,10 @@ function assertWebhookLimits(): void {
     LIMITS.webhookEndpointQueuedMax * 1_000 < LIMITS.webhookQueuedMax,
     'a thousand endpoints with a backlog leave the feed room for others',
   );
+  holds(
+    LIMITS.webhookCancellingMax * 16 <= LIMITS.mailboxMax,
+    'what is cancelled leaves others their place in a mailbox',
+  );
   holds(LIMITS.webhookRecordBytesMax * 2 < LIMITS.batchBytesMax, 'a record of deliveries fits a batch');
   holds(
     LIMITS.webhookAnswerBytesMax < LIMITS.webhookReadBytesMax,
