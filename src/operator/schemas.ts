@@ -112,7 +112,8 @@ export const DepositBody = body({
 export const ReplayFailedBody = body({
   since: Type.String({
     format: 'date-time',
-    description: 'Deliveries of events since then.',
+    description:
+      'Deliveries with a `created_at` since then: that of the event is earlier where the service was down meanwhile.',
     'x-rule': 'must be a time in ISO 8601',
   }),
 });
