@@ -1,7 +1,8 @@
-// The first submit of a withdrawal: its account records it before it is made. So the account knows one that certainly was not
-// sent, and ends it when its payout wallet has been revoked since it was requested.
+// What an account is asked before a withdrawal is submitted, for its payout wallet may have been revoked since it was requested.
+// The first submit the account records before it is made: so it knows one that certainly was not sent, and ends it.
 //
 //   unsent ─▶ account: begun ─▶ submit            wallet revoked ─▶ account: failed, its hold returned ─▶ never submitted
+//   again  ─▶ account: not revoked ─▶ submit      wallet revoked ─▶ not submitted; whether it was before, its provider is asked
 //
 // Crash points: before the account has recorded it, whoever serves the partition next asks again; after that, whoever does so
 // does not know whether it was submitted, and enquires first.
@@ -12,7 +13,7 @@ import type { Watched } from './watched.ts';
 
 /** What its account says. */
 export type Answer =
-  | { readonly submission: 'begun' | 'begun_before' | 'unanswered' }
+  | { readonly submission: 'begun' | 'begun_before' | 'revoked' | 'unanswered' }
   /** `code`: why its account refuses; null: it is final. */
   | { readonly submission: 'ended'; readonly code: string | null };
 
@@ -36,13 +37,14 @@ export class FirstSubmits {
     return this.#asking === 0;
   }
 
-  /** Of one that is `unsent`. `deadline`: by the clock of messages. */
+  /** Of a withdrawal. `deadline`: by the clock of messages. */
   ask(watched: Watched, deadline: number): void {
     const { bus, partition, onAnswer } = this.#options;
     const { accountId, id } = watched;
     watched.state = 'telling';
     this.#asking++;
-    const command = { type: 'BeginSubmission', accountId, deadline, transactionId: id } as const;
+    const again = !watched.unsent;
+    const command = { type: 'BeginSubmission', accountId, deadline, transactionId: id, again } as const;
     bus.send('accounts', partition, command, (reply) => {
       this.#asking--;
       if (watched.state === 'gone') return;

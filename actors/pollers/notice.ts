@@ -12,6 +12,7 @@ export const NOTICES = [
   'provider_forgot',
   'never_accepted',
   'no_outcome',
+  'wallet_revoked',
   'unknown_reference',
   'hint_lost',
   'follows_too_many',
@@ -42,6 +43,13 @@ export function neverAccepted(watched: Watched, reason: string, { submitsTold }:
   const { provider, id: transactionId, submits } = watched;
   const detail = `${submits} submits, the last: ${reason}`;
   return { what: 'never_accepted', provider, transactionId, detail };
+}
+
+/** Nobody else ends it, where its provider never had it: a person looks, and settles it. Null: it was told. */
+export function sentNoMore(watched: Watched): Notice | null {
+  if (watched.alarmed) return null;
+  watched.alarmed = true;
+  return noticeOf('wallet_revoked', watched, null);
 }
 
 /** What cannot expire is asked about for as long as it takes, and its money is on hold: a person should look. Null: as above. */

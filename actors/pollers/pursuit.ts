@@ -14,7 +14,7 @@ import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { type Answer, FirstSubmits } from './first-submits.ts';
 import { NONE } from './id-index.ts';
 import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
-import { neverAccepted, noticeOf, type Notice, waitsForLong } from './notice.ts';
+import { neverAccepted, noticeOf, type Notice, sentNoMore, waitsForLong } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
 import {
   afterExpiryGapMs,
@@ -178,8 +178,12 @@ export class Pursuit implements Caller {
 
   /** Over to the rail, for `watched.next`. */
   #call(watched: Watched): void {
+    if (watched.next === 'submit' && watched.type === 'WITHDRAWAL') return this.#begin(watched);
+    this.#toRail(watched);
+  }
+
+  #toRail(watched: Watched): void {
     if (this.#stopping) return;
-    if (watched.next === 'submit' && watched.unsent) return this.#begin(watched);
     if (watched.next === 'enquire') {
       watched.byHint = watched.isOwed;
       watched.hinted = false;
@@ -201,12 +205,15 @@ export class Pursuit implements Caller {
     if (end !== null) this.#wheel.set(watched.number, end);
   }
 
-  /** Once its account has recorded it, it goes to its end although its payout wallet is revoked: so not while the rail is down.
-   *  A day of that at most: nobody but it may be there to find out that the rail is up. */
+  /** The first submit is not recorded while the rail is down: after that its account does not end it although its payout wallet is
+   *  revoked. A day of that at most: nobody but it may be there to find out that the rail is up. */
   #begin(watched: Watched): void {
-    const now = this.#options.now();
-    if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;
-    if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
+    if (this.#stopping) return;
+    if (watched.unsent) {
+      const now = this.#options.now();
+      if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;
+      if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
+    }
     this.#wheel.remove(watched.number);
     this.#firstSubmits.ask(watched, messageDeadline(this.#options));
   }
@@ -215,11 +222,17 @@ export class Pursuit implements Caller {
     switch (answer.submission) {
       case 'begun':
         watched.unsent = false;
-        return this.#call(watched);
+        return this.#toRail(watched);
       case 'begun_before':
+        // A callback may have come while this was asked: somebody has sent it.
+        if (!watched.unsent && !watched.hinted) return this.#toRail(watched);
         watched.unsent = false;
         watched.graceUntil = this.#options.now() + watched.port.lane.rail.notFoundGraceMs;
         return this.#enquireAfter(watched, 0);
+      case 'revoked':
+        this.#tellOperators(sentNoMore(watched));
+        watched.next = 'enquire';
+        return this.#restUnlessHinted(watched);
       case 'unanswered':
         return this.#rest(watched);
       case 'ended':

@@ -63,7 +63,7 @@ export class Watched implements PendingTransaction {
   told = false;
   /** An account did not agree with a final answer: for another amount, for instance. */
   disputed = false;
-  /** An operator was told that the provider no longer knows it. */
+  /** An operator was told that the provider no longer knows it; of one that it has not accepted, that its wallet was revoked. */
   alarmed = false;
   /** An operator was told that the provider never takes it. */
   refusalsTold = false;

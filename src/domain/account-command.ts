@@ -83,16 +83,20 @@ export interface CreateWithdrawal extends CreateCall<WithdrawalInput> {
   readonly type: 'CreateWithdrawal';
 }
 
-/** From the poller group, before it submits a withdrawal that is `unsent`. Body: BegunSubmission. */
+/** From the poller group, before it submits a withdrawal. Body: BegunSubmission. */
 export interface BeginSubmission extends ForAccount {
   readonly type: 'BeginSubmission';
   readonly transactionId: string;
+  /** It is not `unsent`: what is found out of its earlier submits, whoever asks has found out. Absent: whoever asks is of
+   *  a version that does not ask again, and knows no `revoked`. */
+  readonly again?: boolean;
 }
 export interface BegunSubmission {
   /** begun         recorded: submit it
-   *  begun_before  somebody may have submitted it, perhaps whoever asks and lost the answer: enquire first
+   *  begun_before  somebody may have submitted it, perhaps whoever asks and lost the answer: enquire first, unless this is `again`
+   *  revoked       `again`, and its payout wallet was revoked: do not submit it; what was submitted before goes to its end
    *  ended         it is final, perhaps because its payout wallet was revoked: never submit it */
-  readonly submission: 'begun' | 'begun_before' | 'ended';
+  readonly submission: 'begun' | 'begun_before' | 'revoked' | 'ended';
 }
 /** From the poller group. */
 export interface RecordSubmission extends ForAccount {

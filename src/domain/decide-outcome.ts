@@ -37,18 +37,20 @@ const EXPIRED_MESSAGE = 'The customer did not answer in time.';
 const REVOKED_MESSAGE = 'The payout wallet was revoked before the withdrawal was sent.';
 const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';
 
-/** A revoked wallet receives nothing, as long as nothing may have been sent to it. */
+/** A revoked wallet is sent nothing more. What was certainly not sent to it fails; what may have been, its provider ends, or an
+ *  operator. */
 export function decideBeginSubmission(
   state: LedgerState,
-  { accountId, transactionId }: BeginSubmission,
+  { accountId, transactionId, again = false }: BeginSubmission,
   context: Context,
 ): Decision {
   const transaction = find(state, accountId, transactionId);
   if (transaction === undefined) return refuse(rejection('transaction_not_found'));
   const { id, status, unsent, destination } = transaction;
   if (status !== 'PENDING_PROVIDER') return done(null, begun('ended'));
-  if (!unsent) return done(null, begun('begun_before'));
-  if (state.account(accountId)?.wallets.get(destination ?? '')?.status === 'ACTIVE') {
+  const isActive = state.account(accountId)?.wallets.get(destination ?? '')?.status === 'ACTIVE';
+  if (!unsent) return done(null, begun(again && !isActive ? 'revoked' : 'begun_before'));
+  if (isActive) {
     return changed(accountId, context.now, { type: 'SubmissionBegun', id }, begun('begun'));
   }
   const event: AccountEvent = {

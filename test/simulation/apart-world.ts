@@ -58,6 +58,8 @@ export class ApartAccounts implements Bus, Feed {
   /** Of all that is durable. */
   readonly state = new MemoryState();
   lost = 0;
+  /** When pollers asked last whether a withdrawal may be submitted, by its id. */
+  readonly askedAt = new Map<string, number>();
   /** The disk: nothing becomes durable. */
   isHung = false;
   readonly #clock: DrivenClock;
@@ -157,6 +159,8 @@ export class ApartAccounts implements Bus, Feed {
 
   send(group: string, _partition: number, message: Message, onReply: OnReply): void {
     if (group === 'pollers') return onReply({ type: 'unavailable' });
+    const { type, transactionId } = message as AccountCommand & { readonly transactionId: string };
+    if (type === 'BeginSubmission') this.askedAt.set(transactionId, this.#clock.now());
     const reply = (said: Reply): void => this.#replies.send(() => onReply(said));
     this.#requests.send(() => {
       if (this.#partition === null) return reply({ type: 'unavailable' });

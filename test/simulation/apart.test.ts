@@ -5,7 +5,7 @@
 import t from 'tap';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { Reply } from '../../src/bus/bus.ts';
-import type { AccountCommand, CreateCommand } from '../../src/domain/account-command.ts';
+import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';
@@ -21,6 +21,7 @@ import {
   KEY_HASH,
   outcome,
   payout,
+  settle as settledByOperator,
   withdrawal,
 } from '../unit/domain/scenario.ts';
 import { declined, DrivenClock, DrivenRail, paid, Provider } from '../unit/pollers-driven.ts';
@@ -51,6 +52,10 @@ class Apart {
   /** How often something goes wrong. */
   trouble = 0.4;
   pollers: PollerGroup;
+  /** Wallets, and when their owner was told that they are revoked. */
+  readonly revokedAt = new Map<string, number>();
+  /** What was submitted after that. */
+  readonly sentToRevoked: string[] = [];
   /** What was answered to whoever created it. */
   readonly answered = new Set<string>();
   #rails: DrivenRail[] = [];
@@ -66,7 +71,14 @@ class Apart {
   #newPollers(): PollerGroup {
     const { clock, provider, accounts, random } = this;
     this.#rails = ['mtn_ug', 'airtel_ug'].map((id) => new DrivenRail(id, provider, clock));
-    for (const rail of this.#rails) stormy(this, rail, random, () => this.trouble);
+    for (const rail of this.#rails) {
+      stormy(this, rail, random, () => this.trouble);
+      const { onSubmit } = rail;
+      rail.onSubmit = (transaction) => {
+        this.#sends(transaction);
+        return onSubmit(transaction);
+      };
+    }
     return new PollerGroup({
       bus: accounts,
       feed: accounts,
@@ -77,6 +89,13 @@ class Apart {
       onFault: (error) => this.faults.push(error),
       onUnknownMessage: () => {},
     });
+  }
+
+  #sends({ id }: PendingTransaction): void {
+    const { destination } = this.accounts.state.transaction(id)!;
+    const revokedAt = this.revokedAt.get(destination ?? '') ?? Infinity;
+    // It may have waited for its rail since.
+    if (this.accounts.askedAt.get(id)! > revokedAt) this.sentToRevoked.push(id);
   }
 
   /** One in `n`. */
@@ -156,7 +175,6 @@ async function run(seed: number): Promise<Apart> {
   const { accounts, provider } = apart;
   const [by, ...wallets] = await merchant(apart);
   void apart.pollers.start(0);
-  const all = (): Transaction[] => [...accounts.state.transactions.values()].filter((one) => !isFunding(one));
   const settle = (one: Transaction): void => {
     if (provider.accepted.get(referenceOf(one)) !== null) return;
     provider.settle(one, random() < 0.7 ? paid({ amount: one.amount }) : declined());
@@ -184,9 +202,12 @@ async function run(seed: number): Promise<Apart> {
       accounts.tell({ ...byOperator, type: 'ChangeAccountSettings', changes: { payoutsEnabled: true } });
     }
     if (apart.once(40)) {
-      accounts.tell({ ...byOperator, type: 'RevokeWallet', walletId: wallets[step % 2]!, by: by! });
+      const walletId = wallets[step % 2]!;
+      accounts.tell({ ...byOperator, type: 'RevokeWallet', walletId, by: by! }, () => {
+        apart.revokedAt.set(walletId, apart.revokedAt.get(walletId) ?? apart.clock.now());
+      });
     }
-    for (const one of all()) {
+    for (const one of withoutFunding(apart)) {
       if (one.status === 'INITIATED' && apart.once(20)) {
         const type = apart.once(3) ? 'RejectWithdrawal' : 'ApproveWithdrawal';
         accounts.tell({ ...byOperator, type, transactionId: one.id, by: by! });
@@ -212,24 +233,38 @@ async function run(seed: number): Promise<Apart> {
   for (let n = 0; n < 3; n++) apart.create(payout({ amount: '5000' }));
   await apart.advance(5_000);
 
-  // The weather clears, members decide, and every customer answers in time.
+  await clear(apart, by!, settle);
+  return apart;
+}
+
+/** The weather clears, members decide, and every customer answers in time. */
+async function clear(apart: Apart, by: string, settle: (one: Transaction) => void): Promise<void> {
+  const { accounts, provider, revokedAt } = apart;
   apart.trouble = 0;
   for (let round = 0; round < 30; round++) {
-    for (const one of all()) {
+    for (const one of withoutFunding(apart)) {
       if (one.status === 'INITIATED') {
-        accounts.tell({ ...byOperator, type: 'RejectWithdrawal', transactionId: one.id, by: by! });
+        accounts.tell({ ...byOperator, type: 'RejectWithdrawal', transactionId: one.id, by });
       }
       settle(one);
+      // It may never have been sent, and is not sent any more: the provider's people say so.
+      const isRevoked = revokedAt.has(one.destination ?? '');
+      if (isInFlight(one) && isRevoked && !provider.accepted.has(referenceOf(one))) {
+        accounts.tell(settledByOperator(one.id));
+      }
     }
     await apart.advance(MINUTE, 500);
   }
   await apart.advance(HOUR, 5_000);
-  return apart;
+}
+
+function withoutFunding({ accounts }: Apart): Transaction[] {
+  return [...accounts.state.transactions.values()].filter((one) => !isFunding(one));
 }
 
 for (let seed = SEED; seed < SEED + RUNS; seed++) {
   t.test(`SEED=${seed} RUNS=1`, async (t) => {
-    const { accounts, provider, answered, pollers, faults } = await run(seed);
+    const { accounts, provider, answered, pollers, faults, sentToRevoked } = await run(seed);
     const { state } = accounts;
     const transactions = [...state.transactions.values()];
     t.comment(`${transactions.length} transactions, ${accounts.lost} records lost`);
@@ -262,6 +297,7 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
     t.equal(balances.SETTLEMENT_CLEARING, 0, 'nothing is held');
     t.equal(pollers.size, 0, 'nothing is followed');
     t.strictSame(faults, []);
+    t.strictSame(sentToRevoked, [], 'a revoked wallet is sent nothing');
   });
 }
 

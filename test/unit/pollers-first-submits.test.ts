@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { RevokeWallet } from '../../src/domain/account-command.ts';
 import type { SubmitResult } from '../../src/rails/rail.ts';
-import { byOperator, OWNER, WALLET, withdrawal } from './domain/scenario.ts';
+import { byOperator, OWNER, payout, settle, WALLET, withdrawal } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
@@ -68,6 +68,70 @@ t.test('where only what fails is tried a withdrawal is not held back for ever', 
   t.notOk(submitted());
   await driven.clock.advance(24 * 60 * MINUTE, 10_000);
   t.ok(submitted());
+});
+
+t.test(
+  'what was refused so far is sent no more when its wallet is revoked, and a person ends it',
+  async (t) => {
+    for (const crashes of [false, true]) {
+      const driven = await new Driven().start();
+      driven.mtn.onSubmit = () => BUSY;
+      const { id } = driven.accounts.create(withdrawal());
+      const paidOut = driven.accounts.create(payout());
+      await driven.clock.advance(5_000);
+      const submits = driven.mtn.submits.length;
+      t.ok(submits > 2);
+      driven.accounts.when(revoke);
+      if (crashes) await driven.crash();
+      driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+      await driven.clock.advance(60 * MINUTE, 500);
+      const sent = driven.mtn.submits.filter(({ at }) => at > driven.clock.now() - 60 * MINUTE);
+      t.strictSame(
+        sent.map((submit) => submit.id),
+        [paidOut.id],
+      );
+      t.ok(driven.mtn.enquiriesOf(id).length > 50, 'somebody else may have sent it');
+      t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+      const told = driven.notices.filter(({ what }) => what === 'wallet_revoked');
+      t.hasStrict(told, [{ transactionId: id }], 'once');
+      driven.accounts.when(settle(id));
+      await driven.clock.advance(MINUTE, 500);
+      t.equal(driven.accounts.transaction(id).status, 'FAILED');
+    }
+  },
+);
+
+t.test(
+  'an account of an older version, which does not say that a wallet is revoked, is no obstacle',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.accounts.intercept = (message) => {
+      if (message.type === 'BeginSubmission') delete (message as { again?: boolean }).again;
+      return null;
+    };
+    driven.mtn.onSubmit = () => BUSY;
+    const { id } = driven.accounts.create(withdrawal());
+    await driven.clock.advance(1_000);
+    driven.accounts.when(revoke);
+    driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(driven.accounts.transaction(id).submitted, true);
+  },
+);
+
+t.test('a callback while its account is asked has its provider asked first', async (t) => {
+  const driven = await new Driven().start();
+  let asked = 0;
+  driven.accounts.intercept = (message) => {
+    if (message.type === 'BeginSubmission' && ++asked === 2) driven.hint(withdrawn);
+    return null;
+  };
+  driven.mtn.onSubmit = () => BUSY;
+  const withdrawn = driven.accounts.create(withdrawal());
+  driven.mtn.onEnquire = () => paid();
+  await driven.clock.advance(MINUTE, 500);
+  t.equal(driven.mtn.submits.length, 1);
+  t.equal(driven.accounts.transaction(withdrawn.id).status, 'SUCCESSFUL');
 });
 
 t.test('what may have been sent goes on although its wallet is revoked', async (t) => {

@@ -474,16 +474,19 @@ t.test('a wallet becomes active once its cooling-off is over', async (t) => {
 
 t.test('a withdrawal begins once, and not to a wallet that was revoked before', (t) => {
   const revoke = { ...byOperator, type: 'RevokeWallet', walletId: WALLET, by: OWNER } as const;
-  const body = (scenario: Scenario, id: string): unknown => {
-    const { outcome: said } = scenario.when(beginning(id));
+  const body = (scenario: Scenario, id: string, again = false): unknown => {
+    const { outcome: said } = scenario.when(beginning(id, again));
     return said.type === 'done' ? (JSON.parse(said.body) as { submission: string }).submission : said;
   };
 
   const sent = fundedMerchant();
   const { id } = sent.create(withdrawal());
   thenRecorded(sent.when(beginning(id)), 'SubmissionBegun');
+  t.equal(body(sent, id, true), 'begun_before');
   sent.when(revoke);
   t.equal(body(sent, id), 'begun_before', 'it may have been sent');
+  t.equal(body(sent, id, true), 'revoked', 'it may have been sent, and is sent no more');
+  thenRecorded(sent.when(beginning(id, true)));
   thenRecorded(sent.when(succeeded(id)), 'TransactionSucceeded');
   t.equal(body(sent, id), 'ended');
 
