@@ -79,9 +79,9 @@ function* splitRows(text: string): Generator<Cells, void> {
   if (!isEmpty(cells)) yield { line: startLine, cells };
 }
 
-/** An empty line is no row. */
+/** An empty line is no row, nor is one of separators alone. */
 function isEmpty(cells: readonly string[]): boolean {
-  return cells.length === 1 && cells[0] === '';
+  return cells.every((cell) => cell.trim() === '');
 }
 
 /** The one of comma, semicolon and tab that the headings have most of. */

@@ -115,7 +115,7 @@ function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine 
     transactionId: parseReference(reference)?.transactionId ?? null,
     reversal: /revers|refund|clawback/i.test(fieldOf(row, columns.type) ?? ''),
     amountText: amountIn(amount, line),
-    currency: fieldOf(row, columns.currency),
+    currency: fieldOf(row, columns.currency)?.toUpperCase() || null,
     at,
     until,
   };

@@ -31,6 +31,7 @@ t.test('CSV with quotes, line breaks, other separators and a byte order mark', a
     [2, 'two\nlines', 'x'],
     [4, 'y', 'z'],
   ]);
+  t.strictSame(cells('a,b\n1,2\n, \n"",\n'), [[2, '1', '2']], 'Excel leaves empty rows behind the last');
   t.throws(() => cells('a,b\n1\n'), /line 2: 1 columns, where the headings are 2/);
   t.throws(() => cells('a,b\n1,"2\n'), /line 2: a quote is not closed/);
   t.throws(() => cells(''), /empty/);
@@ -134,6 +135,23 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
     ],
   );
   t.strictSame(periodOf(lines), { from: START, to: START + 24 * HOUR });
+});
+
+t.test('a currency is read however it is written, and one that is left out is not compared', async (t) => {
+  const period = { from: START, to: START + HOUR, slackMs: 0 };
+  const charges = [1, 2, 3].map((n) => id('charge', n));
+  const ledger = floatOf(
+    'mtn_ke',
+    period,
+    charges.map((each) =>
+      record(START, created('ChargeCreated', each, 100), { type: 'TransactionSucceeded', id: each }),
+    ),
+  );
+  const rows = charges.map((each, n) => line(each, '1', START).replace(/KES$/, ['kes', '', 'UGX'][n]!));
+  const lines = readStatement([HEADINGS, ...rows].join('\n'), DEFAULT_COLUMNS, 'Z');
+  const { matched, findings } = compare(ledger.movements, lines, period);
+  t.equal(matched, 2);
+  t.hasStrict(findings, [{ kind: 'different', transactionId: charges[2], statement: '1 UGX' }]);
 });
 
 t.test('what is kept is bounded by the period, not by what is in the log', async (t) => {
