@@ -227,7 +227,11 @@ function said({ outcome, providerStatus, providerTransactionId, amount, currency
   return `${text}.`;
 }
 
+/** What an adapter makes of "5,000" is 0, of no currency or ours (src/rails/terminal.ts): as a number it would be believed. */
+const NO_MONEY = 'of nothing, or of money that cannot be read';
+
 function moneyIn(amount: number | null, currency: Currency | null): string {
+  if (amount === 0) return NO_MONEY;
   return [amount, currency].filter((part) => part !== null).join(' ');
 }
 

@@ -166,6 +166,13 @@ t.test('an item tells operators what the provider said and what we have', async 
       'The provider says SUCCESSFUL (P_SUCCESSFUL), 7. Ours: AWAITING_CUSTOMER, 50000 UGX.',
     ],
     [
+      'an amount that is none',
+      [accepted],
+      outcome('', 'SUCCESSFUL', { amount: 0, currency: 'UGX', providerTransactionId: '998877' }),
+      'The provider says SUCCESSFUL (P_SUCCESSFUL), of nothing, or of money that cannot be read, its id 998877.' +
+        ' Ours: AWAITING_CUSTOMER, 50000 UGX.',
+    ],
+    [
       'a currency without an amount',
       [accepted],
       outcome('', 'SUCCESSFUL', { currency: 'GHS', providerTransactionId: null }),
@@ -186,6 +193,15 @@ t.test('an item of a transaction has one id for ever: what was resolved is not r
   t.strictSame([...scenario.state.reconciliations.keys()], [id]);
   scenario.given({ type: 'ReconciliationResolved', id, by: 'operator', resolution: 'It was paid.' });
   thenRecorded(scenario.later(DAY).when(failed(transaction.id)));
+});
+
+t.test('money that cannot be read is told once, in whatever currency it is said', async () => {
+  const { scenario, transaction } = reach(charge(), [accepted]);
+  thenRecorded(scenario.when(outcome(transaction.id, 'SUCCESSFUL', { amount: 0 })), 'ReconciliationRaised');
+  const [id = ''] = scenario.state.reconciliations.keys();
+  scenario.given({ type: 'ReconciliationResolved', id, by: 'operator', resolution: 'Asked.' });
+  thenRecorded(scenario.when(outcome(transaction.id, 'SUCCESSFUL', { amount: 0, currency: 'UGX' })));
+  thenRecorded(scenario.when(outcome(transaction.id, 'SUCCESSFUL', { amount: 7 })), 'ReconciliationRaised');
 });
 
 t.test('what a provider says anew after an item was resolved is another item', async (t) => {
