@@ -4,6 +4,7 @@ import type { Bus } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Notice } from './notice.ts';
 import type { Random, Timings } from './schedule.ts';
+import type { Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
 export interface Keeper {
@@ -23,8 +24,12 @@ export interface Keeper {
   letGoWaiting(id: string): void;
   /** An enquiry about it is about to be made. */
   asked(id: string): void;
-  /** What the last enquiry about it said is known where it has to be. */
+  /** The last enquiry about it said nothing that its account has yet to hear. */
   answered(id: string): void;
+  /** The last enquiry about it said what its account is told now. */
+  concluded(id: string, verdict: Verdict): void;
+  /** Its account has that. */
+  taken(id: string, verdict: Verdict): void;
   /** Nobody will find out what a callback was about. */
   gaveUp(id: string): void;
   /** A callback, or as good as one, about a transaction it does not follow. */

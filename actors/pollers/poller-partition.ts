@@ -490,6 +490,14 @@ export class PollerPartition implements Keeper {
     this.#waiters.answered(id);
   }
 
+  concluded(id: string, verdict: Verdict): void {
+    this.#waiters.concluded(id, verdict);
+  }
+
+  taken(id: string, verdict: Verdict): void {
+    this.#waiters.taken(id, verdict);
+  }
+
   gaveUp(id: string): void {
     this.#waiters.end(id, UNAVAILABLE);
   }

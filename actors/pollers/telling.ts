@@ -98,6 +98,7 @@ export class Telling {
 
   #pass(watched: Watched, verdict: Verdict): void {
     watched.verdict = verdict;
+    this.#keeper.concluded(watched.id, verdict);
     this.#verdicts++;
     watched.tells = 0;
     this.tell(watched);
@@ -115,13 +116,14 @@ export class Telling {
     watched.tells++;
     bus.send('accounts', this.#options.partition, command, (reply) => {
       this.#telling--;
+      // Its transaction may be followed anew since, and be asked about for a callback: that is not answered by this.
+      if (reply.type === 'done' || reply.type === 'rejected') this.#keeper.taken(watched.id, verdict);
       this.#told(watched, reply);
       this.#keeper.park(watched);
     });
   }
 
   #told(watched: Watched, reply: Reply): void {
-    if (reply.type === 'done' || reply.type === 'rejected') this.#keeper.answered(watched.id);
     if (watched.state === 'gone') return;
     const { now, random, timings } = this.#options;
     switch (reply.type) {

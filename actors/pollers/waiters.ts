@@ -1,10 +1,11 @@
 // Who waits to hear that a callback was looked into, by transaction: fronts, which tell the provider. Whoever is not told in
 // time asks again: of another process, where this one has died.
 //
-// Invariants: each is answered once; `done` only by an enquiry that began after it asked.
+// Invariants: each is answered once; `done` only by an enquiry that began after it asked, when its account has what that said.
 
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
+import type { Verdict } from './verdict.ts';
 
 interface Waiter {
   readonly id: string;
@@ -12,6 +13,8 @@ interface Waiter {
   readonly until: number;
   /** An enquiry is made for it. */
   isAsked: boolean;
+  /** What came of that is on its way to its account. One from before may be, too. */
+  verdict: Verdict | null;
 }
 
 const DONE: Reply = { type: 'done', body: '{}', replayed: false };
@@ -28,7 +31,7 @@ export class Waiters {
       if (this.#all.size < LIMITS.pollerWaitersMax) break;
       this.#end(first, UNKNOWN);
     }
-    const waiter = { id, onReply, until: now + LIMITS.commandDeadlineMs, isAsked: false };
+    const waiter = { id, onReply, until: now + LIMITS.commandDeadlineMs, isAsked: false, verdict: null };
     this.#all.add(waiter);
     const others = this.#byId.get(id);
     if (others === undefined) this.#byId.set(id, new Set([waiter]));
@@ -40,9 +43,19 @@ export class Waiters {
     for (const waiter of this.#byId.get(id) ?? []) waiter.isAsked = true;
   }
 
-  /** What the last enquiry said is known where it has to be. */
+  /** The last enquiry said nothing that its account has yet to hear. */
   answered(id: string): void {
     for (const waiter of this.#byId.get(id) ?? []) if (waiter.isAsked) this.#end(waiter, DONE);
+  }
+
+  /** The last enquiry said what its account is told now. */
+  concluded(id: string, verdict: Verdict): void {
+    for (const waiter of this.#byId.get(id) ?? []) if (waiter.isAsked) waiter.verdict = verdict;
+  }
+
+  /** Its account has it. */
+  taken(id: string, verdict: Verdict): void {
+    for (const waiter of this.#byId.get(id) ?? []) if (waiter.verdict === verdict) this.#end(waiter, DONE);
   }
 
   /** Whatever was asked. */

@@ -4,7 +4,7 @@
 
 import t from 'tap';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
-import type { Reply } from '../../src/bus/bus.ts';
+import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
@@ -26,6 +26,7 @@ import {
 } from '../unit/domain/scenario.ts';
 import { declined, DrivenClock, DrivenRail, paid, Provider } from '../unit/pollers-driven.ts';
 import { ApartAccounts } from './apart-world.ts';
+import { TakenBack } from './taken-back.ts';
 import { stormy } from './weather.ts';
 
 const SEED = seedOf(t);
@@ -47,6 +48,7 @@ class Apart {
   readonly clock = new DrivenClock(1_772_357_500_000);
   readonly accounts: ApartAccounts;
   readonly provider = new Provider();
+  readonly takenBack = new TakenBack(this, (transaction, onReply) => this.hint(transaction, onReply));
   readonly faults: unknown[] = [];
   readonly random: () => number;
   /** How often something goes wrong. */
@@ -112,6 +114,12 @@ class Apart {
     return reply;
   }
 
+  hint({ id: transactionId }: Transaction, onReply: OnReply = () => {}): void {
+    const deadline = this.clock.now() + 1_000;
+    const message = { type: 'Hint', accountId: ACCOUNT, transactionId, deadline } as const;
+    this.pollers.send(0, message, onReply);
+  }
+
   create(command: CreateCommand): void {
     const idempotencyKey = `apart-${++this.#keys}`;
     this.accounts.tell({ ...command, idempotencyKey }, (reply) => {
@@ -129,6 +137,7 @@ class Apart {
     this.pollers = this.#newPollers();
     this.clock.every(STEP_MS, () => this.accounts.tick());
     void this.pollers.start(0);
+    this.takenBack.callAgain();
   }
 
   async crashAccounts(awayMs: number): Promise<void> {
@@ -178,12 +187,7 @@ async function run(seed: number): Promise<Apart> {
   const settle = (one: Transaction): void => {
     if (provider.accepted.get(referenceOf(one)) !== null) return;
     provider.settle(one, random() < 0.7 ? paid({ amount: one.amount }) : declined());
-    for (let hints = Math.floor(random() * 3); hints > 0; hints--) hint(one);
-  };
-  const hint = ({ id: transactionId }: Transaction): void => {
-    const deadline = apart.clock.now() + 1_000;
-    const message = { type: 'Hint', accountId: ACCOUNT, transactionId, deadline } as const;
-    apart.pollers.send(0, message, () => {});
+    for (let hints = Math.floor(random() * 3); hints > 0; hints--) apart.hint(one);
   };
 
   for (let step = 0; step < 120; step++) {
@@ -213,8 +217,11 @@ async function run(seed: number): Promise<Apart> {
         accounts.tell({ ...byOperator, type, transactionId: one.id, by: by! });
       }
       if (apart.once(20)) settle(one);
-      else if (apart.once(100)) hint(one);
+      else if (apart.once(100)) apart.hint(one);
+      const isPaid = provider.accepted.get(referenceOf(one))?.type === 'succeeded';
+      if (isPaid && apart.once(60)) apart.takenBack.add(one);
     }
+    apart.takenBack.call();
     if (apart.once(12)) await apart.crashAccounts(Math.floor(random() * 4_000));
     if (apart.once(40)) apart.crashPollers();
     accounts.isHung = apart.once(10);
@@ -253,6 +260,7 @@ async function clear(apart: Apart, by: string, settle: (one: Transaction) => voi
         accounts.tell(settledByOperator(one.id));
       }
     }
+    apart.takenBack.call();
     await apart.advance(MINUTE, 500);
   }
   await apart.advance(HOUR, 5_000);
@@ -264,7 +272,7 @@ function withoutFunding({ accounts }: Apart): Transaction[] {
 
 for (let seed = SEED; seed < SEED + RUNS; seed++) {
   t.test(`SEED=${seed} RUNS=1`, async (t) => {
-    const { accounts, provider, answered, pollers, faults, sentToRevoked } = await run(seed);
+    const { accounts, provider, takenBack, answered, pollers, faults, sentToRevoked } = await run(seed);
     const { state } = accounts;
     const transactions = [...state.transactions.values()];
     t.comment(`${transactions.length} transactions, ${accounts.lost} records lost`);
@@ -278,6 +286,7 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
       [],
       'what was answered exists',
     );
+    t.equal(takenBack.size, 0, 'the network need not call again');
     const references = new Set(transactions.map(referenceOf));
     t.strictSame(
       [...provider.accepted.keys()].filter((one) => !references.has(one)),
@@ -290,7 +299,8 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
       const isPaid = one.status === 'SUCCESSFUL';
       if (isFunding(one) || isPaid === (theirs === 'succeeded')) continue;
       t.ok(raised.has(one.id), `${one.id} is ${one.status} here, ${theirs} there: operators know`);
-      t.notMatch(one.type, /PAYOUT|WITHDRAWAL/, 'what goes out ends as its provider says');
+      if (theirs === 'reversed') t.not(one.type, 'CHARGE', 'a charge that is taken back is reversed');
+      else t.notMatch(one.type, /PAYOUT|WITHDRAWAL/, 'what goes out ends as its provider says');
     }
     const balances = state.account(ACCOUNT)!.balances.get('UGX')!;
     t.equal(zeroCheck(balances), 0, 'the ledger is balanced');

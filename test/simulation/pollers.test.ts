@@ -7,10 +7,10 @@ import t from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
-import { LIMITS } from '../../src/limits.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { charge, deposit, payout, settle } from '../unit/domain/scenario.ts';
-import { declined, Driven, paid, reversed } from '../unit/pollers-driven.ts';
+import { declined, Driven, paid } from '../unit/pollers-driven.ts';
+import { TakenBack } from './taken-back.ts';
 import { stormy } from './weather.ts';
 import { lengthOf, randomFrom, seedOf } from '../seed.ts';
 
@@ -21,47 +21,10 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const UNAVAILABLE: Reply = { type: 'unavailable' };
 
-/** Payments that the network took back. It calls until it is answered 200; a front asks again where nobody answers it. */
-class TakenBack {
-  readonly #driven: Driven;
-  /** When it was last told of each. */
-  readonly #calledAt = new Map<Transaction, number>();
-
-  constructor(driven: Driven) {
-    this.#driven = driven;
-  }
-
-  get size(): number {
-    return this.#calledAt.size;
-  }
-
-  add(transaction: Transaction): void {
-    this.#driven.provider.settle(transaction, reversed());
-    this.#calledAt.set(transaction, -Infinity);
-  }
-
-  call(): void {
-    const now = this.#driven.clock.now();
-    for (const [transaction, calledAt] of this.#calledAt) {
-      if (now - calledAt < LIMITS.commandDeadlineMs) continue;
-      this.#calledAt.set(transaction, now);
-      this.#driven.hint(transaction, ({ type }) => {
-        if (type === 'done') this.#calledAt.delete(transaction);
-        else this.#calledAt.set(transaction, -Infinity);
-      });
-    }
-  }
-
-  /** Whoever was told is dead. */
-  callAgain(): void {
-    for (const transaction of this.#calledAt.keys()) this.#calledAt.set(transaction, -Infinity);
-  }
-}
-
 async function run(seed: number): Promise<{ driven: Driven; takenBack: TakenBack }> {
   const random = randomFrom(seed);
   const driven = new Driven({ random });
-  const takenBack = new TakenBack(driven);
+  const takenBack = new TakenBack(driven, (transaction, onReply) => driven.hint(transaction, onReply));
   let trouble = 0.5;
   const weather = (): void => {
     for (const rail of [driven.mtn, driven.airtel]) stormy(driven, rail, random, () => trouble);

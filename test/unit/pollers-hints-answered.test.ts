@@ -86,6 +86,42 @@ t.test('while the outcome is on its way: when it was asked whether more has happ
   t.hasStrict(replies, [DONE]);
 });
 
+t.test('not by an account that takes what was found out before it came', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts } = driven;
+  const send = accounts.send.bind(accounts);
+  const outcomesTaken: (() => void)[] = [];
+  accounts.send = (group, partition, message, onReply) => {
+    const isOutcome = message.type === 'RecordOutcome';
+    send(group, partition, message, (reply) => {
+      if (isOutcome) outcomesTaken.push(() => onReply(reply));
+      else onReply(reply);
+    });
+  };
+  const transaction = accounts.create(charge());
+  driven.provider.settle(transaction, paid());
+  driven.hint(transaction);
+  t.equal(
+    accounts.transaction(transaction.id).status,
+    'SUCCESSFUL',
+    'its feed says so, its answer is on its way',
+  );
+  driven.provider.settle(transaction, reversed());
+  driven.mtn.onEnquire = () => LOST;
+  const replies: Reply[] = [];
+  driven.hint(transaction, (reply) => replies.push(reply));
+  await driven.clock.advance(5_000);
+  t.ok(driven.mtn.enquiries.length > 1);
+  for (const taken of outcomesTaken.splice(0)) taken();
+  await driven.clock.advance(1_000);
+  t.strictSame(replies, []);
+  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+  await driven.clock.advance(8_000);
+  t.equal(accounts.transaction(transaction.id).status, 'REVERSED');
+  for (const taken of outcomesTaken.splice(0)) taken();
+  t.hasStrict(replies, [DONE]);
+});
+
 t.test('nobody knows, in time, where the provider says nothing; the callback is kept', async (t) => {
   const driven = await new Driven().start();
   const transaction = await settledCharge(driven, 5_000);
