@@ -394,8 +394,9 @@ export class PollerPartition implements Keeper {
     if (pending.type === 'absent') return this.#lookAgain(found.transaction, 0);
     this.#recover(found.transaction);
     const watched = this.#followed.get(transactionId);
-    if (watched !== undefined) this.#pursuit.hint(watched);
-    this.#waiters.end(transactionId, watched === undefined ? UNAVAILABLE : DONE);
+    if (watched === undefined) this.#waiters.end(transactionId, UNAVAILABLE);
+    // Others may have come meanwhile, while the provider was asked, or its account told: whoever waits, waits for this enquiry.
+    else this.#pursuit.hint(watched);
   }
 
   /** Whoever serves the partition after this process finds it in flight, and asks about it anyway; or it is about nothing. Where

@@ -52,7 +52,7 @@ class Apart {
   readonly faults: unknown[] = [];
   readonly random: () => number;
   /** How often something goes wrong. */
-  trouble = 0.4;
+  trouble = 0;
   pollers: PollerGroup;
   /** Wallets, and when their owner was told that they are revoked. */
   readonly revokedAt = new Map<string, number>();
@@ -184,6 +184,8 @@ async function run(seed: number): Promise<Apart> {
   const { accounts, provider } = apart;
   const [by, ...wallets] = await merchant(apart);
   void apart.pollers.start(0);
+  const [pollersDie, isTakenBack] = random() < 0.5 ? [8, 8] : [40, 60];
+  apart.trouble = 0.2 + random() / 2;
   const settle = (one: Transaction): void => {
     if (provider.accepted.get(referenceOf(one)) !== null) return;
     provider.settle(one, random() < 0.7 ? paid({ amount: one.amount }) : declined());
@@ -219,11 +221,11 @@ async function run(seed: number): Promise<Apart> {
       if (apart.once(20)) settle(one);
       else if (apart.once(100)) apart.hint(one);
       const isPaid = provider.accepted.get(referenceOf(one))?.type === 'succeeded';
-      if (isPaid && apart.once(60)) apart.takenBack.add(one);
+      if (isPaid && apart.once(isTakenBack)) apart.takenBack.add(one);
     }
     apart.takenBack.call();
     if (apart.once(12)) await apart.crashAccounts(Math.floor(random() * 4_000));
-    if (apart.once(40)) apart.crashPollers();
+    if (apart.once(pollersDie)) apart.crashPollers();
     accounts.isHung = apart.once(10);
     await apart.advance(Math.floor(random() * 1_500));
   }

@@ -10,6 +10,19 @@ const DONE = { type: 'done' } as const;
 const UNKNOWN = { type: 'unknown' } as const;
 const UNAVAILABLE = { type: 'unavailable' } as const;
 
+/** Of its accounts to one type of message: each comes when it is called. */
+function answersTo(type: string, { accounts }: Driven): (() => void)[] {
+  const answers: (() => void)[] = [];
+  const send = accounts.send.bind(accounts);
+  accounts.send = (group, partition, message, onReply) => {
+    send(group, partition, message, (reply) => {
+      if (message.type === type) answers.push(() => onReply(reply));
+      else onReply(reply);
+    });
+  };
+  return answers;
+}
+
 t.test('about what is in flight: at once, also before the answer to the submit', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
@@ -89,15 +102,7 @@ t.test('while the outcome is on its way: when it was asked whether more has happ
 t.test('not by an account that takes what was found out before it came', async (t) => {
   const driven = await new Driven().start();
   const { accounts } = driven;
-  const send = accounts.send.bind(accounts);
-  const outcomesTaken: (() => void)[] = [];
-  accounts.send = (group, partition, message, onReply) => {
-    const isOutcome = message.type === 'RecordOutcome';
-    send(group, partition, message, (reply) => {
-      if (isOutcome) outcomesTaken.push(() => onReply(reply));
-      else onReply(reply);
-    });
-  };
+  const outcomesTaken = answersTo('RecordOutcome', driven);
   const transaction = accounts.create(charge());
   driven.provider.settle(transaction, paid());
   driven.hint(transaction);
@@ -120,6 +125,33 @@ t.test('not by an account that takes what was found out before it came', async (
   t.equal(accounts.transaction(transaction.id).status, 'REVERSED');
   for (const taken of outcomesTaken.splice(0)) taken();
   t.hasStrict(replies, [DONE]);
+});
+
+t.test('not by what is found in flight while what was found out before it came is on its way', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts } = driven;
+  const transaction = accounts.create(charge());
+  await driven.clock.advance(500);
+  const found = answersTo('GetPending', driven);
+  void driven.crash(() => {
+    accounts.intercept = ({ type }) => (type === 'ListPending' ? UNAVAILABLE : null);
+  });
+  await driven.clock.advance(500);
+  const replies: string[] = [];
+  driven.hint(transaction, ({ type }) => replies.push(`first ${type}`));
+  t.equal(found.length, 1, 'its new poller does not know it yet');
+  accounts.intercept = ({ type }) => (type === 'RecordOutcome' ? UNAVAILABLE : null);
+  driven.provider.settle(transaction, paid());
+  await driven.clock.advance(8_000);
+  driven.provider.settle(transaction, reversed());
+  driven.hint(transaction, ({ type }) => replies.push(`second ${type}`));
+  for (const answer of found.splice(0)) answer();
+  await driven.clock.advance(100);
+  t.strictSame(replies, [], 'its account is told that it is paid');
+  accounts.intercept = () => null;
+  await driven.clock.advance(8_000);
+  t.equal(accounts.transaction(transaction.id).status, 'REVERSED');
+  t.strictSame(replies.at(-1), 'second done');
 });
 
 t.test('nobody knows, in time, where the provider says nothing; the callback is kept', async (t) => {
