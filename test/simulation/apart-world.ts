@@ -65,6 +65,7 @@ export class ApartAccounts implements Bus, Feed {
   readonly #clock: DrivenClock;
   readonly #random: () => number;
   readonly #policy: Policy;
+  readonly #toPollers: (message: Message, onReply: OnReply) => void;
   readonly #lines: string[] = [];
   #durable = 0;
   #partition: Partition<AccountCommand, AccountQuery, AccountRecord> | null = null;
@@ -73,7 +74,13 @@ export class ApartAccounts implements Bus, Feed {
   #feed: Line;
   readonly #subscribers = new Set<Subscriber>();
 
-  constructor(clock: DrivenClock, random: () => number, policy: Policy) {
+  constructor(
+    clock: DrivenClock,
+    random: () => number,
+    policy: Policy,
+    toPollers: (message: Message, onReply: OnReply) => void,
+  ) {
+    this.#toPollers = toPollers;
     this.#clock = clock;
     this.#random = random;
     this.#policy = policy;
@@ -157,8 +164,20 @@ export class ApartAccounts implements Bus, Feed {
     return 1;
   }
 
+  /** To the next pollers: until somebody takes it. */
+  #handOn(message: Message, onReply: OnReply): void {
+    const until = this.#clock.now() + LIMITS.commandDeadlineMs;
+    const attempt = (): void => {
+      this.#toPollers(message, (reply) => {
+        if (reply.type !== 'unavailable' || this.#clock.now() > until) onReply(reply);
+        else this.#untold.push(attempt);
+      });
+    };
+    attempt();
+  }
+
   send(group: string, _partition: number, message: Message, onReply: OnReply): void {
-    if (group === 'pollers') return onReply({ type: 'unavailable' });
+    if (group === 'pollers') return this.#handOn(message, onReply);
     const { type, transactionId } = message as AccountCommand & { readonly transactionId: string };
     if (type === 'BeginSubmission') this.askedAt.set(transactionId, this.#clock.now());
     const reply = (said: Reply): void => this.#replies.send(() => onReply(said));

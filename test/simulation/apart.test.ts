@@ -1,5 +1,5 @@
 // Pollers and accounts in processes of their own: the accounts die with what was not durable, the pollers go on; or the other
-// way round. In bad weather, with withdrawals that are approved, rejected, or to a wallet that is revoked. Whatever happens, what
+// way round, or other pollers take over from them. In bad weather, with withdrawals that are approved, rejected, or to a wallet that is revoked. Whatever happens, what
 // was answered exists, nothing stays in flight, and the ledger agrees with the provider or operators are told that it does not.
 
 import t from 'tap';
@@ -65,7 +65,9 @@ class Apart {
 
   constructor(random: () => number) {
     this.random = random;
-    this.accounts = new ApartAccounts(this.clock, random, POLICY);
+    this.accounts = new ApartAccounts(this.clock, random, POLICY, (message, onReply) => {
+      this.pollers.send(0, message, onReply);
+    });
     this.pollers = this.#newPollers();
     this.clock.every(STEP_MS, () => this.accounts.tick());
   }
@@ -138,6 +140,17 @@ class Apart {
     this.clock.every(STEP_MS, () => this.accounts.tick());
     void this.pollers.start(0);
     this.takenBack.callAgain();
+  }
+
+  /** As between two nodes: the next one begins when this one has let go. */
+  handOver(): void {
+    const before = this.pollers;
+    const next = this.#newPollers();
+    this.pollers = next;
+    void before.release(0).then(() => {
+      if (this.pollers === next) void next.start(0);
+      return before.stop();
+    });
   }
 
   async crashAccounts(awayMs: number): Promise<void> {
@@ -226,6 +239,7 @@ async function run(seed: number): Promise<Apart> {
     apart.takenBack.call();
     if (apart.once(12)) await apart.crashAccounts(Math.floor(random() * 4_000));
     if (apart.once(pollersDie)) apart.crashPollers();
+    else if (apart.once(30) && apart.pollers.isFollowing) apart.handOver();
     accounts.isHung = apart.once(10);
     await apart.advance(Math.floor(random() * 1_500));
   }
