@@ -206,16 +206,7 @@ async function run(seed: number): Promise<Apart> {
   };
 
   for (let step = 0; step < 120; step++) {
-    const msisdn = random() < 0.5 ? '+256772123456' : '+256702123456';
-    for (let times = Math.floor(random() * 3); times > 0; times--) {
-      const amount = random() < 0.3 ? '7000' : '5000';
-      const destination = wallets[Math.floor(random() * wallets.length)]!;
-      const choice = Math.floor(random() * 4);
-      if (choice === 0) apart.create(charge({ msisdn, amount }));
-      else if (choice === 1) apart.create(deposit({ msisdn, amount }));
-      else if (choice === 2) apart.create(payout({ msisdn, amount }));
-      else apart.create(withdrawal({ amount, destination }));
-    }
+    for (let times = Math.floor(random() * 3); times > 0; times--) apart.create(anything(random, wallets));
     // Records of no transaction.
     if (apart.once(3)) {
       accounts.tell({ ...byOperator, type: 'ChangeAccountSettings', changes: { payoutsEnabled: true } });
@@ -260,6 +251,16 @@ async function run(seed: number): Promise<Apart> {
 
   await clear(apart, by!, settle);
   return apart;
+}
+
+function anything(random: () => number, wallets: readonly string[]): CreateCommand {
+  const msisdn = random() < 0.5 ? '+256772123456' : '+256702123456';
+  const amount = random() < 0.3 ? '7000' : '5000';
+  const destination = wallets[Math.floor(random() * wallets.length)]!;
+  const choice = Math.floor(random() * 4);
+  if (choice === 3) return withdrawal({ amount, destination });
+  const create = [charge, deposit, payout][choice]!;
+  return create({ msisdn, amount }) as CreateCommand;
 }
 
 /** The weather clears, members decide, and every customer answers in time. */
