@@ -65,8 +65,10 @@ const reconcile: Tool = {
   help: `
 Reads the statement (CSV) and the log in the data directory, which may be in use, and lists what is missing in the
 statement, extra in it, or different. What was trimmed from the log is read from the checkpoint. The period is that of the
-statement unless --from and --to are given; what lies within the slack around it may match and is not reported. Sound when
-there is no difference.
+statement unless --from and --to are given: what the ledger has before its first line or after its last is not looked at, so
+give those of the whole month. What lies within the slack around it may match and is not reported: an outcome that was heard of
+late (a lost callback, hours without the service) is extra in one period and missing in the next, but for a --slack that is as
+long. Sound when there is no difference.
 
   npm run rails -- reconcile --route mtn_ug --statement july.csv --data ./data
 
