@@ -72,10 +72,11 @@ async function run(reader: LogReader, views: ViewStore | null, input: ToolInput)
   const startedMs = performance.now();
   const names = chosen(allPartitions(reader, views), input.values);
   const verified = await verifyPartitions(reader, names, input.progress);
-  const checked = verified.map((one) => ({
-    ...one,
-    faults: [...one.faults, ...checkpointFaults(reader, views, one)],
-  }));
+  const checked = verified.map((one) => {
+    // Of a log that is damaged, where it ends is not known.
+    const fault = one.faults.length > 0 ? null : checkpointFault(reader, views, one);
+    return fault === null ? one : { ...one, faults: [fault] };
+  });
   return resultOf(checked, performance.now() - startedMs);
 }
 
@@ -215,16 +216,23 @@ function isKnown({ batch, hash }: Tip): boolean {
   return batch === 0 || hash !== emptyHash;
 }
 
-function checkpointFaults(reader: LogReader, views: ViewStore | null, verified: VerifiedPartition): Fault[] {
-  const { group, partition, tip } = verified;
-  if (views === null || verified.faults.length > 0) return [];
-  const position = strayPosition(reader, views, verified);
-  if (position === null) return [];
-  const problem =
-    position.batch > tip.batch
-      ? `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${position.batch}: the end of the log is lost, or an older log was put in its place`
-      : 'the checkpoint was made from another log than this one';
-  return [{ group, partition, batch: position.batch, sequence: position.sequence, problem }];
+/** Where the log has lost its end, or is another one, as its checkpoint tells; null: it has what that was made from. Reads no more
+ *  of the log than its last batches. Throws LogCorruption when these are damaged. */
+export function checkpointFault(
+  reader: LogReader,
+  views: ViewStore | null,
+  { group, partition }: PartitionName,
+): Fault | null {
+  const position = views === null ? null : strayPosition(reader, views, { group, partition });
+  if (position === null) return null;
+  const tip = reader.tip(group, partition);
+  if (position.batch <= tip.batch) {
+    const problem = 'the checkpoint was made from another log than this one';
+    return { group, partition, batch: position.batch, sequence: position.sequence, problem };
+  }
+  const problem = `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${position.batch}: the end of the log is lost, or an older log was put in its place`;
+  // What is lost begins behind what is there.
+  return { group, partition, batch: tip.batch + 1, sequence: tip.sequence + 1, problem };
 }
 
 /** The place that the checkpoint reaches, which the log does not have; null: it has. */
