@@ -9,14 +9,23 @@ import { socketFile } from '../directory-socket.ts';
 import { isUnfinished, markFinished, markUnfinished } from '../unfinished.ts';
 import { storedTip, tipFrom } from './manifest.ts';
 import type { Point, Segment } from './manifest.ts';
-import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
+import {
+  nameOf,
+  table,
+  timeText,
+  tipReport,
+  ViewsUnreadable,
+  withOthers,
+  withReader,
+  withViews,
+} from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { batchesUpTo, begunLines, holding, removedLines, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
-import { verifyPartitions } from './verify.ts';
+import { checkpointFault, type Fault, orFault, verifyPartitions } from './verify.ts';
 
 export const backup: Tool = {
   name: 'backup',
@@ -26,7 +35,8 @@ Adds segments to a directory that only backups of this log go to. All partitions
 those whose log a node of a cluster cuts off and writes anew meanwhile: they are taken as they are then).
 Every batch is proven on its way, so a damaged log does not become a backup: what is damaged keeps its partition, and
 those of the same number in the other groups, as the last backup has them; all others are copied, and the exit status is 1.
-So it is where the log was cut off and written anew behind what the backup has.
+So it is where the log was cut off and written anew behind what the backup has, and where a checkpoint reaches further than
+the log: its end is lost.
 
 The views are not copied: they are rebuilt from the log. The other files of the data directory (keys and tokens) are not
 copied either: keep them apart from the log, or whoever finds the backup can read its secrets.
@@ -35,13 +45,47 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
   options: { to: { type: 'string', value: 'directory', help: 'where the backups of this log are' } },
   run: (input) =>
     withReader(input.directory, (reader) =>
-      SegmentDirectory.extend(targetOf(input, 'to'), (target) => runBackup(reader, target, input)),
+      SegmentDirectory.extend(targetOf(input, 'to'), async (target) =>
+        runBackup(reader, target, await lookAtCheckpoints(reader, input.directory), input),
+      ),
     ),
 };
 
-async function runBackup(reader: LogReader, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
+/** What checkpoints tell of the log. */
+interface Checkpoints {
+  /** The partitions that have lost their end, or are another log's, by name. */
+  readonly faults: ReadonlyMap<string, Fault>;
+  readonly names: readonly PartitionName[];
+  /** Why they tell nothing; null: they do, or there are none. */
+  readonly problem: string | null;
+}
+
+async function lookAtCheckpoints(reader: LogReader, directory: string): Promise<Checkpoints> {
+  try {
+    return await withViews(directory, async (views) => {
+      const faults = new Map<string, Fault>();
+      const names = views?.partitionNames() ?? [];
+      for (const name of names) {
+        const fault = await orFault(() => checkpointFault(reader, views, name));
+        if (fault !== null) faults.set(nameOf(name), fault);
+      }
+      return { faults, names, problem: null };
+    });
+  } catch (error) {
+    // They are no loss, and what there is of the log is copied all the same.
+    if (error instanceof ViewsUnreadable) return { faults: new Map(), names: [], problem: error.message };
+    throw error;
+  }
+}
+
+async function runBackup(
+  reader: LogReader,
+  target: SegmentDirectory,
+  checkpoints: Checkpoints,
+  input: ToolInput,
+): Promise<ToolResult> {
   // One turn of the event loop is one read transaction: all that is planned in it is of one moment.
-  const { plans, faults } = plan(reader, target);
+  const { plans, faults } = plan(reader, target, checkpoints);
   input.progress.start(
     'backup',
     plans.flat().reduce((sum, { tip, start }) => sum + tip.batch - start.batch, 0),
@@ -75,12 +119,16 @@ async function runBackup(reader: LogReader, target: SegmentDirectory, input: Too
       time: timeText(point.timeMs),
       begun: target.isNew,
       faults,
+      views: checkpoints.problem,
       removed: target.removed,
       segments,
     },
     lines: [
       ...begunLines(target),
       ...removedLines(target),
+      ...(checkpoints.problem === null
+        ? []
+        : [`Whether the end of the log is lost was not looked at: ${checkpoints.problem}`]),
       ...faults.map(
         ({ names, problem }) => `Nothing of ${names.map(nameOf).join(', ')} was added: ${problem}`,
       ),
@@ -103,13 +151,21 @@ interface Passed {
 }
 
 /** Partitions of one number go together: one group reads the log of another, and must not have read what is not there. */
-function plan(reader: LogReader, target: SegmentDirectory): { plans: Work[][]; faults: Passed[] } {
-  // What the log has lost altogether is known to the backup.
-  const all = withOthers(reader.partitionNames(), target.partitions());
+function plan(
+  reader: LogReader,
+  target: SegmentDirectory,
+  checkpoints: Checkpoints,
+): { plans: Work[][]; faults: Passed[] } {
+  // What the log has lost altogether is known to the backup, or to a checkpoint.
+  const all = withOthers(withOthers(reader.partitionNames(), target.partitions()), checkpoints.names);
   const plans: Work[][] = [];
   const faults: Passed[] = [];
   for (const names of Map.groupBy(all, ({ partition }) => partition).values()) {
     try {
+      for (const name of names) {
+        const fault = checkpoints.faults.get(nameOf(name));
+        if (fault !== undefined) throw new LogCorruption(fault, fault.problem);
+      }
       plans.push(names.map((name) => workOf(reader, target, name)));
     } catch (error) {
       faults.push({ names, problem: problemIn(error) });

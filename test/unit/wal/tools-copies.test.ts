@@ -177,6 +177,33 @@ t.test('a partition that the log has lost is not taken for backed up', async (t)
   });
 });
 
+t.test('an end that the log has lost is not taken for backed up, where a checkpoint has it', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 3);
+  await tool('backup', '--data', data, '--to', to);
+  await write(data, 2, { epoch: 2 });
+  await checkpointAll(data);
+  const database = openLogDatabase({ directory: data });
+  // As the backup has it, then all of it.
+  for (const [batches, ends] of [[[5, 6, 7], 4] as const, [[1, 2, 3, 4], 0] as const]) {
+    await database.batch(() => batches.forEach((batch) => void database.remove(key(batch))));
+    for (const place of [to, next()]) {
+      const { status, out } = await tool('backup', '--data', data, '--to', place);
+      t.equal(status, 1);
+      t.match(
+        out,
+        new RegExp(`Nothing of accounts/1 was added: .* the log ends at batch ${ends}, but its checkpoint`),
+      );
+    }
+  }
+  await database.close();
+  t.hasStrict(
+    await toolJson('backup', '--data', data, '--to', to),
+    { report: { segments: [] } },
+    'the rest is in it',
+  );
+});
+
 t.test(
   'one backup at a time: one that runs is not overtaken, and one that failed leaves nothing',
   async (t) => {
