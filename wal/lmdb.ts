@@ -53,11 +53,14 @@ export function openLogDatabase({
     ...commonOptions(readOnly),
   });
   assertWhole(database, logFile(directory));
-  assertKeys(database, logFile(directory), {}, (key) => {
-    const [group, partition, batch] = Array.isArray(key) ? (key as unknown[]) : [];
-    return typeof group === 'string' && Number.isInteger(partition) && Number.isInteger(batch);
-  });
+  assertKeys(database, logFile(directory), {}, isLogKey);
   return database;
+}
+
+/** Of a damaged page, a key may be anything. */
+export function isLogKey(key: unknown): key is LogKey {
+  const [group, partition, batch] = Array.isArray(key) ? (key as unknown[]) : [];
+  return typeof group === 'string' && Number.isInteger(partition) && Number.isInteger(batch);
 }
 
 /** Another file of LMDB's, put in its place: nothing would be found in it, or something that is none of it, for ever. */
@@ -302,6 +305,12 @@ function roomAfter(reason: string, file: string): string {
 const badTransaction = -30_782;
 /** LMDB's MDB_PAGE_NOTFOUND, MDB_CORRUPTED and MDB_CURSOR_FULL: what it finds is not what its file says should be there. */
 const pageFaults = [-30_797, -30_796, -30_787, badTransaction];
+
+/** What LMDB has found, and does not know to be damaged. */
+export class PageFault extends Error {
+  /** MDB_CORRUPTED. */
+  readonly code = -30_796;
+}
 
 /** What was read lies in a damaged page of the file, or behind one. Nothing more is read in the transaction that met it. */
 export function isPageFault(error: unknown): error is Error {

@@ -14,7 +14,7 @@ import {
   tipAt,
 } from './batch.ts';
 import { WAL_LIMITS } from './limits.ts';
-import { fileOf, isPageFault, openLogDatabase, pageFaultText } from './lmdb.ts';
+import { fileOf, isLogKey, isPageFault, openLogDatabase, PageFault, pageFaultText } from './lmdb.ts';
 import type { LogDatabase, LogKey, OpenLogOptions } from './lmdb.ts';
 import type { Batch, Tip, ViewPosition } from './types.ts';
 import { unreadableIn, type Unreadable, type UnreadablePlace } from './unreadable.ts';
@@ -113,6 +113,10 @@ export class LogReader {
       const key = this.#firstKey(keys, null);
       if (key === undefined) return found;
       const [group, partition] = key;
+      // A search that is led astray by a damaged page may lead back, for ever.
+      if (!isLogKey(key) || (start !== undefined && isBefore(key, start))) {
+        throw this.#pageFault(new PageFault('its keys are out of order'), null);
+      }
       found.push({ group, partition });
       start = [group, partition + 1, 0];
     }
@@ -329,6 +333,11 @@ function first<T>(items: Iterable<T>): T | undefined {
   } finally {
     search.return?.();
   }
+}
+
+/** Of another partition, which sorts before that of `start`. */
+function isBefore([group, partition]: LogKey, start: LogKey): boolean {
+  return group < start[0] || (group === start[0] && partition < start[1]);
 }
 
 /** The start of a trimmed log, under batch number 0. Its own proof is the hash of the batch that follows. */

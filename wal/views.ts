@@ -3,7 +3,7 @@
 //
 // A view holds nothing that the log does not: it may be dropped at any time and is then rebuilt. Rows and the position
 // they reach are committed in one transaction, so they never disagree.
-import { commitDurably, openViewsDatabase } from './lmdb.ts';
+import { commitDurably, openViewsDatabase, PageFault } from './lmdb.ts';
 import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
 import { assertPlace } from './batch.ts';
 import { WAL_LIMITS } from './limits.ts';
@@ -53,6 +53,8 @@ export class ViewStore {
     for (;;) {
       const [key] = this.#database.getKeys({ start, end: '~', limit: 1 });
       if (key === undefined) return found;
+      // A search that is led astray by a damaged page may lead back, for ever.
+      if (key < start) throw new PageFault('keys are out of order');
       const [group = '', number = ''] = key.split('/', 2);
       const partition = Number(number);
       if (this.position(group, partition) !== null) found.push({ group, partition });
