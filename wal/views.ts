@@ -3,7 +3,7 @@
 //
 // A view holds nothing that the log does not: it may be dropped at any time and is then rebuilt. Rows and the position
 // they reach are committed in one transaction, so they never disagree.
-import { commitDurably, openViewsDatabase, PageFault } from './lmdb.ts';
+import { commitDurably, fileOf, openViewsDatabase, PageFault } from './lmdb.ts';
 import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
 import { assertPlace } from './batch.ts';
 import { WAL_LIMITS } from './limits.ts';
@@ -12,6 +12,8 @@ import type { RangeOptions, Row, ViewPosition, Views } from './types.ts';
 // Keys are `group/partition/table/key` in UTF-8; a group's and a table's name hold no slash. The position of a partition
 // is under `group/partition` alone, and sorts before its rows.
 const rowsEnd = '0'; // the character after the slash
+/** As `commit` writes it. */
+const positionShape = /^\{"sequence":(\d{1,16}),"batch":(\d{1,16}),"hash":"([0-9a-f]{64})"\}$/;
 
 export class ViewStore {
   readonly #database: ViewsDatabase;
@@ -62,12 +64,16 @@ export class ViewStore {
     }
   }
 
-  /** null: nothing was checkpointed; rebuild from the log. */
+  /** null: nothing was checkpointed; rebuild from the log. Throws PageFault when what is there is none. */
   position(group: string, partition: number): ViewPosition | null {
-    const value = this.#database.get(placeOf(group, partition));
+    const place = placeOf(group, partition);
+    const value = this.#database.get(place);
     if (value === undefined) return null;
-    const { sequence, batch, hash } = JSON.parse(value);
-    return { sequence, batch, hash: Buffer.from(hash, 'hex') };
+    const [, sequence, batch, hash = ''] = positionShape.exec(value) ?? [];
+    if (sequence === undefined) {
+      throw new PageFault(`${fileOf(this.#database)} does not say how far the views of ${place} reach`);
+    }
+    return { sequence: Number(sequence), batch: Number(batch), hash: Buffer.from(hash, 'hex') };
   }
 
   /** Writes the rows and the position they reach in one transaction; resolves when it is on disk. Refers to none of them

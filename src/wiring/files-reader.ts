@@ -54,6 +54,8 @@ async function readViews(): Promise<void> {
   try {
     const views = ViewStore.open({ directory, readOnly: true });
     views.readAll();
+    // How far each reaches.
+    views.partitionNames();
     await views.close();
   } catch (error) {
     // LMDB's own errors have a number. Another one is a bug of ours, which says nothing about the file.

@@ -8,6 +8,7 @@ import {
   cpSync,
   mkdtempSync,
   openSync,
+  readFileSync,
   readdirSync,
   rmSync,
   statSync,
@@ -74,6 +75,10 @@ const damages: Readonly<Record<string, (file: string) => void>> = {
     const descriptor = openSync(file, 'r+');
     writeSync(descriptor, garbage, 0, garbage.length, META_BYTES);
     closeSync(descriptor);
+  },
+  'changed where they say how far they reach': (file) => {
+    const text = readFileSync(file, 'latin1');
+    writeFileSync(file, text.replaceAll('{"sequence":', '{"sequence";'), 'latin1');
   },
 };
 
