@@ -17,7 +17,8 @@ export const inspect: Tool = {
   summary: 'Show what is in the log: a transaction’s whole story, an account, a batch, or the ranges.',
   help: `
 Without more, one line for each partition: batches, sequences, epoch, times, and how far its checkpoint has got. Only the
-ends are read: use verify for the whole. Works on a live directory. Full phone numbers are shown with --raw only.
+ends are read: use verify for the whole. A checkpoint that reaches further than the log tells that its end is lost. Works on a
+live directory. Full phone numbers are shown with --raw only.
 
   inspect --transaction chg_…                                every record of it: events, journals, provider, webhooks
   inspect --account acc_…                                    as it is now, and its newest transactions

@@ -25,7 +25,7 @@ import { batchesUpTo, begunLines, holding, removedLines, SegmentDirectory } from
 import { withTemporary } from './temporary.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
-import { checkpointFault, type Fault, orFault, verifyPartitions } from './verify.ts';
+import { checkpointFault, type Fault, verifyPartitions } from './verify.ts';
 
 export const backup: Tool = {
   name: 'backup',
@@ -66,7 +66,7 @@ async function lookAtCheckpoints(reader: LogReader, directory: string): Promise<
       const faults = new Map<string, Fault>();
       const names = views?.partitionNames() ?? [];
       for (const name of names) {
-        const fault = await orFault(() => checkpointFault(reader, views, name));
+        const fault = checkpointFault(reader, views, name);
         if (fault !== null) faults.set(nameOf(name), fault);
       }
       return { faults, names, problem: null };

@@ -19,13 +19,14 @@ import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { isPageFault } from '../lmdb.ts';
 import { messageOf } from '../thrown.ts';
 import type { ViewStore } from '../views.ts';
+import { allPartitions, checkpointFault, faultLine } from './verify.ts';
 
 export const inspect: Tool = {
   name: 'inspect',
   summary: 'Show what is in the log: ranges, counts, one batch or one record.',
   help: `
 Without more, one line for each partition: batches, sequences, epoch, times, and how far its checkpoint has got. Only the
-ends are read: use verify for the whole.
+ends are read: use verify for the whole. A checkpoint that reaches further than the log tells that its end is lost.
 
   inspect --group accounts --partition 3 --batch 17       the batch, its header and its records
   inspect --group accounts --partition 3 --sequence 4211  the record`,
@@ -38,21 +39,23 @@ ends are read: use verify for the whole.
 };
 
 async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
-  const names = chosen(reader.partitionNames(), input.values);
   const batch = ordinalOf(input.values, 'batch');
   const sequence = ordinalOf(input.values, 'sequence');
-  if (batch === undefined && sequence === undefined) return ranges(reader, names, input.directory);
+  if (batch === undefined && sequence === undefined) return ranges(reader, input);
+  const names = chosen(reader.partitionNames(), input.values);
   const [name, ...others] = names;
   if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
   return batch === undefined ? showRecord(reader, name, sequence ?? 0) : showBatch(reader, name, batch);
 }
 
-async function ranges(reader: LogReader, names: PartitionName[], directory: string): Promise<ToolResult> {
+async function ranges(reader: LogReader, { directory, values }: ToolInput): Promise<ToolResult> {
+  const rangesBeside = (views: ViewStore | null, problems: string[]): ToolResult =>
+    rangesWith(reader, chosen(allPartitions(reader, views), values), views, problems);
   try {
-    return await withViews(directory, async (views) => rangesWith(reader, names, views, []));
+    return await withViews(directory, async (views) => rangesBeside(views, []));
   } catch (error) {
     if (!(error instanceof ViewsUnreadable)) throw error;
-    return rangesWith(reader, names, null, [error.message]);
+    return rangesBeside(null, [error.message]);
   }
 }
 
@@ -94,6 +97,8 @@ function rangesWith(
         timeText(tip.timeMs),
         checkpoint,
       ]);
+      const fault = checkpointFault(reader, views, { group, partition });
+      if (fault !== null) problems.push(faultLine(fault));
     } catch (error) {
       if (isPageFault(error)) throw error;
       const problem = messageOf(error);

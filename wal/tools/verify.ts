@@ -217,22 +217,26 @@ function isKnown({ batch, hash }: Tip): boolean {
 }
 
 /** Where the log has lost its end, or is another one, as its checkpoint tells; null: it has what that was made from. Reads no more
- *  of the log than its last batches. Throws LogCorruption when these are damaged. */
+ *  of the log than its last batches, and what is wrong with these is told. */
 export function checkpointFault(
   reader: LogReader,
   views: ViewStore | null,
   { group, partition }: PartitionName,
 ): Fault | null {
-  const position = views === null ? null : strayPosition(reader, views, { group, partition });
-  if (position === null) return null;
-  const tip = reader.tip(group, partition);
-  if (position.batch <= tip.batch) {
-    const problem = 'the checkpoint was made from another log than this one';
-    return { group, partition, batch: position.batch, sequence: position.sequence, problem };
+  try {
+    const position = views === null ? null : strayPosition(reader, views, { group, partition });
+    if (position === null) return null;
+    const tip = reader.tip(group, partition);
+    if (position.batch <= tip.batch) {
+      const problem = 'the checkpoint was made from another log than this one';
+      return { group, partition, batch: position.batch, sequence: position.sequence, problem };
+    }
+    const problem = `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${position.batch}: the end of the log is lost, or an older log was put in its place`;
+    // What is lost begins behind what is there.
+    return { group, partition, batch: tip.batch + 1, sequence: tip.sequence + 1, problem };
+  } catch (error) {
+    return faultFrom(error);
   }
-  const problem = `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${position.batch}: the end of the log is lost, or an older log was put in its place`;
-  // What is lost begins behind what is there.
-  return { group, partition, batch: tip.batch + 1, sequence: tip.sequence + 1, problem };
 }
 
 /** The place that the checkpoint reaches, which the log does not have; null: it has. */

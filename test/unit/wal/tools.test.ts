@@ -399,8 +399,10 @@ t.test('verify names what is damaged, and nothing else', async (t) => {
       report.faults.every((fault: { partition: number }) => fault.partition === 1),
       `${what}: the others are sound`,
     );
-    const { out } = await tool('verify', '--data', data);
-    t.match(out, new RegExp(`accounts/1 batch ${batch} sequence ${sequence}: `));
+    const line = new RegExp(`accounts/1 batch ${batch} sequence ${sequence}: `);
+    t.match((await tool('verify', '--data', data)).out, line);
+    if (!words.source.includes('end of the log is lost')) continue;
+    t.match(await tool('inspect', '--data', data), { status: 1, out: line }, 'seen at its end');
   }
 });
 
@@ -503,6 +505,10 @@ t.test('an older log in the place of a newer one is found by its checkpoint', as
   const { report } = await toolJson('verify', '--data', older);
   // An epoch, and two batches of three records.
   t.hasStrict(report.faults[0], { batch: 4, sequence: 7 }, 'what is lost begins behind what is there');
+  t.match(await tool('inspect', '--data', older), {
+    status: 1,
+    out: /^accounts\/1 batch 4 sequence 7: .*the end of the log is lost/m,
+  });
   // Written on with the old log: longer, but with another history.
   await write(older, 9, { epoch: 2, atMs: Date.parse('2026-11-22T09:00:00Z') });
   t.match((await tool('verify', '--data', older)).out, /made from another log/);
