@@ -55,6 +55,9 @@ export function runReader<Said>(
     const reader = spawn(process.execPath, [fileURLToPath(program), ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
+    reader.once('error', reject);
+    // No open file is left for it: it has no pipes, and nothing but its error is told.
+    if (reader.pid === undefined) return;
     let words = '';
     reader.stderr.setEncoding('utf8').on('data', (text: string) => {
       words = (words + text).slice(-LIMITS.lastWordsMax);
@@ -63,7 +66,6 @@ export function runReader<Said>(
     const kill = (): void => void reader.kill('SIGKILL');
     if (ends.aborted) kill();
     ends.addEventListener('abort', kill);
-    reader.once('error', reject);
     reader.once('close', (status, signal) => {
       ends.removeEventListener('abort', kill);
       const ending = status === 0 ? null : (signal ?? `exit status ${status} ${words}`.trim());

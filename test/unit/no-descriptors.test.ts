@@ -2,6 +2,7 @@
 
 import { closeSync, openSync } from 'node:fs';
 import t from 'tap';
+import { Scrub } from '../../src/wiring/scrub.ts';
 import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
 
 /** All that are left. */
@@ -29,4 +30,14 @@ t.test('a partition that is served has its checkpoints', async (t) => {
   }
   t.equal(storage.views.position('accounts', 0)?.sequence, 1);
   await storage.close();
+});
+
+t.test('a check of the log that no process can be started for is told, and ends nothing', async (t) => {
+  const scrub = new Scrub(t.testdir(), () => t.fail('nothing was read'));
+  const taken = takeDescriptors();
+  try {
+    await t.rejects(scrub.run(), { code: 'EMFILE' });
+  } finally {
+    for (const descriptor of taken) closeSync(descriptor);
+  }
 });

@@ -84,9 +84,11 @@ function runOnce({ program, args, stopSignals }: Supervision, message: ToTool): 
     // Its end of the channel tells it when this process is killed.
     const stdio = ['inherit', 'inherit', 'inherit', 'ipc'] as const;
     const child = spawn(process.execPath, [...process.execArgv, program, ...args], { stdio: [...stdio] });
+    child.once('error', reject);
+    // No open file is left for it: it has no channel, and nothing but its error is told.
+    if (child.pid === undefined) return;
     const passOn = (signal: NodeJS.Signals): void => void child.kill(signal);
     for (const each of stopSignals) process.on(each, passOn);
-    child.once('error', reject);
     child.once('exit', (status, signal) => {
       for (const each of stopSignals) process.off(each, passOn);
       resolve({ status, signal });
