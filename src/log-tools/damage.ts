@@ -94,9 +94,8 @@ function outOfPlace(group: string, stored: Buffer, covered: number): Damage {
 function missing(data: Data, fault: Fault): Damage {
   const { group, partition, batch, sequence } = fault;
   const { views } = data;
-  const next = storedOf(data, fault, batch + 1);
-  const whole = next !== undefined && next.length >= headerBytes + trailerBytes;
-  const lastSequence = whole ? Number(next.readBigUInt64LE(40)) - 1 : Number.MAX_SAFE_INTEGER;
+  const next = nextStored(data, fault, batch);
+  const lastSequence = next === null ? Number.MAX_SAFE_INTEGER : Number(next.readBigUInt64LE(40)) - 1;
   const transactions: string[] = [];
   if (views !== null && group === 'accounts') {
     for (const { table, value } of views.rows(group, partition)) {
@@ -109,13 +108,32 @@ function missing(data: Data, fault: Fault): Damage {
     }
   }
   const known = transactions.length === 0 ? '' : '; by the checkpoint, these were last changed in it';
-  const upTo = whole ? ` to ${lastSequence}` : ' on';
+  const upTo = next === null ? ' on' : ` to ${lastSequence}`;
   return {
     explanation: `lost: sequences ${sequence}${upTo}${known}`,
     firstSequence: sequence,
-    lastSequence: whole ? lastSequence : null,
+    lastSequence: next === null ? null : lastSequence,
     transactions,
   };
+}
+
+/** The first after `batch` that is there; null: none is, or where the log ends cannot be read. */
+function nextStored(data: Data, fault: Fault, batch: number): Buffer | null {
+  const last = lastBatchOf(data, fault);
+  for (let number = batch + 1; number <= last; number += 1) {
+    const stored = storedOf(data, fault, number);
+    if (stored !== undefined && stored.length >= headerBytes + trailerBytes) return stored;
+  }
+  return null;
+}
+
+function lastBatchOf({ log }: Data, { group, partition }: Fault): number {
+  try {
+    return log.lastBatchNumber(group, partition);
+  } catch (error) {
+    if (error instanceof LogCorruption) return 0;
+    throw error;
+  }
 }
 
 function linesOf(bytes: Buffer, covered: number): string[] {

@@ -283,6 +283,36 @@ t.test(
   },
 );
 
+t.test('batches that are gone in a row are told once, with all that was in them', async (t) => {
+  const directory = copyOf(sound);
+  const { partition } = merchants[0]!;
+  const log = LogReader.openReader({ directory });
+  const gone = [...log.read('accounts', partition, { afterBatch: 2 })].slice(0, 4);
+  await log.close();
+  await change(directory, (database) =>
+    database.batch(() => gone.forEach(({ batch }) => void database.remove(['accounts', partition, batch]))),
+  );
+  const { report } = await verify(directory);
+  const { firstSequence } = gone[0]!;
+  const last = gone.at(-1)!;
+  t.strictSame(
+    report.faults.map((fault) => ({ ...fault, explanation: '', transactions: [] })),
+    [
+      {
+        group: 'accounts',
+        partition,
+        batch: 3,
+        sequence: firstSequence,
+        problem: 'the batch is missing',
+        explanation: '',
+        firstSequence,
+        lastSequence: last.firstSequence + last.records.length - 1,
+        transactions: [],
+      },
+    ],
+  );
+});
+
 t.test('a file that was cut off is refused as a whole, by name', async (t) => {
   const directory = copyOf(sound);
   const file = join(directory, 'log', 'data.mdb');

@@ -40,6 +40,9 @@ export function faultLine(fault: Fault): string {
   return `${nameOf(fault)} batch ${fault.batch} sequence ${fault.sequence}: ${fault.problem}`;
 }
 
+/** Of a batch that is missing: no hash, and told apart from that of one that is damaged. */
+const goneHash = Buffer.alloc(emptyHash.length);
+
 export interface VerifiedPartition extends PartitionName {
   readonly batches: number;
   readonly records: number;
@@ -175,9 +178,9 @@ function checkBatch(
     throw new LogRewritten({ group, partition, batch: number, sequence: previous.sequence + 1 });
   }
   const again = lookAt(reader, name, number, previous);
-  if (again.problem !== null) {
-    faults.push(faultFrom(again.problem, previous.sequence + 1));
-  }
+  // Of batches that are gone in a row the first is told, and with it all that is lost.
+  const isTold = previous.hash === goneHash && again.tip.hash === goneHash;
+  if (again.problem !== null && !isTold) faults.push(faultFrom(again.problem, previous.sequence + 1));
   return again;
 }
 
@@ -190,11 +193,13 @@ function lookAt(
   const place = { group, partition, batch: number };
   let bytes: Buffer | undefined;
   let batch: Batch;
+  let hash = emptyHash;
   try {
     bytes = reader.bytesOf(group, partition, number);
+    if (bytes === undefined) hash = goneHash;
     batch = decodeBatch(assertThere(bytes, place, previous), place);
   } catch (problem) {
-    return { tip: { ...previous, batch: number, hash: emptyHash }, bytes: bytes?.length ?? 0, problem };
+    return { tip: { ...previous, batch: number, hash }, bytes: bytes?.length ?? 0, problem };
   }
   const checked = { tip: tipAt(batch), bytes: batch.bytes.length };
   try {
@@ -213,7 +218,7 @@ function assertThere(bytes: Buffer | undefined, place: BatchPlace, { sequence }:
 
 /** What the next batch must follow was read, not guessed. */
 function isKnown({ batch, hash }: Tip): boolean {
-  return batch === 0 || hash !== emptyHash;
+  return batch === 0 || (hash !== emptyHash && hash !== goneHash);
 }
 
 /** Where the log has lost its end, or is another one, as its checkpoint tells; null: it has what that was made from. Reads no more
