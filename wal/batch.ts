@@ -216,12 +216,21 @@ export function tipAt(batch: Batch): Tip {
 }
 
 export function assertPlace(group: string, partition: number): void {
-  if (!/^[a-z][a-z0-9_-]*$/.test(group) || group.length > WAL_LIMITS.groupCharactersMax) {
-    throw new Error(`not the name of a group: ${JSON.stringify(group)}`);
-  }
-  if (!Number.isInteger(partition) || partition < 0 || partition >= WAL_LIMITS.partitionsMax) {
-    throw new Error(`not a partition: ${partition}`);
-  }
+  if (!isGroup(group)) throw new Error(`not the name of a group: ${JSON.stringify(group)}`);
+  if (!isPartition(partition)) throw new Error(`not a partition: ${partition}`);
+}
+
+/** False of what a damaged page may say. */
+export function isPlace(group: string, partition: number): boolean {
+  return isGroup(group) && isPartition(partition);
+}
+
+function isGroup(name: string): boolean {
+  return /^[a-z][a-z0-9_-]*$/.test(name) && name.length <= WAL_LIMITS.groupCharactersMax;
+}
+
+function isPartition(number: number): boolean {
+  return Number.isInteger(number) && number >= 0 && number < WAL_LIMITS.partitionsMax;
 }
 
 function groupIn(bytes: Buffer): string {

@@ -9,6 +9,7 @@ import {
   checkFollows,
   decodeBatch,
   emptyTip,
+  isPlace,
   LogCorruption,
   LogRewritten,
   tipAt,
@@ -114,8 +115,8 @@ export class LogReader {
       if (key === undefined) return found;
       const [group, partition] = key;
       // A search that is led astray by a damaged page may lead back, for ever.
-      if (!isLogKey(key) || (start !== undefined && isBefore(key, start))) {
-        throw this.#pageFault(new PageFault('its keys are out of order'), null);
+      if (!isLogKey(key) || !isPlace(group, partition) || (start !== undefined && isBefore(key, start))) {
+        throw this.#pageFault(new PageFault('its keys are no partitions, or out of order'), null);
       }
       found.push({ group, partition });
       start = [group, partition + 1, 0];

@@ -5,7 +5,7 @@
 // they reach are committed in one transaction, so they never disagree.
 import { commitDurably, fileOf, openViewsDatabase, PageFault } from './lmdb.ts';
 import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
-import { assertPlace } from './batch.ts';
+import { assertPlace, isPlace } from './batch.ts';
 import { WAL_LIMITS } from './limits.ts';
 import type { RangeOptions, Row, ViewPosition, Views } from './types.ts';
 
@@ -55,10 +55,12 @@ export class ViewStore {
     for (;;) {
       const [key] = this.#database.getKeys({ start, end: '~', limit: 1 });
       if (key === undefined) return found;
-      // A search that is led astray by a damaged page may lead back, for ever.
-      if (key < start) throw new PageFault('keys are out of order');
       const [group = '', number = ''] = key.split('/', 2);
       const partition = Number(number);
+      // A search that is led astray by a damaged page may lead back, for ever.
+      if (key < start || !isPlace(group, partition)) {
+        throw new PageFault(`keys of ${fileOf(this.#database)} are no partitions, or out of order`);
+      }
       if (this.position(group, partition) !== null) found.push({ group, partition });
       start = `${group}/${number}${rowsEnd}`;
     }

@@ -3,10 +3,10 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { isPageFault } from '../../../wal/lmdb.ts';
+import { isPageFault, openLogDatabase, openViewsDatabase } from '../../../wal/lmdb.ts';
 import { LogReader, LogUnsearchable } from '../../../wal/log-reader.ts';
 import { ViewStore } from '../../../wal/views.ts';
-import { next, write } from './tool-logs.ts';
+import { next, tool, write } from './tool-logs.ts';
 
 const PAGE_BYTES = 4_096;
 const HEADER_BYTES = 24;
@@ -95,5 +95,29 @@ t.test('in views', async (t) => {
     } finally {
       await turned.close();
     }
+  });
+});
+
+t.test('a key that names no partition is told, too', async (t) => {
+  const directory = next();
+  await write(directory, 1);
+  const database = openLogDatabase({ directory });
+  await database.put(['accounts', 70_000, 1], Buffer.alloc(3));
+  await database.close();
+  const log = LogReader.openReader({ directory });
+  t.throws(() => log.partitionNames(), { message: /cannot be read: .*keys are no partitions/ });
+  await log.close();
+});
+
+t.test('views whose keys name none keep nothing from a backup', async (t) => {
+  const directory = next();
+  await write(directory, 1);
+  const rows = openViewsDatabase({ directory });
+  await rows.put('accounts/1/row', 'x');
+  await rows.put('accounts/x/row', 'x');
+  await rows.close();
+  t.match(await tool('backup', '--data', directory, '--to', next()), {
+    status: 0,
+    out: /^Whether the end of the log is lost was not looked at: .* no partitions/m,
   });
 });
