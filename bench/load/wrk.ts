@@ -145,7 +145,8 @@ local function lines(path)
   return all
 end
 local keys, ids, lists, kinds
-counter = ${firstCounter}
+-- wrk asks for one before it begins, to see that it is a request, and does not send it.
+counter = ${firstCounter - 1}
 function init()
   keys = lines(${quoted(work.keysFile)})
   ids = {}
@@ -164,8 +165,8 @@ local make = {
   ${luaMakers(work, `${host}:${port}`).join(',\n  ')}
 }
 function request()
-  local n = counter
-  counter = n + 1
+  local n = math.max(counter, ${firstCounter})
+  counter = counter + 1
   return make[kinds[n % #kinds + 1]](n)
 end
 local threads = {}

@@ -2,7 +2,10 @@
 // Left out, saying so, where it is not there.
 
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
 import { drive } from '../../bench/load/drive.ts';
@@ -61,6 +64,54 @@ t.test('CPU is told of the load, not of the time that wrk takes to begin', { ski
   const told = load.processes[0]!.cpu * load.seconds;
   t.comment(`${spent} s were spent, ${told} told`);
   t.ok(Math.abs(told - spent) < 0.05 * spent + 0.04);
+});
+
+t.test('wrk sends every request that is told as sent, its first too', { skip: !hasWrk() }, async (t) => {
+  const arrived = new Set<number>();
+  const listening = createServer((request, response) => {
+    arrived.add(Number(String(request.headers['idempotency-key']).split('-')[1]));
+    request.resume().on('end', () => response.end());
+  });
+  await once(listening.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => void listening.close());
+  const { port } = listening.address() as AddressInfo;
+  const connections = 2;
+  const { sent, brokeOffAt } = await drive({
+    label: 'charges',
+    server: {
+      name: 'counting',
+      host: '127.0.0.1',
+      port,
+      processes: [],
+      readMetrics: null,
+      stop: async () => {},
+    },
+    work: {
+      kinds: ['charge'],
+      keysFile: join(t.testdir({ keys: 'key' }), 'keys'),
+      idsFile: null,
+      lists: [],
+      msisdn: '',
+      prefix: 'wrk',
+    },
+    connections,
+    ratePerSecond: null,
+    warmUpSeconds: 1,
+    seconds: 1,
+    wrk: true,
+    onProgress: () => {},
+  });
+  const missing = Array.from({ length: sent }, (_, counter) => counter).filter(
+    (counter) => !arrived.has(counter),
+  );
+  t.comment(`missing: ${missing.join(', ')}; broke off at ${brokeOffAt.join(', ')}`);
+  // One that a connection was about to send when wrk broke off may not have left.
+  const brokenOff = (counter: number): boolean =>
+    brokeOffAt.some((end) => counter < end && counter >= end - connections);
+  t.strictSame(
+    missing.filter((counter) => !brokenOff(counter)),
+    [],
+  );
 });
 
 const clustered = isInstalled('nats-server') ? ['cluster', 'failover'] : [];
