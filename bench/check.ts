@@ -14,7 +14,8 @@ const AT_ONCE = 32;
 const UNSURE_TURNS = 8;
 const ACCOUNTS_BALANCED = 200;
 
-/** Every so many-th of the ids that a load was acknowledged, or that it read, names an object: a status alone does not. */
+/** No two of the ids that a load was acknowledged, or that it read, are the same, and every so many-th names an object: a status
+ *  alone does not. One that is another's is there, too, and a create lost and one made twice are together as many as were sent. */
 export async function checkIds(
   how: 'acknowledged' | 'read',
   server: Server,
@@ -24,6 +25,7 @@ export async function checkIds(
 ): Promise<Check> {
   const all = targetsOf(idsFile, linesOf(work.keysFile));
   const chosen = spread(all, countMax);
+  const again = all.length - new Set(all.map(({ id }) => id)).size;
   const missing: string[] = [];
   await eachOf(chosen, async ({ key, id }) => {
     const path = id.startsWith('pyt_') ? 'payouts' : 'charges';
@@ -36,8 +38,8 @@ export async function checkIds(
   return {
     what: `${how} ids exist`,
     // Of none nothing is known.
-    passed: all.length > 0 && missing.length === 0,
-    detail: `${chosen.length - missing.length} of ${chosen.length} found, of ${all.length} ${how}${first(missing)}`,
+    passed: all.length > 0 && missing.length === 0 && again === 0,
+    detail: `${chosen.length - missing.length} of ${chosen.length} found, of ${all.length} ${how}${again === 0 ? '' : `, ${again} of them another's`}${first(missing)}`,
   };
 }
 
