@@ -4,7 +4,16 @@ import type { Load, Report, ScenarioResult } from '../result.ts';
 import { latencyAt } from '../result.ts';
 import { summarize } from '../statistics.ts';
 import { escape, plot, type Line } from './plot.ts';
-import { conditionsText, failedChecks, failuresOf, figuresOf, fixed, isMet, othersText } from './table.ts';
+import {
+  conditionsText,
+  failedChecks,
+  failuresOf,
+  figuresOf,
+  fixed,
+  judge,
+  othersText,
+  targetOf,
+} from './table.ts';
 
 const STYLE = `
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1b1b1b }
@@ -42,22 +51,19 @@ ${report.scenarios.map(scenarioHtml).join('\n')}
 
 function scenarioHtml(scenario: ScenarioResult): string {
   const { name, repeats } = scenario;
+  const failed = failedChecks(repeats);
   const rows = figuresOf(repeats).map(({ figure, values }) => {
     const { median, spread } = summarize(values);
-    const target =
-      figure.target === undefined ? '' : `${figure.better === 'more' ? '≥' : '≤'} ${fixed(figure.target)}`;
-    const met = isMet(figure, median);
-    const verdict =
-      target === '' ? '' : `<span class="${met ? 'met' : 'missed'}">${met ? 'met' : 'missed'}</span>`;
+    const met = judge(figure, median, failed);
+    const verdict = met === null ? '' : `<span class="${met === 'met' ? 'met' : 'missed'}">${met}</span>`;
     const noise = values.length > 1 ? `± ${fixed(spread * 100)} %` : '';
-    return `<tr><td>${escape(figure.name)}</td><td class="number">${fixed(median)}</td><td>${figure.unit}</td><td>${noise}</td><td>${target}</td><td>${verdict}</td></tr>`;
+    return `<tr><td>${escape(figure.name)}</td><td class="number">${fixed(median)}</td><td>${figure.unit}</td><td>${noise}</td><td>${targetOf(figure)}</td><td>${verdict}</td></tr>`;
   });
   const checks = repeats.flatMap((repeat) => repeat.checks);
-  const failed = failedChecks(repeats);
   const notes = [...new Set(repeats.flatMap((repeat) => repeat.notes))];
   return `<h2>${escape(name)}</h2>
 <table>${rows.join('')}</table>
-<p>${repeats.length} repeats; ${checks.length - failed.length} checks passed, ${failed.length} failed. ${escape(notes.join('; '))}</p>
+<p>${repeats.length} ${repeats.length === 1 ? 'repeat' : 'repeats'}; ${checks.length - failed.length} checks passed, ${failed.length} failed. ${escape(notes.join('; '))}</p>
 ${othersText(repeats)
   .map((text) => `<p>${escape(text)}</p>`)
   .join('')}

@@ -19,16 +19,16 @@ export function conditionsText(conditions: Conditions): string {
 
 /** Median of the repeats, their spread, and whether the target is met. */
 export function scenarioText({ name, repeats }: ScenarioResult): string {
+  const failed = failedChecks(repeats);
   const rows = figuresOf(repeats).map(({ figure, values }) => {
     const { median, spread } = summarize(values);
     return [
       figure.name,
       `${fixed(median)}${figure.unit === '' ? '' : ` ${figure.unit}`}`,
       values.length > 1 ? `± ${fixed(spread * 100)} %` : '',
-      targetText(figure, median),
+      targetText(figure, judge(figure, median, failed)),
     ];
   });
-  const failed = failedChecks(repeats);
   const passed = repeats.flatMap(({ checks }) => checks).length - failed.length;
   const notes = [...new Set(repeats.flatMap((repeat) => repeat.notes))];
   return [
@@ -82,15 +82,23 @@ export function figuresOf(repeats: readonly Repeat[]): FigureValues[] {
   return [...byName.values()];
 }
 
-export function isMet({ better, target }: Figure, value: number): boolean {
-  if (target === undefined) return true;
-  return better === 'more' ? value >= target : value <= target;
+export type Verdict = 'met' | 'missed' | 'not judged, a check failed';
+
+/** Whoever answers without doing the work is quick: figures whose checks failed meet nothing. Null: there is no target. */
+export function judge({ better, target }: Figure, value: number, failed: readonly Check[]): Verdict | null {
+  if (target === undefined) return null;
+  if (failed.length > 0) return 'not judged, a check failed';
+  return (better === 'more' ? value >= target : value <= target) ? 'met' : 'missed';
 }
 
-function targetText(figure: Figure, median: number): string {
-  if (figure.target === undefined) return '';
-  const sign = figure.better === 'more' ? '≥' : '≤';
-  return `target ${sign} ${fixed(figure.target)}: ${isMet(figure, median) ? 'met' : 'MISSED'}`;
+/** With its sign. */
+export function targetOf({ better, target }: Figure): string {
+  return target === undefined ? '' : `${better === 'more' ? '≥' : '≤'} ${fixed(target)}`;
+}
+
+function targetText(figure: Figure, verdict: Verdict | null): string {
+  if (verdict === null) return '';
+  return `target ${targetOf(figure)}: ${verdict === 'missed' ? 'MISSED' : verdict}`;
 }
 
 /** Nothing when there was nobody to speak of. */

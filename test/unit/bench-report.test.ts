@@ -84,8 +84,22 @@ t.test('the table tells the median, the spread, the target and the checks', asyn
   t.match(text, /checks: 3 passed, 0 failed/);
   t.match(text, /p50 5\.00, p99 9\.90 ms, driver late p99 0\.500 ms, 4 unsent /);
   const bad = scenarioText(report([900]).scenarios[0]!);
-  t.match(bad, /MISSED/);
+  t.match(bad, /not judged/);
+  t.match(scenarioText(report([1_001]).scenarios[0]!), /MISSED/);
   t.match(bad, /FAILED ids exist: 9 of 10/);
+});
+
+t.test('no target is met by figures whose checks failed', async (t) => {
+  const [scenario] = report([20_000, 22_000]).scenarios;
+  const [one, other] = scenario!.repeats;
+  const checks = [{ what: 'ids exist', passed: false, detail: '9 of 10' }];
+  const untrue = { ...scenario!, repeats: [one!, { ...other!, checks }] };
+  t.match(scenarioText(scenario!), /target ≥ 0\.500: met$/m);
+  t.match(scenarioText(untrue), /target ≥ 0\.500: not judged, a check failed$/m);
+  t.match(htmlOf({ ...report([]), scenarios: [scenario!] }), /class="met">met</);
+  const page = htmlOf({ ...report([]), scenarios: [untrue] });
+  t.match(page, /class="missed">not judged, a check failed</);
+  t.notMatch(page, /class="met">/);
 });
 
 t.test('others who used the cores are told, where there were any', async (t) => {
