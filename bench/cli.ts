@@ -47,7 +47,7 @@ async function obey(args: readonly string[]): Promise<number> {
       console.log(compareText(readReport(command.before), readReport(command.after)));
       return 0;
     case 'profile':
-      console.log(usable(() => profileText(readFileSync(command.file, 'utf8'))));
+      console.log(profileOf(command.file));
       return 0;
     case 'run':
       return runAndTell(command.options, args);
@@ -91,18 +91,24 @@ function assertWritable(file: string): void {
   if (found !== undefined) accessSync(file, constants.W_OK);
 }
 
+function profileOf(path: string): string {
+  const text = usable(() => readFileSync(path, 'utf8'));
+  return usable(() => profileText(text), `${path} is no CPU profile: `);
+}
+
 function readReport(path: string): Report {
-  const report = usable(() => JSON.parse(readFileSync(path, 'utf8')) as Report);
-  if (report.format !== 1) throw new UsageError(`${path} is no report of a format that is known here`);
+  const text = usable(() => readFileSync(path, 'utf8'));
+  const report = usable(() => JSON.parse(text) as Report | null, `${path} is no report: `);
+  if (report?.format !== 1) throw new UsageError(`${path} is no report of a format that is known here`);
   return report;
 }
 
 /** For files that the command line names: one that cannot be used is wrong usage. */
-function usable<T>(use: () => T): T {
+function usable<T>(use: () => T, which = ''): T {
   try {
     return use();
   } catch (error) {
-    throw new UsageError((error as Error).message);
+    throw new UsageError(`${which}${(error as Error).message}`);
   }
 }
 

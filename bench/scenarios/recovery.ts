@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Bench, Prepared, Scenario } from '../bench.ts';
 import { spread } from '../check.ts';
 import { linesOf } from '../load/work.ts';
+import { fixed } from '../report/table.ts';
 import { sumOf } from '../measure/metrics.ts';
 import type { Check, Figure } from '../result.ts';
 import type { Service } from '../servers/start-service.ts';
@@ -54,7 +55,7 @@ export const recovery: Scenario = {
       loads: [],
       checks: [sameBalances(fromCheckpoint, fromLog)],
       notes: [
-        `${transactions} transactions, ${prepared.records} records, ${(logBytes / MILLION).toFixed(0)} MB of log`,
+        `${transactions} transactions, ${prepared.records} records, ${fixed(logBytes / MILLION)} MB of log: what a GB and a million take is reckoned from these`,
         `written through the actors at ${Math.round(transactions / prepared.seconds)} transactions a second`,
       ],
     };
@@ -88,7 +89,10 @@ function balancesOf(service: Service, { keysFile }: Prepared): Promise<string[]>
       const response = await fetch(`${service.baseUrl}/v1/balances`, {
         headers: { authorization: `Bearer ${key}` },
       });
-      return response.text();
+      const text = await response.text();
+      // Two that are refused agree as well.
+      if (!response.ok) throw new Error(`/v1/balances: ${response.status} ${text}`);
+      return text;
     }),
   );
 }

@@ -6,11 +6,15 @@ import t from 'tap';
 import { parseCommand } from '../../bench/options.ts';
 
 t.test('files that cannot be used are told before anything is measured', async (t) => {
-  const directory = t.testdir({ 'broken.json': '{', 'old.json': '{"format":0}' });
-  const [none, broken, old] = ['none.json', 'broken.json', 'old.json'].map((name) => join(directory, name));
+  const directory = t.testdir({ 'broken.json': '{', 'old.json': '{"format":0}', 'null.json': 'null' });
+  const names = ['none.json', 'broken.json', 'old.json', 'null.json'];
+  const [none, broken, old, empty] = names.map((name) => join(directory, name));
   const cases: [string[], RegExp][] = [
     [['compare', none!, broken!], /ENOENT.*none\.json/],
-    [['compare', broken!, none!], /JSON/],
+    [['compare', broken!, none!], /broken\.json is no report: .*JSON/],
+    [['compare', empty!, none!], /null\.json is no report of a format/],
+    [['profile', broken!], /broken\.json is no CPU profile: .*JSON/],
+    [['profile', old!], /old\.json is no CPU profile: /],
     [['compare', old!, old!], /no report of a format/],
     [['profile', none!], /ENOENT.*none\.json/],
     [['bare', '--json', join(directory, 'nowhere', 'out.json')], /ENOENT.*nowhere/],
