@@ -25,4 +25,5 @@ export interface HistoryJob {
 
 export type HistoryLine =
   | { readonly type: 'progress'; readonly what: string; readonly done: number; readonly of: number }
-  | { readonly type: 'done'; readonly seconds: number; readonly records: number };
+  | { readonly type: 'done'; readonly seconds: number; readonly records: number }
+  | { readonly type: 'failed'; readonly message: string };

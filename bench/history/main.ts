@@ -10,6 +10,9 @@ const job = JSON.parse(process.argv[2]!) as HistoryJob;
 const startedAt = performance.now();
 const tell = (line: HistoryLine): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
 
+// Whatever it dies of goes into the report, too.
+process.on('uncaughtExceptionMonitor', ({ message }) => tell({ type: 'failed', message }));
+
 const writer = await HistoryWriter.open(job, (what, done, of) => tell({ type: 'progress', what, done, of }));
 await writer.openAccounts();
 await writer.writeTransactions();

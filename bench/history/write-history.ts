@@ -26,14 +26,16 @@ export function writeHistory(
     });
     killOnAbort(child, signal);
     let written: Written | null = null;
+    let failure = '';
     createInterface({ input: child.stdout }).on('line', (text) => {
       const line = JSON.parse(text) as HistoryLine;
       if (line.type === 'done') written = line;
+      else if (line.type === 'failed') failure = `: ${line.message}`;
       else onProgress(`writing a history: ${line.what} ${line.done} of ${line.of}`);
     });
     child.once('error', reject);
-    child.once('close', (status) => {
-      if (written === null) reject(new Error(`the history writer ended with ${status}`));
+    child.once('close', (status, by) => {
+      if (written === null) reject(new Error(`the history writer ended with ${status ?? by}${failure}`));
       else resolve(written);
     });
   });

@@ -5,6 +5,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import type { HistoryJob } from '../../bench/history/job.ts';
+import { writeHistory } from '../../bench/history/write-history.ts';
 import { drive, type Driven } from '../../bench/load/drive.ts';
 import { parseMetrics, sumOf, type Metric } from '../../bench/measure/metrics.ts';
 import { startChild } from '../../bench/servers/child.ts';
@@ -69,6 +71,27 @@ t.test('a driver that is killed', async (t) => {
     /the driver ended with SIGKILL/,
   );
   t.equal(timers(), before, 'nothing goes on that would keep the bench from ending');
+});
+
+t.test('a history that cannot be written', async (t) => {
+  const job: HistoryJob = {
+    dataDir: join(t.testdir({ file: '' }), 'file', 'data'),
+    partitions: 4,
+    accounts: 1,
+    deposits: 0,
+    transactions: 0,
+    historyAccounts: 1,
+    shape: 'charges',
+    firstNumber: 0,
+    idsKept: 1,
+    webhookUrl: null,
+    keysFile: 'keys',
+    idsFile: 'ids',
+  };
+  await t.rejects(
+    writeHistory(job, () => {}),
+    /^the history writer ended with 1: .*ENOTDIR/,
+  );
 });
 
 t.test('a child tells how it ended, and what it said last', async (t) => {
