@@ -54,7 +54,8 @@ export interface Figure {
   /** '' for ratios. */
   readonly unit: string;
   readonly value: number;
-  readonly better: 'more' | 'less';
+  /** 'neither': it follows from the load, as flushes a second do from how much is written. */
+  readonly better: 'more' | 'less' | 'neither';
   /** What it is hoped to be; absent: it is only told. */
   readonly target?: number;
 }

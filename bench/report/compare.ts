@@ -1,6 +1,6 @@
 // Two reports side by side: the ratio of every figure, and whether it is more than the repeats differ among themselves.
 
-import type { Report, ScenarioResult } from '../result.ts';
+import type { Figure, Report, ScenarioResult } from '../result.ts';
 import { comparePairs, compareRepeats, median, type Comparison } from '../statistics.ts';
 import { aligned, failedChecks, failuresOf, figuresOf, fixed } from './table.ts';
 
@@ -63,7 +63,7 @@ function* failedText(which: string, { repeats }: ScenarioResult): Generator<stri
   for (const { what, detail } of failedChecks(repeats)) yield `  FAILED ${which}: ${what}: ${detail}`;
 }
 
-function verdictText({ ratio, verdict, resolution }: Comparison, better: 'more' | 'less'): string {
+function verdictText({ ratio, verdict, resolution }: Comparison, better: Figure['better']): string {
   const shown = `${fixed((resolution ?? 0) * 100)} %`;
   switch (verdict) {
     case 'unknown':
@@ -71,8 +71,13 @@ function verdictText({ ratio, verdict, resolution }: Comparison, better: 'more' 
     case 'within noise':
       return `within the noise of the repeats (which show changes above ${shown})`;
     case 'differs':
-      return `${ratio > 1 === (better === 'more') ? 'better' : 'WORSE'} (± ${shown})`;
+      return `${judgement(ratio, better)} (± ${shown})`;
   }
+}
+
+function judgement(ratio: number, better: Figure['better']): string {
+  if (better === 'neither') return 'differs';
+  return ratio > 1 === (better === 'more') ? 'better' : 'WORSE';
 }
 
 /** What was not the same on both sides, before any figure is believed. */

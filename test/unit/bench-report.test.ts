@@ -153,6 +153,26 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
 });
 
+t.test('what only follows from the load is neither better nor worse', async (t) => {
+  const flushing = (times: readonly number[]): Report => ({
+    ...report([]),
+    scenarios: [
+      {
+        name: 'charges',
+        repeats: times.map((value) => ({
+          figures: [{ name: 'log, flushes', unit: '/s', value, better: 'neither' }],
+          loads: [],
+          checks: [],
+          notes: [],
+        })),
+      },
+    ],
+  });
+  const text = compareText(flushing([100, 101, 102]), flushing([170, 171, 172]));
+  t.match(text, /log, flushes .*× 1\.693 +differs \(± /);
+  t.notMatch(text, /better|WORSE/);
+});
+
 t.test('a comparison with figures whose checks failed says so', async (t) => {
   const [good, bad] = [report([20_000, 20_100]), report([900, 20_000])];
   for (const text of [compareText(bad, good), againstText(bad, good)]) {
