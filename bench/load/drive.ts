@@ -233,14 +233,16 @@ function runDriver(
     const child = spawn(process.execPath, [DRIVER, jobFile], { stdio: ['ignore', 'pipe', 'inherit'] });
     killOnAbort(child, signal);
     let result: DriverResult | null = null;
+    let failure = '';
     createInterface({ input: child.stdout }).on('line', (text) => {
       const line = JSON.parse(text) as DriverLine;
       if (line.type === 'result') result = line.result;
+      else if (line.type === 'failed') failure = `: ${line.message}`;
       else onLine(line, child.pid!);
     });
     child.once('error', reject);
     child.once('close', (status, by) => {
-      if (result === null) reject(new Error(`the driver ended with ${status ?? by} and no result`));
+      if (result === null) reject(new Error(`the driver ended with ${status ?? by} and no result${failure}`));
       else resolve(result);
     });
   });

@@ -341,4 +341,7 @@ function tell(line: DriverLine): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
+// Whatever it dies of goes into the report, too.
+process.on('uncaughtExceptionMonitor', ({ message }) => tell({ type: 'failed', message }));
+
 await new Driver(JSON.parse(readFileSync(process.argv[2]!, 'utf8')) as DriverJob).run();

@@ -21,7 +21,8 @@ export type DriverLine =
   | { readonly type: 'begin' }
   | { readonly type: 'end' }
   | { readonly type: 'second'; readonly second: number; readonly perSecond: number }
-  | { readonly type: 'result'; readonly result: DriverResult };
+  | { readonly type: 'result'; readonly result: DriverResult }
+  | { readonly type: 'failed'; readonly message: string };
 
 export interface DriverResult {
   /** Measured: those asked for, or until the first answer where that came later. */

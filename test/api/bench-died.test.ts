@@ -73,6 +73,42 @@ t.test('a driver that is killed', async (t) => {
   t.equal(timers(), before, 'nothing goes on that would keep the bench from ending');
 });
 
+t.test('a driver that finds nobody', async (t) => {
+  const gone = createServer().listen(0, '127.0.0.1');
+  await once(gone, 'listening');
+  const { port } = gone.address() as AddressInfo;
+  gone.close();
+  await once(gone, 'close');
+  await t.rejects(
+    drive({
+      label: 'load',
+      server: {
+        name: 'nobody',
+        host: '127.0.0.1',
+        port,
+        processes: [],
+        readMetrics: null,
+        stop: async () => {},
+      },
+      work: {
+        kinds: ['charge'],
+        keysFile: join(t.testdir({ keys: 'key' }), 'keys'),
+        idsFile: null,
+        lists: [],
+        msisdn: '256772000001',
+        prefix: 'gone',
+      },
+      connections: 1,
+      ratePerSecond: null,
+      warmUpSeconds: 0.1,
+      seconds: 0.1,
+      wrk: false,
+      onProgress: () => {},
+    }),
+    /^the driver ended with 1 and no result: connect ECONNREFUSED/,
+  );
+});
+
 t.test('a history that cannot be written', async (t) => {
   const job: HistoryJob = {
     dataDir: join(t.testdir({ file: '' }), 'file', 'data'),
