@@ -2,6 +2,11 @@
 // Relations between bounds are asserted at start (assertLimits, called by main).
 
 export const LIMITS = {
+  // The process
+  /** Files and connections open at once, below which nothing starts: a service that has just started has 48 and a check of the
+   *  log takes ten more, its rail has connections up to railConcurrencyDefault, and callers have theirs of the rest. */
+  openFilesMin: 256,
+
   // Edge
   /** Largest request body. design.md §11. */
   bodyBytesMax: 64 * 1024,

@@ -2,7 +2,7 @@
 // SIGINT and SIGHUP. The stages themselves are in src/wiring: standalone.ts, or with NATS_URL cluster.ts.
 //
 // Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
-// wrong, the cluster is of another version or number of partitions, or its NATS servers take no message that is long enough.
+// wrong, the process may have too few files open, the cluster is of another version or number of partitions, or its NATS servers take no message that is long enough.
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
@@ -15,6 +15,8 @@ import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
+import { LIMITS } from './limits.ts';
+import { openFilesProblem } from './open-files.ts';
 import { DataDirectoryError } from './wiring/data-identity.ts';
 import { startClusterNode } from './wiring/cluster.ts';
 import { UnusableFile } from '../wal/meta-pages.ts';
@@ -64,6 +66,12 @@ if (given.some((argument) => argument === '--help' || argument === '-h')) {
 }
 
 async function run(): Promise<void> {
+  const problem = openFilesProblem('the service', LIMITS.openFilesMin);
+  if (problem !== null) {
+    process.stderr.write(`${problem}, then start again.\n`);
+    process.exitCode = WRONGLY_CONFIGURED;
+    return;
+  }
   try {
     await serve(readConfig(process.env));
   } catch (error) {

@@ -45,7 +45,7 @@ const importRules: readonly ImportRule[] = [
     ],
   },
 
-  { from: 'src/{limits,end-process}.ts', to: [] },
+  { from: 'src/{limits,end-process,open-files}.ts', to: [] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
   { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts'] },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },

@@ -4,22 +4,35 @@
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { endProcess, STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
+import { openFilesProblem } from '../src/open-files.ts';
 import { proveFiles } from '../src/wiring/files-proof.ts';
 import { isDeath } from '../src/wiring/reader-process.ts';
+import { WAL_LIMITS } from './limits.ts';
 import { supervised } from './tools/supervised.ts';
 
-process.exitCode = await supervised({
-  program: fileURLToPath(new URL('tools/cli.ts', import.meta.url)),
-  args: process.argv.slice(2),
-  stopSignals: STOP_SIGNALS,
-  endBy(signal) {
-    // The first process of a container is ended by none.
-    if (process.pid === 1) endProcess(STATUS_BY_SIGNAL + constants.signals[signal]);
-    // Whoever else hears it would keep it from ending this.
-    process.removeAllListeners(signal);
-    process.kill(process.pid, signal);
-  },
-  isDeath,
-  // However long it takes: whoever asks waits for nothing else.
-  prove: (directory) => proveFiles(directory, null),
-});
+const WRONGLY_ASKED = 2;
+
+const problem = openFilesProblem('a tool of the log', WAL_LIMITS.toolOpenFilesMin);
+if (problem === null) process.exitCode = await run();
+else {
+  process.stderr.write(`${problem}, then try again.\n`);
+  process.exitCode = WRONGLY_ASKED;
+}
+
+function run(): Promise<number> {
+  return supervised({
+    program: fileURLToPath(new URL('tools/cli.ts', import.meta.url)),
+    args: process.argv.slice(2),
+    stopSignals: STOP_SIGNALS,
+    endBy(signal) {
+      // The first process of a container is ended by none.
+      if (process.pid === 1) endProcess(STATUS_BY_SIGNAL + constants.signals[signal]);
+      // Whoever else hears it would keep it from ending this.
+      process.removeAllListeners(signal);
+      process.kill(process.pid, signal);
+    },
+    isDeath,
+    // However long it takes: whoever asks waits for nothing else.
+    prove: (directory) => proveFiles(directory, null),
+  });
+}

@@ -30,6 +30,8 @@ export const WAL_LIMITS = {
   batchesPerTrim: 1_000,
   /** View rows removed in one transaction. */
   rowsPerDrop: 10_000,
+  /** Files that a tool may have open at once, below which none begins: 30 are enough for each, half of them Node's own. */
+  toolOpenFilesMin: 64,
   /** Faults that verify tells of one partition before it goes on with the next. */
   faultsShownMax: 100,
   /** Times that a partition is read from its beginning because its log was written anew meanwhile, which take-overs do: one
