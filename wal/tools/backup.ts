@@ -6,26 +6,18 @@ import { WriteAheadLog } from '../log.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { socketFile } from '../directory-socket.ts';
+import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
 import { isUnfinished, markFinished, markUnfinished } from '../unfinished.ts';
 import { storedTip, tipFrom } from './manifest.ts';
 import type { Point, Segment } from './manifest.ts';
-import {
-  nameOf,
-  table,
-  timeText,
-  tipReport,
-  ViewsUnreadable,
-  withOthers,
-  withReader,
-  withViews,
-} from './partitions.ts';
+import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { batchesUpTo, begunLines, holding, removedLines, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
 import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
-import { checkpointFault, type Fault, verifyPartitions } from './verify.ts';
+import { verifyPartitions } from './verify.ts';
 
 export const backup: Tool = {
   name: 'backup',
@@ -50,33 +42,6 @@ copied either: keep them apart from the log, or whoever finds the backup can rea
       ),
     ),
 };
-
-/** What checkpoints tell of the log. */
-interface Checkpoints {
-  /** The partitions that have lost their end, or are another log's, by name. */
-  readonly faults: ReadonlyMap<string, Fault>;
-  readonly names: readonly PartitionName[];
-  /** Why they tell nothing; null: they do, or there are none. */
-  readonly problem: string | null;
-}
-
-async function lookAtCheckpoints(reader: LogReader, directory: string): Promise<Checkpoints> {
-  try {
-    return await withViews(directory, async (views) => {
-      const faults = new Map<string, Fault>();
-      const names = views?.partitionNames() ?? [];
-      for (const name of names) {
-        const fault = checkpointFault(reader, views, name);
-        if (fault !== null) faults.set(nameOf(name), fault);
-      }
-      return { faults, names, problem: null };
-    });
-  } catch (error) {
-    // They are no loss, and what there is of the log is copied all the same.
-    if (error instanceof ViewsUnreadable) return { faults: new Map(), names: [], problem: error.message };
-    throw error;
-  }
-}
 
 async function runBackup(
   reader: LogReader,
@@ -126,9 +91,7 @@ async function runBackup(
     lines: [
       ...begunLines(target),
       ...removedLines(target),
-      ...(checkpoints.problem === null
-        ? []
-        : [`Whether the end of the log is lost was not looked at: ${checkpoints.problem}`]),
+      ...unlookedLines(checkpoints),
       ...faults.map(
         ({ names, problem }) => `Nothing of ${names.map(nameOf).join(', ')} was added: ${problem}`,
       ),

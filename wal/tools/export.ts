@@ -7,7 +7,17 @@ import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader } from '../log-reader.ts';
 import { type Segment, tipFrom } from './manifest.ts';
-import { batchesIn, breathe, chosen, nameOf, partitionOptions, timeText, withReader } from './partitions.ts';
+import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
+import {
+  batchesIn,
+  breathe,
+  chosen,
+  nameOf,
+  partitionOptions,
+  timeText,
+  withOthers,
+  withReader,
+} from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import {
   aloneIn,
@@ -25,7 +35,7 @@ import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
 import { naming } from '../thrown.ts';
 import type { Batch, Tip } from '../types.ts';
-import { verifyPartitions } from './verify.ts';
+import { type Fault, faultLine, verifyPartitions } from './verify.ts';
 
 /** With what is not written to its end. */
 const linesName = /^.+-\d+\.jsonl(\.part)?$/;
@@ -39,7 +49,8 @@ export const exportTool: Tool = {
   export --to ./copy --group accounts --partition 3 --to-sequence 4211   what is whole of it before damage
   export --to ./lines --format jsonl --from-sequence 4000   one file a partition, one line a record
 
-A line: {"group","partition","sequence","batch","epoch","time","record"}. Works on a live directory.`,
+A line: {"group","partition","sequence","batch","epoch","time","record"}. Works on a live directory. Where a checkpoint reaches
+further than the log, its end is lost: what there is of it is exported, and the exit status is 1.`,
   options: {
     ...partitionOptions,
     to: { type: 'string', value: 'directory', help: 'an empty directory, or one that is not there yet' },
@@ -51,17 +62,52 @@ A line: {"group","partition","sequence","batch","epoch","time","record"}. Works 
       help: 'leave out later records; of segments, batches that hold one',
     },
   },
-  run: (input) => withReader(input.directory, (reader) => runExport(reader, input)),
+  run: (input) =>
+    withReader(input.directory, async (reader) => {
+      const checkpoints = await lookAtCheckpoints(reader, input.directory);
+      const names = chosen(withOthers(reader.partitionNames(), checkpoints.names), input.values);
+      const result = await runExport(reader, names, input);
+      return withLost(result, checkpoints, lostOf(names, checkpoints, input));
+    }),
 };
 
-async function runExport(reader: LogReader, input: ToolInput): Promise<ToolResult> {
+/** What is missing of what was asked for. Damage, of which the sequence may not be known, ends whoever reads it. */
+function lostOf(names: readonly PartitionName[], { faults }: Checkpoints, { values }: ToolInput): Fault[] {
+  const last = numberOf(values, 'to-sequence') ?? Infinity;
+  return names
+    .flatMap((name) => faults.get(nameOf(name)) ?? [])
+    .filter(({ sequence }) => sequence > 0 && sequence <= last);
+}
+
+function withLost(
+  { report, lines }: ToolResult,
+  checkpoints: Checkpoints,
+  faults: readonly Fault[],
+): ToolResult {
+  const sound = faults.length === 0;
+  return {
+    sound,
+    report: { sound, faults, views: checkpoints.problem, ...report },
+    lines: [
+      ...unlookedLines(checkpoints),
+      ...faults.map(faultLine),
+      ...lines,
+      ...(sound ? [] : ['NOT SOUND: what the log has is exported, and what it has lost is not, see above']),
+    ],
+  };
+}
+
+async function runExport(
+  reader: LogReader,
+  names: readonly PartitionName[],
+  input: ToolInput,
+): Promise<ToolResult> {
   const to = targetOf(input, 'to');
   const format = stringOf(input.values, 'format') ?? 'segments';
   if (!['segments', 'jsonl'].includes(format)) throw new UsageError('--format is segments or jsonl');
   if (input.values['from-sequence'] !== undefined && format !== 'jsonl') {
     throw new UsageError('--from-sequence goes with --format jsonl');
   }
-  const names = chosen(reader.partitionNames(), input.values);
   if (format === 'jsonl') return exportLines(reader, names, to, input);
   const files = existsSync(to) ? readdirSync(to) : [];
   if (files.length > 0 && !isLeftBehind(files)) throw new UsageError(`${to} is not empty`);

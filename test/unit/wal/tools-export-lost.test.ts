@@ -1,0 +1,57 @@
+// `export` of a log that has lost its end, or a partition: what there is of it is written, and what is lost is told.
+import { readdirSync } from 'node:fs';
+import t from 'tap';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
+import { checkpointAll, key, next, tips, tool, toolJson, write } from './tool-logs.ts';
+
+/** With the first batches of accounts/1 alone. */
+async function logWithout(...batches: number[]): Promise<string> {
+  const data = next();
+  await write(data, 3);
+  await checkpointAll(data);
+  const database = openLogDatabase({ directory: data });
+  await database.batch(() => batches.forEach((batch) => void database.remove(key(batch))));
+  await database.close();
+  return data;
+}
+
+for (const [lost, at, sequence] of [
+  [[3, 4], 3, 4],
+  [[1, 2, 3, 4], 1, 1],
+] as const) {
+  const what = `${lost.length} batches of 4 lost`;
+
+  t.test(`${what}: segments of all there is, and status 1`, async (t) => {
+    const data = await logWithout(...lost);
+    const [to, other] = [next(), next()];
+    const { status, out } = await tool('export', '--data', data, '--to', to);
+    t.equal(status, 1);
+    t.match(
+      out,
+      new RegExp(`^accounts/1 batch ${at} sequence ${sequence}: .* the end of the log is lost`, 'm'),
+    );
+    t.match(out, /^NOT SOUND: what the log has is exported/m);
+    t.equal((await tool('import', '--data', other, '--from', to)).status, 0);
+    t.strictSame(await tips(other), await tips(data));
+  });
+
+  t.test(`${what}: lines likewise`, async (t) => {
+    const data = await logWithout(...lost);
+    const to = next();
+    t.match(await toolJson('export', '--data', data, '--to', to, '--format', 'jsonl'), {
+      status: 1,
+      report: { sound: false, faults: [{ group: 'accounts', partition: 1, batch: at, sequence }] },
+    });
+    t.ok(readdirSync(to).includes('webhooks-0.jsonl'));
+  });
+
+  t.test(`${what}: who asks for others, or for what is before it, is given all`, async (t) => {
+    const data = await logWithout(...lost);
+    const before = ['--to-sequence', `${sequence - 1}`];
+    for (const asked of [['--group', 'webhooks'], ['--partition', '0'], before]) {
+      t.equal((await tool('export', '--data', data, '--to', next(), ...asked)).status, 0, asked.join(' '));
+    }
+    const alone = ['--group', 'accounts', '--partition', '1'];
+    t.equal((await tool('export', '--data', data, '--to', next(), ...alone)).status, 1);
+  });
+}
