@@ -20,7 +20,7 @@ import { tipFrom } from '../wal/tools/manifest.ts';
 import type { Segment } from '../wal/tools/manifest.ts';
 import { chosen, nameOf, partitionOptions, table } from '../wal/tools/partitions.ts';
 import { SegmentDirectory } from '../wal/tools/segment.ts';
-import { requiredString } from '../wal/tools/tool.ts';
+import { directoryOf } from '../wal/tools/tool.ts';
 import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
 import type { Batch, Tip } from '../wal/types.ts';
 
@@ -42,9 +42,7 @@ ${archiveExamples}`,
     data: false,
     run: (input) =>
       withLink(connect, (link) =>
-        SegmentDirectory.extend(requiredString(input.values, 'to'), (target) =>
-          runArchive(link, target, input),
-        ),
+        SegmentDirectory.extend(directoryOf(input.values, 'to'), (target) => runArchive(link, target, input)),
       ),
   };
 }
@@ -124,7 +122,7 @@ interface Trim {
 }
 
 async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
-  const source = SegmentDirectory.open(requiredString(input.values, 'archive'));
+  const source = SegmentDirectory.open(directoryOf(input.values, 'archive'));
   const yes = input.values['yes'] === true;
   const names = chosen(await logPartitions(link.manager), input.values);
   input.progress.start('trim', names.length);

@@ -9,7 +9,7 @@ import { chosen, nameOf, partitionOptions, table, timeText, withReader, withView
 import type { PartitionName } from './partitions.ts';
 import { batchesUpTo, begunLines, removedLines, SegmentDirectory } from './segment.ts';
 import { whileStopped } from './stopped.ts';
-import { numberOf, requiredString, targetOf, timeOf } from './tool.ts';
+import { directoryOf, numberOf, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -159,7 +159,7 @@ interface Trim extends PartitionName {
 }
 
 async function runTrim(input: ToolInput, neededFrom: NeededFrom | null): Promise<ToolResult> {
-  const source = SegmentDirectory.open(requiredString(input.values, 'archive'));
+  const source = SegmentDirectory.open(directoryOf(input.values, 'archive'));
   const trims = await withReader(input.directory, (reader) =>
     plan(reader, source, input, neededFrom ?? (() => null)),
   );

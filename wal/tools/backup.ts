@@ -15,7 +15,7 @@ import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { batchesUpTo, begunLines, holding, removedLines, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
-import { numberOf, requiredString, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
+import { directoryOf, numberOf, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { verifyPartitions } from './verify.ts';
 
@@ -275,14 +275,14 @@ interface Until {
 }
 
 async function runRestore({ values, progress }: ToolInput, reading: Reading | null): Promise<ToolResult> {
-  const source = SegmentDirectory.open(requiredString(values, 'from'));
+  const source = SegmentDirectory.open(directoryOf(values, 'from'));
   const until = { ...untilOf(values, source), reading };
   const rehearse = values['rehearse'] === true;
   if (rehearse && values['to'] !== undefined) throw new UsageError('--rehearse goes without --to');
   const restored = (to: string): Promise<ToolResult> => restoreInto(source, to, until, rehearse, progress);
   return rehearse
     ? withTemporary('daftari-rehearsal-', restored)
-    : restoreAlone(requiredString(values, 'to'), restored);
+    : restoreAlone(directoryOf(values, 'to'), restored);
 }
 
 function restoreAlone(to: string, restored: (to: string) => Promise<ToolResult>): Promise<ToolResult> {

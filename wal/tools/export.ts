@@ -30,7 +30,7 @@ import {
 } from './segment.ts';
 import { Portions } from './portions.ts';
 import { whileStopped } from './stopped.ts';
-import { numberOf, requiredString, stringOf, targetOf, UsageError } from './tool.ts';
+import { directoryOf, numberOf, stringOf, targetOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
 import { naming } from '../thrown.ts';
@@ -287,7 +287,7 @@ One that was interrupted leaves what it had appended by then: run it again to it
 };
 
 async function runImport({ directory, values, progress }: ToolInput): Promise<ToolResult> {
-  const source = SegmentDirectory.open(requiredString(values, 'from'));
+  const source = SegmentDirectory.open(directoryOf(values, 'from'));
   const names = chosen(source.partitions(), values);
   progress.start(
     'import',

@@ -1,6 +1,6 @@
 // What an operator's tool is, and how a command line of tools runs: arguments, help, progress, and an exit status that is
 // 0 only when what was looked at is sound. Tools of other folders are run by the same code: give `runTools` a longer list.
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Progress } from './progress.ts';
@@ -216,9 +216,18 @@ export function requiredString(values: ToolInput['values'], name: string): strin
   return value;
 }
 
+/** An option that names a directory, which need not be there. */
+export function directoryOf(values: ToolInput['values'], name: string): string {
+  const path = requiredString(values, name);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === false) {
+    throw new UsageError(`--${name} ${path} is a file: give a directory`);
+  }
+  return path;
+}
+
 /** An option that names where to write: not in the data directory, which it is to outlive. */
 export function targetOf({ directory, values }: ToolInput, name: string): string {
-  const target = requiredString(values, name);
+  const target = directoryOf(values, name);
   const below = relative(realOf(directory), realOf(target));
   const isOutside = below === '..' || below.startsWith(`..${sep}`) || isAbsolute(below);
   if (!isOutside) {

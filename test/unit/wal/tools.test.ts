@@ -108,6 +108,30 @@ t.test('a tool that is wrongly asked says how, with status 2', async (t) => {
   }
 });
 
+t.test('a file in the place of a directory is said to be one', async (t) => {
+  const [data, file] = [next(), next()];
+  await write(data, 1);
+  writeFileSync(file, '');
+  const cases: [string, string, ...string[]][] = [
+    ...['backup', 'archive', 'export'].map((name): [string, string] => [name, 'to']),
+    ['export', 'to', '--format', 'jsonl'],
+    ['trim', 'archive'],
+    ['import', 'from'],
+    ['restore', 'from'],
+  ];
+  for (const [name, option, ...others] of cases) {
+    const log = name === 'restore' ? [] : ['--data', data];
+    t.match(
+      await tool(name, ...log, `--${option}`, file, ...others),
+      { status: 2, err: `${name}: --${option} ${file} is a file: give a directory\n` },
+      name,
+    );
+  }
+  const copy = next();
+  await tool('backup', '--data', data, '--to', copy);
+  t.match(await tool('restore', '--from', copy, '--to', file), { status: 2, err: /is a file/ });
+});
+
 t.test('who reads no more of what is printed changes nothing of the exit status', async (t) => {
   const data = next();
   await write(data, 2);
@@ -178,8 +202,10 @@ t.test('what may not be read is not taken for absent', async (t) => {
     for (const name of ['inspect', 'verify']) {
       t.match(await tool(name, '--data', data), { status: 1, err: /permission denied/ }, name);
     }
-    const unread = /permission denied.*manifest\.json/;
-    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: unread });
+    t.match(await tool('restore', '--from', to, '--rehearse'), {
+      status: 1,
+      err: new RegExp(`permission denied.*${to}`),
+    });
   } finally {
     if (isRoot) process.seteuid?.(0);
     for (const path of [data, to]) chmodSync(path, 0o700);
