@@ -3,8 +3,8 @@
 
 export const LIMITS = {
   // The process
-  /** Files and connections open at once, below which nothing starts: a service that has just started has 48 and a check of the
-   *  log takes ten more, its rail has connections up to railConcurrencyDefault, and callers have theirs of the rest. */
+  /** Files and connections open at once, below which nothing starts: a service that has just started has 48 (measured
+   *  with 16 partitions and the simulator), a rail has connections up to railConcurrencyDefault, and callers theirs of the rest. */
   openFilesMin: 256,
 
   // Edge
@@ -465,6 +465,7 @@ function holds(condition: boolean, what: string): void {
 
 export function assertLimits(): void {
   assertWebhookLimits();
+  holds(LIMITS.railConcurrencyDefault + 64 < LIMITS.openFilesMin, 'a rail leaves callers some open files');
   holds(
     LIMITS.batchRecordsMax <= LIMITS.logWritesOutstandingMax,
     'a batch fits what LMDB may have outstanding',

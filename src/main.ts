@@ -2,21 +2,22 @@
 // SIGINT and SIGHUP. The stages themselves are in src/wiring: standalone.ts, or with NATS_URL cluster.ts.
 //
 // Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
-// wrong, the process may have too few files open, the cluster is of another version or number of partitions, or its NATS servers take no message that is long enough.
+// wrong, the process may have too few files open, the cluster is of another version or number of partitions, or its NATS
+// servers take no message that is long enough.
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/cannot-listen.ts';
+import { LIMITS } from './limits.ts';
 import { ClusterIdentityError } from './nats/cluster-identity.ts';
 import { CannotConnect, NatsUnfit } from './nats/connection.ts';
 import { WriteFormatUnknown } from './nats/write-format.ts';
 import { createLog } from './observability/log.ts';
+import { openFilesProblem } from './open-files.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
-import { LIMITS } from './limits.ts';
-import { openFilesProblem } from './open-files.ts';
 import { DataDirectoryError } from './wiring/data-identity.ts';
 import { startClusterNode } from './wiring/cluster.ts';
 import { UnusableFile } from '../wal/meta-pages.ts';
