@@ -148,6 +148,63 @@ t.test('a reversal that would take the balance below what can be counted is for 
   t.ok(largestOf(scenario) <= Number.MAX_SAFE_INTEGER);
 });
 
+// --- The bounds, exactly ---------------------------------------------------------------------------------------------
+
+/** Of a currency of an account, as amount-limits.ts says it. */
+const MOST = 6_000 * Number(LARGEST);
+
+/** As an account would have after years: what was collected, and what of it is available. */
+function having(scenario: Scenario, float: number, available: number): Scenario {
+  Object.assign(scenario.balances(), { PROVIDER_FLOAT: float, MERCHANT_AVAILABLE: available });
+  return scenario;
+}
+
+t.test('an account takes more with exactly the most in its balances, and nothing with one more', async () => {
+  /** [float, available, taken]: below zero of what is available is no part of what it has. */
+  const rows = [
+    [MOST, MOST, true],
+    [MOST + 1, MOST, false],
+    [MOST, 0, true],
+    [MOST, -1, false],
+    [MOST - 7, -7, true],
+    [MOST - 7, -8, false],
+    [0, -MOST, true],
+    [1, -MOST, false],
+    [-MOST, -MOST, true],
+  ] as const;
+  for (const [float, available, isTaken] of rows) {
+    const scenario = having(unlimited(), float, available);
+    for (const [create, created] of [
+      [charge, 'ChargeCreated'],
+      [deposit, 'DepositCreated'],
+    ] as const) {
+      const decision = scenario.decide(create({ amount: '500' }));
+      if (isTaken) thenRecorded(decision, created);
+      else thenRefused(decision, 'amount_above_maximum', 'amount');
+    }
+  }
+});
+
+t.test('the net of a released charge is taken back down to exactly the least that is counted', async () => {
+  const scenario = unlimited();
+  const pending = scenario.create(charge({ amount: '1000' }, { idempotencyKey: 'key-of-pending' }));
+  scenario.when(outcome(pending.id, 'SUCCESSFUL'));
+  const { id } = scenario.create(charge({ amount: '1000' }));
+  scenario.when(outcome(id, 'SUCCESSFUL'));
+  scenario.later(MONTH).when(due('ReleaseCharge', id));
+  const net = 500;
+  for (const [available, then] of [
+    [net, 'ChargeReversed'],
+    [net - MOST, 'ChargeReversed'],
+    [net - MOST - 1, 'ReconciliationRaised'],
+    [-MOST, 'ReconciliationRaised'],
+  ] as const) {
+    having(scenario, 0, available);
+    thenRecorded(scenario.decide(outcome(id, 'REVERSED')), then);
+    thenRecorded(scenario.decide(outcome(pending.id, 'REVERSED')), 'ChargeReversed');
+  }
+});
+
 // --- Any order -------------------------------------------------------------------------------------------------------
 
 const ENDS = ['SUCCESSFUL', 'SUCCESSFUL', 'SUCCESSFUL', 'FAILED', 'REVERSED'] as const;
