@@ -17,6 +17,11 @@ function tableOf(rows: Readonly<Record<string, Row>>): ReadonlyMap<string, Row> 
   return new Map(Object.entries(rows));
 }
 
+/** In the case of the tables: a status word is the same in any, and so is the code beside it. */
+function asListed(code: string): string {
+  return code.toUpperCase();
+}
+
 // --- MTN ---------------------------------------------------------------------------------------------------------------
 
 const MTN = tableOf({
@@ -57,14 +62,15 @@ const MTN_CONFIGURATION: ReadonlySet<string> = new Set([
 ]);
 
 export function isMtnConfigurationCode(code: string): boolean {
-  return MTN_CONFIGURATION.has(code);
+  return MTN_CONFIGURATION.has(asListed(code));
 }
 
 export function mtnFailure(code: string, message: string | null, direction: Direction): FailureCode {
-  if (code === 'VALIDATION_ERROR' && isAboutNumber(message)) return 'invalid_msisdn';
-  const row = MTN.get(code);
+  const known = asListed(code);
+  if (known === 'VALIDATION_ERROR' && isAboutNumber(message)) return 'invalid_msisdn';
+  const row = MTN.get(known);
   if (row !== undefined) return ofDirection(row, direction);
-  return /^(?:NOT_ALLOWED|INVALID)_/.test(code) ? 'provider_rejected' : 'unknown';
+  return /^(?:NOT_ALLOWED|INVALID)_/.test(known) ? 'provider_rejected' : 'unknown';
 }
 
 /** What a submit that was refused with `code` fails with. Null: MTN may have taken it nonetheless, or the code is in no
@@ -76,7 +82,7 @@ export function mtnRefusal(code: string, message: string | null, direction: Dire
 
 /** Listed, and nothing that says that MTN did not take it. */
 export function isMtnAmbiguous(code: string, direction: Direction): boolean {
-  const row = MTN.get(code);
+  const row = MTN.get(asListed(code));
   return row !== undefined && isVague(ofDirection(row, direction));
 }
 
@@ -87,12 +93,13 @@ export function isVague(failure: FailureCode): boolean {
 
 /** MTN has it already: its fate is that of the first one. */
 export function isMtnDuplicate(code: string): boolean {
-  return code === 'RESOURCE_ALREADY_EXIST';
+  return asListed(code) === 'RESOURCE_ALREADY_EXIST';
 }
 
 /** MTN does not know the reference. Once the grace is over, that means it never accepted it. */
 export function isMtnNotFound(code: string | null): boolean {
-  return code === 'RESOURCE_NOT_FOUND' || code === 'TRANSACTION_NOT_FOUND';
+  const known = asListed(code ?? '');
+  return known === 'RESOURCE_NOT_FOUND' || known === 'TRANSACTION_NOT_FOUND';
 }
 
 function isAboutNumber(message: string | null): boolean {
@@ -159,24 +166,26 @@ const AIRTEL_FINAL_WHEN_ENQUIRED: ReadonlySet<string> = new Set([`${COLLECTION}0
 
 /** Codes that say nothing final: enquire. */
 export function isAirtelAmbiguous(code: string, asked: 'submit' | 'enquiry'): boolean {
-  if (AIRTEL_FINAL_WHEN_ENQUIRED.has(code)) return asked === 'submit';
-  return AIRTEL_AMBIGUOUS.has(code);
+  const known = asListed(code);
+  if (AIRTEL_FINAL_WHEN_ENQUIRED.has(known)) return asked === 'submit';
+  return AIRTEL_AMBIGUOUS.has(known);
 }
 
 /** Airtel does not know the id. Once the grace is over, that means it never accepted it. */
 export function isAirtelNotFound(code: string): boolean {
-  return code === `${COLLECTION}025` || code === `${DISBURSEMENT}015`;
+  const known = asListed(code);
+  return known === `${COLLECTION}025` || known === `${DISBURSEMENT}015`;
 }
 
 /** Airtel has this id already: its fate is that of the first one. Not 011, "a transaction with similar information exists":
  *  that one may have another id. */
 export function isAirtelDuplicate(code: string): boolean {
-  return code === `${DISBURSEMENT}017`;
+  return asListed(code) === `${DISBURSEMENT}017`;
 }
 
 /** Null: the code is in no table. */
 export function airtelFailure(code: string, direction: Direction): FailureCode | null {
-  const row = AIRTEL.get(code);
+  const row = AIRTEL.get(asListed(code));
   return row === undefined ? null : ofDirection(row, direction);
 }
 

@@ -139,7 +139,7 @@ function withoutNumbers(text: string): string {
 }
 
 /** The last: a number as people write it, "+256 771 234-567" or "0771 234567". */
-const CODE_OR_NUMBER = /\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:256|254|233|0)(?:[ -]?\d){9}(?!\d)/g;
+const CODE_OR_NUMBER = /\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:256|254|233|0)(?:[ -]?\d){9}(?!\d)/gi;
 
 /** As long as the providers' own. */
 const MESSAGE_LENGTH = 255;

@@ -233,6 +233,10 @@ t.test('MTN: words of other types and forms', async (t) => {
       failed('wallet_not_found'),
       failed('wallet_not_found'),
     ]),
+    ['{"status":"failed","reason":"payee_not_found"}', failed('wallet_not_found'), failed('wallet_not_found')],
+    ['{"code":"Resource_Already_Exist"}', 'accepted', 'unknown'],
+    ['{"code":"payee_not_found"}', failed('wallet_not_found'), 'unknown'],
+    ['{"code":"service_unavailable"}', 'unknown', 'unknown'],
     [`{"status":"SUCCESSFUL","externalId":"${anothers}"}`, 'unknown', 'unknown'],
     [`{"status":"FAILED","reason":"PAYEE_NOT_FOUND","externalId":"${anothers}"}`, 'unknown', 'unknown'],
     ...[
@@ -279,6 +283,20 @@ t.test('Airtel: words of other types and forms', async (t) => {
       const status = `{"response_code":${blank},"result_code":" DP00800001002 "}`;
       return [of('{"status":"TF"}', status), declined, declined];
     }),
+    // A code is the same in small letters: one that is not final fails nothing, one that is lets nothing succeed.
+    ...['dp00800001006', 'Esb000008'].map((code): Row => [
+      of('{"status":"tf"}', `{"success":false,"response_code":"${code}"}`),
+      'unknown',
+      'pending',
+    ]),
+    [of('{"status":"ts"}', '{"response_code":"dp00800001002"}'), 'accepted', 'pending'],
+    [of('{}', '{"response_code":"dp00800001025"}'), 'unknown', 'not_found'],
+    [of('{}', '{"response_code":"dp00900001017"}'), 'accepted', 'unknown'],
+    [
+      of('{"status":"tf"}', '{"success":false,"response_code":"dp00800001002"}'),
+      { type: 'failed', failureCode: 'customer_declined', providerStatus: 'TF dp00800001002' },
+      { type: 'failed', failureCode: 'customer_declined' },
+    ],
     // No document has it in the answer to a submit: the enquiry has to say it.
     ...['{}', '{"success":true,"response_code":"DP00900001001"}'].map((status): Row => {
       return [of('{"status":"TE"}', status), 'accepted', { type: 'failed', failureCode: 'expired' }];
