@@ -83,6 +83,10 @@ export const LIMITS = {
   /** The most that time moves between two readings, ms, however long the process did not run. */
   clockStepMsMax: 60_000,
 
+  /** Callbacks about nothing of their account, of one partition, that operators have yet to resolve. Each is kept for ever, and
+   *  whoever knows the address in a provider's portal could raise any number; a restored backup may lack as many payments. */
+  unknownReferencesOpenMax: 10_000,
+
   /** Apps an account has connected at once: each event is a delivery to each of them, and the ids of one event's deliveries
    *  end at 1,023. */
   appsPerAccountMax: 100,

@@ -134,6 +134,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       writeFormat: tick.writeFormat,
       cashOutsInWindow: isCashOut ? this.#cashOuts.count(accountId, tick.elapsedMs) : 0,
       cashOutWindowFreesAt: isCashOut ? this.#cashOutsFreeAt(accountId, tick) : 0,
+      unknownReferencesLeft: command.type === 'RaiseReconciliation' ? this.#unknownReferencesLeft() : 0,
       appsMax: LIMITS.appsPerAccountMax,
       accountListBytesMax: LIMITS.accountListBytesMax,
     };
@@ -144,6 +145,11 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       outcome: outcomeOf(decision.outcome),
       answers: decision.record === null ? null : answeredBy(decision.record),
     };
+  }
+
+  #unknownReferencesLeft(): number {
+    assert(this.census !== null, 'who decides counts');
+    return LIMITS.unknownReferencesOpenMax - this.census.reconciliation('UNKNOWN_REFERENCE').open;
   }
 
   #cashOutsFreeAt(accountId: string, { now, elapsedMs }: Tick): number {

@@ -200,8 +200,15 @@ function sameMoney({ amount, currency }: RecordOutcome, transaction: Transaction
 
 export function decideRaise(state: LedgerState, command: RaiseReconciliation, context: Context): Decision {
   const { kind, detail } = command;
-  return raise(state, command, kind, { detail, isIn: (told) => told === detail }, context);
+  const raised = raise(state, command, kind, { detail, isIn: (told) => told === detail }, context);
+  const isFull = kind === 'UNKNOWN_REFERENCE' && context.unknownReferencesLeft <= 0;
+  return isFull && raised.record !== null ? refuse(TOO_MANY_UNKNOWN) : raised;
 }
+
+const TOO_MANY_UNKNOWN = rejection(
+  'conflict',
+  'Too many callbacks about unknown transactions are unresolved.',
+);
 
 function contradict(
   state: LedgerState,

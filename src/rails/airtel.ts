@@ -112,7 +112,9 @@ export class AirtelRail implements ProviderRail {
     }
     const { read, signedWith } = await this.#submitOnce(transaction);
     const keyMayBeOld =
-      signedWith !== null && read.type === 'failed' && read.providerStatus?.toUpperCase() === SIGNATURE_REFUSED;
+      signedWith !== null &&
+      read.type === 'failed' &&
+      read.providerStatus?.toUpperCase() === SIGNATURE_REFUSED;
     if (!keyMayBeOld) return read;
     // Refused because of the key, which Airtel rotates: once more with the one it publishes now. Of many refused at once
     // the first fetches it for all.

@@ -233,7 +233,11 @@ t.test('MTN: words of other types and forms', async (t) => {
       failed('wallet_not_found'),
       failed('wallet_not_found'),
     ]),
-    ['{"status":"failed","reason":"payee_not_found"}', failed('wallet_not_found'), failed('wallet_not_found')],
+    [
+      '{"status":"failed","reason":"payee_not_found"}',
+      failed('wallet_not_found'),
+      failed('wallet_not_found'),
+    ],
     ['{"code":"Resource_Already_Exist"}', 'accepted', 'unknown'],
     ['{"code":"payee_not_found"}', failed('wallet_not_found'), 'unknown'],
     ['{"code":"service_unavailable"}', 'unknown', 'unknown'],

@@ -75,6 +75,7 @@ export class Run {
     const soft = {
       cashOutsInWindow: 0,
       cashOutWindowFreesAt: 0,
+      unknownReferencesLeft: 10_000,
       appsMax: 100,
       accountListBytesMax: 300 * 1024,
     };

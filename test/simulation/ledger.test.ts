@@ -164,6 +164,7 @@ class Ledger {
       writeFormat: 3,
       cashOutsInWindow: 0,
       cashOutWindowFreesAt: 0,
+      unknownReferencesLeft: 10_000,
       appsMax: 100,
       accountListBytesMax: 300 * 1024,
     };

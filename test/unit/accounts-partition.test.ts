@@ -337,3 +337,31 @@ void t.test('a drain ends when the log is lost meanwhile', async (t) => {
   await drained;
   t.same(replies, [{ type: 'unknown' }]);
 });
+
+t.test('callbacks about nothing of their account wait for operators up to a bound', async (t) => {
+  const { send, flush, ofType } = opened();
+  const raise = (): Reply[] =>
+    send({
+      type: 'RaiseReconciliation',
+      accountId: ACCOUNT,
+      deadline: FOR_EVER,
+      kind: 'UNKNOWN_REFERENCE',
+      transactionId: null,
+      detail: 'A callback without a transaction.',
+    });
+  const refused = { type: 'rejected', rejection: { code: 'conflict' } };
+  const kept: Reply[] = [];
+  for (let raised = 0; raised < LIMITS.unknownReferencesOpenMax; raised++) {
+    const replies = raise();
+    flush();
+    kept.push(...replies);
+  }
+  t.equal(kept.filter(({ type }) => type === 'done').length, LIMITS.unknownReferencesOpenMax);
+  t.hasStrict(raise(), [refused]);
+  const reconciliationId = ofType('ReconciliationRaised')[0]!.id;
+  send({ ...byOperator, type: 'ResolveReconciliation', reconciliationId, resolution: 'Not ours.' });
+  flush();
+  const replies = [raise(), raise()];
+  flush();
+  t.hasStrict(replies, [[{ type: 'done' }], [refused]], 'one more, and no more than that');
+});

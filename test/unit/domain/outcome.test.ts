@@ -287,6 +287,37 @@ t.test('an outcome for a transaction we do not have', async (t) => {
   );
 });
 
+t.test(
+  'callbacks about nothing are raised for as long as operators have few of them to resolve',
+  async () => {
+    const scenario = merchant();
+    const [known, other] = ['key-of-one', 'key-of-another'].map(
+      (idempotencyKey) => scenario.create(charge({}, { idempotencyKey })).id,
+    ) as [string, string];
+    const unknown = (id: string) => `${id.slice(0, -2)}ZZ`;
+    const raise = {
+      type: 'RaiseReconciliation',
+      accountId: ACCOUNT,
+      deadline: FOR_EVER,
+      detail: 'x',
+    } as const;
+    const about = (transactionId: string | null) =>
+      ({ ...raise, kind: 'UNKNOWN_REFERENCE', transactionId }) as const;
+    scenario.unknownReferencesLeft = 1;
+    thenRecorded(scenario.when(about(unknown(known))), 'ReconciliationRaised');
+    for (const left of [0, -1]) {
+      scenario.unknownReferencesLeft = left;
+      thenRefused(scenario.when(about(unknown(other))), 'conflict');
+      thenRefused(scenario.when(about(null)), 'conflict');
+      thenRecorded(scenario.when(about(unknown(known))));
+      thenRecorded(
+        scenario.decide({ ...raise, kind: 'CONTRADICTION', transactionId: known }),
+        'ReconciliationRaised',
+      );
+    }
+  },
+);
+
 t.test("another account's transaction is as unknown as none", async () => {
   const scenario = merchant();
   const { id } = scenario.create(charge());

@@ -83,6 +83,7 @@ export class Scenario {
   writeFormat = RECORD_FORMATS.newest;
   cashOutsInWindow = 0;
   cashOutWindowFreesAt = 0;
+  unknownReferencesLeft = 10_000;
   appsMax = 100;
   accountListBytesMax = 300 * 1024;
   #fresh = 0;
@@ -140,17 +141,16 @@ export class Scenario {
   }
 
   #context(): Context {
-    const { now, policy, writeFormat, cashOutsInWindow, cashOutWindowFreesAt, appsMax, accountListBytesMax } =
-      this;
     return {
-      now,
-      freshBody: body(++this.#fresh, now),
-      policy,
-      writeFormat,
-      cashOutsInWindow,
-      cashOutWindowFreesAt,
-      appsMax,
-      accountListBytesMax,
+      now: this.now,
+      freshBody: body(++this.#fresh, this.now),
+      policy: this.policy,
+      writeFormat: this.writeFormat,
+      cashOutsInWindow: this.cashOutsInWindow,
+      cashOutWindowFreesAt: this.cashOutWindowFreesAt,
+      unknownReferencesLeft: this.unknownReferencesLeft,
+      appsMax: this.appsMax,
+      accountListBytesMax: this.accountListBytesMax,
     };
   }
 
