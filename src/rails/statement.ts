@@ -97,7 +97,8 @@ function requireColumns(row: CsvRow, columns: Columns): void {
   for (const field of Object.keys(DEFAULT_COLUMNS) as (keyof Columns)[]) {
     const isNeeded = field === 'reference' || field === 'amount' || columns[field] !== DEFAULT_COLUMNS[field];
     if (isNeeded && fieldOf(row, columns[field]) === null) {
-      throw new Error(`line ${row.line}: no column "${columns[field]}"`);
+      const headings = [...row.fields.keys()].join(', ');
+      throw new Error(`line ${row.line}: no column "${columns[field]}"; the first row has: ${headings}`);
     }
   }
 }

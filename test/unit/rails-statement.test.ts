@@ -309,6 +309,12 @@ t.test('a statement of days alone is one of whole days', async (t) => {
 t.test('a statement that cannot be read says where', async (t) => {
   t.throws(() => readStatement('reference\nx', DEFAULT_COLUMNS, 'Z'), /line 2: no column "amount"/);
   t.throws(() => readStatement('amount\n5', DEFAULT_COLUMNS, 'Z'), /line 2: no column "reference"/);
+  // What stands above the headings is taken for them.
+  const titled = 'Merchant Statement\nNovember\nreference,amount\nx,5';
+  t.throws(
+    () => readStatement(titled, DEFAULT_COLUMNS, 'Z'),
+    /no column "reference"; the first row has: merchant statement$/,
+  );
   for (const field of ['currency', 'time', 'type'] as const) {
     const text = 'reference,amount,currency,time,type\nx,5,UGX,2026-07-31,collect';
     const columns = { ...DEFAULT_COLUMNS, [field]: 'Typo' };
