@@ -54,7 +54,8 @@ export interface Context {
    *  so many have left the window that one more may be made (ms since 1970). */
   readonly cashOutsInWindow: number;
   readonly cashOutWindowFreesAt: number;
-  /** How many more callbacks about nothing of their account may be raised before operators have resolved some. */
+  /** How many more callbacks about nothing of their account may be raised before operators have resolved some: for
+   *  RaiseReconciliation alone. */
   readonly unknownReferencesLeft: number;
   /** Apps that one account may have connected at once. */
   readonly appsMax: number;
