@@ -85,6 +85,10 @@ t.test('an owner is stopped past its lease and goes on: it acknowledges nothing'
 t.test('a front is killed: its callers ask another one with the same key', async (t) => {
   const load = cluster.load(16, 50);
   await waitFor('creates are answered', 60_000, () => load.answered > 300);
+  // Stopped first, for several creates of each caller of the other one: each of its own waits for it when it dies.
+  cluster.node('front2').signal('SIGSTOP');
+  const stopped = load.answered;
+  await waitFor('creates are answered by the other', 60_000, () => load.answered > stopped + 100);
   cluster.node('front2').signal('SIGKILL');
   const before = load.answered;
   await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
