@@ -22,8 +22,8 @@ import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { endBySignals } from '../src/end-process.ts';
 import { demoCurl } from '../src/operator/demo.ts';
-import { makeWithParents } from '../src/wiring/data-directory.ts';
-import { writeWholeFile } from '../src/wiring/whole-file.ts';
+import { makeWithParents } from '../src/data-directory/data-directory.ts';
+import { writeWholeFile } from '../src/data-directory/whole-file.ts';
 import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
 
 /** What other invocations need to know of the running one. */

@@ -3,7 +3,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeWholeFile } from '../src/wiring/whole-file.ts';
+import { writeWholeFile } from '../src/data-directory/whole-file.ts';
 
 /** Content of demo.json. */
 export interface DemoMerchant {

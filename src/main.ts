@@ -18,7 +18,7 @@ import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
-import { DataDirectoryError } from './wiring/data-identity.ts';
+import { DataDirectoryError } from './data-directory/identity.ts';
 import { startClusterNode } from './wiring/cluster.ts';
 import { UnusableFile } from '../wal/meta-pages.ts';
 import type { ServiceOptions } from './wiring/service-options.ts';

@@ -39,7 +39,8 @@ const importRules: readonly ImportRule[] = [
       'src/log-tools/**',
       'src/{domain,bus}/**',
       'src/limits.ts',
-      'src/wiring/{data-identity,groups}.ts',
+      'src/data-directory/identity.ts',
+      'src/wiring/groups.ts',
       'actors/**',
       'wal/**',
     ],
@@ -54,6 +55,30 @@ const importRules: readonly ImportRule[] = [
   {
     from: 'src/secrets.ts',
     to: ['src/config/**', 'src/limits.ts', 'wal/sync-directory.ts', 'wal/thrown.ts'],
+  },
+  {
+    from: 'src/data-directory/**',
+    to: [
+      'src/data-directory/**',
+      'src/bus/bus.ts',
+      'src/config.ts',
+      'src/secrets.ts',
+      'src/limits.ts',
+      'src/observability/**',
+      'wal/*.ts',
+    ],
+  },
+  {
+    from: 'src/damage/**',
+    to: [
+      'src/damage/**',
+      'src/data-directory/**',
+      'src/bus/bus.ts',
+      'src/end-process.ts',
+      'src/limits.ts',
+      'src/observability/**',
+      'wal/*.ts',
+    ],
   },
   {
     // Adapters between the bus's interfaces and the log's batches.

@@ -5,8 +5,8 @@ import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { endProcess, STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
 import { openFilesProblem } from '../src/open-files.ts';
-import { proveFiles } from '../src/wiring/files-proof.ts';
-import { isDeath } from '../src/wiring/reader-process.ts';
+import { proveFiles } from '../src/damage/files-proof.ts';
+import { isDeath } from '../src/damage/reader-process.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { supervised } from './tools/supervised.ts';
 

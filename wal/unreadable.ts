@@ -1,6 +1,6 @@
 // What of a data directory's LMDB files cannot be read without ending the process that reads it. LMDB trusts its pages: at one that
 // is damaged it aborts, or reads where there is nothing, and no error can be caught. So what has ended a process is found out by
-// one that may end (src/wiring/files-proof.ts), and noted here; whoever opens the files afterwards is told of it as of any
+// one that may end (src/damage/files-proof.ts), and noted here; whoever opens the files afterwards is told of it as of any
 // other damage, and reads the rest.
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
 

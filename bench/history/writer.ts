@@ -16,7 +16,7 @@ import { makeAppSecrets } from '../../src/operator/account-actions.ts';
 import { freshId } from '../../src/operator/context.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken, type Secrets } from '../../src/secrets.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { openDataDirectory, type DataDirectory } from '../../src/wiring/data-directory.ts';
+import { openDataDirectory, type DataDirectory } from '../../src/data-directory/data-directory.ts';
 import { openRails } from '../../src/wiring/rails.ts';
 import { Storage } from '../../src/wiring/storage.ts';
 import { linesOf } from '../load/work.ts';

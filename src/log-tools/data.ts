@@ -5,7 +5,7 @@
 import { partitionOf } from '../bus/bus.ts';
 import { DEFAULT_POLICY } from '../domain/default-policy.ts';
 import { isId } from '../domain/id.ts';
-import { readIdentity } from '../wiring/data-identity.ts';
+import { readIdentity } from '../data-directory/identity.ts';
 import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { type LogReader, untilUnchanged } from '../../wal/log-reader.ts';

@@ -1,7 +1,7 @@
 // What the main thread and the checkpoint thread say to each other.
 
 import type { GroupName } from '../bus/bus.ts';
-import type { Damage } from './damage.ts';
+import type { Damage } from '../damage/damage.ts';
 import type { GroupPolicies } from './groups.ts';
 
 export interface CheckpointThreadData {

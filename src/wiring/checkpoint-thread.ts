@@ -15,7 +15,7 @@ import type {
 } from './checkpoint-protocol.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
-import { damageOf } from './damage.ts';
+import { damageOf } from '../damage/damage.ts';
 import { groupNamed, groupsWithLog } from './groups.ts';
 import { lacksHistory } from './history.ts';
 

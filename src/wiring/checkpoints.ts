@@ -9,7 +9,7 @@ import type {
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
-import { corruptionOf } from './damage.ts';
+import { corruptionOf } from '../damage/damage.ts';
 import type { GroupPolicies } from './groups.ts';
 import { asError } from '../../wal/thrown.ts';
 

@@ -22,7 +22,7 @@ import { CLUSTER_STREAM } from '../nats/subjects.ts';
 import { WriteFormat } from '../nats/write-format.ts';
 import type { Log } from '../observability/log.ts';
 import type { Secrets } from '../secrets.ts';
-import { isMasterKeyKnown } from './data-directory.ts';
+import { isMasterKeyKnown } from '../data-directory/data-directory.ts';
 
 export interface ClusterNats {
   readonly link: NatsLink;

@@ -30,19 +30,19 @@ import { createSecrets, type Secrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { ClusterHost } from './cluster-host.ts';
 import { joinNats, usesDataDirectory, type ClusterNats } from './cluster-nats.ts';
-import { noteMasterKey, openDataDirectory, tellIfEmpty } from './data-directory.ts';
+import { noteMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
-import { type DiskSpace, tellDiskSpace } from './disk-space.ts';
+import { type DiskSpace, tellDiskSpace } from '../data-directory/disk-space.ts';
 import { clusterKeyProof } from './master-key-proof.ts';
-import { NodeDamage, type NodeDamageOptions } from './node-damage.ts';
+import { NodeDamage, type NodeDamageOptions } from '../damage/node-damage.ts';
 import { NodeFeed } from './node-feed.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import { Storage } from './storage.ts';
-import { proveStart } from './start-proof.ts';
+import { proveStart } from '../damage/start-proof.ts';
 import { watchDisk, watchReadiness, watchStorage, watchTransactions } from './watch.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {

@@ -10,12 +10,12 @@ import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
-import { corruptionOf } from './damage.ts';
-import { DamagedPartitions } from './damaged-partitions.ts';
-import type { DiskSpace } from './disk-space.ts';
+import { corruptionOf } from '../damage/damage.ts';
+import { DamagedPartitions } from '../damage/damaged-partitions.ts';
+import type { DiskSpace } from '../data-directory/disk-space.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
-import { Scrub } from './scrub.ts';
+import { Scrub } from '../damage/scrub.ts';
 import { Storage } from './storage.ts';
 import { watchDisk, watchStorage, watchTransactions } from './watch.ts';
 

@@ -7,7 +7,7 @@ import { ClusterIdentityError, noteClusterKey } from '../nats/cluster-identity.t
 import type { Log } from '../observability/log.ts';
 import { CannotOpen, type Secrets } from '../secrets.ts';
 import type { ClusterNats } from './cluster-nats.ts';
-import { anotherMasterKey, type DataDirectory, noteMasterKey } from './data-directory.ts';
+import { anotherMasterKey, type DataDirectory, noteMasterKey } from '../data-directory/data-directory.ts';
 import type { Ledger } from './ledger.ts';
 import type { ServiceOptions } from './service-options.ts';
 import type { Storage } from './storage.ts';

@@ -24,15 +24,15 @@ import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
-import { checkMasterKey, openDataDirectory, tellIfEmpty } from './data-directory.ts';
-import { tellDiskSpace } from './disk-space.ts';
+import { checkMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
+import { tellDiskSpace } from '../data-directory/disk-space.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { proveOwnKey } from './master-key-proof.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import { urlOf } from './url.ts';
-import { proveStart } from './start-proof.ts';
+import { proveStart } from '../damage/start-proof.ts';
 import { watchReadiness } from './watch.ts';
 
 /** Nobody else reads the log. */

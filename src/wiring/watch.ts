@@ -9,7 +9,7 @@ import { RECONCILIATION_KINDS, type ReconciliationKind } from '../domain/account
 import { CURRENCIES } from '../domain/country.ts';
 import { isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
-import type { DiskSpace } from './disk-space.ts';
+import type { DiskSpace } from '../data-directory/disk-space.ts';
 import type { Storage } from './storage.ts';
 
 const SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300];

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { readConfig } from '../../src/config.ts';
-import { openDataDirectory } from '../../src/wiring/data-directory.ts';
-import { DataDirectoryError } from '../../src/wiring/data-identity.ts';
+import { openDataDirectory } from '../../src/data-directory/data-directory.ts';
+import { DataDirectoryError } from '../../src/data-directory/identity.ts';
 
 const SPACE = { onChange() {}, onError() {} };
 

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync } from 'node:fs';
 import t from 'tap';
-import { Scrub } from '../../src/wiring/scrub.ts';
+import { Scrub } from '../../src/damage/scrub.ts';
 import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
 
 /** All that are left. */

@@ -1,8 +1,8 @@
 // The check of the whole log behind the callers' backs: finds damage, and takes no take-over for it.
 import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
-import type { Damage } from '../../src/wiring/damage.ts';
-import { Scrub } from '../../src/wiring/scrub.ts';
+import type { Damage } from '../../src/damage/damage.ts';
+import { Scrub } from '../../src/damage/scrub.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import { CUT, damage, rewrite, written } from './wal/rewriting.ts';
 

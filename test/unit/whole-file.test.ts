@@ -8,7 +8,7 @@ import { traced, tracer } from '../tracer.ts';
 t.test('its bytes are synced before it has its name, and its name before the call returns', traced, (t) => {
   const directory = t.testdir({ 'identity.json': 'before' });
   const file = join(directory, 'identity.json');
-  const program = new URL('../../src/wiring/whole-file.ts', import.meta.url).href;
+  const program = new URL('../../src/data-directory/whole-file.ts', import.meta.url).href;
   const write = `import { writeWholeFile } from '${program}'; writeWholeFile('${file}', 'after');`;
   const trace = join(directory, 'trace');
   // With the path of each file descriptor.

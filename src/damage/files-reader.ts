@@ -7,7 +7,7 @@ import { messageOf } from '../../wal/thrown.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { ViewStore } from '../../wal/views.ts';
-import { placesIn } from './data-identity.ts';
+import { placesIn } from '../data-directory/identity.ts';
 import type { Place } from './files-proof.ts';
 import { say, UNREADABLE } from './reader-process.ts';
 

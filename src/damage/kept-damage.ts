@@ -4,7 +4,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GroupName } from '../bus/bus.ts';
-import { writeWholeFile } from './whole-file.ts';
+import { writeWholeFile } from '../data-directory/whole-file.ts';
 
 export interface KeptPartition {
   readonly group: GroupName;

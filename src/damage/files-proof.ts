@@ -4,7 +4,7 @@
 
 import { hasLog, hasViews } from '../../wal/lmdb.ts';
 import type { Unreadable, UnreadablePlace } from '../../wal/unreadable.ts';
-import { placesIn } from './data-identity.ts';
+import { placesIn } from '../data-directory/identity.ts';
 import { runReader, type Reading } from './reader-process.ts';
 
 const READER = new URL('files-reader.ts', import.meta.url);

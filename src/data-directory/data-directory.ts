@@ -14,7 +14,7 @@ import {
   IDENTITY_FILE,
   readIdentity,
   writeIdentity,
-} from './data-identity.ts';
+} from './identity.ts';
 import { DiskSpace, type DiskSpaceOptions } from './disk-space.ts';
 
 export interface DataDirectory {

@@ -12,7 +12,7 @@ import { hasLog, hasViews } from '../../wal/lmdb.ts';
 import { noteUnreadable } from '../../wal/unreadable.ts';
 import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
-import { DataDirectoryError } from './data-identity.ts';
+import { DataDirectoryError } from '../data-directory/identity.ts';
 import { proveFiles } from './files-proof.ts';
 
 const MARK_FILE = 'starting';

@@ -3,7 +3,7 @@
 import type { GroupName } from '../bus/bus.ts';
 import { unreadableIn } from '../../wal/unreadable.ts';
 import type { Damage } from './damage.ts';
-import { placesIn } from './data-identity.ts';
+import { placesIn } from '../data-directory/identity.ts';
 import { runReader } from './reader-process.ts';
 
 const PROGRAM = new URL('scrub-process.ts', import.meta.url);
