@@ -33,7 +33,11 @@ import { deriveId, isTransactionId, makeId } from './id.ts';
 import type { Context, LedgerState } from './state.ts';
 import type { Transaction } from './transaction.ts';
 
-const EXPIRED_MESSAGE = 'The customer did not answer in time.';
+/** By who was waited for. Of one that its network never answered for, nobody knows whether the customer was ever asked. */
+const EXPIRED_MESSAGES = {
+  AWAITING_CUSTOMER: 'The customer did not answer in time.',
+  PENDING_PROVIDER: 'The network did not answer in time.',
+} as const;
 const REVOKED_MESSAGE = 'The payout wallet was revoked before the withdrawal was sent.';
 const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';
 
@@ -298,7 +302,7 @@ export function decideExpiry(state: LedgerState, command: ExpireTransaction, con
     id,
     source: 'SYSTEM',
     failureCode: 'expired',
-    failureMessage: EXPIRED_MESSAGE,
+    failureMessage: EXPIRED_MESSAGES[status],
     providerStatus: null,
   });
 }
