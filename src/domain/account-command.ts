@@ -46,8 +46,8 @@ export interface CollectInput {
   readonly currency: Currency;
   readonly msisdn: string;
   readonly reference: string;
-  readonly network?: Network | undefined;
-  readonly country?: Country | undefined;
+  readonly network?: Network | null | undefined;
+  readonly country?: Country | null | undefined;
   readonly description?: string | null | undefined;
   readonly metadata?: Metadata | null | undefined;
 }
@@ -56,8 +56,8 @@ export interface PayoutInput {
   readonly currency: Currency;
   readonly msisdn: string;
   readonly reference: string;
-  readonly network?: Network | undefined;
-  readonly country?: Country | undefined;
+  readonly network?: Network | null | undefined;
+  readonly country?: Country | null | undefined;
   readonly narration?: string | null | undefined;
   readonly metadata?: Metadata | null | undefined;
 }

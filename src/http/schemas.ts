@@ -44,6 +44,20 @@ export function oneOf<const Values extends readonly string[]>(
   return Type.Unsafe<Values[number]>({ type: 'string', enum: [...values], title, description });
 }
 
+/** Of a field that may be left out: null is as good as that, as libraries that write every field send it. */
+function oneOfOrNull<const Values extends readonly string[]>(
+  values: Values,
+  title: string,
+  description: string,
+) {
+  return Type.Unsafe<Values[number] | null>({
+    type: ['string', 'null'],
+    enum: [...values, null],
+    title,
+    description,
+  });
+}
+
 export function nullable(schema: Record<string, unknown>) {
   return Type.Unsafe<string | null>({ type: ['string', 'null'], ...schema });
 }
@@ -95,7 +109,7 @@ const metadataInput = Type.Unsafe<Metadata | null>({
   additionalProperties: { type: ['string', 'number', 'boolean', 'null'], maxLength: 512 },
 });
 const networkInput = Type.Optional(
-  oneOf(
+  oneOfOrNull(
     NETWORKS,
     'NetworkInput',
     'Normally worked out from the number: send it when known, or after `network_required`. It always wins over the ' +
@@ -103,7 +117,7 @@ const networkInput = Type.Optional(
   ),
 );
 const countryInput = Type.Optional(
-  oneOf(
+  oneOfOrNull(
     COUNTRIES,
     'CountryInput',
     'What a number in local format is read against; the account’s country when absent. An international number says ' +

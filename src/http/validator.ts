@@ -104,7 +104,7 @@ function saying(error: ErrorObject): string {
     case 'type':
       return `must be ${typeWords(params['type'])}`;
     case 'enum':
-      return `must be one of ${String(params['allowedValues'])}`.replaceAll(',', ', ');
+      return `must be one of ${allowedWords(params['allowedValues'])}`;
     case 'maxLength':
       return `must be at most ${params['limit']} characters`;
     case 'minLength':
@@ -118,6 +118,16 @@ function saying(error: ErrorObject): string {
     default:
       return typeof rule === 'string' ? rule : (error.message ?? 'is not valid');
   }
+}
+
+/** Null stands beside them where a field may be left out, which goes without saying. */
+function allowedWords(values: unknown): string {
+  return Array.isArray(values)
+    ? values
+        .filter((value) => value !== null)
+        .map(String)
+        .join(', ')
+    : String(values);
 }
 
 function typeWords(type: unknown): string {

@@ -182,12 +182,25 @@ t.test('reference, description and metadata come back as they were sent, from ev
   }
 });
 
-t.test('null is as good as absent for what is optional and returned', async (t) => {
+t.test('null is as good as absent for what is optional', async (t) => {
   const merchant = await openMerchant(service);
+  await merchant.fund('20000', 'UGX');
   const nulls = { description: null, metadata: null };
-  const { status, body } = await merchant.post('/v1/charges', bodyOf(nulls));
-  t.equal(status, 201);
-  t.hasStrict(body, nulls);
+  const derived = { country: null, network: null };
+  for (const kind of ['charges', 'deposits', 'payouts']) {
+    const said = kind === 'payouts' ? { narration: null, metadata: null } : nulls;
+    const { status, body } = await merchant.post(`/v1/${kind}`, bodyOf({ ...said, ...derived }));
+    t.equal(status, 201, kind);
+    t.hasStrict(body, {
+      ...(kind === 'payouts' ? { metadata: null } : nulls),
+      country: 'UG',
+      network: 'MTN',
+    });
+  }
+  const unknown = await merchant.post('/v1/charges', bodyOf({ msisdn: '+256712000065', network: null }));
+  refusedWith(t, unknown, 400, 'network_required', 'network');
+  const wrong = await merchant.post('/v1/charges', bodyOf({ network: 'mtn' }));
+  t.match(wrong.body.error?.message, /must be one of MTN, AIRTEL\.$/);
   const empty = await merchant.post('/v1/charges', bodyOf({ description: '', metadata: {} }));
   t.hasStrict(empty.body, { description: '' });
   t.strictSame(empty.body.metadata, {});
