@@ -124,10 +124,11 @@ export class Watched implements PendingTransaction {
     this.maybeSent = true;
   }
 
-  /** Its account did not take what was found out: the provider remembers, and is asked again, at the end of its time, too. */
+  /** Its account did not take what was found out: the provider remembers, and is asked again, at the end of its time, too. So a
+   *  callback that this was the answer to is not answered. */
   askAgain(): void {
     this.next = 'enquire';
-    this.hinted = false;
+    this.hinted ||= this.byHint;
     this.lastEnquiries = 0;
     this.lastUntil = 0;
   }

@@ -27,6 +27,28 @@ t.test('a payment taken back while its provider answers nobody is heard of when 
 });
 
 t.test(
+  'a payment taken back is heard of where its account takes nothing, and then its provider answers nobody',
+  async (t) => {
+    const driven = await new Driven().start();
+    const transaction = await settledCharge(driven, 100);
+    driven.provider.settle(transaction, reversed());
+    let tells = 0;
+    driven.accounts.intercept = ({ type }) => {
+      if (type !== 'RecordOutcome' || ++tells > LIMITS.pollerSendsMax) return null;
+      driven.mtn.onEnquire = () => LOST;
+      return UNAVAILABLE;
+    };
+    driven.hint(transaction);
+    await driven.clock.advance(2 * HOUR, 1_000);
+    t.equal(tells, LIMITS.pollerSendsMax);
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    await driven.clock.advance(2 * MINUTE, 1_000);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+    t.equal(driven.pollers.size, 0);
+  },
+);
+
+t.test(
   'a callback that its provider never answers for is given up in the end, and operators are told',
   async (t) => {
     const driven = await new Driven({ timings: { hintEnquiries: 20 } }).start();
