@@ -68,6 +68,9 @@ export class PollerPartition implements Keeper {
   #finishedSinceAsked: Set<string> | null = null;
   /** It let go of transactions that are still in flight. */
   #overflowed = false;
+  /** What was created up to then it may have found in flight: of that a poller before it may have told the account more than has
+   *  arrived there. By the accounts' time. */
+  #foundUntil = 0;
   #stopping = false;
 
   constructor(options: PartitionOptions) {
@@ -282,7 +285,9 @@ export class PollerPartition implements Keeper {
   /** Whoever served the partition before may have sent it. */
   #recover(transaction: PendingTransaction): void {
     if (this.#finishedSinceAsked?.has(transaction.id)) return;
-    this.#clock.notBefore(transaction.createdAt);
+    const { createdAt } = transaction;
+    this.#clock.notBefore(createdAt);
+    this.#foundUntil = Math.max(this.#foundUntil, createdAt);
     const watched = this.#follow(transaction);
     if (watched !== null) this.#pursuit.resume(watched);
   }
@@ -400,15 +405,16 @@ export class PollerPartition implements Keeper {
   }
 
   /** Whoever serves the partition after this process finds it in flight, and asks about it anyway; or it is about nothing. Where
-   *  the outcome is on its way to the account, or an answer of the provider on its way here, more may have happened since. */
+   *  an outcome is or may be on its way to the account, or an answer of the provider on its way here, more may have happened since. */
   #needsNoAnswer(accountId: string, transactionId: string): boolean {
     const followed = this.#followed.get(transactionId);
     const known = followed ?? this.#recent.get(transactionId);
     if (known !== undefined && known.accountId !== accountId) return true;
     if (followed === undefined) return false;
-    const { late, told, verdict, state, next } = followed;
+    const { late, told, tells, verdict, state, next, createdAt } = followed;
     const isBeingEnquired = state === 'calling' && next === 'enquire';
-    return !late && !told && verdict === null && state !== 'telling' && !isBeingEnquired;
+    const mayBeOnItsWay = tells > 0 || createdAt <= this.#foundUntil;
+    return !late && !told && verdict === null && state !== 'telling' && !isBeingEnquired && !mayBeOnItsWay;
   }
 
   /** It is final; the provider may say otherwise now. */
@@ -479,8 +485,8 @@ export class PollerPartition implements Keeper {
     }
     this.#overflowed = true;
     this.forget(watched);
-    // A scan finds it.
-    this.#waiters.end(watched.id, DONE);
+    // A scan finds it, unless it has ended by then.
+    this.#waiters.end(watched.id, UNAVAILABLE);
   }
 
   asked(id: string): void {

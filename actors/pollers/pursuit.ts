@@ -396,7 +396,15 @@ export class Pursuit implements Caller {
     if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
       return this.#account.expire(watched);
     }
-    this.#restUnlessHinted(watched, retryAfterMs);
+    // A callback is answered by an answer: until then its account may hear of an end that was found out before it, and who knows
+    // of no callback asks no more after that.
+    const calledAgain = watched.hinted;
+    watched.hinted ||= watched.byHint;
+    this.#rest(watched, retryAfterMs);
+    if (calledAgain && watched.state === 'waiting') this.#answerHint(watched, retryAfterMs);
+    if (watched.hinted && this.#account.tellsAcceptanceAgain(watched)) {
+      this.#account.tellAcceptance(watched, null);
+    }
   }
 
   #restUnlessHinted(watched: Watched, retryAfterMs?: number): void {

@@ -48,9 +48,11 @@ class Line {
     }
   }
 
-  /** Whoever sent or heard them is dead. */
-  cut(): void {
+  /** Whoever sent or heard them is dead: what was on its way. */
+  cut(): readonly (() => void)[] {
+    const cut = this.#waiting.map(({ arrive }) => arrive);
     this.#waiting = [];
+    return cut;
   }
 }
 
@@ -148,6 +150,11 @@ export class ApartAccounts implements Bus, Feed {
     const untold = this.#untold;
     this.#untold = [];
     for (const tell of untold) tell();
+    for (const one of this.#straggling) {
+      if (one.at > this.#clock.now()) continue;
+      this.#straggling.delete(one);
+      one.arrive();
+    }
     for (const line of [this.#requests, this.#replies, this.#feed]) line.deliver();
   }
 
@@ -180,7 +187,12 @@ export class ApartAccounts implements Bus, Feed {
     if (group === 'pollers') return this.#handOn(message, onReply);
     const { type, transactionId } = message as AccountCommand & { readonly transactionId: string };
     if (type === 'BeginSubmission') this.askedAt.set(transactionId, this.#clock.now());
-    const reply = (said: Reply): void => this.#replies.send(() => onReply(said));
+    const life = this.#pollersLife;
+    const reply = (said: Reply): void => {
+      this.#replies.send(() => {
+        if (life === this.#pollersLife) onReply(said);
+      });
+    };
     this.#requests.send(() => {
       if (this.#partition === null) return reply({ type: 'unavailable' });
       this.#partition.send(structuredClone(message) as AccountCommand, reply);
@@ -214,12 +226,20 @@ export class ApartAccounts implements Bus, Feed {
     }
   }
 
-  /** The process of the pollers is dead: it asks nothing more, and hears nothing. */
+  /** The process of the pollers is dead: it asks nothing more, and hears nothing. What it had sent may arrive as late as it may
+   *  be decided, behind what the next one sends. */
   forgetPollers(): void {
     this.#subscribers.clear();
-    this.#requests.cut();
     this.#replies.cut();
+    this.#pollersLife++;
+    for (const arrive of this.#requests.cut()) {
+      if (this.#random() < 0.3) continue;
+      const at = this.#clock.now() + Math.floor(this.#random() * LIMITS.pollerCommandDeadlineMs);
+      this.#straggling.add({ at, arrive });
+    }
   }
+  #pollersLife = 0;
+  readonly #straggling = new Set<{ readonly at: number; readonly arrive: () => void }>();
 
   /** As a front does: until it is decided. */
   tell(command: AccountCommand, onDecided: (reply: Reply) => void = () => {}): void {

@@ -63,6 +63,18 @@ t.test('a callback is looked into at once though an acceptance is yet to be told
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
 });
 
+t.test('a callback that its provider does not answer for keeps no acceptance from its account', async (t) => {
+  const driven = await new Driven().start();
+  withoutAcceptances(driven);
+  const transaction = driven.accounts.create(charge());
+  driven.mtn.onEnquire = () => LOST;
+  await driven.clock.advance(100);
+  driven.hint(transaction);
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(MINUTE);
+  t.ok(driven.accounts.transaction(transaction.id).submitted);
+});
+
 t.test(
   'what a gateway refused although it had handed it on is asked about before it is given up',
   async (t) => {

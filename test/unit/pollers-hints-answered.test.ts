@@ -23,6 +23,17 @@ function answersTo(type: string, { accounts }: Driven): (() => void)[] {
   return answers;
 }
 
+/** Messages of one type to accounts: each arrives when it is called, also when its sender is dead. */
+function onTheirWay(type: string, { accounts }: Driven): (() => void)[] {
+  const messages: (() => void)[] = [];
+  const send = accounts.send.bind(accounts);
+  accounts.send = (group, partition, message, onReply) => {
+    if (message.type === type) messages.push(() => send(group, partition, message, onReply));
+    else send(group, partition, message, onReply);
+  };
+  return messages;
+}
+
 t.test('about what is in flight: at once, also before the answer to the submit', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
@@ -152,6 +163,69 @@ t.test('not by what is found in flight while what was found out before it came i
   await driven.clock.advance(8_000);
   t.equal(accounts.transaction(transaction.id).status, 'REVERSED');
   t.strictSame(replies.at(-1), 'second done');
+});
+
+t.test('not at once while what a poller before found out may be on its way', async (t) => {
+  for (const isKilled of [false, true]) {
+    const driven = await new Driven().start();
+    const { accounts, provider } = driven;
+    const outcomes = onTheirWay('RecordOutcome', driven);
+    const transaction = accounts.create(charge());
+    provider.settle(transaction, paid());
+    driven.hint(transaction);
+    t.equal(outcomes.length, 1);
+    await driven.crash();
+    provider.settle(transaction, reversed());
+    driven.mtn.onEnquire = () => LOST;
+    const replies: Reply[] = [];
+    driven.hint(transaction, (reply) => replies.push(reply));
+    await driven.clock.advance(3_000);
+    t.strictSame(replies, [], 'it is in flight, and may not be asked about until its end');
+    outcomes.shift()!();
+    t.equal(accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+    // Its provider calls again, where nobody answered.
+    if (isKilled) await driven.crash(() => driven.clock.advance(1_000));
+    if (isKilled) driven.hint(transaction, (reply) => replies.push(reply));
+    driven.mtn.onEnquire = (asked) => provider.enquire(asked);
+    for (let second = 0; second < 14; second++) {
+      await driven.clock.advance(1_000);
+      for (const arrive of outcomes.splice(0)) arrive();
+    }
+    t.equal(accounts.transaction(transaction.id).status, 'REVERSED');
+    t.hasStrict(replies, [DONE]);
+  }
+});
+
+t.test('not at once while what it told its account may be on its way', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts, provider } = driven;
+  let tells = 0;
+  accounts.intercept = ({ type }) => {
+    if (type !== 'RecordOutcome') return null;
+    tells++;
+    return UNKNOWN;
+  };
+  const transaction = accounts.create(charge());
+  provider.settle(transaction, paid());
+  driven.hint(transaction);
+  while (tells < LIMITS.pollerSendsMax) await driven.clock.advance(1_000);
+  driven.mtn.onEnquire = () => LOST;
+  provider.settle(transaction, reversed());
+  t.equal(driven.hint(transaction), undefined);
+});
+
+t.test('not where its poller lets go of what it found, for it follows too many', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts } = driven;
+  const transaction = accounts.create(charge());
+  await driven.crash();
+  for (let i = 1; i < LIMITS.pollerPendingMax; i++) accounts.create(charge({ amount: '500' }));
+  // Waits for its rail: it is not let go.
+  driven.airtel.maxConcurrency = 0;
+  accounts.create(charge({ msisdn: '+256702123456' }));
+  driven.mtn.onEnquire = () => LOST;
+  t.hasStrict(driven.hint(transaction), UNAVAILABLE);
+  t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
 });
 
 t.test('nobody knows, in time, where the provider says nothing; the callback is kept', async (t) => {
