@@ -11,7 +11,7 @@
 
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { type Answer, FirstSubmits } from './first-submits.ts';
+import { type Answer, WithdrawalSubmits } from './withdrawal-submits.ts';
 import { NONE } from './id-index.ts';
 import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { neverAccepted, noticeOf, type Notice, sentNoMore, waitsForLong } from './notice.ts';
@@ -37,7 +37,7 @@ export class Pursuit implements Caller {
   readonly #options: PursuitOptions;
   readonly #keeper: Keeper;
   readonly #wheel: TimingWheel;
-  readonly #firstSubmits: FirstSubmits;
+  readonly #withdrawalSubmits: WithdrawalSubmits;
   readonly #account: Telling;
   #stopping = false;
 
@@ -46,16 +46,16 @@ export class Pursuit implements Caller {
     this.#keeper = keeper;
     this.#wheel = new TimingWheel(options.now());
     const onAnswer = (watched: Watched, answer: Answer): void => {
-      this.#begun(watched, answer);
+      this.#answeredToSubmit(watched, answer);
       keeper.park(watched);
     };
-    this.#firstSubmits = new FirstSubmits({ ...options, onAnswer });
+    this.#withdrawalSubmits = new WithdrawalSubmits({ ...options, onAnswer });
     this.#account = new Telling(options, keeper, this.#wheel, (watched) => this.#rest(watched));
   }
 
   /** Nothing is on its way to an account. */
   get isIdle(): boolean {
-    return this.#account.isIdle && this.#firstSubmits.isIdle;
+    return this.#account.isIdle && this.#withdrawalSubmits.isIdle;
   }
 
   /** Calls nobody any more; only what rails still answer is told to accounts. */
@@ -178,7 +178,7 @@ export class Pursuit implements Caller {
 
   /** Over to the rail, for `watched.next`. */
   #call(watched: Watched): void {
-    if (watched.next === 'submit' && watched.type === 'WITHDRAWAL') return this.#begin(watched);
+    if (watched.next === 'submit' && watched.type === 'WITHDRAWAL') return this.#askToSubmit(watched);
     this.#toRail(watched);
   }
 
@@ -207,7 +207,7 @@ export class Pursuit implements Caller {
 
   /** The first submit is not recorded while the rail is down: after that its account does not end it although its payout wallet is
    *  revoked. A day of that at most: nobody but it may be there to find out that the rail is up. */
-  #begin(watched: Watched): void {
+  #askToSubmit(watched: Watched): void {
     if (this.#stopping) return;
     if (watched.unsent) {
       const now = this.#options.now();
@@ -215,10 +215,10 @@ export class Pursuit implements Caller {
       if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
     }
     this.#wheel.remove(watched.number);
-    this.#firstSubmits.ask(watched, messageDeadline(this.#options));
+    this.#withdrawalSubmits.ask(watched, messageDeadline(this.#options));
   }
 
-  #begun(watched: Watched, answer: Answer): void {
+  #answeredToSubmit(watched: Watched, answer: Answer): void {
     switch (answer.submission) {
       case 'begun':
         watched.unsent = false;

@@ -518,7 +518,7 @@ t.test('a wallet becomes active once its cooling-off is over', async (t) => {
   thenRecorded(scenario.when(activateWallet('wal_none')));
 });
 
-// --- The first submit of a withdrawal --------------------------------------------------------------------------------
+// --- The submits of a withdrawal ---------------------------------------------------------------------------------------
 
 t.test('a withdrawal begins once, and not to a wallet that was revoked before', (t) => {
   const revoke = { ...byOperator, type: 'RevokeWallet', walletId: WALLET, by: OWNER } as const;

@@ -17,18 +17,18 @@ export type Answer =
   /** `code`: why its account refuses; null: it is final. */
   | { readonly submission: 'ended'; readonly code: string | null };
 
-export interface FirstSubmitsOptions {
+export interface WithdrawalSubmitsOptions {
   readonly partition: number;
   readonly bus: Bus;
   /** `watched` waits: nothing else is on its way for it. */
   readonly onAnswer: (watched: Watched, answer: Answer) => void;
 }
 
-export class FirstSubmits {
-  readonly #options: FirstSubmitsOptions;
+export class WithdrawalSubmits {
+  readonly #options: WithdrawalSubmitsOptions;
   #asking = 0;
 
-  constructor(options: FirstSubmitsOptions) {
+  constructor(options: WithdrawalSubmitsOptions) {
     this.#options = options;
   }
 
