@@ -259,9 +259,14 @@ export class PollerPartition implements Keeper {
       case 'WalletAdded':
       case 'WalletApproved':
       case 'WalletActivated':
-      case 'WalletRevoked':
         return;
+      case 'WalletRevoked':
+        return this.#walletRevoked(record.accountId);
     }
+  }
+
+  #walletRevoked(accountId: string): void {
+    this.#pursuit.revoked(this.#followed.awake().filter((watched) => watched.accountId === accountId));
   }
 
   /** Not sent yet by anybody: nobody else serves this partition. */

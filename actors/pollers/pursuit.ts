@@ -13,7 +13,7 @@ import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { type Answer, WithdrawalSubmits } from './withdrawal-submits.ts';
 import { NONE } from './id-index.ts';
-import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
+import type { Keeper, PursuitOptions } from './keeper.ts';
 import { neverAccepted, noticeOf, type Notice, sentNoMore, waitsForLong } from './notice.ts';
 import type { Caller } from './rail-lane.ts';
 import {
@@ -103,6 +103,17 @@ export class Pursuit implements Caller {
     const at = Math.max(now, watched.enquiredAt + this.#options.timings.hintGapMs);
     if (at > now) this.#wheel.setBy(watched.number, at);
     else this.#due(watched, now);
+  }
+
+  /** A wallet was revoked. `ofAccount`: those of its account that are objects. */
+  revoked(ofAccount: Iterable<Watched>): void {
+    this.#withdrawalSubmits.revoked();
+    for (const watched of ofAccount) {
+      const isToBeSubmitted = watched.state === 'queued' && watched.next === 'submit';
+      if (!isToBeSubmitted || watched.type !== 'WITHDRAWAL') continue;
+      this.#askToSubmit(watched);
+      this.#keeper.park(watched);
+    }
   }
 
   /** It was in flight before this process knew of it: unless it was certainly not sent, enquire first. */
@@ -215,13 +226,12 @@ export class Pursuit implements Caller {
       if (!watched.port.lane.takesCalls && now < watched.graceUntil) return this.#rest(watched);
     }
     this.#wheel.remove(watched.number);
-    this.#withdrawalSubmits.ask(watched, messageDeadline(this.#options));
+    this.#withdrawalSubmits.ask(watched);
   }
 
   #answeredToSubmit(watched: Watched, answer: Answer): void {
     switch (answer.submission) {
       case 'begun':
-        watched.unsent = false;
         return this.#toRail(watched);
       case 'begun_before':
         // A callback may have come while this was asked: somebody has sent it.

@@ -4,11 +4,14 @@
 //   unsent ─▶ account: begun ─▶ submit            wallet revoked ─▶ account: failed, its hold returned ─▶ never submitted
 //   again  ─▶ account: not revoked ─▶ submit      wallet revoked ─▶ not submitted; whether it was before, its provider is asked
 //
+// A wallet may be revoked while the answer is on its way, or while the submit waits for its rail: then the account is asked anew.
+//
 // Crash points: before the account has recorded it, whoever serves the partition next asks again; after that, whoever does so
 // does not know whether it was submitted, and enquires first.
 
-import type { Bus, Reply } from '../../src/bus/bus.ts';
+import type { Reply } from '../../src/bus/bus.ts';
 import type { BegunSubmission } from '../../src/domain/account-command.ts';
+import { messageDeadline, type PursuitOptions } from './keeper.ts';
 import type { Watched } from './watched.ts';
 
 /** What its account says. */
@@ -17,9 +20,10 @@ export type Answer =
   /** `code`: why its account refuses; null: it is final. */
   | { readonly submission: 'ended'; readonly code: string | null };
 
-export interface WithdrawalSubmitsOptions {
-  readonly partition: number;
-  readonly bus: Bus;
+export interface WithdrawalSubmitsOptions extends Pick<
+  PursuitOptions,
+  'partition' | 'bus' | 'deadlineClock'
+> {
   /** `watched` waits: nothing else is on its way for it. */
   readonly onAnswer: (watched: Watched, answer: Answer) => void;
 }
@@ -27,6 +31,8 @@ export interface WithdrawalSubmitsOptions {
 export class WithdrawalSubmits {
   readonly #options: WithdrawalSubmitsOptions;
   #asking = 0;
+  /** Wallets of the partition that were revoked since it is followed. */
+  #revoked = 0;
 
   constructor(options: WithdrawalSubmitsOptions) {
     this.#options = options;
@@ -37,10 +43,17 @@ export class WithdrawalSubmits {
     return this.#asking === 0;
   }
 
-  /** Of a withdrawal. `deadline`: by the clock of messages. */
-  ask(watched: Watched, deadline: number): void {
+  /** A wallet was revoked: what accounts have said until now counts no more. */
+  revoked(): void {
+    this.#revoked++;
+  }
+
+  /** Of a withdrawal. */
+  ask(watched: Watched): void {
     const { bus, partition, onAnswer } = this.#options;
     const { accountId, id } = watched;
+    const deadline = messageDeadline(this.#options);
+    const revoked = this.#revoked;
     watched.state = 'telling';
     this.#asking++;
     const again = !watched.unsent;
@@ -48,8 +61,14 @@ export class WithdrawalSubmits {
     bus.send('accounts', partition, command, (reply) => {
       this.#asking--;
       if (watched.state === 'gone') return;
+      const answer = answerOf(reply);
+      const { submission } = answer;
+      if (submission === 'begun') watched.unsent = false;
+      const isToBeMade = submission === 'begun' || (submission === 'begun_before' && !watched.unsent);
+      // Whose wallet that was its account knows.
+      if (isToBeMade && revoked !== this.#revoked) return this.ask(watched);
       watched.state = 'waiting';
-      onAnswer(watched, answerOf(reply));
+      onAnswer(watched, answer);
     });
   }
 }

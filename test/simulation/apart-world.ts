@@ -24,6 +24,9 @@ interface Subscriber {
   readonly handler: Handler;
 }
 
+/** How long a record may take to pollers when it is durable. */
+export const FEED_MS_MAX = 2_000;
+
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
 /** Things that arrive in the order they were sent, each after a time of its own. */
@@ -89,7 +92,7 @@ export class ApartAccounts implements Bus, Feed {
     const soon = (): number => Math.floor(random() * 40);
     this.#requests = new Line(clock, soon);
     this.#replies = new Line(clock, soon);
-    this.#feed = new Line(clock, () => (random() < 0.05 ? Math.floor(random() * 2_000) : soon()));
+    this.#feed = new Line(clock, () => (random() < 0.05 ? Math.floor(random() * FEED_MS_MAX) : soon()));
     this.open();
   }
 

@@ -25,7 +25,7 @@ import {
   withdrawal,
 } from '../unit/domain/scenario.ts';
 import { declined, DrivenClock, DrivenRail, paid, Provider } from '../unit/pollers-driven.ts';
-import { ApartAccounts } from './apart-world.ts';
+import { ApartAccounts, FEED_MS_MAX } from './apart-world.ts';
 import { TakenBack } from './taken-back.ts';
 import { stormy } from './weather.ts';
 
@@ -53,6 +53,8 @@ class Apart {
   readonly random: () => number;
   /** How often something goes wrong. */
   trouble = 0;
+  /** Calls that a rail takes at once. */
+  readonly railConcurrency: number;
   pollers: PollerGroup;
   /** Wallets, and when their owner was told that they are revoked. */
   readonly revokedAt = new Map<string, number>();
@@ -65,6 +67,7 @@ class Apart {
 
   constructor(random: () => number) {
     this.random = random;
+    this.railConcurrency = random() < 0.5 ? 1 : 100;
     this.accounts = new ApartAccounts(this.clock, random, POLICY, (message, onReply) => {
       this.pollers.send(0, message, onReply);
     });
@@ -76,6 +79,7 @@ class Apart {
     const { clock, provider, accounts, random } = this;
     this.#rails = ['mtn_ug', 'airtel_ug'].map((id) => new DrivenRail(id, provider, clock));
     for (const rail of this.#rails) {
+      rail.maxConcurrency = this.railConcurrency;
       stormy(this, rail, random, () => this.trouble);
       const { onSubmit } = rail;
       rail.onSubmit = (transaction) => {
@@ -98,8 +102,9 @@ class Apart {
   #sends({ id }: PendingTransaction): void {
     const { destination } = this.accounts.state.transaction(id)!;
     const revokedAt = this.revokedAt.get(destination ?? '') ?? Infinity;
-    // It may have waited for its rail since.
-    if (this.accounts.askedAt.get(id)! > revokedAt) this.sentToRevoked.push(id);
+    // It may have waited for its rail since it was asked about, until the feed told of the wallet.
+    const knewAt = Math.max(this.accounts.askedAt.get(id)!, this.clock.now() - FEED_MS_MAX - 2 * STEP_MS);
+    if (knewAt > revokedAt) this.sentToRevoked.push(id);
   }
 
   /** One in `n`. */

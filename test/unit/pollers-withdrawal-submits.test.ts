@@ -2,8 +2,8 @@
 import t from 'tap';
 import type { RevokeWallet } from '../../src/domain/account-command.ts';
 import type { SubmitResult } from '../../src/rails/rail.ts';
-import { byOperator, OWNER, payout, settle, WALLET, withdrawal } from './domain/scenario.ts';
-import { BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
+import { byOperator, OWNER, payout, settle, WALLET, walletAdded, withdrawal } from './domain/scenario.ts';
+import { ACCEPTED, BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const UNAVAILABLE = { type: 'unavailable' } as const;
@@ -100,6 +100,61 @@ t.test(
     }
   },
 );
+
+t.test('what waits for its rail when its wallet is revoked is not sent', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = 1;
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  driven.accounts.create(payout());
+  const { id } = driven.accounts.create(withdrawal());
+  const paidOut = driven.accounts.create(payout());
+  await driven.clock.advance(100);
+  t.equal(driven.pollers.railHealth()[0]?.submitsWaiting, 2);
+  driven.accounts.when(revoke);
+  driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+  answer.resolve(ACCEPTED);
+  await driven.clock.advance(MINUTE, 500);
+  t.ok(driven.mtn.submits.some((submit) => submit.id === paidOut.id));
+  t.notOk(driven.mtn.submits.some((submit) => submit.id === id));
+  t.hasStrict(driven.notices, [{ what: 'wallet_revoked', transactionId: id }]);
+});
+
+t.test('what waits for its rail when another wallet is revoked is sent once', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.maxConcurrency = 0;
+  const { id } = driven.accounts.create(withdrawal());
+  await driven.clock.advance(100);
+  const walletId = 'wal_01JB2XK7T0000ABCDEFGHJKM01';
+  driven.accounts.scenario.given({ ...walletAdded, id: walletId });
+  driven.accounts.when({ ...revoke, walletId });
+  driven.mtn.maxConcurrency = 1;
+  await driven.clock.advance(MINUTE, 500);
+  t.strictSame(
+    driven.mtn.submits.map((submit) => submit.id),
+    [id],
+  );
+});
+
+t.test('a wallet that is revoked while the word that it is not is on its way is sent nothing', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts } = driven;
+  const send = accounts.send.bind(accounts);
+  let arrive = (): void => {};
+  accounts.send = (group, partition, message, onReply) => {
+    send(group, partition, message, (reply) => {
+      if (message.type !== 'BeginSubmission') return onReply(reply);
+      arrive = () => onReply(reply);
+    });
+  };
+  const { id } = accounts.create(withdrawal());
+  accounts.when(revoke);
+  accounts.send = send;
+  arrive();
+  await driven.clock.advance(MINUTE, 500);
+  t.strictSame(driven.mtn.submits, []);
+  t.hasStrict(driven.notices, [{ what: 'wallet_revoked', transactionId: id }]);
+});
 
 t.test(
   'an account of an older version, which does not say that a wallet is revoked, is no obstacle',
