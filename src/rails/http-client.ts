@@ -219,14 +219,23 @@ function reasonOf(error: Error): string {
   return code === undefined ? first.message : `${code}: ${first.message}`;
 }
 
-/** The body as a JSON object; undefined when it is anything else (HTML, a list, nothing). */
+/** The body as a JSON object; undefined when it is anything else (HTML, a list, nothing). A number that a double does not carry, as
+ *  the id of a payment may be, is the text that stands there. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = JSON.parse(text, LONG_NUMBER.test(text) ? digitByDigit : undefined);
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** 2^53 has 16 digits. */
+const LONG_NUMBER = /\d{16}/;
+
+/** `context`: TypeScript's own types have yet to learn of it. */
+function digitByDigit(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? context?.source : value;
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

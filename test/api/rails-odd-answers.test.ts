@@ -212,6 +212,17 @@ t.test('amounts and currencies, however they are written, are theirs or nobodyâ€
   await each(t, airtel, charge, airtelRows);
 });
 
+t.test('a number that no double carries is read digit by digit', async (t) => {
+  const digits = '12345678901234567891';
+  for (const id of [digits, `"${digits}"`]) {
+    const theirs = { type: 'succeeded', providerTransactionId: digits };
+    const ofMtn = `{"status":"SUCCESSFUL","financialTransactionId":${id}}`;
+    await each(t, mtn, payout, [[ofMtn, theirs, theirs]]);
+    const ofAirtel = `{"data":{"transaction":{"status":"TS","airtel_money_id":${id}}},"status":{}}`;
+    await each(t, airtel, charge, [[ofAirtel, theirs, theirs]]);
+  }
+});
+
 t.test('MTN: words of other types and forms', async (t) => {
   const failed = (failureCode: string) => ({ type: 'failed', failureCode });
   const anothers = referenceOf(payout());
