@@ -73,9 +73,10 @@ long. Sound when there is no difference.
   npm run rails -- reconcile --route mtn_ug --statement july.csv --data ./data
 
 The headings are reference, amount, currency, time and type (one with "reversal" or "refund" in it is one). Where the
-provider has others, name them: --columns "reference=External ID,amount=Amount,time=Date". A reference is the one that was
-sent to the provider: MTN's externalId, Airtel's transaction id. The headings are the first row, and each row below is money
-that moved: take out first what stands above them, and payments that failed, which would be extra.
+provider has others, name them: --columns "reference=External ID,amount=Amount,time=Date". Of two columns with one heading
+the first counts. A reference is the one that was sent to the provider: MTN's externalId, Airtel's transaction id. The
+headings are the first row, and each row below is money that moved: take out first what stands above them, and payments that
+failed, which would be extra.
 
 Times are ISO 8601, or have the month as a word; 01/07/2026 could be January or July and is refused. Where they name no
 zone they are UTC, or as --timezone says: East Africa is +03:00. A day without a time is the whole day. In an amount, a comma stands between thousands and a point

@@ -4,7 +4,8 @@
 export interface CsvRow {
   /** Of the file, from 1: where the row begins. */
   readonly line: number;
-  /** By heading in lower case. */
+  /** By heading in lower case. Of two columns with one heading the first counts: an amount's currency comes behind it, before those of
+   *  fees and balances. */
   readonly fields: ReadonlyMap<string, string>;
 }
 
@@ -31,7 +32,9 @@ export function* readCsv(text: string): Generator<CsvRow, void> {
     if (cells.length !== names.length) {
       throw new Error(`line ${line}: ${cells.length} columns, where the headings are ${names.length}`);
     }
-    yield { line, fields: new Map(names.map((name, index) => [name, cells[index] ?? ''])) };
+    const fields = new Map<string, string>();
+    for (const [index, name] of names.entries()) if (!fields.has(name)) fields.set(name, cells[index] ?? '');
+    yield { line, fields };
   }
   if (names === null) throw new Error('the file is empty');
 }

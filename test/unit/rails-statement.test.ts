@@ -32,6 +32,17 @@ t.test('CSV with quotes, line breaks, other separators and a byte order mark', a
     [4, 'y', 'z'],
   ]);
   t.strictSame(cells('a,b\n1,2\n, \n"",\n'), [[2, '1', '2']], 'Excel leaves empty rows behind the last');
+  t.strictSame(
+    [...readCsv('Amount,Currency,Fee,currency\n5.00,KES,1.00,\n')].map(({ fields }) => [...fields]),
+    [
+      [
+        ['amount', '5.00'],
+        ['currency', 'KES'],
+        ['fee', '1.00'],
+      ],
+    ],
+    'of two with one heading the first counts',
+  );
   t.throws(() => cells('a,b\n1\n'), /line 2: 1 columns, where the headings are 2/);
   t.throws(() => cells('a,b\n1,"2\n'), /line 2: a quote is not closed/);
   t.throws(() => cells(''), /empty/);
