@@ -29,7 +29,7 @@ export interface StatementLine {
   readonly reference: string;
   readonly transactionId: string | null;
   readonly reversal: boolean;
-  /** As written, without its sign. */
+  /** As written, without the commas of thousands. */
   readonly amountText: string;
   readonly currency: string | null;
   /** Null: the statement has no times. */
@@ -124,12 +124,12 @@ function lineOf(row: CsvRow, columns: Columns, timeZone: string): StatementLine 
 
 const THOUSANDS_BY_COMMA = /^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/;
 
-/** Without its sign, and without the commas of thousands. "10,50" has another comma: it is not 1050. */
+/** Without the commas of thousands. "10,50" has another comma: it is not 1050. */
 function amountIn(text: string, line: number): string {
   if (text.includes(',') && !THOUSANDS_BY_COMMA.test(text)) {
     throw new Error(`line ${line}: "${text}" is no amount; write it as 10.50 or 1,000.50`);
   }
-  return text.replaceAll(',', '').replace(/^[+-]/, '');
+  return text.replaceAll(',', '');
 }
 
 const NUMBERS_FIRST_YEAR =
@@ -343,7 +343,8 @@ function keyOf({ transactionId, reversal }: { transactionId: string; reversal: b
 
 function isAlike({ amount, currency }: Movement, line: StatementLine): boolean {
   if (line.currency !== null && line.currency !== currency) return false;
-  return fromMajorUnits(line.amountText, currency) === amount;
+  // Which sign money that goes out has differs by provider.
+  return fromMajorUnits(line.amountText.replace(/^[+-]/, ''), currency) === amount;
 }
 
 function findingOf(kind: Finding['kind'], movement: Movement | null, line: StatementLine | null): Finding {

@@ -200,6 +200,22 @@ t.test('the same line twice: the second is extra', async (t) => {
   t.hasStrict(findings, [{ kind: 'extra', line: 3 }]);
 });
 
+t.test('money that went the other way, in a row that no word marks, is extra with its sign', async (t) => {
+  const period = { from: START, to: START + HOUR, slackMs: 0 };
+  const takenBack = id('charge', 1);
+  const ledger = floatOf('mtn_ke', period, [
+    record(START, created('ChargeCreated', takenBack, 100), { type: 'TransactionSucceeded', id: takenBack }),
+  ]);
+  const lines = readStatement(
+    [HEADINGS, line(takenBack, '+1', START), line(takenBack, '-1', START)].join('\n'),
+    DEFAULT_COLUMNS,
+    'Z',
+  );
+  const { matched, findings } = compare(ledger.movements, lines, period);
+  t.equal(matched, 1);
+  t.hasStrict(findings, [{ kind: 'extra', line: 3, statement: '-1 KES' }]);
+});
+
 t.test(
   'wherever a log was trimmed, and however far its views are, the movements are those of the whole log',
   async (t) => {
@@ -362,6 +378,6 @@ t.test('a statement that cannot be read says where', async (t) => {
     readStatement(['reference;amount', ...amounts].join('\n'), DEFAULT_COLUMNS, 'Z').map(
       ({ amountText }) => amountText,
     ),
-    ['1000.50', '12345678', '1000'],
+    ['1000.50', '-12345678', '+1000'],
   );
 });
