@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
-import { Driven, LOST, paid } from './pollers-driven.ts';
+import { Driven, LOST, paid, reversed } from './pollers-driven.ts';
 import { randomFrom } from '../seed.ts';
 
 const MINUTE = 60_000;
@@ -215,6 +215,23 @@ t.test('killed between answer and outcome: the outcome is found again', async (t
   await driven.crash();
   await driven.clock.advance(12_000);
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+});
+
+t.test('killed with a callback that its provider was too silent to explain: found without it', async (t) => {
+  for (const [said, status] of [
+    [paid(), 'SUCCESSFUL'],
+    [reversed(), 'FAILED'],
+  ] as const) {
+    const driven = await new Driven().start();
+    const transaction = driven.accounts.create(charge());
+    driven.provider.settle(transaction, said);
+    driven.mtn.onEnquire = () => LOST;
+    driven.hint(transaction);
+    await driven.clock.advance(LIMITS.commandDeadlineMs + 1_000);
+    await driven.crash();
+    await driven.clock.advance(MINUTE);
+    t.equal(driven.accounts.transaction(transaction.id).status, status);
+  }
 });
 
 t.test('killed after a refusal: the same reference, and refused again', async (t) => {
