@@ -49,7 +49,7 @@ const TOKEN_LIFE_SECONDS = 180;
 /** National numbers have this many digits in all three countries. */
 const NATIONAL_DIGITS = 9;
 const SIGNATURE_REFUSED = 'DP00800001026';
-/** How long a published key is used when it does not say. */
+/** How long a published key is used, at the most; one that Airtel refuses is fetched anew. */
 const KEY_LIFE_MS = 3_600_000;
 
 interface SubmitRequest {
@@ -270,9 +270,10 @@ export class AirtelRail implements ProviderRail {
     const key = keyOrNull(textAt(data, 'key') ?? '');
     if (key === null) return result;
     const now = this.#options.clock.now();
-    const validUntil = Date.parse(textAt(data, 'valid_upto') ?? '');
-    const until = Number.isNaN(validUntil) ? now + KEY_LIFE_MS : Math.min(validUntil, now + KEY_LIFE_MS);
-    this.#published = { type: 'key', key, until };
+    // By clocks that need not agree: what is published is good now, whatever it says.
+    const leftMs = Date.parse(textAt(data, 'valid_upto') ?? '') - now;
+    const lifeMs = leftMs > 0 ? Math.min(leftMs, KEY_LIFE_MS) : KEY_LIFE_MS;
+    this.#published = { type: 'key', key, until: now + lifeMs };
     return this.#published;
   }
 }

@@ -1,5 +1,6 @@
 // Answers that are not as any document has them: compressed, cut, redirected, on another protocol, with fields of other types,
 // blank or twice. What they can mean is read; nothing else ends a transaction. Real adapters against bare sockets.
+import { generateKeyPairSync } from 'node:crypto';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
@@ -326,4 +327,32 @@ t.test('Airtel: words of other types and forms', async (t) => {
     [of('"TS"', '{"success":true}'), 'unknown', 'unknown'],
     [of(`{"status":"TS","id":"${referenceOf(charge())}"}`, '{"success":true}'), 'unknown', 'unknown'],
   ]);
+});
+
+t.test('a key to sign with is kept for a while, whatever it says of its end', async (t) => {
+  const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 1_024 });
+  const key = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
+  for (const valid_upto of [undefined, '', 'soon', '2020-01-01T00:00:00', 7, '2999-01-01T00:00:00Z']) {
+    const signing = new AirtelRail({
+      ...RAIL,
+      id: 'airtel_signing',
+      clientId: 'a',
+      clientSecret: 'b',
+      collectionApi: 'v2',
+      disbursement: null,
+    });
+    t.teardown(() => signing.close());
+    let fetched = 0;
+    says('200 OK', JSON.stringify({ data: { key, valid_upto } }));
+    const withKey = answer;
+    says('200 OK', PAID_BY_AIRTEL);
+    const asPaid = answer;
+    answer = (socket) => {
+      const isForKey = asked.includes('/v1/rsa/encryption-keys');
+      if (isForKey) fetched++;
+      (isForKey ? withKey : asPaid)(socket);
+    };
+    for (let n = 0; n < 3; n++) t.match(await signing.submit(charge()), { type: 'succeeded' });
+    t.equal(fetched, 1, `${valid_upto}`);
+  }
 });
