@@ -13,6 +13,7 @@ const AT_ONCE = 32;
 /** A request may be overtaken by so many turns of the other connections before it is taken as answered. */
 const UNSURE_TURNS = 8;
 const ACCOUNTS_BALANCED = 200;
+const PAGE_ROWS = 100;
 
 /** No two of the ids that a load was acknowledged, or that it read, are the same, and every so many-th names an object: a status
  *  alone does not. One that is another's is there, too, and a create lost and one made twice are together as many as were sent. */
@@ -47,15 +48,11 @@ export async function checkIds(
 export async function checkReplays(
   server: Server,
   work: Work,
-  { sent, brokeOffAt, load }: Driven,
+  driven: Driven,
   countMax: number,
 ): Promise<Check> {
-  const margin = UNSURE_TURNS * load.connections;
-  const isSure = (counter: number): boolean =>
-    brokeOffAt.every((end) => counter >= end || counter < end - margin);
   const maker = new RequestMaker(work, `${server.host}:${server.port}`);
-  const counters = Array.from({ length: sent }, (_, counter) => counter).filter(isSure);
-  const creates = counters.filter((counter) => isCreate(kindOf(work, counter)));
+  const creates = createsOf(work, driven).filter((counter) => isSure(driven, counter));
   const chosen = spread(creates, countMax);
   const wrong: string[] = [];
   await eachOf(chosen, async (counter) => {
@@ -71,14 +68,78 @@ export async function checkReplays(
 }
 
 /** Of all creates, not of some: neither lost nor made twice, but for those whose answer nobody waited for. */
-export function checkMade(work: Work, { sent, answered, made }: Driven): Check {
-  const creates = Array.from({ length: sent }, (_, counter) => kindOf(work, counter)).filter(isCreate).length;
+export function checkMade(work: Work, driven: Driven): Check {
+  const { sent, answered, made } = driven;
+  const creates = createsOf(work, driven).length;
   const unsure = sent - answered;
   return {
     what: 'every create was made once',
     passed: made <= creates && made >= creates - unsure,
     detail: `${made} made of ${creates} sent${unsure === 0 ? '' : `; ${unsure} requests without a 2xx`}`,
   };
+}
+
+/** A work and what came of it. */
+export interface Done {
+  readonly work: Work;
+  readonly driven: Driven;
+}
+
+/** Of all creates, by their references in the lists that merchants read: a create lost and one made twice are together as many
+ *  as were sent. `all`: the last loads that created, the first of them first, with none between. */
+export async function checkListed(server: Server, all: readonly Done[]): Promise<Check> {
+  const times = new Map(all.map(({ work, driven }) => [work.prefix, new Uint8Array(driven.sent)]));
+  const wrong: string[] = [];
+  await eachOf([...new Set(all.flatMap(({ work }) => linesOf(work.keysFile)))], async (key) => {
+    for await (const reference of newestReferences(server, key, wrong)) {
+      const split = reference.lastIndexOf('-');
+      const of = times.get(reference.slice(0, split));
+      if (of === undefined) return;
+      const counter = Number(reference.slice(split + 1));
+      if (counter >= of.length) wrong.push(`${reference} was not sent`);
+      else if (++of[counter]! === 2) wrong.push(`${reference} was made twice`);
+    }
+  });
+  let listed = 0;
+  let sent = 0;
+  for (const { work, driven } of all) {
+    const of = times.get(work.prefix)!;
+    const creates = createsOf(work, driven);
+    const missing = creates.filter((counter) => of[counter] === 0);
+    const lost = missing.find((counter) => isSure(driven, counter));
+    if (lost !== undefined) wrong.push(`request ${lost} of ${work.prefix} is not there`);
+    const unsure = driven.sent - driven.answered;
+    if (missing.length > unsure) wrong.push(`${missing.length} of ${work.prefix} are not there`);
+    sent += creates.length;
+    listed += creates.length - missing.length;
+  }
+  return {
+    what: 'every create is listed once',
+    passed: listed > 0 && wrong.length === 0,
+    detail: `${listed} listed of ${sent} sent${first(wrong)}`,
+  };
+}
+
+/** A page that is refused is wrong. */
+async function* newestReferences(server: Server, key: string, wrong: string[]): AsyncGenerator<string> {
+  const url = `http://${server.host}:${server.port}/v1/transactions?limit=${PAGE_ROWS}`;
+  let after = '';
+  for (;;) {
+    const response = await fetch(url + after, { headers: { authorization: `Bearer ${key}` } });
+    if (!response.ok) {
+      wrong.push(`a page of a list: ${response.status} ${await response.text()}`);
+      return;
+    }
+    const page = (await response.json()) as Page;
+    for (const { reference } of page.data) yield reference;
+    if (page.next_cursor === null) return;
+    after = `&starting_after=${encodeURIComponent(page.next_cursor)}`;
+  }
+}
+
+interface Page {
+  readonly data: readonly { readonly reference: string }[];
+  readonly next_cursor: string | null;
 }
 
 export async function checkTrialBalances(service: Service, keysFile: string): Promise<Check> {
@@ -109,6 +170,19 @@ export function checkAnswers({ label, statuses, errors }: Load): Check {
       [...refused, ...failed].map(([what, count]) => `${what}: ${count}`).join(', ') ||
       (answers > 0 ? 'none refused, no error' : 'there was none'),
   };
+}
+
+/** Numbers of the creates that were begun. */
+function createsOf(work: Work, { sent }: Driven): number[] {
+  return Array.from({ length: sent }, (_, counter) => counter).filter((counter) =>
+    isCreate(kindOf(work, counter)),
+  );
+}
+
+/** Its answer was waited for. */
+function isSure({ brokeOffAt, load }: Driven, counter: number): boolean {
+  const margin = UNSURE_TURNS * load.connections;
+  return brokeOffAt.every((end) => counter >= end || counter < end - margin);
 }
 
 /** At most `countMax`, evenly spread, the last among them. */

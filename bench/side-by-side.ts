@@ -3,7 +3,8 @@
 // runs one after the other (README.md tells how small).
 
 import type { Bench, Peak } from './bench.ts';
-import { checkAnswers, checkMade, checkTrialBalances } from './check.ts';
+import { checkAnswers, checkListed, checkMade, checkTrialBalances, type Done } from './check.ts';
+import { isCreate } from './load/work.ts';
 import type { Check, Load, Repeat } from './result.ts';
 import { startPeak, type StartedPeak } from './scenarios/peak-scenario.ts';
 import { loadFigures, workOf } from './scenarios/peaks.ts';
@@ -14,6 +15,8 @@ const WARM_UP_SECONDS_MAX = 1;
 interface Side extends StartedPeak {
   readonly bench: Bench;
   readonly repeats: Repeat[];
+  /** All its loads, the warm-up among them. */
+  readonly done: Done[];
 }
 
 /** For each bench its repeats; the n-th of one was measured beside the n-th of the others. */
@@ -23,7 +26,9 @@ export async function measureSideBySide(
   onRepeat: (repeat: number) => void,
 ): Promise<Repeat[][]> {
   const sides: Side[] = [];
-  for (const bench of benches) sides.push({ bench, ...(await startPeak(bench, peak)), repeats: [] });
+  for (const bench of benches) {
+    sides.push({ bench, ...(await startPeak(bench, peak)), repeats: [], done: [] });
+  }
   const { repeats, warmUpSeconds } = benches[0]!.options;
   for (const side of sides) await load(side, peak, warmUpSeconds);
   for (let repeat = 0; repeat < repeats; repeat++) {
@@ -43,19 +48,24 @@ export function inTurn<One>(sides: readonly One[], repeat: number): readonly One
 }
 
 async function load(
-  { bench, prepared, service }: Side,
+  { bench, prepared, service, done }: Side,
   { kinds }: Peak,
   warmUpSeconds: number,
 ): Promise<{ load: Load; checks: Check[] }> {
   const work = workOf(bench, prepared, kinds);
   const driven = await bench.drive({ label: 'service, peak', server: service, work, warmUpSeconds });
+  done.push({ work, driven });
   return { load: driven.load, checks: [checkAnswers(driven.load), checkMade(work, driven)] };
 }
 
 /** What all loads together have left behind. */
-async function withBooksChecked({ service, prepared, repeats }: Side): Promise<Repeat[]> {
-  const balanced = await checkTrialBalances(service, prepared.keysFile);
+async function withBooksChecked({ service, prepared, repeats, done }: Side): Promise<Repeat[]> {
+  const creating = done.filter(({ work }) => work.kinds.some(isCreate));
+  const checks = [
+    ...(creating.length === 0 ? [] : [await checkListed(service, creating)]),
+    await checkTrialBalances(service, prepared.keysFile),
+  ];
   return repeats.map((repeat, index) =>
-    index === repeats.length - 1 ? { ...repeat, checks: [...repeat.checks, balanced] } : repeat,
+    index === repeats.length - 1 ? { ...repeat, checks: [...repeat.checks, ...checks] } : repeat,
   );
 }

@@ -7,7 +7,14 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { Bench, Prepared } from '../bench.ts';
-import { checkIds, checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../check.ts';
+import {
+  checkAnswers,
+  checkIds,
+  checkListed,
+  checkMade,
+  checkReplays,
+  checkTrialBalances,
+} from '../check.ts';
 import { sendOnce } from '../load/send-once.ts';
 import { isCreate, RequestMaker, type Kind, type Work } from '../load/work.ts';
 import { searchHighestRate } from '../rate-search.ts';
@@ -114,7 +121,11 @@ async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
     // Of both sides of a ratio: a peer that fails is no measure.
     ...loads.map(checkAnswers),
     ...(kinds.some(isCreate)
-      ? [checkMade(work, driven), await checkReplays(service, work, driven, idsChecked)]
+      ? [
+          checkMade(work, driven),
+          await checkListed(service, [{ work, driven }]),
+          await checkReplays(service, work, driven, idsChecked),
+        ]
       : []),
     ...(work.idsFile === null ? [] : [await checkIds('read', service, work, work.idsFile, idsChecked)]),
   ];

@@ -7,7 +7,14 @@ import type { AddressInfo } from 'node:net';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { checkIds, checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../../bench/check.ts';
+import {
+  checkAnswers,
+  checkIds,
+  checkListed,
+  checkMade,
+  checkReplays,
+  checkTrialBalances,
+} from '../../bench/check.ts';
 import { drive } from '../../bench/load/drive.ts';
 import type { Work } from '../../bench/load/work.ts';
 import { operatorApi, type OperatorApi } from '../../bench/servers/operator-api.ts';
@@ -27,16 +34,22 @@ const CREATES = 100;
 /** One of them, which no sample is likely to have. */
 const VICTIM = 45;
 const SAMPLE = 10;
+const CONNECTIONS = 4;
+
+const running = await startService({ SIMULATOR_APPROVE_AFTER_MS: '1' });
+t.teardown(() => running.stop());
+const { demo } = running;
+let works = 0;
 
 /** The names of the checks that fail. */
 async function failedChecks(
   t: Test,
   mischief: Mischief,
-  spoil: (api: OperatorApi) => OperatorApi = (api) => api,
+  {
+    spoil = (api) => api,
+    byWrk = false,
+  }: { readonly spoil?: (api: OperatorApi) => OperatorApi; readonly byWrk?: boolean } = {},
 ): Promise<string[]> {
-  const running = await startService({ SIMULATOR_APPROVE_AFTER_MS: '1' });
-  t.teardown(() => running.stop());
-  const { demo } = running;
   let creates = 0;
   const forward = async ({ headers, body }: Create, path: string, method: string): Promise<Answer> => {
     const response = await fetch(demo.base_url + path, {
@@ -96,13 +109,13 @@ async function failedChecks(
     idsFile: null,
     lists: [],
     msisdn: '+256772000065',
-    prefix: 'sabotage',
+    prefix: `sabotage-${++works}`,
   };
-  const driven = await drive({
+  const waited = await drive({
     label: 'sabotaged',
     server: service,
     work,
-    connections: 8,
+    connections: CONNECTIONS,
     ratePerSecond: CREATES,
     warmUpSeconds: 0.1,
     seconds: 0.9,
@@ -110,11 +123,15 @@ async function failedChecks(
     wrk: false,
     onProgress: () => {},
   });
-  t.ok(driven.sent > VICTIM);
+  t.ok(waited.sent > VICTIM);
+  const { sent } = waited;
+  // It keeps no ids, and does not wait for its last answers.
+  const driven = byWrk ? { ...waited, answered: sent - CONNECTIONS, brokeOffAt: [sent] } : waited;
   const checks = [
     checkAnswers(driven.load),
     checkMade(work, driven),
-    await checkIds('acknowledged', service, work, acknowledgedFile, SAMPLE),
+    ...(byWrk ? [] : [await checkIds('acknowledged', service, work, acknowledgedFile, SAMPLE)]),
+    await checkListed(service, [{ work, driven }]),
     await checkReplays(service, work, driven, SAMPLE),
     await checkTrialBalances(service, keysFile),
   ];
@@ -126,6 +143,10 @@ const toOne =
   (what: Mischief): Mischief =>
   (n, create, forward) =>
     (n === VICTIM ? what : honest)(n, create, forward);
+
+function underAnotherKey(create: Create): Create {
+  return { ...create, headers: { ...create.headers, 'idempotency-key': `another-${works}` } };
+}
 
 /** A create that was not made may be in the sample that is sent again, or not. */
 function exceptReplays(failed: readonly string[]): string[] {
@@ -144,15 +165,16 @@ t.test('one create of many that is answered 201 and was not made', async (t) => 
   t.strictSame(exceptReplays(await failedChecks(t, invented)), [
     'every create was made once',
     'acknowledged ids exist',
+    'every create is listed once',
   ]);
 });
 
 t.test('one create of many that is made twice', async (t) => {
   const doubled = toOne(async (_, create, forward) => {
-    await forward({ ...create, headers: { ...create.headers, 'idempotency-key': 'another-key' } });
+    await forward(underAnotherKey(create));
     return forward(create);
   });
-  t.strictSame(await failedChecks(t, doubled), ['every create was made once']);
+  t.strictSame(await failedChecks(t, doubled), ['every create was made once', 'every create is listed once']);
 });
 
 t.test('creates of which the answers name others', async (t) => {
@@ -173,15 +195,26 @@ t.test('one create of many of which the answer names another that was made', asy
 });
 
 t.test('one create of many that is not made, and one that is made twice', async (t) => {
-  let before: Answer | null = null;
-  const evened: Mischief = async (n, create, forward) => {
-    if (n === VICTIM) return before!;
-    if (n === VICTIM + 1) {
-      await forward({ ...create, headers: { ...create.headers, 'idempotency-key': 'another-key' } });
-    }
-    return (before = await forward(create));
+  const evened = (): Mischief => {
+    let before: Answer | null = null;
+    return async (n, create, forward) => {
+      if (n === VICTIM) return before!;
+      if (n === VICTIM + 1) {
+        await forward(underAnotherKey(create));
+      }
+      return (before = await forward(create));
+    };
   };
-  t.strictSame(exceptReplays(await failedChecks(t, evened)), ['acknowledged ids exist']);
+  const listed = 'every create is listed once';
+  t.strictSame(exceptReplays(await failedChecks(t, evened())), ['acknowledged ids exist', listed]);
+  t.strictSame(exceptReplays(await failedChecks(t, evened(), { byWrk: true })), [listed]);
+});
+
+t.test('one create of many that is not made, where as many more may not have been answered', async (t) => {
+  let before: Answer | null = null;
+  const lost: Mischief = async (n, create, forward) =>
+    n === VICTIM ? before! : (before = await forward(create));
+  t.strictSame(exceptReplays(await failedChecks(t, lost, { byWrk: true })), ['every create is listed once']);
 });
 
 t.test('creates sent again that are made again', async (t) => {
@@ -200,5 +233,5 @@ t.test('a trial balance that is off by one', async (t) => {
       return path.endsWith('/trial_balance') ? { data: [{ currency: 'UGX', sum: '-1' }] } : answer;
     },
   });
-  t.strictSame(await failedChecks(t, honest, spoiled), ['trial balances are zero']);
+  t.strictSame(await failedChecks(t, honest, { spoil: spoiled }), ['trial balances are zero']);
 });
