@@ -4,8 +4,16 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Scenario } from '../bench.ts';
-import { checkAnswers, checkMade, checkReplays, checkTrialBalances } from '../check.ts';
+import {
+  checkAnswers,
+  checkListed,
+  checkMade,
+  checkReplays,
+  checkTrialBalances,
+  type Done,
+} from '../check.ts';
 import { linesOf } from '../load/work.ts';
+import type { Load } from '../result.ts';
 import { withTarget, workOf } from './peaks.ts';
 
 const SPREAD_TARGET = 0.9;
@@ -20,27 +28,20 @@ export const hot: Scenario = {
     const oneKey = join(prepared.dataDir, '..', 'one-key');
     writeFileSync(oneKey, `${linesOf(prepared.keysFile)[0]}\n`);
     const server = await bench.serviceAtRest(prepared);
-    const half = { seconds: seconds / 2 };
-    const many = () => workOf(bench, prepared, ['charge']);
+    const done: Done[] = [];
+    const drive = async (label: string, keysFile: string, part: number): Promise<Load> => {
+      const work = workOf(bench, prepared, ['charge'], { keysFile });
+      const driven = await bench.drive({ label, server, work, seconds: seconds * part });
+      done.push({ work, driven });
+      return driven.load;
+    };
+    const before = await drive(`${spreadAccounts} accounts, before`, prepared.keysFile, 0.5);
+    const one = await drive('one account', oneKey, 1);
+    const after = await drive(`${spreadAccounts} accounts, after`, prepared.keysFile, 0.5);
 
-    const before = await bench.drive({
-      label: `${spreadAccounts} accounts, before`,
-      server,
-      work: many(),
-      ...half,
-    });
-    const work = workOf(bench, prepared, ['charge'], { keysFile: oneKey });
-    const one = await bench.drive({ label: 'one account', server, work });
-    const after = await bench.drive({
-      label: `${spreadAccounts} accounts, after`,
-      server,
-      work: many(),
-      ...half,
-    });
-
-    const spread = (before.load.perSecond + after.load.perSecond) / 2;
-    const hottest = one.load.perSecond;
-    const loads = [before.load, one.load, after.load];
+    const spread = (before.perSecond + after.perSecond) / 2;
+    const hottest = one.perSecond;
+    const loads = [before, one, after];
     return {
       figures: [
         { name: `${spreadAccounts} accounts, peak`, unit: '/s', value: spread, better: 'more' },
@@ -50,9 +51,13 @@ export const hot: Scenario = {
       loads,
       checks: [
         ...loads.map(checkAnswers),
-        checkMade(work, one),
-        await checkReplays(server, work, one, idsChecked),
+        ...done.map(({ work, driven }) => checkMade(work, driven)),
+        await checkListed(server, done),
+        ...(await Promise.all(
+          done.map(({ work, driven }) => checkReplays(server, work, driven, idsChecked)),
+        )),
         await checkTrialBalances(server, oneKey),
+        await checkTrialBalances(server, prepared.keysFile),
       ],
       notes: [],
     };
