@@ -9,6 +9,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -134,11 +135,14 @@ export function userIn(passwd: string): User {
 }
 
 /** Its own directory, and the way there through the two that the bench made. */
+const TRAVERSABLE = 0o011;
+
 function openFor({ uid, gid }: User, data: string): void {
   chownSync(data, uid, gid);
-  const TRAVERSABLE = 0o711;
-  chmodSync(dirname(data), TRAVERSABLE);
-  chmodSync(dirname(dirname(data)), TRAVERSABLE);
+  // The outer one may be somebody's, such as /tmp: what else may be done in it stays as it is.
+  for (const path of [dirname(data), dirname(dirname(data))]) {
+    chmodSync(path, statSync(path).mode | TRAVERSABLE);
+  }
 }
 
 function load(programs: string, data: string, keysFile: string): void {
