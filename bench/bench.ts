@@ -1,7 +1,7 @@
 // What every scenario works with: the options, a directory for its data, servers that are stopped whatever happens, and a
 // way to say how far it is. When the bench is asked to stop, whatever a scenario next asks of it throws.
 
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HistoryJob } from './history/job.ts';
 import { writeHistory, type Written } from './history/write-history.ts';
@@ -68,7 +68,6 @@ export class Bench {
     this.#root = root;
     this.#onProgress = onProgress;
     this.signal = signal;
-    mkdirSync(root, { recursive: true });
   }
 
   /** Options of Node for whatever is a service, and for every node of a cluster. */

@@ -1,6 +1,6 @@
 // The benchmarks, at a terminal: npm run bench. Results go to stdout; progress, one line that is written over, to stderr.
 
-import { accessSync, constants, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { StopAsked, stopSignal } from '../deploy/stop-signal.ts';
 import { HELP, parseCommand, UsageError, type RunOptions } from './options.ts';
@@ -56,8 +56,7 @@ async function obey(args: readonly string[]): Promise<number> {
 
 async function runAndTell(options: RunOptions, args: readonly string[]): Promise<number> {
   // Before hours of load, not after them.
-  const { directory, json, html } = options;
-  if (directory !== null) usable(() => mkdirSync(directory, { recursive: true }));
+  const { json, html } = options;
   for (const file of [json, html]) {
     if (file !== null) usable(() => assertWritable(file));
   }

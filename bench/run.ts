@@ -3,7 +3,7 @@
 // Repeats go round the scenarios (a b c, a b c), not (a a, b b): a machine that changes with time then shows as spread within
 // each scenario, not as a difference between them. A second checkout is measured beside the first, scenario by scenario.
 
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Bench, type Scenario } from './bench.ts';
@@ -11,8 +11,11 @@ import { commitOf, findConditions } from './measure/conditions.ts';
 import { UsageError, type RunOptions } from './options.ts';
 import type { Failure, Repeat, Report } from './result.ts';
 import { inTurn, measureSideBySide } from './side-by-side.ts';
+import { makeWithParents } from '../wal/make-with-parents.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
+/** PostgreSQL runs as a user of its own. */
+const READABLE = 0o755;
 const HERE = join(import.meta.dirname, '..');
 
 export interface RunListener {
@@ -177,6 +180,10 @@ function conditionsOf(root: string, { fsyncSeconds, wrk }: RunOptions): ReturnTy
 
 function rootOf(directory: string | null): string {
   if (directory === null) return mkdtempSync(join(tmpdir(), 'daftari-bench-'));
-  mkdirSync(directory, { recursive: true });
+  try {
+    makeWithParents(directory, READABLE);
+  } catch (error) {
+    throw new UsageError(`--directory: ${(error as Error).message}`);
+  }
   return directory;
 }

@@ -22,7 +22,7 @@ import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { endBySignals } from '../src/end-process.ts';
 import { demoCurl } from '../src/operator/demo.ts';
-import { makeWithParents } from '../src/data-directory/data-directory.ts';
+import { makeWithParents } from '../wal/make-with-parents.ts';
 import { writeWholeFile } from '../src/data-directory/whole-file.ts';
 import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
 

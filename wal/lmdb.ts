@@ -5,9 +5,10 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { accessSync, constants, mkdirSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
+import { accessSync, constants, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
+import { makeWithParents } from './make-with-parents.ts';
 import { assertMetaPages, UnusableFile } from './meta-pages.ts';
 import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
@@ -182,7 +183,7 @@ function pathFor(directory: string, name: string, readOnly: boolean): string {
     if (!mayLock(path)) return path;
   } else {
     // Money: nobody else on the machine reads it.
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeWithParents(path);
     assertWritable(path);
   }
   assertRoom(path);

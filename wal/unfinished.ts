@@ -1,15 +1,16 @@
 // The mark of a log that a restore is writing: before all of it is there and proven, nobody may take it for the whole. A
 // restore that was killed leaves the mark behind; whoever opens the log then is told instead of served half of it, and the next
 // restore begins anew there.
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { makeWithParents } from './make-with-parents.ts';
 import { syncDirectory } from './sync-directory.ts';
 import { namingNow } from './thrown.ts';
 
 const markOf = (directory: string): string => join(directory, 'log', 'unfinished');
 
 export function markUnfinished(directory: string): void {
-  mkdirSync(join(directory, 'log'), { recursive: true, mode: 0o700 });
+  makeWithParents(join(directory, 'log'));
   const mark = markOf(directory);
   namingNow(mark, () => writeFileSync(mark, '', { mode: 0o600, flush: true }));
 }

@@ -5,17 +5,9 @@
 // Whoever would take it looks and writes under a claim, which only one can make: of two that both find the writer dead, the
 // slower would otherwise remove what the faster has just written. A claim is held for an instant. It is a symbolic link that
 // leads nowhere and says whose it is: made in one step, it never stands there without saying so.
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { closeSync, openSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeWithParents } from './make-with-parents.ts';
 import { namingNow } from './thrown.ts';
 
 /** In the directory that is written. */
@@ -36,7 +28,7 @@ export class WriterLock {
   /** Throws when another live process, or this one, holds it. */
   static take(directory: string): WriterLock {
     const path = join(directory, lockFile);
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeWithParents(directory);
     const mine = `${process.pid} ${startOf(process.pid) ?? ''}`;
     const claim = join(directory, claimFile);
     makeClaim(claim, mine, directory);

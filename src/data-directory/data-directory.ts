@@ -1,8 +1,9 @@
 // The data directory: one process at a time, a partition count that never changes after it was made, and room to write.
 
-import { existsSync, mkdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { hasLog } from '../../wal/lmdb.ts';
+import { makeWithParents } from '../../wal/make-with-parents.ts';
 import { holdDirectory, type HeldDirectory } from '../../wal/directory-socket.ts';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
 import type { Config } from '../config.ts';
@@ -65,19 +66,6 @@ function makeDirectory(path: string): void {
   } catch (error) {
     throw new DataDirectoryError(`${path} cannot be a data directory: ${(error as Error).message}`);
   }
-}
-
-/** The first that is missing by itself: where its parent takes no directory, and says ENOENT as /proc does, `recursive` tries for
- *  ever, and no signal is heard. */
-export function makeWithParents(path: string): void {
-  let first = path;
-  while (!existsSync(dirname(first))) first = dirname(first);
-  try {
-    mkdirSync(first, { mode: 0o700 });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-  mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
 function openIdentity(path: string, partitions: number, { shortage }: DiskSpace): DataIdentity {

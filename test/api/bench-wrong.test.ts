@@ -26,6 +26,7 @@ t.test('files that cannot be used are told before anything is measured', async (
       ['bare', '--directory', '/proc/self'],
       /nothing can be measured in \/proc\/self: ENOENT.*see --directory/,
     ],
+    [['bare', '--directory', '/proc/daftari-bench/data'], /--directory: ENOENT.*\/proc\/daftari-bench/],
     [['charges', '--side-by-side'], /--side-by-side takes --against/],
     [['lists', '--side-by-side', '--against', '.'], /lists is no load on one service/],
   ];

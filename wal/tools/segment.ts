@@ -9,15 +9,7 @@
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again. In another container, too, it is known by its socket (directory-socket.ts).
 import { createHash } from 'node:crypto';
-import {
-  createReadStream,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { createReadStream, existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { pipeline, Readable } from 'node:stream';
@@ -28,6 +20,7 @@ import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import type { Batch, Tip } from '../types.ts';
 import { holdDirectory, socketFile, type HeldDirectory } from '../directory-socket.ts';
+import { makeWithParents } from '../make-with-parents.ts';
 import { claimFile, lockFile, WriterLock } from '../writer-lock.ts';
 import {
   allSegments,
@@ -326,7 +319,7 @@ export function aloneIn<T>(path: string, use: (afterKilled: boolean) => Promise<
 
 /** The same, where it is a data directory, and its log has the lock. */
 export async function holding<T>(path: string, use: () => Promise<T>): Promise<T> {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
+  makeWithParents(path);
   const held = await hold(path);
   try {
     return await use();

@@ -132,6 +132,23 @@ t.test('a file in the place of a directory is said to be one', async (t) => {
   t.match(await tool('restore', '--from', copy, '--to', file), { status: 2, err: /is a file/ });
 });
 
+t.test('a place where nothing can be made is refused, however a file system says so', async (t) => {
+  const [data, copy] = [next(), next()];
+  await write(data, 1);
+  await tool('backup', '--data', data, '--to', copy);
+  // Its parent is there, and is said not to be.
+  const nowhere = '/proc/daftari';
+  const cases = [
+    ...['backup', 'archive', 'export'].map((name) => [name, '--data', data, '--to', nowhere]),
+    ['export', '--data', data, '--to', nowhere, '--format', 'jsonl'],
+    ['restore', '--from', copy, '--to', nowhere],
+    ['import', '--from', copy, '--data', nowhere],
+  ];
+  for (const [name = '', ...args] of cases) {
+    t.match(await tool(name, ...args), { status: 1, err: /ENOENT.*\/proc\/daftari/ }, name);
+  }
+});
+
 t.test('who reads no more of what is printed changes nothing of the exit status', async (t) => {
   const data = next();
   await write(data, 2);
