@@ -127,6 +127,9 @@ async function runTool(
     ...(terminal.errColumns === undefined ? {} : { columns: terminal.errColumns }),
   });
   const directory = dataDirectoryOf(values['data'], terminal.env);
+  if (tool.data !== false && isFile(directory)) {
+    throw new UsageError(`${directory} is a file: give the data directory with --data`);
+  }
   try {
     const result = await tool.run({ directory, values, progress });
     progress.clear();
@@ -219,10 +222,12 @@ export function requiredString(values: ToolInput['values'], name: string): strin
 /** An option that names a directory, which need not be there. */
 export function directoryOf(values: ToolInput['values'], name: string): string {
   const path = requiredString(values, name);
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === false) {
-    throw new UsageError(`--${name} ${path} is a file: give a directory`);
-  }
+  if (isFile(path)) throw new UsageError(`--${name} ${path} is a file: give a directory`);
   return path;
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
 }
 
 /** An option that names where to write: not in the data directory, which it is to outlive. */

@@ -130,6 +130,11 @@ t.test('a file in the place of a directory is said to be one', async (t) => {
   const copy = next();
   await tool('backup', '--data', data, '--to', copy);
   t.match(await tool('restore', '--from', copy, '--to', file), { status: 2, err: /is a file/ });
+  for (const { name } of walTools.filter((each) => each.data !== false)) {
+    const source = name === 'import' ? ['--from', copy] : [];
+    const wrong = { status: 2, err: `${name}: ${file} is a file: give the data directory with --data\n` };
+    t.match(await tool(name, '--data', file, ...source), wrong, name);
+  }
 });
 
 t.test('a place where nothing can be made is refused, however a file system says so', async (t) => {
