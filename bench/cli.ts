@@ -8,7 +8,7 @@ import { againstText, compareText } from './report/compare.ts';
 import { htmlOf } from './report/html.ts';
 import { reportText } from './report/table.ts';
 import { profileText } from './report/profile.ts';
-import type { Report } from './result.ts';
+import { reportOf, type Report } from './result.ts';
 import { run, type RunListener } from './run.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
@@ -97,9 +97,7 @@ function profileOf(path: string): string {
 
 function readReport(path: string): Report {
   const text = usable(() => readFileSync(path, 'utf8'));
-  const report = usable(() => JSON.parse(text) as Report | null, `${path} is no report: `);
-  if (report?.format !== 1) throw new UsageError(`${path} is no report of a format that is known here`);
-  return report;
+  return usable(() => reportOf(text), `${path} is no report: `);
 }
 
 /** For files that the command line names: one that cannot be used is wrong usage. */

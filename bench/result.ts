@@ -127,6 +127,27 @@ export interface LogUse {
   readonly recordsPerSecond: number;
 }
 
+/** Of a file, which may be anything. What `compare` has to have is looked for. */
+export function reportOf(text: string): Report {
+  const report = Object(JSON.parse(text)) as Partial<Report>;
+  if (report.format !== 1) throw new Error('it has no format that is known here');
+  const { command, conditions, scenarios } = report;
+  if (typeof command !== 'string') throw new Error('it has no command');
+  if (typeof conditions?.fsync?.perSecond !== 'number') throw new Error('it has no conditions');
+  const isWhole = ({ name, repeats }: Partial<ScenarioResult>): boolean =>
+    typeof name === 'string' && Array.isArray(repeats) && repeats.every(hasFigures);
+  if (!Array.isArray(scenarios) || !scenarios.map(Object).every(isWhole)) {
+    throw new Error('it has no scenarios with their repeats');
+  }
+  return report as Report;
+}
+
+function hasFigures(repeat: unknown): boolean {
+  const { figures, checks } = Object(repeat) as Partial<Repeat>;
+  const isNamed = (figure: unknown): boolean => typeof (Object(figure) as Partial<Figure>).name === 'string';
+  return Array.isArray(figures) && figures.every(isNamed) && Array.isArray(checks);
+}
+
 export function latencyAt({ percentiles }: Latency, percent: number): number {
   const found = percentiles.find(([at]) => at === percent);
   if (found === undefined) throw new Error(`p${percent} was not measured`);

@@ -6,16 +6,24 @@ import t from 'tap';
 import { parseCommand } from '../../bench/options.ts';
 
 t.test('files that cannot be used are told before anything is measured', async (t) => {
-  const directory = t.testdir({ 'broken.json': '{', 'old.json': '{"format":0}', 'null.json': 'null' });
-  const names = ['none.json', 'broken.json', 'old.json', 'null.json'];
-  const [none, broken, old, empty] = names.map((name) => join(directory, name));
+  const directory = t.testdir({
+    'broken.json': '{',
+    'old.json': '{"format":0}',
+    'null.json': 'null',
+    'bare.json': '{"format":1}',
+    'hollow.json': '{"format":1,"command":"","conditions":{"fsync":{"perSecond":1}},"scenarios":[null]}',
+  });
+  const names = ['none.json', 'broken.json', 'old.json', 'null.json', 'bare.json', 'hollow.json'];
+  const [none, broken, old, empty, bare, hollow] = names.map((name) => join(directory, name));
   const cases: [string[], RegExp][] = [
     [['compare', none!, broken!], /ENOENT.*none\.json/],
     [['compare', broken!, none!], /broken\.json is no report: .*JSON/],
-    [['compare', empty!, none!], /null\.json is no report of a format/],
+    [['compare', empty!, none!], /null\.json is no report: it has no format that is known here/],
+    [['compare', bare!, none!], /bare\.json is no report: it has no command/],
+    [['compare', hollow!, none!], /hollow\.json is no report: it has no scenarios with their repeats/],
     [['profile', broken!], /broken\.json is no CPU profile: .*JSON/],
     [['profile', old!], /old\.json is no CPU profile: /],
-    [['compare', old!, old!], /no report of a format/],
+    [['compare', old!, old!], /old\.json is no report: it has no format/],
     [['profile', none!], /ENOENT.*none\.json/],
     [['bare', '--json', join(directory, 'nowhere', 'out.json')], /ENOENT.*nowhere/],
     [['bare', '--html', join(directory, 'nowhere', 'out.html')], /ENOENT.*nowhere/],
