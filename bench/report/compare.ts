@@ -14,8 +14,13 @@ export function compareText(before: Report, after: Report): string {
 
 /** Of one run, in which two checkouts were measured in turn. */
 export function againstText(before: Report, after: Report): string {
-  const commits = `${before.conditions.commit ?? 'unknown'} → ${after.conditions.commit ?? 'unknown'}`;
-  return [`in turn: commits ${commits}, by pairs`, ...ratios(before, after, compareMeasured)].join('\n');
+  return [`in turn: ${commitsText(before, after)}, by pairs`, ...ratios(before, after, compareMeasured)].join(
+    '\n',
+  );
+}
+
+function commitsText(before: Report, after: Report): string {
+  return `commits ${before.conditions.commit ?? 'unknown'} → ${after.conditions.commit ?? 'unknown'}`;
 }
 
 /** A figure that some repeats lack makes no pairs. */
@@ -82,8 +87,9 @@ function judgement(ratio: number, better: Figure['better']): string {
 
 /** What was not the same on both sides, before any figure is believed. */
 function* differences(before: Report, after: Report): Generator<string> {
-  const facts = ({ conditions, command }: Report): [string, string][] => [
+  const facts = ({ conditions, command, scenarios }: Report): [string, string][] => [
     ['command', command.replace(REPORT_OPTIONS, '')],
+    ['scenarios', scenarios.map(({ name }) => name).join(', ') || 'none'],
     ['cores', String(conditions.cores)],
     ['CPU', conditions.cpu],
     ['memory', `${conditions.memoryMiB} MiB`],
@@ -100,5 +106,5 @@ function* differences(before: Report, after: Report): Generator<string> {
     for (const text of failuresOf(report)) yield `${which}: ${text}`;
   }
   const fsyncs = after.conditions.fsync.perSecond / before.conditions.fsync.perSecond;
-  yield `fsyncs a second: × ${fsyncs.toFixed(2)}; commits ${before.conditions.commit} → ${after.conditions.commit}`;
+  yield `fsyncs a second: × ${fsyncs.toFixed(2)}; ${commitsText(before, after)}`;
 }

@@ -151,6 +151,10 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   t.match(compareText(report([2_000]), report([3_000])), /too few repeats[^\n]*$/, 'none is judged');
   const other = { ...report([1]), conditions: { ...report([1]).conditions, cores: 64 } };
   t.match(compareText(report([1]), other), /differs: cores: 2 \/ 64/);
+  const elsewhere = { ...report([1]), scenarios: [{ name: 'reads', repeats: [repeat(1)] }] };
+  t.match(compareText(report([1]), elsewhere), /differs: scenarios: charges \/ reads/);
+  const exported = { ...report([1]), conditions: { ...report([1]).conditions, commit: null } };
+  t.match(compareText(report([1]), exported), /commits abc1234 → unknown$/m);
 });
 
 t.test('what only follows from the load is neither better nor worse', async (t) => {
