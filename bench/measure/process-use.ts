@@ -1,6 +1,6 @@
 // CPU time and memory of processes and their threads, from /proc. Elsewhere than on Linux it says nothing.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import type { ProcessUse } from '../result.ts';
 
 export interface Watched {
@@ -10,7 +10,7 @@ export interface Watched {
 
 interface ThreadTime {
   readonly name: string;
-  readonly ticks: number;
+  readonly seconds: number;
 }
 
 interface Sample {
@@ -23,6 +23,7 @@ interface Sample {
 
 /** Kernel ticks; 100 a second on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100;
+const NS_PER_SECOND = 1e9;
 const KIB_PER_MIB = 1_024;
 const MS_PER_SECOND = 1_000;
 const SAMPLE_MS = 200;
@@ -113,10 +114,9 @@ export function growthOf(samples: readonly number[]): number | null {
 
 function useBetween(name: string, first: Sample, last: Sample, anonGrowth: number | null): ProcessUse {
   const seconds = Math.max(1, last.atMs - first.atMs) / MS_PER_SECOND;
-  const cores = (ticks: number): number => ticks / TICKS_PER_SECOND / seconds;
-  const threads = Array.from(last.threads, ([id, { name: thread, ticks }]) => ({
+  const threads = Array.from(last.threads, ([id, { name: thread, seconds: spent }]) => ({
     name: thread,
-    cpu: cores(ticks - (first.threads.get(id)?.ticks ?? 0)),
+    cpu: (spent - (first.threads.get(id)?.seconds ?? 0)) / seconds,
   }));
   return {
     name,
@@ -156,7 +156,8 @@ function readSample(pid: number): Sample | null {
   try {
     const threads = new Map<string, ThreadTime>();
     for (const id of readdirSync(`/proc/${pid}/task`)) {
-      const time = threadTimeOf(readFileSync(`/proc/${pid}/task/${id}/stat`, 'latin1'));
+      const task = `/proc/${pid}/task/${id}`;
+      const time = threadTimeOf(readFileSync(`${task}/stat`, 'latin1'), readSchedule(task));
       threads.set(id, id === String(pid) ? { ...time, name: `${time.name} (main)` } : time);
     }
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');
@@ -176,12 +177,22 @@ function mebibytesOf(status: string, field: string): number | null {
   return found === null ? null : Number(found[1]) / KIB_PER_MIB;
 }
 
-/** The name is in parentheses and may hold anything; utime and stime are the 12th and 13th field after it. */
-export function threadTimeOf(stat: string): ThreadTime {
+/** Null: the kernel was built without it. */
+function readSchedule(task: string): string | null {
+  const path = `${task}/schedstat`;
+  return existsSync(path) ? readFileSync(path, 'latin1') : null;
+}
+
+/** The name is in parentheses and may hold anything; utime and stime are the 12th and 13th field after it, in ticks, of which a
+ *  seconds-long load has few. `schedstat` begins with the nanoseconds. */
+export function threadTimeOf(stat: string, schedstat: string | null): ThreadTime {
   const nameEnd = stat.lastIndexOf(')');
   const fields = stat.slice(nameEnd + 2).split(' ');
   return {
     name: stat.slice(stat.indexOf('(') + 1, nameEnd),
-    ticks: Number(fields[11]) + Number(fields[12]),
+    seconds:
+      schedstat === null
+        ? (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+        : Number(schedstat.split(' ', 1)[0]) / NS_PER_SECOND,
   };
 }

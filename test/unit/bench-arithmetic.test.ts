@@ -1,6 +1,7 @@
 // The bench's own arithmetic: percentiles, ratios, noise, the search for a rate, and what it reads from /proc and /metrics.
 
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -44,12 +45,12 @@ t.test(
   async (t) => {
     const busy = spawn(process.execPath, ['-e', 'for (;;);']);
     t.teardown(() => busy.kill('SIGKILL'));
-    const ticks = (): number => threadTimeOf(readFileSync(`/proc/${busy.pid}/stat`, 'latin1')).ticks;
+    const spent = (): number => threadTimeOf(readFileSync(`/proc/${busy.pid}/stat`, 'latin1'), null).seconds;
     const self = { name: 'self', pid: process.pid };
     const without = new ProcessWatch([self]);
     const withIt = new ProcessWatch([self, { name: 'busy', pid: busy.pid! }]);
-    const before = ticks();
-    await until(() => ticks() - before > 50);
+    const before = spent();
+    await until(() => spent() - before > 0.5);
     without.stop();
     withIt.stop();
     const it = withIt.uses().find(({ name }) => name === 'busy')!.cpu;
@@ -195,9 +196,44 @@ t.test('the search at its ends', async (t) => {
 
 t.test('CPU time of a thread, whatever its name', async (t) => {
   const fields = 'S 1 1 1 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 11 0 12345';
-  t.strictSame(threadTimeOf(`42 (node) ${fields}`), { name: 'node', ticks: 200 });
-  t.strictSame(threadTimeOf(`42 (a) b (c) ${fields}`), { name: 'a) b (c', ticks: 200 });
+  t.strictSame(threadTimeOf(`42 (node) ${fields}`, null), { name: 'node', seconds: 2 });
+  t.strictSame(threadTimeOf(`42 (a) b (c) ${fields}`, null), { name: 'a) b (c', seconds: 2 });
+  t.strictSame(threadTimeOf(`42 (node) ${fields}`, '2001500000 7 9\n'), { name: 'node', seconds: 2.0015 });
 });
+
+t.test(
+  'CPU time of a short load is told as exactly as the process itself knows it',
+  { skip: !existsSync('/proc/self/schedstat') },
+  async (t) => {
+    const code = `
+      const spent = () => { const { user, system } = process.cpuUsage(); return user + system; };
+      process.stdin.on('data', () => {
+        const end = spent() + 25_000;
+        while (spent() < end);
+        process.stdout.write(String(spent()));
+      });
+      process.stdout.write(String(spent()))`;
+    const child = spawn(process.execPath, ['-e', code], { stdio: ['pipe', 'pipe', 'inherit'] });
+    t.teardown(() => child.kill('SIGKILL'));
+    const said = async (): Promise<number> => Number(String((await once(child.stdout, 'data'))[0])) / 1_000;
+    let before = await said();
+    for (let round = 0; round < 3; round++) {
+      const begunAt = performance.now();
+      const watch = new ProcessWatch([{ name: 'child', pid: child.pid! }]);
+      const watchedAt = performance.now();
+      child.stdin.write('.');
+      const after = await said();
+      const endsAt = performance.now();
+      watch.stop();
+      const { cpu } = watch.uses()[0]!;
+      // Its time is between these: this process may be kept waiting at either end.
+      const [leastMs, mostMs] = [cpu * (endsAt - watchedAt), cpu * (performance.now() - begunAt)];
+      const spentMs = after - before;
+      t.ok(leastMs - 4 < spentMs && spentMs < mostMs + 4, `${spentMs} ms; told ${leastMs} to ${mostMs}`);
+      before = after;
+    }
+  },
+);
 
 t.test('the log between two scrapes', async (t) => {
   const text = (flushes: number, records: number, bytes: number) => `
