@@ -76,9 +76,9 @@ async function run(reader: LogReader, views: ViewStore | null, input: ToolInput)
   const names = chosen(allPartitions(reader, views), input.values);
   const verified = await verifyPartitions(reader, names, input.progress);
   const checked = verified.map((one) => {
-    // Of a log that is damaged, where it ends is not known.
-    const fault = one.faults.length > 0 ? null : checkpointFault(reader, views, one);
-    return fault === null ? one : { ...one, faults: [fault] };
+    const fault =
+      one.faults.length > 0 ? lostBehindDamage(reader, views, one) : checkpointFault(reader, views, one);
+    return fault === null ? one : { ...one, faults: [...one.faults, fault] };
   });
   return resultOf(checked, performance.now() - startedMs);
 }
@@ -236,12 +236,36 @@ export function checkpointFault(
       const problem = 'the checkpoint was made from another log than this one';
       return { group, partition, batch: position.batch, sequence: position.sequence, problem };
     }
-    const problem = `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${position.batch}: the end of the log is lost, or an older log was put in its place`;
-    // What is lost begins behind what is there.
-    return { group, partition, batch: tip.batch + 1, sequence: tip.sequence + 1, problem };
+    return lostEnd({ group, partition }, tip, position);
   } catch (error) {
     return faultFrom(error);
   }
+}
+
+/** What a log that is damaged before has also lost from its end; null: nothing, or where it ends cannot be read. */
+function lostBehindDamage(
+  reader: LogReader,
+  views: ViewStore | null,
+  { group, partition, tip }: VerifiedPartition,
+): Fault | null {
+  try {
+    const position = views === null ? null : strayPosition(reader, views, { group, partition });
+    const last = reader.lastBatchNumber(group, partition);
+    if (position === null || position.batch <= last || tip.batch !== last) return null;
+    // Of one whose end ends the process, that is where reading stopped.
+    reader.bytesOf(group, partition, last);
+    return lostEnd({ group, partition }, tip, position);
+  } catch (error) {
+    // Throws what is no damage; that is told already.
+    faultFrom(error);
+    return null;
+  }
+}
+
+function lostEnd({ group, partition }: PartitionName, tip: Tip, checkpoint: ViewPosition): Fault {
+  const problem = `the log ends at batch ${tip.batch}, but its checkpoint was made from batch ${checkpoint.batch}: the end of the log is lost, or an older log was put in its place`;
+  // What is lost begins behind what is there.
+  return { group, partition, batch: tip.batch + 1, sequence: tip.sequence + 1, problem };
 }
 
 /** The place that the checkpoint reaches, which the log does not have; null: it has. */

@@ -419,6 +419,28 @@ const damages: [string, Damage, number, number, number, RegExp][] = [
     /end of the log is lost/,
   ],
   [
+    'the end removed, and a batch before it damaged',
+    async (db) => {
+      await flip(100)(db);
+      await db.remove(key(6));
+    },
+    4,
+    7,
+    2,
+    /CRC32C/,
+  ],
+  [
+    'the end removed, and the batch before it damaged',
+    async (db) => {
+      await db.put(key(5), bytesAt(db, 5).subarray(0, -9));
+      await db.remove(key(6));
+    },
+    5,
+    10,
+    2,
+    /CRC32C/,
+  ],
+  [
     'all of it removed',
     async (db) => db.batch(() => [1, 2, 3, 4, 5, 6].forEach((batch) => void db.remove(key(batch)))),
     1,
