@@ -5,7 +5,7 @@ import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
-import { LogReader } from '../log-reader.ts';
+import { LogReader, untilUnchanged } from '../log-reader.ts';
 import { type Segment, tipFrom } from './manifest.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
 import {
@@ -125,13 +125,17 @@ async function exportSegments(
   progress.start('export', batchesIn(reader, names));
   const segments: Segment[] = [];
   for (const { name, last } of ends) {
-    if (last === 0) continue;
-    const start = reader.startOf(name.group, name.partition);
-    const batches =
-      sequence === undefined
-        ? batchesUpTo(reader, name, start, tipAt(reader.batch(name.group, name.partition, last)))
-        : batchesEndingBy(reader, name, start, sequence);
-    const segment = await target.write(name, start, batches, progress);
+    const write = async (): Promise<Segment | null> => {
+      const end = Math.min(last, reader.lastBatchNumber(name.group, name.partition));
+      if (end === 0) return null;
+      const start = reader.startOf(name.group, name.partition);
+      const batches =
+        sequence === undefined
+          ? batchesUpTo(reader, name, start, tipAt(reader.batch(name.group, name.partition, end)))
+          : batchesEndingBy(reader, name, start, sequence);
+      return target.write(name, start, batches, progress);
+    };
+    const segment = await untilUnchanged(() => target.attempt(write));
     if (segment !== null) segments.push(segment);
   }
   await target.add(segments, null);
@@ -155,6 +159,7 @@ function* batchesEndingBy(
   sequence: number,
 ): Generator<Batch, void, undefined> {
   if (start.sequence >= sequence) return;
+  reader.lookAgain(group, partition, start);
   for (const batch of reader.read(group, partition, { afterBatch: start.batch })) {
     const end = tipAt(batch);
     if (end.sequence > sequence) return;
@@ -183,12 +188,8 @@ async function exportLines(
       for (const { group, partition } of names) {
         const one = { file: join(to, `${group}-${partition}.jsonl`), records: 0 };
         files.push(one);
-        one.records = await writeLines(
-          reader,
-          { group, partition },
-          { file: one.file, first, last },
-          progress,
-        );
+        const asked = { file: one.file, first, last };
+        one.records = await untilUnchanged(() => writeLines(reader, { group, partition }, asked, progress));
       }
       await syncDirectory(to);
     } catch (error) {
@@ -215,7 +216,8 @@ async function writeLines(
   progress: ToolInput['progress'],
 ): Promise<number> {
   const temporary = `${file}${partial}`;
-  const handle = await open(temporary, 'wx', 0o600);
+  // Over what an attempt has written whose log was written anew under it.
+  const handle = await open(temporary, 'w', 0o600);
   let written = 0;
   try {
     for (const { batch, lines } of linesOf(reader, name, first, last)) {

@@ -91,6 +91,37 @@ t.test('backup of a log that is rewritten under it has one history of it, whole'
   }
 });
 
+for (const asked of [[], ['--to-sequence', String(BATCHES - 1)], ['--format', 'jsonl']]) {
+  t.test(
+    `export ${asked.join(' ')} beside a trim, and a log that is rewritten, has one history`,
+    async (t) => {
+      const { directory, log } = await written(BATCHES);
+      t.teardown(() => log.close());
+      const exported = (to: string) => tool('export', '--data', directory, '--to', to, ...asked);
+      for (let turns = 0; turns < TURNS; turns += 1) {
+        const to = next();
+        t.match(await rewrittenDuring(log, turns, () => exported(to)), { status: 0, err: '' });
+        if (asked.includes('jsonl')) {
+          const lines = readFileSync(join(to, `${group}-${partition}.jsonl`), 'utf8')
+            .trimEnd()
+            .split('\n');
+          const records = lines.map((line) => JSON.parse(line));
+          t.strictSame(
+            records.map(({ sequence }) => sequence),
+            records.map((_, index) => records[0].sequence + index),
+          );
+        } else t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0, out: /sound: / });
+        const trimmed = next();
+        const exporting = exported(trimmed);
+        for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+        // Never what a rewriting cuts off.
+        await log.trimBefore(group, partition, 10 + 30 * turns);
+        t.match(await exporting, { status: 0, err: '' });
+      }
+    },
+  );
+}
+
 t.test('a checkpoint that is removed before the end of the log that it reached is no fault', async (t) => {
   const { directory, log } = await written(BATCHES);
   const views = ViewStore.open({ directory });
