@@ -5,7 +5,7 @@
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
-import { accessSync, constants, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
+import { accessSync, constants, existsSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { WAL_LIMITS } from './limits.ts';
 import { makeWithParents } from './make-with-parents.ts';
@@ -298,7 +298,10 @@ async function ended(
 /** LMDB says EIO also of a write of which the disk took a part, and that is what one does that is filling up. */
 function roomAfter(reason: string, file: string): string {
   if (!reason.startsWith('Input/output error')) return '';
-  const { bavail, bsize } = statfsSync(dirname(file));
+  // Files that only their process needs may have lost their names, and their directory.
+  let path = dirname(file);
+  while (!existsSync(path)) path = dirname(path);
+  const { bavail, bsize } = statfsSync(path);
   return ` (its disk has ${Math.floor((bavail * bsize) / 1024 / 1024)} MiB free)`;
 }
 

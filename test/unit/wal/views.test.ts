@@ -1,6 +1,7 @@
 // Views: rows and the position they reach, together or not at all, written by one thread and read by another.
 import fc from 'fast-check';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -186,4 +187,20 @@ t.test('a read-only store sees what is committed', async (t) => {
   t.teardown(() => other.close());
   t.equal(other.reader('accounts', 0).get('t', 'a'), 'v');
   t.strictSame(other.position('accounts', 0), at(1));
+});
+
+t.test('views without a name, as a tool has them, tell of a disk that is full like others', async (t) => {
+  const small = join(root, 'small');
+  mkdirSync(small);
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', small]).status !== 0) {
+    t.pass('mounting needs root');
+    return;
+  }
+  const directory = join(small, 'gone');
+  const store = ViewStore.open({ directory });
+  rmSync(directory, { recursive: true });
+  const rows = [{ table: 't', key: 'a', value: 'v'.repeat(2 * 1024 * 1024) }];
+  await t.rejects(store.commit('accounts', 0, at(1), rows), /did not commit .*\/gone\/.* 0 MiB free\)/);
+  await store.close();
+  t.equal(spawnSync('umount', [small]).status, 0);
 });
