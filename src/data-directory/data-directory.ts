@@ -12,6 +12,7 @@ import { MASTER_KEY_FILE, type Secrets } from '../secrets.ts';
 import {
   DataDirectoryError,
   type DataIdentity,
+  FORMAT,
   IDENTITY_FILE,
   readIdentity,
   writeIdentity,
@@ -26,8 +27,6 @@ export interface DataDirectory {
   /** Lets another process use it. */
   readonly release: () => Promise<void>;
 }
-
-const FORMAT = 1;
 
 /** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, lacks
  *  what was made with it, has a log whose restore did not end, or would have to be made on a disk that is short. */
@@ -76,11 +75,6 @@ function openIdentity(path: string, partitions: number, { shortage }: DiskSpace)
     const made = { format: FORMAT, partitions, masterKey: null };
     writeIdentity(path, made);
     return made;
-  }
-  if (identity.format !== FORMAT) {
-    throw new DataDirectoryError(
-      `${path} has format ${identity.format}; this version reads format ${FORMAT}`,
-    );
   }
   if (identity.partitions !== partitions) {
     throw new DataDirectoryError(

@@ -8,6 +8,7 @@ import { LIMITS } from '../limits.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 export const IDENTITY_FILE = 'daftari.json';
+export const FORMAT = 1;
 
 export interface DataIdentity {
   readonly format: number;
@@ -21,15 +22,20 @@ export class DataDirectoryError extends Error {
   override readonly name = 'DataDirectoryError';
 }
 
-/** Null: it says nothing. Throws DataDirectoryError when it cannot be understood. */
+/** Null: it says nothing. Throws DataDirectoryError when it cannot be understood, or is of another version. */
 export function readIdentity(directory: string): DataIdentity | null {
   const file = join(directory, IDENTITY_FILE);
   if (!existsSync(file)) return null;
   const found = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
   const { format, partitions, masterKey = null } = found;
-  const isWhole = Number.isInteger(format) && Number.isInteger(partitions);
+  if (Number.isInteger(format) && format !== FORMAT) {
+    throw new DataDirectoryError(
+      `${directory} has format ${String(format)}; this version reads format ${FORMAT}`,
+    );
+  }
+  const isWhole = format === FORMAT && Number.isInteger(partitions);
   if (isWhole && (masterKey === null || typeof masterKey === 'string')) {
-    return { format: format as number, partitions: partitions as number, masterKey };
+    return { format, partitions: partitions as number, masterKey };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
 }

@@ -298,3 +298,17 @@ t.test('nor does a service start beside a tool of another container that writes 
   });
   await (await startService(ONE, dataDir)).stop();
 });
+
+t.test('of a directory of a later version no tool says what its records mean', async (t) => {
+  const dataDir = await used(t);
+  const file = join(dataDir, 'daftari.json');
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), format: 2 }));
+  const to = join(dataDir, '../copy');
+  const run = (...[name = '', ...args]: string[]) =>
+    runTool([...walTools, ...logTools], name, '--data', dataDir, ...args);
+  t.match(await run('backup', '--to', to), { status: 0 }, 'its batches are known');
+  const err = /has format 2; this version reads format 1/;
+  for (const asked of [['verify'], ['replay'], ['trim', '--archive', to, '--yes']]) {
+    t.match(await run(...asked), { status: 1, out: '', err }, asked[0]!);
+  }
+});

@@ -39,6 +39,12 @@ t.test('of starts that find the lock of a killed process at once, one gets it', 
   }
 });
 
+t.test('a directory of a later version is refused, whatever else it says of itself', async (t) => {
+  const directory = t.testdir({ 'daftari.json': '{"format":2}' });
+  const message = `${directory} has format 2; this version reads format 1`;
+  await t.rejects(open(directory), { name: 'DataDirectoryError', message });
+});
+
 t.test('what cannot be a directory is said to be none', async (t) => {
   const directory = t.testdir({ file: '' });
   for (const path of [join(directory, 'file'), join(directory, 'file/below'), '/proc/daftari/data']) {
