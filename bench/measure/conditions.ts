@@ -34,7 +34,8 @@ export function findConditions(
 
 /** Appends 4 KiB and waits for it, one after another: what one group commit costs at least. */
 function measureFsync(directory: string, seconds: number): Conditions['fsync'] {
-  const path = join(directory, 'fsync-probe');
+  // Another bench may be measuring the same disk.
+  const path = join(directory, `fsync-probe-${process.pid}`);
   const file = openSync(path, 'w');
   const block = Buffer.alloc(BLOCK_BYTES, 'x');
   const timesMs: number[] = [];

@@ -2,10 +2,10 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { commitOf } from '../../bench/measure/conditions.ts';
+import { commitOf, findConditions } from '../../bench/measure/conditions.ts';
 import { logUseBetween, readLogCounters } from '../../bench/measure/log-counters.ts';
 import { parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
 import { growthOf, ProcessWatch, threadTimeOf } from '../../bench/measure/process-use.ts';
@@ -37,6 +37,12 @@ t.test('figures are of a commit only if nothing was changed since', { skip: !has
   t.match(commitOf(directory), /^[0-9a-f]{7,}$/);
   writeFileSync(join(directory, 'code.ts'), 'two');
   t.match(commitOf(directory), /^[0-9a-f]{7,} with changes$/);
+});
+
+t.test('two benches measure one disk at once, and neither takes the file of the other', async (t) => {
+  const directory = t.testdir({ 'fsync-probe': 'of another' });
+  t.ok(findConditions(directory, 0.01, false).fsync.perSecond > 0);
+  t.strictSame(readdirSync(directory), ['fsync-probe']);
 });
 
 t.test(
