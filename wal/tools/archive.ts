@@ -7,7 +7,7 @@ import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
 import { chosen, nameOf, partitionOptions, table, timeText, withReader, withViews } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { batchesUpTo, begunLines, removedLines, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, begunLines, removedLines, SegmentDirectory, sequencesText } from './segment.ts';
 import { whileStopped } from './stopped.ts';
 import { directoryOf, numberOf, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -42,10 +42,7 @@ export async function finishArchive(
   segments: readonly Segment[],
 ): Promise<ToolResult> {
   if (segments.length > 0) await target.add(segments, null);
-  const lines = segments.map(
-    (one) =>
-      `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.fileBytes} bytes`,
-  );
+  const lines = segments.map((one) => `${nameOf(one)}: ${sequencesText(one)}, ${one.fileBytes} bytes`);
   return {
     sound: true,
     report: {

@@ -27,6 +27,7 @@ import {
   partial,
   removedLines,
   SegmentDirectory,
+  sequencesText,
 } from './segment.ts';
 import { Portions } from './portions.ts';
 import { whileStopped } from './stopped.ts';
@@ -144,9 +145,7 @@ async function exportSegments(
     report: { to: target.path, removed: target.removed, segments },
     lines: [
       ...removedLines(target),
-      ...segments.map(
-        (one) => `${nameOf(one)}: sequences ${one.start.sequence + 1} to ${one.end.sequence}, ${one.file}`,
-      ),
+      ...segments.map((one) => `${nameOf(one)}: ${sequencesText(one)}, ${one.file}`),
     ],
   };
 }

@@ -373,6 +373,13 @@ export function removedLines({ removed }: Pick<SegmentDirectory, 'removed'>): st
   return removed.length === 0 ? [] : [`Removed what a run that was killed had left: ${removed.join(', ')}`];
 }
 
+/** For people. A batch that opens an epoch has no records. */
+export function sequencesText({ start, end }: Segment): string {
+  return start.sequence === end.sequence
+    ? 'no records'
+    : `sequences ${start.sequence + 1} to ${end.sequence}`;
+}
+
 /** The batches of a log after `start` up to and with `end`, checked as they are read. Throws LogRewritten when these two are not
  *  in the log any more. */
 export function* batchesUpTo(
