@@ -1,6 +1,8 @@
 // What the bench starts may die under it: that fails the scenario at hand, says who died of what, and lets the others go on.
 
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -143,4 +145,16 @@ t.test('a child tells how it ended, and what it said last', async (t) => {
   });
   t.match(await until(() => child.lastWords() ?? '', Boolean), /^ended with 3:\nready/);
   await until(() => child.lastWords()!.endsWith('no room'));
+});
+
+const isRoot = process.getuid?.() === 0;
+
+t.test('a disk that takes no report', { skip: isRoot ? false : 'a report in /dev needs root' }, async (t) => {
+  const html = join(t.testdir(), 'report.html');
+  const args = ['bench/cli.ts', 'bare', '--form', 'smoke', '--json', '/dev/full', '--html', html];
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  t.equal(status, 1);
+  t.match(stdout, /^bare {3}\(1 repeat\)$/m, 'what was measured is told');
+  t.match(stderr, /^The report is not in \/dev\/full: ENOSPC: .*$/m);
+  t.match(readFileSync(html, 'utf8'), /<html/);
 });
