@@ -1,6 +1,7 @@
 // Pollers and accounts in processes of their own: the accounts die with what was not durable, the pollers go on; or the other
-// way round, or other pollers take over from them. In bad weather, with withdrawals that are approved, rejected, or to a wallet that is revoked. Whatever happens, what
-// was answered exists, nothing stays in flight, and the ledger agrees with the provider or operators are told that it does not.
+// way round, or other pollers take over from them. In bad weather, with withdrawals that are approved, rejected, or to a wallet
+// that is revoked. Whatever happens, what was answered exists, nothing stays in flight, and the ledger agrees with the provider
+// or operators are told that it does not.
 
 import t from 'tap';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';

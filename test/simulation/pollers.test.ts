@@ -1,8 +1,8 @@
 // Random weather: rails that lose answers, refuse, hang and forget nothing; accounts that are busy; callbacks that come
-// early, twice or never; payments of another amount, or that are taken back, of which it calls until it is told that this is known; operators who say
-// too early that a payout failed; and crashes at any moment. Whatever happens, each transaction has one reference at the provider,
-// none that went out ended without the provider's word, the ledger agrees with the provider or operators are told that it
-// does not, and nothing stays in flight.
+// early, twice or never; payments of another amount, or taken back, told again until that is known; operators who say too
+// early that a payout failed; and crashes at any moment. Whatever happens, each transaction has one reference at the
+// provider, none that went out ended without the provider's word, the ledger agrees with the provider or operators are told
+// that it does not, and nothing stays in flight.
 import t from 'tap';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
