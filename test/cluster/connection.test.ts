@@ -38,6 +38,8 @@ async function startGuarded(t: Test, password: string): Promise<GuardedServer> {
     await exited;
     rmSync(directory, { recursive: true, force: true });
   });
+  // Whoever comes later finds it.
+  await (await link(`nats://front:${password}@${address}`, 'first')).close();
   return {
     address,
     setPassword(taken) {
