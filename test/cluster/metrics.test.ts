@@ -43,6 +43,8 @@ t.test('the transactions of every partition are counted, also when it has moved'
   leaving.signal('SIGTERM');
   t.equal(await leaving.exited(), 0);
   await waitFor('the other has everything', 60_000, () => cluster.ownsAll('ledger2'));
+  // What it has just claimed it counts when it has read it.
+  await untilReady([cluster.node('ledger2')]);
   t.equal(await sumOf(cluster, open), journal.length);
 
   await t.test('and every metric of the README is there', async (t) => {
