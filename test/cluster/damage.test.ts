@@ -92,8 +92,10 @@ for (const which of ['middle', 'newest'] as const) {
     t.match(ready.text, `damaged, not served: log corrupt: accounts/${victim} `);
     t.match((await get(back, '/metrics')).text, /^daftari_partitions_damaged 1$/m);
     t.equal(told().length, 1, 'it is told once');
-    const damaged = (await cluster.partitions()).filter(({ damaged_on: nodes }) => nodes.length > 0);
-    t.hasStrict(damaged, [
+    const damaged = async () =>
+      (await cluster.partitions()).filter(({ damaged_on: nodes }) => nodes.length > 0);
+    await waitFor('the front has heard of it', 60_000, async () => (await damaged()).length > 0);
+    t.hasStrict(await damaged(), [
       { group: 'accounts', partition: victim, node: 'ledger2', damaged_on: ['ledger1'] },
     ]);
 
