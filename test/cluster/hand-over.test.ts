@@ -12,9 +12,10 @@ needs('nats-server');
 /** Half a second on a machine of its own; here other tests and starting processes share two cores. */
 const LONGEST_MS = 1_500;
 const ROUNDS = 3;
+const LOOK_MS = 20;
 
 t.test('each ledger is restarted in turn', async (t) => {
-  // A machine that stands still for a moment does not do so each time; a hand-over that waits for a lease does.
+  // A machine that is slow for a moment is not so each time; a hand-over that waits for a lease is.
   let longest = Infinity;
   for (let round = 1; round <= ROUNDS && longest >= LONGEST_MS; round++) {
     longest = await restartEachInTurn(t);
@@ -22,10 +23,23 @@ t.test('each ledger is restarted in turn', async (t) => {
   t.ok(longest < LONGEST_MS, 'no request waits for a lease to run out');
 });
 
-/** Returns what the longest request took, milliseconds. */
+/** For how long at most the machine has stood still since, ms, as this process could see: requests did, too, by no fault of nodes. */
+function watchStandstill(t: Test): () => number {
+  let [seenAt, longest] = [performance.now(), 0];
+  const looking = setInterval(() => {
+    const now = performance.now();
+    longest = Math.max(longest, Math.round(now - seenAt) - LOOK_MS);
+    seenAt = now;
+  }, LOOK_MS);
+  t.teardown(() => clearInterval(looking));
+  return () => longest;
+}
+
+/** Returns what the longest request took while the machine did not stand still, milliseconds. */
 async function restartEachInTurn(t: Test): Promise<number> {
   const cluster = await Cluster.start(SMALL);
   try {
+    const stoodStillMs = watchStandstill(t);
     const load = cluster.load(8, 30);
     await waitFor('creates are answered', 60_000, () => load.answered > 200);
     for (const name of ['ledger1', 'ledger2']) {
@@ -41,8 +55,11 @@ async function restartEachInTurn(t: Test): Promise<number> {
     const report = await load.stop();
     t.strictSame(notCreated(report.journal), [], 'no failed request');
     t.equal(report.closedConnections, 0, 'no closed connection');
-    const longest = Math.round(percentile(report.latenciesMs, 1));
-    t.comment(`the longest of ${report.latenciesMs.length} requests took ${longest} ms`);
+    const stillMs = stoodStillMs();
+    const longest = Math.round(percentile(report.latenciesMs, 1) - stillMs);
+    t.comment(
+      `the longest of ${report.latenciesMs.length} requests took ${longest} ms, but for ${stillMs} ms`,
+    );
     t.strictSame(await cluster.check(report), []);
     return longest;
   } finally {
