@@ -165,6 +165,11 @@ t.test('away for longer than customers are waited for: who approved meanwhile ha
   for (const [, prefix] of NETWORKS) {
     for (const what of ['charges', 'deposits']) ids.push((await create(service, what, numberWith(prefix)))!);
   }
+  // Nobody approves what was never sent.
+  await until(
+    () => external.payments(),
+    (payments) => payments.length === ids.length,
+  );
   await service.end('SIGKILL');
   await until(
     () => external.payments(),
