@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
-import { leaveFree } from '../small-disk.ts';
+import { leaveFree, mountSmallDisk } from '../small-disk.ts';
 import { disturbSyncs, hangDisk, traced } from '../tracer.ts';
 import { until } from '../until.ts';
 import { post, type ServiceProcess, startProcess } from './service-process.ts';
@@ -18,7 +18,7 @@ const CONNECTIONS = 16;
 const root = mkdtempSync(join(tmpdir(), 'daftari-disk-'));
 const small = join(root, 'small');
 mkdirSync(small);
-const canMount = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', small]).status === 0;
+const canMount = mountSmallDisk(small, 24);
 t.teardown(() => {
   if (canMount) spawnSync('umount', [small]);
   rmSync(root, { recursive: true, force: true });
