@@ -1,16 +1,15 @@
 // The bench's checks say no where they should: a check that cannot fail proves nothing of what was measured.
 
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { createServer, type Server as HttpServer } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer } from 'node:http';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { checkIds, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
 import { latencyAt, type Load } from '../../bench/result.ts';
-import { drive, type Driven } from '../../bench/load/drive.ts';
-import type { Server } from '../../bench/servers/server.ts';
+import type { Driven } from '../../bench/load/drive.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
+import { driveOn, portOf } from './bench-endpoint.ts';
 import { startService } from './start.ts';
 
 t.test('an acknowledged id that is not there is told, and so is that there was none', async (t) => {
@@ -75,34 +74,6 @@ t.test('a load with a refusal, an error or no answer at all does not pass', asyn
   t.hasStrict(checked({ '2xx': 0 }, {}), { passed: false, detail: 'there was none' });
 });
 
-async function portOf(t: Test, endpoint: HttpServer): Promise<number> {
-  endpoint.listen(0, '127.0.0.1');
-  await once(endpoint, 'listening');
-  t.teardown(() => endpoint.close());
-  return (endpoint.address() as AddressInfo).port;
-}
-
-interface Offer {
-  readonly connections: number;
-  readonly ratePerSecond: number;
-  readonly seconds: number;
-  readonly readMetrics?: Server['readMetrics'];
-}
-
-/** Charges, by the open loop. */
-function offer(t: Test, port: number, { readMetrics = null, ...rate }: Offer): Promise<Driven> {
-  const keysFile = join(t.testdir({ keys: 'sk_live_one' }), 'keys');
-  return drive({
-    label: 'offered',
-    server: { name: 'endpoint', host: '127.0.0.1', port, processes: [], readMetrics, stop: async () => {} },
-    work: { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '256772000001', prefix: 'offer' },
-    ...rate,
-    warmUpSeconds: 0,
-    wrk: false,
-    onProgress: () => {},
-  });
-}
-
 t.test('what is refused after the load has ended is told, what is done by then does not count', async (t) => {
   for (const late of [201, 503]) {
     const firsts = 5;
@@ -114,7 +85,7 @@ t.test('what is refused after the load has ended is told, what is done by then d
       if (++count <= firsts) answer(201);
       else waiting.push(() => answer(late));
     });
-    const { load, sent } = await offer(t, await portOf(t, endpoint), {
+    const { load, sent } = await driveOn(t, await portOf(t, endpoint), {
       connections: 20,
       ratePerSecond: 20,
       seconds: 1,
@@ -144,13 +115,13 @@ t.test(
     const places: Socket[] = [];
     endpoint.on('connection', (socket) => places.push(socket));
     const port = await portOf(t, endpoint);
-    const busy = await offer(t, port, { connections: 4, ratePerSecond: 20, seconds: 1 });
+    const busy = await driveOn(t, port, { connections: 4, ratePerSecond: 20, seconds: 1 });
     t.strictSame(busy.load.errors, {});
     t.equal(answered.length, 4);
     t.ok(Math.max(...answered) - Math.min(...answered) <= 1, `in turn: ${answered.join(', ')}`);
     const before = places.length;
     // One request at its begin, and one after both connections have been idle for five seconds.
-    const quiet = await offer(t, port, { connections: 2, ratePerSecond: 0.16, seconds: 7 });
+    const quiet = await driveOn(t, port, { connections: 2, ratePerSecond: 0.16, seconds: 7 });
     t.strictSame(quiet.load.errors, {});
     t.equal(quiet.sent, 2);
     t.equal(places.length - before, 4);
@@ -172,7 +143,7 @@ t.test(
       else held.push(answer);
     });
     let asked = 0;
-    const { load } = await offer(t, await portOf(t, endpoint), {
+    const { load } = await driveOn(t, await portOf(t, endpoint), {
       connections: 2,
       ratePerSecond: 2 * firsts,
       seconds: 1,

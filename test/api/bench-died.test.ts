@@ -1,44 +1,33 @@
 // What the bench starts may die under it: that fails the scenario at hand, says who died of what, and lets the others go on.
 
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { HistoryJob } from '../../bench/history/job.ts';
 import { writeHistory } from '../../bench/history/write-history.ts';
-import { drive, type Driven } from '../../bench/load/drive.ts';
+import type { Driven } from '../../bench/load/drive.ts';
 import { parseMetrics, sumOf, type Metric } from '../../bench/measure/metrics.ts';
 import { startChild } from '../../bench/servers/child.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { until } from '../until.ts';
+import { driveOn, portOf } from './bench-endpoint.ts';
 
 /** Before the load: how much it has made, until that stands still. */
 const ASKED_BEFORE = 2;
 
-/** A second of a load on an endpoint that answers, and says this at /metrics. */
-async function driveOn(t: Test, readMetrics: () => Promise<Metric[]>): Promise<Driven> {
+/** On an endpoint that answers, and says this at /metrics. */
+async function driveOnSound(t: Test, readMetrics: () => Promise<Metric[]>): Promise<Driven> {
   const endpoint = createServer((request, response) => {
     request.resume();
     response.writeHead(201).end('{}');
   });
-  endpoint.listen(0, '127.0.0.1');
-  await once(endpoint, 'listening');
-  t.teardown(() => endpoint.close());
-  const { port } = endpoint.address() as AddressInfo;
-  const keysFile = join(t.testdir({ keys: 'key' }), 'keys');
-  return drive({
-    label: 'load',
-    server: { name: 'endpoint', host: '127.0.0.1', port, processes: [], readMetrics, stop: async () => {} },
-    work: { kinds: ['charge'], keysFile, idsFile: null, lists: [], msisdn: '256772000001', prefix: 'died' },
-    connections: 2,
+  return driveOn(t, await portOf(t, endpoint), {
+    readMetrics,
     ratePerSecond: 100,
     warmUpSeconds: 0.2,
     seconds: 0.8,
-    wrk: false,
-    onProgress: () => {},
   });
 }
 
@@ -46,7 +35,7 @@ const timers = (): number => process.getActiveResourcesInfo().filter((name) => n
 
 t.test('the end of a load is when its time is over: what is told later is of an idle server', async (t) => {
   let asked = 0;
-  const { atEnd } = await driveOn(t, async () => parseMetrics(`asked ${++asked}`));
+  const { atEnd } = await driveOnSound(t, async () => parseMetrics(`asked ${++asked}`));
   t.equal(sumOf(atEnd!, 'asked'), ASKED_BEFORE + 2, 'when it began, and when it ended');
   t.ok(asked > ASKED_BEFORE + 2, 'and later, for what it has made');
 });
@@ -54,7 +43,7 @@ t.test('the end of a load is when its time is over: what is told later is of an 
 t.test('a service that has died', async (t) => {
   let asked = 0;
   await t.rejects(
-    driveOn(t, async () => {
+    driveOnSound(t, async () => {
       if (++asked > ASKED_BEFORE) throw new Error('it ended');
       return [];
     }),
@@ -66,7 +55,7 @@ t.test('a driver that is killed', async (t) => {
   const before = timers();
   let asked = 0;
   await t.rejects(
-    driveOn(t, async () => {
+    driveOnSound(t, async () => {
       if (++asked > ASKED_BEFORE) for (const pid of childrenOf(process.pid)) process.kill(pid, 'SIGKILL');
       return [];
     }),
@@ -76,39 +65,8 @@ t.test('a driver that is killed', async (t) => {
 });
 
 t.test('a driver that finds nobody', async (t) => {
-  const gone = createServer().listen(0, '127.0.0.1');
-  await once(gone, 'listening');
-  const { port } = gone.address() as AddressInfo;
-  gone.close();
-  await once(gone, 'close');
-  await t.rejects(
-    drive({
-      label: 'load',
-      server: {
-        name: 'nobody',
-        host: '127.0.0.1',
-        port,
-        processes: [],
-        readMetrics: null,
-        stop: async () => {},
-      },
-      work: {
-        kinds: ['charge'],
-        keysFile: join(t.testdir({ keys: 'key' }), 'keys'),
-        idsFile: null,
-        lists: [],
-        msisdn: '256772000001',
-        prefix: 'gone',
-      },
-      connections: 1,
-      ratePerSecond: null,
-      warmUpSeconds: 0.1,
-      seconds: 0.1,
-      wrk: false,
-      onProgress: () => {},
-    }),
-    /^the driver ended with 1 and no result: connect ECONNREFUSED/,
-  );
+  // The port is reserved: nobody takes it meanwhile.
+  await t.rejects(driveOn(t, 1, {}), /^the driver ended with 1 and no result: connect ECONNREFUSED/);
 });
 
 t.test('a history that cannot be written', async (t) => {

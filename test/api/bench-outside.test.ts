@@ -2,10 +2,8 @@
 // Left out, saying so, where it is not there.
 
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { delimiter, join } from 'node:path';
 import t from 'tap';
 import { drive } from '../../bench/load/drive.ts';
@@ -14,6 +12,7 @@ import { threadTimeOf } from '../../bench/measure/process-use.ts';
 import { startBare, TYPICAL_BODY } from '../../bench/servers/start-bare.ts';
 import { userIn } from '../../bench/servers/start-postgres-peer.ts';
 import { isInstalled } from '../../deploy/server-path.ts';
+import { driveOn, portOf } from './bench-endpoint.ts';
 import { smokeTest } from './bench-smoke.ts';
 
 const hasPostgres =
@@ -68,39 +67,13 @@ t.test('CPU is told of the load, not of the time that wrk takes to begin', { ski
 
 t.test('wrk sends every request that is told as sent, its first too', { skip: !hasWrk() }, async (t) => {
   const arrived = new Set<number>();
-  const listening = createServer((request, response) => {
+  const endpoint = createServer((request, response) => {
     arrived.add(Number(String(request.headers['idempotency-key']).split('-')[1]));
     request.resume().on('end', () => response.end());
   });
-  await once(listening.listen(0, '127.0.0.1'), 'listening');
-  t.teardown(() => void listening.close());
-  const { port } = listening.address() as AddressInfo;
   const connections = 2;
-  const { sent, brokeOffAt } = await drive({
-    label: 'charges',
-    server: {
-      name: 'counting',
-      host: '127.0.0.1',
-      port,
-      processes: [],
-      readMetrics: null,
-      stop: async () => {},
-    },
-    work: {
-      kinds: ['charge'],
-      keysFile: join(t.testdir({ keys: 'key' }), 'keys'),
-      idsFile: null,
-      lists: [],
-      msisdn: '',
-      prefix: 'wrk',
-    },
-    connections,
-    ratePerSecond: null,
-    warmUpSeconds: 1,
-    seconds: 1,
-    wrk: true,
-    onProgress: () => {},
-  });
+  const offer = { connections, warmUpSeconds: 1, wrk: true };
+  const { sent, brokeOffAt } = await driveOn(t, await portOf(t, endpoint), offer);
   const missing = Array.from({ length: sent }, (_, counter) => counter).filter(
     (counter) => !arrived.has(counter),
   );
