@@ -124,21 +124,23 @@ void t.test('money moved from the dashboard is told to every app with a webhook 
 void t.test(
   'a failed delivery is repeated on schedule with the same bytes, to the current URL',
   async (t) => {
-    const service = await start(t, { retryMs: [50, 50, 50] });
-    const [broken, mended] = [await listen(t), await listen(t)];
-    broken.answer = (_request, response) => response.writeHead(500).end('oops');
-    const app = await service.merchant(ACCOUNT, 'sk_a', urlOf(broken));
-    await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'FAILED');
-    await broken.until(() => broken.received.length === 2);
-    const change = { type: 'ChangeAppWebhook', accountId: ACCOUNT, operator: 'amina', appId: app } as const;
+    const { service, receiver: broken, attempts, pass } = await failedOnce(t);
+    const mended = await listen(t);
+    pass(HOUR_MS + 1_000);
+    await attempts(2);
+    const { app_id: appId } = (await service.deliveries(ACCOUNT))[0]!;
+    const change = { type: 'ChangeAppWebhook', accountId: ACCOUNT, operator: 'amina', appId } as const;
     await service.command({ ...change, webhookUrl: urlOf(mended) });
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.url === urlOf(mended));
+    pass(HOUR_MS + 1_000);
     await mended.until(() => mended.received.length === 1);
+    t.equal(broken.received.length, 2);
     const bodies = [...broken.received, ...mended.received].map(({ body }) => body.toString('hex'));
     t.equal(new Set(bodies).size, 1);
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'DELIVERED');
     const [delivery] = await service.deliveries(ACCOUNT);
     t.equal(delivery!.attempts.at(-1)!.status_code, 200);
-    t.hasStrict(delivery!.attempts[0], { status_code: 500, error: 'http_status', excerpt: 'oops' });
+    t.hasStrict(delivery!.attempts[0], { status_code: 503, error: 'http_status', excerpt: 'oops' });
   },
 );
 
@@ -169,11 +171,12 @@ void t.test(
 const HOUR_MS = 3_600_000;
 
 /** A delivery whose first attempt has failed, and that is tried again in an hour; time is the test's. */
-async function failedOnce(t: Test) {
+async function failedOnce(t: Test, more: Partial<ServiceOptions> = {}) {
   let passedMs = 0;
-  const service = await start(t, { retryMs: [HOUR_MS, HOUR_MS], clock: () => Date.now() + passedMs });
+  const clock = (): number => Date.now() + passedMs;
+  const service = await start(t, { retryMs: [HOUR_MS, HOUR_MS], clock, ...more });
   const receiver = await listen(t);
-  receiver.answer = (_request, response) => response.writeHead(503).end();
+  receiver.answer = (_request, response) => response.writeHead(503).end('oops');
   await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
   const id = await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
   const attempts = (made: number): Promise<boolean> =>
@@ -377,7 +380,8 @@ void t.test(
 
 void t.test('an endpoint that hangs fills its own queue, and nobody else waits for that', async (t) => {
   const perEndpoint = LIMITS.webhookEndpointQueuedMax;
-  const service = await start(t, { queuedMax: perEndpoint + 100 });
+  // No attempt may end before it is let go.
+  const service = await start(t, { queuedMax: perEndpoint + 100, attemptMs: HOUR_MS });
   const [hanging, healthy] = [await listen(t), await listen(t)];
   const letGo: (() => void)[] = [];
   hanging.answer = (_request, response) => void letGo.push(() => response.writeHead(200).end());
@@ -418,13 +422,11 @@ void t.test('nor is it left waiting when its app was removed meanwhile', async (
 void t.test('an app that was removed hears nothing more', async (t) => {
   let cancelled = 0;
   const metrics = { ...noMetrics, cancelled: () => void cancelled++ };
-  const service = await start(t, { retryMs: [100, 100], metrics });
-  const receiver = await listen(t);
-  receiver.answer = (_request, response) => response.writeHead(500).end();
-  const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
-  await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
-  await receiver.until(() => receiver.received.length === 1);
+  const { service, receiver, pass } = await failedOnce(t, { metrics });
+  const { app_id: appId } = (await service.deliveries(ACCOUNT))[0]!;
   await service.command({ type: 'RemoveApp', accountId: ACCOUNT, operator: 'amina', appId });
+  await until(async () => !service.logics()[0]!.logic.canHear(appId));
+  pass(HOUR_MS + 1_000);
   await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'CANCELLED');
   await until(() => Promise.resolve(cancelled === 1));
   t.equal(receiver.received.length, 1);
@@ -471,7 +473,9 @@ void t.test(
   async (t) => {
     let cancelled = 0;
     const metrics = { ...noMetrics, cancelled: () => void cancelled++ };
-    const service = await start(t, { retryMs: [500], delivers: false, metrics });
+    let passedMs = 0;
+    const clock = (): number => Date.now() + passedMs;
+    const service = await start(t, { retryMs: [HOUR_MS], delivers: false, clock, metrics });
     const receiver = await listen(t);
     receiver.answer = (_request, response) => response.writeHead(500).end();
     const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(receiver));
@@ -479,7 +483,7 @@ void t.test(
     let refused = 0;
     let mayCancel = false;
     // As a partition does while it may write nothing, or has enough to do.
-    service.executor.host(0, logic, Date.now, (message, onReply) => {
+    service.executor.host(0, logic, clock, (message, onReply) => {
       if (message.type !== 'CancelDelivery' || mayCancel) {
         return service.bus.send('webhooks', 0, message, onReply);
       }
@@ -487,9 +491,11 @@ void t.test(
       onReply({ type: 'unavailable' });
     });
     await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
-    await receiver.until(() => receiver.received.length === 1);
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'RETRYING');
     const change = { type: 'ChangeAppWebhook', accountId: ACCOUNT, operator: 'amina', appId } as const;
     await service.command({ ...change, webhookUrl: null });
+    await until(async () => !logic.canHear(appId));
+    passedMs = HOUR_MS + 1_000;
     await until(() => Promise.resolve(refused > 0));
     receiver.answer = (_request, response) => response.writeHead(200).end();
     await service.command({ ...change, webhookUrl: urlOf(receiver) });
