@@ -31,21 +31,22 @@ const RAIL = {
   currency: 'KES',
   baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
   maxConcurrency: 1,
-  answerMs: 2_000,
+  answerMs: 60_000,
   notFoundGraceMs: 1_000,
   amountDecimals: 2,
   forgetful: false,
   clock: systemClock,
 } as const;
 const CREDENTIALS = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
-const mtn = new MtnRail({
+const MTN = {
   ...RAIL,
   id: 'mtn_odd',
   targetEnvironment: 'odd',
   collection: CREDENTIALS,
   disbursement: CREDENTIALS,
   callbackUrl: () => null,
-});
+} as const;
+const mtn = new MtnRail(MTN);
 const airtel = new AirtelRail({
   ...RAIL,
   id: 'airtel_odd',
@@ -154,10 +155,12 @@ t.test('a head that comes letter by letter is given up in time', async (t) => {
     const dripping = setInterval(() => socket.write('HTTP/1.1 202 Accepted and so on'[sent++] ?? '.'), 100);
     socket.on('close', () => clearInterval(dripping));
   };
+  const hasty = new MtnRail({ ...MTN, answerMs: 2_000 });
+  t.teardown(() => hasty.close());
   const started = performance.now();
-  t.equal((await mtn.submit(payout())).type, 'unknown');
+  t.equal((await hasty.submit(payout())).type, 'unknown');
   const tookMs = performance.now() - started;
-  t.ok(tookMs < 10 * RAIL.answerMs, `${tookMs} ms`);
+  t.ok(tookMs < 20_000, `${tookMs} ms`);
 });
 
 /** [what it says, what that is to a submit, what to an enquiry]: types, or fields. */

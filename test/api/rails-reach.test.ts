@@ -12,8 +12,13 @@ async function portOf(t: Test, server: Server, host = '127.0.0.1'): Promise<numb
   return (server.address() as AddressInfo).port;
 }
 
-function clientOf(t: Test, baseUrl: string, lookup?: LookupFunction): () => Promise<HttpResult> {
-  const http = new HttpClient({ baseUrl, connections: 1, answerMs: 2_000, lookup });
+function clientOf(
+  t: Test,
+  baseUrl: string,
+  lookup?: LookupFunction,
+  answerMs = 60_000,
+): () => Promise<HttpResult> {
+  const http = new HttpClient({ baseUrl, connections: 1, answerMs, lookup });
   t.teardown(() => http.close());
   return () => http.request({ method: 'POST', path: '/pay', headers: {}, body: '{"amount":"500"}' });
 }
@@ -30,7 +35,7 @@ t.test('a name that leads nowhere', async (t) => {
   // The timers of a connection keep no process.
   const stay = setInterval(() => {}, 1_000);
   t.teardown(() => clearInterval(stay));
-  const never = clientOf(t, 'http://pay.example.com', () => {});
+  const never = clientOf(t, 'http://pay.example.com', () => {}, 2_000);
   t.match(await never(), { type: 'not_sent' }, 'a name server that never answers');
 });
 
