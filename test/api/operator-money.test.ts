@@ -90,9 +90,10 @@ t.test('a deposit from the dashboard is refused as a merchant’s is', async (t)
   await refused({ amount: '499' }, 'amount_below_minimum', 'amount');
   await limit({ maximum: '4999' });
   await refused({}, 'amount_above_maximum', 'amount');
-  await limit({ daily: '5000' });
+  // Whatever was deposited before, and on which day.
+  await limit({ daily: '4999' });
   await refused({}, 'daily_limit_exceeded', 'amount');
-  await limit({ monthly: '5000' });
+  await limit({ monthly: '4999' });
   await refused({}, 'monthly_limit_exceeded', 'amount');
   await limit(null);
 });

@@ -23,6 +23,7 @@ const MAXIMUMS = {
   charges: { UGX: 10_000_000, KES: 25_000_000, GHS: 2_500_000 },
   deposits: { UGX: 100_000_000, KES: 300_000_000, GHS: 50_000_000 },
 } as const;
+const DAY_MS = 86_400_000;
 const CURRENCIES = ['UGX', 'KES', 'GHS'] as const;
 
 function refusedWith(t: Test, answer: Answer, status: number, code: string, param: string | null): void {
@@ -259,6 +260,8 @@ t.test('daily and monthly limits, those of deposits apart from those of charges'
   });
   const create = (kind: string, amount: string): Promise<Answer> =>
     merchant.post(`/v1/${kind}`, bodyOf({ amount, msisdn: numberOf('UGX', '65') }));
+  // All of it on one day: the next begins its sums anew.
+  await service.until(() => Date.now() % DAY_MS < DAY_MS - 30_000);
   t.equal((await create('charges', '10000')).status, 201);
   refusedWith(t, await create('charges', '10001'), 400, 'amount_above_maximum', 'amount');
   refusedWith(t, await create('charges', '5001'), 400, 'daily_limit_exceeded', 'amount');
