@@ -36,6 +36,15 @@ export async function listenSlowly(t: Test): Promise<{ port: number; letGo: () =
   return { port, letGo };
 }
 
+/** The result of the first of three tries that is so, or of the last: how long an address may take is soon over on a machine that
+ *  stands still for a moment, but not each time. */
+export async function inThreeTries<T>(attempt: () => Promise<T>, isSo: (result: T) => boolean): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const result = await attempt();
+    if (isSo(result) || tries === 3) return result;
+  }
+}
+
 if (!isMainThread) {
   const server = createServer((_request, response) => response.end('ok'));
   server.listen({ host: '127.0.0.1', port: 0, backlog: 1 }, () => {
