@@ -156,6 +156,8 @@ async function takenWhileStopped(pid: number, port: number): Promise<number> {
     taken++;
   });
   await Promise.race([Promise.all(all), delay(ROOM_MS)]);
+  // Those that the system has connected by now are told of in this turn, however late it is.
+  await new Promise((resolve) => setImmediate(resolve));
   const takenSoon = taken;
   process.kill(-pid, 'SIGCONT');
   await Promise.all(all);
