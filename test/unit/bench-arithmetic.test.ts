@@ -60,7 +60,7 @@ t.test(
     without.stop();
     withIt.stop();
     const it = withIt.uses().find(({ name }) => name === 'busy')!.cpu;
-    t.ok(it > 0.1);
+    t.ok(it > 0);
     const difference = without.othersCpu()! - withIt.othersCpu()!;
     t.comment(`it used ${it} cores, and others without it ${difference} less`);
     t.ok(Math.abs(difference - it) < 0.2 * it);
