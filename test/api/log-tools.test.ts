@@ -65,28 +65,29 @@ t.teardown(async () => {
   rmSync(root, { recursive: true });
 });
 
-/** A moment in which nothing happens: the records before it and after it have other times. What a provider says late of what
- *  is final is a record, too: then it was none, and the next is tried. */
+/** A moment in which nothing happens: the records before it and after it have other times, by the service's own clock, which may
+ *  be ahead of the wall's. What a provider says late of what is final is a record, too: then it was none, and the next is tried. */
 async function rest(): Promise<void> {
   const log = LogReader.openReader({ directory: data });
   for (;;) {
-    const end = endOf(log);
-    const before = Date.now();
+    const { sequence, timeMs } = endOf(log);
+    // The service's clock moves by one at least then, as slow as it may be.
+    const later = performance.now() + 3;
     await service.until(
-      async () => Date.now(),
-      (now) => now > before,
+      async () => performance.now(),
+      (now) => now > later,
     );
     const balances = (await service.merchant('GET', '/v1/balances')).body;
     const transactions = (await service.merchant('GET', '/v1/transactions?limit=100')).body.data;
-    if (endOf(log) !== end) continue;
-    moments.push({ atMs: before, balances, transactions });
+    if (endOf(log).sequence !== sequence) continue;
+    moments.push({ atMs: timeMs, balances, transactions });
     return log.close();
   }
 }
 
-function endOf(log: LogReader): number {
+function endOf(log: LogReader) {
   log.refresh();
-  return log.tip('accounts', accountPartition()).sequence;
+  return log.tip('accounts', accountPartition());
 }
 
 function tool(name: string, ...args: string[]) {
