@@ -28,7 +28,7 @@ function chapterLines(chapter: Chapter): string[] {
     ...events.flatMap(eventLines).map(indented),
     ...statuses.map(({ status, source, providerStatus, message }) => {
       const said = providerStatus === null ? '' : `, the provider said ${JSON.stringify(providerStatus)}`;
-      return indented(`→ ${status} (${source}${said}${message === null ? '' : `: ${message}`})`);
+      return indented(`→ ${status} (${source}${said}${message === null ? '' : `: ${wordOf(message)}`})`);
     }),
     ...journals.map(({ reason, currency, entries }) => {
       const moved = entries.map(({ account, side, amount }) => `${account} ${side.toLowerCase()} ${amount}`);
@@ -46,10 +46,13 @@ function eventLines(event: Chapter['events'][number]): string[] {
   if (event.type === 'AttemptRecorded') return attemptLines(event as AttemptRecorded);
   const { type, at: _, ...fields } = event as { readonly type: string } & Record<string, unknown>;
   const said = Object.entries(fields).filter(([name, value]) => name !== 'id' && value !== null);
-  const words = said.map(
-    ([name, value]) => `${name} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
-  );
+  const words = said.map(([name, value]) => `${name} ${wordOf(value)}`);
   return [`${type}${words.length === 0 ? '' : `: ${words.join(', ')}`}`];
+}
+
+/** Quoted where it is more than a word: a merchant's description may look like lines of the story itself. */
+function wordOf(value: unknown): string {
+  return typeof value === 'string' && /^[\w.:*/+-]+$/.test(value) ? value : JSON.stringify(value);
 }
 
 function takenLines({ eventId, eventType, deliveries }: Taken): string[] {

@@ -99,7 +99,7 @@ export async function runTools(
   try {
     return await runTool(command, tool, rest, terminal);
   } catch (error) {
-    const message = messageOf(error);
+    const message = printable(messageOf(error));
     if (!(error instanceof UsageError)) {
       terminal.err(`${tool.name}: ${message}\n`);
       return 1;
@@ -134,11 +134,22 @@ async function runTool(
     const result = await tool.run({ directory, values, progress });
     progress.clear();
     const lines = values['json'] === true ? [JSON.stringify(result.report, null, 2)] : result.lines;
-    terminal.out(lines.map((line) => `${line}\n`).join(''));
+    terminal.out(printable(lines.map((line) => `${line}\n`).join('')));
     return result.sound ? 0 : 1;
   } finally {
     progress.clear();
   }
+}
+
+/** Controls, C1's too, which JSON leaves as they are, and what turns the direction of writing around: merchants and providers
+ *  choose texts that are shown, and a terminal obeys them. Of JSON the text stays JSON, of the same value. */
+const UNPRINTABLE = /(?!\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
+
+function printable(text: string): string {
+  return text.replace(
+    UNPRINTABLE,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** `asked`: the value of --data. As the service has it: an empty variable is an absent one. */
