@@ -83,7 +83,9 @@ export async function checkJournal(journal: readonly JournalEntry[], service: Se
 /** Compares the logs of stopped or running nodes, partition by partition. */
 export async function checkReplicas(directories: readonly string[]): Promise<string[]> {
   const findings: string[] = [];
-  const readers = directories.map((directory) => ({ directory, log: LogReader.openReader({ directory }) }));
+  const readers = await Promise.all(
+    directories.map(async (directory) => ({ directory, log: await LogReader.openBeside({ directory }) })),
+  );
   const names = new Map(
     readers
       .flatMap(({ log }) => log.partitionNames())

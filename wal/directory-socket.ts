@@ -2,10 +2,23 @@
 // its directory of segments. That somebody does is told by it also to another container, where process numbers mean nothing:
 // the system closes it when its process ends, however it ends, so what is left of a killed one refuses connections and may be
 // removed.
+//
+// Who opens LMDB's files beside it asks there (commit-gate.ts):  connect, "?"  ──▶  (its commits end, none begins)  ──▶  "!"
+// Its commits go on when that connection ends.
 import { randomBytes } from 'node:crypto';
-import { closeSync, linkSync, lstatSync, openSync, renameSync, unlinkSync, type BigIntStats } from 'node:fs';
-import { connect, createServer, type Server } from 'node:net';
+import {
+  closeSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  openSync,
+  renameSync,
+  unlinkSync,
+  type BigIntStats,
+} from 'node:fs';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { closeGate, openGate } from './commit-gate.ts';
 import { WAL_LIMITS } from './limits.ts';
 
 /** In the directory. */
@@ -13,6 +26,9 @@ export const socketFile = 'lock';
 
 /** Processes that find what a killed one left, all at once. */
 const takesMax = 3;
+
+const mayIOpen = '?';
+const youMay = '!';
 
 export interface HeldDirectory {
   /** Lets another process have it. */
@@ -22,9 +38,10 @@ export interface HeldDirectory {
 /** Null: another process, or this one, has it. Rejects where it cannot be told. */
 export async function holdDirectory(directory: string): Promise<HeldDirectory | null> {
   const descriptor = openSync(directory, 'r');
+  const asking = new Set<Socket>();
   let server: Server | null;
   try {
-    server = await take(pathIn(directory, descriptor));
+    server = await take(pathIn(directory, descriptor), asking);
   } catch (error) {
     closeSync(descriptor);
     throw untold(directory, error);
@@ -40,8 +57,45 @@ export async function holdDirectory(directory: string): Promise<HeldDirectory | 
           closeSync(descriptor);
           resolve();
         });
+        // It commits nothing more.
+        for (const connection of asking) connection.destroy();
       }),
   };
+}
+
+/** As `open`, which opens LMDB's files in the directory, with nothing being committed there by the process that has it. */
+export async function openBeside<T>(directory: string, open: () => T): Promise<T> {
+  if (!existsSync(directory)) return open();
+  const descriptor = openSync(directory, 'r');
+  let asked: Socket | null;
+  try {
+    asked = await ask(pathIn(directory, descriptor));
+  } catch (error) {
+    throw untold(directory, error);
+  } finally {
+    closeSync(descriptor);
+  }
+  try {
+    return open();
+  } finally {
+    asked?.destroy();
+  }
+}
+
+/** Null: nobody has the directory. Rejects where it cannot be told. */
+function ask(socket: string): Promise<Socket | null> {
+  return new Promise((resolve, reject) => {
+    const connection = connect(socket, () => connection.write(mayIOpen));
+    connection.setTimeout(WAL_LIMITS.commitMsMax, () => {
+      connection.destroy(new Error('the process that has it does not answer: stop it first'));
+    });
+    connection.once('data', () => resolve(connection));
+    connection.once('error', (error: NodeJS.ErrnoException) => {
+      if (!isNobody(error)) reject(error);
+    });
+    // Nobody's, or of a process that has just ended.
+    connection.once('close', () => resolve(null));
+  });
 }
 
 /** Whether a process has it, of whoever only asks. Rejects where it cannot be told. */
@@ -74,9 +128,9 @@ function pathIn(directory: string, descriptor: number): string {
   return path;
 }
 
-async function take(socket: string): Promise<Server | null> {
+async function take(socket: string, asking: Set<Socket>): Promise<Server | null> {
   for (let tries = 0; tries < takesMax; tries++) {
-    const server = await listen(socket);
+    const server = await listen(socket, asking);
     if (server !== null) return server;
     const found = lstatSync(socket, { bigint: true, throwIfNoEntry: false });
     if (found === undefined) continue;
@@ -86,9 +140,15 @@ async function take(socket: string): Promise<Server | null> {
 }
 
 /** Null: there is something already. */
-function listen(socket: string): Promise<Server | null> {
+function listen(socket: string, asking: Set<Socket>): Promise<Server | null> {
   return new Promise((resolve, reject) => {
-    const server = createServer((connection) => connection.end());
+    const server = createServer((connection) => {
+      asking.add(connection);
+      connection.unref().once('close', () => asking.delete(connection));
+      // Who has gone away asks no more, and 'close' follows.
+      connection.on('error', () => {});
+      connection.once('data', () => letOpen(connection));
+    });
     server.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EADDRINUSE') resolve(null);
       else reject(error);
@@ -100,6 +160,11 @@ function listen(socket: string): Promise<Server | null> {
   });
 }
 
+function letOpen(connection: Socket): void {
+  connection.once('close', openGate);
+  void closeGate().then(() => connection.write(youMay));
+}
+
 /** Only a socket that refuses, or is gone, is nobody's. Rejects where it cannot be told. */
 function isListenedOn(socket: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -109,13 +174,16 @@ function isListenedOn(socket: string): Promise<boolean> {
       resolve(true);
     });
     connection.once('error', (error: NodeJS.ErrnoException) => {
-      const { code = '' } = error;
-      if (['ECONNREFUSED', 'ENOENT'].includes(code)) resolve(false);
+      if (isNobody(error)) resolve(false);
       // As many wait for its holder already as may.
-      else if (code === 'EAGAIN') resolve(true);
+      else if (error.code === 'EAGAIN') resolve(true);
       else reject(error);
     });
   });
+}
+
+function isNobody({ code = '' }: NodeJS.ErrnoException): boolean {
+  return ['ECONNREFUSED', 'ENOENT'].includes(code);
 }
 
 /** False: another process has put its own in the place of the one that was found, and keeps it. */

@@ -7,6 +7,7 @@ import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
 import { accessSync, constants, existsSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { throughGate } from './commit-gate.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { makeWithParents } from './make-with-parents.ts';
 import { assertMetaPages, UnusableFile } from './meta-pages.ts';
@@ -107,10 +108,12 @@ function bytesOfPages(database: LogDatabase): number {
  *  calls would be cut off again. */
 export async function makeRoom(database: LogDatabase, directory: string, msMax?: number): Promise<void> {
   const file = logFile(directory);
-  const made = database.transaction(() => {
-    const wanted = bytesOfPages(database) + WAL_LIMITS.removalRoomBytes;
-    if (statSync(file).size < wanted) truncateSync(file, wanted);
-  });
+  const make = () =>
+    database.transaction(() => {
+      const wanted = bytesOfPages(database) + WAL_LIMITS.removalRoomBytes;
+      if (statSync(file).size < wanted) truncateSync(file, wanted);
+    });
+  const made = throughGate(make);
   await ended(database, made, msMax);
 }
 
@@ -253,7 +256,8 @@ export function commitDurably<K extends LogKey | string, V extends Buffer | stri
   writes: readonly Write<K, V>[],
   msMax?: number,
 ): Promise<void> {
-  return ended(database, flushed(database, written(database, writes)), msMax);
+  const commit = (): Promise<void> => flushed(database, written(database, writes));
+  return ended(database, throughGate(commit), msMax);
 }
 
 function written<K extends LogKey | string, V extends Buffer | string>(

@@ -14,6 +14,7 @@ import {
   LogRewritten,
   tipAt,
 } from './batch.ts';
+import { openBeside } from './directory-socket.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { fileOf, isLogKey, isPageFault, openLogDatabase, PageFault, pageFaultText } from './lmdb.ts';
 import type { LogDatabase, LogKey, OpenLogOptions } from './lmdb.ts';
@@ -45,7 +46,12 @@ export class LogReader {
     this.#unreadable = unreadableIn(directory);
   }
 
-  /** Read-only; the directory must hold a log. */
+  /** `openReader`, in another process than the one that writes the directory, if any does. */
+  static openBeside(options: Pick<OpenLogOptions, 'directory'>): Promise<LogReader> {
+    return openBeside(options.directory, () => LogReader.openReader(options));
+  }
+
+  /** Read-only; the directory must hold a log, which no other process writes. */
   static openReader(options: Pick<OpenLogOptions, 'directory' | 'unfinished'>): LogReader {
     return new LogReader(openLogDatabase({ ...options, readOnly: true }), options.directory);
   }

@@ -6,6 +6,7 @@
 import { commitDurably, fileOf, openViewsDatabase, PageFault } from './lmdb.ts';
 import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
 import { assertPlace, isPlace } from './batch.ts';
+import { openBeside } from './directory-socket.ts';
 import { WAL_LIMITS } from './limits.ts';
 import type { RangeOptions, Row, ViewPosition, Views } from './types.ts';
 
@@ -20,6 +21,11 @@ export class ViewStore {
 
   private constructor(database: ViewsDatabase) {
     this.#database = database;
+  }
+
+  /** Read-only, in another process than the one that writes the directory, if any does. */
+  static openBeside(directory: string): Promise<ViewStore> {
+    return openBeside(directory, () => ViewStore.open({ directory, readOnly: true }));
   }
 
   static open(options: OpenOptions): ViewStore {

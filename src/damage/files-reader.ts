@@ -17,7 +17,7 @@ if (which === 'log') await readLog();
 else await readViews();
 
 async function readLog(): Promise<void> {
-  const log = LogReader.openReader({ directory });
+  const log = await LogReader.openBeside({ directory });
   // Those that are not there are found empty: to search for them may end this, too.
   const names = placesIn(directory);
   const first = names.findIndex(({ group, partition }) => `${group}/${partition}` === after) + 1;
@@ -52,7 +52,7 @@ function orDamaged<T>(read: () => T): T | undefined {
 
 async function readViews(): Promise<void> {
   try {
-    const views = ViewStore.open({ directory, readOnly: true });
+    const views = await ViewStore.openBeside(directory);
     views.readAll();
     // How far each reaches.
     views.partitionNames();

@@ -19,7 +19,7 @@ setPriority(constants.priority.PRIORITY_LOW);
 // A Ctrl-C, or systemd, asks every process to stop; whoever started this ends it in its turn.
 for (const each of STOP_SIGNALS) process.on(each, () => {});
 const [directory = '', ...names] = process.argv.slice(2);
-const log = LogReader.openReader({ directory });
+const log = await LogReader.openBeside({ directory });
 const restless: LogRewritten[] = [];
 
 for (const name of names) {

@@ -206,7 +206,7 @@ function isRemoved(directory: string): boolean {
 
 /** Batches of the accounts' logs that a node began after, because a snapshot had what was before. */
 export async function startsOf({ dataDir: directory }: NodeProcess): Promise<number[]> {
-  const log = LogReader.openReader({ directory });
+  const log = await LogReader.openBeside({ directory });
   const starts = Array.from({ length: PARTITIONS }, () => 0);
   for (const { group, partition } of log.partitionNames()) {
     if (group === 'accounts') starts[partition] = log.startOf(group, partition).batch;

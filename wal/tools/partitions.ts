@@ -31,7 +31,7 @@ export async function withReader<T>(directory: string, use: (reader: LogReader) 
         'the service does, or stop that first',
     );
   }
-  const reader = LogReader.openReader({ directory });
+  const reader = await LogReader.openBeside({ directory });
   try {
     return await use(reader);
   } finally {
@@ -82,7 +82,7 @@ export async function withViews<T>(
   if (!hasViews(directory)) return use(null);
   const ending = unreadableIn(directory)?.views ?? null;
   if (ending !== null) throw new ViewsUnreadable(directory, ending);
-  const views = openViews(directory);
+  const views = await openViews(directory);
   try {
     return await use(views);
   } catch (error) {
@@ -94,9 +94,9 @@ export async function withViews<T>(
   }
 }
 
-function openViews(directory: string): ViewStore {
+async function openViews(directory: string): Promise<ViewStore> {
   try {
-    return ViewStore.open({ directory, readOnly: true });
+    return await ViewStore.openBeside(directory);
   } catch (error) {
     // LMDB's own errors have a number.
     if (typeof Object(error).code !== 'number') throw error;

@@ -1,0 +1,92 @@
+// A process that opens the log and the views beside a service that writes them takes nothing from it, however long it stands still
+// while it opens them: every tool does, and the service's own check of its log.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { traced, tracer } from '../tracer.ts';
+import { post, startProcess } from './service-process.ts';
+
+const CALLERS = 4;
+/** Each, before and after. */
+const SOME = 10;
+/** As LMDB maps a file, it has read which transaction is its newest, and has yet to say so to the writer. */
+const DELAY_US = 500_000;
+const SETTLE_MS = 60_000;
+
+interface Create {
+  readonly key: string;
+  readonly body: string;
+  readonly answer: string;
+}
+
+t.test('what is acknowledged meanwhile is kept', { ...traced, timeout: 240_000 }, async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-beside-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  let service = await startProcess(directory);
+  t.teardown(async () => {
+    await service.end('SIGKILL');
+  });
+
+  const creates: Create[] = [];
+  let isOver = false;
+  const call = async (caller: number): Promise<void> => {
+    for (let n = 0; !isOver; n++) {
+      const key = `beside-${caller}-${n}`;
+      const body = JSON.stringify({
+        amount: '1000',
+        currency: 'UGX',
+        msisdn: '+256772000001',
+        reference: key,
+      });
+      const response = await post(service, '/v1/charges', key, body);
+      const answer = await response.text();
+      if (response.status !== 201) throw new Error(`${key}: ${answer}`);
+      creates.push({ key, body, answer });
+    }
+  };
+  const calling = Promise.all(Array.from({ length: CALLERS }, (_, caller) => call(caller)));
+  calling.catch(() => {});
+  const someMore = async (): Promise<void> => {
+    const { length } = creates;
+    await waitFor('creates are acknowledged', SETTLE_MS, () => {
+      if (service.gone) throw new Error('the service has ended');
+      return creates.length > length + SOME * CALLERS;
+    });
+  };
+
+  await someMore();
+  const trace = join(directory, 'trace');
+  const files = ['log', 'views'].map((name) => join(directory, name, 'data.mdb'));
+  const slowly = ['-e', 'trace=mmap', '-e', `inject=mmap:delay_exit=${DELAY_US}`];
+  const onThese = files.flatMap((file) => ['-P', file]);
+  const verify = [process.execPath, 'wal/cli.ts', 'verify', '--data', directory];
+  const tool = spawn(tracer, ['-f', '-qq', '-o', trace, ...slowly, ...onThese, ...verify], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const [status] = (await once(tool, 'exit')) as [number | null];
+  t.equal(status, 0);
+  t.ok(
+    readFileSync(trace, 'utf8').split('DELAYED').length > files.length,
+    'it stood still as it opened each',
+  );
+  await someMore();
+  isOver = true;
+  await calling;
+
+  for (const when of ['by the service itself', 'after kill -9']) {
+    for (const { key, body, answer } of creates) {
+      const again = await post(service, '/v1/charges', key, body);
+      const isReplay = again.headers.get('idempotent-replayed') === 'true';
+      const text = await again.text();
+      if (!isReplay || text !== answer) t.equal(text, answer, `${key} ${when}`);
+    }
+    t.pass(`${creates.length} creates are answered as before, ${when}`);
+    await service.end('SIGKILL');
+    service = await startProcess(directory);
+  }
+});

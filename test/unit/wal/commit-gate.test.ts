@@ -1,0 +1,106 @@
+// While another process opens a file of LMDB's nothing is committed, in no thread of the process that has the directory; who would
+// open it waits for what is being committed.
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import t from 'tap';
+import { closeGate, openGate, throughGate } from '../../../wal/commit-gate.ts';
+import { holdDirectory, openBeside } from '../../../wal/directory-socket.ts';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
+import { until } from '../../until.ts';
+
+t.test('a commit waits for who opens, and who opens for a commit', async (t) => {
+  const did: string[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const first = throughGate(() => {
+    did.push('first begins');
+    return promise;
+  });
+  t.strictSame(did, ['first begins'], 'in this turn, where nobody opens');
+  const closed = closeGate().then(() => did.push('opens'));
+  const second = throughGate(async () => did.push('second'));
+  resolve();
+  await Promise.all([first, closed]);
+  t.strictSame(did, ['first begins', 'opens']);
+  openGate();
+  await second;
+  t.strictSame(did, ['first begins', 'opens', 'second']);
+});
+
+t.test('a commit that fails is over, too', async (t) => {
+  await t.rejects(
+    throughGate(() => Promise.reject(new Error('the disk is full'))),
+    /full/,
+  );
+  await closeGate();
+  openGate();
+});
+
+t.test('so does one of another thread', async (t) => {
+  await closeGate();
+  const gate = new URL('../../../wal/commit-gate.ts', import.meta.url).href;
+  const program = `import { parentPort } from 'node:worker_threads';
+    const { throughGate } = await import('${gate}');
+    const done = throughGate(async () => parentPort.postMessage('done'));
+    parentPort.postMessage('begun');
+    await done;`;
+  const worker = new Worker(program, { eval: true });
+  const said: string[] = [];
+  worker.on('message', (text: string) => said.push(text));
+  await until(() => said.length > 0);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  openGate();
+  const opened = throughGate(() => promise);
+  await once(worker, 'exit');
+  t.strictSame(said, ['begun', 'done']);
+  resolve();
+  await opened;
+});
+
+t.test('whoever has the directory lets others open it, and goes on when they have', async (t) => {
+  const directory = t.testdir();
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: (error) => t.fail(error.message) });
+  const opening = { epoch: 1, replica: null, onCommitted: () => {}, onDurable: () => {} };
+  const partition = log.openPartition('accounts', 0, opening);
+  await partition.drained();
+  t.equal(await openBeside(directory, () => 'nobody has it'), 'nobody has it');
+  const held = (await holdDirectory(directory))!;
+  let began = false;
+  let commit: Promise<void> | null = null;
+  await openBeside(directory, () => {
+    commit = throughGate(async () => {
+      began = true;
+    });
+    t.equal(began, false, 'not while it is opened');
+  });
+  await commit;
+  t.equal(began, true);
+
+  await t.rejects(
+    openBeside(directory, () => {
+      throw new Error('it is damaged');
+    }),
+    /damaged/,
+  );
+  partition.append('{}');
+  await partition.drained();
+  const reader = await LogReader.openBeside({ directory });
+  t.equal(reader.tip('accounts', 0).sequence, 1);
+  await reader.close();
+  await held.release();
+  await log.close();
+});
+
+t.test('a directory is let go of although somebody is opening', async (t) => {
+  const directory = t.testdir();
+  const held = (await holdDirectory(directory))!;
+  let released: Promise<void> | null = null;
+  await openBeside(directory, () => {
+    released = held.release();
+  });
+  await released;
+  await closeGate();
+  openGate();
+  await throughGate(async () => {});
+  t.pass('what comes after is committed');
+});

@@ -1,0 +1,52 @@
+// Lets no commit of this process, in whichever of its threads, be under way while another process opens a file of LMDB's.
+//
+// LMDB loses what is committed in that moment. Who opens a file reads the number of its newest transaction, and a little later
+// writes it where the writer looks for it: the next commit then goes on from that one, over what came between, acknowledged or
+// not (ITS#9496 of OpenLDAP, mended in 2021; not in the LMDB that lmdb-js 3.5.6 has). So who opens asks first, by the socket
+// of the directory (directory-socket.ts).
+//
+// Invariant: a commit that has begun found nobody opening after it was counted, and who opens finds none counted.
+import { setTimeout as delay } from 'node:timers/promises';
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
+
+/** The threads of a process are given it as they begin. */
+const name = 'daftari: commits and openings';
+const openings = 0;
+const commits = 1;
+const lookMs = 1;
+
+const shared = (getEnvironmentData(name) as SharedArrayBuffer | undefined) ?? new SharedArrayBuffer(8);
+setEnvironmentData(name, shared);
+const counts = new Int32Array(shared);
+
+/** Runs `commit`: in this turn, unless somebody opens. Not async: that would wait with what it writes in its hands. */
+export function throughGate<T>(commit: () => Promise<T>): Promise<T> {
+  return isLetThrough() ? counted(commit) : later(commit);
+}
+
+async function later<T>(commit: () => Promise<T>): Promise<T> {
+  while (!isLetThrough()) await delay(lookMs);
+  return counted(commit);
+}
+
+function isLetThrough(): boolean {
+  Atomics.add(counts, commits, 1);
+  if (Atomics.load(counts, openings) === 0) return true;
+  Atomics.sub(counts, commits, 1);
+  return false;
+}
+
+function counted<T>(commit: () => Promise<T>): Promise<T> {
+  return commit().finally(() => Atomics.sub(counts, commits, 1));
+}
+
+/** Resolves when no commit is under way. None begins until `openGate`. */
+export async function closeGate(): Promise<void> {
+  Atomics.add(counts, openings, 1);
+  while (Atomics.load(counts, commits) > 0) await delay(lookMs);
+}
+
+/** Once for each `closeGate`. */
+export function openGate(): void {
+  Atomics.sub(counts, openings, 1);
+}
