@@ -3,8 +3,8 @@
 // the system closes it when its process ends, however it ends, so what is left of a killed one refuses connections and may be
 // removed.
 //
-// Who opens LMDB's files beside it asks there (commit-gate.ts):  connect, "?"  ──▶  (its commits end, none begins)  ──▶  "!"
-// Its commits go on when that connection ends.
+// Who opens LMDB's files beside it asks there (commit-gate.ts):  connect, its mark  ──▶  (commits end, none begins)  ──▶  "!"
+// They go on when that connection ends. Who stands still while others wait for it is ended: then its connection is, too.
 import { randomBytes } from 'node:crypto';
 import {
   closeSync,
@@ -20,6 +20,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { closeGate, openGate } from './commit-gate.ts';
 import { WAL_LIMITS } from './limits.ts';
+import { aliveIn, ownMark } from './process-mark.ts';
 
 /** In the directory. */
 export const socketFile = 'lock';
@@ -27,8 +28,9 @@ export const socketFile = 'lock';
 /** Processes that find what a killed one left, all at once. */
 const takesMax = 3;
 
-const mayIOpen = '?';
 const youMay = '!';
+/** Of a connection that ends without an answer. */
+const asksMax = 3;
 
 export interface HeldDirectory {
   /** Lets another process have it. */
@@ -69,7 +71,7 @@ export async function openBeside<T>(directory: string, open: () => T): Promise<T
   const descriptor = openSync(directory, 'r');
   let asked: Socket | null;
   try {
-    asked = await ask(pathIn(directory, descriptor));
+    asked = await mayOpen(pathIn(directory, descriptor));
   } catch (error) {
     throw untold(directory, error);
   } finally {
@@ -83,18 +85,29 @@ export async function openBeside<T>(directory: string, open: () => T): Promise<T
 }
 
 /** Null: nobody has the directory. Rejects where it cannot be told. */
-function ask(socket: string): Promise<Socket | null> {
+async function mayOpen(socket: string): Promise<Socket | null> {
+  for (let asks = 0; asks < asksMax; asks++) {
+    const answer = await ask(socket);
+    if (answer !== 'ended') return answer;
+  }
+  throw new Error(
+    'the process that has it does not let others read, as those before 2026-11-25: stop it first',
+  );
+}
+
+function ask(socket: string): Promise<Socket | 'ended' | null> {
   return new Promise((resolve, reject) => {
-    const connection = connect(socket, () => connection.write(mayIOpen));
+    const connection = connect(socket, () => connection.write(ownMark()));
     connection.setTimeout(WAL_LIMITS.commitMsMax, () => {
       connection.destroy(new Error('the process that has it does not answer: stop it first'));
     });
     connection.once('data', () => resolve(connection));
     connection.once('error', (error: NodeJS.ErrnoException) => {
-      if (!isNobody(error)) reject(error);
+      if (isNobody(error)) resolve(null);
+      else if (!['EPIPE', 'ECONNRESET'].includes(error.code ?? '')) reject(error);
     });
-    // Nobody's, or of a process that has just ended.
-    connection.once('close', () => resolve(null));
+    // As the process that has it does; the next that is asked will be another, or none.
+    connection.once('close', () => resolve('ended'));
   });
 }
 
@@ -147,7 +160,7 @@ function listen(socket: string, asking: Set<Socket>): Promise<Server | null> {
       connection.unref().once('close', () => asking.delete(connection));
       // Who has gone away asks no more, and 'close' follows.
       connection.on('error', () => {});
-      connection.once('data', () => letOpen(connection));
+      connection.once('data', (mark) => letOpen(connection, mark.toString()));
     });
     server.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EADDRINUSE') resolve(null);
@@ -160,9 +173,28 @@ function listen(socket: string, asking: Set<Socket>): Promise<Server | null> {
   });
 }
 
-function letOpen(connection: Socket): void {
-  connection.once('close', openGate);
-  void closeGate().then(() => connection.write(youMay));
+function letOpen(connection: Socket, mark: string): void {
+  let overdue: NodeJS.Timeout | undefined;
+  connection.once('close', () => {
+    clearTimeout(overdue);
+    openGate();
+  });
+  void closeGate().then(() => {
+    if (connection.destroyed) return;
+    overdue = setTimeout(() => end(mark), WAL_LIMITS.openingMsMax).unref();
+    connection.write(youMay);
+  });
+}
+
+function end(mark: string): void {
+  const pid = Number(aliveIn(mark));
+  if (pid === 0 || pid === process.pid) return;
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // It has ended by itself; or is another user's: commits wait for it until they fail.
+    if (!['ESRCH', 'EPERM'].includes(Object(error).code)) throw error;
+  }
 }
 
 /** Only a socket that refuses, or is gone, is nobody's. Rejects where it cannot be told. */

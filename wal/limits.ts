@@ -16,6 +16,8 @@ export const WAL_LIMITS = {
   partitionsMax: 65_536,
   /** A commit that takes longer is taken for failed: the disk is gone, or LMDB has lost the write. */
   commitMsMax: 60_000,
+  /** How long another process may take to open LMDB's files, while nothing is committed: some milliseconds are usual. */
+  openingMsMax: 5_000,
   /** Address space that LMDB reserves for the log; not disk. It grows beyond by itself. */
   logMapBytes: 256 * 1024 ** 3,
   /** The same for the views. */

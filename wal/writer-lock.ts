@@ -5,9 +5,10 @@
 // Whoever would take it looks and writes under a claim, which only one can make: of two that both find the writer dead, the
 // slower would otherwise remove what the faster has just written. A claim is held for an instant. It is a symbolic link that
 // leads nowhere and says whose it is: made in one step, it never stands there without saying so.
-import { closeSync, openSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeWithParents } from './make-with-parents.ts';
+import { aliveIn, ownMark, readOrNull } from './process-mark.ts';
 import { namingNow } from './thrown.ts';
 
 /** In the directory that is written. */
@@ -29,12 +30,12 @@ export class WriterLock {
   static take(directory: string): WriterLock {
     const path = join(directory, lockFile);
     makeWithParents(directory);
-    const mine = `${process.pid} ${startOf(process.pid) ?? ''}`;
+    const mine = ownMark();
     const claim = join(directory, claimFile);
     makeClaim(claim, mine, directory);
     try {
       const text = readOrNull(path);
-      const holder = text === null ? null : holderIn(text);
+      const holder = text === null ? null : aliveIn(text);
       if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
       writeLock(path, mine, text !== null);
       return new WriterLock(path, text !== null);
@@ -64,7 +65,7 @@ function makeClaim(path: string, mine: string, directory: string): void {
     const text = claimOrNull(path);
     if (text === null) continue;
     // Made as a file, and not written yet: nobody can tell whose it is.
-    const holder = text === '' ? `that has just begun (if none has, remove ${path})` : holderIn(text);
+    const holder = text === '' ? `that has just begun (if none has, remove ${path})` : aliveIn(text);
     if (holder !== null) throw new Error(`${directory} is being written by process ${holder}`);
     rmSync(path, { force: true });
   }
@@ -110,41 +111,6 @@ function claimOrNull(path: string): string | null {
   } catch (error) {
     if (Object(error).code === 'EINVAL') return readOrNull(path);
     if (Object(error).code === 'ENOENT') return null;
-    throw error;
-  }
-}
-
-/** The process that wrote the text, when it is alive. */
-function holderIn(text: string): string | null {
-  const [pid = '', start = ''] = text.split(' ');
-  const now = startOf(Number(pid));
-  // Another process may have got the number since: then it started at another time.
-  return now !== null && (start === '' || now === start) ? pid : null;
-}
-
-/** When a live process started, in the system's ticks; '' where the system does not say; null: there is none. */
-function startOf(pid: number): string | null {
-  if (process.platform !== 'linux') return isAlive(pid) ? '' : null;
-  const stat = readOrNull(`/proc/${pid}/stat`);
-  if (stat === null) return null;
-  // proc(5): after the name in parentheses come the state, field 3, and the start time, field 22.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? '');
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return Object(error).code === 'EPERM';
-  }
-}
-
-function readOrNull(path: string): string | null {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    if (['ENOENT', 'ESRCH'].includes(Object(error).code)) return null;
     throw error;
   }
 }

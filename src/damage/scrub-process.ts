@@ -15,11 +15,12 @@ const STRETCH_BYTES = 4 * 1024 * 1024;
 /** As long as a stretch takes or so: half of a core at most. */
 const REST_MS = 20;
 
-setPriority(constants.priority.PRIORITY_LOW);
 // A Ctrl-C, or systemd, asks every process to stop; whoever started this ends it in its turn.
 for (const each of STOP_SIGNALS) process.on(each, () => {});
 const [directory = '', ...names] = process.argv.slice(2);
 const log = await LogReader.openBeside({ directory });
+// Not before: commits wait for whoever opens.
+setPriority(constants.priority.PRIORITY_LOW);
 const restless: LogRewritten[] = [];
 
 for (const name of names) {

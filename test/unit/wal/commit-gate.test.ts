@@ -1,10 +1,15 @@
 // While another process opens a file of LMDB's nothing is committed, in no thread of the process that has the directory; who would
 // open it waits for what is being committed.
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { closeGate, openGate, throughGate } from '../../../wal/commit-gate.ts';
-import { holdDirectory, openBeside } from '../../../wal/directory-socket.ts';
+import { holdDirectory, openBeside, socketFile } from '../../../wal/directory-socket.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { until } from '../../until.ts';
@@ -66,12 +71,12 @@ t.test('whoever has the directory lets others open it, and goes on when they hav
   t.equal(await openBeside(directory, () => 'nobody has it'), 'nobody has it');
   const held = (await holdDirectory(directory))!;
   let began = false;
-  let commit: Promise<void> | null = null;
-  await openBeside(directory, () => {
-    commit = throughGate(async () => {
+  const { commit } = await openBeside(directory, () => {
+    const begun = throughGate(async () => {
       began = true;
     });
     t.equal(began, false, 'not while it is opened');
+    return { commit: begun };
   });
   await commit;
   t.equal(began, true);
@@ -94,13 +99,39 @@ t.test('whoever has the directory lets others open it, and goes on when they hav
 t.test('a directory is let go of although somebody is opening', async (t) => {
   const directory = t.testdir();
   const held = (await holdDirectory(directory))!;
-  let released: Promise<void> | null = null;
-  await openBeside(directory, () => {
-    released = held.release();
-  });
+  const { released } = await openBeside(directory, () => ({ released: held.release() }));
   await released;
   await closeGate();
   openGate();
   await throughGate(async () => {});
   t.pass('what comes after is committed');
+});
+
+t.test('who stands still as it opens is ended', async (t) => {
+  const directory = t.testdir();
+  const held = (await holdDirectory(directory))!;
+  const socket = new URL('../../../wal/directory-socket.ts', import.meta.url).href;
+  const program = `import { openBeside } from '${socket}';
+    await openBeside('${directory}', () => { process.stdout.write('opens'); process.kill(process.pid, 'SIGSTOP'); });`;
+  const opener = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await once(opener.stdout, 'data');
+  const ended = once(opener, 'exit');
+  await throughGate(async () => {});
+  t.strictSame(await ended, [null, 'SIGKILL']);
+  await held.release();
+});
+
+t.test('beside a process that does not know of this nothing is opened', async (t) => {
+  // A socket's path is short.
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-held-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const server = createServer((connection) => connection.end()).listen(join(directory, socketFile));
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  await t.rejects(
+    openBeside(directory, () => t.fail('it was opened')),
+    /stop it first/,
+  );
 });

@@ -1,0 +1,43 @@
+// By what a process is known to others of the machine: its number and, where the system tells, when it started, for another
+// process may get the number.
+import { readFileSync } from 'node:fs';
+
+/** Of this process. */
+export function ownMark(): string {
+  return `${process.pid} ${startOf(process.pid) ?? ''}`;
+}
+
+/** The number of the process whose mark it is, when it is alive; null: it is not. */
+export function aliveIn(mark: string): string | null {
+  const [pid = '', start = ''] = mark.split(' ');
+  const now = startOf(Number(pid));
+  return now !== null && (start === '' || now === start) ? pid : null;
+}
+
+/** When a live process started, in the system's ticks; '' where the system does not say; null: there is none. */
+function startOf(pid: number): string | null {
+  if (process.platform !== 'linux') return isAlive(pid) ? '' : null;
+  const stat = readOrNull(`/proc/${pid}/stat`);
+  if (stat === null) return null;
+  // proc(5): after the name in parentheses come the state, field 3, and the start time, field 22.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? '');
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return Object(error).code === 'EPERM';
+  }
+}
+
+/** Null: there is no such file. */
+export function readOrNull(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes(Object(error).code)) return null;
+    throw error;
+  }
+}
