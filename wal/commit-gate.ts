@@ -9,44 +9,54 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
 
+/** The directory of an LMDB file, in the data directory. */
+export type GatedFile = 'log' | 'views';
+
 /** The threads of a process are given it as they begin. */
 const name = 'daftari: commits and openings';
-const openings = 0;
-const commits = 1;
+const places = {
+  log: { openings: 0, commits: 1 },
+  views: { openings: 2, commits: 3 },
+} as const;
 const lookMs = 1;
 
-const shared = (getEnvironmentData(name) as SharedArrayBuffer | undefined) ?? new SharedArrayBuffer(8);
+const shared = (getEnvironmentData(name) as SharedArrayBuffer | undefined) ?? new SharedArrayBuffer(16);
 setEnvironmentData(name, shared);
 const counts = new Int32Array(shared);
 
-/** Runs `commit`: in this turn, unless somebody opens. Not async: that would wait with what it writes in its hands. */
-export function throughGate<T>(commit: () => Promise<T>): Promise<T> {
-  return isLetThrough() ? counted(commit) : later(commit);
+export function isGatedFile(text: string): text is GatedFile {
+  return Object.hasOwn(places, text);
 }
 
-async function later<T>(commit: () => Promise<T>): Promise<T> {
-  while (!isLetThrough()) await delay(lookMs);
-  return counted(commit);
+/** Runs `commit`, to `file`: in this turn, unless somebody opens that. Not async: that would wait with what it writes in its hands. */
+export function throughGate<T>(file: GatedFile, commit: () => Promise<T>): Promise<T> {
+  return isLetThrough(file) ? counted(file, commit) : later(file, commit);
 }
 
-function isLetThrough(): boolean {
+async function later<T>(file: GatedFile, commit: () => Promise<T>): Promise<T> {
+  while (!isLetThrough(file)) await delay(lookMs);
+  return counted(file, commit);
+}
+
+function isLetThrough(file: GatedFile): boolean {
+  const { openings, commits } = places[file];
   Atomics.add(counts, commits, 1);
   if (Atomics.load(counts, openings) === 0) return true;
   Atomics.sub(counts, commits, 1);
   return false;
 }
 
-function counted<T>(commit: () => Promise<T>): Promise<T> {
-  return commit().finally(() => Atomics.sub(counts, commits, 1));
+function counted<T>(file: GatedFile, commit: () => Promise<T>): Promise<T> {
+  return commit().finally(() => Atomics.sub(counts, places[file].commits, 1));
 }
 
-/** Resolves when no commit is under way. None begins until `openGate`. */
-export async function closeGate(): Promise<void> {
-  Atomics.add(counts, openings, 1);
-  while (Atomics.load(counts, commits) > 0) await delay(lookMs);
+/** Resolves when no commit to `file` is under way. None begins until `openGate`. */
+export async function closeGate(file: GatedFile): Promise<void> {
+  Atomics.add(counts, places[file].openings, 1);
+  while (Atomics.load(counts, places[file].commits) > 0) await delay(lookMs);
 }
 
 /** Once for each `closeGate`. */
-export function openGate(): void {
-  Atomics.sub(counts, openings, 1);
+export function openGate(file: GatedFile): void {
+  Atomics.sub(counts, places[file].openings, 1);
 }

@@ -3,7 +3,7 @@
 // the system closes it when its process ends, however it ends, so what is left of a killed one refuses connections and may be
 // removed.
 //
-// Who opens LMDB's files beside it asks there (commit-gate.ts):  connect, its mark  ──▶  (commits end, none begins)  ──▶  "!"
+// Who opens LMDB's files beside it asks there (commit-gate.ts):  connect, which, its mark ──▶ (commits end, none begins) ──▶ "!"
 // They go on when that connection ends. Who stands still while others wait for it is ended: then its connection is, too.
 import { randomBytes } from 'node:crypto';
 import {
@@ -18,7 +18,7 @@ import {
 } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { closeGate, openGate } from './commit-gate.ts';
+import { closeGate, type GatedFile, isGatedFile, openGate } from './commit-gate.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { aliveIn, ownMark } from './process-mark.ts';
 
@@ -65,13 +65,13 @@ export async function holdDirectory(directory: string): Promise<HeldDirectory | 
   };
 }
 
-/** As `open`, which opens LMDB's files in the directory, with nothing being committed there by the process that has it. */
-export async function openBeside<T>(directory: string, open: () => T): Promise<T> {
+/** As `open`, which opens that file of LMDB's in the directory, with nothing being committed to it by the process that has it. */
+export async function openBeside<T>(directory: string, file: GatedFile, open: () => T): Promise<T> {
   if (!existsSync(directory)) return open();
   const descriptor = openSync(directory, 'r');
   let asked: Socket | null;
   try {
-    asked = await mayOpen(pathIn(directory, descriptor));
+    asked = await mayOpen(pathIn(directory, descriptor), file);
   } catch (error) {
     throw untold(directory, error);
   } finally {
@@ -85,9 +85,9 @@ export async function openBeside<T>(directory: string, open: () => T): Promise<T
 }
 
 /** Null: nobody has the directory. Rejects where it cannot be told. */
-async function mayOpen(socket: string): Promise<Socket | null> {
+async function mayOpen(socket: string, file: GatedFile): Promise<Socket | null> {
   for (let asks = 0; asks < asksMax; asks++) {
-    const answer = await ask(socket);
+    const answer = await ask(socket, file);
     if (answer !== 'ended') return answer;
   }
   throw new Error(
@@ -95,9 +95,9 @@ async function mayOpen(socket: string): Promise<Socket | null> {
   );
 }
 
-function ask(socket: string): Promise<Socket | 'ended' | null> {
+function ask(socket: string, file: GatedFile): Promise<Socket | 'ended' | null> {
   return new Promise((resolve, reject) => {
-    const connection = connect(socket, () => connection.write(ownMark()));
+    const connection = connect(socket, () => connection.write(`${file} ${ownMark()}`));
     connection.setTimeout(WAL_LIMITS.commitMsMax, () => {
       connection.destroy(new Error('the process that has it does not answer: stop it first'));
     });
@@ -160,7 +160,7 @@ function listen(socket: string, asking: Set<Socket>): Promise<Server | null> {
       connection.unref().once('close', () => asking.delete(connection));
       // Who has gone away asks no more, and 'close' follows.
       connection.on('error', () => {});
-      connection.once('data', (mark) => letOpen(connection, mark.toString()));
+      connection.once('data', (asked) => letOpen(connection, asked.toString()));
     });
     server.once('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EADDRINUSE') resolve(null);
@@ -173,15 +173,17 @@ function listen(socket: string, asking: Set<Socket>): Promise<Server | null> {
   });
 }
 
-function letOpen(connection: Socket, mark: string): void {
+function letOpen(connection: Socket, asked: string): void {
+  const [file = '', ...mark] = asked.split(' ');
+  if (!isGatedFile(file)) return void connection.destroy();
   let overdue: NodeJS.Timeout | undefined;
   connection.once('close', () => {
     clearTimeout(overdue);
-    openGate();
+    openGate(file);
   });
-  void closeGate().then(() => {
+  void closeGate(file).then(() => {
     if (connection.destroyed) return;
-    overdue = setTimeout(() => end(mark), WAL_LIMITS.openingMsMax).unref();
+    overdue = setTimeout(() => end(mark.join(' ')), WAL_LIMITS.openingMsMax).unref();
     connection.write(youMay);
   });
 }

@@ -6,8 +6,8 @@
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
 import { accessSync, constants, existsSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { throughGate } from './commit-gate.ts';
+import { basename, dirname, join } from 'node:path';
+import { type GatedFile, throughGate } from './commit-gate.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { makeWithParents } from './make-with-parents.ts';
 import { assertMetaPages, UnusableFile } from './meta-pages.ts';
@@ -113,7 +113,7 @@ export async function makeRoom(database: LogDatabase, directory: string, msMax?:
       const wanted = bytesOfPages(database) + WAL_LIMITS.removalRoomBytes;
       if (statSync(file).size < wanted) truncateSync(file, wanted);
     });
-  const made = throughGate(make);
+  const made = throughGate('log', make);
   await ended(database, made, msMax);
 }
 
@@ -257,7 +257,11 @@ export function commitDurably<K extends LogKey | string, V extends Buffer | stri
   msMax?: number,
 ): Promise<void> {
   const commit = (): Promise<void> => flushed(database, written(database, writes));
-  return ended(database, throughGate(commit), msMax);
+  return ended(database, throughGate(gatedFileOf(database), commit), msMax);
+}
+
+function gatedFileOf(database: object): GatedFile {
+  return basename(dirname(fileOf(database))) === 'views' ? 'views' : 'log';
 }
 
 function written<K extends LogKey | string, V extends Buffer | string>(

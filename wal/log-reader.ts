@@ -48,7 +48,7 @@ export class LogReader {
 
   /** `openReader`, in another process than the one that writes the directory, if any does. */
   static openBeside(options: Pick<OpenLogOptions, 'directory'>): Promise<LogReader> {
-    return openBeside(options.directory, () => LogReader.openReader(options));
+    return openBeside(options.directory, 'log', () => LogReader.openReader(options));
   }
 
   /** Read-only; the directory must hold a log, which no other process writes. */

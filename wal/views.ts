@@ -25,7 +25,7 @@ export class ViewStore {
 
   /** Read-only, in another process than the one that writes the directory, if any does. */
   static openBeside(directory: string): Promise<ViewStore> {
-    return openBeside(directory, () => ViewStore.open({ directory, readOnly: true }));
+    return openBeside(directory, 'views', () => ViewStore.open({ directory, readOnly: true }));
   }
 
   static open(options: OpenOptions): ViewStore {

@@ -13,6 +13,7 @@ import type { Point, Segment } from './manifest.ts';
 import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
+import { letServicesGoFirst } from './priority.ts';
 import { batchesUpTo, begunLines, holding, removedLines, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
 import { directoryOf, numberOf, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
@@ -279,6 +280,7 @@ async function runRestore({ values, progress }: ToolInput, reading: Reading | nu
   const until = { ...untilOf(values, source), reading };
   const rehearse = values['rehearse'] === true;
   if (rehearse && values['to'] !== undefined) throw new UsageError('--rehearse goes without --to');
+  letServicesGoFirst();
   const restored = (to: string): Promise<ToolResult> => restoreInto(source, to, until, rehearse, progress);
   return rehearse
     ? withTemporary('daftari-rehearsal-', restored)

@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 // The process of a tool: wal/cli.ts starts it, and says what of the data directory it must not read. Only puts the tools and the
 // terminal together.
-import { constants, setPriority } from 'node:os';
 import { endBySignals } from '../../src/end-process.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { LogUnsearchable } from '../log-reader.ts';
@@ -11,8 +10,6 @@ import { LOG_UNSEARCHABLE, type ToTool } from './supervised.ts';
 import { ownTerminal, runTools, type Tool } from './tool.ts';
 
 endBySignals();
-// A service that runs beside it comes first.
-setPriority(constants.priority.PRIORITY_LOW);
 
 // Whoever started this was killed, and can pass on no signal any more.
 process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));

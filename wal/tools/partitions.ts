@@ -8,6 +8,7 @@ import { messageOf } from '../thrown.ts';
 import type { Tip } from '../types.ts';
 import { unreadableIn } from '../unreadable.ts';
 import { ViewStore } from '../views.ts';
+import { letServicesGoFirst } from './priority.ts';
 import { numberOf, stringOf, UsageError } from './tool.ts';
 import type { ToolInput, ToolOption } from './tool.ts';
 
@@ -32,6 +33,8 @@ export async function withReader<T>(directory: string, use: (reader: LogReader) 
     );
   }
   const reader = await LogReader.openBeside({ directory });
+  // Not before: its commits wait for whoever opens.
+  letServicesGoFirst();
   try {
     return await use(reader);
   } finally {

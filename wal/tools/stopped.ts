@@ -3,6 +3,7 @@
 import { holdDirectory } from '../directory-socket.ts';
 import { makeWithParents } from '../make-with-parents.ts';
 import { messageOf } from '../thrown.ts';
+import { letServicesGoFirst } from './priority.ts';
 
 export async function whileStopped<T>(directory: string, use: () => Promise<T>): Promise<T> {
   makeWithParents(directory);
@@ -10,6 +11,7 @@ export async function whileStopped<T>(directory: string, use: () => Promise<T>):
     throw new Error(`${directory} may be in use by a service: ${messageOf(error)}`, { cause: error });
   });
   if (held === null) throw new Error(`${directory} is in use by a service: stop it first`);
+  letServicesGoFirst();
   try {
     return await use();
   } finally {

@@ -17,36 +17,38 @@ import { until } from '../../until.ts';
 t.test('a commit waits for who opens, and who opens for a commit', async (t) => {
   const did: string[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
-  const first = throughGate(() => {
+  const first = throughGate('log', () => {
     did.push('first begins');
     return promise;
   });
   t.strictSame(did, ['first begins'], 'in this turn, where nobody opens');
-  const closed = closeGate().then(() => did.push('opens'));
-  const second = throughGate(async () => did.push('second'));
+  const closed = closeGate('log').then(() => did.push('opens'));
+  const second = throughGate('log', async () => did.push('second'));
   resolve();
   await Promise.all([first, closed]);
   t.strictSame(did, ['first begins', 'opens']);
-  openGate();
+  await throughGate('views', async () => did.push('views'));
+  t.strictSame(did, ['first begins', 'opens', 'views'], 'another file is another matter');
+  openGate('log');
   await second;
-  t.strictSame(did, ['first begins', 'opens', 'second']);
+  t.strictSame(did, ['first begins', 'opens', 'views', 'second']);
 });
 
 t.test('a commit that fails is over, too', async (t) => {
   await t.rejects(
-    throughGate(() => Promise.reject(new Error('the disk is full'))),
+    throughGate('log', () => Promise.reject(new Error('the disk is full'))),
     /full/,
   );
-  await closeGate();
-  openGate();
+  await closeGate('log');
+  openGate('log');
 });
 
 t.test('so does one of another thread', async (t) => {
-  await closeGate();
+  await closeGate('log');
   const gate = new URL('../../../wal/commit-gate.ts', import.meta.url).href;
   const program = `import { parentPort } from 'node:worker_threads';
     const { throughGate } = await import('${gate}');
-    const done = throughGate(async () => parentPort.postMessage('done'));
+    const done = throughGate('log', async () => parentPort.postMessage('done'));
     parentPort.postMessage('begun');
     await done;`;
   const worker = new Worker(program, { eval: true });
@@ -54,8 +56,8 @@ t.test('so does one of another thread', async (t) => {
   worker.on('message', (text: string) => said.push(text));
   await until(() => said.length > 0);
   const { promise, resolve } = Promise.withResolvers<void>();
-  openGate();
-  const opened = throughGate(() => promise);
+  openGate('log');
+  const opened = throughGate('log', () => promise);
   await once(worker, 'exit');
   t.strictSame(said, ['begun', 'done']);
   resolve();
@@ -68,11 +70,11 @@ t.test('whoever has the directory lets others open it, and goes on when they hav
   const opening = { epoch: 1, replica: null, onCommitted: () => {}, onDurable: () => {} };
   const partition = log.openPartition('accounts', 0, opening);
   await partition.drained();
-  t.equal(await openBeside(directory, () => 'nobody has it'), 'nobody has it');
+  t.equal(await openBeside(directory, 'log', () => 'nobody has it'), 'nobody has it');
   const held = (await holdDirectory(directory))!;
   let began = false;
-  const { commit } = await openBeside(directory, () => {
-    const begun = throughGate(async () => {
+  const { commit } = await openBeside(directory, 'log', () => {
+    const begun = throughGate('log', async () => {
       began = true;
     });
     t.equal(began, false, 'not while it is opened');
@@ -82,7 +84,7 @@ t.test('whoever has the directory lets others open it, and goes on when they hav
   t.equal(began, true);
 
   await t.rejects(
-    openBeside(directory, () => {
+    openBeside(directory, 'log', () => {
       throw new Error('it is damaged');
     }),
     /damaged/,
@@ -99,11 +101,11 @@ t.test('whoever has the directory lets others open it, and goes on when they hav
 t.test('a directory is let go of although somebody is opening', async (t) => {
   const directory = t.testdir();
   const held = (await holdDirectory(directory))!;
-  const { released } = await openBeside(directory, () => ({ released: held.release() }));
+  const { released } = await openBeside(directory, 'log', () => ({ released: held.release() }));
   await released;
-  await closeGate();
-  openGate();
-  await throughGate(async () => {});
+  await closeGate('log');
+  openGate('log');
+  await throughGate('log', async () => {});
   t.pass('what comes after is committed');
 });
 
@@ -112,13 +114,13 @@ t.test('who stands still as it opens is ended', async (t) => {
   const held = (await holdDirectory(directory))!;
   const socket = new URL('../../../wal/directory-socket.ts', import.meta.url).href;
   const program = `import { openBeside } from '${socket}';
-    await openBeside('${directory}', () => { process.stdout.write('opens'); process.kill(process.pid, 'SIGSTOP'); });`;
+    await openBeside('${directory}', 'log', () => { process.stdout.write('opens'); process.kill(process.pid, 'SIGSTOP'); });`;
   const opener = spawn(process.execPath, ['--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   await once(opener.stdout, 'data');
   const ended = once(opener, 'exit');
-  await throughGate(async () => {});
+  await throughGate('log', async () => {});
   t.strictSame(await ended, [null, 'SIGKILL']);
   await held.release();
 });
@@ -131,7 +133,7 @@ t.test('beside a process that does not know of this nothing is opened', async (t
   t.teardown(() => server.close());
   await once(server, 'listening');
   await t.rejects(
-    openBeside(directory, () => t.fail('it was opened')),
+    openBeside(directory, 'log', () => t.fail('it was opened')),
     /stop it first/,
   );
 });
