@@ -5,8 +5,8 @@ import t, { type Test } from 'tap';
 import { bodyOf, type Currency, COUNTRY_OF, type Merchant, numberOf, openMerchant } from './merchants.ts';
 import { startService } from './start.ts';
 
-const service = await startService({ WALLET_COOLING_OFF_SECONDS: '1', PROVIDER_ANSWER_WAIT_MS: '1000' });
-/** Charge money is available at once, and nobody answers in time. */
+const service = await startService({ WALLET_COOLING_OFF_SECONDS: '1', PROVIDER_ANSWER_WAIT_MS: '7500' });
+/** Charge money is available at once, and nobody answers in time. Wallets cool off for a day. */
 const hasty = await startService({ CHARGE_RELEASE_SECONDS: '1', CHARGE_EXPIRY_SECONDS: '3' });
 t.teardown(() => Promise.all([service.stop(), hasty.stop()]));
 
@@ -29,12 +29,11 @@ async function ledgerOf(merchant: Merchant, id: string): Promise<string[]> {
 
 // These take their time: they run while the others do.
 const slow = await openMerchant(service);
-const slowAnswer = await slow.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', '69') }));
+const slowAnswer = slow.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', '69') }));
 const clawed = await openMerchant(service);
 const clawedBack = await clawed.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', '70') }));
 const spender = await openMerchant(hasty);
-const clawedBackLate = await spender.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', '70') }));
-const spent = spend(spender, clawedBackLate.body.id);
+const spent = spend(spender);
 
 // Each test has merchants of its own, and mostly waits.
 t.jobs = 4;
@@ -237,33 +236,33 @@ t.test('the threshold is the account’s own where it has one', async (t) => {
 });
 
 t.test('a payout wallet receives money only while it is ACTIVE', async (t) => {
-  // Long enough to be met cooling off twice.
-  const cautious = await startService({ WALLET_COOLING_OFF_SECONDS: '5' });
-  t.teardown(() => cautious.stop());
-  const stranger = await openMerchant(cautious);
-  const foreign = stranger.wallet();
-  const merchant = await openMerchant(cautious);
-  await merchant.fund('100000');
-  const wallet = { label: 'Till', msisdn: numberOf('UGX'), by: merchant.owner };
-  const { body: added } = await merchant.operator('/wallets', wallet);
-  const statusOf = async (): Promise<string> =>
+  const statusOf = async (merchant: Merchant): Promise<string> =>
     (await merchant.get('/v1/payout_destinations')).body.data[0].status;
-  const withdraw = async (destination: string): Promise<string> => {
+  const withdraw = async (merchant: Merchant, destination: string): Promise<string> => {
     const body = { amount: '1000', currency: 'UGX', destination, reference: 'w' };
     const answer = await merchant.post('/v1/withdrawals', body);
     return answer.status === 201 ? 'created' : `${answer.status} ${answer.body.error.code}`;
   };
-  t.equal(await statusOf(), 'PENDING_APPROVAL');
-  t.equal(await withdraw(added.id), '400 destination_not_active');
-  await merchant.operator(`/wallets/${added.id}/approve`, { by: merchant.owner });
-  t.equal(await statusOf(), 'COOLING_OFF');
-  t.equal(await withdraw(added.id), '400 destination_not_active');
-  await cautious.until(statusOf, (status) => status === 'ACTIVE');
-  t.equal(await withdraw(added.id), 'created');
-  await merchant.operator(`/wallets/${added.id}/revoke`, { by: merchant.owner });
-  t.equal(await statusOf(), 'REVOKED');
-  t.equal(await withdraw(added.id), '400 destination_not_active');
-  t.equal(await withdraw(await foreign), '404 destination_not_found', 'another account’s wallet');
+  // It cools off for longer than any machine stands still.
+  const early = await openMerchant(hasty);
+  await early.fund('100000');
+  const wallet = { label: 'Till', msisdn: numberOf('UGX'), by: early.owner };
+  const { body: added } = await early.operator('/wallets', wallet);
+  t.equal(await statusOf(early), 'PENDING_APPROVAL');
+  t.equal(await withdraw(early, added.id), '400 destination_not_active');
+  await early.operator(`/wallets/${added.id}/approve`, { by: early.owner });
+  t.equal(await statusOf(early), 'COOLING_OFF');
+  t.equal(await withdraw(early, added.id), '400 destination_not_active');
+
+  const merchant = await openMerchant(service);
+  await merchant.fund('100000');
+  const active = await merchant.wallet();
+  t.equal(await withdraw(merchant, active), 'created');
+  await merchant.operator(`/wallets/${active}/revoke`, { by: merchant.owner });
+  t.equal(await statusOf(merchant), 'REVOKED');
+  t.equal(await withdraw(merchant, active), '400 destination_not_active');
+  const foreign = await (await openMerchant(service)).wallet();
+  t.equal(await withdraw(merchant, foreign), '404 destination_not_found', 'another account’s wallet');
 });
 
 t.test('a withdrawal that fails is returned', async (t) => {
@@ -325,23 +324,26 @@ t.test('a charge taken back before release leaves the pending balance', async (t
   t.strictSame(await clawed.balance(), { currency: 'UGX', available: '0', pending: '0' });
 });
 
-/** Pays out what the charge brought, as soon as it is available. */
-async function spend(merchant: Merchant, id: string): Promise<string> {
-  await hasty.until(
-    () => merchant.balance(),
-    ({ available }) => available !== '0',
-  );
-  const { body } = await merchant.post('/v1/payouts', bodyOf({ amount: '9000' }));
-  if (body.error !== undefined) throw new Error(`${id}: ${body.error.message}`);
-  return body.id;
+/** Pays out what a charge brought, before it is taken back. That is seconds after it is available: where the machine stood still
+ *  for as long, of another charge. */
+async function spend(merchant: Merchant): Promise<{ readonly charge: string; readonly payout: string }> {
+  for (let charges = 1; ; charges++) {
+    const { body: charge } = await merchant.post('/v1/charges', bodyOf({ msisdn: numberOf('UGX', '70') }));
+    await hasty.until(
+      () => ledgerOf(merchant, charge.id),
+      (ledger) => ledger.some((entry) => /^CHARGE_RE(?:LEASED|VERSED) /.test(entry)),
+    );
+    const { body: payout } = await merchant.post('/v1/payouts', bodyOf({ amount: '9000' }));
+    if (payout.error === undefined) return { charge: charge.id, payout: payout.id };
+    if (charges === 5) throw new Error(payout.error.message);
+  }
 }
 
 t.test(
   'a charge taken back after release leaves the available balance, which may go below zero',
   async (t) => {
-    const { id } = clawedBackLate.body;
-    const payout = await spender.finished(path(await spent));
-    t.hasStrict(payout, { status: 'SUCCESSFUL', total_debited: '9500' });
+    const { charge: id, payout } = await spent;
+    t.hasStrict(await spender.finished(path(payout)), { status: 'SUCCESSFUL', total_debited: '9500' });
     await waitFor(t, spender, id, 'REVERSED');
     t.hasStrict((await ledgerOf(spender, id)).slice(5), [
       'CHARGE_REVERSED MERCHANT_AVAILABLE DEBIT 9750',
@@ -357,10 +359,11 @@ t.test(
 );
 
 t.test('a network that is slow to answer: PENDING_PROVIDER, and the service keeps checking', async (t) => {
-  t.equal(slowAnswer.status, 201);
-  t.equal(slowAnswer.body.status, 'PENDING_PROVIDER');
+  const answer = await slowAnswer;
+  t.equal(answer.status, 201);
+  t.equal(answer.body.status, 'PENDING_PROVIDER');
   const { body } = await service.until(
-    () => slow.get(path(slowAnswer.body.id)),
+    () => slow.get(path(answer.body.id)),
     ({ body: charge }) => charge.status !== 'PENDING_PROVIDER' && charge.status !== 'AWAITING_CUSTOMER',
   );
   t.equal(body.status, 'SUCCESSFUL');
