@@ -73,10 +73,12 @@ t.test('the cluster goes on from what is left', async (t) => {
     { status: 0, out: /^Nothing to archive/ },
     'all of it is young',
   );
-  t.match(await run('archive', '--to', archive, '--before', '2999-01-01'), {
-    status: 0,
-    out: /accounts.0: sequences 1 to /,
-  });
+  const written = new Set(cluster.accounts.map(({ id }) => partitionOf(id, PARTITIONS)));
+  const archived = await run('archive', '--to', archive, '--before', '2999-01-01');
+  t.equal(archived.status, 0, archived.err);
+  for (const partition of written) {
+    t.match(archived.out, new RegExp(`^accounts/${partition}: sequences 1 to `, 'm'));
+  }
   for (const { first, last, why } of await trim('--yes')) {
     t.match([first, last, why], [1, 0, /^there is no snapshot/]);
   }
@@ -96,7 +98,6 @@ t.test('the cluster goes on from what is left', async (t) => {
         firstBatchOf({ link: nats, group: 'accounts', partition }),
       ),
     );
-  const written = new Set(cluster.accounts.map(({ id }) => partitionOf(id, PARTITIONS)));
   let planned: Trimmed['partitions'] = [];
   // What webhooks have yet to read is kept; a slow machine is some seconds behind.
   await waitFor('webhooks have read what the snapshots reach', 60_000, async () => {
