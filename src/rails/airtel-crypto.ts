@@ -100,8 +100,10 @@ function withoutMember(text: string, name: string): string | null {
   if (member === null) return null;
   const before = text.slice(0, member.from);
   const after = text.slice(member.to);
-  return /,\s*$/.test(before)
-    ? before.replace(/\s*,\s*$/, '') + after
+  // No `\s*` before the end: it would be tried from each of as many blanks as a text in the body has.
+  const trimmed = before.trimEnd();
+  return trimmed.endsWith(',')
+    ? trimmed.slice(0, -1).trimEnd() + after
     : before + after.replace(/^\s*,\s*/, '');
 }
 

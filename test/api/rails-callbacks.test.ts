@@ -138,6 +138,19 @@ t.test('a hash over the transaction or the whole body, as Airtel wrote them', as
   }
 });
 
+t.test('a body is looked through in proportion to its length, or it would hold up everybody', async (t) => {
+  // Far longer than the front takes, so that what is not linear does not come to its end.
+  const blanks = ' '.repeat(3_000_000);
+  for (const body of [
+    `{"x":"${blanks}","hash":"AAAA"}`,
+    `{"x":1${blanks},${blanks}"hash":"AAAA"}`,
+    `{"hash":"AAAA"${blanks},${blanks}"x":"${blanks}"}`,
+    `{"data":{"x":"${blanks}","transaction":{"x":"${blanks}"}},"hash":"AAAA"}`,
+  ]) {
+    for (const over of ['transaction', 'body'] as const) t.notOk(callbackHashIsValid(body, 'k3y', over));
+  }
+});
+
 t.test('a callback says one amount, the enquiry another: the enquiry is what counts', async (t) => {
   for (const network of ['MTN', 'AIRTEL'] as const) {
     const transaction = transactionOf({ network, amount: 5_000 });
