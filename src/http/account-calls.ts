@@ -41,8 +41,8 @@ interface Caller {
   bytesUnderWay: number;
 }
 
-/** What headers seen lately parse and hash to: most of what a front may spare itself. It says nothing about whether a
- *  key is good: the account decides that, every time. */
+/** What headers seen lately parse and hash to, by the header as nearly all write it: most of what a front may spare itself. It says
+ *  nothing about whether a key is good: the account decides that, every time. */
 const callers = new Map<string, Caller>();
 /** How many of them there may be before the idle ones are forgotten: as many again as are left then, or all would be looked at for
  *  each new key while there are many under way. */
@@ -54,6 +54,10 @@ function callerOf(authorization: string): Caller | Rejection {
   if (known !== undefined) return known;
   const key = bearerOf(authorization);
   if (key === null) return AUTHENTICATION_REQUIRED;
+  // Otherwise a key would have a share for each way to write its header.
+  const written = `Bearer ${key}`;
+  const same = callers.get(written);
+  if (same !== undefined) return same;
   const parsed = parseApiKey(key);
   if (parsed === null) return INVALID_API_KEY;
   const { accountId } = parsed;
@@ -64,7 +68,7 @@ function callerOf(authorization: string): Caller | Rejection {
   }
   const caller = { accountId, keyHash: hashApiKey(key), problem: null, ...idle };
   if (callers.size >= callersMax) forgetIdle();
-  callers.set(authorization, caller);
+  callers.set(written, caller);
   return caller;
 }
 

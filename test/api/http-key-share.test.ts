@@ -53,6 +53,17 @@ t.test('a merchant whose creates all wait does not take a whole front', async (t
   t.strictSame(statuses, [...Array(10).fill(201), ...Array(10).fill(503)]);
 });
 
+t.test('nor by writing its header in other ways', async (t: Test) => {
+  const front = await flooded(t, { bounds: { frontKeyRequestsMax: 2 } });
+  const held = [front.get('/v1/balances'), front.get('/v1/balances')];
+  await until(() => front.bus.held.length === 2);
+  for (const authorization of [`Bearer  ${SECRET_KEY}`, `bearer ${SECRET_KEY}`, `BEARER   ${SECRET_KEY}`]) {
+    refused(t, 'GET', '/v1/balances', await front.get('/v1/balances', { Authorization: authorization }));
+  }
+  for (const answered of front.bus.held.splice(0)) answered({ type: 'done', body: '{}', replayed: false });
+  t.ok((await Promise.all(held)).every(({ status }) => status === 200));
+});
+
 t.test('nor the bytes that it has under way', async (t: Test) => {
   const front = await flooded(t, { bounds: { frontKeyBytesMax: 100_000 } });
   const large = JSON.stringify(CHARGE).padEnd(50_000, ' ');
