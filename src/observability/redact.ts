@@ -66,10 +66,10 @@ function redactValue(value: unknown, depth: number): unknown {
   if (value instanceof Map) return redactValue(Object.fromEntries(value), depth);
   if (value instanceof Set) return redactValue([...value], depth);
 
-  const copy: Record<string, unknown> = {};
-  // A name may be a caller's own: those of metadata are.
-  for (const [name, field] of Object.entries(value)) copy[redactText(name)] = redactField(name, field, depth);
-  return copy;
+  // A name may be a caller's own: those of metadata are. Not by assignment, which "__proto__" would be lost in.
+  return Object.fromEntries(
+    Object.entries(value).map(([name, field]) => [redactText(name), redactField(name, field, depth)]),
+  );
 }
 
 function redactField(name: string, value: unknown, depth: number): unknown {

@@ -76,6 +76,11 @@ t.test('a name is a text too', async (t) => {
   t.strictSame(redact(body), { metadata: { '25677****456': 'payer', 'key sk_live_[redacted]': 1 } });
 });
 
+t.test('no name hides what it names from the audit log', async (t) => {
+  const body = '{"reference":"r","__proto__":{"a":1},"metadata":{"__proto__":"x","constructor":"y"}}';
+  t.equal(JSON.stringify(redact(JSON.parse(body))), body);
+});
+
 t.test('a cycle ends', async (t) => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
