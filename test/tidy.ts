@@ -48,7 +48,7 @@ const importRules: readonly ImportRule[] = [
 
   { from: 'src/{limits,end-process,open-files}.ts', to: [] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
-  { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts'] },
+  { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts', 'wal/printable.ts'] },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
   { from: 'src/config/**', to: ['src/domain/**', 'src/limits.ts', 'src/config/**', 'src/config.ts'] },
   { from: 'src/process-clock.ts', to: ['src/domain/assert.ts', 'src/limits.ts'] },

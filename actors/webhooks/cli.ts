@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { parseApiKey } from '../../src/http/api-key.ts';
+import { printable } from '../../wal/printable.ts';
 import { listen } from './listen.ts';
 import { appOf, ServiceClient, ServiceRefused } from './service-client.ts';
 import type { App, ServiceAddress } from './service-client.ts';
@@ -72,7 +73,7 @@ async function runListen(chosen: Chosen, forwardTo: string | null): Promise<numb
   const { promise: asked, resolve: ask } = Promise.withResolvers<void>();
   // For good: npm passes a Ctrl-C on that was heard already, and the second would end this before the URL is put back.
   for (const signal of STOP_SIGNALS) process.on(signal, () => ask());
-  const listening = await listen({ client, forwardTo, print: (line) => console.log(line) });
+  const listening = await listen({ client, forwardTo, print: (line) => console.log(printable(line)) });
   await asked;
   const isPutBack = await listening.stop();
   console.log(
@@ -132,6 +133,6 @@ function readDemo(): Readonly<Record<string, string | undefined>> {
 
 function say(text: string, status: number): number {
   if (status === 0) console.log(text);
-  else console.error(text);
+  else console.error(printable(text));
   return status;
 }

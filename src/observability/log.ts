@@ -1,9 +1,10 @@
 // The log for people and machines: one JSON object a line on stdout, by pino. (The write-ahead log is wal/.)
 //
-// Invariant: every field and message passes redaction before it is written.
+// Invariants: every field and message passes redaction before it is written; a line does nothing to the terminal that shows it.
 
 import { pino, stdTimeFunctions } from 'pino';
 import type { DestinationStream, Logger } from 'pino';
+import { printable } from '../../wal/printable.ts';
 import { LogOutput } from './log-output.ts';
 import { redact, redactText } from './redact.ts';
 
@@ -22,15 +23,24 @@ export interface Log {
   child(fields: object): Log;
 }
 
+interface Destination extends DestinationStream {
+  flushSync?(): void;
+}
+
 export interface LogOptions {
   readonly level: string;
   /** In every line. */
   readonly node: string;
   /** Default: stdout. */
-  readonly stream?: DestinationStream;
+  readonly stream?: Destination;
 }
 
 export function createLog(options: LogOptions): Log {
+  const destination: Destination = options.stream ?? new LogOutput();
+  const shown: Destination = {
+    write: (line) => destination.write(printable(line)),
+    flushSync: () => destination.flushSync?.(),
+  };
   return wrap(
     pino(
       {
@@ -46,7 +56,7 @@ export function createLog(options: LogOptions): Log {
         // Errors have become plain data in `formatters.log`.
         serializers: { err: (err: unknown) => err },
       },
-      options.stream ?? new LogOutput(),
+      shown,
     ),
   );
 }

@@ -175,9 +175,14 @@ function hasDay(date: string, day: string | undefined): boolean {
   return new Date(`${date} UTC`).getUTCDate() === Number(day);
 }
 
-/** Headings are compared without regard to case. */
+/** Headings are compared without regard to case. A line break in a cell would look like another finding. */
 function fieldOf({ fields }: CsvRow, heading: string): string | null {
-  return fields.get(heading.toLowerCase())?.trim() ?? null;
+  return (
+    fields
+      .get(heading.toLowerCase())
+      ?.trim()
+      .replaceAll(/[\r\n]+/g, ' ') ?? null
+  );
 }
 
 /** A movement of any rail's float, before it is known which, and how much it is. */

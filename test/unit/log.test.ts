@@ -109,6 +109,18 @@ t.test('a line has time, level, node, fields and message, all redacted', async (
   t.hasStrict(line, { err: { cause: { message: 'no wallet on 25677****456' } } });
 });
 
+t.test('a terminal obeys nothing of what a provider has said', async (t) => {
+  const written: string[] = [];
+  const log = createLog({ level: 'info', node: 'n1', stream: { write: (line) => written.push(line) } });
+  const reason = 'HTTP 500: up\u009b2J, \u202e\u2066\u2028 \u001b[2J\u007f, Zoë';
+  log.warn({ reason }, reason);
+  t.hasStrict(JSON.parse(written[0]!), { reason, message: reason }, 'as JSON it is the same text');
+  t.match(
+    written[0],
+    /^\{[^\p{Cc}\p{Bidi_Control}\u2028\u2029]*Zoë[^\p{Cc}\p{Bidi_Control}\u2028\u2029]*\}\n$/u,
+  );
+});
+
 t.test('lines below the level are not written', async (t) => {
   const { lines, log } = recorded('warn');
   log.info({}, 'quiet');

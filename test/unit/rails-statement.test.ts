@@ -48,6 +48,15 @@ t.test('CSV with quotes, line breaks, other separators and a byte order mark', a
   t.throws(() => cells(''), /empty/);
 });
 
+t.test('a cell with a line break is told on one line, or it would look like another finding', async (t) => {
+  const text = 'reference,amount\n"A1\r\nmissing  pyt_01",5\n';
+  const lines = readStatement(text, DEFAULT_COLUMNS, 'Z');
+  const { findings } = compare([], lines, { from: 0, to: 1, slackMs: 0 });
+  t.hasStrict(findings, [{ kind: 'extra', reference: 'A1 missing  pyt_01' }]);
+  const bad = 'reference,amount\nA1,"1,\n5"\n';
+  t.throws(() => readStatement(bad, DEFAULT_COLUMNS, 'Z'), /line 2: "1, 5" is no amount/);
+});
+
 const accountId = makeId('account', '01JB2XK7T0000ABCDEFGHJKM00');
 const id = (kind: 'charge' | 'payout', number: number): string =>
   makeId(kind, `01JB2XK8Z3000${String(number).padStart(11, '0')}00`);

@@ -3,8 +3,9 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Progress } from './progress.ts';
+import { printable } from '../printable.ts';
 import { messageOf } from '../thrown.ts';
+import { Progress } from './progress.ts';
 
 export interface ToolOption {
   readonly type: 'string' | 'boolean';
@@ -139,17 +140,6 @@ async function runTool(
   } finally {
     progress.clear();
   }
-}
-
-/** Controls, C1's too, which JSON leaves as they are, and what turns the direction of writing around: merchants and providers
- *  choose texts that are shown, and a terminal obeys them. Of JSON the text stays JSON, of the same value. */
-const UNPRINTABLE = /(?!\n)[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
-
-function printable(text: string): string {
-  return text.replace(
-    UNPRINTABLE,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 }
 
 /** `asked`: the value of --data. As the service has it: an empty variable is an absent one. */
