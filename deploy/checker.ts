@@ -1,6 +1,6 @@
 // The checker: decides after an incident whether the service told its callers the truth. A program of its own.
 //
-//   node_modules/.bin/node deploy/checker.ts --journal sent.jsonl --base-url http://… --operator-url http://… --operator-token …
+//   OPERATOR_TOKEN=… node_modules/.bin/node deploy/checker.ts --journal sent.jsonl --base-url http://… --operator-url http://…
 //                          [--data-dir … --data-dir …]
 //
 // The journal has one line of JSON for each create call: what was sent, and the reply that was received:
@@ -18,6 +18,7 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual, parseArgs } from 'node:util';
 import { LogReader } from '../wal/log-reader.ts';
+import { printable } from '../wal/printable.ts';
 import type { Batch, Tip } from '../wal/types.ts';
 
 export interface JournalEntry {
@@ -405,7 +406,6 @@ async function main(): Promise<number> {
       journal: { type: 'string' },
       'base-url': { type: 'string' },
       'operator-url': { type: 'string' },
-      'operator-token': { type: 'string' },
       'data-dir': { type: 'string', multiple: true, default: [] },
       help: { type: 'boolean', default: false },
     },
@@ -423,7 +423,8 @@ async function main(): Promise<number> {
     const service = {
       baseUrl: values['base-url'] ?? 'http://127.0.0.1:8080',
       operatorUrl: values['operator-url'] ?? 'http://127.0.0.1:8081',
-      operatorToken: values['operator-token'] ?? process.env['OPERATOR_TOKEN'] ?? '',
+      // Not an argument: everybody on the machine reads those of a process.
+      operatorToken: process.env['OPERATOR_TOKEN'] ?? '',
     };
     findings.push(...(await checkJournal(journal, service)));
     process.stdout.write(`${journal.length} creates checked\n`);
@@ -432,7 +433,7 @@ async function main(): Promise<number> {
     findings.push(...(await checkReplicas(directories)));
     process.stdout.write(`${directories.length} data directories compared\n`);
   }
-  for (const finding of findings) process.stdout.write(`FOUND ${finding}\n`);
+  for (const finding of findings) process.stdout.write(`FOUND ${printable(finding)}\n`);
   process.stdout.write(findings.length === 0 ? 'Sound.\n' : `Not sound: ${findings.length} findings.\n`);
   return findings.length === 0 ? 0 : 1;
 }
@@ -450,11 +451,11 @@ function readJournal(path: string): JournalEntry[] {
   return entries;
 }
 
-const help = `node_modules/.bin/node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL --operator-token TOKEN] [--data-dir DIR …]
+const help = `node_modules/.bin/node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL] [--data-dir DIR …]
 
 Decides whether the service told its callers the truth: what was acknowledged exists once, what was refused does not
 exist, entries are what their transactions say, balances are what the entries add up to, and the logs of all data directories
-are one. deploy/README.md has the journal's format.`;
+are one. The environment has OPERATOR_TOKEN; deploy/README.md has the journal's format.`;
 
 if (import.meta.filename === process.argv[1]) {
   try {
@@ -463,7 +464,7 @@ if (import.meta.filename === process.argv[1]) {
     const { message, cause } = error as Error;
     // fetch tells why in its cause alone.
     const why = message === 'fetch failed' && cause instanceof Error ? `: ${cause.message}` : '';
-    process.stderr.write(`Could not tell: ${message}${why}\n`);
+    process.stderr.write(printable(`Could not tell: ${message}${why}\n`));
     process.exitCode = 2;
   }
 }
