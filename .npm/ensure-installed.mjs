@@ -25,13 +25,21 @@ function whatIsMissing() {
   if (wanted === undefined) return fail('package-lock.json is missing or damaged; restore it from git.');
   if (installed === undefined) return 'nothing is installed yet';
 
-  for (const [path, { version, dev, devOptional, optional }] of Object.entries(wanted)) {
+  for (const [path, entry] of Object.entries(wanted)) {
+    const { version, dev, devOptional, optional } = entry;
     // Optional packages are those of other platforms; npm leaves them out.
-    if (path === '' || optional || devOptional || (dev && !withDev)) continue;
+    if (path === '' || (optional && !isNodeOfHere(path, entry)) || devOptional || (dev && !withDev)) continue;
     if (installed[path]?.version !== version) return `${nameOf(path)} ${version} is missing`;
   }
   if (!existsSync(join(root, 'node_modules/.bin/node'))) return 'Node 22 is missing';
   return undefined;
+}
+
+/** The Node that everything runs on: a package for each platform, so that the lock file has its hash. The one named `node` would have
+ *  its install script fetch the same, past that hash. */
+function isNodeOfHere(path, { os, cpu }) {
+  const isNode = /^node_modules\/node-(?:bin-)?(?:darwin|linux)-/.test(path);
+  return isNode && [os].flat().includes(process.platform) && [cpu].flat().includes(process.arch);
 }
 
 function nameOf(path) {
@@ -67,7 +75,8 @@ function install(why) {
   const still = whatIsMissing();
   if (still !== undefined) {
     fail(
-      `Installed, but ${still}. Install scripts must be allowed: run \`npm ci --ignore-scripts=false\` once.`,
+      `Installed, but ${still}. Node comes as an optional package, for Linux and macOS on x64 and arm64: run ` +
+        '`npm ci --include=optional` once.',
     );
   }
 }
