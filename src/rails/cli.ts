@@ -107,7 +107,7 @@ const seal: Tool = {
   help: `
 Reads the secret from standard input and prints what to write into the file.
 
-  printf %s "$SUBSCRIPTION_KEY" | MASTER_KEY=… npm run --silent rails -- seal`,
+  printf %s "$SUBSCRIPTION_KEY" | MASTER_KEY="$(cat data/master.key)" npm run --silent rails -- seal`,
   options: {},
   run: runSeal,
 };
