@@ -161,6 +161,20 @@ void t.test('listen says why an event could not be passed on', async (t) => {
   t.match(listener.text, /→ failed: .*ECONNREFUSED/);
 });
 
+void t.test("listen has the developer's terminal obey nothing of what was described", async (t) => {
+  const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true' });
+  t.teardown(() => service.stop());
+  const listener = start('actors/webhooks/cli.ts', ['listen'], { DATA_DIR: service.dataDir });
+  t.teardown(() => listener.kill('SIGKILL'));
+  await reached(() => listener.text.includes('Listening'), listener);
+  const wallet = { amount: '5000', currency: 'UGX', msisdn: '+256772000001' };
+  const body = { ...wallet, reference: 'order-1', description: 'up\u009b2J \u202eback' };
+  t.equal((await service.merchant('POST', '/v1/charges', { body })).status, 201);
+  await reached(() => listener.text.includes('"description"'), listener);
+  t.match(listener.text, '"description": "up\\u009b2J \\u202eback"');
+  t.notMatch(listener.text, /[\u009b\u202e]/);
+});
+
 void t.test('listen puts the URL back whatever asks it to stop, also when it is asked twice', async (t) => {
   const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true' });
   t.teardown(() => service.stop());
