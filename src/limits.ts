@@ -384,6 +384,9 @@ export const LIMITS = {
   /** Callers that one partition's poller tells when it has looked into a callback; beyond it who has waited longest is told that
    *  nobody knows. */
   pollerWaitersMax: 10_000,
+  /** A callback about what has ended is noted at its account when its provider has not said for so long what it was about: nearly
+   *  always it has by then, and who hands on the callback is still waiting. */
+  pollerNoteAfterMs: 5_000,
   /** The last look at what expired is made up for at a start when it was due less long ago: a day on which nobody was there. */
   pollerMissedLooksMs: 86_400_000,
   /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
@@ -533,6 +536,10 @@ export function assertLimits(): void {
   holds(
     LIMITS.busReplyBytesMax * 100 < LIMITS.frontAnswersBytesMax,
     'many clients take long answers from one front at once',
+  );
+  holds(
+    LIMITS.pollerNoteAfterMs * 2 < LIMITS.commandDeadlineMs,
+    'who hands on a callback hears in time that it was noted',
   );
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
 }

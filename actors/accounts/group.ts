@@ -42,6 +42,7 @@ const MESSAGES: AccountsGroup['messages'] = {
   RecordSubmission: 'command',
   RecordOutcome: 'command',
   RaiseReconciliation: 'command',
+  NoteCallback: 'command',
   ExpireTransaction: 'command',
   FixAnswer: 'command',
   ReleaseCharge: 'command',

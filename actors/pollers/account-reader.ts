@@ -23,11 +23,23 @@ export interface ExpiredPage {
   readonly next: string | null;
 }
 
+export interface OpenItemsPage {
+  readonly data: readonly {
+    readonly id: string;
+    readonly account_id: string;
+    readonly transaction_id: string | null;
+  }[];
+  /** Null: it is the last. */
+  readonly next: string | null;
+}
+
 /** 'absent': the account says that there is none. 'unanswered': nobody said anything, often enough, or it was stopped. */
 export type Found =
   | { readonly type: 'found'; readonly transaction: PendingTransaction }
   | { readonly type: 'absent' }
   | { readonly type: 'unanswered' };
+
+const PAUSE_TRIES = 5;
 
 export class AccountReader {
   readonly #options: Omit<PursuitOptions, 'onNotice'>;
@@ -49,6 +61,18 @@ export class AccountReader {
     const limit = LIMITS.pollerScanPageMax;
     const query = { type: 'ListExpired', accountId: '', expiredSince: since, after, limit } as const;
     return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as ExpiredPage | null;
+  }
+
+  /** Reconciliation items that nobody has resolved. Null: stopped before it was answered. */
+  async openItems(startingAfter: string | null): Promise<OpenItemsPage | null> {
+    const limit = LIMITS.pollerScanPageMax;
+    const query = { type: 'ListReconciliation', accountId: '', open: true, limit, startingAfter } as const;
+    return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as OpenItemsPage | null;
+  }
+
+  /** For as long as after a few tries. */
+  pause(): Promise<void> {
+    return this.#sleep(PAUSE_TRIES);
   }
 
   async #askUntilDone(queryBy: (deadline: number) => AccountQuery): Promise<unknown> {

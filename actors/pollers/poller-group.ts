@@ -102,12 +102,12 @@ export class PollerGroup {
   #handOn(partition: number, poller: PollerPartition): void {
     const { bus, clock, deadlineClock, onNotice } = this.#options;
     const deadline = (deadlineClock ?? (() => clock.now()))() + LIMITS.commandDeadlineMs;
-    for (const { accountId, transactionId } of poller.left()) {
+    for (const { accountId, transactionId, isNoted } of poller.left()) {
       this.#handingOn++;
       const hint = { type: 'Hint', accountId, transactionId, deadline, handedOn: true } as const;
       bus.send('pollers', partition, hint, ({ type }) => {
         this.#handingOn--;
-        if (type === 'done') return;
+        if (type === 'done' || isNoted) return;
         const detail = 'nobody took it when its poller stopped';
         onNotice({ what: 'hint_lost', provider: null, transactionId, detail });
       });

@@ -18,8 +18,10 @@ import type { AccountEvent, AccountRecord, TransactionFailed } from '../../src/d
 import { assert } from '../../src/domain/assert.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { isCallbackNote } from '../../src/domain/callback-note.ts';
 import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader } from './account-reader.ts';
+import { CallbackNotes } from './callback-notes.ts';
 import { pendingOf } from './created.ts';
 import { Followed } from './followed.ts';
 import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
@@ -27,7 +29,7 @@ import { isParkable } from './parked.ts';
 import { Pursuit } from './pursuit.ts';
 import type { Port, RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
-import type { Verdict } from './verdict.ts';
+import { contradicts, type Final, type Verdict } from './verdict.ts';
 import { Waiters } from './waiters.ts';
 import { Watched } from './watched.ts';
 
@@ -37,7 +39,12 @@ export interface PartitionOptions extends PursuitOptions {
   readonly lanes: ReadonlyMap<string, RailLane>;
 }
 
-type Final = Extract<AccountEvent, { type: 'TransactionFailed' | 'TransactionSucceeded' | 'ChargeReversed' }>;
+export interface LeftCallback {
+  readonly accountId: string;
+  readonly transactionId: string;
+  /** The next owner finds it at its account. */
+  readonly isNoted: boolean;
+}
 
 const DONE: Reply = { type: 'done', body: '{}', replayed: false };
 const UNAVAILABLE: Reply = { type: 'unavailable' };
@@ -62,6 +69,7 @@ export class PollerPartition implements Keeper {
   /** Ids of those it follows only because a callback came after their end. */
   readonly #called = new Set<string>();
   readonly #waiters = new Waiters();
+  readonly #notes: CallbackNotes;
   #subscription: Subscription | null = null;
   #scanning: Promise<void> | null = null;
   /** What became final since the scan asked for a page: the page may still have it. */
@@ -78,6 +86,8 @@ export class PollerPartition implements Keeper {
     this.#options = { ...options, now: () => this.#clock.now() };
     this.#reader = new AccountReader(this.#options);
     this.#pursuit = new Pursuit(this.#options, this);
+    const onNoted = (id: string): void => this.#waiters.end(id, DONE);
+    this.#notes = new CallbackNotes({ ...this.#options, onNoted });
     for (const [provider, lane] of options.lanes) {
       this.#ports.set(provider, { lane, caller: this.#pursuit, calling: 0 });
     }
@@ -96,7 +106,7 @@ export class PollerPartition implements Keeper {
 
   /** Nothing is with a rail or on its way to an account. */
   get isIdle(): boolean {
-    if (!this.#pursuit.isIdle) return false;
+    if (!this.#pursuit.isIdle || !this.#notes.isIdle) return false;
     for (const { calling } of this.#ports.values()) if (calling > 0) return false;
     return true;
   }
@@ -107,7 +117,9 @@ export class PollerPartition implements Keeper {
     this.#scanning ??= this.#scan().finally(() => {
       this.#scanning = null;
       this.#finishedSinceAsked = null;
-      if (isFirst) void this.#scanExpired();
+      if (!isFirst) return;
+      void this.#scanExpired();
+      void this.#scanNotes();
     });
     return this.#scanning;
   }
@@ -117,7 +129,7 @@ export class PollerPartition implements Keeper {
     if (this.#stopping) return onReply(UNAVAILABLE);
     if (handedOn === true) return onReply(this.lookInto(accountId, transactionId) ? DONE : UNAVAILABLE);
     if (this.#needsNoAnswer(accountId, transactionId)) {
-      this.lookInto(accountId, transactionId);
+      this.#lookInto(accountId, transactionId);
       return onReply(DONE);
     }
     // First: the answer may come before it returns.
@@ -131,6 +143,7 @@ export class PollerPartition implements Keeper {
     this.#reader.tick(now);
     this.#pursuit.tick(now);
     this.#waiters.tick(now);
+    this.#notes.tick(now);
     const hasRoom = this.#followed.size < ROOM_AGAIN * LIMITS.pollerPendingMax;
     if (this.#overflowed && hasRoom && !this.#stopping && this.#scanning === null) {
       this.#overflowed = false;
@@ -150,18 +163,21 @@ export class PollerPartition implements Keeper {
       watched.hinted = watched.isOwed;
       this.#pursuit.end(watched);
     }
+    this.#notes.stop();
     await this.#subscription?.close();
   }
 
   /** When it has stopped: the callbacks that were not looked into, but for those about what the next owner finds in flight. */
-  left(): { readonly accountId: string; readonly transactionId: string }[] {
+  left(): LeftCallback[] {
     const late = [...this.#called, ...this.#expired].flatMap((id) => this.#followed.get(id) ?? []);
     const told = this.#followed.awake().filter((watched) => watched.told || watched.verdict !== null);
     for (const watched of [...late, ...told]) {
       const isBeingAsked = watched.byHint && watched.state === 'calling';
       if (watched.isOwed || isBeingAsked) this.#left.set(watched.id, watched.accountId);
     }
-    return Array.from(this.#left, ([transactionId, accountId]) => ({ accountId, transactionId }));
+    return Array.from(this.#left, ([transactionId, accountId]) => {
+      return { accountId, transactionId, isNoted: this.#notes.isNoted(transactionId) };
+    });
   }
 
   // --- What is in flight ---------------------------------------------------------------------------------------------
@@ -216,6 +232,31 @@ export class PollerPartition implements Keeper {
     for (const id of since) this.#expired.add(id);
   }
 
+  /** Callbacks that nobody had an answer to before this process served the partition. As many at once as there is room for. */
+  async #scanNotes(): Promise<void> {
+    for (let after: string | null = null; ;) {
+      const page = await this.#reader.openItems(after);
+      if (page === null) return;
+      for (const { id, account_id: accountId, transaction_id: transactionId } of page.data) {
+        if (!isCallbackNote(id, transactionId)) continue;
+        while (!this.#noteFound(id, accountId, transactionId)) await this.#reader.pause();
+        if (this.#stopping) return;
+      }
+      after = page.next;
+      if (after === null) return;
+    }
+  }
+
+  /** One of ours is known already. What a poller before this one sent may arrive after this one has looked. False: too many are
+   *  looked into. */
+  #noteFound(noteId: string, accountId: string, transactionId: string): boolean {
+    if (this.#notes.found(transactionId, noteId)) return true;
+    this.#notes.came(transactionId, accountId, noteId);
+    const isTaken = this.#lookInto(accountId, transactionId);
+    if (!isTaken) this.#notes.drop(transactionId);
+    return isTaken;
+  }
+
   #committed(batch: FeedBatch<AccountRecord>): void {
     if (this.#stopping) return;
     for (const record of batch.records) {
@@ -246,7 +287,6 @@ export class PollerPartition implements Keeper {
       case 'SubmissionAccepted':
       case 'AnswerFixed':
       case 'ChargeReleased':
-      case 'ReconciliationRaised':
       case 'ReconciliationResolved':
       case 'AccountOpened':
       case 'AccountSettingsChanged':
@@ -262,6 +302,11 @@ export class PollerPartition implements Keeper {
         return;
       case 'WalletRevoked':
         return this.#walletRevoked(record.accountId);
+      case 'ReconciliationRaised': {
+        const { id, transactionId } = event;
+        if (isCallbackNote(id, transactionId)) this.#noteFound(id, record.accountId, transactionId);
+        return;
+      }
     }
   }
 
@@ -369,6 +414,14 @@ export class PollerPartition implements Keeper {
 
   /** A callback, or as good as one. False: too many about what has ended or is not known here. */
   lookInto(accountId: string, transactionId: string): boolean {
+    // First: the answer may come before it returns.
+    this.#notes.came(transactionId, accountId);
+    const isTaken = this.#lookInto(accountId, transactionId);
+    if (!isTaken) this.#notes.drop(transactionId);
+    return isTaken;
+  }
+
+  #lookInto(accountId: string, transactionId: string): boolean {
     const watched = this.#followed.get(transactionId);
     if (watched !== undefined) {
       if (watched.accountId === accountId) this.#pursuit.hint(watched);
@@ -446,6 +499,7 @@ export class PollerPartition implements Keeper {
       { type: 'RaiseReconciliation', accountId, deadline, kind: 'UNKNOWN_REFERENCE', transactionId, detail },
       (reply) => {
         if (reply.type !== 'done') this.#hintNotice('hint_lost', transactionId, detail);
+        this.#notes.drop(transactionId);
         this.#waiters.end(transactionId, reply.type === 'done' ? DONE : UNAVAILABLE);
       },
     );
@@ -496,21 +550,26 @@ export class PollerPartition implements Keeper {
 
   asked(id: string): void {
     this.#waiters.asked(id);
+    this.#notes.asked(id);
   }
 
   answered(id: string): void {
     this.#waiters.answered(id);
+    this.#notes.answered(id);
   }
 
   concluded(id: string, verdict: Verdict): void {
     this.#waiters.concluded(id, verdict);
+    this.#notes.concluded(id, verdict);
   }
 
   taken(id: string, verdict: Verdict): void {
     this.#waiters.taken(id, verdict);
+    this.#notes.taken(id, verdict);
   }
 
   gaveUp(id: string): void {
+    this.#notes.drop(id);
     this.#waiters.end(id, UNAVAILABLE);
   }
 
@@ -520,13 +579,6 @@ export class PollerPartition implements Keeper {
     if (isParkable(watched) && watched.lastUntil === 0 && !watched.acceptanceUntold) this.letGo(watched);
     else this.park(watched);
   }
-}
-
-/** The account has yet to hear something else. */
-function contradicts(verdict: Verdict | null, type: Final['type']): boolean {
-  if (verdict?.type !== 'RecordOutcome') return false;
-  if (type === 'TransactionFailed') return verdict.outcome === 'SUCCESSFUL';
-  return type === 'TransactionSucceeded' && verdict.outcome !== 'SUCCESSFUL';
 }
 
 /** False: it was ended by us, or by a person, and its provider may not know that. */

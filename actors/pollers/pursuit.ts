@@ -464,8 +464,8 @@ export class Pursuit implements Caller {
 
   /** Its account made it final while the rail was busy with it. */
   #answeredTooLate(watched: Watched, result: SubmitResult | EnquiryResult): void {
-    const isUnanswered = result.type === 'unknown' && watched.byHint && watched.next === 'enquire';
-    if (isUnanswered || result.type === 'succeeded' || result.type === 'reversed') {
+    const isOfCallback = watched.byHint && watched.next === 'enquire';
+    if (isOfCallback || result.type === 'succeeded' || result.type === 'reversed') {
       this.#keeper.lookInto(watched.accountId, watched.id);
     }
   }

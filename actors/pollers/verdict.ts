@@ -1,10 +1,17 @@
 // What an account is told about the end of a transaction: what its rail answered, as a command.
 
 import type { ExpireTransaction, RecordOutcome } from '../../src/domain/account-command.ts';
+import type { AccountEvent } from '../../src/domain/account-event.ts';
 import type { Source } from '../../src/domain/transaction.ts';
 import type { Terminal } from '../../src/rails/rail.ts';
 
 export type Verdict = RecordOutcome | ExpireTransaction;
+
+/** What its account says of its end. */
+export type Final = Extract<
+  AccountEvent,
+  { type: 'TransactionFailed' | 'TransactionSucceeded' | 'ChargeReversed' }
+>;
 
 /** No submit reached the provider, and it is too late for another. */
 export const NEVER_HAD_IT: Terminal = {
@@ -40,4 +47,11 @@ export function outcomeOf(
     amount: terminal.amount,
     currency: terminal.currency,
   };
+}
+
+/** The account has yet to hear something else. */
+export function contradicts(verdict: Verdict | null, type: Final['type']): boolean {
+  if (verdict?.type !== 'RecordOutcome') return false;
+  if (type === 'TransactionFailed') return verdict.outcome === 'SUCCESSFUL';
+  return type === 'TransactionSucceeded' && verdict.outcome !== 'SUCCESSFUL';
 }

@@ -126,6 +126,16 @@ export interface RaiseReconciliation extends ForAccount {
   readonly transactionId: string | null;
   readonly detail: string;
 }
+/** From the poller group: a callback came, and its provider does not say soon what it was about. It is resolved by a
+ *  ResolveReconciliation when that has said it. Body: NotedCallback. */
+export interface NoteCallback extends ForAccount {
+  readonly type: 'NoteCallback';
+  readonly transactionId: string;
+}
+export interface NotedCallback {
+  /** Of the reconciliation item. */
+  readonly id: string;
+}
 /** Timers, and the poller after its last enquiry. Each changes nothing when it comes late or twice. */
 export interface ExpireTransaction extends ForAccount {
   readonly type: 'ExpireTransaction';
@@ -272,6 +282,7 @@ export type AccountCommand =
   | RecordSubmission
   | RecordOutcome
   | RaiseReconciliation
+  | NoteCallback
   | ExpireTransaction
   | FixAnswer
   | ReleaseCharge

@@ -259,7 +259,7 @@ function isSaidIn({ outcome, amount, currency }: RecordOutcome): (detail: string
 }
 
 /** Derived ids of the first reconciliation items start here, far above those of status events, journals and entries; those of
- *  each further one of a kind so much lower. */
+ *  each further one of a kind so much lower. Notes of callbacks have others (callback-note.ts). */
 const RECONCILIATION_INDEX = 1_000;
 const FURTHER_ITEM_STEP = -10;
 /** Of one transaction and kind. */

@@ -5,11 +5,13 @@
 //
 // decide-create.ts    what merchants create
 // decide-outcome.ts   what providers answer and what falls due
+// callback-note.ts    what providers have yet to answer
 // decide-operator.ts, decide-users.ts, decide-dashboard.ts
 //                     what operators and dashboard members do
 
 import type { AccountCommand } from './account-command.ts';
 import { TOO_LATE } from './account-queries.ts';
+import { decideNoteCallback } from './callback-note.ts';
 import { decideCollection, decidePayout, decideWithdrawal } from './decide-create.ts';
 import {
   decideConnectApp,
@@ -61,6 +63,8 @@ export function decide(state: LedgerState, command: AccountCommand, context: Con
       return decideOutcome(state, command, context);
     case 'RaiseReconciliation':
       return decideRaise(state, command, context);
+    case 'NoteCallback':
+      return decideNoteCallback(state, command, context);
     case 'ExpireTransaction':
       return decideExpiry(state, command, context);
     case 'FixAnswer':

@@ -7,6 +7,7 @@ import t from 'tap';
 import { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
+import { isCallbackNote } from '../../src/domain/callback-note.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';
@@ -318,7 +319,17 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
       [],
       'nothing else was sent',
     );
-    const raised = new Set([...state.reconciliations.values()].map(({ transactionId }) => transactionId));
+    const items = [...state.reconciliations.values()];
+    const notes = items.filter(({ id, transactionId }) => isCallbackNote(id, transactionId));
+    t.comment(`${notes.length} notes of callbacks`);
+    t.strictSame(
+      notes.filter(({ resolvedAt }) => resolvedAt === null).map(({ id }) => id),
+      [],
+      'every callback is explained',
+    );
+    const raised = new Set(
+      items.filter((item) => !notes.includes(item)).map(({ transactionId }) => transactionId),
+    );
     for (const one of transactions) {
       const theirs = provider.accepted.get(referenceOf(one))?.type;
       const isPaid = one.status === 'SUCCESSFUL';

@@ -143,9 +143,7 @@ export class Choice {
       return { ...operator, type, transactionId: waiting?.id ?? transactionId, by };
     }
     if (choice < 86) {
-      const kind = this.of('UNKNOWN_REFERENCE', 'CONTRADICTION');
-      const named = this.of(null, about?.id ?? null);
-      return { ...operator, type: 'RaiseReconciliation', kind, transactionId: named, detail: 'Seen.' };
+      return { ...operator, ...this.#item(transactionId, about?.id ?? null) };
     }
     if (choice < 88) {
       const reconciliationId = this.#any([...model.items.keys()]) ?? 'rec_none';
@@ -164,6 +162,17 @@ export class Choice {
     const input = { ...this.#input(), amount: '90000' };
     const repeatable = { idempotencyKey: `key-${this.below(9)}`, requestHash: `hash-${this.below(2)}` };
     return { type: 'CreateDashboardDeposit', input, repeatable: this.of(null, repeatable) } as const;
+  }
+
+  #item(transactionId: string, named: string | null) {
+    if (this.once(2)) return { type: 'NoteCallback', transactionId } as const;
+    const kind = this.of('UNKNOWN_REFERENCE', 'CONTRADICTION');
+    return {
+      type: 'RaiseReconciliation',
+      kind,
+      transactionId: this.of(null, named),
+      detail: 'Seen.',
+    } as const;
   }
 
   #settlement(model: Model, accountId: string, otherwise: string) {

@@ -261,6 +261,8 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
       return expectedOfSettle(command, own);
     case 'RaiseReconciliation':
       return raised(model, command.transactionId, command.kind, (said) => said === command.detail);
+    case 'NoteCallback':
+      return expectedOfNote(model, own);
     case 'ResolveReconciliation':
       return expectedOfResolve(model.items.get(command.reconciliationId), command);
     case 'ExpireTransaction':
@@ -428,10 +430,19 @@ function raised(
   isSaid: (said: string) => boolean,
 ): Expected {
   const items = [...model.items.values()].filter(
-    (one) => transaction !== null && one.transaction === transaction && one.kind === kind,
+    (one) => transaction !== null && one.transaction === transaction && one.kind === kind && !isNote(one),
   );
   const isKnown = items.some((one) => one.resolution === null || isSaid(one.said));
   return isKnown || items.length === ITEMS_MAX ? NOTHING : does('ReconciliationRaised');
+}
+
+const isNote = ({ said }: ModelItem): boolean => said.startsWith('The provider called back');
+
+function expectedOfNote(model: Model, own: ModelTransaction | undefined): Expected {
+  if (own === undefined) return refused('transaction_not_found');
+  const notes = [...model.items.values()].filter((one) => one.transaction === own.id && isNote(one));
+  if (notes.some(({ resolution }) => resolution === null)) return NOTHING;
+  return notes.length === ITEMS_MAX ? refused('conflict') : does('ReconciliationRaised');
 }
 
 /** A revoked wallet receives nothing, as long as nothing may have been sent. */

@@ -9,8 +9,10 @@ import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
+import { isCallbackNote } from '../../src/domain/callback-note.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
 import { rejection } from '../../src/domain/error-code.ts';
+import { renderReconciliation } from '../../src/domain/render-account.ts';
 import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
 import type { Clock, EnquiryResult, Rail, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
@@ -69,6 +71,8 @@ class DrivenAccounts implements Bus, Feed {
   /** Its log was written by a clock that was ahead of the one here by this. */
   aheadMs = 0;
   readonly commands: AccountCommand[] = [];
+  /** False: of a version that knows no notes of callbacks. */
+  takesNotes = true;
   /** Says what to answer in the account's place; null: let it answer. */
   intercept: (message: Message) => Reply | null = () => null;
   #subscribers = new Set<{
@@ -112,8 +116,20 @@ class DrivenAccounts implements Bus, Feed {
     return this.#subscribers.size;
   }
 
+  /** But for notes of callbacks. */
   reconciliation(): string[] {
-    return [...this.scenario.state.reconciliations.values()].map(({ kind }) => kind);
+    const items = [...this.scenario.state.reconciliations.values()];
+    return items
+      .filter(({ id, transactionId }) => !isCallbackNote(id, transactionId))
+      .map(({ kind }) => kind);
+  }
+
+  /** Of callbacks: what they were resolved with, null where they were not. */
+  notes(): (string | null)[] {
+    const items = [...this.scenario.state.reconciliations.values()];
+    return items
+      .filter(({ id, transactionId }) => isCallbackNote(id, transactionId))
+      .map(({ resolution }) => resolution);
   }
 
   partitions(): number {
@@ -124,13 +140,15 @@ class DrivenAccounts implements Bus, Feed {
     const answer = this.intercept(message);
     if (answer !== null) return onReply(answer);
     // There is no other poller.
-    if (group === 'pollers') return onReply({ type: 'unavailable' });
+    const isUnknown = message.type === 'NoteCallback' && !this.takesNotes;
+    if (group === 'pollers' || isUnknown) return onReply({ type: 'unavailable' });
     const query = message as unknown as {
       type: string;
       transactionId: string;
       afterId: string;
       after: string | null;
       expiredSince: number;
+      startingAfter: string | null;
       limit: number;
     };
     switch (query.type) {
@@ -138,6 +156,8 @@ class DrivenAccounts implements Bus, Feed {
         return onReply(this.#listPending(query.afterId, query.limit));
       case 'ListExpired':
         return onReply(this.#listExpired(query.expiredSince, query.after, query.limit));
+      case 'ListReconciliation':
+        return onReply(this.#listReconciliation(query.startingAfter, query.limit));
       case 'GetPending':
         return onReply(this.#getPending(query.transactionId, 'evenFinal' in message && message.evenFinal));
       default:
@@ -178,6 +198,15 @@ class DrivenAccounts implements Bus, Feed {
         : [];
     });
     return done({ data, next: looked.length < limit ? null : String(next) });
+  }
+
+  /** Open ones, newest first. */
+  #listReconciliation(startingAfter: string | null, limit: number): Reply {
+    const open = [...this.scenario.state.reconciliations.values()]
+      .filter(({ id, resolvedAt }) => resolvedAt === null && (startingAfter === null || id < startingAfter))
+      .sort((a, b) => (a.id > b.id ? -1 : 1));
+    const data = open.slice(0, limit).map((item) => JSON.parse(renderReconciliation(item)));
+    return done({ data, next: open.length > limit ? data.at(-1).id : null });
   }
 
   #getPending(id: string, evenFinal: boolean | undefined): Reply {

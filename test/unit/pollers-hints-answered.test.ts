@@ -74,6 +74,7 @@ t.test('about what has ended: when its provider has answered and its account has
 
 t.test('by an enquiry that began after it came', async (t) => {
   const driven = await new Driven().start();
+  driven.accounts.takesNotes = false;
   const transaction = await settledCharge(driven, 5_000);
   const answer = deferred<EnquiryResult>();
   driven.mtn.onEnquire = () => answer.promise;
@@ -113,6 +114,7 @@ t.test('while the outcome is on its way: when it was asked whether more has happ
 t.test('not by an account that takes what was found out before it came', async (t) => {
   const driven = await new Driven().start();
   const { accounts } = driven;
+  accounts.takesNotes = false;
   const outcomesTaken = answersTo('RecordOutcome', driven);
   const transaction = accounts.create(charge());
   driven.provider.settle(transaction, paid());
@@ -141,6 +143,7 @@ t.test('not by an account that takes what was found out before it came', async (
 t.test('not by what is found in flight while what was found out before it came is on its way', async (t) => {
   const driven = await new Driven().start();
   const { accounts } = driven;
+  accounts.takesNotes = false;
   const transaction = accounts.create(charge());
   await driven.clock.advance(500);
   const found = answersTo('GetPending', driven);
@@ -228,21 +231,44 @@ t.test('not where its poller lets go of what it found, for it follows too many',
   t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
 });
 
-t.test('nobody knows, in time, where the provider says nothing; the callback is kept', async (t) => {
-  const driven = await new Driven().start();
-  const transaction = await settledCharge(driven, 5_000);
-  driven.provider.settle(transaction, reversed());
-  driven.mtn.onEnquire = () => LOST;
-  const replies: Reply[] = [];
-  driven.hint(transaction, (reply) => replies.push(reply));
-  await driven.clock.advance(LIMITS.commandDeadlineMs - 100);
-  t.strictSame(replies, []);
-  await driven.clock.advance(500);
-  t.hasStrict(replies, [UNKNOWN]);
-  driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
-  await driven.clock.advance(60_000);
-  t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
-  t.equal(replies.length, 1);
+t.test(
+  'nobody knows, in time, where the provider says nothing, nor the account; the callback is kept',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.accounts.takesNotes = false;
+    const transaction = await settledCharge(driven, 5_000);
+    driven.provider.settle(transaction, reversed());
+    driven.mtn.onEnquire = () => LOST;
+    const replies: Reply[] = [];
+    driven.hint(transaction, (reply) => replies.push(reply));
+    await driven.clock.advance(LIMITS.commandDeadlineMs - 100);
+    t.strictSame(replies, []);
+    await driven.clock.advance(500);
+    t.hasStrict(replies, [UNKNOWN]);
+    driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+    await driven.clock.advance(60_000);
+    t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+    t.equal(replies.length, 1);
+  },
+);
+
+t.test('where the provider says nothing: when its account has a note of it', async (t) => {
+  for (const takesNotes of [true, false]) {
+    const driven = await new Driven().start();
+    const transaction = await settledCharge(driven, 5_000);
+    driven.accounts.takesNotes = takesNotes;
+    driven.mtn.onEnquire = () => new Promise(() => {});
+    const replies: Reply[] = [];
+    driven.hint(transaction, (reply) => replies.push(reply));
+    await driven.clock.advance(LIMITS.pollerNoteAfterMs - 100);
+    t.strictSame(replies, []);
+    await driven.clock.advance(200);
+    t.hasStrict(replies, takesNotes ? [DONE] : []);
+    driven.accounts.takesNotes = true;
+    await driven.clock.advance(LIMITS.pollerNoteAfterMs);
+    t.hasStrict(replies, [DONE], 'it is noted as soon as that can be');
+    t.strictSame(driven.accounts.notes(), [null]);
+  }
 });
 
 t.test('nobody knows, at once, where its poller stops or loses the partition', async (t) => {

@@ -146,6 +146,7 @@ t.test('a stop does not wait for a rail that hangs for ever', async (t) => {
 for (const end of ['release', 'lose', 'stop'] as const) {
   t.test(`callbacks that were not looked into are handed on: ${end}`, async (t) => {
     const driven = await new Driven().start();
+    driven.accounts.takesNotes = false;
     const [unanswered, inTheAir, waiting, looked] = Array.from({ length: 4 }, () => {
       const transaction = driven.accounts.create(charge());
       driven.provider.settle(transaction, reversed());

@@ -1,0 +1,76 @@
+// Notes of callbacks: one open note of a transaction, found by its id, apart from what a provider says that contradicts us.
+import t from 'tap';
+import { isCallbackNote } from '../../../src/domain/callback-note.ts';
+import {
+  ACCOUNT,
+  byOperator,
+  charge,
+  FOR_EVER,
+  merchant,
+  outcome,
+  type Scenario,
+  thenRecorded,
+  thenRefused,
+} from './scenario.ts';
+
+const note = (transactionId: string) =>
+  ({ type: 'NoteCallback', accountId: ACCOUNT, deadline: FOR_EVER, transactionId }) as const;
+
+const itemsOf = (scenario: Scenario) => [...scenario.state.reconciliations.values()];
+
+function resolve(scenario: Scenario): void {
+  const open = itemsOf(scenario).find(({ resolvedAt }) => resolvedAt === null);
+  scenario.when({
+    ...byOperator,
+    type: 'ResolveReconciliation',
+    reconciliationId: open!.id,
+    resolution: 'Asked.',
+  });
+}
+
+t.test('one is open, however often it is made, and whatever its transaction is', async (t) => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  const made = scenario.when(note(id));
+  thenRecorded(made, 'ReconciliationRaised');
+  thenRecorded(scenario.when(outcome(id, 'SUCCESSFUL')), 'TransactionSucceeded');
+  const again = scenario.when(note(id));
+  thenRecorded(again);
+  t.strictSame(again.outcome, made.outcome, 'with its id');
+  const [item] = itemsOf(scenario);
+  t.strictSame(made.outcome, { type: 'done', body: JSON.stringify({ id: item!.id }) });
+  t.hasStrict(item, { kind: 'CONTRADICTION', transactionId: id, resolvedAt: null });
+  t.ok(isCallbackNote(item!.id, id));
+});
+
+t.test('five in a row at most', async (t) => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  for (let n = 0; n < 5; n++) {
+    thenRecorded(scenario.when(note(id)), 'ReconciliationRaised');
+    resolve(scenario);
+  }
+  thenRefused(scenario.when(note(id)), 'conflict');
+  t.ok(itemsOf(scenario).every((item) => isCallbackNote(item.id, id)));
+  t.equal(new Set(itemsOf(scenario).map((item) => item.id)).size, 5);
+});
+
+t.test('what contradicts us has items of its own', async (t) => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  scenario.when(outcome(id, 'SUCCESSFUL'));
+  scenario.when(note(id));
+  thenRecorded(scenario.when(outcome(id, 'FAILED')), 'ReconciliationRaised');
+  t.strictSame(
+    itemsOf(scenario).map((item) => isCallbackNote(item.id, id)),
+    [true, false],
+  );
+  t.notOk(isCallbackNote('rec_01JB2XK8Z30001NPQRSTVWXY00', null));
+});
+
+t.test("of nothing, or of another account's: refused", async () => {
+  const scenario = merchant();
+  const { id } = scenario.create(charge());
+  thenRefused(scenario.when(note(`${id.slice(0, -2)}ZZ`)), 'transaction_not_found');
+  thenRefused(scenario.when({ ...note(id), accountId: `acc_${'0'.repeat(26)}` }), 'transaction_not_found');
+});
