@@ -32,6 +32,9 @@ export interface PartitionRange {
   readonly tip: Tip;
 }
 
+/** What is asked for was trimmed, or is not there yet. */
+export class NotInLog extends Error {}
+
 /** Which partitions there are cannot be told; each may be whole. */
 export class LogUnsearchable extends Error {}
 
@@ -284,7 +287,7 @@ export class LogReader {
         : this.#batchHolding(group, partition, from.fromSequence, start) - 1;
     if (after === start.batch) return start;
     if (after < start.batch) {
-      throw new Error(
+      throw new NotInLog(
         `${group}/${partition}: batches up to ${start.batch} (sequence ${start.sequence}) were trimmed`,
       );
     }
@@ -295,7 +298,7 @@ export class LogReader {
   #batchHolding(group: string, partition: number, sequence: number, start: Tip): number {
     if (sequence <= start.sequence) {
       if (start.batch === 0) return 1;
-      throw new Error(
+      throw new NotInLog(
         `${group}/${partition}: sequence ${sequence} was trimmed (kept from ${start.sequence + 1})`,
       );
     }
@@ -311,7 +314,7 @@ export class LogReader {
     if (low === last + 1 && last > start.batch) {
       const tip = tipAt(this.batch(group, partition, last));
       if (sequence > tip.sequence + 1) {
-        throw new Error(`${group}/${partition}: ends at sequence ${tip.sequence}, before ${sequence}`);
+        throw new NotInLog(`${group}/${partition}: ends at sequence ${tip.sequence}, before ${sequence}`);
       }
     }
     return low;

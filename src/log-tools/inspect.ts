@@ -8,9 +8,17 @@ import { accountLines, reportAccount } from './account-report.ts';
 import { assertAccountId, type Data, groupOf, groups, partitionOfAccount, withData } from './data.ts';
 import { storyOf } from './story.ts';
 import { storyLines } from './story-text.ts';
-import { inspect as inspectLog } from '../../wal/tools/inspect.ts';
+import { assertShownAlone, batchWith, bytesAt, inspect as inspectLog } from '../../wal/tools/inspect.ts';
 import { chosen, timeText } from '../../wal/tools/partitions.ts';
-import { ordinalOf, type Tool, type ToolInput, type ToolResult, UsageError } from '../../wal/tools/tool.ts';
+import {
+  assertGoesBeside,
+  assertGoesWith,
+  ordinalOf,
+  type Tool,
+  type ToolInput,
+  type ToolResult,
+  UsageError,
+} from '../../wal/tools/tool.ts';
 
 export const inspect: Tool = {
   name: 'inspect',
@@ -32,6 +40,7 @@ live directory. Full phone numbers are shown with --raw only.
     raw: { type: 'boolean', help: 'show records of a batch as they are stored' },
   },
   run: (input) => {
+    assertTogether(input.values);
     const { transaction, account, batch, sequence, raw } = input.values;
     if (typeof transaction === 'string') {
       return withData(input.directory, (data) => story(data, transaction, input), false);
@@ -43,6 +52,15 @@ live directory. Full phone numbers are shown with --raw only.
     return withData(input.directory, (data) => showRecords(data, input), false);
   },
 };
+
+/** An id says by itself where it is. */
+function assertTogether(values: ToolInput['values']): void {
+  assertGoesWith(values, 'transaction', []);
+  assertGoesWith(values, 'account', ['limit']);
+  assertShownAlone(values);
+  assertGoesBeside(values, 'limit', ['account']);
+  assertGoesBeside(values, 'raw', ['batch', 'sequence']);
+}
 
 async function story(data: Data, id: string, input: ToolInput): Promise<ToolResult> {
   const kinds = ['charge', 'payout', 'withdrawal', 'deposit'] as const;
@@ -82,10 +100,8 @@ async function showRecords(data: Data, input: ToolInput): Promise<ToolResult> {
   if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
   const { group, partition } = name;
   const sequence = ordinalOf(values, 'sequence');
-  const number = ordinalOf(values, 'batch') ?? batchWith(data, group, partition, sequence ?? 0);
-  if (data.log.bytesOf(group, partition, number) === undefined) {
-    throw new UsageError(`${group}/${partition} has no batch ${number}`);
-  }
+  const number = ordinalOf(values, 'batch') ?? batchWith(data.log, name, sequence ?? 0).batch;
+  bytesAt(data.log, name, number);
   const { epoch, firstSequence, records, timeMs, hash, bytes } = data.log.batch(group, partition, number);
   const decoded = records
     .map((line, index) => ({ sequence: firstSequence + index, record: recordOf(group, line) }))
@@ -110,11 +126,6 @@ async function showRecords(data: Data, input: ToolInput): Promise<ToolResult> {
       ...decoded.map((one) => `${one.sequence}  ${JSON.stringify(one.record, null, 2)}`),
     ],
   };
-}
-
-function batchWith({ log }: Data, group: string, partition: number, sequence: number): number {
-  for (const { batch } of log.read(group, partition, { fromSequence: sequence })) return batch;
-  throw new UsageError(`${group}/${partition} has no sequence ${sequence}`);
 }
 
 /** As its group reads it; full phone numbers masked. */

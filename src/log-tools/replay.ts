@@ -34,6 +34,8 @@ import {
   table,
 } from '../../wal/tools/partitions.ts';
 import {
+  assertGoesBeside,
+  assertGoesWith,
   ordinalOf,
   stringOf,
   timeOf,
@@ -102,6 +104,9 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   const verify = values['verify'] === true;
   const accountId = stringOf(values, 'account');
   const limit = ordinalOf(values, 'limit') ?? LIMITS.logToolTransactionsShown;
+  // Its id says by itself where it is.
+  assertGoesWith(values, 'account', ['until', 'limit', 'scratch', 'verify']);
+  assertGoesBeside(values, 'limit', ['account']);
   if (accountId !== undefined) assertAccountId(accountId);
   if (verify && (values['until'] !== undefined || accountId !== undefined)) {
     throw new UsageError('--verify goes with neither --until nor --account');

@@ -240,6 +240,7 @@ export function restoreTool(reading: Reading | null): Tool {
 
 const restore: Omit<Tool, 'run'> = {
   name: 'restore',
+  data: false,
   summary: 'Make a log from a backup in another directory, up to any time or sequence, and prove it.',
   help: `
 Reads a backup (or an archive or export) into an empty directory, then verifies every batch of what it wrote. Nothing

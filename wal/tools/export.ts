@@ -109,6 +109,10 @@ async function runExport(
   if (input.values['from-sequence'] !== undefined && format !== 'jsonl') {
     throw new UsageError('--from-sequence goes with --format jsonl');
   }
+  const [first, last] = ['from-sequence', 'to-sequence'].map((name) => numberOf(input.values, name));
+  if (first !== undefined && last !== undefined && first > last) {
+    throw new UsageError(`--from-sequence ${first} is behind --to-sequence ${last}`);
+  }
   if (format === 'jsonl') return exportLines(reader, names, to, input);
   const files = existsSync(to) ? readdirSync(to) : [];
   if (files.length > 0 && !isLeftBehind(files)) throw new UsageError(`${to} is not empty`);

@@ -1,6 +1,6 @@
 // `inspect`: what is in the log. Ranges and counts in an instant, one batch, or one record.
 import { decodeBatch } from '../batch.ts';
-import type { LogReader } from '../log-reader.ts';
+import { type LogReader, NotInLog } from '../log-reader.ts';
 import type { Batch } from '../types.ts';
 import {
   chosen,
@@ -14,7 +14,7 @@ import {
   withViews,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
-import { ordinalOf, UsageError } from './tool.ts';
+import { assertGoesWith, ordinalOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { isPageFault } from '../lmdb.ts';
 import { messageOf } from '../thrown.ts';
@@ -39,6 +39,7 @@ ends are read: use verify for the whole. A checkpoint that reaches further than 
 };
 
 async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
+  assertShownAlone(input.values);
   const batch = ordinalOf(input.values, 'batch');
   const sequence = ordinalOf(input.values, 'sequence');
   if (batch === undefined && sequence === undefined) return ranges(reader, input);
@@ -46,6 +47,11 @@ async function run(reader: LogReader, input: ToolInput): Promise<ToolResult> {
   const [name, ...others] = names;
   if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
   return batch === undefined ? showRecord(reader, name, sequence ?? 0) : showBatch(reader, name, batch);
+}
+
+/** A batch or a record: of both, one would be passed over. */
+export function assertShownAlone(values: ToolInput['values']): void {
+  for (const name of ['batch', 'sequence']) assertGoesWith(values, name, ['group', 'partition', 'raw']);
 }
 
 async function ranges(reader: LogReader, { directory, values }: ToolInput): Promise<ToolResult> {
@@ -114,9 +120,8 @@ function rangesWith(
 }
 
 function showBatch(reader: LogReader, { group, partition }: PartitionName, number: number): ToolResult {
-  const bytes = reader.bytesOf(group, partition, number);
-  if (bytes === undefined) throw new UsageError(`${group}/${partition} has no batch ${number}`);
-  const batch = decodeBatch(bytes, { group, partition, batch: number });
+  const place = { group, partition, batch: number };
+  const batch = decodeBatch(bytesAt(reader, place, number), place);
   const header = headerOf(batch);
   return {
     sound: true,
@@ -130,20 +135,41 @@ function showBatch(reader: LogReader, { group, partition }: PartitionName, numbe
 }
 
 function showRecord(reader: LogReader, { group, partition }: PartitionName, sequence: number): ToolResult {
-  for (const batch of reader.read(group, partition, { fromSequence: sequence })) {
-    const index = sequence - batch.firstSequence;
-    const record = batch.records[index];
-    if (record === undefined) continue;
-    const report = {
-      group,
-      partition,
-      batch: batch.batch,
-      time: timeText(batch.timeMs),
-      ...recordReport(batch, record, index),
-    };
-    return { sound: true, report, lines: [JSON.stringify(report, null, 2)] };
+  const batch = batchWith(reader, { group, partition }, sequence);
+  const index = sequence - batch.firstSequence;
+  const report = {
+    group,
+    partition,
+    batch: batch.batch,
+    time: timeText(batch.timeMs),
+    ...recordReport(batch, batch.records[index] ?? '', index),
+  };
+  return { sound: true, report, lines: [JSON.stringify(report, null, 2)] };
+}
+
+/** As stored. */
+export function bytesAt(reader: LogReader, { group, partition }: PartitionName, number: number): Buffer {
+  const bytes = reader.bytesOf(group, partition, number);
+  if (bytes === undefined) throw absent({ group, partition }, `batch ${number}`);
+  return bytes;
+}
+
+/** That holds the record. */
+export function batchWith(reader: LogReader, { group, partition }: PartitionName, sequence: number): Batch {
+  try {
+    for (const batch of reader.read(group, partition, { fromSequence: sequence })) {
+      // One that only opens an epoch has none.
+      if (batch.firstSequence + batch.records.length > sequence) return batch;
+    }
+  } catch (error) {
+    if (!(error instanceof NotInLog)) throw error;
   }
-  throw new UsageError(`${group}/${partition} has no sequence ${sequence}`);
+  throw absent({ group, partition }, `sequence ${sequence}`);
+}
+
+function absent({ group, partition }: PartitionName, what: string): UsageError {
+  const place = `--group ${group} --partition ${partition}`;
+  return new UsageError(`${nameOf({ group, partition })} has no ${what}: inspect ${place} says what it has`);
 }
 
 function headerOf(batch: Batch) {

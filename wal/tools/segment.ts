@@ -37,6 +37,7 @@ import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
 import { nameOf } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
 import type { Progress } from './progress.ts';
+import { UsageError } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
 import { messageOf, naming } from '../thrown.ts';
 
@@ -118,7 +119,7 @@ export class SegmentDirectory {
       const what = isEmpty
         ? 'nothing has been written there yet, or it is not mounted'
         : 'no backup, archive or export';
-      throw new Error(`${path} has no ${manifestFile}: ${what}`);
+      throw new UsageError(`${path} has no ${manifestFile}: ${what}`);
     }
     return new SegmentDirectory(path, readManifest(path), [], []);
   }

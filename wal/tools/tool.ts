@@ -220,6 +220,22 @@ export function requiredString(values: ToolInput['values'], name: string): strin
   return value;
 }
 
+/** Refuses what would be passed over without a word: an option goes with these alone, and with what every tool takes. */
+export function assertGoesWith(values: ToolInput['values'], name: string, others: readonly string[]): void {
+  if (values[name] === undefined) return;
+  const taken = [name, ...others, ...Object.keys(dataOption), ...Object.keys(commonOptions)];
+  const strays = Object.keys(values).filter((other) => !taken.includes(other));
+  if (strays.length === 0) return;
+  const named = strays.map((other) => `--${other}`).join(' and ');
+  throw new UsageError(`--${name} goes without ${named}: ask for one at a time`);
+}
+
+/** Refuses an option that says something of another, where none of those is given. */
+export function assertGoesBeside(values: ToolInput['values'], name: string, others: readonly string[]): void {
+  if (values[name] === undefined || others.some((other) => values[other] !== undefined)) return;
+  throw new UsageError(`--${name} goes with ${others.map((other) => `--${other}`).join(' or ')}`);
+}
+
 /** An option that names a directory, which need not be there. */
 export function directoryOf(values: ToolInput['values'], name: string): string {
   const path = requiredString(values, name);

@@ -148,11 +148,11 @@ t.test('before there is anything to archive, trim does not call the archive none
   await write(data, 2, { atMs: Date.now() });
   t.equal((await tool('archive', '--data', data, '--to', archive)).status, 0);
   t.match(await tool('trim', '--data', data, '--archive', archive, '--yes'), {
-    status: 1,
+    status: 2,
     err: /has no manifest.json: nothing has been written there yet, or it is not mounted/,
   });
   const words = /has no manifest.json: no backup, archive or export/;
-  t.match(await tool('trim', '--data', data, '--archive', data), { status: 1, err: words });
+  t.match(await tool('trim', '--data', data, '--archive', data), { status: 2, err: words });
 });
 
 t.test('old batches are archived once, then trimmed, and the rest is still proven', async (t) => {

@@ -1,0 +1,107 @@
+// What an operator asks of a tool is answered or refused, with status 2: no part of it is passed over without a word.
+import { mkdirSync } from 'node:fs';
+import t from 'tap';
+import { makeId } from '../../src/domain/id.ts';
+import { logTools } from '../../src/log-tools/commands.ts';
+import { walTools } from '../../wal/tools/all.ts';
+import { runTool } from './wal/run-tool.ts';
+import { checkpointAll, next, write } from './wal/tool-logs.ts';
+
+const tools = [...walTools, ...logTools];
+const data = next();
+const body = '01M7XZDPYD000C65AR95C6TF00';
+const charge = ['--transaction', makeId('charge', body)];
+const account = ['--account', makeId('account', body)];
+const place = ['--group', 'accounts', '--partition', '1'];
+
+t.before(() => write(data, 3));
+
+const ofLog = (name: string, ...args: string[]) => runTool(tools, name, '--data', data, ...args);
+
+const strays: [string, string[], RegExp][] = [
+  ['inspect', [...charge, ...account], /--transaction goes without --account: ask for one at a time/],
+  ['inspect', [...charge, ...place], /--transaction goes without --group and --partition/],
+  ['inspect', [...charge, '--limit', '5'], /--transaction goes without --limit/],
+  ['inspect', [...charge, '--raw'], /--transaction goes without --raw/],
+  ['inspect', [...account, '--sequence', '1'], /--account goes without --sequence/],
+  ['inspect', [...place, '--batch', '1', '--sequence', '1'], /--batch goes without --sequence/],
+  ['inspect', [...place, '--batch', '1', '--sequence', '1', '--raw'], /--batch goes without --sequence/],
+  ['inspect', [...place, '--limit', '5'], /--limit goes with --account/],
+  ['inspect', ['--raw'], /--raw goes with --batch or --sequence/],
+  ['replay', [...account, ...place], /--account goes without --group and --partition/],
+  ['replay', ['--limit', '5'], /--limit goes with --account/],
+  [
+    'export',
+    ['--to', next(), '--format', 'jsonl', '--from-sequence', '3', '--to-sequence', '2'],
+    /--from-sequence 3 is behind --to-sequence 2/,
+  ],
+];
+for (const [name, args, message] of strays) {
+  t.test(`${name} ${args.join(' ')}`, async (t) => {
+    const { status, out, err } = await ofLog(name, ...args);
+    t.match(err, message);
+    t.strictSame({ status, out }, { status: 2, out: '' });
+  });
+}
+
+t.test('what the log does not have is said in one way, however far from it', async (t) => {
+  for (const raw of [[], ['--raw']]) {
+    for (const asked of ['batch 5', 'batch 4000', 'sequence 10', 'sequence 11', 'sequence 4000']) {
+      const [what = '', number = ''] = asked.split(' ');
+      t.strictSame(
+        await ofLog('inspect', ...place, `--${what}`, number, ...raw),
+        {
+          status: 2,
+          out: '',
+          err:
+            `inspect: accounts/1 has no ${asked}: inspect --group accounts --partition 1 says what it has\n` +
+            'See: wal inspect --help\n',
+        },
+        [asked, ...raw].join(' '),
+      );
+    }
+    t.equal((await ofLog('inspect', ...place, '--sequence', '9', '--raw')).status, 0);
+  }
+});
+
+t.test('and so is what was trimmed from it', async (t) => {
+  const [trimmed, archive] = [next(), next()];
+  await write(trimmed, 3, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(trimmed);
+  await runTool(walTools, 'archive', '--data', trimmed, '--to', archive);
+  t.equal((await runTool(walTools, 'trim', '--data', trimmed, '--archive', archive, '--yes')).status, 0);
+  for (const asked of ['batch 2', 'sequence 1']) {
+    const [what = '', number = ''] = asked.split(' ');
+    t.match(await runTool(walTools, 'inspect', '--data', trimmed, ...place, `--${what}`, number), {
+      status: 2,
+      err: `accounts/1 has no ${asked}: inspect`,
+    });
+  }
+});
+
+t.test('what is no backup is refused, by all that read one', async (t) => {
+  const empty = next();
+  mkdirSync(empty);
+  for (const [from, words] of [
+    [next(), 'no backup, archive or export'],
+    [data, 'no backup, archive or export'],
+    [empty, 'nothing has been written there yet, or it is not mounted'],
+  ] as const) {
+    for (const [name, ...args] of [
+      ['restore', '--rehearse', '--from', from],
+      ['import', '--data', data, '--from', from],
+      ['trim', '--data', data, '--archive', from],
+    ] as const) {
+      const { status, err } = await runTool(tools, name, ...args);
+      t.equal(status, 2, name);
+      t.match(err, `${from} has no manifest.json: ${words}`);
+    }
+  }
+});
+
+t.test('restore takes no data directory: it reads a backup, and writes what --to says', async (t) => {
+  t.notMatch((await runTool(tools, 'restore', '--help')).out, '--data');
+  const { status, err } = await ofLog('restore', '--from', data, '--to', next());
+  t.equal(status, 2);
+  t.match(err, /Unknown option '--data'/);
+});
