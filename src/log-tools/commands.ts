@@ -13,8 +13,8 @@ import type { Tool } from '../../wal/tools/tool.ts';
  *  none: they start from the accounts in flight. On a node of a cluster that has no webhooks, those elsewhere read the
  *  stream. */
 function neededByWebhooks(directory: string): Promise<NeededFrom> {
-  return withData(directory, async ({ log, views, partitions }) => {
-    const cursors = Array.from({ length: partitions }, (_, partition) => {
+  return withData(directory, async ({ log, views, partitionCount }) => {
+    const cursors = Array.from({ length: partitionCount() }, (_, partition) => {
       const position = views?.position('webhooks', partition) ?? null;
       if (position === null && log.lastBatchNumber('webhooks', partition) === 0) return null;
       // Views of another log are made again from this one's beginning, and what they say was read may not have been.

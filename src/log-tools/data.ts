@@ -24,8 +24,8 @@ export interface Data {
   readonly log: LogReader;
   /** Null: the directory has no checkpoint; a restored one has none before its first start. */
   readonly views: ViewStore | null;
-  /** Partitions of accounts, and of webhooks. */
-  readonly partitions: number;
+  /** Partitions of accounts, and of webhooks. Throws DataDirectoryError when the directory does not say how many it has. */
+  readonly partitionCount: () => number;
 }
 
 /** `readsViews` false: as if there were none. */
@@ -39,7 +39,7 @@ export async function withData<T>(
       untilUnchanged(async () => {
         log.refresh();
         views?.refresh();
-        return use({ log, views, partitions: partitionCount(directory, log) });
+        return use({ log, views, partitionCount: () => partitionCount(directory, log) });
       });
     return readsViews ? withViews(directory, read) : read(null);
   });
@@ -77,7 +77,7 @@ export function assertAccountId(id: string): void {
 }
 
 export function partitionOfAccount(data: Data, accountId: string): number {
-  return partitionOf(accountId, data.partitions);
+  return partitionOf(accountId, data.partitionCount());
 }
 
 export function groupOf(name: string): HostedGroup {

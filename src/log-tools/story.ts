@@ -69,8 +69,9 @@ export async function storyOf(data: Data, transactionId: string, progress: Progr
 /** The partition whose log creates it: its id says when, so few batches are looked at. */
 function partitionWith(data: Data, transactionId: string, createdAtMs: number): number | null {
   const stem = stemOf(transactionId);
+  const partitions = data.partitionCount();
   let unread: LogCorruption | null = null;
-  for (let partition = 0; partition < data.partitions; partition += 1) {
+  for (let partition = 0; partition < partitions; partition += 1) {
     try {
       if (creates(data, partition, stem, createdAtMs)) return partition;
     } catch (error) {

@@ -5,6 +5,7 @@ import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
+import { DataDirectoryError, readIdentity } from '../data-directory/identity.ts';
 import { breathe, type PartitionName, ViewsUnreadable } from '../../wal/tools/partitions.ts';
 import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
@@ -35,7 +36,12 @@ names; nothing is repaired here. Whether the checkpoint is what the log says: re
 /** `damage`: of the views, which are not read then. */
 async function verifyAll(input: ToolInput, damage: string | null): Promise<ToolResult> {
   const log = await verifyLog(input, damage === null);
-  return withData(input.directory, (data) => withDomain(data, log, damage), damage === null);
+  const identity = identityProblem(input.directory);
+  return withData(
+    input.directory,
+    (data) => withDomain(data, log, { views: damage, identity }),
+    damage === null,
+  );
 }
 
 /** Of wal's own verify. `partitions`: all it has looked at. */
@@ -44,27 +50,49 @@ interface LogReport {
   readonly partitions: readonly PartitionName[];
 }
 
-async function withDomain(data: Data, log: ToolResult, damage: string | null): Promise<ToolResult> {
+/** What is wrong besides the log; null: nothing. */
+interface Damages {
+  readonly views: string | null;
+  readonly identity: string | null;
+}
+
+/** Nothing starts in a directory that does not say what it is; what its log says is no less proven. */
+function identityProblem(directory: string): string | null {
+  try {
+    readIdentity(directory);
+    return null;
+  } catch (error) {
+    if (error instanceof DataDirectoryError) return error.message;
+    throw error;
+  }
+}
+
+async function withDomain(data: Data, log: ToolResult, damages: Damages): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
   const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
   const audits = await auditAll(data, partitions);
   const ledger = audits.flatMap((audit) =>
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
   );
-  const sound = log.sound && ledger.length === 0 && damage === null;
+  const sound = log.sound && ledger.length === 0 && damages.views === null && damages.identity === null;
   return {
     sound,
-    report: { ...log.report, sound, faults: explained, ledger, views: damage },
+    report: { ...log.report, sound, faults: explained, ledger, ...damages },
     lines: [
       ...explained.flatMap(faultLines),
       ...ledgerLines(audits),
       // The verdict on the log alone comes last of its lines.
       ...log.lines.slice(faults.length),
       ...(data.views === null
-        ? [damage === null ? 'there is no checkpoint: the ledger was not looked at' : `NOT SOUND: ${damage}`]
+        ? [
+            damages.views === null
+              ? 'there is no checkpoint: the ledger was not looked at'
+              : `NOT SOUND: ${damages.views}`,
+          ]
         : [
             `${ledger.length === 0 ? 'sound' : 'NOT SOUND'}: the ledger of the checkpoint, ${auditedText(audits)}`,
           ]),
+      ...(damages.identity === null ? [] : [`NOT SOUND: ${damages.identity}`]),
     ],
   };
 }

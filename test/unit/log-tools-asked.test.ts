@@ -1,5 +1,6 @@
 // What an operator asks of a tool is answered or refused, with status 2: no part of it is passed over without a word.
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { makeId } from '../../src/domain/id.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
@@ -104,4 +105,26 @@ t.test('restore takes no data directory: it reads a backup, and writes what --to
   const { status, err } = await ofLog('restore', '--from', data, '--to', next());
   t.equal(status, 2);
   t.match(err, /Unknown option '--data'/);
+});
+
+t.test('a directory that does not say what it is hides nothing of what its log says', async (t) => {
+  const damaged = next();
+  await write(damaged, 3);
+  writeFileSync(join(damaged, 'daftari.json'), '{"format": 1, "parti');
+  const { status, out } = await runTool(tools, 'verify', '--data', damaged);
+  t.equal(status, 1);
+  t.match(out, /^sound: 3 partitions, 12 batches, 27 records/m);
+  t.match(out, /^NOT SOUND: \S+daftari\.json is damaged: put the one back that was kept with the backup\.$/m);
+  const json = await runTool(tools, 'verify', '--data', damaged, '--json');
+  t.match(JSON.parse(json.out), {
+    sound: false,
+    faults: [],
+    records: 27,
+    identity: /daftari\.json is damaged/,
+  });
+  // Whose place is not known without it.
+  t.match(await runTool(tools, 'inspect', '--data', damaged, ...charge), {
+    status: 1,
+    err: /daftari\.json is damaged: put the one back/,
+  });
 });
