@@ -54,13 +54,16 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** This process's. Who has read enough (`| head`) closes the pipe: that is no failure of the tool. */
+/** This process's. Who has read enough (`| head`) closes the pipe: that is no failure of the tool. A result that a full disk did not
+ *  take is one; of progress and complaints nobody could be told, and the work goes on. */
 export function ownTerminal(): Terminal {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-    });
-  }
+  process.stderr.on('error', () => {});
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return;
+    process.stderr.write(`What it found could not be written to standard output: ${error.message}\n`);
+    // After the result's own status.
+    process.once('exit', () => (process.exitCode = 1));
+  });
   return {
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
