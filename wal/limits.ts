@@ -18,6 +18,8 @@ export const WAL_LIMITS = {
   commitMsMax: 60_000,
   /** How long another process may take to open LMDB's files, while nothing is committed: some milliseconds are usual. */
   openingMsMax: 5_000,
+  /** Waited for the reason of a failed commit, which its own thread tells: nothing else says that the disk is full. */
+  commitReasonMsMax: 1_000,
   /** Address space that LMDB reserves for the log; not disk. It grows beyond by itself. */
   logMapBytes: 256 * 1024 ** 3,
   /** The same for the views. */

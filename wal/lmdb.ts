@@ -338,10 +338,9 @@ export function fileOf(database: object): string {
   return join((database as { env: { path: string } }).env.path, 'data.mdb');
 }
 
-/** lmdb-js rejects first, and tells why in a promise beside it a moment later. */
+/** lmdb-js rejects first, and tells why in a promise beside it: when its thread has ended, which a busy machine may let wait. */
 async function reasonOf(error: unknown): Promise<string> {
-  const commitError: unknown = Object(error).commitError ?? error;
-  const unknown = new Promise<unknown>((resolve) => setImmediate(resolve, error));
-  const reason = await Promise.race([Promise.resolve(commitError).catch((cause: unknown) => cause), unknown]);
-  return messageOf(reason);
+  const told: unknown = Object(error).commitError ?? error;
+  const reason = Promise.resolve(told).catch(messageOf);
+  return messageOf(await within(WAL_LIMITS.commitReasonMsMax, reason, messageOf(error)).catch(messageOf));
 }
