@@ -11,6 +11,16 @@ import { WAL_LIMITS } from './limits.ts';
 import { supervised } from './tools/supervised.ts';
 
 const WRONGLY_ASKED = 2;
+const NEXT_REMOVES = 'nothing of it counts, and the next run removes what it wrote';
+/** Of those that write. */
+const LEFT = {
+  backup: NEXT_REMOVES,
+  archive: NEXT_REMOVES,
+  export: NEXT_REMOVES,
+  import: 'what it had appended stays: run it again to its end before the service starts',
+  trim: 'what it had removed stays so: run it again for the rest',
+  restore: 'what it wrote is no log, and nothing opens it: the same command begins anew',
+};
 
 const problem = openFilesProblem('a tool of the log', WAL_LIMITS.toolOpenFilesMin);
 if (problem === null) process.exitCode = await run();
@@ -24,6 +34,7 @@ function run(): Promise<number> {
     program: fileURLToPath(new URL('tools/cli.ts', import.meta.url)),
     args: process.argv.slice(2),
     stopSignals: STOP_SIGNALS,
+    left: LEFT,
     endBy(signal) {
       // The first process of a container is ended by none.
       if (process.pid === 1) endProcess(STATUS_BY_SIGNAL + constants.signals[signal]);

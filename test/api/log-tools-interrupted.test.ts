@@ -49,8 +49,10 @@ for (const [args, prefix, bytes, signal] of cases) {
   t.test(`${args[0]}, ${signal}`, { skip: process.platform !== 'linux' }, async (t) => {
     const temporary = mkdtempSync(join(root, 'tmp-'));
     const env = { PATH: process.env['PATH'], TMPDIR: temporary };
-    const child = spawn(process.execPath, [CLI, ...args], { env, stdio: 'ignore' });
-    const ended = new Promise((resolve) => child.once('exit', (code, by) => resolve(by ?? code)));
+    const child = spawn(process.execPath, [CLI, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    let told = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text));
+    const ended = new Promise((resolve) => child.once('close', (code, by) => resolve(by ?? code)));
     await waitFor('it has written some of it', 60_000, () => {
       if (child.exitCode !== null) throw new Error(`it has ended with ${child.exitCode}`);
       return childrenOf(child.pid ?? 0).some((pid) => writtenBy(pid, prefix) >= bytes);
@@ -60,6 +62,8 @@ for (const [args, prefix, bytes, signal] of cases) {
     if (signal === 'SIGINT') child.kill(signal);
     t.equal(await ended, signal);
     t.strictSame(readdirSync(temporary), []);
+    const left = 'what it wrote is no log, and nothing opens it: the same command begins anew';
+    t.equal(told, args[0] === 'restore' ? `restore: interrupted by ${signal}: ${left}\n` : '');
   });
 }
 

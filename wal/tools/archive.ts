@@ -163,17 +163,19 @@ async function runTrim(input: ToolInput, neededFrom: NeededFrom | null): Promise
   const yes = input.values['yes'] === true;
   if (yes) await whileStopped(input.directory, () => remove(input.directory, trims));
   const rows = trims.map(({ group, partition, from, last, why }) => {
-    return [nameOf({ group, partition }), `${last - from} batches`, `kept: ${why}`];
+    return [nameOf({ group, partition }), `${last - from} batches to remove`, `kept: ${why}`];
   });
+  const count = trims.reduce((sum, { from, last }) => sum + last - from, 0);
   return {
     sound: true,
     report: { removed: yes, partitions: trims },
-    lines: [
-      ...table(rows),
-      ...(neededFrom === null ? [cursorsUnknown] : []),
-      yes ? 'Removed.' : 'Nothing was removed: add --yes to remove this.',
-    ],
+    lines: [...table(rows), ...(neededFrom === null ? [cursorsUnknown] : []), trimmedText(count, yes)],
   };
+}
+
+function trimmedText(count: number, yes: boolean): string {
+  if (count === 0) return 'There is nothing to remove.';
+  return yes ? `Removed ${count} batches.` : 'Nothing was removed: add --yes to remove this.';
 }
 
 async function remove(directory: string, trims: readonly Trim[]): Promise<void> {

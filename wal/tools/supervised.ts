@@ -20,6 +20,8 @@ export interface Supervision {
   readonly program: string;
   readonly args: readonly string[];
   readonly stopSignals: readonly NodeJS.Signals[];
+  /** What a tool leaves that such a signal has ended, by its name. */
+  readonly left: Readonly<Record<string, string>>;
   /** Ends this process as one that the signal has ended. */
   readonly endBy: (signal: NodeJS.Signals) => void;
   /** Whether a process is ended so by what it reads. */
@@ -74,9 +76,20 @@ function endingText({ signal }: Ending): string {
   return signal === null ? 'the log cannot be searched' : `it was ended by ${signal}`;
 }
 
-function statusOf({ endBy }: Supervision, { status, signal }: Ending): number {
-  if (signal !== null) endBy(signal);
+function statusOf(supervision: Supervision, { status, signal }: Ending): number {
+  if (signal !== null) {
+    sayLeft(supervision, signal);
+    supervision.endBy(signal);
+  }
   return status ?? 128 + constants.signals[signal!];
+}
+
+function sayLeft({ args, stopSignals, left }: Supervision, signal: NodeJS.Signals): void {
+  const [tool = '', ...options] = args;
+  const words = left[tool];
+  if (words === undefined || !stopSignals.includes(signal) || options.includes('--help')) return;
+  // Behind the progress, which ends no line.
+  say(`${process.stderr.isTTY ? '\n' : ''}${tool}: interrupted by ${signal}: ${words}`);
 }
 
 function runOnce({ program, args, stopSignals }: Supervision, message: ToTool): Promise<Ending> {
