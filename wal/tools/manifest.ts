@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import type { Tip } from '../types.ts';
 import { nameOf } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
+import { messageOf, namingNow } from '../thrown.ts';
 
 export interface StoredTip {
   readonly batch: number;
@@ -73,7 +74,7 @@ export function tipFrom({ batch, sequence, epoch, timeMs, hash }: StoredTip): Ti
 /** The newest part. */
 export function readManifest(directory: string): Manifest {
   const file = join(directory, manifestFile);
-  return manifestIn(file, readFileSync(file));
+  return manifestIn(file, bytesOf(file));
 }
 
 /** What all parts name, the oldest first. Throws when a part is not the one that the next names. */
@@ -81,7 +82,7 @@ export function allSegments(directory: string, newest: Manifest): Segment[] {
   const parts = [newest.segments];
   for (let { earlier } = newest; earlier !== null;) {
     const file = join(directory, partFile(earlier.number));
-    const bytes = readFileSync(file);
+    const bytes = bytesOf(file);
     if (sha256(bytes) !== earlier.sha256) {
       throw new Error(`${file} has changed: its SHA-256 is not the one that the manifest after it names`);
     }
@@ -110,14 +111,44 @@ function endsOf(ends: readonly End[], segments: readonly Segment[]): End[] {
   return [...byName.values()];
 }
 
+function bytesOf(file: string): Buffer {
+  return namingNow(file, () => readFileSync(file));
+}
+
 function manifestIn(file: string, bytes: Buffer): Manifest {
-  const stored: Manifest | (Omit<Manifest, 'version'> & { version: 1 }) = JSON.parse(bytes.toString('utf8'));
-  if (stored.format !== 'daftari-segments' || (stored.version !== 1 && stored.version !== 2)) {
-    throw new Error(`${file}: format ${stored.format} ${stored.version} is not known`);
-  }
+  const stored = storedIn(file, bytes);
   if (stored.version === 2) return stored;
   const inOrder = stored.segments.toSorted((a, b) => a.start.batch - b.start.batch);
   return { ...stored, version: 2, earlier: null, ends: endsOf([], inOrder) };
+}
+
+type Stored = Manifest | (Omit<Manifest, 'version' | 'earlier' | 'ends'> & { version: 1 });
+
+function storedIn(file: string, bytes: Buffer): Stored {
+  const stored = parsed(file, bytes);
+  const { format, version, segments, points, ends } = Object(stored) as Record<string, unknown>;
+  if (typeof format === 'string' && typeof version === 'number') {
+    const isKnown = format === 'daftari-segments' && (version === 1 || version === 2);
+    if (!isKnown) throw new Error(`${file}: format ${format} ${version} is not known`);
+    const lists = version === 1 ? [segments, points] : [segments, points, ends];
+    if (lists.every(Array.isArray)) return stored as Stored;
+  }
+  throw damaged(file, 'it is no manifest');
+}
+
+function parsed(file: string, bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch (error) {
+    throw damaged(file, messageOf(error));
+  }
+}
+
+/** Segments prove themselves, and which there are says the manifest alone. */
+function damaged(file: string, reason: string): Error {
+  return new Error(
+    `${file} is damaged (${reason}): put back a copy of it, or go to another backup; the segments beside it may be whole`,
+  );
 }
 
 export function sha256(bytes: Buffer): string {

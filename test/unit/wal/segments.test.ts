@@ -167,3 +167,30 @@ t.test('a file that cannot be read is named, also when that begins after its che
     err: new RegExp(`${file} cannot be read: EISDIR`),
   });
 });
+
+t.test('a manifest that is damaged is told by name, with what can be done', async (t) => {
+  const [data, to] = [next(), next()];
+  await write(data, 2);
+  await tool('backup', '--data', data, '--to', to);
+  const file = join(to, 'manifest.json');
+  const whole = readFileSync(file, 'utf8');
+  const { ends, ...endless } = JSON.parse(whole);
+  t.equal(ends.length, 3);
+  for (const text of ['', whole.slice(0, 300), 'null', '{}', JSON.stringify(endless)]) {
+    writeFileSync(file, text);
+    for (const [name, ...args] of [
+      ['restore', '--from', to, '--rehearse'],
+      ['backup', '--data', data, '--to', to],
+    ] as const) {
+      t.match(
+        await tool(name, ...args),
+        { status: 1, err: new RegExp(`^${name}: ${file} is damaged \\(.+\\): put back a copy of it, or go`) },
+        `${name}, ${text.slice(0, 20)}`,
+      );
+    }
+  }
+  rmSync(file);
+  mkdirSync(file);
+  t.match(await tool('restore', '--from', to, '--rehearse'), { status: 1, err: `EISDIR: illegal operation` });
+  t.match(await tool('restore', '--from', to, '--rehearse'), { err: `'${file}'` });
+});
