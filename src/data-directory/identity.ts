@@ -40,12 +40,22 @@ export function readIdentity(directory: string): DataIdentity | null {
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
 }
 
-/** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has. */
+/** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has, or not so
+ *  that it can be understood. */
 export function placesIn(directory: string): { group: GroupName; partition: number }[] {
-  const partitions = readIdentity(directory)?.partitions ?? LIMITS.partitionsMax;
+  const partitions = partitionsNoted(directory) ?? LIMITS.partitionsMax;
   const ofGroup = (group: GroupName, count: number): { group: GroupName; partition: number }[] =>
     Array.from({ length: count }, (_, partition) => ({ group, partition }));
   return [...ofGroup('accounts', partitions), ...ofGroup('platform', 1), ...ofGroup('webhooks', partitions)];
+}
+
+function partitionsNoted(directory: string): number | null {
+  try {
+    return readIdentity(directory)?.partitions ?? null;
+  } catch (error) {
+    if (error instanceof DataDirectoryError) return null;
+    throw error;
+  }
 }
 
 export function writeIdentity(directory: string, identity: DataIdentity): void {

@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { proveFiles } from '../../src/damage/files-proof.ts';
 import { makeId } from '../../src/domain/id.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { walTools } from '../../wal/tools/all.ts';
@@ -121,6 +122,12 @@ t.test('a directory that does not say what it is hides nothing of what its log s
     faults: [],
     records: 27,
     identity: /daftari\.json is damaged/,
+  });
+  // Where a damaged file ends the tool that reads it, too.
+  t.match(await proveFiles(damaged, null), {
+    unreadable: { places: [], views: null },
+    log: null,
+    unread: [],
   });
   // Whose place is not known without it.
   t.match(await runTool(tools, 'inspect', '--data', damaged, ...charge), {
