@@ -22,14 +22,17 @@ export class DataDirectoryError extends Error {
   override readonly name = 'DataDirectoryError';
 }
 
-/** Null: it says nothing. Throws DataDirectoryError when it cannot be understood, or is of another version. */
+/** Of another version: nobody here knows what its records mean. */
+export class OtherFormatError extends DataDirectoryError {}
+
+/** Null: it says nothing. Throws DataDirectoryError when it cannot be understood, OtherFormatError when it is of another version. */
 export function readIdentity(directory: string): DataIdentity | null {
   const file = join(directory, IDENTITY_FILE);
   if (!existsSync(file)) return null;
   const found = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
   const { format, partitions, masterKey = null } = found;
   if (Number.isInteger(format) && format !== FORMAT) {
-    throw new DataDirectoryError(
+    throw new OtherFormatError(
       `${directory} has format ${String(format)}; this version reads format ${FORMAT}`,
     );
   }

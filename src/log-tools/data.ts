@@ -5,7 +5,7 @@
 import { partitionOf } from '../bus/bus.ts';
 import { DEFAULT_POLICY } from '../domain/default-policy.ts';
 import { isId } from '../domain/id.ts';
-import { readIdentity } from '../data-directory/identity.ts';
+import { DataDirectoryError, OtherFormatError, readIdentity } from '../data-directory/identity.ts';
 import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { type LogReader, untilUnchanged } from '../../wal/log-reader.ts';
@@ -26,23 +26,36 @@ export interface Data {
   readonly views: ViewStore | null;
   /** Partitions of accounts, and of webhooks. Throws DataDirectoryError when the directory does not say how many it has. */
   readonly partitionCount: () => number;
+  /** What is wrong with what the directory says of itself: nothing starts in it, and what its log says is no less proven. */
+  readonly identityProblem: string | null;
 }
 
-/** `readsViews` false: as if there were none. */
+/** `readsViews` false: as if there were none. Rejects with OtherFormatError where nobody here knows what records mean. */
 export async function withData<T>(
   directory: string,
   use: (data: Data) => Promise<T>,
   readsViews = true,
 ): Promise<T> {
-  return withReader(directory, (log) => {
+  return withReader(directory, async (log) => {
+    const identityProblem = problemOfIdentity(directory);
     const read = (views: ViewStore | null): Promise<T> =>
       untilUnchanged(async () => {
         log.refresh();
         views?.refresh();
-        return use({ log, views, partitionCount: () => partitionCount(directory, log) });
+        return use({ log, views, partitionCount: () => partitionCount(directory, log), identityProblem });
       });
     return readsViews ? withViews(directory, read) : read(null);
   });
+}
+
+function problemOfIdentity(directory: string): string | null {
+  try {
+    readIdentity(directory);
+    return null;
+  } catch (error) {
+    if (error instanceof DataDirectoryError && !(error instanceof OtherFormatError)) return error.message;
+    throw error;
+  }
 }
 
 /** As the service has noted it; in a directory that holds a log and nothing else, from the log: a service opens an epoch

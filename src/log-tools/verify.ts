@@ -5,7 +5,6 @@ import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
-import { DataDirectoryError, readIdentity } from '../data-directory/identity.ts';
 import { breathe, type PartitionName, ViewsUnreadable } from '../../wal/tools/partitions.ts';
 import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
@@ -36,10 +35,9 @@ names; nothing is repaired here. Whether the checkpoint is what the log says: re
 /** `damage`: of the views, which are not read then. */
 async function verifyAll(input: ToolInput, damage: string | null): Promise<ToolResult> {
   const log = await verifyLog(input, damage === null);
-  const identity = identityProblem(input.directory);
   return withData(
     input.directory,
-    (data) => withDomain(data, log, { views: damage, identity }),
+    (data) => withDomain(data, log, { views: damage, identity: data.identityProblem }),
     damage === null,
   );
 }
@@ -54,17 +52,6 @@ interface LogReport {
 interface Damages {
   readonly views: string | null;
   readonly identity: string | null;
-}
-
-/** Nothing starts in a directory that does not say what it is; what its log says is no less proven. */
-function identityProblem(directory: string): string | null {
-  try {
-    readIdentity(directory);
-    return null;
-  } catch (error) {
-    if (error instanceof DataDirectoryError) return error.message;
-    throw error;
-  }
 }
 
 async function withDomain(data: Data, log: ToolResult, damages: Damages): Promise<ToolResult> {
