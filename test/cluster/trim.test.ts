@@ -67,7 +67,7 @@ t.test('the cluster goes on from what is left', async (t) => {
     await waitFor('creates are answered', 120_000, () => load.answered > then + more);
   };
   await answered(350);
-  t.match(await run('trim', '--archive', archive), { status: 1, err: /no backup, archive or export/ });
+  t.match(await run('trim', '--archive', archive), { status: 2, err: /no backup, archive or export/ });
   t.match(
     await run('archive', '--to', archive),
     { status: 0, out: /^Nothing to archive/ },
