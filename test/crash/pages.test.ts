@@ -49,7 +49,11 @@ interface Ran {
 }
 
 function tool(directory: string, ...args: string[]): Ran {
-  return spawnSync(process.execPath, [CLI, ...args, '--data', directory], { encoding: 'utf8' });
+  return run(...args, '--data', directory);
+}
+
+function run(...args: string[]): Ran {
+  return spawnSync(process.execPath, [CLI, ...args], { encoding: 'utf8' });
 }
 
 let copies = 0;
@@ -112,7 +116,7 @@ t.test('a page of the log that ends a tool, or in which it can look for nothing:
     const backup = join(root, `backup-${page}`);
     t.match(tool(directory, 'backup', '--to', backup), { status: 1, stdout: /Nothing of .* was added/ });
     const restored = join(root, `restored-${page}`);
-    t.match(tool('/none', 'restore', '--from', backup, '--to', restored), { status: 0 });
+    t.match(run('restore', '--from', backup, '--to', restored), { status: 0 });
     t.equal(partitionsIn(restored) > 0, true, 'what is whole was copied');
     t.match(tool(directory, 'inspect'), { status: 1, stdout: /^accounts\/\d+ /m });
     t.match(tool(directory, 'trim', '--archive', backup, '--yes'), { status: 1, signal: null });
