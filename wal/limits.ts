@@ -32,8 +32,6 @@ export const WAL_LIMITS = {
   viewKeyBytesMax: 1_960,
   /** Batches removed in one transaction: trimming must not hold up the writer's flushes for long. */
   batchesPerTrim: 1_000,
-  /** Of the buffers that hold the values of view rows while these are written: some hundreds in each. */
-  textsBytes: 256 * 1024,
   /** View rows removed in one transaction. */
   rowsPerDrop: 10_000,
   /** Files that a tool may have open at once, below which none begins: 30 are enough for each, half of them Node's own. */

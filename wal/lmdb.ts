@@ -3,7 +3,7 @@
 //
 // `overlappingSync` must stay false: a commit is then visible and resolved only after fdatasync and the synchronous
 // write of the meta page, and its failure rejects. With it, a failed sync leaves `flushed` pending for ever.
-import { asBinary, open } from 'lmdb';
+import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
 import { accessSync, constants, existsSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -269,10 +269,8 @@ function written<K extends LogKey | string, V extends Buffer | string>(
   writes: readonly Write<K, V>[],
 ): Promise<unknown> {
   const put = (): void => {
-    const texts = new Texts();
     for (const { key, value } of writes) {
-      if (value === null) void database.remove(key);
-      else void database.put(key, typeof value === 'string' ? (texts.laid(value) as V) : value);
+      void (value === null ? database.remove(key) : database.put(key, value));
     }
   };
   // Not async, see above; what is thrown rejects all the same.
@@ -283,32 +281,6 @@ function written<K extends LogKey | string, V extends Buffer | string>(
 }
 
 function nothing(): void {}
-
-/** The part of a buffer that is the value, said as lmdb-js's own encoders say it. It keeps the buffer until the value is written, and
- *  takes its memory from the first byte of what lies under it. */
-type Part = Buffer & { start: number; end: number };
-
-/** Texts as UTF-8, many in one buffer. lmdb-js would make a buffer for each: a fifth of what a view row costs. */
-class Texts {
-  #part: Part | null = null;
-  #value: unknown = null;
-
-  /** What to put; good until the next text. */
-  laid(text: string): unknown {
-    const bytesMax = text.length * 3;
-    let part = this.#part;
-    if (part === null || part.end + bytesMax > part.length) {
-      // Of its own memory: one from Node's pool does not begin where its memory does.
-      const buffer = Buffer.allocUnsafeSlow(Math.max(WAL_LIMITS.textsBytes, bytesMax));
-      part = Object.assign(buffer, { start: 0, end: 0 });
-      this.#part = part;
-      this.#value = asBinary(part);
-    }
-    part.start = part.end;
-    part.end += part.write(text, part.start);
-    return this.#value;
-  }
-}
 
 async function flushed(database: Pick<RootDatabase, 'flushed'>, committed: Promise<unknown>): Promise<void> {
   await committed;

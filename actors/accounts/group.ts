@@ -177,7 +177,6 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
   evolve(record: AccountRecord, sequence: number): void {
     this.#memory.beginRecord(sequence);
     evolve(this.#memory, record, sequence);
-    this.#memory.endRecord();
     this.#timers?.follow(record);
     this.census?.follow(record, this.#memory);
   }

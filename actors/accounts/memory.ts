@@ -67,12 +67,6 @@ export class Memory implements LedgerState {
   /** For the follower that writes rows: what the views have of a transaction that was read from its row. */
   readonly #rowOf = new Map<Transaction, StoredAs>();
   readonly #knownBuckets = new Set<string>();
-  /** For it, too: rows made since they were last taken, in the order in which they are to be written. */
-  #rows: Row[] = [];
-  /** Of transactions that came to rest since: the row in place of some thirty objects, which a garbage collection would copy. */
-  readonly #atRest = new Map<string, string>();
-  /** Those that the record being applied has changed. */
-  readonly #changed: Transaction[] = [];
   /** The transaction last read from its row: `decide` and `evolve` of one command ask for the same one. */
   #lastRead: Transaction | undefined;
   /** Sequence of the record being applied. */
@@ -95,17 +89,6 @@ export class Memory implements LedgerState {
     this.#sequence = sequence;
   }
 
-  /** What has come to rest is seldom looked at again before it is in the views. */
-  endRecord(): void {
-    if (!this.#writesRows) return;
-    for (const transaction of this.#changed) {
-      if (!isFinal(transaction.status) || !this.#transactions.delete(transaction.id)) continue;
-      this.#atRest.set(transaction.id, this.#transactionRows(transaction, this.#rows));
-      this.#rowOf.delete(transaction);
-    }
-    this.#changed.length = 0;
-  }
-
   account(accountId: string): Account | undefined {
     const inMemory = this.#accounts.get(accountId);
     if (inMemory !== undefined) return inMemory;
@@ -120,7 +103,7 @@ export class Memory implements LedgerState {
     const inMemory = this.#transactions.get(id);
     if (inMemory !== undefined) return inMemory;
     if (this.#lastRead?.id === id) return this.#lastRead;
-    const row = this.#atRest.get(id) ?? this.#views.get('transaction', id);
+    const row = this.#views.get('transaction', id);
     if (row === undefined) return undefined;
     this.#lastRead = decodeTransaction(row);
     return this.#lastRead;
@@ -153,10 +136,6 @@ export class Memory implements LedgerState {
 
   putIdempotency(accountId: string, key: string, entry: IdempotencyEntry): void {
     const composite = idempotencyKey(accountId, key);
-    if (this.#writesRows) {
-      this.#rows.push({ table: 'idempotency', key: composite, value: encodeIdempotency(entry) });
-      return;
-    }
     this.#idempotency.set(composite, entry);
     this.#freshKeys.push({ key: composite, sequence: this.#sequence });
   }
@@ -180,10 +159,6 @@ export class Memory implements LedgerState {
   }
 
   #touch(transaction: Transaction): void {
-    if (this.#writesRows) {
-      this.#changed.push(transaction);
-      return;
-    }
     this.#touched.push(transaction);
     this.#touchedAt.push(this.#sequence);
   }
@@ -208,8 +183,7 @@ export class Memory implements LedgerState {
 
   /** Rows of all that changed, for the follower that writes the views. */
   takeRows(): Row[] {
-    const rows = this.#rows;
-    this.#rows = [];
+    const rows: Row[] = [];
     for (const account of this.#dirtyAccounts) {
       rows.push({ table: 'account', key: account.id, value: encodeAccount(account) });
       for (const wallet of account.wallets.values()) {
@@ -222,15 +196,16 @@ export class Memory implements LedgerState {
     for (const item of this.#dirtyReconciliation.keys()) {
       rows.push({ table: 'reconciliation', key: item.id, value: encodeReconciliation(item) });
     }
+    for (const { key } of this.#freshKeys) {
+      rows.push({ table: 'idempotency', key, value: encodeIdempotency(this.#idempotency.get(key)!) });
+    }
     return rows;
   }
 
-  /** Returns the transaction's own. */
-  #transactionRows(transaction: Transaction, rows: Row[]): string {
+  #transactionRows(transaction: Transaction, rows: Row[]): void {
     const { id, accountId } = transaction;
     const stored = this.#rowOf.get(transaction);
-    const value = encodeTransaction(transaction);
-    rows.push({ table: 'transaction', key: id, value });
+    rows.push({ table: 'transaction', key: id, value: encodeTransaction(transaction) });
     const open = openOf(transaction);
     const table = open === null ? null : tableOf(open.kind);
     const key = openKey(accountId, id);
@@ -243,7 +218,6 @@ export class Memory implements LedgerState {
       rows.push({ table: 'reference', key: byReference, value: idPrefixOf(transaction) });
     }
     if (isFinal(transaction.status)) this.#indexRows(transaction, stored?.bucket ?? null, rows);
-    return value;
   }
 
   /** `stored`: the bucket it is indexed under already, null when it is not. */
@@ -282,12 +256,6 @@ export class Memory implements LedgerState {
   }
 
   #evictTransactions(sequence: number): void {
-    if (this.#writesRows) {
-      this.#transactions.clear();
-      this.#rowOf.clear();
-      this.#atRest.clear();
-      return;
-    }
     const touched = this.#touched;
     let head = 0;
     for (; head < touched.length && this.#touchedAt[head]! <= sequence; head++) {

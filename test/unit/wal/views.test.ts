@@ -8,7 +8,6 @@ import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import type { Test } from 'tap';
 import type { Row } from '../../../wal/types.ts';
-import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { ViewStore } from '../../../wal/views.ts';
 import { seedOf } from '../../seed.ts';
 
@@ -51,25 +50,6 @@ t.test('rows are written, replaced and deleted with the position they reach', as
   t.equal(views.get('charges', 'a'), undefined);
   t.equal(views.get('charges', 'b')?.length, 100_000);
   t.strictSame(store.position('accounts', 1), at(2));
-});
-
-t.test('texts of any length and script are read as they were written, many in one commit', async (t) => {
-  const { store } = openStore(t);
-  const views = store.reader('accounts', 1);
-  const anyText = fc.oneof(
-    fc.string({ maxLength: 600 }),
-    fc.string({ unit: 'binary', maxLength: 600 }),
-    fc.nat({ max: WAL_LIMITS.textsBytes }).map((length) => '€'.repeat(length)),
-  );
-  let sequence = 0;
-  const isSame = async (values: readonly string[]): Promise<boolean> => {
-    const rows = values.map((value, n) => ({ table: 'texts', key: `${n}`, value }));
-    await store.commit('accounts', 1, at(++sequence), rows);
-    return rows.every(({ key, value }) => views.get('texts', key) === value);
-  };
-  const property = fc.asyncProperty(fc.array(anyText, { minLength: 1, maxLength: 2_000 }), isSame);
-  await fc.assert(property, { seed: SEED, numRuns: 30 });
-  t.ok(sequence >= 30);
 });
 
 t.test('the partitions that were checkpointed are known by their positions', async (t) => {
