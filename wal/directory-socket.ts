@@ -174,7 +174,7 @@ function listen(socket: string, asking: Set<Socket>): Promise<Server | null> {
 }
 
 function letOpen(connection: Socket, asked: string): void {
-  const [file = '', ...mark] = asked.split(' ');
+  const [file = ''] = asked.split(' ', 1);
   if (!isGatedFile(file)) return void connection.destroy();
   let overdue: NodeJS.Timeout | undefined;
   connection.once('close', () => {
@@ -183,7 +183,7 @@ function letOpen(connection: Socket, asked: string): void {
   });
   void closeGate(file).then(() => {
     if (connection.destroyed) return;
-    overdue = setTimeout(() => end(mark.join(' ')), WAL_LIMITS.openingMsMax).unref();
+    overdue = setTimeout(() => end(asked.slice(file.length + 1)), WAL_LIMITS.openingMsMax).unref();
     connection.write(youMay);
   });
 }

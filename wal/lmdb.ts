@@ -6,11 +6,11 @@
 import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
 import { accessSync, constants, existsSync, rmSync, statfsSync, statSync, truncateSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type GatedFile, throughGate } from './commit-gate.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { makeWithParents } from './make-with-parents.ts';
-import { assertMetaPages, UnusableFile } from './meta-pages.ts';
+import { assertMetaPages, isOfViews, UnusableFile } from './meta-pages.ts';
 import { unfinishedProblem } from './unfinished.ts';
 import { within } from './within.ts';
 import { messageOf } from './thrown.ts';
@@ -261,7 +261,7 @@ export function commitDurably<K extends LogKey | string, V extends Buffer | stri
 }
 
 function gatedFileOf(database: object): GatedFile {
-  return basename(dirname(fileOf(database))) === 'views' ? 'views' : 'log';
+  return isOfViews(fileOf(database)) ? 'views' : 'log';
 }
 
 function written<K extends LogKey | string, V extends Buffer | string>(

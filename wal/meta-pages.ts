@@ -23,10 +23,16 @@ export class UnusableFile extends Error {
   readonly code = -30_793;
 
   constructor(file: string, problem: string) {
-    const isOfViews = basename(dirname(file)) === 'views';
-    const mend = isOfViews ? 'move it away, it is made anew from the log' : 'restore the log from a backup';
+    const mend = isOfViews(file)
+      ? 'move it away, it is made anew from the log'
+      : 'restore the log from a backup';
     super(`${file} ${problem}: ${mend}`);
   }
+}
+
+/** And not of the log. */
+export function isOfViews(file: string): boolean {
+  return basename(dirname(file)) === 'views';
 }
 
 /** Throws when the file cannot be opened as what it is. One without a byte is new: a process was killed as it made it. */

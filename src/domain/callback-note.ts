@@ -5,21 +5,15 @@
 import type { NoteCallback } from './account-command.ts';
 import { changed, type Decision, done, refuse } from './decision.ts';
 import { rejection } from './error-code.ts';
-import { deriveId } from './id.ts';
+import { itemIdsOf } from './reconciliation-id.ts';
 import type { Context, LedgerState } from './state.ts';
-
-/** Derived ids of a transaction's notes: above those of its other items (decide-outcome.ts), each further one so much lower. */
-const FIRST_NOTE_INDEX = 1_009;
-const FURTHER_NOTE_STEP = -10;
-/** Of one transaction. */
-const NOTES_MAX = 5;
 
 const DETAIL =
   'The provider called back about it, and has not said yet what became of it. It is asked until it does.';
 
 /** True of the id of a reconciliation item about this transaction that is such a note. */
 export function isCallbackNote(id: string, transactionId: string | null): transactionId is string {
-  return transactionId !== null && noteIdsOf(transactionId).includes(id);
+  return transactionId !== null && itemIdsOf(transactionId, 'NOTE').includes(id);
 }
 
 /** Once, however often its provider calls. */
@@ -28,7 +22,7 @@ export function decideNoteCallback(state: LedgerState, command: NoteCallback, { 
   if (state.transaction(transactionId)?.accountId !== accountId) {
     return refuse(rejection('transaction_not_found'));
   }
-  for (const id of noteIdsOf(transactionId)) {
+  for (const id of itemIdsOf(transactionId, 'NOTE')) {
     const note = state.reconciliation(id);
     const body = `{"id":"${id}"}`;
     if (note === undefined) {
@@ -44,10 +38,4 @@ export function decideNoteCallback(state: LedgerState, command: NoteCallback, { 
     if (note.resolvedAt === null) return done(null, body);
   }
   return refuse(rejection('conflict', 'Too many callbacks about it were noted.'));
-}
-
-function noteIdsOf(transactionId: string): string[] {
-  return Array.from({ length: NOTES_MAX }, (_, n) =>
-    deriveId('reconciliation', transactionId, FIRST_NOTE_INDEX + n * FURTHER_NOTE_STEP),
-  );
 }

@@ -23,13 +23,14 @@ import type {
   ReleaseCharge,
   SettleCashOut,
 } from './account-command.ts';
-import { type AccountEvent, RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
+import type { AccountEvent, ReconciliationKind } from './account-event.ts';
 import { mayBeTakenBack } from './amount-limits.ts';
 import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { changed, type Decision, done, NO_ACCOUNT, NOTHING_CHANGED, refuse } from './decision.ts';
 import { rejection } from './error-code.ts';
-import { deriveId, isTransactionId, makeId } from './id.ts';
+import { isTransactionId, makeId } from './id.ts';
+import { itemIdsOf } from './reconciliation-id.ts';
 import type { Context, LedgerState } from './state.ts';
 import type { Transaction } from './transaction.ts';
 
@@ -258,13 +259,6 @@ function isSaidIn({ outcome, amount, currency }: RecordOutcome): (detail: string
   };
 }
 
-/** Derived ids of the first reconciliation items start here, far above those of status events, journals and entries; those of
- *  each further one of a kind so much lower. Notes of callbacks have others (callback-note.ts). */
-const RECONCILIATION_INDEX = 1_000;
-const FURTHER_ITEM_STEP = -10;
-/** Of one transaction and kind. */
-const ITEMS_MAX = 5;
-
 /** One item for each transaction and kind, however often the provider repeats itself: its id is derived from both. What it says
  *  that is new when a person has resolved that one is another. */
 function raise(
@@ -279,9 +273,7 @@ function raise(
   if (transactionId === null || !isTransactionId(transactionId)) {
     return changed(accountId, context.now, { ...event, id: makeId('reconciliation', context.freshBody) });
   }
-  const first = RECONCILIATION_INDEX + RECONCILIATION_KINDS.indexOf(kind);
-  for (let raised = 0; raised < ITEMS_MAX; raised++) {
-    const id = deriveId('reconciliation', transactionId, first + raised * FURTHER_ITEM_STEP);
+  for (const id of itemIdsOf(transactionId, kind)) {
     const item = state.reconciliation(id);
     if (item === undefined) return changed(accountId, context.now, { ...event, id });
     if (item.resolvedAt === null || isIn(item.detail)) return NOTHING_CHANGED;

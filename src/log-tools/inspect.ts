@@ -8,7 +8,7 @@ import { accountLines, reportAccount } from './account-report.ts';
 import { assertAccountId, type Data, groupOf, groups, partitionOfAccount, withData } from './data.ts';
 import { storyOf } from './story.ts';
 import { storyLines } from './story-text.ts';
-import { assertShownAlone, batchWith, bytesAt, inspect as inspectLog } from '../../wal/tools/inspect.ts';
+import { assertShownAlone, batchAt, batchWith, inspect as inspectLog } from '../../wal/tools/inspect.ts';
 import { chosen, timeText } from '../../wal/tools/partitions.ts';
 import {
   assertGoesBeside,
@@ -100,16 +100,17 @@ async function showRecords(data: Data, input: ToolInput): Promise<ToolResult> {
   if (name === undefined || others.length > 0) throw new UsageError('give --group and --partition with it');
   const { group, partition } = name;
   const sequence = ordinalOf(values, 'sequence');
-  const number = ordinalOf(values, 'batch') ?? batchWith(data.log, name, sequence ?? 0).batch;
-  bytesAt(data.log, name, number);
-  const { epoch, firstSequence, records, timeMs, hash, bytes } = data.log.batch(group, partition, number);
+  const number = ordinalOf(values, 'batch');
+  const batch =
+    number === undefined ? batchWith(data.log, name, sequence ?? 0) : batchAt(data.log, name, number);
+  const { epoch, firstSequence, records, timeMs, hash, bytes } = batch;
   const decoded = records
     .map((line, index) => ({ sequence: firstSequence + index, record: recordOf(group, line) }))
     .filter((one) => sequence === undefined || one.sequence === sequence);
   const header = {
     group,
     partition,
-    batch: number,
+    batch: batch.batch,
     epoch,
     firstSequence,
     count: records.length,

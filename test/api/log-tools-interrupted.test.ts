@@ -4,11 +4,11 @@ import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { writeHistory } from '../../bench/history/write-history.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { walTools } from '../../wal/tools/all.ts';
+import { writeTransactions } from '../history.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'daftari-interrupted-'));
@@ -20,21 +20,14 @@ const CLI = join(import.meta.dirname, '../../wal/cli.ts');
 const SOME_ROWS = 1024 * 1024;
 
 t.before(async () => {
-  const job = {
+  await writeTransactions({
     dataDir: data,
-    partitions: 2,
     keysFile: join(root, 'keys'),
+    partitions: 2,
     accounts: 4,
-    deposits: 0,
     transactions: 60_000,
-    historyAccounts: 4,
     shape: 'charges',
-    firstNumber: 0,
-    idsFile: null,
-    idsKept: 0,
-    webhookUrl: null,
-  } as const;
-  await writeHistory(job, () => {});
+  });
   t.equal((await runTool([...walTools, ...logTools], 'backup', '--data', data, '--to', backup)).status, 0);
 });
 

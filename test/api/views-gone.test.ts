@@ -5,10 +5,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { writeHistory } from '../../bench/history/write-history.ts';
 import { linesOf } from '../../bench/load/work.ts';
 import { parseApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { writeTransactions } from '../history.ts';
 import { type Running, startService } from './start.ts';
 
 const ACCOUNTS = 8;
@@ -22,23 +22,15 @@ t.teardown(() => rmSync(root, { recursive: true }));
 /** A log of many transactions, with its views. Returns the keys of its accounts, and how many records it has. */
 async function write(dataDir: string, partitions: number, transactions: number) {
   const keysFile = `${dataDir}-keys`;
-  const { records } = await writeHistory(
-    {
-      dataDir,
-      partitions,
-      keysFile,
-      accounts: ACCOUNTS,
-      deposits: 1,
-      transactions,
-      historyAccounts: ACCOUNTS,
-      shape: 'mixed',
-      firstNumber: 0,
-      idsFile: null,
-      idsKept: 0,
-      webhookUrl: null,
-    },
-    () => {},
-  );
+  const { records } = await writeTransactions({
+    dataDir,
+    keysFile,
+    partitions,
+    accounts: ACCOUNTS,
+    deposits: 1,
+    transactions,
+    shape: 'mixed',
+  });
   return { keys: linesOf(keysFile), records };
 }
 

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { writeHistory } from '../../bench/history/write-history.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { catchUp, recordsOf } from '../../src/wiring/catch-up.ts';
+import { writeTransactions } from '../history.ts';
 import { openStorage, POLICIES } from '../unit/storage-driven.ts';
 
 const PARTITIONS = 2;
@@ -22,23 +22,15 @@ t.teardown(() => rmSync(root, { recursive: true }));
 const kept = join(root, 'kept');
 
 t.before(() =>
-  writeHistory(
-    {
-      dataDir: kept,
-      partitions: PARTITIONS,
-      keysFile: join(root, 'keys'),
-      accounts: 8,
-      deposits: 1,
-      transactions: TRANSACTIONS,
-      historyAccounts: 8,
-      shape: 'mixed',
-      firstNumber: 0,
-      idsFile: null,
-      idsKept: 0,
-      webhookUrl: null,
-    },
-    () => {},
-  ),
+  writeTransactions({
+    dataDir: kept,
+    keysFile: join(root, 'keys'),
+    partitions: PARTITIONS,
+    accounts: 8,
+    deposits: 1,
+    transactions: TRANSACTIONS,
+    shape: 'mixed',
+  }),
 );
 
 function withoutViews(name: string): string {

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitFor } from '../../deploy/nats-servers.ts';
-import { get, post, type ServiceProcess, startProcess } from './service-process.ts';
+import { answerTo, get, type ServiceProcess, startProcess } from './service-process.ts';
 import { randomFrom } from '../seed.ts';
 
 export interface CyclesOptions {
@@ -79,7 +79,7 @@ export async function runCycles(options: CyclesOptions): Promise<CyclesReport> {
 async function fund(service: ServiceProcess): Promise<void> {
   for (let i = 0; i < 4; i++) {
     const body = JSON.stringify({ ...wallet('01'), amount: '5000000', reference: `fund-${i}` });
-    const { id } = JSON.parse((await create(service, '/v1/deposits', `fund-key-${i}`, body)).text);
+    const { id } = JSON.parse((await answerTo(service, '/v1/deposits', `fund-key-${i}`, body)).text);
     await waitFor(
       'a deposit succeeds',
       SETTLE_MS,
@@ -100,7 +100,7 @@ async function loadUntilKilled(
       const sent = requestOf(random, `c${cycle}-${connection}-${n}`);
       fresh.push(sent);
       try {
-        const { status, text } = await create(service, sent.path, sent.key, sent.body);
+        const { status, text } = await answerTo(service, sent.path, sent.key, sent.body);
         if (status !== 201) continue;
         sent.answer = text;
         sent.acknowledged = true;
@@ -156,7 +156,7 @@ async function checkEach(service: ServiceProcess, sent: readonly Sent[], faults:
 }
 
 async function checkOne(service: ServiceProcess, sent: Sent, faults: string[]): Promise<void> {
-  const { status, text, replayed } = await create(service, sent.path, sent.key, sent.body);
+  const { status, text, replayed } = await answerTo(service, sent.path, sent.key, sent.body);
   if (status !== 201) {
     faults.push(`${sent.key}: ${sent.acknowledged ? 'acknowledged' : 'unanswered'}, now ${status} ${text}`);
     return;
@@ -236,17 +236,6 @@ async function holds(service: ServiceProcess, listed: readonly any[]): Promise<n
 }
 
 // --- Calls --------------------------------------------------------------------------------------------------------------
-
-async function create(
-  service: ServiceProcess,
-  path: string,
-  key: string,
-  body: string,
-): Promise<{ status: number; text: string; replayed: boolean }> {
-  const response = await post(service, path, key, body);
-  const replayed = response.headers.get('idempotent-replayed') === 'true';
-  return { status: response.status, text: await response.text(), replayed };
-}
 
 async function read(service: ServiceProcess, path: string): Promise<any> {
   return (await get(service, path)).json();

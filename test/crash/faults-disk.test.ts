@@ -12,7 +12,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { leaveFree, mountSmallDisk } from '../small-disk.ts';
 import { disturbSyncs, hangDisk, traced } from '../tracer.ts';
 import { until } from '../until.ts';
-import { post, type ServiceProcess, startProcess } from './service-process.ts';
+import { answerTo, post, type ServiceProcess, startProcess } from './service-process.ts';
 
 const CONNECTIONS = 16;
 const root = mkdtempSync(join(tmpdir(), 'daftari-disk-'));
@@ -80,10 +80,8 @@ async function checkKept(t: Test, service: ServiceProcess, { acknowledged }: Loa
   const toCheck = acknowledged.values();
   const check = async (): Promise<void> => {
     for (const { key, body, answer } of toCheck) {
-      const response = await create(service, key, body);
-      const text = await response.text();
-      const replayed = response.headers.get('idempotent-replayed') === 'true';
-      if (response.status === 201 && replayed && text === answer) kept += 1;
+      const { status, text, replayed } = await answerTo(service, '/v1/charges', key, body);
+      if (status === 201 && replayed && text === answer) kept += 1;
     }
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, check));

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { traced, tracer } from '../tracer.ts';
-import { post, startProcess } from './service-process.ts';
+import { answerTo, startProcess } from './service-process.ts';
 
 const CALLERS = 4;
 /** Each, before and after. */
@@ -43,9 +43,8 @@ t.test('what is acknowledged meanwhile is kept', { ...traced, timeout: 240_000 }
         msisdn: '+256772000001',
         reference: key,
       });
-      const response = await post(service, '/v1/charges', key, body);
-      const answer = await response.text();
-      if (response.status !== 201) throw new Error(`${key}: ${answer}`);
+      const { status, text: answer } = await answerTo(service, '/v1/charges', key, body);
+      if (status !== 201) throw new Error(`${key}: ${answer}`);
       creates.push({ key, body, answer });
     }
   };
@@ -80,10 +79,8 @@ t.test('what is acknowledged meanwhile is kept', { ...traced, timeout: 240_000 }
 
   for (const when of ['by the service itself', 'after kill -9']) {
     for (const { key, body, answer } of creates) {
-      const again = await post(service, '/v1/charges', key, body);
-      const isReplay = again.headers.get('idempotent-replayed') === 'true';
-      const text = await again.text();
-      if (!isReplay || text !== answer) t.equal(text, answer, `${key} ${when}`);
+      const { replayed, text } = await answerTo(service, '/v1/charges', key, body);
+      if (!replayed || text !== answer) t.strictSame([replayed, text], [true, answer], `${key} ${when}`);
     }
     t.pass(`${creates.length} creates are answered as before, ${when}`);
     await service.end('SIGKILL');

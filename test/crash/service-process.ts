@@ -99,6 +99,25 @@ export function post({ demo }: ServiceProcess, path: string, key: string, body: 
   });
 }
 
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  /** It is the first answer to this key once more. */
+  readonly replayed: boolean;
+}
+
+/** `post`, with the answer read to its end. */
+export async function answerTo(
+  service: ServiceProcess,
+  path: string,
+  key: string,
+  body: string,
+): Promise<Answer> {
+  const response = await post(service, path, key, body);
+  const replayed = response.headers.get('idempotent-replayed') === 'true';
+  return { status: response.status, text: await response.text(), replayed };
+}
+
 export function get({ demo }: ServiceProcess, path: string): Promise<Response> {
   return fetch(demo.base_url + path, { headers: { authorization: `Bearer ${demo.secret_key}` } });
 }

@@ -119,9 +119,8 @@ function rangesWith(
   };
 }
 
-function showBatch(reader: LogReader, { group, partition }: PartitionName, number: number): ToolResult {
-  const place = { group, partition, batch: number };
-  const batch = decodeBatch(bytesAt(reader, place, number), place);
+function showBatch(reader: LogReader, name: PartitionName, number: number): ToolResult {
+  const batch = batchAt(reader, name, number);
   const header = headerOf(batch);
   return {
     sound: true,
@@ -147,11 +146,10 @@ function showRecord(reader: LogReader, { group, partition }: PartitionName, sequ
   return { sound: true, report, lines: [JSON.stringify(report, null, 2)] };
 }
 
-/** As stored. */
-export function bytesAt(reader: LogReader, { group, partition }: PartitionName, number: number): Buffer {
+export function batchAt(reader: LogReader, { group, partition }: PartitionName, number: number): Batch {
   const bytes = reader.bytesOf(group, partition, number);
   if (bytes === undefined) throw absent({ group, partition }, `batch ${number}`);
-  return bytes;
+  return decodeBatch(bytes, { group, partition, batch: number });
 }
 
 /** That holds the record. */

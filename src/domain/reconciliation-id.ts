@@ -1,0 +1,22 @@
+// Ids of the reconciliation items about a transaction: derived from it, so that each is raised once, however often its provider
+// says the same.
+
+import { RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
+import { deriveId } from './id.ts';
+
+/** Indexes of the first ones start here, far above those of status events, journals and entries; those of each further one of a
+ *  kind are so much lower. */
+const FIRST_INDEX = 1_000;
+const FURTHER_STEP = -10;
+/** Of one transaction and kind. */
+const ITEMS_MAX = 5;
+/** Notes of callbacks (callback-note.ts) are of no kind of their own: they lie behind all that there is room for. */
+const NOTE_PLACE = 9;
+
+/** All that there may be, in the order in which they are raised. */
+export function itemIdsOf(transactionId: string, kind: ReconciliationKind | 'NOTE'): string[] {
+  const place = kind === 'NOTE' ? NOTE_PLACE : RECONCILIATION_KINDS.indexOf(kind);
+  return Array.from({ length: ITEMS_MAX }, (_, n) =>
+    deriveId('reconciliation', transactionId, FIRST_INDEX + place + n * FURTHER_STEP),
+  );
+}
