@@ -1,9 +1,8 @@
 // Starts the history writer as a process of its own, so that its memory is gone when the measuring begins.
 
-import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { killOnAbort } from '../servers/child.ts';
+import { spawnChild } from '../servers/child.ts';
 import type { HistoryJob, HistoryLine } from './job.ts';
 
 const PROGRAM = fileURLToPath(new URL('main.ts', import.meta.url));
@@ -21,13 +20,11 @@ export function writeHistory(
   signal?: AbortSignal,
 ): Promise<Written> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [PROGRAM, JSON.stringify(job)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    killOnAbort(child, signal);
+    const args = [PROGRAM, JSON.stringify(job)];
+    const child = spawnChild(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] }, signal);
     let written: Written | null = null;
     let failure = '';
-    createInterface({ input: child.stdout }).on('line', (text) => {
+    createInterface({ input: child.stdout! }).on('line', (text) => {
       const line = JSON.parse(text) as HistoryLine;
       if (line.type === 'done') written = line;
       else if (line.type === 'failed') failure = `: ${line.message}`;

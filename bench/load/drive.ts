@@ -1,7 +1,6 @@
 // Puts a load on a server: starts the driver, watches the processes meanwhile, reads the server's metrics around it, and puts
 // everything into one Load.
 
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +10,7 @@ import { logUseBetween, readLogCounters, type LogCounters } from '../measure/log
 import { sumOf, type Metric } from '../measure/metrics.ts';
 import { ProcessWatch, type Watched } from '../measure/process-use.ts';
 import type { Load } from '../result.ts';
-import { killOnAbort } from '../servers/child.ts';
+import { spawnChild } from '../servers/child.ts';
 import type { Server } from '../servers/server.ts';
 import type { DriverJob, DriverLine, DriverResult } from './job.ts';
 import { hasWrk, runWrk } from './wrk.ts';
@@ -230,11 +229,11 @@ function runDriver(
   onLine: (line: DriverLine, pid: number) => void,
 ): Promise<DriverResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [DRIVER, jobFile], { stdio: ['ignore', 'pipe', 'inherit'] });
-    killOnAbort(child, signal);
+    const args = [DRIVER, jobFile];
+    const child = spawnChild(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] }, signal);
     let result: DriverResult | null = null;
     let failure = '';
-    createInterface({ input: child.stdout }).on('line', (text) => {
+    createInterface({ input: child.stdout! }).on('line', (text) => {
       const line = JSON.parse(text) as DriverLine;
       if (line.type === 'result') result = line.result;
       else if (line.type === 'failed') failure = `: ${line.message}`;

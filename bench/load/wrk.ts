@@ -1,12 +1,12 @@
 // Closed-loop load by wrk, for peak throughput: well-kept, and light enough to leave the cores to the server. Its script
 // makes the same requests as work.ts, from pieces of the same text.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { threadCountOf } from '../measure/process-use.ts';
 import { PERCENTILES, type Latency } from '../result.ts';
-import { killOnAbort } from '../servers/child.ts';
+import { spawnChild } from '../servers/child.ts';
 import {
   COUNTER_DIGITS,
   createText,
@@ -101,10 +101,9 @@ interface WrkTold {
 
 function outputOf(command: string, args: readonly string[], { onStart, signal }: WrkRun): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-    killOnAbort(child, signal);
+    const child = spawnChild(command, args, { stdio: ['ignore', 'pipe', 'pipe'] }, signal);
     let output = '';
-    for (const stream of [child.stdout, child.stderr]) {
+    for (const stream of [child.stdout!, child.stderr!]) {
       stream.setEncoding('utf8').on('data', (text: string) => (output += text));
     }
     const looking = setInterval(() => {

@@ -1,7 +1,7 @@
 // A program of the bench or of the product as a child process: started, known to be ready by a line it prints, stopped; or
 // killed, when the bench is asked to stop: what it holds is thrown away then.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
 export interface Child {
@@ -37,15 +37,15 @@ const END_MS = 60_000;
 /** Rejects with what it printed when it ends, or says nothing for `readyMs`, before it is ready; by then it has ended. */
 export async function startChild(options: ChildOptions): Promise<Child> {
   const startedAt = performance.now();
-  const child = spawn(options.command, options.args, {
+  const spawnOptions: SpawnOptions = {
     cwd: options.cwd,
     env: { ...options.env },
     // Its input closes when this process ends (parent.ts).
     stdio: ['pipe', 'pipe', 'pipe'],
     ...(options.uid === undefined ? {} : { uid: options.uid }),
     ...(options.gid === undefined ? {} : { gid: options.gid }),
-  });
-  killOnAbort(child, options.signal);
+  };
+  const child = spawnChild(options.command, options.args, spawnOptions, options.signal);
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   const printed: string[] = [];
   const readyLine = await untilReady(child, options, printed).catch(async (error: unknown) => {
@@ -99,9 +99,18 @@ function untilReady(
   });
 }
 
-/** Until it has ended: a signal lives longer than what waits for it. */
-export function killOnAbort(child: ChildProcess, signal: AbortSignal | undefined): void {
+/** In a process group of its own: Ctrl-C at a terminal asks the bench alone, and nothing that it has started ends before it
+ *  knows why. Killed when `signal` is aborted. */
+export function spawnChild(
+  command: string,
+  args: readonly string[],
+  options: SpawnOptions,
+  signal: AbortSignal | undefined,
+): ChildProcess {
+  const child = spawn(command, args, { ...options, detached: true });
   const kill = (): void => void child.kill('SIGKILL');
   signal?.addEventListener('abort', kill);
+  // A signal lives longer than what waits for it.
   child.once('close', () => signal?.removeEventListener('abort', kill));
+  return child;
 }
