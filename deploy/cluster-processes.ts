@@ -20,6 +20,8 @@ export interface ClusterSettings {
   readonly checkout?: string;
   /** For Node itself. */
   readonly nodeArgs?: readonly string[];
+  /** In process groups of their own: Ctrl-C at a terminal asks who has started them alone, which stops them in their order. */
+  readonly detached?: boolean;
   /** Added to every node's environment. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -57,6 +59,7 @@ export async function startNode(
   const checkout = settings.checkout ?? here;
   const child = spawn(process.execPath, [...(settings.nodeArgs ?? []), join(checkout, 'src/main.ts')], {
     cwd: checkout,
+    detached: settings.detached ?? false,
     stdio: ['ignore', output, output],
     env: {
       PATH: process.env['PATH'],

@@ -154,7 +154,7 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   const stopped = once(stop, 'abort');
   makeWithParents(directory);
   const secrets = secretsOf(directory);
-  const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats') });
+  const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats'), detached: true });
   started.nats = nats;
   const simulator = startSimulator(await freePort());
   started.simulator = simulator.child;
@@ -164,6 +164,7 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
     natsUrl: nats.url,
     directory,
     ...secrets,
+    detached: true,
     environment: {
       NATS_REPLICAS: '3',
       PARTITIONS: process.env['PARTITIONS'] ?? '16',
@@ -321,6 +322,7 @@ async function printPartitions(operatorUrl: string, token: string): Promise<void
 function startSimulator(port: number): { url: string; child: ChildProcess; listening: Promise<void> } {
   const child = spawn(process.execPath, [join(root, 'src/rails/simulator/main.ts')], {
     cwd: root,
+    detached: true,
     stdio: 'ignore',
     env: { PATH: process.env['PATH'], SIMULATOR_PORT: String(port) },
   });

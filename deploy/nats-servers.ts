@@ -24,6 +24,8 @@ interface NatsServersOptions {
   readonly count?: 1 | 3;
   /** Kept when given. */
   readonly directory?: string;
+  /** As ClusterSettings.detached. */
+  readonly detached?: boolean;
   /** Added to every server's configuration. */
   readonly configuration?: string;
 }
@@ -58,7 +60,11 @@ ${options.configuration ?? ''}
 `,
     );
     const log = openSync(join(directory, 'server.log'), 'a');
-    children[i] = spawn('nats-server', ['-c', file], { stdio: ['ignore', log, log], env: withServers() });
+    children[i] = spawn('nats-server', ['-c', file], {
+      detached: options.detached ?? false,
+      stdio: ['ignore', log, log],
+      env: withServers(),
+    });
   };
 
   const monitorUrls = Array.from({ length: count }, (_, i) => `http://127.0.0.1:${monitor(i)}`);

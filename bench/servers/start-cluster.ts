@@ -35,13 +35,18 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   const { directory, checkout, natsServers, nodeArgs, partitions, signal } = options;
   mkdirSync(directory, { recursive: true });
   const startedAt = performance.now();
-  const nats = await startNatsServers({ count: natsServers, directory: join(directory, 'nats') });
+  const nats = await startNatsServers({
+    count: natsServers,
+    directory: join(directory, 'nats'),
+    detached: true,
+  });
   const operatorToken = randomBytes(SECRET_BYTES).toString('hex');
   const settings = {
     natsUrl: nats.url,
     directory,
     checkout,
     nodeArgs,
+    detached: true,
     operatorToken,
     masterKey: randomBytes(SECRET_BYTES).toString('hex'),
     environment: {

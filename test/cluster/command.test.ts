@@ -26,7 +26,12 @@ t.test('by its commands', async (t) => {
     return stdout;
   };
 
-  const running = spawn(process.execPath, [PROGRAM], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  // A group of its own, as a terminal's command has.
+  const running = spawn(process.execPath, [PROGRAM], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  });
   // Not SIGKILL: its children would run on.
   t.teardown(async () => {
     running.kill('SIGINT');
@@ -59,11 +64,20 @@ t.test('by its commands', async (t) => {
   );
   t.match(await say('trim', '--archive', archive), /^accounts.0 +0 batches +kept: there is no snapshot/m);
 
-  const pids = file().nodes.map(({ pid }) => pid);
-  running.kill('SIGINT');
+  const { nodes } = file();
+  // The terminal asks the whole group.
+  process.kill(-running.pid!, 'SIGINT');
   t.equal(await exited, 0, 'it ends well');
   t.notOk(existsSync(join(directory, 'cluster.json')));
-  t.notOk(pids.some(isAlive), 'no node runs on');
+  t.notOk(
+    nodes.some(({ pid }) => isAlive(pid)),
+    'no node runs on',
+  );
+  for (const { name } of nodes) {
+    const log = readFileSync(join(directory, name, 'node.log'), 'utf8');
+    t.match(log, /"stopped"\}\n$/, `${name} has stopped`);
+    t.notMatch(log, /connection was lost/, `${name} had its NATS until then`);
+  }
   const refused = await say('map').catch((error: { code: number; stderr: string }) => error);
   t.match(refused, { code: 1, stderr: /^No cluster runs in/ });
   const untrimmed = await say('trim', '--archive', archive).catch((error: { code: number }) => error);
