@@ -3,6 +3,7 @@
 
 import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { STOP_SIGNALS } from '../../src/end-process.ts';
 
 export interface Child {
   readonly pid: number;
@@ -99,17 +100,22 @@ function untilReady(
   });
 }
 
-/** In a process group of its own: Ctrl-C at a terminal asks the bench alone, and nothing that it has started ends before it
- *  knows why. Killed when `signal` is aborted. */
+/** Killed when `signal` is aborted. In the bench's own session: the kernel may share out the cores between sessions first, and
+ *  then between threads (sched_autogroup). */
 export function spawnChild(
   command: string,
   args: readonly string[],
   options: SpawnOptions,
   signal: AbortSignal | undefined,
 ): ChildProcess {
-  const child = spawn(command, args, { ...options, detached: true });
+  const child = spawn(command, args, options);
   const kill = (): void => void child.kill('SIGKILL');
   signal?.addEventListener('abort', kill);
+  // Ctrl-C at a terminal asks all of us. Whom it ended before we have heard it passes it on.
+  child.once('exit', (_, by) => {
+    const asked = STOP_SIGNALS.find((each) => each === by);
+    if (asked !== undefined && !child.killed) process.emit(asked, asked);
+  });
   // A signal lives longer than what waits for it.
   child.once('close', () => signal?.removeEventListener('abort', kill));
   return child;

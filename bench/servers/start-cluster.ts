@@ -38,7 +38,6 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   const nats = await startNatsServers({
     count: natsServers,
     directory: join(directory, 'nats'),
-    detached: true,
   });
   const operatorToken = randomBytes(SECRET_BYTES).toString('hex');
   const settings = {
@@ -46,7 +45,6 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
     directory,
     checkout,
     nodeArgs,
-    detached: true,
     operatorToken,
     masterKey: randomBytes(SECRET_BYTES).toString('hex'),
     environment: {

@@ -21,14 +21,20 @@ t.test('by SIGTERM', async (t) => {
 
 t.test('by Ctrl-C', async (t) => {
   const bench = await startBench(t, 'charges', ['src/main.ts']);
-  // While it starts a service, which would end first, before the bench knows why, if the terminal asked it too.
-  t.not(bench.groupOf('src/main.ts'), bench.pid);
-  // npm passes on what the terminal has told already.
+  // While it starts a service. The terminal signals all, and npm passes it on.
   bench.killAll('SIGINT');
   bench.kill('SIGINT');
   t.equal(await bench.exited, 128 + 2);
   t.match(bench.said(), /^Interrupted by SIGINT/m);
   t.notMatch(bench.said(), /could not be measured/);
+  t.strictSame(bench.left(), []);
+});
+
+t.test('by Ctrl-C that another hears first', async (t) => {
+  const bench = await startBench(t, 'bare', ['bare.ts', 'driver.ts']);
+  process.kill(bench.pidOf('bare.ts'), 'SIGINT');
+  t.equal(await bench.exited, 128 + 2);
+  t.match(bench.said(), /^Interrupted by SIGINT/m);
   t.strictSame(bench.left(), []);
 });
 
@@ -101,10 +107,8 @@ async function startBench(
     return programs.every((program) => pidOf(program) > 0);
   });
   return {
-    pid,
     exited,
     pidOf,
-    groupOf: (program: string) => groupOf(pidOf(program)),
     running,
     said: () => said,
     kill: (signal: NodeJS.Signals) => child.kill(signal),
@@ -121,10 +125,4 @@ function commandOf(pid: number): string {
   } catch {
     return '';
   }
-}
-
-/** Of processes: who is asked by one Ctrl-C. */
-function groupOf(pid: number): number {
-  const afterName = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!;
-  return Number(afterName.split(' ')[2]);
 }
