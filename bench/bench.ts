@@ -10,7 +10,6 @@ import type { Kind } from './load/work.ts';
 import { sumOf } from './measure/metrics.ts';
 import type { RunOptions } from './options.ts';
 import type { Repeat } from './result.ts';
-import type { Server } from './servers/server.ts';
 import { type Cluster, startCluster } from './servers/start-cluster.ts';
 import { startService, type Service } from './servers/start-service.ts';
 
@@ -43,6 +42,10 @@ export type HistoryWishes = Partial<Omit<HistoryJob, 'dataDir' | 'partitions' | 
 
 const LOOK_MS = 200;
 
+interface Stoppable {
+  stop(): Promise<void>;
+}
+
 export class Bench {
   readonly options: RunOptions;
   /** Folder of the checkout whose service is measured. */
@@ -51,7 +54,7 @@ export class Bench {
   readonly signal: AbortSignal | undefined;
   readonly #root: string;
   readonly #onProgress: (text: string) => void;
-  readonly #running: Server[] = [];
+  readonly #running: Stoppable[] = [];
   #directories: string[] = [];
   #prefixes = 0;
 
@@ -171,17 +174,17 @@ export class Bench {
   }
 
   /** To be stopped when the repeat ends. */
-  keep<Kept extends Server>(server: Kept): Kept {
-    this.#running.push(server);
+  keep<Kept extends Stoppable>(kept: Kept): Kept {
+    this.#running.push(kept);
     this.signal?.throwIfAborted();
-    return server;
+    return kept;
   }
 
   /** Before the repeat ends. */
-  async stop(server: Server): Promise<void> {
-    const place = this.#running.indexOf(server);
+  async stop(kept: Stoppable): Promise<void> {
+    const place = this.#running.indexOf(kept);
     if (place >= 0) this.#running.splice(place, 1);
-    await server.stop();
+    await kept.stop();
   }
 
   async drive(

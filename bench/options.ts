@@ -187,7 +187,7 @@ Without scenarios: all that need nothing installed. --list names them.
   --accounts n                       merchants whose keys are used in turn; default 100
   --partitions n                     of the service; default 16
   --list-transactions 10000,1000000  histories of \`lists\`
-  --recovery-transactions n          history of \`recovery\`
+  --recovery-transactions n          history of \`recovery\` and \`tools\`
   --recovery-accounts n              accounts of its start from a checkpoint
   --rate n                           events a second of \`lifecycle\`
   --search n                         search the highest rate with p99 under 10 ms, in at most n trials

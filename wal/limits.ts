@@ -36,6 +36,8 @@ export const WAL_LIMITS = {
   rowsPerDrop: 10_000,
   /** Files that a tool may have open at once, below which none begins: 30 are enough for each, half of them Node's own. */
   toolOpenFilesMin: 64,
+  /** Milliseconds that a log tool rests at once where services want the cores: who reads its progress sees it go on. */
+  toolRestMsMax: 1_000,
   /** Faults that verify tells of one partition before it goes on with the next. */
   faultsShownMax: 100,
   /** Times that a partition is read from its beginning because its log was written anew meanwhile, which take-overs do: one

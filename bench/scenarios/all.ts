@@ -13,6 +13,7 @@ import { mixed } from './mixed.ts';
 import { payouts } from './payouts.ts';
 import { reads } from './reads.ts';
 import { recovery } from './recovery.ts';
+import { tools } from './tools.ts';
 import { webhooks } from './webhooks.ts';
 
 export const SCENARIOS: readonly Scenario[] = [
@@ -27,6 +28,7 @@ export const SCENARIOS: readonly Scenario[] = [
   lifecycle,
   webhooks,
   recovery,
+  tools,
   cluster,
   failover,
 ];

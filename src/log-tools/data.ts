@@ -44,7 +44,7 @@ export async function withData<T>(
         views?.refresh();
         return use({ log, views, partitionCount: () => partitionCount(directory, log), identityProblem });
       });
-    return readsViews ? withViews(directory, read) : read(null);
+    return withViews(directory, read, readsViews);
   });
 }
 

@@ -4,12 +4,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
+import { Checkpointer, type CheckpointStore } from '../../actors/runtime/checkpointer.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { groups } from './data.ts';
 import { LogCorruption, LogRewritten, tipAt } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import type { PartitionName } from '../../wal/tools/partitions.ts';
+import { breathe } from '../../wal/tools/priority.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import { type Fault, faultFrom } from '../../wal/tools/verify.ts';
 import type { Batch, ViewPosition } from '../../wal/types.ts';
@@ -48,7 +49,7 @@ export class Rebuild {
     }));
     const read = (group: string, partition: number, after: ViewPosition): Iterable<Batch> =>
       this.#read(group, partition, after);
-    this.#checkpointer = new Checkpointer(watched, { read }, this.views);
+    this.#checkpointer = new Checkpointer(watched, { read }, unhurried(this.views));
   }
 
   /** Records applied so far. */
@@ -119,4 +120,14 @@ export class Rebuild {
     const sequence = applying.batch.firstSequence + Math.max(0, applying.decoded - 1);
     return { ...name, batch: applying.batch.batch, sequence, problem: error.message };
   }
+}
+
+/** Views of which one commit follows another when services have had what they want of the cores. */
+function unhurried(views: ViewStore): CheckpointStore {
+  return {
+    position: (group, partition) => views.position(group, partition),
+    reader: (group, partition) => views.reader(group, partition),
+    drop: (group, partition) => views.drop(group, partition),
+    commit: (...written) => views.commit(...written).then(breathe),
+  };
 }

@@ -25,14 +25,8 @@ import {
 import { lastSequence, lastSequenceAt } from './places.ts';
 import { Rebuild } from './rebuild.ts';
 import type { Row, ViewPosition } from '../../wal/types.ts';
-import {
-  breathe,
-  chosen,
-  nameOf,
-  type PartitionName,
-  partitionOptions,
-  table,
-} from '../../wal/tools/partitions.ts';
+import { chosen, nameOf, type PartitionName, partitionOptions, table } from '../../wal/tools/partitions.ts';
+import { breathe } from '../../wal/tools/priority.ts';
 import {
   assertGoesBeside,
   assertGoesWith,

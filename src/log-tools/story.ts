@@ -16,7 +16,8 @@ import type { StatusEvent } from '../domain/transaction.ts';
 import { type Data, groupOf } from './data.ts';
 import { batchToReadFrom } from './places.ts';
 import { LogCorruption, LogRewritten } from '../../wal/batch.ts';
-import { breathe, type PartitionName } from '../../wal/tools/partitions.ts';
+import type { PartitionName } from '../../wal/tools/partitions.ts';
+import { BATCHES_A_BREATH, breathe } from '../../wal/tools/priority.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import type { Batch } from '../../wal/types.ts';
 
@@ -113,7 +114,7 @@ async function follow(
     });
     progress.add(1, batch.bytes.length);
     batches += 1;
-    if (batches % 64 === 0) await breathe();
+    if (batches % BATCHES_A_BREATH === 0) await breathe();
   }
 }
 

@@ -4,7 +4,7 @@ import t from 'tap';
 import { SCENARIOS } from '../../bench/scenarios/all.ts';
 import { smokeTest } from './bench-smoke.ts';
 
-for (const name of ['reads', 'lists', 'lifecycle', 'webhooks', 'recovery']) smokeTest(t, name);
+for (const name of ['reads', 'lists', 'lifecycle', 'webhooks', 'recovery', 'tools']) smokeTest(t, name);
 
 t.test('no scenario is forgotten', async (t) => {
   const names = SCENARIOS.filter(({ needs }) => needs === null).map(({ name }) => name);
@@ -20,6 +20,7 @@ t.test('no scenario is forgotten', async (t) => {
     'lifecycle',
     'webhooks',
     'recovery',
+    'tools',
   ];
   t.strictSame(new Set(names), new Set(tested));
 });

@@ -1,6 +1,6 @@
 // `replay` and a rehearsal interrupted: what they make meanwhile, as large as the log or its views, is not left behind.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -60,6 +60,24 @@ for (const [args, prefix, bytes, signal] of cases) {
   });
 }
 
+t.test('replay, Ctrl-Z, and on', { skip: process.platform !== 'linux' }, async (t) => {
+  const child = spawn(process.execPath, [CLI, 'replay', '--data', data], { stdio: 'ignore' });
+  const ended = new Promise((resolve) => child.once('close', (code, by) => resolve(by ?? code)));
+  const [pid, tools] = [child.pid!, (): number[] => childrenOf(child.pid!)];
+  await waitFor('it is at work', 60_000, () =>
+    tools().some((tool) => writtenBy(tool, 'daftari-replay-') >= SOME_ROWS),
+  );
+  const all = [pid, ...tools()];
+  t.equal(all.length, 2);
+  // The terminal asks the first alone: the tool is of another session.
+  process.kill(pid, 'SIGTSTP');
+  await waitFor('both stand still', 10_000, () => all.every((each) => stateOf(each) === 'T'));
+  process.kill(pid, 'SIGCONT');
+  await waitFor('both go on', 10_000, () => all.every((each) => stateOf(each) !== 'T'));
+  process.kill(pid, 'SIGTERM');
+  t.equal(await ended, 'SIGTERM');
+});
+
 /** As in a container, whose first process is given no signal that it does not hear. */
 const asFirst = ['--pid', '--fork', '--kill-child', process.execPath, CLI];
 const mayBeFirst = spawnSync('unshare', [...asFirst, '--help']).status === 0;
@@ -84,6 +102,11 @@ for (const [written, tool, ...args] of [
     t.equal(await ended, 143);
     t.strictSame(readdirSync(temporary), []);
   });
+}
+
+/** R, S, D, or T: it was stopped. */
+function stateOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.slice(0, 1);
 }
 
 /** Bytes of the largest open file whose path has it, gone or not. */

@@ -7,6 +7,7 @@ import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
 import { chosen, nameOf, partitionOptions, table, timeText, withReader, withViews } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
+import { letServicesGoFirst } from './priority.ts';
 import { batchesUpTo, begunLines, removedLines, SegmentDirectory, sequencesText } from './segment.ts';
 import { whileStopped } from './stopped.ts';
 import { directoryOf, numberOf, targetOf, timeOf } from './tool.ts';
@@ -71,9 +72,10 @@ directory.
 ${archiveExamples}`,
   options: archiveOptions,
   run: (input) =>
-    withReader(input.directory, (reader) =>
-      SegmentDirectory.extend(targetOf(input, 'to'), (target) => runArchive(reader, target, input)),
-    ),
+    withReader(input.directory, (reader) => {
+      letServicesGoFirst();
+      return SegmentDirectory.extend(targetOf(input, 'to'), (target) => runArchive(reader, target, input));
+    }),
 };
 
 async function runArchive(

@@ -10,7 +10,6 @@ import { type Segment, tipFrom } from './manifest.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
 import {
   batchesIn,
-  breathe,
   chosen,
   nameOf,
   partitionOptions,
@@ -19,6 +18,7 @@ import {
   withReader,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
+import { breathe } from './priority.ts';
 import {
   aloneIn,
   batchesUpTo,

@@ -22,6 +22,7 @@ export const partitionOptions: Readonly<Record<string, ToolOption>> = {
   partition: { type: 'string', value: 'number', help: 'only this partition' },
 };
 
+/** A tool that opens no views after it is to let services go first itself. */
 export async function withReader<T>(directory: string, use: (reader: LogReader) => Promise<T>): Promise<T> {
   if (!hasLog(directory)) {
     throw new UsageError(`${directory} holds no log: give the data directory with --data`);
@@ -33,8 +34,6 @@ export async function withReader<T>(directory: string, use: (reader: LogReader) 
     );
   }
   const reader = await LogReader.openBeside({ directory });
-  // Not before: its commits wait for whoever opens.
-  letServicesGoFirst();
   try {
     return await use(reader);
   } finally {
@@ -77,15 +76,20 @@ export class ViewsUnreadable extends Error {
   }
 }
 
-/** `null`: there are no views; they will be rebuilt. Rejects with ViewsUnreadable when they are damaged. */
+/** `null`: there are no views; they will be rebuilt. Rejects with ViewsUnreadable when they are damaged. The last that a tool
+ *  opens: from then on it lets services go first. `readsViews` false: as if there were none. */
 export async function withViews<T>(
   directory: string,
   use: (views: ViewStore | null) => Promise<T>,
+  readsViews = true,
 ): Promise<T> {
-  if (!hasViews(directory)) return use(null);
-  const ending = unreadableIn(directory)?.views ?? null;
-  if (ending !== null) throw new ViewsUnreadable(directory, ending);
-  const views = await openViews(directory);
+  let views: ViewStore | null = null;
+  try {
+    if (readsViews && hasViews(directory)) views = await openViews(directory);
+  } finally {
+    letServicesGoFirst();
+  }
+  if (views === null) return use(null);
   try {
     return await use(views);
   } catch (error) {
@@ -98,6 +102,8 @@ export async function withViews<T>(
 }
 
 async function openViews(directory: string): Promise<ViewStore> {
+  const ending = unreadableIn(directory)?.views ?? null;
+  if (ending !== null) throw new ViewsUnreadable(directory, ending);
   try {
     return await ViewStore.openBeside(directory);
   } catch (error) {
@@ -131,9 +137,6 @@ export function timeText(timeMs: number): string {
 export function tipReport({ batch, sequence, epoch, timeMs, hash }: Tip): object {
   return { batch, sequence, epoch, time: timeText(timeMs), hash: hash.toString('hex') };
 }
-
-/** Gives other work of the process its turn now and then. */
-export const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export function table(rows: readonly (readonly (string | number | bigint)[])[]): string[] {
   // Not `Math.max(...)`: there may be more rows than a call takes arguments.

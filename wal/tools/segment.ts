@@ -36,6 +36,7 @@ import {
 import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
 import { nameOf } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
+import { BATCHES_A_BREATH, breathe } from './priority.ts';
 import type { Progress } from './progress.ts';
 import { UsageError } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
@@ -169,10 +170,12 @@ export class SegmentDirectory {
     };
     const frames = async function* frames(): AsyncGenerator<Buffer> {
       yield Buffer.from(`${JSON.stringify(header)}\n`);
+      let batchCount = 0;
       for await (const batch of batches) {
         end = tipAt(batch);
         progress.add(1, batch.bytes.length);
         yield framed(batch.bytes);
+        if (++batchCount % BATCHES_A_BREATH === 0) await breathe();
       }
     };
     const hash = createHash('sha256');

@@ -30,6 +30,9 @@ export interface Supervision {
   prove(directory: string): Promise<{ readonly unreadable: Unreadable; readonly log: string | null }>;
 }
 
+/** Its width has changed; whom Ctrl-Z has stopped goes on. */
+const FROM_TERMINAL: readonly NodeJS.Signals[] = ['SIGWINCH', 'SIGCONT'];
+
 interface Ending {
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -96,14 +99,25 @@ function runOnce({ program, args, stopSignals }: Supervision, message: ToTool): 
   return new Promise((resolve, reject) => {
     // Its end of the channel tells it when this process is killed.
     const stdio = ['inherit', 'inherit', 'inherit', 'ipc'] as const;
-    const child = spawn(process.execPath, [...process.execArgv, program, ...args], { stdio: [...stdio] });
+    // A session of its own, whose priority is its own (priority.ts): what a terminal asks of us is passed on.
+    const child = spawn(process.execPath, [...process.execArgv, program, ...args], {
+      stdio: [...stdio],
+      detached: true,
+    });
     child.once('error', reject);
     // No open file is left for it: it has no channel, and nothing but its error is told.
     if (child.pid === undefined) return;
     const passOn = (signal: NodeJS.Signals): void => void child.kill(signal);
-    for (const each of stopSignals) process.on(each, passOn);
+    const pause = (): void => {
+      child.kill('SIGSTOP');
+      process.kill(process.pid, 'SIGSTOP');
+    };
+    const passedOn = [...stopSignals, ...FROM_TERMINAL];
+    for (const each of passedOn) process.on(each, passOn);
+    process.on('SIGTSTP', pause);
     child.once('exit', (status, signal) => {
-      for (const each of stopSignals) process.off(each, passOn);
+      for (const each of passedOn) process.off(each, passOn);
+      process.off('SIGTSTP', pause);
       resolve({ status, signal });
     });
     child.send(message, (error) => {

@@ -15,7 +15,6 @@ import type { Batch, Tip, ViewPosition } from '../types.ts';
 import type { ViewStore } from '../views.ts';
 import {
   batchesIn,
-  breathe,
   chosen,
   nameOf,
   partitionOptions,
@@ -25,6 +24,7 @@ import {
   withViews,
 } from './partitions.ts';
 import type { PartitionName } from './partitions.ts';
+import { BATCHES_A_BREATH, breathe } from './priority.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
 export interface Fault {
@@ -67,7 +67,7 @@ Each fault names partition, batch and sequence. Restore from a backup what it na
 export function verifyLog(input: ToolInput, readsViews: boolean): Promise<ToolResult> {
   const { directory } = input;
   return withReader(directory, (reader) =>
-    readsViews ? withViews(directory, (views) => run(reader, views, input)) : run(reader, null, input),
+    withViews(directory, (views) => run(reader, views, input), readsViews),
   );
 }
 
@@ -144,7 +144,7 @@ async function verifyPartition(
     batches += 1;
     bytes += checked.bytes;
     progress.add(1, checked.bytes);
-    if (batches % 64 === 0) await breathe();
+    if (batches % BATCHES_A_BREATH === 0) await breathe();
   }
   const records = previous.sequence - start.sequence;
   return { group, partition, batches, records, bytes, tip: previous, faults };

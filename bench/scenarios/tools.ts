@@ -1,0 +1,108 @@
+// What a log tool that reads a live directory costs the service: charges at their peak while one is at work, against charges
+// before and after it.
+
+import { join } from 'node:path';
+import type { Scenario } from '../bench.ts';
+import {
+  checkAnswers,
+  checkListed,
+  checkMade,
+  checkReplays,
+  checkTrialBalances,
+  type Done,
+} from '../check.ts';
+import type { Check, Figure, Load } from '../result.ts';
+import { repeatTool } from '../servers/repeat-tool.ts';
+import { withTarget, workOf } from './peaks.ts';
+
+const TARGET = 0.9;
+
+/** With what they write, or null. `inspect` is none of them: it reads what it shows, and is done. */
+const TOOLS: readonly { readonly name: string; readonly writesTo: string | null }[] = [
+  { name: 'verify', writesTo: null },
+  { name: 'replay', writesTo: null },
+  { name: 'replay --verify', writesTo: null },
+  { name: 'backup', writesTo: 'backup' },
+  { name: 'export', writesTo: 'copy' },
+];
+
+export const tools: Scenario = {
+  name: 'tools',
+  summary: 'charges while a log tool reads the live directory, against charges alone',
+  needs: null,
+  async run(bench) {
+    const { accounts, recoveryTransactions: transactions, seconds, idsChecked } = bench.options;
+    const prepared = await bench.prepare({
+      transactions,
+      historyAccounts: accounts,
+      deposits: 2,
+      shape: 'mixed',
+    });
+    const server = await bench.serviceAtRest(prepared);
+    const done: Done[] = [];
+    const drive = async (label: string, part: number): Promise<Load> => {
+      const work = workOf(bench, prepared, ['charge']);
+      const driven = await bench.drive({ label, server, work, seconds: seconds * part });
+      done.push({ work, driven });
+      return driven.load;
+    };
+    const loads = [await drive('alone', 0.5)];
+    const figures: Figure[] = [];
+    const ran: Check[] = [];
+    const runs: string[] = [];
+    for (const { name, writesTo } of TOOLS) {
+      const before = loads.at(-1)!;
+      const directory = bench.directory();
+      const tool = bench.keep(
+        repeatTool({
+          checkout: bench.checkout,
+          argsOf: (n) => [
+            ...name.split(' '),
+            '--data',
+            prepared.dataDir,
+            ...(writesTo === null ? [] : ['--to', join(directory, `${writesTo}-${n}`)]),
+          ],
+          signal: bench.signal,
+        }),
+      );
+      bench.progress(`${name}: opening the log`);
+      await tool.reading;
+      const beside = await drive(`beside ${name}`, 1);
+      await bench.stop(tool);
+      const failure = tool.failure();
+      ran.push({ what: `${name} was at work`, passed: failure === null, detail: failure ?? 'until the end' });
+      runs.push(`${name} ${tool.runs()}`);
+      const after = await drive(`after ${name}`, 0.5);
+      loads.push(beside, after);
+      const alone = (before.perSecond + after.perSecond) / 2;
+      figures.push(ratioOf(name, beside.perSecond / alone));
+    }
+    const last = done.at(-1)!;
+    return {
+      figures: [alonePeak(loads), ...figures],
+      loads,
+      checks: [
+        ...loads.map(checkAnswers),
+        ...done.map(({ work, driven }) => checkMade(work, driven)),
+        ...ran,
+        await checkListed(server, done),
+        await checkReplays(server, last.work, last.driven, idsChecked),
+        await checkTrialBalances(server, prepared.keysFile),
+      ],
+      notes: [
+        `a history of ${transactions} transactions, ${prepared.records} records`,
+        `CPU time of tools is in that of others; what came to its end began anew: ${runs.join(', ')}`,
+      ],
+    };
+  },
+};
+
+function ratioOf(name: string, value: number): Figure {
+  return withTarget({ name: `beside ${name} / alone`, unit: '×', value, better: 'more' }, TARGET);
+}
+
+function alonePeak(loads: readonly Load[]): Figure {
+  const alone = loads.filter((_, n) => n % 2 === 0).map(({ perSecond }) => perSecond);
+  const value = alone.reduce((sum, each) => sum + each, 0) / alone.length;
+  return { name: 'service alone, peak', unit: '/s', value, better: 'more' };
+}

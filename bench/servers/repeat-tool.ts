@@ -1,0 +1,82 @@
+// A log tool beside a live service, as an operator runs it (`npm run wal -- <tool>`); again and again, so that it is at work for
+// as long as a load lasts.
+
+import type { SpawnOptions } from 'node:child_process';
+import { once } from 'node:events';
+import { constants, getPriority } from 'node:os';
+import { join } from 'node:path';
+import { childrenOf } from '../../deploy/stop-signal.ts';
+import { spawnChild } from './child.ts';
+
+export interface RepeatedToolOptions {
+  /** Whose tool it is: the folder of a checkout. */
+  readonly checkout: string;
+  /** Of its n-th run, from 0; where it writes something, to another place each time. */
+  readonly argsOf: (n: number) => readonly string[];
+  /** Kills it when it is aborted. */
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface RepeatedTool {
+  /** Resolves when it has begun to read the log, or has ended. */
+  readonly reading: Promise<void>;
+  /** Runs that came to their end. */
+  runs(): number;
+  /** How it ended, and what it said, where that was not with status 0; it was not run again. Null: it always was. */
+  failure(): string | null;
+  /** Resolves when it has ended. */
+  stop(): Promise<void>;
+}
+
+const LOOK_MS = 20;
+
+export function repeatTool({ checkout, argsOf, signal }: RepeatedToolOptions): RepeatedTool {
+  const stopping = new AbortController();
+  let runs = 0;
+  let failure: string | null = null;
+  let pid = 0;
+  const runOnce = async (): Promise<void> => {
+    const args = [join(checkout, 'wal/cli.ts'), ...argsOf(runs)];
+    // In a session of its own, as an operator's shell is, and a service that systemd has started.
+    const options: SpawnOptions = { stdio: ['ignore', 'ignore', 'pipe'], detached: true };
+    const child = spawnChild(process.execPath, args, options, signal);
+    pid = child.pid ?? 0;
+    const stop = (): void => void child.kill('SIGTERM');
+    stopping.signal.addEventListener('abort', stop);
+    let said = '';
+    child.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text));
+    const [status, by] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+    stopping.signal.removeEventListener('abort', stop);
+    if (status === 0) runs++;
+    else if (!stopping.signal.aborted) failure = `ended with ${status ?? by}: ${said}`;
+  };
+  const all = (async () => {
+    while (failure === null && !stopping.signal.aborted) await runOnce();
+  })().catch((error: unknown) => {
+    failure = String(error);
+  });
+  const isReading = (): boolean => runs > 0 || failure !== null || childrenOf(pid).some(isAtLowPriority);
+  return {
+    reading: untilTrue(isReading, signal),
+    runs: () => runs,
+    failure: () => failure,
+    async stop() {
+      stopping.abort();
+      await all;
+    },
+  };
+}
+
+/** As a tool is from when it has opened the log. */
+function isAtLowPriority(pid: number): boolean {
+  try {
+    return getPriority(pid) === constants.priority.PRIORITY_LOW;
+  } catch {
+    // It has ended meanwhile.
+    return false;
+  }
+}
+
+async function untilTrue(isTrue: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+  while (!isTrue() && signal?.aborted !== true) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+}

@@ -1,0 +1,53 @@
+// How much of the machine a log tool takes beside a service.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { areOthersBusy } from '../../../wal/tools/priority.ts';
+
+const PRIORITY = join(import.meta.dirname, '../../../wal/tools/priority.ts');
+const PROGRAM = `
+  const { letServicesGoFirst } = await import(${JSON.stringify(PRIORITY)});
+  const { readFileSync } = await import('node:fs');
+  const { getPriority } = await import('node:os');
+  letServicesGoFirst();
+  const session = () => readFileSync('/proc/self/autogroup', 'latin1').trim();
+  for (let look = 0; look < 100 && !session().endsWith('nice 19'); look++) {
+    if (process.argv[1] === 'another') break;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  process.stdout.write(getPriority() + ', ' + session());
+`;
+
+t.test(
+  'a session of its own goes behind all others, another one stays as it was',
+  {
+    skip: existsSync('/proc/self/autogroup') ? false : 'the system shares nothing out between sessions',
+  },
+  async (t) => {
+    const run = (command: string, ...args: string[]): string => {
+      const { stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
+      t.equal(stderr, '');
+      return stdout.trim();
+    };
+    const evaluate = ['--input-type=module', '--eval', PROGRAM];
+    t.match(run('setsid', '--wait', process.execPath, ...evaluate), /^19, \/autogroup-\d+ nice 19$/);
+    const ours = readFileSync('/proc/self/autogroup', 'latin1').trim();
+    t.equal(run(process.execPath, ...evaluate, 'another'), `19, ${ours}`);
+  },
+);
+
+t.test('others are busy who use a quarter of the cores, whatever it uses itself', async (t) => {
+  const before = { atMs: 1_000, busyMs: 50_000, ownMs: 700 };
+  const after = (ownMs: number, othersMs: number) => ({
+    atMs: before.atMs + 100,
+    busyMs: before.busyMs + ownMs + othersMs,
+    ownMs: before.ownMs + ownMs,
+  });
+  t.notOk(areOthersBusy(before, after(0, 0), 2));
+  t.notOk(areOthersBusy(before, after(200, 0), 2), 'all cores, by itself');
+  t.notOk(areOthersBusy(before, after(150, 50), 2));
+  t.ok(areOthersBusy(before, after(140, 60), 2));
+  t.ok(areOthersBusy(before, after(0, 200), 2));
+  t.notOk(areOthersBusy(before, after(100, 200), 16), 'there are cores enough');
+});
