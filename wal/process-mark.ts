@@ -17,11 +17,16 @@ export function aliveIn(mark: string): string | null {
 /** When a live process started, in the system's ticks; '' where the system does not say; null: there is none. */
 function startOf(pid: number): string | null {
   if (process.platform !== 'linux') return isAlive(pid) ? '' : null;
-  const stat = readOrNull(`/proc/${pid}/stat`);
-  if (stat === null) return null;
-  // proc(5): after the name in parentheses come the state, field 3, and the start time, field 22.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const fields = statOf(pid);
+  if (fields === null) return null;
   return fields[0] === 'Z' || fields[0] === 'X' ? null : (fields[19] ?? '');
+}
+
+/** What Linux says of a process after its name in parentheses, proc(5): its state, field 3, is the first, its session the fourth,
+ *  its start time, field 22, the twentieth. Null: there is none, or this is no Linux. */
+export function statOf(pid: number): string[] | null {
+  const stat = readOrNull(`/proc/${pid}/stat`);
+  return stat === null ? null : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 function isAlive(pid: number): boolean {

@@ -17,13 +17,13 @@ import { withTarget, workOf } from './peaks.ts';
 
 const TARGET = 0.9;
 
-/** With what they write, or null. `inspect` is none of them: it reads what it shows, and is done. */
-const TOOLS: readonly { readonly name: string; readonly writesTo: string | null }[] = [
-  { name: 'verify', writesTo: null },
-  { name: 'replay', writesTo: null },
-  { name: 'replay --verify', writesTo: null },
-  { name: 'backup', writesTo: 'backup' },
-  { name: 'export', writesTo: 'copy' },
+/** `inspect` is none of them: it reads what it shows, and is done. */
+const TOOLS: readonly { readonly name: string; readonly writes: boolean }[] = [
+  { name: 'verify', writes: false },
+  { name: 'replay', writes: false },
+  { name: 'replay --verify', writes: false },
+  { name: 'backup', writes: true },
+  { name: 'export', writes: true },
 ];
 
 export const tools: Scenario = {
@@ -46,12 +46,13 @@ export const tools: Scenario = {
       done.push({ work, driven });
       return driven.load;
     };
-    const loads = [await drive('alone', 0.5)];
+    const alone = [await drive('alone', 0.5)];
+    const loads = [...alone];
     const figures: Figure[] = [];
     const ran: Check[] = [];
     const runs: string[] = [];
-    for (const { name, writesTo } of TOOLS) {
-      const before = loads.at(-1)!;
+    for (const { name, writes } of TOOLS) {
+      const before = alone.at(-1)!;
       const directory = bench.directory();
       const tool = bench.keep(
         repeatTool({
@@ -60,26 +61,29 @@ export const tools: Scenario = {
             ...name.split(' '),
             '--data',
             prepared.dataDir,
-            ...(writesTo === null ? [] : ['--to', join(directory, `${writesTo}-${n}`)]),
+            ...(writes ? ['--to', join(directory, String(n))] : []),
           ],
           signal: bench.signal,
         }),
       );
       bench.progress(`${name}: opening the log`);
-      await tool.reading;
+      await tool.reading();
       const beside = await drive(`beside ${name}`, 1);
       await bench.stop(tool);
       const failure = tool.failure();
       ran.push({ what: `${name} was at work`, passed: failure === null, detail: failure ?? 'until the end' });
       runs.push(`${name} ${tool.runs()}`);
       const after = await drive(`after ${name}`, 0.5);
+      alone.push(after);
       loads.push(beside, after);
-      const alone = (before.perSecond + after.perSecond) / 2;
-      figures.push(ratioOf(name, beside.perSecond / alone));
+      figures.push(ratioOf(name, beside.perSecond / meanOf([before, after])));
     }
     const last = done.at(-1)!;
     return {
-      figures: [alonePeak(loads), ...figures],
+      figures: [
+        { name: 'service alone, peak', unit: '/s', value: meanOf(alone), better: 'more' },
+        ...figures,
+      ],
       loads,
       checks: [
         ...loads.map(checkAnswers),
@@ -101,8 +105,7 @@ function ratioOf(name: string, value: number): Figure {
   return withTarget({ name: `beside ${name} / alone`, unit: '×', value, better: 'more' }, TARGET);
 }
 
-function alonePeak(loads: readonly Load[]): Figure {
-  const alone = loads.filter((_, n) => n % 2 === 0).map(({ perSecond }) => perSecond);
-  const value = alone.reduce((sum, each) => sum + each, 0) / alone.length;
-  return { name: 'service alone, peak', unit: '/s', value, better: 'more' };
+/** 2xx a second. */
+function meanOf(loads: readonly Load[]): number {
+  return loads.reduce((sum, { perSecond }) => sum + perSecond, 0) / loads.length;
 }

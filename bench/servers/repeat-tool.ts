@@ -5,6 +5,7 @@ import type { SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, getPriority } from 'node:os';
 import { join } from 'node:path';
+import { waitFor } from '../../deploy/nats-servers.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { spawnChild } from './child.ts';
 
@@ -18,8 +19,8 @@ export interface RepeatedToolOptions {
 }
 
 export interface RepeatedTool {
-  /** Resolves when it has begun to read the log, or has ended. */
-  readonly reading: Promise<void>;
+  /** Resolves when it has begun to read the log, or has ended. Rejects when it has not for too long. */
+  reading(): Promise<void>;
   /** Runs that came to their end. */
   runs(): number;
   /** How it ended, and what it said, where that was not with status 0; it was not run again. Null: it always was. */
@@ -28,7 +29,7 @@ export interface RepeatedTool {
   stop(): Promise<void>;
 }
 
-const LOOK_MS = 20;
+const READING_MS = 600_000;
 
 export function repeatTool({ checkout, argsOf, signal }: RepeatedToolOptions): RepeatedTool {
   const stopping = new AbortController();
@@ -57,7 +58,7 @@ export function repeatTool({ checkout, argsOf, signal }: RepeatedToolOptions): R
   });
   const isReading = (): boolean => runs > 0 || failure !== null || childrenOf(pid).some(isAtLowPriority);
   return {
-    reading: untilTrue(isReading, signal),
+    reading: () => waitFor('a log tool has opened the log', READING_MS, isReading),
     runs: () => runs,
     failure: () => failure,
     async stop() {
@@ -75,8 +76,4 @@ function isAtLowPriority(pid: number): boolean {
     // It has ended meanwhile.
     return false;
   }
-}
-
-async function untilTrue(isTrue: () => boolean, signal: AbortSignal | undefined): Promise<void> {
-  while (!isTrue() && signal?.aborted !== true) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
 }

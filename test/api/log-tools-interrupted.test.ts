@@ -1,12 +1,13 @@
 // `replay` and a rehearsal interrupted: what they make meanwhile, as large as the log or its views, is not left behind.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
+import { statOf } from '../../wal/process-mark.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { writeTransactions } from '../history.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
@@ -71,9 +72,9 @@ t.test('replay, Ctrl-Z, and on', { skip: process.platform !== 'linux' }, async (
   t.equal(all.length, 2);
   // The terminal asks the first alone: the tool is of another session.
   process.kill(pid, 'SIGTSTP');
-  await waitFor('both stand still', 10_000, () => all.every((each) => stateOf(each) === 'T'));
+  await waitFor('both stand still', 10_000, () => all.every(isStopped));
   process.kill(pid, 'SIGCONT');
-  await waitFor('both go on', 10_000, () => all.every((each) => stateOf(each) !== 'T'));
+  await waitFor('both go on', 10_000, () => !all.some(isStopped));
   process.kill(pid, 'SIGTERM');
   t.equal(await ended, 'SIGTERM');
 });
@@ -104,9 +105,8 @@ for (const [written, tool, ...args] of [
   });
 }
 
-/** R, S, D, or T: it was stopped. */
-function stateOf(pid: number): string {
-  return readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.slice(0, 1);
+function isStopped(pid: number): boolean {
+  return statOf(pid)?.[0] === 'T';
 }
 
 /** Bytes of the largest open file whose path has it, gone or not. */

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { constants, cpus, setPriority } from 'node:os';
 import { WAL_LIMITS } from '../limits.ts';
+import { statOf } from '../process-mark.ts';
 
 /** Of the whole machine, in ms since it started: all of its cores' time together. */
 export interface Reading {
@@ -52,14 +53,8 @@ function lowerSession(): void {
 
 /** As a process that supervised.ts has started does: of another's session nothing is changed. */
 function leadsSession(): boolean {
-  try {
-    const afterName = readFileSync('/proc/self/stat', 'latin1').split(') ').at(-1)!;
-    const [, , , session] = afterName.split(' ');
-    return Number(session) === process.pid;
-  } catch {
-    // No Linux.
-    return false;
-  }
+  const [, , , session] = statOf(process.pid) ?? [];
+  return Number(session) === process.pid;
 }
 
 /** Gives other work of the process its turn now and then, and rests where others want the cores: whoever wakes waits until a slice of
