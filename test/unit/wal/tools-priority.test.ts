@@ -1,22 +1,25 @@
 // How much of the machine a log tool takes beside a service.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { areOthersBusy } from '../../../wal/tools/priority.ts';
 
 const PRIORITY = join(import.meta.dirname, '../../../wal/tools/priority.ts');
+/** Prints its priority, and what the system says of its session before and after. A session that was not begun since the machine
+ *  was started is of no group, and the system says nothing of it. */
 const PROGRAM = `
   const { letServicesGoFirst } = await import(${JSON.stringify(PRIORITY)});
   const { readFileSync } = await import('node:fs');
   const { getPriority } = await import('node:os');
-  letServicesGoFirst();
   const session = () => readFileSync('/proc/self/autogroup', 'latin1').trim();
+  const before = session();
+  letServicesGoFirst();
   for (let look = 0; look < 100 && !session().endsWith('nice 19'); look++) {
     if (process.argv[1] === 'another') break;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  process.stdout.write(getPriority() + ', ' + session());
+  process.stdout.write(JSON.stringify([getPriority(), before, session()]));
 `;
 
 t.test(
@@ -25,15 +28,20 @@ t.test(
     skip: existsSync('/proc/self/autogroup') ? false : 'the system shares nothing out between sessions',
   },
   async (t) => {
-    const run = (command: string, ...args: string[]): string => {
+    const run = (command: string, ...args: string[]): [number, string, string] => {
       const { stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
       t.equal(stderr, '');
-      return stdout.trim();
+      return JSON.parse(stdout);
     };
     const evaluate = ['--input-type=module', '--eval', PROGRAM];
-    t.match(run('setsid', '--wait', process.execPath, ...evaluate), /^19, \/autogroup-\d+ nice 19$/);
-    const ours = readFileSync('/proc/self/autogroup', 'latin1').trim();
-    t.equal(run(process.execPath, ...evaluate, 'another'), `19, ${ours}`);
+    t.match(run('setsid', '--wait', process.execPath, ...evaluate), [
+      19,
+      /^\/autogroup-\d+ nice \d+$/,
+      /^\/autogroup-\d+ nice 19$/,
+    ]);
+    const [priority, before, after] = run(process.execPath, ...evaluate, 'another');
+    t.equal(priority, 19);
+    t.equal(after, before);
   },
 );
 
