@@ -106,6 +106,7 @@ async function serve(config: Config): Promise<void> {
     log.info({ signal }, 'stopping');
     await stopService?.();
     log.info({}, 'stopped');
+    await log.settled();
     // Null: it is starting, has promised nothing, and its threads may be at work.
     if (stopService === null) endProcess(0);
     process.exit(0);

@@ -22,6 +22,8 @@ export class LogOutput {
   #rest: Buffer | null = null;
   /** Bytes that a thread is writing. */
   #inFlight = 0;
+  /** Who waits for that thread. */
+  readonly #waiting: (() => void)[] = [];
   /** Somebody will go on writing. */
   #isBusy = false;
   #dropped = 0;
@@ -48,6 +50,17 @@ export class LogOutput {
     this.#flush();
   }
 
+  /** Resolves when no thread writes, LIMITS.logExitMs later at the latest: what the exit writes then comes after it. */
+  async settled(): Promise<void> {
+    const lastAt = performance.now() + LIMITS.logExitMs;
+    for (let leftMs = LIMITS.logExitMs; this.#inFlight > 0 && leftMs > 0; leftMs = lastAt - performance.now()) {
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+        setTimeout(resolve, leftMs);
+      });
+    }
+  }
+
   readonly #goOn = (): void => {
     if (this.#isPipe) this.#afterwards(this.#flush() === 'done');
     else this.#writeInThread();
@@ -63,6 +76,7 @@ export class LogOutput {
     this.#inFlight = bytes.length;
     write(STDOUT, bytes, (error, written) => {
       this.#inFlight = 0;
+      for (const resolve of this.#waiting.splice(0)) resolve();
       this.#putBack(bytes.subarray(error === null ? written : 0));
       if (error === null) this.#goOn();
       else this.#afterwards(false);

@@ -21,10 +21,13 @@ export interface Log {
   readonly debugEnabled: boolean;
   /** Lines with these fields. */
   child(fields: object): Log;
+  /** Before the process exits: resolves when its last lines will not overtake others. */
+  settled(): Promise<void>;
 }
 
 interface Destination extends DestinationStream {
   flushSync?(): void;
+  settled?(): Promise<void>;
 }
 
 export interface LogOptions {
@@ -58,10 +61,11 @@ export function createLog(options: LogOptions): Log {
       },
       shown,
     ),
+    async () => destination.settled?.(),
   );
 }
 
-function wrap(logger: Logger): Log {
+function wrap(logger: Logger, settled: () => Promise<void>): Log {
   const writer =
     (level: 'debug' | 'info' | 'warn' | 'error' | 'fatal'): Write =>
     (fields, message) => {
@@ -74,6 +78,7 @@ function wrap(logger: Logger): Log {
     error: writer('error'),
     fatal: writer('fatal'),
     debugEnabled: logger.isLevelEnabled('debug'),
-    child: (fields) => wrap(logger.child(fields)),
+    child: (fields) => wrap(logger.child(fields), settled),
+    settled,
   };
 }

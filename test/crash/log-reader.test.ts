@@ -124,3 +124,33 @@ t.test('a process that exits leaves its last lines with a reader that reads', as
     20,
   );
 });
+
+/** Whose only thread for files has something else to do first, for as long as it takes to have the next line. */
+const BUSY_DISK = `
+import { pbkdf2 } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import { createLog } from './src/observability/log.ts';
+const log = createLog({ level: 'info', node: 'n1' });
+let isBusy = true;
+pbkdf2('', '', 500_000, 64, 'sha512', () => (isBusy = false));
+log.info({}, 'stopping');
+await setImmediate();
+await setImmediate();
+log.info({ isBusy }, 'stopped');
+await log.settled();
+process.exit(0);
+`;
+
+t.test('a process that exits says last what it says last, in a file on a slow disk too', async (t) => {
+  const file = join(t.testdir(), 'log');
+  const child = spawn(process.execPath, ['--input-type=module', '-e', BUSY_DISK], {
+    env: { ...process.env, UV_THREADPOOL_SIZE: '1' },
+    stdio: ['ignore', openSync(file, 'a'), 'inherit'],
+  });
+  t.equal(await new Promise((resolve) => child.once('exit', resolve)), 0);
+  const lines = readFileSync(file, 'utf8').trim().split('\n');
+  t.match(
+    lines.map((line) => JSON.parse(line) as object),
+    [{ message: 'stopping' }, { message: 'stopped', isBusy: true }],
+  );
+});
