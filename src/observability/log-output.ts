@@ -53,7 +53,11 @@ export class LogOutput {
   /** Resolves when no thread writes, LIMITS.logExitMs later at the latest: what the exit writes then comes after it. */
   async settled(): Promise<void> {
     const lastAt = performance.now() + LIMITS.logExitMs;
-    for (let leftMs = LIMITS.logExitMs; this.#inFlight > 0 && leftMs > 0; leftMs = lastAt - performance.now()) {
+    for (
+      let leftMs = LIMITS.logExitMs;
+      this.#inFlight > 0 && leftMs > 0;
+      leftMs = lastAt - performance.now()
+    ) {
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve);
         setTimeout(resolve, leftMs);
