@@ -9,9 +9,7 @@ import { ConfigError, describeConfig, readConfig, type Config } from './config.t
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/cannot-listen.ts';
 import { LIMITS } from './limits.ts';
-import { ClusterIdentityError } from './nats/cluster-identity.ts';
-import { CannotConnect, NatsUnfit } from './nats/connection.ts';
-import { WriteFormatUnknown } from './nats/write-format.ts';
+import { CannotConnect, ClusterIdentityError, NatsUnfit, WriteFormatUnknown } from './nats/errors.ts';
 import { createLog } from './observability/log.ts';
 import { openFilesProblem } from './open-files.ts';
 import { demoCurl } from './operator/demo.ts';
@@ -19,10 +17,9 @@ import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './data-directory/identity.ts';
-import { startClusterNode } from './wiring/cluster.ts';
 import { UnusableFile } from '../wal/meta-pages.ts';
 import type { ServiceOptions } from './wiring/service-options.ts';
-import { startStandalone, type Service } from './wiring/standalone.ts';
+import type { Service } from './wiring/standalone.ts';
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;
@@ -116,12 +113,14 @@ async function serve(config: Config): Promise<void> {
   stopService = await startProfile({ config, log, onFailure });
 }
 
-/** Resolves, when it serves, with the way to stop it. */
+/** Resolves, when it serves, with the way to stop it. Of the profiles only the one that is asked for is loaded. */
 async function startProfile(options: ServiceOptions): Promise<() => Promise<void>> {
   if (options.config.natsServers !== null) {
+    const { startClusterNode } = await import('./wiring/cluster.ts');
     const node = await startClusterNode(options);
     return () => node.stop();
   }
+  const { startStandalone } = await import('./wiring/standalone.ts');
   const service = await startStandalone(options);
   greet(service);
   return () => service.stop();

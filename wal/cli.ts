@@ -5,7 +5,6 @@ import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { endProcess, STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
 import { openFilesProblem } from '../src/open-files.ts';
-import { proveFiles } from '../src/damage/files-proof.ts';
 import { isDeath } from '../src/damage/reader-process.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { supervised } from './tools/supervised.ts';
@@ -43,7 +42,7 @@ function run(): Promise<number> {
       process.kill(process.pid, signal);
     },
     isDeath,
-    // However long it takes: whoever asks waits for nothing else.
-    prove: (directory) => proveFiles(directory, null),
+    // However long it takes: whoever asks waits for nothing else. LMDB is loaded only for it.
+    prove: async (directory) => (await import('../src/damage/files-proof.ts')).proveFiles(directory, null),
   });
 }

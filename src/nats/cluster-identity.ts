@@ -3,6 +3,7 @@
 
 import type { KV } from 'nats';
 import type { NatsLink } from './connection.ts';
+import { ClusterIdentityError } from './errors.ts';
 import { fieldsIn } from './fields-in.ts';
 import { persist } from './persist.ts';
 import { hasMessages } from './streams.ts';
@@ -18,11 +19,6 @@ export interface Identity {
 }
 
 const FORMAT = 1;
-
-/** This node cannot be one of this cluster; the message says what to do. */
-export class ClusterIdentityError extends Error {
-  override readonly name = 'ClusterIdentityError';
-}
 
 export interface Joining {
   readonly partitions: number;

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { connect, createInbox, credsAuthenticator, ErrorCode, Events } from 'nats';
 import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsError } from 'nats';
 import { LIMITS } from '../limits.ts';
+import { CannotConnect, NatsUnfit } from './errors.ts';
 import { persist } from './persist.ts';
 import { Turns } from './turns.ts';
 
@@ -41,16 +42,6 @@ export interface NatsLink {
 export interface NatsEvents {
   /** Anything the server or the client complains of: permissions, limits, slow consumer, no connection. */
   readonly onProblem?: (problem: string) => void;
-}
-
-/** No connection came to be; the message says what to look at. */
-export class CannotConnect extends Error {
-  override readonly name = 'CannotConnect';
-}
-
-/** The servers cannot carry what this product sends; the message says what to do. */
-export class NatsUnfit extends Error {
-  override readonly name = 'NatsUnfit';
 }
 
 /** Throws CannotConnect when servers refuse, or none answers for too long, and NatsUnfit. */

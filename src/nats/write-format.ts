@@ -20,6 +20,7 @@ import {
   isConflict,
 } from './cluster-identity.ts';
 import type { NatsLink } from './connection.ts';
+import { WriteFormatUnknown } from './errors.ts';
 import { fieldsIn } from './fields-in.ts';
 import type { LeaseTable } from './lease-table.ts';
 import { persist } from './persist.ts';
@@ -32,11 +33,6 @@ import {
   IDENTITY_SUBJECT,
   WRITE_FORMAT_SUBJECT,
 } from './subjects.ts';
-
-/** This version cannot work in this cluster; the message says what to do. */
-export class WriteFormatUnknown extends Error {
-  override readonly name = 'WriteFormatUnknown';
-}
 
 export interface WriteFormatOptions {
   readonly link: NatsLink;

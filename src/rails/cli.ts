@@ -26,7 +26,7 @@ import {
 import { LAST_KEY } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
 import type { CheckResult } from './provider-rail.ts';
-import { makeRail } from './routes.ts';
+import { makeRail } from './provider-routes.ts';
 import { readRoutesFile, type Route } from './routes-file.ts';
 import {
   type Columns,

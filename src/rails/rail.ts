@@ -80,3 +80,7 @@ export interface OutcomeHint {
   readonly transactionId: string;
 }
 export type OnHint = (hint: OutcomeHint) => void;
+
+export async function closeAll(rails: ReadonlyMap<string, Rail>): Promise<void> {
+  await Promise.all([...rails.values()].map((rail) => rail.close()));
+}

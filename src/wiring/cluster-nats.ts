@@ -3,14 +3,10 @@
 import type { GroupName } from '../bus/bus.ts';
 import type { Config } from '../config.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
-import {
-  ClusterIdentityError,
-  type Identity,
-  isMasterKeyNoted,
-  joinCluster,
-} from '../nats/cluster-identity.ts';
+import { type Identity, isMasterKeyNoted, joinCluster } from '../nats/cluster-identity.ts';
 import { connectNats } from '../nats/connection.ts';
 import type { NatsLink } from '../nats/connection.ts';
+import { ClusterIdentityError } from '../nats/errors.ts';
 import { LeaseTable } from '../nats/lease-table.ts';
 import { NatsBusServer } from '../nats/nats-bus-server.ts';
 import { NatsBus } from '../nats/nats-bus.ts';

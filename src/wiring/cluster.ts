@@ -15,6 +15,7 @@ import { merchantSurface } from '../http/routes.ts';
 import { createServer } from '../http/server.ts';
 import type { HttpServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
+import { noteClusterKey } from '../nats/cluster-identity.ts';
 import { LeaseOwnership } from '../nats/lease-ownership.ts';
 import { StreamFeed } from '../nats/stream-feed.ts';
 import { partitionKey } from '../nats/subjects.ts';
@@ -255,7 +256,12 @@ async function openDisk(
     storage,
     space,
     damage,
-    proveKey: clusterKeyProof(nats, secrets, storage, { isSettled, log, onFailure: fail }),
+    proveKey: clusterKeyProof(nats, secrets, storage, {
+      isSettled,
+      noteKey: (fingerprint) => noteClusterKey(nats.link, fingerprint),
+      log,
+      onFailure: fail,
+    }),
     yieldIfLost() {
       const isLost = storage.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
       if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));

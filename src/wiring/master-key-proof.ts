@@ -3,7 +3,7 @@
 // of a wrong key, it would refuse the right one for ever.
 
 import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
-import { ClusterIdentityError, noteClusterKey } from '../nats/cluster-identity.ts';
+import { ClusterIdentityError } from '../nats/errors.ts';
 import type { Log } from '../observability/log.ts';
 import { CannotOpen, type Secrets } from '../secrets.ts';
 import type { ClusterNats } from './cluster-nats.ts';
@@ -85,10 +85,10 @@ export async function proveOwnKey(
 /** Of a cluster that does not say its key, by what this node has once it has all that it is to have: a partition alone may have
  *  the one app that was connected under another. The node ends where it has another key. Returns what to do each second. */
 export function clusterKeyProof(
-  { link, writeFormat }: Pick<ClusterNats, 'link' | 'writeFormat'>,
+  { writeFormat }: Pick<ClusterNats, 'writeFormat'>,
   secrets: Secrets,
   storage: Storage,
-  { isSettled, log, onFailure }: ClusterProofOptions,
+  { isSettled, noteKey, log, onFailure }: ClusterProofOptions,
 ): () => void {
   const evidence = new Evidence(secrets);
   /** One a second: callers wait meanwhile. Null: it has not begun. */
@@ -103,7 +103,7 @@ export function clusterKeyProof(
       case 'another_key':
         return onFailure(new ClusterIdentityError(ANOTHER_KEY));
       case 'this_key':
-        void noteClusterKey(link, secrets.fingerprint).catch((error: unknown) => {
+        void noteKey(secrets.fingerprint).catch((error: unknown) => {
           log.warn({ err: error }, NOT_NOTED);
         });
     }
@@ -121,6 +121,8 @@ export function clusterKeyProof(
 
 export interface ClusterProofOptions extends Pick<ServiceOptions, 'log' | 'onFailure'> {
   readonly isSettled: () => boolean;
+  /** Resolves when the cluster says that this key is its own. */
+  readonly noteKey: (fingerprint: string) => Promise<void>;
 }
 
 const ANOTHER_KEY =

@@ -1,0 +1,21 @@
+// Why a node cannot be of a cluster. Apart from what throws them: whoever tells of them need not load NATS's client.
+
+/** This node cannot be one of this cluster; the message says what to do. */
+export class ClusterIdentityError extends Error {
+  override readonly name = 'ClusterIdentityError';
+}
+
+/** This version cannot work in this cluster; the message says what to do. */
+export class WriteFormatUnknown extends Error {
+  override readonly name = 'WriteFormatUnknown';
+}
+
+/** No connection came to be; the message says what to look at. */
+export class CannotConnect extends Error {
+  override readonly name = 'CannotConnect';
+}
+
+/** The servers cannot carry what this product sends; the message says what to do. */
+export class NatsUnfit extends Error {
+  override readonly name = 'NatsUnfit';
+}
