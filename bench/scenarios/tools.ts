@@ -3,17 +3,11 @@
 
 import { join } from 'node:path';
 import type { Scenario } from '../bench.ts';
-import {
-  checkAnswers,
-  checkListed,
-  checkMade,
-  checkReplays,
-  checkTrialBalances,
-  type Done,
-} from '../check.ts';
+import { checkReplays, checkTrialBalances } from '../check.ts';
 import type { Check, Figure, Load } from '../result.ts';
 import { repeatTool } from '../servers/repeat-tool.ts';
-import { withTarget, workOf } from './peaks.ts';
+import { chargesInTurn } from './charges-in-turn.ts';
+import { withTarget } from './peaks.ts';
 
 const TARGET = 0.9;
 
@@ -31,7 +25,7 @@ export const tools: Scenario = {
   summary: 'charges while a log tool reads the live directory, against charges alone',
   needs: null,
   async run(bench) {
-    const { accounts, recoveryTransactions: transactions, seconds, idsChecked } = bench.options;
+    const { accounts, recoveryTransactions: transactions, idsChecked } = bench.options;
     const prepared = await bench.prepare({
       transactions,
       historyAccounts: accounts,
@@ -39,15 +33,8 @@ export const tools: Scenario = {
       shape: 'mixed',
     });
     const server = await bench.serviceAtRest(prepared);
-    const done: Done[] = [];
-    const drive = async (label: string, part: number): Promise<Load> => {
-      const work = workOf(bench, prepared, ['charge']);
-      const driven = await bench.drive({ label, server, work, seconds: seconds * part });
-      done.push({ work, driven });
-      return driven.load;
-    };
-    const alone = [await drive('alone', 0.5)];
-    const loads = [...alone];
+    const charges = chargesInTurn(bench, prepared, server);
+    const alone = [await charges.drive('alone', 0.5)];
     const figures: Figure[] = [];
     const ran: Check[] = [];
     const runs: string[] = [];
@@ -68,28 +55,25 @@ export const tools: Scenario = {
       );
       bench.progress(`${name}: opening the log`);
       await tool.reading();
-      const beside = await drive(`beside ${name}`, 1);
+      const beside = await charges.drive(`beside ${name}`, 1);
       await bench.stop(tool);
       const failure = tool.failure();
       ran.push({ what: `${name} was at work`, passed: failure === null, detail: failure ?? 'until the end' });
       runs.push(`${name} ${tool.runs()}`);
-      const after = await drive(`after ${name}`, 0.5);
+      const after = await charges.drive(`after ${name}`, 0.5);
       alone.push(after);
-      loads.push(beside, after);
       figures.push(ratioOf(name, beside.perSecond / meanOf([before, after])));
     }
-    const last = done.at(-1)!;
+    const last = charges.done.at(-1)!;
     return {
       figures: [
         { name: 'service alone, peak', unit: '/s', value: meanOf(alone), better: 'more' },
         ...figures,
       ],
-      loads,
+      loads: charges.done.map(({ driven }) => driven.load),
       checks: [
-        ...loads.map(checkAnswers),
-        ...done.map(({ work, driven }) => checkMade(work, driven)),
+        ...(await charges.checks()),
         ...ran,
-        await checkListed(server, done),
         await checkReplays(server, last.work, last.driven, idsChecked),
         await checkTrialBalances(server, prepared.keysFile),
       ],

@@ -1,7 +1,7 @@
 // A log tool beside a live service, as an operator runs it (`npm run wal -- <tool>`); again and again, so that it is at work for
 // as long as a load lasts.
 
-import type { SpawnOptions } from 'node:child_process';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';
 import { constants, getPriority } from 'node:os';
 import { join } from 'node:path';
@@ -32,37 +32,35 @@ export interface RepeatedTool {
 const READING_MS = 600_000;
 
 export function repeatTool({ checkout, argsOf, signal }: RepeatedToolOptions): RepeatedTool {
-  const stopping = new AbortController();
   let runs = 0;
   let failure: string | null = null;
-  let pid = 0;
+  let isStopping = false;
+  let child: ChildProcess | null = null;
   const runOnce = async (): Promise<void> => {
     const args = [join(checkout, 'wal/cli.ts'), ...argsOf(runs)];
     // In a session of its own, as an operator's shell is, and a service that systemd has started.
     const options: SpawnOptions = { stdio: ['ignore', 'ignore', 'pipe'], detached: true };
-    const child = spawnChild(process.execPath, args, options, signal);
-    pid = child.pid ?? 0;
-    const stop = (): void => void child.kill('SIGTERM');
-    stopping.signal.addEventListener('abort', stop);
+    child = spawnChild(process.execPath, args, options, signal);
     let said = '';
     child.stderr!.setEncoding('utf8').on('data', (text: string) => (said += text));
     const [status, by] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
-    stopping.signal.removeEventListener('abort', stop);
     if (status === 0) runs++;
-    else if (!stopping.signal.aborted) failure = `ended with ${status ?? by}: ${said}`;
+    else if (!isStopping) failure = `ended with ${status ?? by}: ${said}`;
   };
   const all = (async () => {
-    while (failure === null && !stopping.signal.aborted) await runOnce();
+    while (failure === null && !isStopping) await runOnce();
   })().catch((error: unknown) => {
     failure = String(error);
   });
-  const isReading = (): boolean => runs > 0 || failure !== null || childrenOf(pid).some(isAtLowPriority);
+  const isReading = (): boolean =>
+    runs > 0 || failure !== null || childrenOf(child?.pid ?? 0).some(isAtLowPriority);
   return {
     reading: () => waitFor('a log tool has opened the log', READING_MS, isReading),
     runs: () => runs,
     failure: () => failure,
     async stop() {
-      stopping.abort();
+      isStopping = true;
+      child?.kill('SIGTERM');
       await all;
     },
   };
