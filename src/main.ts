@@ -10,6 +10,7 @@ import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/cannot-listen.ts';
 import { LIMITS } from './limits.ts';
 import { CannotConnect, ClusterIdentityError, NatsUnfit, WriteFormatUnknown } from './nats/errors.ts';
+import { LogOutput } from './observability/log-output.ts';
 import { createLog } from './observability/log.ts';
 import { openFilesProblem } from './open-files.ts';
 import { demoCurl } from './operator/demo.ts';
@@ -84,7 +85,8 @@ async function run(): Promise<void> {
 }
 
 async function serve(config: Config): Promise<void> {
-  const log = createLog({ level: config.logLevel, node: config.nodeName });
+  const output = new LogOutput();
+  const log = createLog({ level: config.logLevel, node: config.nodeName, stream: output });
   const onFailure = (error: Error): void => {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.
     log.fatal({ err: error }, 'the log has failed; stopping');
@@ -103,7 +105,7 @@ async function serve(config: Config): Promise<void> {
     log.info({ signal }, 'stopping');
     await stopService?.();
     log.info({}, 'stopped');
-    await log.settled();
+    await output.settled();
     // Null: it is starting, has promised nothing, and its threads may be at work.
     if (stopService === null) endProcess(0);
     process.exit(0);

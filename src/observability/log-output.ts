@@ -5,6 +5,7 @@
 // fate alone. What cannot be written is tried again; beyond a bound lines are dropped, and counted.
 
 import { fstatSync, write, writeSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { LIMITS } from '../limits.ts';
 
 const STDOUT = 1;
@@ -22,8 +23,6 @@ export class LogOutput {
   #rest: Buffer | null = null;
   /** Bytes that a thread is writing. */
   #inFlight = 0;
-  /** Who waits for that thread. */
-  readonly #waiting: (() => void)[] = [];
   /** Somebody will go on writing. */
   #isBusy = false;
   #dropped = 0;
@@ -50,19 +49,10 @@ export class LogOutput {
     this.#flush();
   }
 
-  /** Resolves when no thread writes, LIMITS.logExitMs later at the latest: what the exit writes then comes after it. */
+  /** Before an exit: resolves when no thread writes, LIMITS.logExitMs later at the latest. What the exit writes then comes last. */
   async settled(): Promise<void> {
     const lastAt = performance.now() + LIMITS.logExitMs;
-    for (
-      let leftMs = LIMITS.logExitMs;
-      this.#inFlight > 0 && leftMs > 0;
-      leftMs = lastAt - performance.now()
-    ) {
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve);
-        setTimeout(resolve, leftMs);
-      });
-    }
+    while (this.#inFlight > 0 && performance.now() < lastAt) await delay(EXIT_LOOK_MS);
   }
 
   readonly #goOn = (): void => {
@@ -80,7 +70,6 @@ export class LogOutput {
     this.#inFlight = bytes.length;
     write(STDOUT, bytes, (error, written) => {
       this.#inFlight = 0;
-      for (const resolve of this.#waiting.splice(0)) resolve();
       this.#putBack(bytes.subarray(error === null ? written : 0));
       if (error === null) this.#goOn();
       else this.#afterwards(false);

@@ -21,13 +21,10 @@ export interface Log {
   readonly debugEnabled: boolean;
   /** Lines with these fields. */
   child(fields: object): Log;
-  /** Before the process exits: resolves when its last lines will not overtake others. */
-  settled(): Promise<void>;
 }
 
 interface Destination extends DestinationStream {
   flushSync?(): void;
-  settled?(): Promise<void>;
 }
 
 export interface LogOptions {
@@ -61,11 +58,10 @@ export function createLog(options: LogOptions): Log {
       },
       shown,
     ),
-    async () => destination.settled?.(),
   );
 }
 
-function wrap(logger: Logger, settled: () => Promise<void>): Log {
+function wrap(logger: Logger): Log {
   const writer =
     (level: 'debug' | 'info' | 'warn' | 'error' | 'fatal'): Write =>
     (fields, message) => {
@@ -78,7 +74,6 @@ function wrap(logger: Logger, settled: () => Promise<void>): Log {
     error: writer('error'),
     fatal: writer('fatal'),
     debugEnabled: logger.isLevelEnabled('debug'),
-    child: (fields) => wrap(logger.child(fields), settled),
-    settled,
+    child: (fields) => wrap(logger.child(fields)),
   };
 }

@@ -130,14 +130,16 @@ const BUSY_DISK = `
 import { pbkdf2 } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { createLog } from './src/observability/log.ts';
-const log = createLog({ level: 'info', node: 'n1' });
+import { LogOutput } from './src/observability/log-output.ts';
+const stream = new LogOutput();
+const log = createLog({ level: 'info', node: 'n1', stream });
 let isBusy = true;
 pbkdf2('', '', 500_000, 64, 'sha512', () => (isBusy = false));
 log.info({}, 'stopping');
 await setImmediate();
 await setImmediate();
 log.info({ isBusy }, 'stopped');
-await log.settled();
+await stream.settled();
 process.exit(0);
 `;
 
