@@ -9,6 +9,9 @@ import { join } from 'node:path';
 import { freePorts } from './free-ports.ts';
 import { isInstalled, withServers } from './server-path.ts';
 
+/** `all`: its streams, too. `member` of several: not them, of which under load one or another is behind at nearly every look. */
+type Ready = 'all' | 'member';
+
 export interface NatsServers {
   /** Comma-separated, as NATS_URL. */
   readonly url: string;
@@ -16,8 +19,8 @@ export interface NatsServers {
   readonly monitorUrls: readonly string[];
   readonly pids: () => readonly (number | undefined)[];
   kill(index: number, signal: NodeJS.Signals): Promise<void>;
-  /** Resolves when it serves again; what it has of streams may lag behind the others' for a while. */
-  restart(index: number): Promise<void>;
+  /** Resolves when it is ready again. Default: `all`. */
+  restart(index: number, until?: Ready): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -69,8 +72,8 @@ ${options.configuration ?? ''}
   };
 
   const monitorUrls = Array.from({ length: count }, (_, i) => `http://127.0.0.1:${monitor(i)}`);
-  const untilReady = (i: number, what: Ready = 'all'): Promise<void> =>
-    ready(monitorUrls[i]!, count, children[i]!, what);
+  const untilReady = (i: number, until: Ready = 'all'): Promise<void> =>
+    ready(monitorUrls[i]!, count, children[i]!, until);
   const stop = async (): Promise<void> => {
     await Promise.all(
       children.map(async (child) => {
@@ -101,20 +104,17 @@ ${options.configuration ?? ''}
       child?.kill(signal);
       if (child !== undefined && signal !== 'SIGSTOP' && signal !== 'SIGCONT') await exited(child);
     },
-    async restart(index) {
+    async restart(index, until) {
       start(index);
-      await untilReady(index, count > 1 ? 'member' : 'all');
+      await untilReady(index, until);
     },
     stop,
   };
 }
 
-/** `all`: its streams, too. `member`: not them, of which under load one or another is behind at nearly every look. */
-type Ready = 'all' | 'member';
-
 /** Ready: the server answers, JetStream is enabled, and with several the meta group has a leader that knows all. */
-async function ready(monitorUrl: string, count: number, child: ChildProcess, what: Ready): Promise<void> {
-  const asked = what === 'all' ? 'healthz' : 'healthz?js-server-only=true';
+async function ready(monitorUrl: string, count: number, child: ChildProcess, until: Ready): Promise<void> {
+  const asked = until === 'all' ? 'healthz' : 'healthz?js-server-only=true';
   await waitFor(`nats-server at ${monitorUrl} is ready`, 30_000, async () => {
     if (hasExited(child)) throw new Error(`nats-server at ${monitorUrl} has ended`);
     const health = await fetch(`${monitorUrl}/${asked}`).catch(() => null);

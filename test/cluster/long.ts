@@ -105,7 +105,7 @@ function faultsOf(cluster: Cluster, random: () => number): Record<string, () => 
     await cluster.nats.kill(index, signal);
     await pause(1_000 + random() * 15_000);
     if (signal === 'SIGSTOP') await cluster.nats.kill(index, 'SIGCONT');
-    else await cluster.nats.restart(index);
+    else await cluster.nats.restart(index, 'member');
   };
   return {
     'ledger killed': () => restart('ledger', 'SIGKILL', 6_000),

@@ -52,7 +52,7 @@ async function killAndBringBack(t: Test, cluster: Cluster): Promise<void> {
     });
     return load.answered === count;
   });
-  await Promise.all([cluster.nats.restart(leader), cluster.nats.restart(second)]);
+  await Promise.all([leader, second].map((server) => cluster.nats.restart(server, 'member')));
   const then = load.answered;
   await waitFor('creates are answered again', 60_000, () => load.answered > then + 100);
   await untilReady(cluster.running, 45_000);
