@@ -63,6 +63,7 @@ export async function startNode(
     stdio: ['ignore', output, output],
     env: {
       PATH: process.env['PATH'],
+      NODE_OPTIONS: process.env['NODE_OPTIONS'],
       NODE_NAME: name,
       ROLES: roles,
       NATS_URL: settings.natsUrl,

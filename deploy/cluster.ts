@@ -324,7 +324,11 @@ function startSimulator(port: number): { url: string; child: ChildProcess; liste
     cwd: root,
     detached: true,
     stdio: 'ignore',
-    env: { PATH: process.env['PATH'], SIMULATOR_PORT: String(port) },
+    env: {
+      PATH: process.env['PATH'],
+      NODE_OPTIONS: process.env['NODE_OPTIONS'],
+      SIMULATOR_PORT: String(port),
+    },
   });
   const url = `http://127.0.0.1:${port}`;
   const listening = waitFor('the simulator listens', 20_000, async () => {

@@ -10,5 +10,5 @@ module.register = () => {
   module.register = register;
 };
 
-// Of this process alone, not of those that it starts.
-delete process.env['NODE_OPTIONS'];
+// Of this process alone; those that it starts take over nothing but the files whose types are stripped.
+process.env['NODE_OPTIONS'] = `--import=${import.meta.resolve('../.npm/stripped-types.mjs')}`;

@@ -34,6 +34,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     cwd: checkout,
     env: {
       PATH: process.env['PATH'],
+      NODE_OPTIONS: process.env['NODE_OPTIONS'],
       PORT: '0',
       OPERATOR_PORT: '0',
       SIMULATOR_PORT: '0',

@@ -11,6 +11,7 @@ import { statOf } from '../../wal/process-mark.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { writeTransactions } from '../history.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'daftari-interrupted-'));
 t.teardown(() => rmSync(root, { recursive: true }));
@@ -42,7 +43,7 @@ const cases: [string[], string, number, NodeJS.Signals][] = [
 for (const [args, prefix, bytes, signal] of cases) {
   t.test(`${args[0]}, ${signal}`, { skip: process.platform !== 'linux' }, async (t) => {
     const temporary = mkdtempSync(join(root, 'tmp-'));
-    const env = { PATH: process.env['PATH'], TMPDIR: temporary };
+    const env = { ...ENVIRONMENT, TMPDIR: temporary };
     const child = spawn(process.execPath, [CLI, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] });
     let told = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text));
@@ -91,7 +92,7 @@ for (const [written, tool, ...args] of [
   const skip = mayBeFirst ? false : 'needs the right to make a PID namespace';
   t.test(`${tool} ${args.at(-2)}, the first process of a container, SIGTERM`, { skip }, async (t) => {
     const temporary = mkdtempSync(join(root, 'tmp-'));
-    const env = { PATH: process.env['PATH'], TMPDIR: temporary };
+    const env = { ...ENVIRONMENT, TMPDIR: temporary };
     const child = spawn('unshare', [...asFirst, tool, ...args], { env, stdio: 'ignore' });
     const ended = new Promise((resolve) => child.once('exit', (code, by) => resolve(by ?? code)));
     await waitFor('it is at work', 60_000, () => {

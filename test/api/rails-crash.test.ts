@@ -9,6 +9,7 @@ import { type ServiceProcess, startProcess } from '../crash/service-process.ts';
 import { until } from '../until.ts';
 import { type External, startExternal } from './rails-external.ts';
 import { randomFrom, seedOf } from '../seed.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 const SETTINGS = { PROVIDER_ANSWER_WAIT_MS: '50', LOG_LEVEL: 'info' };
 const NETWORKS = [
@@ -25,7 +26,7 @@ async function start(dataDir: string, external: External, aheadMs = 0): Promise<
   const service = await startProcess(dataDir, {
     ...SETTINGS,
     RAILS: external.railsFile,
-    NODE_OPTIONS: `--import=data:text/javascript,${clock}`,
+    NODE_OPTIONS: `${ENVIRONMENT.NODE_OPTIONS} --import=data:text/javascript,${clock}`,
   });
   await external.callBackTo(service.demo.base_url);
   return service;

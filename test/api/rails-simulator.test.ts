@@ -8,6 +8,7 @@ import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { startSimulatorThread } from '../../src/rails/simulator/thread.ts';
 import { startSimulator } from '../../src/rails/simulator/server.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 const simulator = await startSimulator({ port: 0, host: '127.0.0.1', approveAfterMs: 10 });
 t.teardown(() => simulator.close());
@@ -253,7 +254,7 @@ t.test('in a thread, on a port that is taken', async (t) => {
 
 t.test('npm run simulator: listens, says where, and stops', async (t) => {
   const child = spawn(process.execPath, ['src/rails/simulator/main.ts'], {
-    env: { PATH: process.env['PATH'], SIMULATOR_PORT: '0', SIMULATOR_HOST: '' },
+    env: { ...ENVIRONMENT, SIMULATOR_PORT: '0', SIMULATOR_HOST: '' },
   });
   const said = await new Promise<string>((resolve) => {
     child.stdout.once('data', (text: Buffer) => resolve(text.toString()));
@@ -265,7 +266,7 @@ t.test('npm run simulator: listens, says where, and stops', async (t) => {
   t.equal(await new Promise((resolve) => child.once('exit', resolve)), 0);
 
   const wrong = spawn(process.execPath, ['src/rails/simulator/main.ts'], {
-    env: { PATH: process.env['PATH'], SIMULATOR_PORT: 'x' },
+    env: { ...ENVIRONMENT, SIMULATOR_PORT: 'x' },
   });
   t.equal(await new Promise((resolve) => wrong.once('exit', resolve)), 1);
 });

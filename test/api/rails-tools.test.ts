@@ -11,6 +11,7 @@ import { ViewStore } from '../../wal/views.ts';
 import { runTool, type ToolRun } from '../unit/wal/run-tool.ts';
 import { startExternal } from './rails-external.ts';
 import { startService } from './start.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 const directory = t.testdir();
 const external = await startExternal(directory);
@@ -24,7 +25,7 @@ interface Ran {
 
 function rails(args: readonly string[], input = '', environment: Record<string, string> = {}): Promise<Ran> {
   const child = spawn(process.execPath, ['src/rails/cli.ts', ...args], {
-    env: { PATH: process.env['PATH'], ...environment },
+    env: { ...ENVIRONMENT, ...environment },
   });
   let out = '';
   let err = '';

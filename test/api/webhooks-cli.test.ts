@@ -20,6 +20,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 const root = new URL('../../', import.meta.url);
 
@@ -29,7 +30,7 @@ function start(
   env: Record<string, string>,
 ): ChildProcess & { text: string } {
   const child = Object.assign(
-    spawn(process.execPath, [file, ...args], { cwd: root, env: { PATH: process.env['PATH'], ...env } }),
+    spawn(process.execPath, [file, ...args], { cwd: root, env: { ...ENVIRONMENT, ...env } }),
     { text: '' },
   );
   for (const stream of [child.stdout, child.stderr]) {

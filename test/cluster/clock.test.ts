@@ -8,6 +8,7 @@ import { waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster } from './cluster.ts';
 import { makeAccounts } from './load.ts';
 import { needs } from '../needs.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 needs('nats-server');
 
@@ -40,7 +41,7 @@ class MovedCluster {
         webhooks: 1,
         pollers: 1,
         environment: {
-          NODE_OPTIONS: `--import=${import.meta.resolve('./moved-clock.ts')}`,
+          NODE_OPTIONS: `${ENVIRONMENT.NODE_OPTIONS} --import=${import.meta.resolve('./moved-clock.ts')}`,
           CLOCK_FILE: clockFile,
           CHARGE_EXPIRY_SECONDS: '10',
           WEBHOOK_RETRY_SECONDS: '1,1',

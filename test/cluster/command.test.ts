@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { needs } from '../needs.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 needs('nats-server');
 
@@ -19,7 +20,7 @@ interface ClusterFile {
 // A short title: it is part of the directory's name, and a data directory has a longest one.
 t.test('by its commands', async (t) => {
   const directory = t.testdir();
-  const env = { PATH: process.env['PATH'], CLUSTER_DIR: directory, PARTITIONS: '4' };
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: directory, PARTITIONS: '4' };
   const file = (): ClusterFile => JSON.parse(readFileSync(join(directory, 'cluster.json'), 'utf8')) as never;
   const say = async (...words: string[]): Promise<string> => {
     const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, ...words], { env });
@@ -86,7 +87,7 @@ t.test('by its commands', async (t) => {
 
 t.test('nothing is done of what is not understood to its end', async (t) => {
   // Nobody listens there: whoever tried would wait, and say so.
-  const env = { PATH: process.env['PATH'], CLUSTER_DIR: t.testdir(), NATS_URL: 'nats://127.0.0.1:9' };
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: t.testdir(), NATS_URL: 'nats://127.0.0.1:9' };
   const ask = (...words: string[]) =>
     promisify(execFile)(process.execPath, [PROGRAM, ...words], { env, timeout: 20_000 })
       .then(({ stdout, stderr }) => ({ code: 0, stdout, stderr }))
@@ -111,7 +112,7 @@ t.test('nothing is done of what is not understood to its end', async (t) => {
 
 t.test('where a start fails nothing that it has started runs on', async (t) => {
   const directory = t.testdir({ 'cluster.json.new': {} });
-  const env = { PATH: process.env['PATH'], CLUSTER_DIR: directory };
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: directory };
   const child = spawn(process.execPath, [PROGRAM], { env, stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   child.stderr.on('data', (chunk) => (said += String(chunk)));
@@ -123,7 +124,7 @@ t.test('where a start fails nothing that it has started runs on', async (t) => {
 });
 
 t.test('a directory that cannot be is told in a line', async (t) => {
-  const env = { PATH: process.env['PATH'], CLUSTER_DIR: join(t.testdir({ file: '' }), 'file', 'cluster') };
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: join(t.testdir({ file: '' }), 'file', 'cluster') };
   const refused = await promisify(execFile)(process.execPath, [PROGRAM], { env }).catch(
     (error: { code: number; stderr: string }) => error,
   );

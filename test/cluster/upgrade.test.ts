@@ -20,6 +20,7 @@ import { raiseWriteFormat, WriteFormat } from '../../src/nats/write-format.ts';
 import { link, made } from './adapters.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { needs } from '../needs.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 needs('nats-server');
 
@@ -182,7 +183,7 @@ t.test('a cluster begins with the newest format of the node that makes it', asyn
 
 function upgrade(url: string): Promise<{ status: number; said: string }> {
   const program = join(import.meta.dirname, '../../deploy/cluster.ts');
-  const env = { PATH: process.env['PATH'], NATS_URL: url };
+  const env = { ...ENVIRONMENT, NATS_URL: url };
   return new Promise((resolve) => {
     execFile(process.execPath, [program, 'upgrade'], { env }, (error, stdout, stderr) => {
       resolve({ status: error === null ? 0 : Number(error.code), said: stdout + stderr });

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Demo } from '../../src/operator/demo.ts';
+import { ENVIRONMENT } from '../environment.ts';
 
 export interface ServiceProcess {
   readonly demo: Demo;
@@ -76,7 +77,7 @@ function untilReady(child: ChildProcess): Promise<void> {
 /** Of a service over `dataDir` on ports of its own, with `more` settings. */
 export function environmentOf(dataDir: string, more: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
   return {
-    PATH: process.env['PATH'],
+    ...ENVIRONMENT,
     PORT: '0',
     OPERATOR_PORT: '0',
     SIMULATOR_PORT: '0',

