@@ -76,6 +76,7 @@ const broken: [string, string, string, RegExp][] = [
   ['default export', 'src/main.ts', 'export default 1;', /default/],
   ['export *', 'src/http/a.ts', "export * from './b.ts';", /export \*/],
   ['enum', 'src/domain/a.ts', 'export const enum A { B }', /enum/],
+  ['node:http', 'src/http/a.ts', "import { STATUS_CODES } from 'node:http';", /node-http/],
   ['unfinished work without a reason', 'src/main.ts', '// TO' + 'DO: later', /reason/],
   ['types switched off', 'src/main.ts', '// @ts-' + 'ignore', /types switched off/],
   [

@@ -46,7 +46,7 @@ const importRules: readonly ImportRule[] = [
     ],
   },
 
-  { from: 'src/{limits,end-process,open-files}.ts', to: [] },
+  { from: 'src/{limits,end-process,open-files,node-http}.ts', to: [] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
   { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts', 'wal/printable.ts'] },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
@@ -91,7 +91,7 @@ const importRules: readonly ImportRule[] = [
   },
   {
     from: 'src/http/**',
-    to: ['src/http/**', 'src/domain/**', 'src/bus/**', 'src/limits.ts', 'src/observability/**'],
+    to: ['src/http/**', 'src/domain/**', 'src/bus/**', 'src/{limits,node-http}.ts', 'src/observability/**'],
   },
   {
     from: 'src/operator/**',
@@ -106,7 +106,10 @@ const importRules: readonly ImportRule[] = [
       'wal/thrown.ts',
     ],
   },
-  { from: 'src/rails/**', to: ['src/rails/**', 'src/domain/**', 'src/limits.ts', 'src/observability/**'] },
+  {
+    from: 'src/rails/**',
+    to: ['src/rails/**', 'src/domain/**', 'src/{limits,node-http}.ts', 'src/observability/**'],
+  },
 
   // Bytes in, bytes out.
   { from: 'wal/**', to: ['wal/**'] },
@@ -122,7 +125,7 @@ const importRules: readonly ImportRule[] = [
   },
   {
     from: 'actors/*/**',
-    to: ['actors/{:group,runtime}/**', ...interfaces, 'src/limits.ts', 'src/domain/**'],
+    to: ['actors/{:group,runtime}/**', ...interfaces, 'src/{limits,node-http}.ts', 'src/domain/**'],
   },
 ];
 
@@ -133,7 +136,6 @@ const packagePlaces: Readonly<Record<string, readonly string[]>> = {
   '@node-rs/crc32': ['wal/**'],
   // Requests to providers, and deliveries to merchants.
   undici: ['src/rails/**', 'actors/webhooks/**'],
-  'node-cron': ['{src,actors}/**'],
   pino: ['src/observability/**'],
   'prom-client': ['src/observability/**'],
   ajv: ['src/**'],
@@ -174,6 +176,11 @@ const textRules: readonly TextRule[] = [
   {
     pattern: /(?:oxlint|eslint)-disable(?!.*\s--\s\S)/,
     problem: 'a lint rule switched off without a reason after " -- "',
+  },
+  {
+    pattern: /^(?:import (?!type\b).*|\}) from 'node:http'/,
+    problem: 'it loads undici, too: import `http` from src/node-http.ts',
+    except: ['{bench,deploy,test}/**'],
   },
   { pattern: /\bt(?:est)?\.only\(/, problem: 'only() hides the other tests' },
   {

@@ -6,9 +6,10 @@
 // one that was killed could not.
 
 import { timingSafeEqual } from 'node:crypto';
-import http from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { LIMITS } from '../../src/limits.ts';
+import { http } from '../../src/node-http.ts';
 import { appOf, ServiceRefused } from './service-client.ts';
 import type { App, ServiceClient } from './service-client.ts';
 import { signatureOf } from './signature.ts';
@@ -127,7 +128,7 @@ function hintFor(error: unknown): unknown {
 }
 
 async function receive(
-  request: http.IncomingMessage,
+  request: IncomingMessage,
   secret: string,
   forwardTo: string | null,
   print: (line: string) => void,
@@ -156,7 +157,7 @@ async function receive(
 
 async function forward(
   to: string,
-  headers: http.IncomingHttpHeaders,
+  headers: IncomingHttpHeaders,
   body: Buffer,
 ): Promise<{ readonly status: number; readonly note: string }> {
   const passed = PASSED_HEADERS.map((name): [string, string] => [name, String(headers[name] ?? '')]);

@@ -9,7 +9,7 @@
 
 import type { LookupAddress } from 'node:dns';
 import { Resolver, lookup as systemLookup } from 'node:dns/promises';
-import http from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP } from 'node:net';
 import type { LookupFunction, Socket, TcpSocketConnectOpts } from 'node:net';
@@ -17,6 +17,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { callbackify } from 'node:util';
 import { LIMITS } from '../../src/limits.ts';
+import { http } from '../../src/node-http.ts';
 import { SECRET_UNREADABLE } from './record.ts';
 import { signatureOf } from './signature.ts';
 import { addressProblem, checkWebhookUrl } from './url-guard.ts';
@@ -80,7 +81,7 @@ class DnsFailure extends Error {
   override readonly name = 'DnsFailure';
 }
 
-type Agents = Record<'http:' | 'https:', { readonly kept: http.Agent; readonly once: http.Agent }>;
+type Agents = Record<'http:' | 'https:', { readonly kept: Agent; readonly once: Agent }>;
 
 export class Sender {
   readonly #options: SenderOptions;
@@ -186,7 +187,7 @@ export class Sender {
 const CONNECTED_AT = new WeakMap<Duplex, number>();
 
 /** `agent`, which keeps no connection older than `connectionMs`: one in steady use would go where its name led once. */
-function keptFor<Agent extends http.Agent>(connectionMs: number, agent: Agent): Agent {
+function keptFor<Kept extends Agent>(connectionMs: number, agent: Kept): Kept {
   const keep = agent.keepSocketAlive.bind(agent);
   agent.keepSocketAlive = (socket) => {
     const ageMs = performance.now() - (CONNECTED_AT.get(socket) ?? 0);
@@ -196,13 +197,13 @@ function keptFor<Agent extends http.Agent>(connectionMs: number, agent: Agent): 
 }
 
 /** Open sockets, used and idle: undocumented in the types, kept by node for `maxTotalSockets`. */
-function socketsOf(agent: http.Agent): number {
+function socketsOf(agent: Agent): number {
   return (agent as unknown as { totalSocketCount: number }).totalSocketCount;
 }
 
 interface Outgoing {
   readonly client: typeof http | typeof https;
-  readonly agents: { readonly kept: http.Agent; readonly once: http.Agent };
+  readonly agents: { readonly kept: Agent; readonly once: Agent };
   /** http hands what it does not know on to the socket. */
   readonly options: https.RequestOptions & Pick<TcpSocketConnectOpts, 'autoSelectFamilyAttemptTimeout'>;
   readonly body: Buffer;
@@ -227,7 +228,7 @@ class Attempt {
   #settled = false;
   /** The answer has come to its end. */
   #complete = false;
-  #request: http.ClientRequest | null = null;
+  #request: ClientRequest | null = null;
   #statusCode: number | null = null;
   #phase: Phase = 'connect';
   #chunks: Buffer[] = [];
@@ -280,7 +281,7 @@ class Attempt {
     request.end(body);
   }
 
-  #count(request: http.ClientRequest, socket: Socket): void {
+  #count(request: ClientRequest, socket: Socket): void {
     const count = (chunk: Buffer): void => {
       this.#received += chunk.length;
       if (this.#received <= LIMITS.webhookReadBytesMax) return;
@@ -292,7 +293,7 @@ class Attempt {
     request.once('close', () => socket.off('data', count));
   }
 
-  #read(response: http.IncomingMessage): void {
+  #read(response: IncomingMessage): void {
     this.#statusCode = response.statusCode ?? null;
     response.on('data', (chunk: Buffer) => {
       this.#bytes += chunk.length;
@@ -318,7 +319,7 @@ class Attempt {
     this.#end(delivered ? null : 'http_status', null);
   }
 
-  #failed(request: http.ClientRequest, error: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): void {
+  #failed(request: ClientRequest, error: NodeJS.ErrnoException & { readonly rawPacket?: Buffer }): void {
     if (this.#settled || this.#request !== request) return;
     // A kept connection that the other side closed while it was idle says nothing about the endpoint.
     if (request.reusedSocket && this.#statusCode === null && isReset(error)) return this.start(false);

@@ -1,4 +1,4 @@
-// GET /openapi.json: the document of a surface, served by the surface itself. Rendered once.
+// GET /openapi.json: the document of a surface, served by the surface itself. Rendered once, when it is first asked for.
 
 import { Type } from 'typebox';
 import { openApiDocument, type DocumentInfo } from './openapi.ts';
@@ -6,9 +6,9 @@ import { JSON_TYPE, jsonAnswer, plainRoute, type PlainRoute, type Surface } from
 
 /** The surface with one more route, which shows it. */
 export function withOpenApi(surface: Surface, info: DocumentInfo): Surface {
-  let text = '';
-  const shown = { ...surface, routes: [...surface.routes, openApiRoute(() => text)] };
-  text = JSON.stringify(openApiDocument(shown, info));
+  let text: string | undefined;
+  const render = (): string => (text ??= JSON.stringify(openApiDocument(shown, info)));
+  const shown: Surface = { ...surface, routes: [...surface.routes, openApiRoute(render)] };
   return shown;
 }
 

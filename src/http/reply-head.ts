@@ -3,7 +3,7 @@
 //
 // Only text of ours may come here: a line break in a value would be a header of its own.
 
-import { STATUS_CODES } from 'node:http';
+import { http } from '../node-http.ts';
 
 const beginnings = new Map<string, Map<number, string>>();
 
@@ -16,7 +16,7 @@ export function replyHead(status: number, contentType: string, requestId: string
   }
   let beginning = byStatus.get(status);
   if (beginning === undefined) {
-    beginning = `${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\nContent-Type: ${contentType}\r\nRequest-Id: `;
+    beginning = `${status} ${http.STATUS_CODES[status] ?? 'Unknown'}\r\nContent-Type: ${contentType}\r\nRequest-Id: `;
     byStatus.set(status, beginning);
   }
   return beginning + requestId;

@@ -167,7 +167,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     await host.pollers?.stop();
     await host.webhooks?.close(LIMITS.webhookStopMs);
     await operatorServer.stop();
-    await stopJobs();
+    stopJobs();
     await ownership.close();
     await host.close();
     await nats.close();
@@ -310,7 +310,7 @@ function startJobs(
   nats: ClusterNats,
   disk: Disk | null,
   host: ClusterHost,
-): () => Promise<void> {
+): () => void {
   const jobs = new Jobs();
   jobs.everyMinute(() => lookAtStreams(nats, host));
   jobs.everySecond(nats.proveKey);
@@ -329,10 +329,10 @@ function startJobs(
       log.warn({ err: error }, 'what was left of unfinished snapshots could not be removed');
     });
   });
-  return async () => {
+  return () => {
     clearInterval(ticking);
     clearInterval(checkpointing);
-    await jobs.stop();
+    jobs.stop();
   };
 }
 

@@ -1,23 +1,24 @@
-// The coarse jobs of a process: what is done once a minute, or once a day by the clock. What falls due at a
+// The coarse jobs of a process: what is done once a second or minute, or once a day by the clock. What falls due at a
 // precise time (expiry, release, retries) is not a job but a timer of its partition.
+//
+// They count what elapses, not the clock: while it is set back views must be kept up, or a take-over would be long, and where it is
+// set forward no minute is made up for. Only the night is by the clock, which is looked at once a minute.
 
-import { schedule, type ScheduledTask } from 'node-cron';
 import { LIMITS } from '../limits.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;
+/** Hours and minutes, local time. */
+const NIGHTLY = [3, 17] as const;
 
 export class Jobs {
-  readonly #tasks: ScheduledTask[] = [];
   readonly #intervals: NodeJS.Timeout[] = [];
 
-  /** Not by the clock: while it is set back views must be kept up, or a take-over would be long. */
   everySecond(run: () => void): void {
     this.#intervals.push(setInterval(run, SECOND_MS));
   }
 
-  /** Not again while the last run goes on, which sees to its own errors. Not by the clock: where that was set forward, node-cron
-   *  goes through every minute that it did not see, and nothing else is done meanwhile, for a year 50 s. */
+  /** Not again while the last run goes on, which sees to its own errors. */
   everyMinute(run: () => Promise<void>): void {
     let running: Promise<void> | null = null;
     const begin = (): void => {
@@ -28,15 +29,29 @@ export class Jobs {
     this.#intervals.push(setInterval(begin, MINUTE_MS));
   }
 
-  /** In the small hours, local time; not again while the last run goes on, and not for nights that the process did not see.
-   *  node-cron waits by what elapses: where the clock was set forward meanwhile, by seconds even, it comes late. */
-  everyDay(run: () => Promise<void> | void): void {
-    const late = { missedExecutionTolerance: LIMITS.nightlyLateMsMax, suppressMissedWarning: true };
-    this.#tasks.push(schedule('17 3 * * *', run, { noOverlap: true, ...late }));
+  /** In the small hours; not again while the last run goes on, which sees to its own errors, and not for nights that the process did
+   *  not see, as when it was stopped. */
+  everyDay(run: () => Promise<void>): void {
+    let dueAt = nextNight();
+    this.everyMinute(async () => {
+      const next = nextNight();
+      if (next === dueAt) return;
+      // Less than none where the clock was set back.
+      const lateMs = Date.now() - dueAt;
+      dueAt = next;
+      if (lateMs >= 0 && lateMs < LIMITS.nightlyLateMsMax) await run();
+    });
   }
 
-  async stop(): Promise<void> {
+  stop(): void {
     for (const interval of this.#intervals) clearInterval(interval);
-    for (const task of this.#tasks) await task.destroy();
   }
+}
+
+/** Milliseconds since 1970. */
+function nextNight(): number {
+  const night = new Date(Date.now());
+  night.setHours(...NIGHTLY, 0, 0);
+  if (night.getTime() <= Date.now()) night.setDate(night.getDate() + 1);
+  return night.getTime();
 }

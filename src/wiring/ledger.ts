@@ -111,7 +111,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     async close() {
       clearInterval(ticking);
       clearInterval(checkpointing);
-      await jobs.stop();
+      jobs.stop();
       await scrub.stop();
       await storage.close();
     },

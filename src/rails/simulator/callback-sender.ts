@@ -1,10 +1,11 @@
 // Sends callbacks to the merchant's service: once each, as the networks do. Bounded: callbacks waiting for a connection
 // beyond LIMITS.simulatorCallbacksWaitingMax are lost, as the networks lose them, and counted.
 
-import { Agent as HttpAgent, request as httpRequest, type RequestOptions } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { Agent, RequestOptions } from 'node:http';
+import https from 'node:https';
 import { urlToHttpOptions } from 'node:url';
 import { LIMITS } from '../../limits.ts';
+import { http } from '../../node-http.ts';
 
 export interface Callback {
   readonly url: string;
@@ -70,8 +71,8 @@ export class CallbackSender {
     };
     const { secure, options } = target;
     const request = secure
-      ? httpsRequest({ ...options, agent: this.#agents.https })
-      : httpRequest({ ...options, agent: this.#agents.http });
+      ? https.request({ ...options, agent: this.#agents.https })
+      : http.request({ ...options, agent: this.#agents.http });
     request.on('response', (response) => {
       response.resume();
       response.on('close', () => finish(true));
@@ -83,9 +84,9 @@ export class CallbackSender {
   }
 }
 
-function agents(): { http: HttpAgent; https: HttpsAgent } {
+function agents(): { http: Agent; https: https.Agent } {
   const options = { keepAlive: true, maxSockets: LIMITS.simulatorCallbackConnectionsMax };
-  return { http: new HttpAgent(options), https: new HttpsAgent(options) };
+  return { http: new http.Agent(options), https: new https.Agent(options) };
 }
 
 const TIMEOUT_MS = 10_000;

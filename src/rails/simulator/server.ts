@@ -4,9 +4,10 @@
 // Invariants: a body is at most LIMITS.simulatorBodyBytesMax; every request is answered once, or its connection is
 // dropped or left hanging because its number says so; closing ends every connection.
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { LIMITS } from '../../limits.ts';
+import { http } from '../../node-http.ts';
 import { AirtelProtocol } from './airtel.ts';
 import { type Answer, type Call, json, type Outcome } from './call.ts';
 import { CallbackSender } from './callback-sender.ts';
@@ -62,7 +63,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     else respond(json(404, { error: 'not found' }));
   };
 
-  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
+  const server = http.createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
     receive(request, response, (body) => {
       route(callOf(request, body), (outcome) => reply(response, outcome));
     });

@@ -1,0 +1,36 @@
+// Schemas are compiled when they are first asked for: here all of them are, so that none is found wrong by a caller.
+import t, { type Test } from 'tap';
+import type { Route } from '../../src/http/route.ts';
+import { merchantSurface } from '../../src/http/routes.ts';
+import { compileBody, compileQuery } from '../../src/http/validator.ts';
+import type { OperatorContext } from '../../src/operator/context.ts';
+import { operatorSurface } from '../../src/operator/surface.ts';
+
+function checkBody(t: Test, route: Route): void {
+  if (!('body' in route) || route.body === null) return;
+  const validate = compileBody(route.body);
+  t.equal(validate({ never_a_field: 1 })?.code, 'validation_failed', `${route.operationId}: body`);
+  for (const [name, example] of Object.entries(route.bodyExamples)) {
+    t.equal(validate(example), null, `${route.operationId}: its example ${name}`);
+  }
+}
+
+function checkQuery(t: Test, route: Route): void {
+  if (!('query' in route) || route.query === null) return;
+  const parse = compileQuery(route.query);
+  for (const parameter of Object.keys(route.query.properties)) {
+    t.doesNotThrow(() => parse(`${parameter}=x`), `${route.operationId}: ${parameter}`);
+  }
+}
+
+// Nothing is called of it.
+const context = { token: 'op_token', metrics: { contentType: 'text/plain' } } as OperatorContext;
+
+for (const surface of [merchantSurface([]), operatorSurface(context)]) {
+  void t.test(`${surface.name}: every schema compiles, and takes its examples`, async (t) => {
+    for (const route of surface.routes) {
+      checkBody(t, route);
+      checkQuery(t, route);
+    }
+  });
+}
