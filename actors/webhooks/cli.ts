@@ -25,7 +25,8 @@ const HELP = `npm run webhooks -- <command>
       ${Object.keys(TRIGGERS).join('\n      ')}
 
 The service is found through DATA_DIR/demo.json (default ./data), which standalone writes. For an account other than the
-demo account give --key and, for listen, --app; BASE_URL, OPERATOR_URL and OPERATOR_TOKEN stand for what the file says.
+demo account give its key and, for listen, --app; BASE_URL, OPERATOR_URL, OPERATOR_TOKEN and SECRET_KEY stand for what the
+file says. Everybody on the machine reads the arguments of a process: a key that is worth something belongs in SECRET_KEY.
 `;
 
 const WRONG_USAGE = 2;
@@ -102,10 +103,10 @@ function whatFollows(type: string, app: App | null): string {
 
 function addressOf({ key, app }: Chosen): ServiceAddress {
   const demo = readDemo();
-  const { BASE_URL, OPERATOR_URL, OPERATOR_TOKEN } = process.env;
-  const secretKey = key ?? demo['secret_key'];
+  const { BASE_URL, OPERATOR_URL, OPERATOR_TOKEN, SECRET_KEY } = process.env;
+  const secretKey = key ?? SECRET_KEY ?? demo['secret_key'];
   if (secretKey === undefined) {
-    throw new ServiceRefused('usage', 'There is no demo.json: give --key with a secret key (sk_live_…).');
+    throw new ServiceRefused('usage', 'There is no demo.json: set SECRET_KEY to a secret key (sk_live_…).');
   }
   const accountId = parseApiKey(secretKey)?.accountId;
   if (accountId === undefined) throw new ServiceRefused('usage', 'The key is not one of this service.');

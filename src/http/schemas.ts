@@ -82,7 +82,7 @@ const amountInput = Type.String({
   title: 'AmountInput',
   format: 'amount',
   pattern: '^(?:0|[1-9][0-9]{0,15})$',
-  description: 'Integer minor units as a string; at least the country minimum.',
+  description: 'Integer minor units as a string; at least the country minimum, at most 9007199254740991.',
   'x-rule':
     'must be integer minor units as a string: digits without sign, leading zero or decimals, at most 9007199254740991',
 });

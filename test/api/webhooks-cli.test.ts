@@ -309,14 +309,21 @@ void t.test('a key that is none, and an address of something else, are told in w
   await page.listen();
   t.teardown(() => page.close());
   const key = `sk_live_${'0'.repeat(26)}${'a'.repeat(43)}`;
-  for (const [args, says] of [
-    [[], /^There is no demo\.json/],
-    [['--key', 'sk_live_1'], /^The key is not one of this service\.$/],
-    [['--key', key], /^POST http\S+\/v1\/charges: HTTP 200, and what it says is no JSON/],
+  for (const [args, env, says] of [
+    [[], {}, /^There is no demo\.json/],
+    [['--key', 'sk_live_1'], {}, /^The key is not one of this service\.$/],
+    [[], { SECRET_KEY: 'sk_live_1' }, /^The key is not one of this service\.$/],
+    [[], { SECRET_KEY: key }, /^POST http\S+\/v1\/charges: HTTP 200, and what it says is no JSON/],
+    [
+      ['--key', key],
+      { SECRET_KEY: 'sk_live_1' },
+      /^POST http\S+\/v1\/charges: HTTP 200, and what it says is no JSON/,
+    ],
   ] as const) {
     const child = start('actors/webhooks/cli.ts', ['trigger', 'charge.failed', ...args], {
       DATA_DIR: t.testdir(),
       BASE_URL: `http://127.0.0.1:${page.port}`,
+      ...env,
     });
     const [code] = (await once(child, 'close')) as [number];
     t.equal(code, 1);
