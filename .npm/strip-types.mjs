@@ -8,7 +8,8 @@ import { strippedFolder, strippedName } from './stripped-types.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 mkdirSync(strippedFolder, { recursive: true });
-const left = new Set(readdirSync(strippedFolder));
+// Not what another run is writing.
+const left = new Set(readdirSync(strippedFolder).filter((name) => name.endsWith('.js')));
 for (const folder of ['src', 'actors', 'wal', 'bench', 'deploy', 'test']) {
   for (const file of readdirSync(join(root, folder), { recursive: true })) {
     if (file.endsWith('.ts')) strip(join(root, folder, file));

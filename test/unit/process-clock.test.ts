@@ -4,7 +4,7 @@
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { encodeOpen, openKey } from '../../actors/accounts/rows.ts';
 import { Timers } from '../../actors/accounts/timers.ts';
 import { PartitionClock } from '../../actors/runtime/fresh-id.ts';
@@ -258,6 +258,18 @@ function dateSet(byMs: number): DateConstructor {
   } as DateConstructor;
 }
 
+/** Whose time passes by `mock.timers` alone, until the test ends. */
+function jobsByHand(t: Test): Jobs {
+  mock.timers.enable({ apis: ['setInterval'] });
+  const jobs = new Jobs();
+  t.teardown(() => {
+    jobs.stop();
+    globalThis.Date = RealDate;
+    mock.timers.reset();
+  });
+  return jobs;
+}
+
 void t.test('what runs every second runs on when the clock is set back', async (t) => {
   const jobs = new Jobs();
   let runs = 0;
@@ -280,13 +292,7 @@ void t.test('what runs every second runs on when the clock is set back', async (
 });
 
 void t.test('a clock that is set forward by weeks is not gone through minute by minute', async (t) => {
-  mock.timers.enable({ apis: ['setInterval'] });
-  const jobs = new Jobs();
-  t.teardown(() => {
-    jobs.stop();
-    globalThis.Date = RealDate;
-    mock.timers.reset();
-  });
+  const jobs = jobsByHand(t);
   const { promise, resolve: end } = Promise.withResolvers<void>();
   let minutes = 0;
   jobs.everyMinute(() => {
@@ -305,13 +311,7 @@ void t.test('a clock that is set forward by weeks is not gone through minute by 
 });
 
 void t.test('what runs once a day runs at night, once, wherever the clock is set', async (t) => {
-  mock.timers.enable({ apis: ['setInterval'] });
-  const jobs = new Jobs();
-  t.teardown(() => {
-    jobs.stop();
-    globalThis.Date = RealDate;
-    mock.timers.reset();
-  });
+  const jobs = jobsByHand(t);
   const today = new RealDate();
   const on = (day: number, ...time: number[]): number => {
     return new RealDate(today.getFullYear(), today.getMonth(), today.getDate() + day, ...time).getTime();
