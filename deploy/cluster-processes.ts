@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
 import { nextLook } from './nats-servers.ts';
+import { ENVIRONMENT } from './environment.ts';
 
 export interface ClusterSettings {
   readonly natsUrl: string;
@@ -62,8 +63,7 @@ export async function startNode(
     detached: settings.detached ?? false,
     stdio: ['ignore', output, output],
     env: {
-      PATH: process.env['PATH'],
-      NODE_OPTIONS: process.env['NODE_OPTIONS'],
+      ...ENVIRONMENT,
       NODE_NAME: name,
       ROLES: roles,
       NATS_URL: settings.natsUrl,

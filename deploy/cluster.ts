@@ -25,6 +25,7 @@ import { demoCurl } from '../src/operator/demo.ts';
 import { makeWithParents } from '../wal/make-with-parents.ts';
 import { writeWholeFile } from '../src/data-directory/whole-file.ts';
 import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
+import { ENVIRONMENT } from './environment.ts';
 
 /** What other invocations need to know of the running one. */
 interface ClusterFile {
@@ -324,11 +325,7 @@ function startSimulator(port: number): { url: string; child: ChildProcess; liste
     cwd: root,
     detached: true,
     stdio: 'ignore',
-    env: {
-      PATH: process.env['PATH'],
-      NODE_OPTIONS: process.env['NODE_OPTIONS'],
-      SIMULATOR_PORT: String(port),
-    },
+    env: { ...ENVIRONMENT, SIMULATOR_PORT: String(port) },
   });
   const url = `http://127.0.0.1:${port}`;
   const listening = waitFor('the simulator listens', 20_000, async () => {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { startChild } from './child.ts';
 import { operatorApi, type OperatorApi } from './operator-api.ts';
 import type { Server } from './server.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 export interface ServiceOptions {
   readonly dataDir: string;
@@ -33,8 +34,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     args: [...nodeArgs, join(checkout, 'src/main.ts')],
     cwd: checkout,
     env: {
-      PATH: process.env['PATH'],
-      NODE_OPTIONS: process.env['NODE_OPTIONS'],
+      ...ENVIRONMENT,
       PORT: '0',
       OPERATOR_PORT: '0',
       SIMULATOR_PORT: '0',

@@ -32,12 +32,13 @@ export class Jobs {
   /** In the small hours; not again while the last run goes on, which sees to its own errors, and not for nights that the process did
    *  not see, as when it was stopped. */
   everyDay(run: () => Promise<void>): void {
-    let dueAt = nextNight();
+    let dueAt = nextNight(Date.now());
     this.everyMinute(async () => {
-      const next = nextNight();
+      const now = Date.now();
+      const next = nextNight(now);
       if (next === dueAt) return;
       // Less than none where the clock was set back.
-      const lateMs = Date.now() - dueAt;
+      const lateMs = now - dueAt;
       dueAt = next;
       if (lateMs >= 0 && lateMs < LIMITS.nightlyLateMsMax) await run();
     });
@@ -48,10 +49,10 @@ export class Jobs {
   }
 }
 
-/** Milliseconds since 1970. */
-function nextNight(): number {
-  const night = new Date(Date.now());
+/** The first after `now`; both in milliseconds since 1970. */
+function nextNight(now: number): number {
+  const night = new Date(now);
   night.setHours(...NIGHTLY, 0, 0);
-  if (night.getTime() <= Date.now()) night.setDate(night.getDate() + 1);
+  if (night.getTime() <= now) night.setDate(night.getDate() + 1);
   return night.getTime();
 }

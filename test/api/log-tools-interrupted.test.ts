@@ -11,7 +11,7 @@ import { statOf } from '../../wal/process-mark.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { writeTransactions } from '../history.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'daftari-interrupted-'));
 t.teardown(() => rmSync(root, { recursive: true }));

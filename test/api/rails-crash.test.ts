@@ -9,7 +9,7 @@ import { type ServiceProcess, startProcess } from '../crash/service-process.ts';
 import { until } from '../until.ts';
 import { type External, startExternal } from './rails-external.ts';
 import { randomFrom, seedOf } from '../seed.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 const SETTINGS = { PROVIDER_ANSWER_WAIT_MS: '50', LOG_LEVEL: 'info' };
 const NETWORKS = [

@@ -8,7 +8,7 @@ import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { startSimulatorThread } from '../../src/rails/simulator/thread.ts';
 import { startSimulator } from '../../src/rails/simulator/server.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 const simulator = await startSimulator({ port: 0, host: '127.0.0.1', approveAfterMs: 10 });
 t.teardown(() => simulator.close());

@@ -11,7 +11,7 @@ import { ViewStore } from '../../wal/views.ts';
 import { runTool, type ToolRun } from '../unit/wal/run-tool.ts';
 import { startExternal } from './rails-external.ts';
 import { startService } from './start.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 const directory = t.testdir();
 const external = await startExternal(directory);

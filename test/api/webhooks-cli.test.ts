@@ -20,7 +20,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 const root = new URL('../../', import.meta.url);
 

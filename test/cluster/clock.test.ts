@@ -8,7 +8,7 @@ import { waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster } from './cluster.ts';
 import { makeAccounts } from './load.ts';
 import { needs } from '../needs.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 needs('nats-server');
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { needs } from '../needs.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 needs('nats-server');
 

@@ -20,7 +20,7 @@ import { raiseWriteFormat, WriteFormat } from '../../src/nats/write-format.ts';
 import { link, made } from './adapters.ts';
 import { Cluster, SMALL } from './cluster.ts';
 import { needs } from '../needs.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 needs('nats-server');
 

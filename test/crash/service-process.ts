@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Demo } from '../../src/operator/demo.ts';
-import { ENVIRONMENT } from '../environment.ts';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 
 export interface ServiceProcess {
   readonly demo: Demo;
