@@ -95,8 +95,8 @@ export class ClusterHost implements PartitionHost {
 
   constructor(options: ClusterHostOptions) {
     this.#options = options;
-    const { link, storage, replicas, table, faults, replication, log } = options;
-    this.#unproven = new UnprovenLogs(options.onUnreadable);
+    const { link, storage, replicas, table, faults, replication, onUnreadable, log } = options;
+    this.#unproven = new UnprovenLogs(onUnreadable);
     this.#outstandingMax = replication === 'sync' ? 1 : LIMITS.streamAsyncOutstandingMax;
     if (storage === null) {
       this.#snapshots = null;
@@ -111,7 +111,7 @@ export class ClusterHost implements PartitionHost {
       table,
       faults,
       snapshots,
-      unproven: this.#unproven,
+      onUnreadable,
       replicas,
       outstandingMax: this.#outstandingMax,
       log,

@@ -16,7 +16,6 @@ import type { StreamFaults } from '../nats/stream-faults.ts';
 import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
 import type { Storage } from './storage.ts';
-import type { UnprovenLogs } from './unproven-logs.ts';
 
 export interface FollowedLogsOptions {
   readonly link: NatsLink;
@@ -24,7 +23,8 @@ export interface FollowedLogsOptions {
   readonly table: Pick<LeaseTable, 'lease'>;
   readonly faults: StreamFaults;
   readonly snapshots: Snapshots;
-  readonly unproven: UnprovenLogs;
+  /** The local log could not be read as it should. */
+  readonly onUnreadable: (group: GroupName, partition: number) => void;
   readonly replicas: number;
   /** Batches of a log that its stream need not have had. */
   readonly outstandingMax: number;
@@ -131,12 +131,15 @@ export class FollowedLogs {
 
   /** One that fails holds up no other. */
   async #keepViewsOf(follower: LogFollower, group: GroupName, partition: number): Promise<void> {
-    const { storage, unproven, log } = this.#options;
+    const { storage, onUnreadable, log } = this.#options;
     try {
-      await unproven.during(group, partition, () => storage.catchUpViews(group, partition));
+      await storage.catchUpViews(group, partition);
     } catch (error) {
-      // Left to the take-over, which says what is the matter.
-      if (error instanceof LogCorruption) this.#viewed.delete(follower);
+      if (error instanceof LogCorruption) {
+        // Left to the take-over, which says what is the matter.
+        this.#viewed.delete(follower);
+        onUnreadable(group, partition);
+      }
       log.warn({ group, partition, err: error }, 'views of a followed log lag');
     }
   }

@@ -290,10 +290,15 @@ t.test('nor are those whose next record is in the stream no more', async (t) => 
   await host.acquire('webhooks', PURGED, 2);
   await host.release('webhooks', PURGED);
   await nats.manager.streams.purge(logStream('accounts', PURGED), { keep: 1 });
-  await t.rejects(
-    host.acquire('webhooks', PURGED, 3),
-    /read its accounts up to 1, and their stream begins after/,
+  const refusal = /read its accounts up to 1, and their stream begins after/;
+  await t.rejects(host.acquire('webhooks', PURGED, 3), refusal);
+  await t.rejects(host.prepare('webhooks', PURGED), refusal);
+  await host.keepViewsUp();
+  t.ok(
+    host.isUnproven('webhooks', PURGED),
+    'also while its log is followed, whose views say nothing of that',
   );
+  await t.rejects(host.prepare('webhooks', PURGED), refusal, 'nobody hands it over to this node');
 });
 
 t.test('webhooks that are taken over do not wait for the views of logs that are followed', async (t) => {
