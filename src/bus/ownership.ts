@@ -34,7 +34,8 @@ export class EpochPassed extends Error {
 
 /** What ownership drives: the part of a process that can serve partitions. */
 export interface PartitionHost {
-  /** Brings the local copy of the log close to its end without owning it, so that `acquire` is short. */
+  /** Brings the local copy of the log close to its end without owning it, and keeps it up, so that `acquire` is short. Rejects:
+   *  the copy is not kept up. */
   prepare(group: GroupName, partition: number): Promise<void>;
   /** Neither owner nor next in line any more: the copy need not be kept up. */
   forget(group: GroupName, partition: number): Promise<void>;

@@ -30,7 +30,7 @@ interface Place {
   passedEpoch: number;
   /** Its lease is being written again. */
   isSaidAgain: boolean;
-  /** Next in line: the local copy of the log is kept up, so that a take-over is short. */
+  /** The local copy of the log is kept up, so that a take-over is short: to be let go when this node is not next in line any more. */
   warm: boolean;
   /** Not tried again before, monotonic milliseconds. */
   retryAt: number;
@@ -353,6 +353,8 @@ export class LeaseOwnership implements Ownership {
     if (place.stage !== 'free') return;
     if (!wanted && place.warm) {
       place.warm = false;
+      // What is told of it next has to wait for that.
+      place.stage = 'releasing';
       void this.#during(place, 'let go', () => this.#options.host.forget(place.group, place.partition));
     } else if (wanted && !place.warm && this.#membersSettled()) {
       if (this.#preparationsLeft-- <= 0) return;
@@ -371,7 +373,7 @@ export class LeaseOwnership implements Ownership {
       place.warm = false;
       this.#putOff(place);
     }
-    if (place.stage === 'preparing') place.stage = 'free';
+    place.stage = 'free';
   }
 
   /** What is tried again fails in the same way until a person has seen to it; /readyz says it all the time. */
@@ -416,7 +418,6 @@ export class LeaseOwnership implements Ownership {
     const { host, node } = this.#options;
     const { group, partition } = place;
     place.stage = 'claiming';
-    place.warm = false;
     place.epoch = Math.max(lease?.value.epoch ?? 0, place.passedEpoch) + 1;
     const session = this.#session.id;
     try {
@@ -427,6 +428,7 @@ export class LeaseOwnership implements Ownership {
         await this.#forgetClaim(place, written === null);
         return;
       }
+      place.warm = false;
       await host.acquire(group, partition, place.epoch);
       await this.#noteBegun(place);
       if (session !== this.#session.id) {
@@ -478,6 +480,7 @@ export class LeaseOwnership implements Ownership {
     try {
       await host.prepare(group, partition);
       place.told = null;
+      place.warm = true;
       const key = partitionKey(group, partition);
       const session = this.#session.id;
       const written = await this.#table.write(
@@ -490,6 +493,7 @@ export class LeaseOwnership implements Ownership {
       this.#look();
     } catch (error) {
       this.#tellOnce(place, 'could not be prepared', error);
+      place.warm = false;
       place.stage = 'free';
       this.#putOff(place);
     }

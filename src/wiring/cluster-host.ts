@@ -149,12 +149,19 @@ export class ClusterHost implements PartitionHost {
 
   async prepare(group: GroupName, partition: number): Promise<void> {
     if (group === 'pollers') return;
-    await this.#unproven.during(group, partition, async () => {
-      const { tip } = await this.#logs().follow(group, partition);
-      await this.#storage().catchUpViews(group, partition);
-      // Or others would hand over to whoever cannot open it.
-      if (this.isUnproven(group, partition)) await this.#assertProven(group, partition, tip);
-    });
+    try {
+      await this.#unproven.during(group, partition, () => this.#prepareLog(group, partition));
+    } catch (error) {
+      await this.forget(group, partition);
+      throw error;
+    }
+  }
+
+  async #prepareLog(group: GroupName, partition: number): Promise<void> {
+    const { tip } = await this.#logs().follow(group, partition);
+    await this.#storage().catchUpViews(group, partition);
+    // Or others would hand over to whoever cannot open it.
+    if (this.isUnproven(group, partition)) await this.#assertProven(group, partition, tip);
   }
 
   async forget(group: GroupName, partition: number): Promise<void> {

@@ -174,6 +174,8 @@ export class Node implements PartitionHost, Leases {
   preparesUntil = 0;
   readonly serving = new Set<number>();
   readonly prepared = new Set<number>();
+  /** Whose copies are kept up. */
+  readonly followed = new Set<number>();
   /** Acquired, and not yet released or lost. */
   readonly #open = new Set<number>();
   /** What it acquired, and when by its own clock. */
@@ -325,7 +327,8 @@ export class Node implements PartitionHost, Leases {
   // Its host: takes its time
 
   async prepare(_group: GroupName, partition: number): Promise<void> {
-    await this.#work(300);
+    this.followed.add(partition);
+    await this.#alone(partition, 300);
     const world = this.#world;
     if (world.now < this.preparesUntil) {
       await new Promise<void>((resolve) => world.at(this.preparesUntil, this, resolve));
@@ -340,12 +343,14 @@ export class Node implements PartitionHost, Leases {
 
   #prove(partition: number): void {
     if (!this.provesNothing) return void this.#unproven.delete(partition);
+    this.followed.delete(partition);
     this.#unproven.add(partition);
     throw new Error('nothing proves the log');
   }
 
-  forget(): Promise<void> {
-    return this.#work(50);
+  forget(_group: GroupName, partition: number): Promise<void> {
+    this.followed.delete(partition);
+    return this.#alone(partition, 3_000);
   }
 
   async acquire(_group: GroupName, partition: number, epoch: number): Promise<void> {
@@ -357,6 +362,7 @@ export class Node implements PartitionHost, Leases {
     }
     this.#open.add(partition);
     await this.#alone(partition, 400);
+    this.followed.delete(partition);
     this.#prove(partition);
     const passed = this.#world.epochs.get(partition) ?? 0;
     if (epoch <= passed) throw new EpochPassed("the epoch is not above the log's", passed);

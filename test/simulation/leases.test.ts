@@ -37,6 +37,14 @@ t.test('one holder at any time, and in the end the one that should be', async (t
       [[], due, 0],
       `and then nothing moves, SEED=${seed}`,
     );
+    const kept = NAMES.map((name) => {
+      const { followed } = world.nodes.findLast((node) => node.name === name)!;
+      return everywhere((partition) => followed.has(partition));
+    });
+    const next = NAMES.map((name) => {
+      return everywhere((partition) => rankNodes(NAMES, 'accounts', partition)[1] === name);
+    });
+    t.strictSame(kept, next, `copies are kept by who is next in line, SEED=${seed}`);
     const rivals = world.nodes.flatMap(({ problems }) =>
       problems.filter((each) => each.includes('another process')),
     );
