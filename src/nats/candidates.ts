@@ -52,11 +52,12 @@ export class Candidates {
     return this.#preferRoom(this.#live());
   }
 
-  /** It would be this node's, if that could prove its log: it goes on trying to. */
+  /** It would be this node's, or this one next in line, if that could prove its log: it goes on trying to. */
   isToProve(place: PartitionName): boolean {
     const { node } = this.#options;
     if (!this.#has(node, 'unproven', place)) return false;
-    return rankNodes(this.#preferRoom(this.#whole(place)), place.group, place.partition)[0] === node;
+    const ranked = rankNodes(this.#preferRoom(this.#whole(place)), place.group, place.partition);
+    return ranked.slice(0, 2).includes(node);
   }
 
   isShort(node: string): boolean {

@@ -271,6 +271,23 @@ t.test('who cannot prove its logs lets others have them, and has them back when 
   t.strictSame(world.wrong, []);
 });
 
+t.test('who is next in line and cannot prove its copy goes on trying to', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.isCalm = true;
+  for (const name of NAMES) world.join(name);
+  await world.until(20_000);
+  const [, next = ''] = rankNodes(NAMES, 'accounts', 0);
+  world.nodes.find(({ name }) => name === next)!.isGone = true;
+  await world.until(30_000);
+  const again = world.join(next);
+  again.provesNothing = true;
+  await world.until(50_000);
+  t.notOk(again.followed.has(0));
+  again.provesNothing = false;
+  await world.until(70_000);
+  t.strictSame([again.isUnproven('accounts', 0), again.followed.has(0)], [false, true]);
+});
+
 function everywhere<Result>(look: (partition: number) => Result): Result[] {
   return Array.from({ length: PARTITIONS }, (_, partition) => look(partition));
 }
