@@ -185,8 +185,9 @@ export class ClusterHost implements PartitionHost {
     this.#acquired.delete(key);
     if (acquired === undefined || this.#served.get(key) !== acquired.served) return;
     this.#serving.add(key);
-    acquired.serve();
+    // First: what the log has refused since is lost within `serve`, and not written here any more.
     if (group !== 'pollers') this.#options.feed.written(group, partition);
+    acquired.serve();
     this.#options.onServing(group, partition);
     const ms = Math.round(performance.now() - acquired.startedAt);
     this.#options.log.info({ group, partition, epoch: acquired.epoch, ms }, 'serving');

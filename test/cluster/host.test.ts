@@ -13,7 +13,7 @@ import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { logStream, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { logStream, logSubject, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { ClusterHost } from '../../src/wiring/cluster-host.ts';
@@ -21,8 +21,9 @@ import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
 import type { Row } from '../../wal/types.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
-import { link } from './adapters.ts';
+import { batchAfter, link } from './adapters.ts';
 import { needs } from '../needs.ts';
+import { until } from '../until.ts';
 
 needs('nats-server');
 
@@ -39,19 +40,28 @@ t.teardown(async () => {
 
 interface Hosting {
   readonly host: ClusterHost;
+  readonly feed: NodeFeed;
   readonly storage: Storage;
   readonly lines: string[];
   readonly unreadable: string[];
   readonly stop: () => Promise<void>;
 }
 
-function startHost(said: Partial<LeaseEntry> = {}, unprovenOn: string | null = null): Hosting {
+function startHost(
+  said: Partial<LeaseEntry> = {},
+  unprovenOn: string | null = null,
+  onFenced: () => void = () => t.fail('nobody else writes'),
+): Hosting {
   const storage = openStorage(directory);
   const lines: string[] = [];
   const unreadable: string[] = [];
   const decode = (): never => {
     throw new Error('nobody subscribes');
   };
+  const feed = new NodeFeed({
+    stream: new StreamFeed({ link: nats, decode, onError: fail }),
+    own: { feed: storage.feed, beginsAfter: () => 0 },
+  });
   const host = new ClusterHost({
     link: nats,
     publisher,
@@ -64,7 +74,7 @@ function startHost(said: Partial<LeaseEntry> = {}, unprovenOn: string | null = n
       }),
     },
     storage,
-    feed: new NodeFeed({ stream: new StreamFeed({ link: nats, decode, onError: fail }), own: null }),
+    feed,
     faults: new StreamFaults(nats, 1),
     replicas: 1,
     replication: 'sync',
@@ -73,14 +83,14 @@ function startHost(said: Partial<LeaseEntry> = {}, unprovenOn: string | null = n
     holds: () => true,
     unprovenOn: () => unprovenOn,
     onUnreadable: (group, partition) => void unreadable.push(`${group}/${partition}`),
-    onFenced: (_group, _partition) => t.fail('nobody else writes'),
+    onFenced,
     onServing: () => {},
   });
   const stop = async (): Promise<void> => {
     await host.close();
     await storage.close();
   };
-  return { host, storage, lines, unreadable, stop };
+  return { host, feed, storage, lines, unreadable, stop };
 }
 
 function fail(error: Error): void {
@@ -357,6 +367,29 @@ t.test('a partition is opened only under an epoch above its log', async (t) => {
     await t.rejects(host.acquire('accounts', AGAIN, epoch), /is not above the log's, 2/);
   }
   await host.acquire('accounts', AGAIN, 3);
+});
+
+t.test('what the stream has refused before it is served is not read as written here', async (t) => {
+  const REPLACED = 17;
+  let isHeld = false;
+  const fenced: Promise<void>[] = [];
+  const hosting = startHost({}, null, () => {
+    // As ownership does: while it is claimed the claim ends by itself.
+    fenced.push(isHeld ? hosting.host.lose('accounts', REPLACED) : Promise.resolve());
+  });
+  const { host, feed, storage, stop } = hosting;
+  t.teardown(stop);
+  await host.acquire('accounts', REPLACED, 1);
+  const other = batchAfter(storage.log.tip('accounts', REPLACED), REPLACED, 2, 'of another owner');
+  await publisher.publish(logSubject('accounts', REPLACED), other.bytes, {});
+  // As a timer does that falls due.
+  void writeAccounts(storage, REPLACED, 1).catch(() => {});
+  await until(() => fenced.length === 1);
+  isHeld = true;
+  host.serve('accounts', REPLACED);
+  await Promise.all(fenced);
+  t.equal(fenced.length, 2);
+  t.notOk(feed.isOwn('accounts', REPLACED, 0));
 });
 
 t.test('a machine whose other streams are all lost begins no empty partition', async (t) => {
