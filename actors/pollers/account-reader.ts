@@ -42,11 +42,11 @@ export type Found =
 const PAUSE_TRIES = 5;
 
 export class AccountReader {
-  readonly #options: Omit<PursuitOptions, 'onNotice'>;
+  readonly #options: Omit<PursuitOptions, 'onNotice' | 'holds'>;
   #sleepers: { readonly wakesAt: number; readonly wake: () => void }[] = [];
   #stopped = false;
 
-  constructor(options: Omit<PursuitOptions, 'onNotice'>) {
+  constructor(options: Omit<PursuitOptions, 'onNotice' | 'holds'>) {
     this.#options = options;
   }
 

@@ -43,6 +43,8 @@ export interface PursuitOptions {
   readonly now: () => number;
   /** By which deadlines of messages are set, ours and those to us; `now` may be ahead of it or behind. */
   readonly deadlineClock: () => number;
+  /** False: another process may have the partition by now, or this one is to let go of it. */
+  readonly holds: () => boolean;
   readonly random: Random;
   readonly timings: Timings;
   readonly onNotice: (notice: Notice) => void;

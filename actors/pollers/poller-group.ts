@@ -29,6 +29,15 @@ export interface PollerGroupOptions {
   readonly onUnknownMessage: () => void;
 }
 
+/** How a partition is served. */
+export interface Served {
+  /** The time of the accounts partition, which says what has expired, where it is known; absent: as the clock says, and never
+   *  behind what is heard of that partition. */
+  readonly now?: () => number;
+  /** False while another process may have the partition; absent: none may. */
+  readonly holds?: () => boolean;
+}
+
 export class PollerGroup {
   readonly #options: PollerGroupOptions;
   readonly #timings: Timings;
@@ -51,18 +60,17 @@ export class PollerGroup {
     this.#tickEvery(LIMITS.pollerTickMs);
   }
 
-  /** Serves a partition from now on; resolves when everything in flight in it is known. `now`: the time of the accounts
-   *  partition, which says what has expired, where it is known; absent: as the clock says, and never behind what is heard
-   *  of that partition. */
-  start(partition: number, now: () => number = () => this.#options.clock.now()): Promise<void> {
+  /** Serves a partition from now on; resolves when everything in flight in it is known. */
+  start(partition: number, served: Served = {}): Promise<void> {
     const { bus, feed, clock, random, onNotice } = this.#options;
     const poller = new PollerPartition({
       partition,
       bus,
       feed,
       lanes: this.#lanes,
-      now,
+      now: served.now ?? (() => clock.now()),
       deadlineClock: this.#options.deadlineClock ?? (() => clock.now()),
+      holds: served.holds ?? (() => true),
       random,
       timings: this.#timings,
       onNotice,

@@ -6,6 +6,7 @@
 //   - Only a final answer of the provider ends a payout or withdrawal. Charges and deposits also expire, after a last
 //     enquiry; as provider_unavailable when the provider certainly never had them.
 //   - A callback causes an enquiry, never more: at most one each `hintGapMs` for a transaction.
+//   - Nobody is called, and nothing given up, while another process may have the partition: it may have sent it, or ended it.
 //   - Every answer leaves the transaction in the wheel, with its rail, with its account, or gone: nothing is lost sight of.
 //   - Whatever comes in from outside ends by parking what it was about, if that only waits: the object is not used after that.
 
@@ -157,6 +158,7 @@ export class Pursuit implements Caller {
   #due(watched: Watched, now: number): void {
     if (watched.verdict !== null) return this.#account.tell(watched);
     if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
+    if (!this.#options.holds()) return this.#outOfTurn(watched);
     if (watched.late) return this.#dueLate(watched);
     if (watched.told) return this.#account.askAccount(watched);
     // A callback waits for an enquiry, which brings up what its account has yet to hear.
@@ -195,19 +197,33 @@ export class Pursuit implements Caller {
 
   #toRail(watched: Watched): void {
     if (this.#stopping) return;
+    if (!this.#options.holds()) return this.#outOfTurn(watched);
     if (watched.next === 'enquire') {
       watched.byHint = watched.isOwed;
       watched.hinted = false;
       this.#keeper.asked(watched.id);
     }
-    const { now, random, timings } = this.#options;
     if (!watched.port.lane.call(watched)) {
       if (watched.next === 'enquire') watched.hinted = watched.byHint;
-      if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
-      else this.#wait(watched, now() + retryGapMs(timings, 3, random));
+      this.#outOfTurn(watched);
     } else if (watched.state === 'queued') {
       this.#endInTime(watched);
     }
+  }
+
+  isToBeCalled(watched: Watched): boolean {
+    if (this.#options.holds()) return true;
+    this.#outOfTurn(watched);
+    this.#keeper.park(watched);
+    return false;
+  }
+
+  /** Its rail has no place for it, or it is not this process's to call now. */
+  #outOfTurn(watched: Watched): void {
+    const { now, random, timings } = this.#options;
+    watched.hinted = watched.isOwed;
+    if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
+    else this.#wait(watched, now() + retryGapMs(timings, 3, random));
   }
 
   /** However long it waits for its rail. */
@@ -220,6 +236,7 @@ export class Pursuit implements Caller {
    *  revoked. A day of that at most: nobody but it may be there to find out that the rail is up. */
   #askToSubmit(watched: Watched): void {
     if (this.#stopping) return;
+    if (!this.#options.holds()) return this.#outOfTurn(watched);
     if (watched.unsent) {
       const now = this.#options.now();
       if (watched.graceUntil === 0) watched.graceUntil = now + UNSENT_MS;

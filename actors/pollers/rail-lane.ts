@@ -14,6 +14,8 @@ import type { Watched } from './watched.ts';
 
 /** Who called, to be told the answer. */
 export interface Caller {
+  /** It has waited for its turn. False: it is not to be called now, and waits for that elsewhere. */
+  isToBeCalled(watched: Watched): boolean;
   submitted(watched: Watched, result: SubmitResult): void;
   enquired(watched: Watched, result: EnquiryResult): void;
 }
@@ -110,7 +112,7 @@ export class RailLane {
     while (!this.#stopped && this.#hasWaiting() && this.#mayStart()) {
       const watched = this.#waiting.shift();
       // It may have left in the meantime, or have been called from the other place that it had.
-      if (watched?.state === 'queued') this.#start(watched);
+      if (watched?.state === 'queued' && watched.port.caller.isToBeCalled(watched)) this.#start(watched);
     }
   }
 

@@ -311,11 +311,9 @@ export class ClusterHost implements PartitionHost {
     if (pollers === null) throw new Error('this process has no pollers');
     // What is in flight is found in the background; hints are taken at once. The accounts partition may be elsewhere: its
     // time is what its log says.
-    void pollers.start(partition);
-    served.open({
-      inbox: (message, onReply) => pollers.send(partition, message, onReply),
-      holds: () => this.#options.holds('pollers', partition),
-    });
+    const holds = (): boolean => this.#options.holds('pollers', partition);
+    void pollers.start(partition, { holds });
+    served.open({ inbox: (message, onReply) => pollers.send(partition, message, onReply), holds });
   }
 
   /** Returns how to serve it. */

@@ -189,7 +189,7 @@ async function serveOutbound(
     const accounts = storage.partition('accounts', number);
     if (accounts === undefined || damaged.has('accounts', number)) continue;
     bus.attach('pollers', number, (message, onReply) => pollers.send(number, message, onReply));
-    starting.push(pollers.start(number, () => accounts.now()));
+    starting.push(pollers.start(number, { now: () => accounts.now() }));
     const webhooks = storage.partition('webhooks', number);
     if (webhooks === undefined || damaged.has('webhooks', number)) continue;
     const logic = webhooks.logic as unknown as WebhooksLogic;

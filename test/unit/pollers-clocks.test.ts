@@ -13,7 +13,7 @@ t.test("what has expired by its accounts' own time is ended, whatever the clock 
   // Nothing is heard from which its time could be known.
   driven.mtn.onEnquire = () => LOST;
   driven.accounts.aheadMs = HOUR;
-  await driven.pollers.start(0, () => driven.clock.now() + HOUR);
+  await driven.pollers.start(0, { now: () => driven.clock.now() + HOUR });
   await driven.clock.advance(9 * MINUTE);
   t.hasStrict(driven.accounts.transaction(late.id), { status: 'FAILED', failureCode: 'expired' });
 });

@@ -5,10 +5,11 @@ import { TIMINGS } from '../../actors/pollers/schedule.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
-import { ACCOUNT, charge, outcome, payout } from './domain/scenario.ts';
+import { ACCOUNT, charge, outcome, payout, withdrawal } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
 const UNAVAILABLE = { type: 'unavailable' } as const;
 
 t.test('a stop lets calls in the air finish and their outcomes be told, and starts none', async (t) => {
@@ -133,6 +134,44 @@ t.test('a partition that is lost is left at once: nobody is called any more', as
   await driven.clock.advance(MINUTE);
   t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 1);
 });
+
+t.test(
+  'a partition that another process may have by now: nobody is called, nothing is given up',
+  async (t) => {
+    const driven = new Driven();
+    let held = true;
+    await driven.pollers.start(0, { holds: () => held });
+    driven.mtn.onSubmit = () => BUSY;
+    const refused = driven.accounts.create(payout());
+    const charged = driven.accounts.create(charge());
+    const answer = deferred<SubmitResult>();
+    driven.mtn.onSubmit = () => answer.promise;
+    driven.mtn.maxConcurrency = 1;
+    const flying = driven.accounts.create(payout());
+    driven.accounts.create(payout());
+    t.equal(driven.mtn.submits.length, 3, 'the fourth waits for its turn with the rail');
+
+    held = false;
+    answer.resolve(LOST);
+    const created = driven.accounts.create(payout({ msisdn: '+256702123456' }));
+    const withdrawn = driven.accounts.create(withdrawal());
+    driven.hint(flying);
+    await driven.clock.advance(HOUR, 1_000);
+    t.equal(driven.mtn.submits.length, 3);
+    t.equal(driven.mtn.enquiries.length + driven.airtel.submits.length, 0);
+    t.equal(driven.accounts.transaction(withdrawn.id).unsent, true);
+    t.equal(driven.accounts.transaction(charged.id).status, 'PENDING_PROVIDER');
+
+    held = true;
+    driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+    driven.mtn.maxConcurrency = 100;
+    await driven.clock.advance(5 * MINUTE, 1_000);
+    for (const { id } of [refused, flying, created, withdrawn]) {
+      t.equal(driven.accounts.transaction(id).submitted, true);
+    }
+    t.equal(driven.accounts.transaction(charged.id).status, 'FAILED');
+  },
+);
 
 t.test('a stop does not wait for a rail that hangs for ever', async (t) => {
   const driven = await new Driven().start();
