@@ -407,8 +407,10 @@ export class Pursuit implements Caller {
       watched.alarmed = now >= watched.graceUntil;
       return this.#unanswered(watched);
     }
+    // A callback came meanwhile: it has it by now.
+    if (watched.hinted) return this.#wait(watched, now + this.#options.timings.hintGapMs);
     if (!watched.unsent && now < watched.graceUntil) return this.#wait(watched, watched.graceUntil);
-    watched.maybeSent = watched.hinted;
+    watched.maybeSent = false;
     if (watched.lastUntil !== 0) return this.#account.expire(watched);
     watched.next = 'submit';
     // Unless it has expired while it was asked about.

@@ -42,6 +42,29 @@ t.test('a callback while it is enquired about is answered by one more enquiry, s
   t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
 });
 
+t.test(
+  'a callback while its provider does not find it has it asked again, soon, and not sent again',
+  async (t) => {
+    for (const inGrace of [true, false]) {
+      const driven = await new Driven().start();
+      driven.mtn.notFoundGraceMs = inGrace ? 2 * MINUTE : 1_000;
+      driven.mtn.onSubmit = () => LOST;
+      const answer = deferred<EnquiryResult>();
+      driven.mtn.onEnquire = () => answer.promise;
+      const transaction = driven.accounts.create(payout());
+      await driven.clock.advance(5_000);
+      t.equal(driven.mtn.enquiries.length, 1);
+      driven.provider.settle(transaction, paid());
+      driven.hint(transaction);
+      driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
+      answer.resolve({ type: 'not_found' });
+      await driven.clock.advance(3_000);
+      t.equal(driven.accounts.transaction(transaction.id).status, 'SUCCESSFUL');
+      t.equal(driven.mtn.submits.length, 1);
+    }
+  },
+);
+
 t.test('a callback before the answer to the submit is answered after it', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
