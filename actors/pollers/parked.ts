@@ -65,7 +65,7 @@ interface Block {
 
 /** It waits, and neither for its account to take a verdict nor to be forgotten in a moment. */
 export function isParkable({ state, verdict, told }: Watched): boolean {
-  return state === 'waiting' && verdict === null && !told;
+  return state === 'waiting' && verdict === null && told === null;
 }
 
 export class Parked {

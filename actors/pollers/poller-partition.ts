@@ -170,7 +170,9 @@ export class PollerPartition implements Keeper {
   /** When it has stopped: the callbacks that were not looked into, but for those about what the next owner finds in flight. */
   left(): LeftCallback[] {
     const late = [...this.#called, ...this.#expired].flatMap((id) => this.#followed.get(id) ?? []);
-    const told = this.#followed.awake().filter((watched) => watched.told || watched.verdict !== null);
+    const told = this.#followed
+      .awake()
+      .filter((watched) => watched.told !== null || watched.verdict !== null);
     for (const watched of [...late, ...told]) {
       const isBeingAsked = watched.byHint && watched.state === 'calling';
       if (watched.isOwed || isBeingAsked) this.#left.set(watched.id, watched.accountId);
@@ -472,7 +474,9 @@ export class PollerPartition implements Keeper {
     const { late, told, tells, verdict, state, next, createdAt } = followed;
     const isBeingEnquired = state === 'calling' && next === 'enquire';
     const mayBeOnItsWay = tells > 0 || createdAt <= this.#foundUntil;
-    return !late && !told && verdict === null && state !== 'telling' && !isBeingEnquired && !mayBeOnItsWay;
+    return (
+      !late && told === null && verdict === null && state !== 'telling' && !isBeingEnquired && !mayBeOnItsWay
+    );
   }
 
   /** It is final; the provider may say otherwise now. */

@@ -160,7 +160,7 @@ export class Pursuit implements Caller {
     if (this.#stopping || watched.state === 'calling' || watched.state === 'telling') return;
     if (!this.#options.holds()) return this.#outOfTurn(watched);
     if (watched.late) return this.#dueLate(watched);
-    if (watched.told) return this.#account.askAccount(watched);
+    if (watched.told !== null) return this.#account.askAccount(watched);
     // A callback waits for an enquiry, which brings up what its account has yet to hear.
     if (this.#account.tellsAcceptanceAgain(watched) && !watched.hinted) {
       this.#rest(watched);
@@ -173,8 +173,8 @@ export class Pursuit implements Caller {
   }
 
   #dueLate(watched: Watched): void {
-    if (watched.told && !watched.hinted) return this.#keeper.forget(watched);
-    watched.told = false;
+    if (watched.told !== null && !watched.hinted) return this.#keeper.forget(watched);
+    watched.told = null;
     if (watched.state === 'waiting') this.#call(watched);
   }
 

@@ -118,18 +118,18 @@ export class Telling {
       this.#telling--;
       // Its transaction may be followed anew since, and be asked about for a callback: that is not answered by this.
       if (reply.type === 'done' || reply.type === 'rejected') this.#keeper.taken(watched.id, verdict);
-      this.#told(watched, reply);
+      this.#told(watched, verdict, reply);
       this.#keeper.park(watched);
     });
   }
 
-  #told(watched: Watched, reply: Reply): void {
+  #told(watched: Watched, verdict: Verdict, reply: Reply): void {
     if (watched.state === 'gone') return;
     const { now, random, timings } = this.#options;
     switch (reply.type) {
       case 'done':
         this.settleVerdict(watched);
-        watched.told = true;
+        watched.told = verdict.type;
         watched.state = 'waiting';
         // The feed usually ends it before that.
         return this.#wheel.set(watched.number, now() + this.#afterToldMs(watched));
@@ -190,9 +190,15 @@ export class Telling {
     if (reply.type !== 'done') {
       return this.#wheel.set(watched.number, now() + retryGapMs(timings, 3, random));
     }
-    watched.told = false;
-    watched.disputed = true;
     watched.next = 'enquire';
+    if (watched.told === 'RecordOutcome') {
+      watched.disputed = true;
+    } else {
+      // Its time is behind the one here: whoever pays until that has come has paid.
+      watched.lastEnquiries = 0;
+      watched.lastUntil = 0;
+    }
+    watched.told = null;
     this.#rest(watched);
   }
 }

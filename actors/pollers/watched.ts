@@ -59,8 +59,8 @@ export class Watched implements PendingTransaction {
   late = false;
   /** `late`, and looked at now and then without a callback: it expired, and might be paid after all. */
   expired = false;
-  /** An account took a verdict; if it stays in flight nonetheless, the account did not agree. */
-  told = false;
+  /** An account took a verdict of this type; if it stays in flight nonetheless, the account did not agree. */
+  told: Verdict['type'] | null = null;
   /** An account did not agree with a final answer: for another amount, for instance. */
   disputed = false;
   /** An operator was told that the provider no longer knows it; of one that it has not accepted, that its wallet was revoked. */

@@ -59,3 +59,17 @@ t.test('after a jump of hours each is asked about once, and nothing is sent agai
   t.equal(references.length, 2);
   t.equal(new Set(references).size, 1);
 });
+
+t.test('who pays in time by the time of an account that is behind the clock here has paid', async (t) => {
+  for (const isCalledBack of [true, false]) {
+    const driven = await new Driven().start();
+    driven.accounts.aheadMs = -5 * MINUTE;
+    const charged = driven.accounts.create(charge());
+    await driven.clock.advance(27 * MINUTE, 500);
+    t.equal(driven.accounts.transaction(charged.id).status, 'AWAITING_CUSTOMER');
+    driven.provider.settle(charged, paid());
+    if (isCalledBack) driven.hint(charged);
+    await driven.clock.advance(2 * MINUTE, 500);
+    t.equal(driven.accounts.transaction(charged.id).status, 'SUCCESSFUL');
+  }
+});
