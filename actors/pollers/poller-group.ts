@@ -5,6 +5,7 @@
 
 import type { Bus, Message, OnReply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
+import type { Policy } from '../../src/domain/policy.ts';
 import { isPollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Clock, Rail } from '../../src/rails/rail.ts';
@@ -17,6 +18,7 @@ export interface PollerGroupOptions {
   readonly bus: Bus;
   readonly feed: Feed;
   readonly rails: readonly Rail[];
+  readonly routes: Policy['routes'];
   readonly clock: Clock;
   /** By which deadlines of messages are set, on the bus; absent: `clock`. */
   readonly deadlineClock?: () => number;
@@ -62,12 +64,13 @@ export class PollerGroup {
 
   /** Serves a partition from now on; resolves when everything in flight in it is known. */
   start(partition: number, served: Served = {}): Promise<void> {
-    const { bus, feed, clock, random, onNotice } = this.#options;
+    const { bus, feed, routes, clock, random, onNotice } = this.#options;
     const poller = new PollerPartition({
       partition,
       bus,
       feed,
       lanes: this.#lanes,
+      routes,
       now: served.now ?? (() => clock.now()),
       deadlineClock: this.#options.deadlineClock ?? (() => clock.now()),
       holds: served.holds ?? (() => true),

@@ -16,6 +16,7 @@ import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import type { ExpiredTransaction, PendingTransaction } from '../../src/domain/account-command.ts';
 import type { AccountEvent, AccountRecord, TransactionFailed } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
+import type { Policy } from '../../src/domain/policy.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { isCallbackNote } from '../../src/domain/callback-note.ts';
@@ -27,7 +28,7 @@ import { Followed } from './followed.ts';
 import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { isParkable } from './parked.ts';
 import { Pursuit } from './pursuit.ts';
-import type { Port, RailLane } from './rail-lane.ts';
+import { portOf, type Port, type RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
 import { contradicts, type Final, type Verdict } from './verdict.ts';
 import { Waiters } from './waiters.ts';
@@ -37,6 +38,7 @@ export interface PartitionOptions extends PursuitOptions {
   readonly feed: Feed;
   /** By rail id, the `provider` of a transaction. */
   readonly lanes: ReadonlyMap<string, RailLane>;
+  readonly routes: Policy['routes'];
 }
 
 export interface LeftCallback {
@@ -207,12 +209,13 @@ export class PollerPartition implements Keeper {
    *  look not long ago: perhaps nobody was there to make it. Pages come by account, so the last of them may have what
    *  expired last; what expired before all that can be kept is not asked for any more. */
   async #scanExpired(): Promise<void> {
-    let since = this.#options.now() - afterExpiryMsMax(this.#options.timings) - LIMITS.pollerMissedLooksMs;
+    const { now, routes, timings } = this.#options;
+    let since = now() - afterExpiryMsMax(timings) - LIMITS.pollerMissedLooksMs;
     let found: ExpiredTransaction[] = [];
     for (let after: string | null = null; ;) {
       const page = await this.#reader.expired(since, after);
       if (page === null || this.#stopping) return;
-      found.push(...page.data.filter(({ provider }) => this.#ports.has(provider)));
+      found.push(...page.data.filter((each) => portOf(each, this.#ports, routes) !== undefined));
       after = page.next;
       if (after === null) return this.#lookAfterThese(found);
       if (found.length >= 2 * LIMITS.pollerLateMax) {
@@ -348,7 +351,7 @@ export class PollerPartition implements Keeper {
   #follow(transaction: PendingTransaction): Watched | null {
     const { id, provider } = transaction;
     if (this.#followed.has(id)) return null;
-    const port = this.#ports.get(provider);
+    const port = portOf(transaction, this.#ports, this.#options.routes);
     if (port === undefined) {
       this.#options.onNotice({ what: 'no_rail', provider, transactionId: id, detail: null });
       return null;

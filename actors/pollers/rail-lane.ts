@@ -5,6 +5,8 @@
 // pass, so that none starves, and of each kind the accounts come in turn. A rail that answers without a promise is told on
 // in the same turn.
 
+import type { PendingTransaction } from '../../src/domain/account-command.ts';
+import type { Policy } from '../../src/domain/policy.ts';
 import type { EnquiryResult, Rail, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Breaker } from './breaker.ts';
@@ -26,6 +28,15 @@ export interface Port {
   readonly caller: Caller;
   /** Calls in the air. */
   calling: number;
+}
+
+/** By rail id. Undefined: its rail is not there, or is another country's or network's by now. */
+export function portOf(
+  { provider, country, network }: PendingTransaction,
+  ports: ReadonlyMap<string, Port>,
+  routes: Policy['routes'],
+): Port | undefined {
+  return routes[`${country}:${network}`] === provider ? ports.get(provider) : undefined;
 }
 
 export type Health = 'OPERATIONAL' | 'DEGRADED' | 'DOWN';

@@ -142,7 +142,7 @@ export function decideApproveWithdrawal(
 ): Decision {
   const waiting = findWaiting(state, command);
   if ('code' in waiting) return refuse(waiting);
-  const { id, accountId, destination, provider } = waiting;
+  const { id, accountId, destination, provider, country, network } = waiting;
   // As when it was requested: what has been switched off or revoked since moves no money.
   const account = state.account(accountId);
   if (account?.settings.live !== true) return refuse(rejection('live_mode_not_enabled'));
@@ -150,7 +150,7 @@ export function decideApproveWithdrawal(
   const wallet = account.wallets.get(destination ?? '');
   if (wallet?.status !== 'ACTIVE') return refuse(rejection('destination_not_active'));
   // Approved it could not be rejected any more, nor sent: its money would stay on hold.
-  if (!Object.values(policy.routes).includes(provider)) {
+  if (policy.routes[`${country}:${network}`] !== provider) {
     return refuse(rejection('network_not_supported', `There is no rail ${provider} any more.`));
   }
   const body = verdict(id, 'PENDING_PROVIDER', 'APPROVED');

@@ -48,6 +48,7 @@ export function createPollers(outbound: Outbound, rails: Rails): PollerGroup {
     bus,
     feed,
     rails: [...rails.rails.values()],
+    routes: rails.routes,
     clock: clockBy(clock),
     deadlineClock: wallClock,
     random: Math.random,

@@ -173,6 +173,7 @@ class Service {
       bus: this.bus,
       feed: this.storage.feed,
       rails: [this.#rail],
+      routes: { 'UG:MTN': 'loopback' },
       clock: this.clock,
       random: () => 0.5,
       onNotice: (notice) => this.notices.push(notice),

@@ -93,6 +93,7 @@ class Apart {
       bus: accounts,
       feed: accounts,
       rails: this.#rails,
+      routes: POLICY.routes,
       clock,
       random,
       onNotice: () => {},

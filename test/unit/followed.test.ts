@@ -157,7 +157,7 @@ t.test('what does anything but wait stays an object', async (t) => {
     { state: 'calling' },
     { state: 'telling' },
     { state: 'gone' },
-    { told: true },
+    { told: 'RecordOutcome' },
     { verdict: { type: 'ExpireTransaction', accountId: 'acc_1', deadline: 1, transactionId: 'chg_1' } },
   ];
   for (const [index, change] of changes.entries()) {

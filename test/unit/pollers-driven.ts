@@ -13,6 +13,7 @@ import { isCallbackNote } from '../../src/domain/callback-note.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import { renderReconciliation } from '../../src/domain/render-account.ts';
+import type { Policy } from '../../src/domain/policy.ts';
 import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
 import type { Clock, EnquiryResult, Rail, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
@@ -335,6 +336,8 @@ export class Driven {
   readonly notices: Notice[] = [];
   readonly faults: unknown[] = [];
   unknownMessages = 0;
+  /** Those of pollers that are to begin; those of accounts are their policy's. */
+  routes: Policy['routes'] = { 'UG:MTN': 'mtn_ug', 'UG:AIRTEL': 'airtel_ug' };
   readonly #options: DrivenOptions;
   mtn = new DrivenRail('mtn_ug', this.provider, this.clock);
   airtel = new DrivenRail('airtel_ug', this.provider, this.clock);
@@ -386,6 +389,7 @@ export class Driven {
       bus: this.accounts,
       feed: this.accounts,
       rails: [this.mtn, this.airtel],
+      routes: this.routes,
       clock: this.clock,
       deadlineClock: () => this.clock.now() + (this.#options.deadlinesAheadMs ?? 0),
       random: this.#options.random ?? (() => 0.5),

@@ -557,6 +557,18 @@ t.test('a transaction over a rail that is not there is told of, and waits', asyn
   t.hasStrict(driven.notices, [{ what: 'no_rail', provider: 'removed', transactionId: id }]);
 });
 
+t.test('a transaction whose rail has another country by now is told of, and not sent there', async (t) => {
+  const driven = new Driven();
+  const { id } = driven.accounts.create(payout());
+  driven.routes = { 'KE:MTN': 'mtn_ug' };
+  await driven.crash();
+  driven.hint({ id });
+  await driven.clock.advance(5 * MINUTE);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 0);
+  t.hasStrict(driven.notices[0], { what: 'no_rail', provider: 'mtn_ug', transactionId: id });
+});
+
 t.test('an adapter that throws is our fault, and counts as a lost answer', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => {

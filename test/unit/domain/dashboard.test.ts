@@ -264,7 +264,7 @@ t.test('a withdrawal that waits', async (t) => {
     const { id } = scenario.create(withdrawal({ amount: '6000000' }));
     const { provider } = scenario.transaction(id);
     const { policy } = scenario;
-    for (const routes of [{}, { ...policy.routes, 'UG:MTN': `${provider}_2` }]) {
+    for (const routes of [{}, { ...policy.routes, 'UG:MTN': `${provider}_2` }, { 'KE:MTN': provider }]) {
       scenario.policy = { ...policy, routes };
       thenRefused(scenario.decide(verdict('ApproveWithdrawal', id, MEMBER)), 'network_not_supported');
     }
