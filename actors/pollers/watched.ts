@@ -107,6 +107,12 @@ export class Watched implements PendingTransaction {
     return this.hinted || (this.byHint && this.isQueuedToEnquire);
   }
 
+  /** Nobody has found it in flight, nor lost an answer: after that it is enquired about before it is submitted. And no submit was
+   *  taken, for certain. */
+  get wasNeverTaken(): boolean {
+    return !this.submitted && !this.maybeSent && !this.hinted && this.enquiries === 0;
+  }
+
   get isQueuedToEnquire(): boolean {
     return this.state === 'queued' && this.next === 'enquire';
   }

@@ -2,7 +2,8 @@
 // The first submit the account records before it is made: so it knows one that certainly was not sent, and ends it.
 //
 //   unsent ─▶ account: begun ─▶ submit            wallet revoked ─▶ account: failed, its hold returned ─▶ never submitted
-//   again  ─▶ account: not revoked ─▶ submit      wallet revoked ─▶ not submitted; whether it was before, its provider is asked
+//   again  ─▶ account: not revoked ─▶ submit      wallet revoked ─▶ not submitted; fails where each submit was certainly refused, else
+//                                                                   its provider is asked whether it was
 //
 // A wallet may be revoked while the answer is on its way, or while the submit waits for its rail: then the account is asked anew.
 //
@@ -22,7 +23,7 @@ export type Answer =
 
 export interface WithdrawalSubmitsOptions extends Pick<
   PursuitOptions,
-  'partition' | 'bus' | 'deadlineClock'
+  'partition' | 'bus' | 'deadlineClock' | 'holds'
 > {
   /** `watched` waits: nothing else is on its way for it. */
   readonly onAnswer: (watched: Watched, answer: Answer) => void;
@@ -50,14 +51,22 @@ export class WithdrawalSubmits {
 
   /** Of a withdrawal. */
   ask(watched: Watched): void {
-    const { bus, partition, onAnswer } = this.#options;
+    const { bus, partition, holds, onAnswer } = this.#options;
     const { accountId, id } = watched;
     const deadline = messageDeadline(this.#options);
     const revoked = this.#revoked;
     watched.state = 'telling';
     this.#asking++;
     const again = !watched.unsent;
-    const command = { type: 'BeginSubmission', accountId, deadline, transactionId: id, again } as const;
+    const neverTaken = again && holds() && watched.wasNeverTaken;
+    const command = {
+      type: 'BeginSubmission',
+      accountId,
+      deadline,
+      transactionId: id,
+      again,
+      neverTaken,
+    } as const;
     bus.send('accounts', partition, command, (reply) => {
       this.#asking--;
       if (watched.state === 'gone') return;

@@ -43,21 +43,23 @@ const REVOKED_MESSAGE = 'The payout wallet was revoked before the withdrawal was
 const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';
 
 /** A revoked wallet is sent nothing more. What was certainly not sent to it fails; what may have been, its provider ends, or an
- *  operator. */
+ *  operator. That no provider has it stays true while it is revoked: nobody is told to submit it. */
 export function decideBeginSubmission(
   state: LedgerState,
-  { accountId, transactionId, again = false }: BeginSubmission,
+  { accountId, transactionId, again = false, neverTaken = false }: BeginSubmission,
   context: Context,
 ): Decision {
   const transaction = find(state, accountId, transactionId);
   if (transaction === undefined) return refuse(rejection('transaction_not_found'));
-  const { id, status, unsent, destination } = transaction;
-  if (status !== 'PENDING_PROVIDER') return done(null, begun('ended'));
-  const isActive = state.account(accountId)?.wallets.get(destination ?? '')?.status === 'ACTIVE';
-  if (!unsent) return done(null, begun(again && !isActive ? 'revoked' : 'begun_before'));
+  const { id, status, submitted, unsent, destination } = transaction;
+  if (status !== 'PENDING_PROVIDER' || destination === null) return done(null, begun('ended'));
+  const isActive = state.account(accountId)?.wallets.get(destination)?.status === 'ACTIVE';
   if (isActive) {
+    if (!unsent) return done(null, begun('begun_before'));
     return changed(accountId, context.now, { type: 'SubmissionBegun', id }, begun('begun'));
   }
+  const isWithNobody = unsent || (neverTaken && !submitted);
+  if (!isWithNobody) return done(null, begun(again ? 'revoked' : 'begun_before'));
   const event: AccountEvent = {
     type: 'TransactionFailed',
     id,

@@ -128,7 +128,9 @@ export class Choice {
     if (choice < 45 && this.#created.length > 0) return this.#again();
     if (choice < 49) return { ...operator, ...this.#dashboardDeposit(), by };
     if (choice < 55) {
-      const command = this.once(2) ? submission(transactionId) : beginning(transactionId, this.once(2));
+      const command = this.once(2)
+        ? submission(transactionId)
+        : beginning(transactionId, this.once(2), this.once(2));
       return { ...command, accountId } as AccountCommand;
     }
     if (choice < 72) return { ...this.#outcome(transactionId, about), accountId };

@@ -8,6 +8,7 @@ import type {
   CollectInput,
   CreateCommand,
   CreateDashboardDeposit,
+  BeginSubmission,
   RecordOutcome,
   RejectWithdrawal,
   ResolveReconciliation,
@@ -252,7 +253,7 @@ export function expected(model: Model, command: AccountCommand, at: At): Expecte
     case 'CreateDashboardDeposit':
       return expectedOfDashboardDeposit(model, command, at);
     case 'BeginSubmission':
-      return expectedOfBegin(account!, own);
+      return expectedOfBegin(account!, command, own);
     case 'RecordSubmission':
       return own?.status === 'PENDING_PROVIDER' && !own.submitted ? does('SubmissionAccepted') : NOTHING;
     case 'RecordOutcome':
@@ -446,10 +447,15 @@ function expectedOfNote(model: Model, own: ModelTransaction | undefined): Expect
 }
 
 /** A revoked wallet receives nothing, as long as nothing may have been sent. */
-function expectedOfBegin({ wallets }: ModelAccount, own: ModelTransaction | undefined): Expected {
+function expectedOfBegin(
+  { wallets }: ModelAccount,
+  { neverTaken = false }: BeginSubmission,
+  own: ModelTransaction | undefined,
+): Expected {
   if (own === undefined) return refused('transaction_not_found');
-  if (own.status !== 'PENDING_PROVIDER' || own.type !== 'WITHDRAWAL' || own.begun) return NOTHING;
+  if (own.status !== 'PENDING_PROVIDER' || own.type !== 'WITHDRAWAL') return NOTHING;
   const isActive = wallets.find(({ id }) => id === own.wallet)?.status === 'ACTIVE';
+  if (own.begun && (isActive || own.submitted || !neverTaken)) return NOTHING;
   return isActive ? does('SubmissionBegun') : ends('FAILED', 'SYSTEM');
 }
 

@@ -1,6 +1,7 @@
 // What pollers promise about a withdrawal whose payout wallet is revoked: it is never sent, unless it may have been sent before.
 import t from 'tap';
 import type { RevokeWallet } from '../../src/domain/account-command.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import type { SubmitResult } from '../../src/rails/rail.ts';
 import { byOperator, OWNER, payout, settle, WALLET, walletAdded, withdrawal } from './domain/scenario.ts';
 import { ACCEPTED, BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
@@ -70,15 +71,38 @@ t.test('where only what fails is tried a withdrawal is not held back for ever', 
   t.ok(submitted());
 });
 
+t.test('what was certainly refused so far fails when its wallet is revoked', async (t) => {
+  for (const writeFormat of [1, RECORD_FORMATS.newest]) {
+    const driven = await new Driven().start();
+    driven.accounts.scenario.writeFormat = writeFormat;
+    const before = available(driven);
+    driven.mtn.onSubmit = () => BUSY;
+    const { id } = driven.accounts.create(withdrawal());
+    await driven.clock.advance(5_000);
+    const submits = driven.mtn.submits.length;
+    t.ok(submits > 2);
+    driven.accounts.when(revoke);
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(driven.mtn.submits.length, submits);
+    t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'wallet_inactive' });
+    t.equal(available(driven), before, 'its hold is returned');
+    t.strictSame(driven.notices, []);
+  }
+});
+
 t.test(
-  'what was refused so far is sent no more when its wallet is revoked, and a person ends it',
+  'what may have been sent is sent no more when its wallet is revoked, and a person ends it',
   async (t) => {
-    for (const crashes of [false, true]) {
+    for (const why of ['it was taken over', 'an answer was lost', 'a gateway refused']) {
+      const crashes = why === 'it was taken over';
       const driven = await new Driven().start();
-      driven.mtn.onSubmit = () => BUSY;
+      driven.mtn.onSubmit = () => {
+        if (why === 'a gateway refused') return { ...BUSY, mayHaveIt: true };
+        return why === 'an answer was lost' && driven.mtn.submits.length === 1 ? LOST : BUSY;
+      };
       const { id } = driven.accounts.create(withdrawal());
       const paidOut = driven.accounts.create(payout());
-      await driven.clock.advance(5_000);
+      await driven.clock.advance(15_000);
       const submits = driven.mtn.submits.length;
       t.ok(submits > 2);
       driven.accounts.when(revoke);
@@ -117,7 +141,7 @@ t.test('what waits for its rail when its wallet is revoked is not sent', async (
   await driven.clock.advance(MINUTE, 500);
   t.ok(driven.mtn.submits.some((submit) => submit.id === paidOut.id));
   t.notOk(driven.mtn.submits.some((submit) => submit.id === id));
-  t.hasStrict(driven.notices, [{ what: 'wallet_revoked', transactionId: id }]);
+  t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'wallet_inactive' });
 });
 
 t.test('what waits for its rail when another wallet is revoked is sent once', async (t) => {
@@ -137,23 +161,29 @@ t.test('what waits for its rail when another wallet is revoked is sent once', as
 });
 
 t.test('a wallet that is revoked while the word that it is not is on its way is sent nothing', async (t) => {
-  const driven = await new Driven().start();
-  const { accounts } = driven;
-  const send = accounts.send.bind(accounts);
-  let arrive = (): void => {};
-  accounts.send = (group, partition, message, onReply) => {
-    send(group, partition, message, (reply) => {
-      if (message.type !== 'BeginSubmission') return onReply(reply);
-      arrive = () => onReply(reply);
-    });
-  };
-  const { id } = accounts.create(withdrawal());
-  accounts.when(revoke);
-  accounts.send = send;
-  arrive();
-  await driven.clock.advance(MINUTE, 500);
-  t.strictSame(driven.mtn.submits, []);
-  t.hasStrict(driven.notices, [{ what: 'wallet_revoked', transactionId: id }]);
+  for (const isHeld of [true, false]) {
+    const driven = new Driven();
+    let holds = true;
+    await driven.pollers.start(0, { holds: () => holds });
+    const { accounts } = driven;
+    const send = accounts.send.bind(accounts);
+    let arrive = (): void => {};
+    accounts.send = (group, partition, message, onReply) => {
+      send(group, partition, message, (reply) => {
+        if (message.type !== 'BeginSubmission') return onReply(reply);
+        arrive = () => onReply(reply);
+      });
+    };
+    const { id } = accounts.create(withdrawal());
+    accounts.when(revoke);
+    accounts.send = send;
+    holds = isHeld;
+    arrive();
+    await driven.clock.advance(MINUTE, 500);
+    t.strictSame(driven.mtn.submits, []);
+    // Another process may have sent it.
+    t.equal(accounts.transaction(id).status, isHeld ? 'FAILED' : 'PENDING_PROVIDER');
+  }
 });
 
 t.test(
@@ -161,7 +191,10 @@ t.test(
   async (t) => {
     const driven = await new Driven().start();
     driven.accounts.intercept = (message) => {
-      if (message.type === 'BeginSubmission') delete (message as { again?: boolean }).again;
+      if (message.type === 'BeginSubmission') {
+        delete (message as { again?: boolean }).again;
+        delete (message as { neverTaken?: boolean }).neverTaken;
+      }
       return null;
     };
     driven.mtn.onSubmit = () => BUSY;

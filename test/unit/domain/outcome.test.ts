@@ -549,6 +549,23 @@ t.test('a withdrawal begins once, and not to a wallet that was revoked before', 
   t.equal(unsent.balances().MERCHANT_AVAILABLE, MERCHANT_AVAILABLE);
   t.equal(body(unsent, stopped.id), 'ended');
 
+  for (const isTaken of [false, true]) {
+    const refused = fundedMerchant();
+    const { MERCHANT_AVAILABLE: had } = refused.balances();
+    const one = refused.create(withdrawal());
+    refused.when(beginning(one.id));
+    thenRecorded(refused.when(beginning(one.id, true, true)));
+    if (isTaken) refused.when(submission(one.id));
+    refused.when(revoke);
+    if (isTaken) {
+      t.equal(body(refused, one.id, true), 'revoked');
+      thenRecorded(refused.when(beginning(one.id, true, true)));
+      continue;
+    }
+    thenRecorded(refused.when(beginning(one.id, true, true)), 'TransactionFailed');
+    t.equal(refused.balances().MERCHANT_AVAILABLE, had);
+  }
+
   const approved = fundedMerchant({ approvalThresholds: { UGX: 1_000 as never } });
   const waiting = approved.create(withdrawal());
   t.equal(body(approved, waiting.id), 'ended', 'it is not to be sent yet');

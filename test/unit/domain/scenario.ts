@@ -272,8 +272,8 @@ export function withdrawal(
 
 const internal = { accountId: ACCOUNT, deadline: FOR_EVER } as const;
 
-export function beginning(transactionId: string, again = false): AccountCommand {
-  return { ...internal, type: 'BeginSubmission', transactionId, again };
+export function beginning(transactionId: string, again = false, neverTaken = false): AccountCommand {
+  return { ...internal, type: 'BeginSubmission', transactionId, again, neverTaken };
 }
 
 export function submission(transactionId: string, providerStatus: string | null = null): AccountCommand {
