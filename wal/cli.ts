@@ -16,7 +16,8 @@ const LEFT = {
   backup: NEXT_REMOVES,
   archive: NEXT_REMOVES,
   export: NEXT_REMOVES,
-  import: 'what it had appended stays: run it again to its end before the service starts',
+  import:
+    'a log to which it had appended is opened by nothing else until it has come to its end: run it again',
   trim: 'what it had removed stays so: run it again for the rest',
   restore: 'what it wrote is no log, and nothing opens it: the same command begins anew',
 };

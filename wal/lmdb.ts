@@ -11,7 +11,7 @@ import { type GatedFile, throughGate } from './commit-gate.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { makeWithParents } from './make-with-parents.ts';
 import { assertMetaPages, isOfViews, UnusableFile } from './meta-pages.ts';
-import { unfinishedProblem } from './unfinished.ts';
+import { unfinishedProblem, type Unfinished } from './unfinished.ts';
 import { within } from './within.ts';
 import { messageOf } from './thrown.ts';
 
@@ -29,21 +29,21 @@ export interface OpenOptions {
 }
 
 export interface OpenLogOptions extends OpenOptions {
-  /** Also a log that a restore has not finished: for that restore alone. To write, it begins with none. */
-  readonly unfinished?: boolean;
+  /** For a tool that opens what it has not finished itself. A restore that writes begins with none. */
+  readonly unfinished?: Unfinished | null;
 }
 
 export function openLogDatabase({
   directory,
   readOnly = false,
   mapBytes,
-  unfinished = false,
+  unfinished = null,
 }: OpenLogOptions): LogDatabase {
-  const problem = unfinished ? null : unfinishedProblem(directory);
+  const problem = unfinishedProblem(directory, unfinished);
   if (problem !== null) throw new Error(problem);
   // LMDB would make the directory, and say that it cannot open its main database file.
   if (readOnly && isMissing(logFile(directory))) throw new Error(`${directory} holds no log`);
-  if (unfinished && !readOnly) {
+  if (unfinished === 'restore' && !readOnly) {
     for (const file of filesIn(join(directory, 'log'))) rmSync(file, { force: true });
   }
   for (const file of filesIn(join(directory, 'log'))) assertFile(file);

@@ -13,6 +13,7 @@ import { encodeStart, LogReader } from './log-reader.ts';
 import { PartitionLog } from './partition-log.ts';
 import type { PartitionLogOptions } from './partition-log.ts';
 import type { Batch, Tip } from './types.ts';
+import type { Unfinished } from './unfinished.ts';
 import { WriterLock } from './writer-lock.ts';
 
 export interface LogOptions {
@@ -29,7 +30,7 @@ export interface LogOptions {
   /** Address space to reserve at first; it grows by itself. */
   readonly mapBytes?: number;
   /** See OpenLogOptions. */
-  readonly unfinished?: boolean;
+  readonly unfinished?: Unfinished;
 }
 
 export class WriteAheadLog extends LogReader {

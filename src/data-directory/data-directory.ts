@@ -29,7 +29,7 @@ export interface DataDirectory {
 }
 
 /** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, lacks
- *  what was made with it, has a log whose restore did not end, or would have to be made on a disk that is short. */
+ *  what was made with it, has a log whose restore or import did not end, or would have to be made on a disk that is short. */
 export async function openDataDirectory(
   { dataDir: path, partitions, masterKey, diskReserveBytes: reserveBytes }: Config,
   { onChange, onError }: Pick<DiskSpaceOptions, 'onChange' | 'onError'>,

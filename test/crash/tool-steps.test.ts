@@ -6,8 +6,10 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import type { Test } from 'tap';
+import { unfinishedProblem } from '../../wal/unfinished.ts';
 import { traced, tracer } from '../tracer.ts';
 import { checkpointAll, next, tips, tool, write } from '../unit/wal/tool-logs.ts';
 
@@ -25,17 +27,23 @@ interface Case {
   /** How the command again is refused where the first was killed; what it left is to be removed. Absent: it is not. */
   readonly refused?: (directory: string) => RegExp;
   readonly files: RegExp;
+  /** What nobody is kept from taking for a log, where it was killed. Absent: whatever it is. */
+  readonly served?: (directory: string) => Promise<void>;
   /** What it made has all that it is to have. */
   readonly proven: (directory: string) => Promise<void>;
 }
 
-const [data, trimmed, archive] = [next(), next(), next()];
+const [data, trimmed, archive, older, copy] = [next(), next(), next(), next(), next()];
 const SEGMENTS = /^(manifest\.json|.*\.segment\.gz)$/;
 const DATA = /^(log|views)(\/(data|lock)\.mdb)?$/;
-let [whole, short, archived]: unknown[] = [];
+let [whole, short, archived, before]: unknown[] = [];
 
 t.before(async () => {
-  await write(data, 2, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 1, { atMs });
+  cpSync(data, older, { recursive: true });
+  await write(data, 1, { atMs: atMs + 60_000 });
+  await tool('export', '--data', data, '--to', copy);
   await checkpointAll(data);
   // Of one partition: a step of LMDB is as good as another.
   await tool('archive', '--data', data, '--to', archive, '--group', 'webhooks');
@@ -43,7 +51,9 @@ t.before(async () => {
   await tool('trim', '--data', trimmed, '--archive', archive, '--yes');
   const all = (await tips(data)) as { group: string }[];
   [whole, short, archived] = [all, await tips(trimmed), all.filter(({ group }) => group === 'webhooks')];
+  before = await tips(older);
   t.notSame(short, whole);
+  t.notSame(before, whole);
 });
 
 async function holds(directory: string, log: unknown): Promise<void> {
@@ -94,7 +104,18 @@ const cases: Case[] = [
     proven: (directory) => holds(directory, short),
   },
   {
-    name: 'import',
+    name: 'import of what follows',
+    from: older,
+    args: (directory) => ['import', '--data', directory, '--from', copy],
+    files: DATA,
+    served: async (directory) => {
+      const found = await tips(directory);
+      t.strictSame(found, isDeepStrictEqual(found, whole) ? whole : before);
+    },
+    proven: (directory) => holds(directory, whole),
+  },
+  {
+    name: 'import of what was trimmed',
     from: trimmed,
     args: (directory) => ['import', '--data', directory, '--from', archive],
     files: DATA,
@@ -185,6 +206,7 @@ async function isKilled(each: Case, own: string, { call, path, nth }: Step): Pro
 
 async function goesOn(t: Test, each: Case, directory: string, step: string): Promise<void> {
   const args = each.args(directory) as [string, ...string[]];
+  if (unfinishedProblem(directory) === null) await each.served?.(directory);
   let again = await tool(...args);
   if (each.refused !== undefined && again.status === 2) {
     t.match(again.err, each.refused(directory), step);

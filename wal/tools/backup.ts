@@ -318,14 +318,19 @@ async function restoreInto(
     .reduce((sum, { start, end }) => sum + end.batch - start.batch, 0);
   progress.start('restore', total);
   markUnfinished(to);
-  const log = WriteAheadLog.open({ directory: to, now: Date.now, onFailure: () => {}, unfinished: true });
+  const log = WriteAheadLog.open({
+    directory: to,
+    now: Date.now,
+    onFailure: () => {},
+    unfinished: 'restore',
+  });
   try {
     for (const name of names) await copyPartition(source, log, name, until, progress);
   } finally {
     await log.close();
   }
   // Read back from the disk by a reader that knows nothing of what was written.
-  const reader = LogReader.openReader({ directory: to, unfinished: true });
+  const reader = LogReader.openReader({ directory: to, unfinished: 'restore' });
   try {
     const verified = await verifyPartitions(reader, reader.partitionNames(), progress);
     if (verified.length === 0) {

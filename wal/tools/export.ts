@@ -5,6 +5,7 @@ import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { emptyTip, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
+import { hasLog } from '../lmdb.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
 import { type Segment, tipFrom } from './manifest.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
@@ -36,6 +37,7 @@ import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
 import { naming } from '../thrown.ts';
 import type { Batch, Tip } from '../types.ts';
+import { markImport, markImported, unfinishedProblem } from '../unfinished.ts';
 import { type Fault, faultLine, verifyPartitions } from './verify.ts';
 
 /** With what is not written to its end. */
@@ -283,7 +285,7 @@ export const importTool: Tool = {
 Batches that the log has already are compared and skipped; a batch that differs, or a gap, stops the import before the
 partition is touched further. A log that begins late, after a trim or with a snapshot, begins with batch 1 again when the
 source has all that is missing. The service that writes the directory must be stopped. Afterwards all partitions are verified.
-One that was interrupted leaves what it had appended by then: run it again to its end before the service starts.`,
+One that did not come to its end leaves what it had appended by then, and nothing else opens that log: run it again.`,
   options: {
     ...partitionOptions,
     from: { type: 'string', value: 'directory', help: 'an export, backup or archive' },
@@ -309,14 +311,25 @@ async function importAll(
   directory: string,
   progress: ToolInput['progress'],
 ): Promise<ToolResult> {
-  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
+  const problem = unfinishedProblem(directory, 'import');
+  if (problem !== null) throw new Error(problem);
+  const marks = names.map(({ group, partition }) => `${group}-${partition}`);
+  let isMarked = false;
+  const mark = async (): Promise<void> => {
+    if (!isMarked) await markImport(directory, marks);
+    isMarked = true;
+  };
+  // What is put back before a log's beginning counts when it is whole: a log that is there is marked when it is appended to.
+  if (!hasLog(directory)) await mark();
+  const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {}, unfinished: 'import' });
   let imported = 0;
   try {
-    for (const name of names) imported += await importPartition(source, log, name, progress);
+    for (const name of names) imported += await importPartition(source, log, name, mark, progress);
   } finally {
     await log.close();
   }
-  const reader = LogReader.openReader({ directory });
+  await markImported(directory, marks);
+  const reader = LogReader.openReader({ directory, unfinished: 'import' });
   try {
     const verified = await verifyPartitions(reader, names, progress);
     const faults = verified.flatMap((one) => one.faults);
@@ -338,6 +351,7 @@ async function importPartition(
   source: SegmentDirectory,
   log: WriteAheadLog,
   name: PartitionName,
+  mark: () => Promise<void>,
   progress: ToolInput['progress'],
 ): Promise<number> {
   const { group, partition } = name;
@@ -345,6 +359,7 @@ async function importPartition(
   if (first === undefined) return 0;
   const isNew = log.lastBatchNumber(group, partition) === 0 && log.startOf(group, partition).batch === 0;
   if (isNew && first.start.batch > 0) {
+    await mark();
     await log.startAt(group, partition, tipFrom(first.start));
   }
   const start = log.startOf(group, partition);
@@ -361,7 +376,10 @@ async function importPartition(
   const before = new Portions(async (batches) => {
     putBack = await log.prepend(group, partition, putBack, batches);
   });
-  const after = new Portions((batches) => log.appendForeign(group, partition, batches));
+  const after = new Portions(async (batches) => {
+    await mark();
+    await log.appendForeign(group, partition, batches);
+  });
   let imported = 0;
   for await (const batch of source.read(name)) {
     progress.add(1, batch.bytes.length);

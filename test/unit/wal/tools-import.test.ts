@@ -1,0 +1,98 @@
+// An import that has not come to its end: nobody takes what it has appended by then for the log, and running it again ends it.
+import { cpSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import type { Test } from 'tap';
+import { readConfig } from '../../../src/config.ts';
+import { openDataDirectory } from '../../../src/data-directory/data-directory.ts';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import { checkpointAll, next, segmentIn, tips, tool, write } from './tool-logs.ts';
+
+const SPACE = { onChange() {}, onError() {} };
+const told =
+  /the import of accounts-0, accounts-1, webhooks-0 into \S+ did not come to its end: run it again/;
+
+function serve(directory: string) {
+  const config = readConfig({ DATA_DIR: directory, DISK_RESERVE_MB: '0' });
+  return openDataDirectory(config, SPACE);
+}
+
+/** Of the same, but its last partition is another's: what follows is proven as it is read. */
+function withoutItsLast(copy: string): string {
+  const broken = next();
+  cpSync(copy, broken, { recursive: true });
+  cpSync(segmentIn(broken, 'accounts-0'), segmentIn(broken, 'webhooks-0'));
+  return broken;
+}
+
+async function isNobodys(t: Test, directory: string, source: string, sentence: RegExp): Promise<void> {
+  await t.rejects(serve(directory), { name: 'DataDirectoryError', message: sentence });
+  t.throws(() => WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} }), {
+    message: sentence,
+  });
+  const tools = [['verify'], ['inspect'], ['backup', '--to', next()], ['trim', '--archive', source, '--yes']];
+  for (const [name = '', ...args] of tools) {
+    t.match(await tool(name, '--data', directory, ...args), { status: 1, err: sentence }, name);
+  }
+  t.match(await tool('restore', '--from', source, '--to', directory), { status: 2, err: /is not empty/ });
+}
+
+t.test('of a whole log, into nothing and behind what is there', async (t) => {
+  const [data, older, copy] = [next(), next(), next()];
+  await write(data, 2);
+  cpSync(data, older, { recursive: true });
+  await write(data, 2, { epoch: 2 });
+  await tool('export', '--data', data, '--to', copy);
+  const broken = withoutItsLast(copy);
+  for (const to of [next(), older]) {
+    const failed = await tool('import', '--data', to, '--from', broken);
+    t.match(failed, { status: 1, err: /webhooks-0\S+ has changed/ });
+    await isNobodys(t, to, copy, told);
+
+    const one = ['--group', 'accounts', '--partition', '0'];
+    t.match(await tool('import', '--data', to, '--from', copy, ...one), { status: 0 });
+    await isNobodys(t, to, copy, /the import of accounts-1, webhooks-0 into/);
+
+    t.match(await tool('import', '--data', to, '--from', copy), { status: 0, out: /^sound/ });
+    t.strictSame(await tips(to), await tips(data));
+    t.strictSame(readdirSync(join(to, 'log')), ['data.mdb', 'lock.mdb']);
+  }
+});
+
+t.test('of nothing yet, into nothing: an empty log is not served as the whole one', async (t) => {
+  const [data, copy, to] = [next(), next(), next()];
+  await write(data, 2);
+  await tool('export', '--data', data, '--to', copy);
+  const broken = next();
+  cpSync(copy, broken, { recursive: true });
+  cpSync(segmentIn(broken, 'webhooks-0'), segmentIn(broken, 'accounts-0'));
+  t.match(await tool('import', '--data', to, '--from', broken), {
+    status: 1,
+    err: /accounts-0\S+ has changed/,
+  });
+  await isNobodys(t, to, copy, told);
+});
+
+t.test('of what was trimmed, which counts when it is whole: the log is served as it was', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 4, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  await tool('trim', '--data', data, '--archive', archive, '--yes');
+  const trimmed = await tips(data);
+  t.match(await tool('import', '--data', data, '--from', withoutItsLast(archive)), { status: 1 });
+  t.strictSame(((await tips(data)) as unknown[]).at(-1), (trimmed as unknown[]).at(-1));
+  t.match(await tool('verify', '--data', data), { status: 0 });
+  t.match(await tool('import', '--data', data, '--from', archive), { status: 0 });
+});
+
+t.test('where a restore has not come to its end, nothing is imported', async (t) => {
+  const [data, copy, to] = [next(), next(), next()];
+  await write(data, 2);
+  await tool('export', '--data', data, '--to', copy);
+  t.equal((await tool('restore', '--from', withoutItsLast(copy), '--to', to)).status, 1);
+  const refused = { status: 1, err: /the restore into \S+ did not come to its end: run it again/ };
+  t.match(await tool('import', '--data', to, '--from', copy), refused);
+  t.match(await tool('restore', '--from', copy, '--to', to), { status: 0, out: /^Begun anew/ });
+  await t.rejects(serve(to), { message: /daftari\.json is missing/ }, 'it is a log');
+});
