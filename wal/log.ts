@@ -176,10 +176,23 @@ export class WriteAheadLog extends LogReader {
   /** Removes all batches of the partition, the oldest first: what a crash leaves is a log that begins later. */
   async clear(group: string, partition: number): Promise<void> {
     this.#assertNotOpen(group, partition);
+    await this.#removePrepended(group, partition);
     const last = this.lastBatchNumber(group, partition);
     if (last === 0) return;
     await this.trimBefore(group, partition, last);
     await this.truncateAfter(group, partition, last - 1);
+  }
+
+  /** What whoever put batches before the partition's start has left that did not come to its end: it never counted. */
+  async #removePrepended(group: string, partition: number): Promise<void> {
+    const start = this.startOf(group, partition).batch;
+    for (;;) {
+      const first = this.firstBatchNumber(group, partition);
+      if (first === 0 || first > start) return;
+      const last = Math.min(start, first + WAL_LIMITS.batchesPerTrim - 1);
+      await this.#makeRoom();
+      await this.#commitDurably(removals(group, partition, first, last));
+    }
   }
 
   /** Flushes what was taken, then closes. */

@@ -20,7 +20,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import type { Test } from 'tap';
-import { emptyTip } from '../../../wal/batch.ts';
+import { emptyTip, tipAt } from '../../../wal/batch.ts';
 import type { FlushReport } from '../../../wal/group-commit.ts';
 import { WAL_LIMITS } from '../../../wal/limits.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
@@ -350,6 +350,25 @@ t.test('a trimmed log keeps its proof', async (t) => {
   await log.truncateAfter('accounts', 0, 5);
   t.hasStrict(log.tip('accounts', 0), { batch: 5, sequence: 5, hash: durable[4]?.hash });
 });
+
+t.test(
+  'what is cleared is empty, also of what was put before its beginning and not to its end',
+  async (t) => {
+    for (const kept of [9, 5]) {
+      const { log, partition, durable } = await trimmedLog(t);
+      await log.closePartition(partition);
+      await log.truncateAfter('accounts', 0, kept);
+      const bytes = durable.map((batch) => batch.bytes);
+      await log.prepend('accounts', 0, emptyTip, bytes.slice(0, 3));
+      await log.clear('accounts', 0);
+      t.equal(log.lastBatchNumber('accounts', 0), 0);
+      const start = tipAt(durable[7]!);
+      await log.startAt('accounts', 0, start);
+      t.hasStrict(await log.appendForeign('accounts', 0, bytes.slice(8)), { batch: 9 });
+      t.strictSame(log.startOf('accounts', 0), start);
+    }
+  },
+);
 
 t.test('removals make room in the file, and not more each time', async (t) => {
   const { log, partition } = await trimmedLog(t);
