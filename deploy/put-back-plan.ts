@@ -44,13 +44,17 @@ export async function planOf(
     : null;
   const [messages, had] = [state?.messages ?? 0, state?.last_seq ?? 0];
   const start = log.startOf(group, partition).batch;
-  const tip = log.lastBatchNumber(group, partition);
+  const tip = log.tip(group, partition).batch;
   const begun = lease?.puttingBack;
   if (messages > 0) {
     if (begun === undefined) return { type: 'kept', why: 'the stream is not empty: it says what the log is' };
     return goingOn(log, place, begun, state!);
   }
-  if (tip === start) return { type: 'kept', why: 'this log has no batch of it' };
+  if (tip === start) {
+    const why = 'this log has no batch of it';
+    if (start === 0) return { type: 'kept', why };
+    return { type: 'refused', why: `${why} behind the snapshot that it begins with` };
+  }
   if (had === 0 || (begun === 'whole' && had === start)) {
     return { type: 'writing', what: 'whole', after: start, last: tip, offset: 0, isMoved: start > 0 };
   }

@@ -200,6 +200,29 @@ t.test('of several nodes the log that ends latest is put back, whichever is aske
   t.match(again.out, new RegExp(`accounts/${late} +kept: the stream is not empty`));
 });
 
+t.test(
+  'a log that has nothing behind its snapshot is refused, and keeps no other from being put back',
+  async (t) => {
+    const [bare, whole] = [newPartition(), newPartition()];
+    const log = open('d');
+    await log.startAt(GROUP, bare, { batch: 9, sequence: 9, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) });
+    await log.close();
+    await write('d', whole, [1]);
+    const ends = join(root, 'ends-of-d');
+    mkdirSync(ends);
+    const { out } = await runTool(walTools, 'inspect', '--data', join(root, 'd'), '--json');
+    writeFileSync(join(ends, 'd.json'), out);
+    const written = await putBack('d', '--ends', ends, ...WRITE);
+    t.match(written, { status: 1, err: '' }, written.err);
+    t.match(
+      written.out,
+      new RegExp(`accounts/${bare} +refused: this log has no batch of it behind the snapshot`),
+    );
+    t.match(written.out, new RegExp(`accounts/${whole} +batches 1 to 4`));
+    await isProven(t, 'd', whole);
+  },
+);
+
 t.test('one that was interrupted goes on, with the same log alone', async (t) => {
   const partition = newPartition();
   await write('d1', partition, [1, 2]);
