@@ -428,7 +428,8 @@ export const ErrorReply = object('Error', {
 export const IdempotencyKey = Type.String({
   minLength: 8,
   maxLength: 255,
-  pattern: '^[\\x20-\\x7e]*$',
+  // Without spaces at its ends: HTTP takes them off, and what is left counts.
+  pattern: '^[\\x21-\\x7e][\\x20-\\x7e]*[\\x21-\\x7e]$',
   description:
     'New and unique for each object you mean to create. The same key with the same body gives the original answer. ' +
     'The same body is the same bytes: other whitespace or another order of names is another body, `idempotency_key_reused`. ' +

@@ -12,7 +12,7 @@ import { feeOn } from '../../src/domain/fees.ts';
 import { money } from '../../src/domain/money.ts';
 import { errorCodesOf } from '../../src/http/openapi.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
-import { startFront } from './front.ts';
+import { CHARGE, startFront } from './front.ts';
 import { assertEventMatchesOpenApi, assertSchema, openApi } from './openapi-check.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -144,6 +144,36 @@ t.test('a 405 says what the path takes, as the document has it', async (t) => {
   t.hasStrict(openApi.paths['/openapi.json']?.['get']?.responses['405']?.headers, {
     Allow: { schema: { type: 'string' } },
   });
+});
+
+// [key as it is sent, whether it is taken]
+const idempotencyKeys: [string, boolean][] = [
+  ['abcdefgh', true],
+  ['a bc \\ ~"', true],
+  ['x'.repeat(255), true],
+  ['abcdefg', false],
+  ['x'.repeat(256), false],
+  ['abcd\tefgh', false],
+  // What HTTP leaves of them is shorter.
+  ['        ', false],
+  [' abcdefg', false],
+  ['abcdefg ', false],
+];
+
+t.test('an Idempotency-Key is taken where the document says so, and nowhere else', async (t) => {
+  const front = await startFront();
+  t.teardown(() => front.stop());
+  const { parameters } = openApi.paths['/v1/charges']!['post'] as unknown as {
+    parameters: { name: string; schema: object }[];
+  };
+  const { schema } = parameters.find(({ name }) => name === 'Idempotency-Key')!;
+  for (const [key, isTaken] of idempotencyKeys) {
+    const { status } = await front.post('/v1/charges', CHARGE, { 'Idempotency-Key': key });
+    t.equal(status, isTaken ? 201 : 400, JSON.stringify(key));
+    const isInDocument = (): void => assertSchema('Idempotency-Key', schema, key);
+    if (isTaken) t.doesNotThrow(isInDocument, JSON.stringify(key));
+    else t.throws(isInDocument, JSON.stringify(key));
+  }
 });
 
 t.test('the webhooks are the nine events, each with its body and headers', async (t) => {
