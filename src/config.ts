@@ -298,7 +298,7 @@ const SETTINGS = {
   PROVIDER_ANSWER_WAIT_MS: whole(
     DEFAULT_POLICY.providerAnswerWaitMs,
     0,
-    LIMITS.commandDeadlineMs / 2,
+    LIMITS.railAnswerWaitMsMax,
     'How long the 201 of a charge or deposit waits for the provider.',
   ),
   CHARGE_EXPIRY_SECONDS: seconds(

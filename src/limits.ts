@@ -14,6 +14,8 @@ export const LIMITS = {
   requestReceiveMs: 15_000,
   /** How long a front waits for a reply before it closes the connection. */
   commandDeadlineMs: 15_000,
+  /** How long the answer to a charge or deposit may wait for its rail (PROVIDER_ANSWER_WAIT_MS). */
+  railAnswerWaitMsMax: 7_500,
   /** Requests a front has open at once before it answers 503: 4 KiB each, besides what has come of a body. */
   frontRequestsOpenMax: 20_000,
   /** Of those, what one key has under way: half a partition's mailbox, so that who floods a front, or waits for a rail that hangs,
@@ -200,7 +202,7 @@ export const LIMITS = {
   busMessagesRemembered: 4_096,
   /** Silence after which a repeatable request is sent again, although its owner still seems to be there. Above any
    *  wait for a rail's answer, or every slow rail would double the load. */
-  busSilenceMs: 5_000,
+  busSilenceMs: 8_500,
   /** Pause before a request that nobody decided is sent again. */
   busRetryMs: 50,
   /** Resolution of deadlines and resends. */
@@ -542,6 +544,14 @@ export function assertLimits(): void {
     'who hands on a callback hears in time that it was noted',
   );
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
+  holds(
+    LIMITS.railAnswerWaitMsMax + LIMITS.timerTickMs < LIMITS.busSilenceMs - LIMITS.busTickMs,
+    'who waits for a rail is not asked for again meanwhile',
+  );
+  holds(
+    LIMITS.busSilenceMs + 1_000 < Math.min(LIMITS.commandDeadlineMs, LIMITS.pollerCommandDeadlineMs),
+    'what was lost is sent again before its deadline',
+  );
 }
 
 function assertWebhookLimits(): void {

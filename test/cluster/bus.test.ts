@@ -355,6 +355,24 @@ t.test('what acts only once is not sent again when its owner does not know what 
   served.stop();
 });
 
+t.test('who waits for a rail as long as one may is not asked for again meanwhile', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 3, 22);
+  const waiting: OnReply[] = [];
+  served.open({ inbox: (_, onReply) => waiting.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 3, { node: 'a', epoch: 22 });
+  const sentAt = performance.now();
+  const create = request(bus, 'accounts', 3, { type: 'CreateCharge', deadline: Date.now() + 60_000 });
+  await waitFor('its owner is asked again', 60_000, () => waiting.length === 2);
+  const silentMs = performance.now() - sentAt;
+  t.ok(silentMs > LIMITS.railAnswerWaitMsMax, `sent again after ${Math.round(silentMs)} ms`);
+  waiting[1]!(done('created'));
+  t.strictSame(await create, done('created'));
+  served.stop();
+  bus.close();
+});
+
 t.test(
   'an owner without its lease says neither rejections nor reads, only what the log proved',
   async (t) => {
