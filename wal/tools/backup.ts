@@ -1,6 +1,5 @@
 // `backup`: copies what the log has gained since the last time, while the service runs. `restore`: makes a log of it in
 // another directory, up to a point in time or a sequence, and proves that log before it says it is done.
-import { readdirSync } from 'node:fs';
 import { encodeBatch, LogCorruption, LogRewritten, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
@@ -14,7 +13,7 @@ import { nameOf, table, timeText, tipReport, withOthers, withReader } from './pa
 import type { PartitionName } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { letServicesGoFirst } from './priority.ts';
-import { batchesUpTo, begunLines, holding, removedLines, SegmentDirectory } from './segment.ts';
+import { batchesUpTo, begunLines, filesOf, holding, removedLines, SegmentDirectory } from './segment.ts';
 import { withTemporary } from './temporary.ts';
 import { directoryOf, numberOf, stringOf, targetOf, timeOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
@@ -290,7 +289,7 @@ async function runRestore({ values, progress }: ToolInput, reading: Reading | nu
 
 function restoreAlone(to: string, restored: (to: string) => Promise<ToolResult>): Promise<ToolResult> {
   return holding(to, async () => {
-    const files = readdirSync(to).filter((file) => file !== socketFile);
+    const files = filesOf(to).filter((file) => file !== socketFile);
     const goesOn = isUnfinished(to, files);
     if (files.length > 0 && !goesOn) {
       throw new UsageError(`${to} is not empty: restore changes nothing that exists`);

@@ -1,6 +1,6 @@
 // `export`: batches out of the log into files, for another log or for people. `import`: batches into a stopped log, each
 // proven to follow what is there.
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { emptyTip, tipAt } from '../batch.ts';
@@ -23,6 +23,7 @@ import { breathe } from './priority.ts';
 import {
   aloneIn,
   batchesUpTo,
+  filesOf,
   isLeftBehind,
   isLock,
   partial,
@@ -116,7 +117,7 @@ async function runExport(
     throw new UsageError(`--from-sequence ${first} is behind --to-sequence ${last}`);
   }
   if (format === 'jsonl') return exportLines(reader, names, to, input);
-  const files = existsSync(to) ? readdirSync(to) : [];
+  const files = existsSync(to) ? filesOf(to) : [];
   if (files.length > 0 && !isLeftBehind(files)) throw new UsageError(`${to} is not empty`);
   return SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input));
 }
@@ -183,7 +184,7 @@ async function exportLines(
   const first = numberOf(values, 'from-sequence') ?? 1;
   const last = numberOf(values, 'to-sequence') ?? Infinity;
   return aloneIn(to, async (afterKilled) => {
-    const present = readdirSync(to).filter((file) => !isLock(file));
+    const present = filesOf(to).filter((file) => !isLock(file));
     const removed = afterKilled && present.every((file) => linesName.test(file)) ? present : [];
     if (present.length > removed.length) throw new UsageError(`${to} is not empty`);
     for (const file of removed) rmSync(join(to, file));

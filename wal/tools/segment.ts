@@ -344,6 +344,11 @@ async function hold(path: string): Promise<HeldDirectory | null> {
   throw new Error(`${path} is being written by another process`);
 }
 
+/** But for what ext4 has at the top of each volume. */
+export function filesOf(directory: string): string[] {
+  return readdirSync(directory).filter((file) => file !== 'lost+found');
+}
+
 function unnamedIn(files: readonly string[], { ends }: Manifest): string[] {
   const lastBatches = new Map(ends.map(({ group, partition, batch }) => [`${group}-${partition}`, batch]));
   return files.filter((file) => {
