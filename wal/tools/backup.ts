@@ -257,7 +257,7 @@ are cut off where they had read more of their accounts than is restored: what th
   options: {
     from: { type: 'string', value: 'directory', help: 'a backup' },
     to: { type: 'string', value: 'directory', help: 'an empty directory, or one that is not there yet' },
-    rehearse: { type: 'boolean', help: 'restore into a temporary directory and remove it' },
+    rehearse: { type: 'boolean', help: 'restore into a temporary directory (in TMPDIR) and remove it' },
     until: { type: 'string', value: 'time', help: 'leave out what was written after it' },
     'until-sequence': {
       type: 'string',
