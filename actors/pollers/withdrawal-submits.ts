@@ -49,8 +49,9 @@ export class WithdrawalSubmits {
     this.#revoked++;
   }
 
-  /** Of a withdrawal. */
-  ask(watched: Watched): void {
+  /** Of a withdrawal. `neverTaken`: its wallet was revoked, and no submit of it was taken. That its account is told only when it has
+   *  said that the wallet was revoked: from then on nobody else is told to submit it. */
+  ask(watched: Watched, neverTaken = false): void {
     const { bus, partition, holds, onAnswer } = this.#options;
     const { accountId, id } = watched;
     const deadline = messageDeadline(this.#options);
@@ -58,7 +59,6 @@ export class WithdrawalSubmits {
     watched.state = 'telling';
     this.#asking++;
     const again = !watched.unsent;
-    const neverTaken = again && holds() && watched.wasNeverTaken;
     const command = {
       type: 'BeginSubmission',
       accountId,
@@ -76,6 +76,9 @@ export class WithdrawalSubmits {
       const isToBeMade = submission === 'begun' || (submission === 'begun_before' && !watched.unsent);
       // Whose wallet that was its account knows.
       if (isToBeMade && revoked !== this.#revoked) return this.ask(watched);
+      if (submission === 'revoked' && !neverTaken && watched.wasNeverTaken && holds()) {
+        return this.ask(watched, true);
+      }
       watched.state = 'waiting';
       onAnswer(watched, answer);
     });

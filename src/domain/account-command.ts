@@ -90,8 +90,8 @@ export interface BeginSubmission extends ForAccount {
   /** It is not `unsent`: what is found out of its earlier submits, whoever asks has found out. Absent: whoever asks is of
    *  a version that does not ask again, and knows no `revoked`. */
   readonly again?: boolean;
-  /** `again`, and no provider has it: whoever asks is the only one who can have submitted it, and was refused each time, for
-   *  certain. Absent: nobody knows that. */
+  /** `again`, after `revoked`, and no provider has it: whoever asks is the only one who can have submitted it, and was refused each
+   *  time, for certain. Absent: nobody knows that. */
   readonly neverTaken?: boolean;
 }
 export interface BegunSubmission {

@@ -76,6 +76,11 @@ t.test('what was certainly refused so far fails when its wallet is revoked', asy
     const driven = await new Driven().start();
     driven.accounts.scenario.writeFormat = writeFormat;
     const before = available(driven);
+    const wallet = (): string | undefined => driven.accounts.scenario.account().wallets.get(WALLET)?.status;
+    driven.accounts.intercept = (message) => {
+      if ('neverTaken' in message && message.neverTaken === true) t.equal(wallet(), 'REVOKED');
+      return null;
+    };
     driven.mtn.onSubmit = () => BUSY;
     const { id } = driven.accounts.create(withdrawal());
     await driven.clock.advance(5_000);
