@@ -126,7 +126,7 @@ export class Pursuit implements Caller {
     if (watched.submitted) {
       this.#wait(watched, now() + Math.floor(timings.recoverySpreadMs * random()));
     } else {
-      watched.graceUntil = now() + watched.port.lane.rail.notFoundGraceMs;
+      watched.graceUntil = now() + graceAfterOtherMs(watched);
       this.#call(watched);
     }
     this.#keeper.park(watched);
@@ -254,7 +254,7 @@ export class Pursuit implements Caller {
         // A callback may have come while this was asked: somebody has sent it.
         if (!watched.unsent && !watched.hinted) return this.#toRail(watched);
         watched.unsent = false;
-        watched.graceUntil = this.#options.now() + watched.port.lane.rail.notFoundGraceMs;
+        watched.graceUntil = this.#options.now() + graceAfterOtherMs(watched);
         return this.#enquireAfter(watched, 0);
       case 'revoked':
         this.#tellOperators(sentNoMore(watched));
@@ -492,4 +492,10 @@ export class Pursuit implements Caller {
   #tellOperators(notice: Notice | null): void {
     if (notice !== null) this.#options.onNotice(notice);
   }
+}
+
+/** Another poller may have submitted it. What that was answered, a refusal perhaps, may be on its way to the account for as long as a
+ *  command may take: what was sent again meanwhile would fail by it. */
+function graceAfterOtherMs({ port }: Watched): number {
+  return Math.max(port.lane.rail.notFoundGraceMs, LIMITS.pollerCommandDeadlineMs);
 }

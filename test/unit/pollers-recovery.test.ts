@@ -1,9 +1,11 @@
 // What pollers promise across crashes: whatever the moment, the same reference, no second payment, nothing lost.
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
+import type { Message } from '../../src/bus/bus.ts';
+import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { charge, payout } from './domain/scenario.ts';
-import { Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import { declined, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 import { randomFrom } from '../seed.ts';
 
 const MINUTE = 60_000;
@@ -233,6 +235,29 @@ t.test('killed with a callback that its provider was too silent to explain: foun
     t.equal(driven.accounts.transaction(transaction.id).status, status);
   }
 });
+
+t.test(
+  'killed while the word of a refusal is on its way: not sent again before that has arrived',
+  async (t) => {
+    const driven = await new Driven().start();
+    driven.mtn.onSubmit = () => declined();
+    const late: Message[] = [];
+    driven.accounts.intercept = (message) => {
+      if (message.type !== 'RecordOutcome') return null;
+      late.push(message);
+      return UNAVAILABLE;
+    };
+    const { id } = driven.accounts.create(payout());
+    await driven.crash(() => {
+      driven.accounts.intercept = () => null;
+    });
+    await driven.clock.advance(LIMITS.pollerCommandDeadlineMs - 1_000);
+    driven.accounts.when(late[0] as unknown as AccountCommand);
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(driven.accounts.transaction(id).status, 'FAILED');
+    t.strictSame(driven.provider.accepted.size, 0, 'the provider, which would take it now, never had it');
+  },
+);
 
 t.test('killed after a refusal: the same reference, and refused again', async (t) => {
   const driven = await new Driven().start();
