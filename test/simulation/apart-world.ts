@@ -59,6 +59,49 @@ class Line {
   }
 }
 
+/** Once. */
+export function after(clock: DrivenClock, ms: number, run: () => void): void {
+  const stop = clock.every(ms, () => {
+    stop();
+    run();
+  });
+}
+
+/** How one process of pollers speaks with the accounts. */
+export class Link implements Bus, Feed {
+  readonly #clock: DrivenClock;
+  readonly #accounts: ApartAccounts;
+  /** What it sends arrives nowhere, and it hears nothing: once it has been, its feed lacks something. */
+  isCut = false;
+  /** Another process may have its partition. */
+  mayBeLost = false;
+
+  constructor(clock: DrivenClock, accounts: ApartAccounts) {
+    this.#clock = clock;
+    this.#accounts = accounts;
+  }
+
+  partitions(): number {
+    return 1;
+  }
+
+  send(group: string, partition: number, message: Message, onReply: OnReply): void {
+    if (!this.isCut) return this.#accounts.send(group, partition, message, onReply);
+    after(this.#clock, LIMITS.pollerCommandDeadlineMs, () => onReply({ type: 'unknown' }));
+  }
+
+  subscribe<Record>(
+    group: string,
+    partition: number,
+    after: number,
+    handler: (batch: FeedBatch<Record>) => void | Promise<void>,
+  ): Subscription {
+    return this.#accounts.subscribe<Record>(group, partition, after, (batch) =>
+      this.isCut ? undefined : handler(batch),
+    );
+  }
+}
+
 export class ApartAccounts implements Bus, Feed {
   /** Of all that is durable. */
   readonly state = new MemoryState();

@@ -1,5 +1,5 @@
 // Pollers and accounts in processes of their own: the accounts die with what was not durable, the pollers go on; or the other
-// way round, or other pollers take over from them. In bad weather, with withdrawals that are approved, rejected, or to a wallet
+// way round, or other pollers take over from them, which may be cut off and go on. In bad weather, with withdrawals that are approved, rejected, or to a wallet
 // that is revoked. Whatever happens, what was answered exists, nothing stays in flight, and the ledger agrees with the provider
 // or operators are told that it does not.
 
@@ -12,6 +12,7 @@ import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { zeroCheck } from '../../src/domain/ledger.ts';
 import { money } from '../../src/domain/money.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { lengthOf, randomFrom, seedOf } from '../seed.ts';
 import {
@@ -27,7 +28,7 @@ import {
   withdrawal,
 } from '../unit/domain/scenario.ts';
 import { declined, DrivenClock, DrivenRail, paid, Provider } from '../unit/pollers-driven.ts';
-import { ApartAccounts, FEED_MS_MAX } from './apart-world.ts';
+import { after, ApartAccounts, FEED_MS_MAX, Link } from './apart-world.ts';
 import { TakenBack } from './taken-back.ts';
 import { stormy } from './weather.ts';
 
@@ -46,6 +47,8 @@ const POLICY = {
   walletCoolingOffMs: 0,
 };
 
+const REFUSED = { ...declined(), failureCode: 'provider_rejected' } as const;
+
 class Apart {
   readonly clock = new DrivenClock(1_772_357_500_000);
   readonly accounts: ApartAccounts;
@@ -57,6 +60,8 @@ class Apart {
   trouble = 0;
   /** Calls that a rail takes at once. */
   readonly railConcurrency: number;
+  /** How often a rail refuses, for certain, what it has not taken. */
+  refusals: number;
   pollers: PollerGroup;
   /** Wallets, and when their owner was told that they are revoked. */
   readonly revokedAt = new Map<string, number>();
@@ -64,12 +69,14 @@ class Apart {
   readonly sentToRevoked: string[] = [];
   /** What was answered to whoever created it. */
   readonly answered = new Set<string>();
+  #link!: Link;
   #rails: DrivenRail[] = [];
   #keys = 0;
 
   constructor(random: () => number) {
     this.random = random;
     this.railConcurrency = random() < 0.5 ? 1 : 100;
+    this.refusals = random() < 0.5 ? 0 : 0.6;
     this.accounts = new ApartAccounts(this.clock, random, POLICY, (message, onReply) => {
       this.pollers.send(0, message, onReply);
     });
@@ -86,12 +93,15 @@ class Apart {
       const { onSubmit } = rail;
       rail.onSubmit = (transaction) => {
         this.#sends(transaction);
-        return onSubmit(transaction);
+        const isRefused = !provider.accepted.has(referenceOf(transaction)) && random() < this.refusals;
+        return isRefused ? REFUSED : onSubmit(transaction);
       };
     }
+    const link = new Link(clock, accounts);
+    this.#link = link;
     return new PollerGroup({
-      bus: accounts,
-      feed: accounts,
+      bus: link,
+      feed: link,
       rails: this.#rails,
       routes: POLICY.routes,
       clock,
@@ -137,6 +147,12 @@ class Apart {
     });
   }
 
+  begin(): void {
+    const { pollers } = this;
+    const link = this.#link;
+    void pollers.start(0, { holds: () => !link.mayBeLost });
+  }
+
   crashPollers(): void {
     this.clock.killIntervals();
     this.accounts.forgetPollers();
@@ -146,7 +162,7 @@ class Apart {
     }
     this.pollers = this.#newPollers();
     this.clock.every(STEP_MS, () => this.accounts.tick());
-    void this.pollers.start(0);
+    this.begin();
     this.takenBack.callAgain();
   }
 
@@ -156,9 +172,29 @@ class Apart {
     const next = this.#newPollers();
     this.pollers = next;
     void before.release(0).then(() => {
-      if (this.pollers === next) void next.start(0);
+      if (this.pollers === next) this.begin();
       return before.stop();
     });
+  }
+
+  /** From NATS, not from the rails: the next one begins when their session has ended, and they go on until they hear of that. */
+  cutOff(): void {
+    const { pollers: before, clock } = this;
+    const link = this.#link;
+    link.isCut = true;
+    const next = this.#newPollers();
+    this.pollers = next;
+    after(clock, LIMITS.leaseMs - LIMITS.leaseMarginMs, () => {
+      link.mayBeLost = true;
+    });
+    after(clock, LIMITS.leaseMs, () => {
+      if (this.pollers === next) this.begin();
+    });
+    const backMs = LIMITS.leaseMs + Math.floor(this.random() * 5 * MINUTE);
+    after(clock, backMs, () => {
+      link.isCut = false;
+    });
+    after(clock, backMs + 500, () => void before.lose(0).then(() => before.stop()));
   }
 
   async crashAccounts(awayMs: number): Promise<void> {
@@ -204,7 +240,7 @@ async function run(seed: number): Promise<Apart> {
   const apart = new Apart(random);
   const { accounts, provider } = apart;
   const [by, ...wallets] = await merchant(apart);
-  void apart.pollers.start(0);
+  apart.begin();
   const [pollersDie, isTakenBack] = random() < 0.5 ? [8, 8] : [40, 60];
   apart.trouble = 0.2 + random() / 2;
   const settle = (one: Transaction): void => {
@@ -241,6 +277,7 @@ async function run(seed: number): Promise<Apart> {
     if (apart.once(12)) await apart.crashAccounts(Math.floor(random() * 4_000));
     if (apart.once(pollersDie)) apart.crashPollers();
     else if (apart.once(30) && apart.pollers.isFollowing) apart.handOver();
+    else if (apart.once(15) && apart.pollers.isFollowing) apart.cutOff();
     accounts.isHung = apart.once(10);
     await apart.advance(Math.floor(random() * 1_500));
   }
