@@ -132,3 +132,8 @@ export class AccountReader {
     });
   }
 }
+
+/** At most `count`, those that expired last, the last of all first. */
+export function lastExpired(found: readonly ExpiredTransaction[], count: number): ExpiredTransaction[] {
+  return found.toSorted((a, b) => b.expiredAt - a.expiredAt).slice(0, count);
+}

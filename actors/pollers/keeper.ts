@@ -36,6 +36,14 @@ export interface Keeper {
   lookInto(accountId: string, transactionId: string): boolean;
 }
 
+/** A callback that nobody has looked into. */
+export interface LeftCallback {
+  readonly accountId: string;
+  readonly transactionId: string;
+  /** The next owner finds it at its account. */
+  readonly isNoted: boolean;
+}
+
 export interface PursuitOptions {
   readonly partition: number;
   readonly bus: Bus;

@@ -14,23 +14,23 @@ import { setImmediate } from 'node:timers/promises';
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import type { ExpiredTransaction, PendingTransaction } from '../../src/domain/account-command.ts';
-import type { AccountEvent, AccountRecord, TransactionFailed } from '../../src/domain/account-event.ts';
+import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { isCallbackNote } from '../../src/domain/callback-note.ts';
 import { PartitionClock } from '../runtime/fresh-id.ts';
-import { AccountReader } from './account-reader.ts';
+import { AccountReader, lastExpired } from './account-reader.ts';
 import { CallbackNotes } from './callback-notes.ts';
 import { pendingOf } from './created.ts';
 import { Followed } from './followed.ts';
-import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
+import { type Keeper, type LeftCallback, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { isParkable } from './parked.ts';
 import { Pursuit } from './pursuit.ts';
 import { portOf, type Port, type RailLane } from './rail-lane.ts';
 import { afterExpiryMsMax } from './schedule.ts';
-import { contradicts, type Final, type Verdict } from './verdict.ts';
+import { contradicts, type Final, isOfProvider, type Verdict } from './verdict.ts';
 import { Waiters } from './waiters.ts';
 import { Watched } from './watched.ts';
 
@@ -39,13 +39,6 @@ export interface PartitionOptions extends PursuitOptions {
   /** By rail id, the `provider` of a transaction. */
   readonly lanes: ReadonlyMap<string, RailLane>;
   readonly routes: Policy['routes'];
-}
-
-export interface LeftCallback {
-  readonly accountId: string;
-  readonly transactionId: string;
-  /** The next owner finds it at its account. */
-  readonly isNoted: boolean;
 }
 
 const DONE: Reply = { type: 'done', body: '{}', replayed: false };
@@ -64,6 +57,8 @@ export class PollerPartition implements Keeper {
   readonly #recent = new Map<string, Watched>();
   /** Ids of those it follows although they have expired; what expired last comes last. */
   readonly #expired = new Set<string>();
+  /** What expired without being followed, whose accounts are asked what it is. */
+  #findingExpired = 0;
   /** Callbacks about what their account is being asked about: its id by the transaction's. */
   readonly #lookingInto = new Map<string, string>();
   /** The same, of callbacks that nobody here looks into any more. */
@@ -283,10 +278,10 @@ export class PollerPartition implements Keeper {
         void this.#approved(record.accountId, event.id);
         return;
       case 'TransactionFailed':
-        return this.#finished(event, !isOfProvider(event));
+        return this.#finished(event, record.accountId, !isOfProvider(event));
       case 'TransactionSucceeded':
       case 'ChargeReversed':
-        return this.#finished(event, false);
+        return this.#finished(event, record.accountId, false);
       case 'WithdrawalRejected':
       case 'SubmissionBegun':
       case 'SubmissionAccepted':
@@ -361,10 +356,13 @@ export class PollerPartition implements Keeper {
     return watched;
   }
 
-  #finished({ id: transactionId, type }: Final, expired: boolean): void {
+  #finished({ id: transactionId, type }: Final, accountId: string, expired: boolean): void {
     this.#finishedSinceAsked?.add(transactionId);
     const watched = this.#followed.get(transactionId);
-    if (watched === undefined) return;
+    if (watched === undefined) {
+      if (expired) void this.#lookAfterUnfollowed(accountId, transactionId);
+      return;
+    }
     // A callback that nothing has answered yet may say more than the account was told; and what its provider has said may not
     // have reached the account, which was told otherwise by an operator, or by the time.
     const more = watched.isOwed || contradicts(watched.verdict, type);
@@ -386,6 +384,18 @@ export class PollerPartition implements Keeper {
     if (watched === null) return;
     this.#expired.add(watched.id);
     this.#pursuit.lookAfterExpiry(watched, expiredAt);
+  }
+
+  /** It was let go, or the feed was slow: it may have been paid all the same. Of many at once some are not looked at. */
+  async #lookAfterUnfollowed(accountId: string, transactionId: string): Promise<void> {
+    if (this.#findingExpired >= LIMITS.pollerLateMax) return;
+    const expiredAt = this.#options.now();
+    this.#findingExpired++;
+    const found = await this.#reader.get(accountId, transactionId, true);
+    this.#findingExpired--;
+    if (found.type !== 'found' || this.#stopping || this.#followed.has(transactionId)) return;
+    const hasRail = portOf(found.transaction, this.#ports, this.#options.routes) !== undefined;
+    if (hasRail && this.#makeRoomForExpired()) this.#lookAfterExpiry(found.transaction, expiredAt);
   }
 
   /** What expired first goes: few looks at it are to come, and it is the least likely to be paid. Never a payout that a person
@@ -586,14 +596,4 @@ export class PollerPartition implements Keeper {
     if (isParkable(watched) && watched.lastUntil === 0 && !watched.acceptanceUntold) this.letGo(watched);
     else this.park(watched);
   }
-}
-
-/** False: it was ended by us, or by a person, and its provider may not know that. */
-function isOfProvider({ source, failureCode }: TransactionFailed): boolean {
-  return source !== 'DASHBOARD' && !(source === 'SYSTEM' && failureCode === 'expired');
-}
-
-/** At most `count`, those that expired last, the last of all first. */
-function lastExpired(found: readonly ExpiredTransaction[], count: number): ExpiredTransaction[] {
-  return found.toSorted((a, b) => b.expiredAt - a.expiredAt).slice(0, count);
 }

@@ -1,7 +1,7 @@
 // What an account is told about the end of a transaction: what its rail answered, as a command.
 
 import type { ExpireTransaction, RecordOutcome } from '../../src/domain/account-command.ts';
-import type { AccountEvent } from '../../src/domain/account-event.ts';
+import type { AccountEvent, TransactionFailed } from '../../src/domain/account-event.ts';
 import type { Source } from '../../src/domain/transaction.ts';
 import type { Terminal } from '../../src/rails/rail.ts';
 
@@ -54,4 +54,9 @@ export function contradicts(verdict: Verdict | null, type: Final['type']): boole
   if (verdict?.type !== 'RecordOutcome') return false;
   if (type === 'TransactionFailed') return verdict.outcome === 'SUCCESSFUL';
   return type === 'TransactionSucceeded' && verdict.outcome !== 'SUCCESSFUL';
+}
+
+/** False: it was ended by us, or by a person, and its provider may not know that. */
+export function isOfProvider({ source, failureCode }: TransactionFailed): boolean {
+  return source !== 'DASHBOARD' && !(source === 'SYSTEM' && failureCode === 'expired');
 }

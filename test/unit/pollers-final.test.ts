@@ -118,6 +118,18 @@ t.test('a callback while an expired charge is looked at is answered soon', async
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
 });
 
+t.test('one that is let go and then failed by an operator is looked at on: it may be paid', async (t) => {
+  const driven = await new Driven().start();
+  for (let n = 0; n < LIMITS.pollerPendingMax; n++) driven.accounts.create(charge({ amount: '500' }));
+  driven.mtn.onEnquire = () => new Promise(() => {});
+  const sent = driven.accounts.create(payout({ msisdn: '+256702123456' }));
+  t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
+  driven.provider.settle(sent, paid());
+  driven.accounts.when(settle(sent.id));
+  await driven.clock.advance(15 * MINUTE, 1_000);
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+});
+
 t.test('a payout that a person has said to have failed is looked at on, and not sent again', async (t) => {
   for (const restarts of [false, true]) {
     const driven = await new Driven().start();
