@@ -2,14 +2,16 @@
 // that is next in line. The only writer of the local log while nobody has the partition open here.
 //
 // Invariants: the stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is
-// cut off; more than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person. A stream
-// that has never had anything decides nothing: it may have been made in the place of one that was lost. What changes the local
-// log, or says where it ends, has its turn: a cut takes nothing with it that the stream accepted meanwhile.
+// cut off; but whoever acknowledges before the stream has it (REPLICATION=async), and takes the partition before anybody else
+// has written, has it take that first (`sendOn`). More than a replaced writer can have left (streamAsyncOutstandingMax) is never
+// cut off without a person. A stream that has never had anything decides nothing: it may have been made in the place of one that
+// was lost. What changes the local log, or says where it ends, has its turn: a cut takes nothing with it that the stream accepted
+// meanwhile.
 
 import type { StreamState } from 'nats';
 import { tipAt } from '../../wal/batch.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
-import type { Tip } from '../../wal/types.ts';
+import type { Batch, Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
 import { batchIn, LogChain } from './log-chain.ts';
 import { firstBatchIn } from './stream-batches.ts';
@@ -35,6 +37,9 @@ export interface LogFollowerOptions extends StreamPartition {
   readonly firstBatch?: number;
   /** Batches that a writer may have on their way to the stream: the most that it can never have had. Absent: 1. */
   readonly outstandingMax?: number;
+  /** Has the stream take these batches, which go on where it ends at that offset; rejects when it does not. Absent: nobody was told of
+   *  them, and they are cut off. */
+  readonly sendOn?: ((batches: readonly Batch[], offset: number) => Promise<void>) | undefined;
   /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
   readonly beforeCut?: (batch: number) => Promise<void>;
 }
@@ -98,6 +103,15 @@ export class LogFollower {
 
   /** Reads to where the stream ends now. The local log is then exactly the stream's. */
   async reachEnd(): Promise<EndOfLog> {
+    for (;;) {
+      const state = await this.#readOn();
+      const end = await this.#inTurn(() => this.#endAt(state));
+      if (end !== null) return end;
+    }
+  }
+
+  /** To where the stream ends now. */
+  async #readOn(): Promise<StreamState> {
     const { manager } = this.#options.link;
     const { group, partition } = this.#options;
     const { state } = await manager.streams.info(logStream(group, partition));
@@ -114,11 +128,11 @@ export class LogFollower {
         this.#assertNotPurged((await manager.streams.info(logStream(group, partition))).state);
       }
     }
-    return this.#inTurn(() => this.#endAt(state));
+    return state;
   }
 
-  /** All that was handled, and no more, is in the local log then. */
-  async #endAt(state: StreamState): Promise<EndOfLog> {
+  /** All that was handled, and no more, is in the local log then. Null: the stream has been given what it lacked. */
+  async #endAt(state: StreamState): Promise<EndOfLog | null> {
     await this.#flush();
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
@@ -128,8 +142,23 @@ export class LogFollower {
     // And what is no batch may be all that is left of a stream that was purged.
     const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > 0);
     if (isToBeProved && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
-    if (this.#tip.batch > end.batch) await this.#truncate(end);
-    return { tip: end, offset: Math.max(this.#handled, state.last_seq) - end.batch };
+    const offset = Math.max(this.#handled, state.last_seq) - end.batch;
+    if (this.#tip.batch > end.batch) {
+      if (await this.#sendOn(end, offset)) return null;
+      await this.#truncate(end);
+    }
+    return { tip: end, offset };
+  }
+
+  /** False: nobody was told of what the stream lacks. Before anybody is told of anything the stream has the batch that opens the epoch:
+   *  one that never had any may have been made in the place of one that was lost. */
+  async #sendOn(end: Tip, offset: number): Promise<boolean> {
+    const { log, group, partition, sendOn } = this.#options;
+    if (sendOn === undefined || end.batch === 0) return false;
+    const count = this.#countAfter(end);
+    const batches = Array.from({ length: count }, (_, i) => log.batch(group, partition, end.batch + 1 + i));
+    await sendOn(batches, offset);
+    return true;
   }
 
   /** More than a writer can have had on its way, or what follows a trim or a snapshot, was in a stream: that one is gone, and
@@ -250,13 +279,17 @@ export class LogFollower {
 
   async #truncate(to: Tip): Promise<void> {
     const { log, group, partition } = this.#options;
-    const count = this.#tip.batch - to.batch;
-    if (count > LIMITS.streamAsyncOutstandingMax) {
-      throw new LogDiverged(`${this.#name}: ${count} batches of this machine are not in the stream`);
-    }
+    this.#countAfter(to);
     await this.#options.beforeCut?.(to.batch);
     await log.truncateAfter(group, partition, to.batch);
     this.#tip = to;
+  }
+
+  /** Batches of the local log that the stream does not have. */
+  #countAfter({ batch }: Tip): number {
+    const count = this.#tip.batch - batch;
+    if (count <= LIMITS.streamAsyncOutstandingMax) return count;
+    throw new LogDiverged(`${this.#name}: ${count} batches of this machine are not in the stream`);
   }
 
   async #flush(): Promise<void> {

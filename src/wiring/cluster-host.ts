@@ -19,7 +19,7 @@ import type { Replication } from '../config.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/lease-table.ts';
-import { type EndOfLog, LogDiverged } from '../nats/log-follower.ts';
+import { type EndOfLog, LogDiverged, type LogFollowerOptions } from '../nats/log-follower.ts';
 import { areStreamsLost } from '../nats/lost-streams.ts';
 import type { NatsBusServer, ServedPartition } from '../nats/nats-bus-server.ts';
 import { Snapshots } from '../nats/snapshots.ts';
@@ -325,7 +325,7 @@ export class ClusterHost implements PartitionHost {
   ): Promise<() => void> {
     const storage = this.#storage();
     const key = `${group}/${partition}`;
-    const follower = await this.#logs().follow(group, partition);
+    const follower = await this.#logs().follow(group, partition, this.#sendOn(group, partition));
     let end: EndOfLog;
     try {
       end = await follower.reachEnd();
@@ -365,6 +365,19 @@ export class ClusterHost implements PartitionHost {
         holds: () => this.#options.holds(group, partition),
       });
       if (group === 'webhooks' && opened !== undefined) this.#deliver(partition, opened.partition);
+    };
+  }
+
+  /** Undefined: what its stream does not have nobody was told of. */
+  #sendOn(group: GroupName, partition: number): LogFollowerOptions['sendOn'] {
+    const { publisher, link, replication } = this.#options;
+    if (replication === 'sync') return undefined;
+    const { manager } = link;
+    return async (batches, offset) => {
+      const mayWrite = (): boolean => true;
+      const replica = new StreamReplica({ publisher, manager, group, partition, offset, mayWrite });
+      for (const batch of batches) await replica.publish(batch);
+      this.#options.log.info({ group, partition, batches: batches.length }, 'the stream has what it lacked');
     };
   }
 

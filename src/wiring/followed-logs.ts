@@ -8,7 +8,7 @@ import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/lease-table.ts';
-import { LogDiverged, LogFollower } from '../nats/log-follower.ts';
+import { LogDiverged, LogFollower, type LogFollowerOptions } from '../nats/log-follower.ts';
 import { readHistory } from '../nats/log-history.ts';
 import type { Snapshots } from '../nats/snapshots.ts';
 import { firstBatchOf } from '../nats/stream-batches.ts';
@@ -46,8 +46,12 @@ export class FollowedLogs {
     this.#options = options;
   }
 
-  /** A follower that has read to the end at least once. */
-  async follow(group: GroupName, partition: number): Promise<LogFollower> {
+  /** A follower that has read to the end at least once. `sendOn`: of who may write the stream. */
+  async follow(
+    group: GroupName,
+    partition: number,
+    sendOn?: LogFollowerOptions['sendOn'],
+  ): Promise<LogFollower> {
     const key = `${group}/${partition}`;
     if (this.#options.table.lease(group, partition)?.value.puttingBack !== undefined) {
       throw new LogDiverged(
@@ -76,7 +80,16 @@ export class FollowedLogs {
     const beforeCut = async (batch: number): Promise<void> => {
       if (await storage.dropViewsAfter(group, partition, batch)) hadStrayViews = true;
     };
-    const follower = new LogFollower({ link, log, group, partition, firstBatch, outstandingMax, beforeCut });
+    const follower = new LogFollower({
+      link,
+      log,
+      group,
+      partition,
+      firstBatch,
+      outstandingMax,
+      sendOn,
+      beforeCut,
+    });
     this.#followers.set(key, follower);
     try {
       await follower.reachEnd();
@@ -92,7 +105,7 @@ export class FollowedLogs {
     }
     this.#options.log.warn({ group, partition }, 'views of what the stream never accepted are made anew');
     await this.forget(group, partition);
-    return this.follow(group, partition);
+    return this.follow(group, partition, sendOn);
   }
 
   /** The copy need not be kept up any more. */

@@ -6,10 +6,13 @@ import { join } from 'node:path';
 import t from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
+import type { Replication } from '../../src/config.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
+import { LogFollower } from '../../src/nats/log-follower.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
+import { batchAt } from '../../src/nats/stream-batches.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
@@ -51,6 +54,7 @@ function startHost(
   said: Partial<LeaseEntry> = {},
   unprovenOn: string | null = null,
   onFenced: () => void = () => t.fail('nobody else writes'),
+  replication: Replication = 'sync',
 ): Hosting {
   const storage = openStorage(directory);
   const lines: string[] = [];
@@ -77,7 +81,7 @@ function startHost(
     feed,
     faults: new StreamFaults(nats, 1),
     replicas: 1,
-    replication: 'sync',
+    replication,
     snapshotEveryBatches: 1,
     log: createLog({ level: 'info', node: 'ledger', stream: { write: (line) => void lines.push(line) } }),
     holds: () => true,
@@ -176,6 +180,68 @@ t.test('the views never reach beyond the log, also where a take-over cuts it off
   t.strictSame(atTheCut, [[inStream, 0]]);
   t.equal(log.lastBatchNumber('accounts', STRAY), inStream);
   t.match(lines.join('\n'), 'views of what the stream never accepted are made anew');
+});
+
+t.test(
+  'with REPLICATION=async what was acknowledged is in the stream before anybody writes on',
+  async (t) => {
+    const LAGS = 18;
+    const startAsync = (): Hosting => startHost({}, null, () => {}, 'async');
+    const before = startAsync();
+    await before.host.acquire('accounts', LAGS, 1);
+    await before.stop();
+    // As by a process that dies, or gives its stream up, before that has it.
+    const alone = openStorage(directory);
+    await fill(alone, LAGS, 3);
+    const { hash } = alone.log.tip('accounts', LAGS);
+    await alone.close();
+
+    const { host, storage, stop } = startAsync();
+    t.teardown(stop);
+    await host.acquire('accounts', LAGS, 5);
+    const { log } = storage;
+    const { batch: end } = log.tip('accounts', LAGS);
+    t.ok(log.batch('accounts', LAGS, end - 1).hash.equals(hash));
+    const inStream = await batchAt({ link: nats, group: 'accounts', partition: LAGS }, end - 1);
+    t.ok(inStream?.hash.equals(hash));
+  },
+);
+
+t.test('but not where another has written since', async (t) => {
+  const REPLACED = 19;
+  const startAsync = (): Hosting => startHost({}, null, () => {}, 'async');
+  const before = startAsync();
+  await before.host.acquire('accounts', REPLACED, 1);
+  const inBoth = before.storage.log.tip('accounts', REPLACED);
+  await before.stop();
+  const alone = openStorage(directory);
+  await fill(alone, REPLACED, 3);
+  await alone.close();
+  const other = batchAfter(inBoth, REPLACED, 4, 'of another owner');
+  await publisher.publish(logSubject('accounts', REPLACED), other.bytes, {});
+
+  const { storage, stop } = startAsync();
+  t.teardown(stop);
+  const place = { link: nats, log: storage.log, group: 'accounts', partition: REPLACED } as const;
+  const follower = new LogFollower({
+    ...place,
+    sendOn: async () => void t.fail('it is the stream that decides'),
+  });
+  const { tip } = await follower.reachEnd();
+  await follower.close();
+  t.ok(tip.hash.equals(other.hash));
+  t.equal(storage.log.lastBatchNumber('accounts', REPLACED), other.batch);
+});
+
+t.test('nor into a stream that may stand where one was lost', async (t) => {
+  const LOST = 20;
+  const alone = openStorage(directory);
+  await fill(alone, LOST, 3);
+  await alone.close();
+  const { host, stop } = startHost({ hasBegun: true }, null, () => {}, 'async');
+  t.teardown(stop);
+  await t.rejects(host.acquire('accounts', LOST, 5), /is not begun in its place/);
+  t.equal((await nats.manager.streams.info(logStream('accounts', LOST))).state.last_seq, 0);
 });
 
 t.test('a log that cannot be read is told of when the partition is prepared, and no other', async (t) => {

@@ -118,25 +118,44 @@ t.test('beside a machine that stays', async (t) => {
   });
 });
 
-t.test('with REPLICATION=async a node that leaves takes nothing with it', async (t) => {
+t.test('with REPLICATION=async', async (t) => {
   const environment = { REPLICATION: 'async' };
   const cluster = await Cluster.start({ ...SMALL, ledgers: 1, environment });
   t.teardown(() => cluster.stop());
   // What it acknowledges is not in its stream yet.
   const { cable, url } = await Cable.lay(cluster.nats.urls[0]!, 10);
   t.teardown(() => cable.remove());
-  const far = await cluster.add('ledger2', 'ledger', { NATS_URL: url });
-  await untilReady([far]);
-  await waitFor('it owns partitions', 60_000, () => ownsSome(cluster, 'ledger2'));
-  const load = cluster.load(16, 20);
-  await waitFor('creates are answered', 60_000, () => load.answered > 500);
-  far.signal('SIGTERM');
-  t.equal(await far.exited(), 0, lastWords(far));
-  const before = load.answered;
-  await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
-  const report = await load.stop();
-  t.strictSame(notCreated(report.journal), []);
-  t.strictSame(await cluster.check(report), []);
+  const far = { NATS_URL: url };
+
+  await t.test('a node that leaves takes nothing with it', async (t) => {
+    const node = await addOwner(cluster, 'ledger2', far);
+    const load = cluster.load(16, 20);
+    await waitFor('creates are answered', 60_000, () => load.answered > 500);
+    node.signal('SIGTERM');
+    t.equal(await node.exited(), 0, lastWords(node));
+    const before = load.answered;
+    await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
+    const report = await load.stop();
+    t.strictSame(notCreated(report.journal), []);
+    t.strictSame(await cluster.check(report), []);
+  });
+
+  await t.test('nor does one that dies and is back before another has what it had', async (t) => {
+    const node = await addOwner(cluster, 'ledger2', far);
+    const stays = cluster.node('ledger1');
+    stays.signal('SIGTERM');
+    t.equal(await stays.exited(), 0, lastWords(stays));
+    const load = cluster.load(16, 20);
+    await waitFor('creates are answered', 60_000, () => load.answered > 500);
+    node.signal('SIGKILL');
+    await node.exited();
+    await addOwner(cluster, 'ledger2', far);
+    const before = load.answered;
+    await waitFor('creates are answered', 60_000, () => load.answered > before + 300);
+    const report = await load.stop();
+    t.strictSame(notCreated(report.journal), []);
+    t.strictSame(await cluster.check(report), []);
+  });
 });
 
 const smallDisks = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'daftari-small-disk-')));
