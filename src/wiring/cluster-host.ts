@@ -31,6 +31,7 @@ import type { Log } from '../observability/log.ts';
 import { FollowedLogs } from './followed-logs.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { HostedLog, HostedPartition, Storage } from './storage.ts';
+import { streamFirst } from './stream-first.ts';
 import { UnprovenLogs } from './unproven-logs.ts';
 
 export interface ClusterHostOptions {
@@ -360,8 +361,9 @@ export class ClusterHost implements PartitionHost {
     return () => {
       // Refused after all, since.
       if (refusal !== null) return this.#options.onFenced(group, partition);
+      const inbox = storage.inbox(group, partition);
       served.open({
-        inbox: storage.inbox(group, partition),
+        inbox: this.#options.replication === 'sync' ? inbox : streamFirst(inbox, replica),
         holds: () => this.#options.holds(group, partition),
       });
       if (group === 'webhooks' && opened !== undefined) this.#deliver(partition, opened.partition);

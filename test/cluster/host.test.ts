@@ -43,6 +43,7 @@ t.teardown(async () => {
 
 interface Hosting {
   readonly host: ClusterHost;
+  readonly server: NatsBusServer;
   readonly feed: NodeFeed;
   readonly storage: Storage;
   readonly lines: string[];
@@ -50,11 +51,20 @@ interface Hosting {
   readonly stop: () => Promise<void>;
 }
 
+interface Writing {
+  readonly onFenced?: () => void;
+  readonly replication?: Replication;
+  /** By which it publishes. */
+  readonly to?: StreamPublisher;
+}
+
+const nobodyElse = (): void => fail(new Error('nobody else writes'));
+const ASYNC = { onFenced: () => {}, replication: 'async' } as const;
+
 function startHost(
   said: Partial<LeaseEntry> = {},
   unprovenOn: string | null = null,
-  onFenced: () => void = () => t.fail('nobody else writes'),
-  replication: Replication = 'sync',
+  { onFenced = nobodyElse, replication = 'sync', to = publisher }: Writing = {},
 ): Hosting {
   const storage = openStorage(directory);
   const lines: string[] = [];
@@ -66,10 +76,11 @@ function startHost(
     stream: new StreamFeed({ link: nats, decode, onError: fail }),
     own: { feed: storage.feed, beginsAfter: () => 0 },
   });
+  const server = new NatsBusServer(nats.connection);
   const host = new ClusterHost({
     link: nats,
-    publisher,
-    server: new NatsBusServer(nats.connection),
+    publisher: to,
+    server,
     table: {
       lease: () => ({
         value: { node: 'ledger', session: 's', epoch: 1, ...said },
@@ -94,7 +105,7 @@ function startHost(
     await host.close();
     await storage.close();
   };
-  return { host, feed, storage, lines, unreadable, stop };
+  return { host, server, feed, storage, lines, unreadable, stop };
 }
 
 function fail(error: Error): void {
@@ -186,7 +197,7 @@ t.test(
   'with REPLICATION=async what was acknowledged is in the stream before anybody writes on',
   async (t) => {
     const LAGS = 18;
-    const startAsync = (): Hosting => startHost({}, null, () => {}, 'async');
+    const startAsync = (): Hosting => startHost({}, null, ASYNC);
     const before = startAsync();
     await before.host.acquire('accounts', LAGS, 1);
     await before.stop();
@@ -207,9 +218,33 @@ t.test(
   },
 );
 
+t.test('and pollers are told of nothing that the stream does not have', async (t) => {
+  const ASKED = 21;
+  const to = new StreamPublisher(nats);
+  t.teardown(() => to.close());
+  const publish = to.publish.bind(to);
+  const { promise: goesOn, resolve: goOn } = Promise.withResolvers<void>();
+  const { host, server, storage, stop } = startHost({}, null, { ...ASYNC, to });
+  t.teardown(stop);
+  const told: string[] = [];
+  server.attach('caller', (id, _attempt, { type }) => told.push(`${id} ${type}`));
+  await host.acquire('accounts', ASKED, 1);
+  host.serve('accounts', ASKED);
+  to.publish = (...message) => goesOn.then(() => publish(...message));
+  await writeAccounts(storage, ASKED, 1);
+  const asked = { accountId: '', limit: 10, deadline: Date.now() + 60_000 } as const;
+  const served = server.served('accounts', ASKED, 1)!;
+  served.take('caller', 1, 1, { ...asked, type: 'ListPending', afterId: null });
+  served.take('caller', 2, 1, { ...asked, type: 'ListReconciliation', open: true, startingAfter: null });
+  t.strictSame(told, ['2 done']);
+  goOn();
+  await until(() => told.length === 2);
+  t.strictSame(told, ['2 done', '1 done']);
+});
+
 t.test('but not where another has written since', async (t) => {
   const REPLACED = 19;
-  const startAsync = (): Hosting => startHost({}, null, () => {}, 'async');
+  const startAsync = (): Hosting => startHost({}, null, ASYNC);
   const before = startAsync();
   await before.host.acquire('accounts', REPLACED, 1);
   const inBoth = before.storage.log.tip('accounts', REPLACED);
@@ -238,7 +273,7 @@ t.test('nor into a stream that may stand where one was lost', async (t) => {
   const alone = openStorage(directory);
   await fill(alone, LOST, 3);
   await alone.close();
-  const { host, stop } = startHost({ hasBegun: true }, null, () => {}, 'async');
+  const { host, stop } = startHost({ hasBegun: true }, null, ASYNC);
   t.teardown(stop);
   await t.rejects(host.acquire('accounts', LOST, 5), /is not begun in its place/);
   t.equal((await nats.manager.streams.info(logStream('accounts', LOST))).state.last_seq, 0);
@@ -439,10 +474,11 @@ t.test('what the stream has refused before it is served is not read as written h
   const REPLACED = 17;
   let isHeld = false;
   const fenced: Promise<void>[] = [];
-  const hosting = startHost({}, null, () => {
+  const onFenced = (): void => {
     // As ownership does: while it is claimed the claim ends by itself.
     fenced.push(isHeld ? hosting.host.lose('accounts', REPLACED) : Promise.resolve());
-  });
+  };
+  const hosting = startHost({}, null, { onFenced });
   const { host, feed, storage, stop } = hosting;
   t.teardown(stop);
   await host.acquire('accounts', REPLACED, 1);

@@ -1,0 +1,21 @@
+// With REPLICATION=async the owner of an account is ahead of its stream. Pollers pay by what it tells them, and read on in the
+// stream from where it says that it stands: of what is then lost with its machine there would be payments that no log has, and of
+// what is written in its place they would hear nothing. So they are answered when the stream has what they are told.
+
+import type { Inbox } from '../bus/local-bus.ts';
+import type { LogReplica } from '../nats/stream-replica.ts';
+
+const BEFORE_PAYING: ReadonlySet<string> = new Set(['ListPending', 'GetPending', 'BeginSubmission']);
+
+/** `replica`: of the log that `inbox` writes. */
+export function streamFirst(inbox: Inbox, replica: Pick<LogReplica, 'settled'>): Inbox {
+  return (message, onReply) => {
+    if (!BEFORE_PAYING.has(message.type)) return inbox(message, onReply);
+    inbox(message, (reply) => {
+      replica.settled().then(
+        () => onReply(reply),
+        () => onReply({ type: 'unknown' }),
+      );
+    });
+  };
+}
