@@ -11,8 +11,15 @@ export function seedOf(t: Says): number {
   return seed;
 }
 
+/** One of `EVERY` of them, others with another seed: of what would take too long whole each time. EVERY=1: all. */
+export function someOf<Item>(t: Says, all: readonly Item[], otherwise: number): Item[] {
+  const every = lengthOf(t, 'EVERY', otherwise);
+  const first = seedOf(t) % every;
+  return all.filter((_, index) => index % every === first);
+}
+
 /** How long a test is, by a variable of the environment: said, so that one command makes it as long again. */
-export function lengthOf(t: Says, name: 'RUNS' | 'STEPS', otherwise: number): number {
+export function lengthOf(t: Says, name: 'RUNS' | 'STEPS' | 'EVERY', otherwise: number): number {
   const length = Number(process.env[name] ?? otherwise);
   t.comment(`${name}=${length}`);
   return length;

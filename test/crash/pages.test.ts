@@ -16,7 +16,7 @@ const PAGE_BYTES = 4_096;
 /** The first two pages say where everything else is, and are looked at before LMDB is given the file. */
 const FIRST_PAGE = 2;
 /** Of the pages that are damaged in turn: all of them are thousands of runs. */
-const STRIDE = 29;
+const STRIDE = 59;
 /** Of one partition: its batches fill some pages. */
 const CHARGES = 60;
 /** Each partition has a batch at least. */

@@ -1,8 +1,8 @@
 // The log tools killed before each step that changes what is on the disk: every file they make, write, rename or remove. The
 // same command again comes to its end, what it makes is whole, and nothing of the killed one is left.
 //
-// A first run tells which steps there are; then a run for each of them is ended just before it. strace counts the calls of a
-// thread: Node is given one for files.
+// A first run tells which steps there are; then a run for each third of them (EVERY=1: for each) is ended just before it. strace counts
+// the calls of a thread: Node is given one for files.
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
 import type { Test } from 'tap';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
+import { someOf } from '../seed.ts';
 import { traced, tracer } from '../tracer.ts';
 import { checkpointAll, next, tips, tool, write } from '../unit/wal/tool-logs.ts';
 
@@ -135,7 +136,7 @@ for (const each of cases) {
   t.test(`${each.name}, killed before each of its steps`, traced, async (t) => {
     const directory = next();
     begin(each, directory);
-    const steps = stepsOf(each, directory);
+    const steps = someOf(t, stepsOf(each, directory), 3);
     await each.proven(directory);
     const left = steps.values();
     let kills = 0;
@@ -148,7 +149,7 @@ for (const each of cases) {
     };
     await Promise.all(Array.from({ length: CORES }, () => tryThem(next())));
     // What LMDB writes at once is a little different each time.
-    t.ok(kills >= Math.max(5, steps.length - 2), `${kills} times of ${steps.length}`);
+    t.ok(kills >= Math.max(1, steps.length - 2), `${kills} times of ${steps.length}`);
   });
 }
 
