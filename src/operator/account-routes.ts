@@ -12,10 +12,9 @@ import { PayoutDestinationList } from '../http/schemas.ts';
 import { LIMITS } from '../limits.ts';
 import { CannotOpen } from '../secrets.ts';
 import { connectApp, createAccount, makeAppSecrets } from './account-actions.ts';
-import { operatorOf } from './audit.ts';
 import { askAccount, askPlatform, freshId } from './context.ts';
 import type { OperatorContext } from './context.ts';
-import { operatorRoute } from './route.ts';
+import { done, operatorRoute, pageOf } from './route.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -41,7 +40,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
           live: body.live ?? false,
           payoutsEnabled: body.payouts_enabled ?? false,
           withdrawalsEnabled: body.withdrawals_enabled ?? false,
-          operator: operatorOf({ operator }),
+          operator,
         }),
     }),
     operatorRoute(context, {
@@ -79,12 +78,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
           cashOutPerMinute: body.cash_out_per_minute,
           ...terms.value,
         };
-        return askAccount(context, {
-          type: 'ChangeAccountSettings',
-          accountId,
-          changes,
-          operator: operatorOf({ operator }),
-        });
+        return askAccount(context, { type: 'ChangeAccountSettings', accountId, changes, operator });
       },
     }),
   ];
@@ -102,7 +96,7 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
       errors: ['conflict'],
       reply: replies.User,
       handle: ({ body, operator }, accountId) =>
-        askAccount(context, { type: 'AddUser', accountId, ...body, operator: operatorOf({ operator }) }),
+        askAccount(context, { type: 'AddUser', accountId, ...body, operator }),
     }),
     partOfAccount(context, 'users'),
     operatorRoute(context, {
@@ -117,10 +111,10 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
         askAccount(context, {
           type: 'ChangeUserRole',
           accountId,
-          userId: parameters['user_id'] ?? '',
+          userId: parameters.user_id,
           role: body.role,
           by: body.by ?? null,
-          operator: operatorOf({ operator }),
+          operator,
         }),
     }),
     operatorRoute(context, {
@@ -135,9 +129,9 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
         askAccount(context, {
           type: 'RemoveUser',
           accountId,
-          userId: parameters['user_id'] ?? '',
+          userId: parameters.user_id,
           by: query.by ?? null,
-          operator: operatorOf({ operator }),
+          operator,
         }),
     }),
   ];
@@ -160,7 +154,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
         if (problem !== null) return refuse(problem);
         const secrets = makeAppSecrets(accountId);
         const app = { accountId, name: body.name, domain: body.domain, webhookUrl };
-        const reply = await connectApp(context, { ...app, operator: operatorOf({ operator }) }, secrets);
+        const reply = await connectApp(context, { ...app, operator }, secrets);
         return withFields(reply, { secret_key: secrets.secretKey, signing_secret: secrets.signingSecret });
       },
     }),
@@ -177,9 +171,8 @@ function ofApps(context: OperatorContext): PlainRoute[] {
         const webhookUrl = body.webhook_url;
         const problem = webhookProblem(context, webhookUrl);
         if (problem !== null) return refuse(problem);
-        const appId = parameters['app_id'] ?? '';
-        const by = operatorOf({ operator });
-        return askAccount(context, { type: 'ChangeAppWebhook', accountId, appId, webhookUrl, operator: by });
+        const appId = parameters.app_id;
+        return askAccount(context, { type: 'ChangeAppWebhook', accountId, appId, webhookUrl, operator });
       },
     }),
     operatorRoute(context, {
@@ -188,15 +181,8 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       operationId: 'removeApp',
       summary: 'Remove an app: its keys stop working at once',
       reply: replies.App,
-      handle: ({ operator, parameters }, accountId) => {
-        const appId = parameters['app_id'] ?? '';
-        return askAccount(context, {
-          type: 'RemoveApp',
-          accountId,
-          appId,
-          operator: operatorOf({ operator }),
-        });
-      },
+      handle: ({ operator, parameters }, accountId) =>
+        askAccount(context, { type: 'RemoveApp', accountId, appId: parameters.app_id, operator }),
     }),
     operatorRoute(context, {
       method: 'POST',
@@ -206,7 +192,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       errors: ['conflict'],
       reply: replies.SigningSecret,
       handle: async ({ parameters }, accountId) => {
-        const appId = parameters['app_id'] ?? '';
+        const appId = parameters.app_id;
         const reply = await askAccount(context, { type: 'GetWebhookEndpoint', accountId, appId });
         if (reply.type !== 'done') return reply;
         const { signingSecretSealed } = JSON.parse(reply.body) as { signingSecretSealed: string };
@@ -245,14 +231,6 @@ export function partOfAccount(context: OperatorContext, part: 'users' | 'apps' |
       return done({ object: 'list', data: account[part] });
     },
   });
-}
-
-export function pageOf(query: { readonly limit?: number; readonly starting_after?: string }) {
-  return { limit: query.limit ?? LIMITS.operatorPageDefault, startingAfter: query.starting_after ?? null };
-}
-
-export function done(body: object): Reply {
-  return { type: 'done', body: JSON.stringify(body), replayed: false };
 }
 
 function refuse(refusal: Rejection): Reply {

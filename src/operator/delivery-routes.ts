@@ -2,11 +2,9 @@
 
 import { parseTime } from '../domain/time.ts';
 import type { PlainRoute } from '../http/route.ts';
-import { pageOf } from './account-routes.ts';
-import { operatorOf } from './audit.ts';
 import { askWebhooks } from './context.ts';
 import type { OperatorContext } from './context.ts';
-import { operatorRoute } from './route.ts';
+import { operatorRoute, pageOf } from './route.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -34,10 +32,8 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       tag,
       summary: 'Get a webhook delivery with its attempts',
       reply: replies.Delivery,
-      handle: ({ parameters }, accountId) => {
-        const deliveryId = parameters['delivery_id'] ?? '';
-        return askWebhooks(context, { type: 'GetDelivery', accountId, deliveryId });
-      },
+      handle: ({ parameters }, accountId) =>
+        askWebhooks(context, { type: 'GetDelivery', accountId, deliveryId: parameters.delivery_id }),
     }),
     operatorRoute(context, {
       method: 'POST',
@@ -47,11 +43,13 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       summary: "Send a delivery again, to the app's current URL with the same event id",
       errors: ['conflict'],
       reply: replies.Delivery,
-      handle: ({ operator, parameters }, accountId) => {
-        const deliveryId = parameters['delivery_id'] ?? '';
-        const by = operatorOf({ operator });
-        return askWebhooks(context, { type: 'ReplayDelivery', accountId, deliveryId, operator: by });
-      },
+      handle: ({ operator, parameters }, accountId) =>
+        askWebhooks(context, {
+          type: 'ReplayDelivery',
+          accountId,
+          deliveryId: parameters.delivery_id,
+          operator,
+        }),
     }),
     operatorRoute(context, {
       method: 'POST',
@@ -63,16 +61,9 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       errors: ['conflict'],
       reply: replies.Replayed,
       handle: ({ body, operator, parameters }, accountId) => {
-        const appId = parameters['app_id'] ?? '';
+        const appId = parameters.app_id;
         const since = parseTime(body.since) ?? 0;
-        const by = operatorOf({ operator });
-        return askWebhooks(context, {
-          type: 'ReplayFailedDeliveries',
-          accountId,
-          appId,
-          since,
-          operator: by,
-        });
+        return askWebhooks(context, { type: 'ReplayFailedDeliveries', accountId, appId, since, operator });
       },
     }),
   ];

@@ -10,11 +10,10 @@ import { requestHashOf } from '../http/account-calls.ts';
 import type { PlainRoute } from '../http/route.ts';
 import { limitErrors, walletErrors } from '../http/routes.ts';
 import { Deposit, PayoutDestination } from '../http/schemas.ts';
-import { done, pageOf, partOfAccount } from './account-routes.ts';
-import { operatorOf } from './audit.ts';
+import { partOfAccount } from './account-routes.ts';
 import { askAccount, askEveryPartition } from './context.ts';
 import type { OperatorContext } from './context.ts';
-import { operatorRoute } from './route.ts';
+import { done, operatorRoute, pageOf } from './route.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -40,16 +39,14 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       body: schemas.ByBody,
       errors: ['not_permitted', 'destination_not_found', 'conflict'],
       reply: PayoutDestination,
-      handle: ({ body, operator, parameters }, accountId) => {
-        const walletId = parameters['wallet_id'] ?? '';
-        return askAccount(context, {
+      handle: ({ body, operator, parameters }, accountId) =>
+        askAccount(context, {
           type,
           accountId,
-          walletId,
+          walletId: parameters.wallet_id,
           by: body.by,
-          operator: operatorOf({ operator }),
-        });
-      },
+          operator,
+        }),
     });
   return [
     operatorRoute(context, {
@@ -65,12 +62,7 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       handle: ({ body, operator }, accountId) => {
         const { label, msisdn, network = null, country = null, by } = body;
         const wallet = { label, msisdn, network, country, by };
-        return askAccount(context, {
-          type: 'AddWallet',
-          accountId,
-          ...wallet,
-          operator: operatorOf({ operator }),
-        });
+        return askAccount(context, { type: 'AddWallet', accountId, ...wallet, operator });
       },
     }),
     partOfAccount(context, 'wallets'),
@@ -104,15 +96,9 @@ function ofWithdrawals(context: OperatorContext): PlainRoute[] {
       ],
       reply: replies.Verdict,
       handle: ({ body, operator, parameters }, accountId) => {
-        const transactionId = parameters['withdrawal_id'] ?? '';
+        const transactionId = parameters.withdrawal_id;
         const { by } = body;
-        return askAccount(context, {
-          type,
-          accountId,
-          transactionId,
-          by,
-          operator: operatorOf({ operator }),
-        });
+        return askAccount(context, { type, accountId, transactionId, by, operator });
       },
     });
   return [decide('ApproveWithdrawal', 'approve'), decide('RejectWithdrawal', 'reject')];
@@ -132,11 +118,11 @@ function settlement(context: OperatorContext): PlainRoute {
       askAccount(context, {
         type: 'SettleCashOut',
         accountId,
-        transactionId: parameters['transaction_id'] ?? '',
+        transactionId: parameters.transaction_id,
         outcome: body.outcome,
         failureCode: body.failure_code ?? 'unknown',
         providerTransactionId: body.provider_transaction_id ?? null,
-        operator: operatorOf({ operator }),
+        operator,
       }),
   });
 }
@@ -171,7 +157,7 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
           input,
           by,
           repeatable,
-          operator: operatorOf({ operator }),
+          operator,
         });
       },
     }),
@@ -217,9 +203,9 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
         askAccount(context, {
           type: 'ResolveReconciliation',
           accountId: body.account_id,
-          reconciliationId: parameters['reconciliation_id'] ?? '',
+          reconciliationId: parameters.reconciliation_id,
           resolution: body.resolution,
-          operator: body.by ?? operatorOf({ operator }),
+          operator: body.by ?? operator,
         }),
     }),
   ];

@@ -7,14 +7,30 @@ import type { Reply } from '../bus/bus.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
 import { answerOf, JSON_TYPE, plainRoute } from '../http/route.ts';
 import type { Answer, Method, PathParameter, PlainRequest, PlainRoute } from '../http/route.ts';
-import { audited } from './audit.ts';
+import { audited, operatorOf } from './audit.ts';
+import { LIMITS } from '../limits.ts';
 import type { OperatorContext } from './context.ts';
 import { PATH_PARAMETERS } from './schemas.ts';
 
-interface OperatorRoute<Body extends TObject, Query extends TObject> {
+/** The names of a path's parameters: of '/accounts/:account_id/users/:user_id' these are 'account_id' and 'user_id'. */
+type NamesIn<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | NamesIn<Rest>
+  : Path extends `${string}:${infer Name}`
+    ? Name
+    : never;
+
+interface OperatorRequest<Body, Query, Path extends string> {
+  readonly body: Body;
+  readonly query: Query;
+  readonly parameters: Readonly<Record<NamesIn<Path>, string>>;
+  /** Who acts. */
+  readonly operator: string;
+}
+
+interface OperatorRoute<Body extends TObject, Query extends TObject, Path extends string> {
   readonly method: Method;
   /** Below /operator/v1. */
-  readonly path: string;
+  readonly path: Path;
   readonly operationId: string;
   readonly summary: string;
   readonly tag?: string;
@@ -26,22 +42,25 @@ interface OperatorRoute<Body extends TObject, Query extends TObject> {
   readonly errors?: readonly ErrorCode[];
   /** A reply of the bus is its own answer. */
   readonly handle: (
-    request: PlainRequest<Static<Body>, Static<Query>>,
+    request: OperatorRequest<Static<Body>, Static<Query>, Path>,
     /** The account that the path names; "" where it names none. */
     accountId: string,
   ) => Promise<Reply | Answer>;
 }
 
-export function operatorRoute<Body extends TObject, Query extends TObject>(
+export function operatorRoute<Body extends TObject, Query extends TObject, Path extends string>(
   context: OperatorContext,
-  route: OperatorRoute<Body, Query>,
+  route: OperatorRoute<Body, Query, Path>,
 ): PlainRoute {
-  const { method, operationId, summary, tag = 'Accounts', body, query, status = 200, errors = [] } = route;
+  const { method, operationId, summary, tag = 'Accounts', status = 200, errors = [] } = route;
   const path = `/operator/v1${route.path}`;
   const action = `${method} ${path}`;
   const handle = async (request: PlainRequest<Static<Body>, Static<Query>>): Promise<Answer> => {
     const change = async (): Promise<Answer> => {
-      const result = await route.handle(request, request.parameters['account_id'] ?? '');
+      const { body, query, parameters } = request;
+      const names = parameters as Readonly<Record<NamesIn<Path>, string>>;
+      const asked = { body, query, parameters: names, operator: operatorOf(request) };
+      const result = await route.handle(asked, parameters['account_id'] ?? '');
       return isReply(result) ? answerOf(result, status) : result;
     };
     return method === 'GET' ? change() : audited(context, action, request, change);
@@ -55,8 +74,8 @@ export function operatorRoute<Body extends TObject, Query extends TObject>(
     description: '',
     parameters: parametersOf(path),
     authorized: true,
-    query: query ?? (Type.Object({}, { additionalProperties: false }) as unknown as Query),
-    body: body ?? null,
+    query: route.query ?? (Type.Object({}, { additionalProperties: false }) as unknown as Query),
+    body: route.body ?? null,
     bodyExamples: {},
     reply: {
       status,
@@ -73,6 +92,16 @@ export function operatorRoute<Body extends TObject, Query extends TObject>(
 function parametersOf(path: string): Readonly<Record<string, PathParameter>> {
   const names = Array.from(path.matchAll(/:(\w+)/g), ([, name]) => name as keyof typeof PATH_PARAMETERS);
   return Object.fromEntries(names.map((name) => [name, PATH_PARAMETERS[name]]));
+}
+
+/** The rows that a query asks for, as every message of a list takes them. */
+export function pageOf(query: { readonly limit?: number; readonly starting_after?: string }) {
+  return { limit: query.limit ?? LIMITS.operatorPageDefault, startingAfter: query.starting_after ?? null };
+}
+
+/** A reply that no partition gives: it is made here. */
+export function done(body: object): Reply {
+  return { type: 'done', body: JSON.stringify(body), replayed: false };
 }
 
 function isReply(result: Reply | Answer): result is Reply {

@@ -6,10 +6,9 @@ import type { Reply } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
 import { JSON_TYPE, jsonAnswer, plainRoute } from '../http/route.ts';
 import type { Answer, PlainRoute } from '../http/route.ts';
-import { done, pageOf } from './account-routes.ts';
 import { askPlatform } from './context.ts';
 import type { OperatorContext } from './context.ts';
-import { operatorRoute } from './route.ts';
+import { done, operatorRoute, pageOf } from './route.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
