@@ -15,10 +15,8 @@ import { merchantSurface } from '../http/routes.ts';
 import { createServer } from '../http/server.ts';
 import type { HttpServer } from '../http/server.ts';
 import { assertLimits, LIMITS } from '../limits.ts';
-import { noteClusterKey } from '../nats/cluster-identity.ts';
 import { LeaseOwnership } from '../nats/lease-ownership.ts';
 import { StreamFeed } from '../nats/stream-feed.ts';
-import { partitionKey } from '../nats/subjects.ts';
 import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
 import type { Log } from '../observability/log.ts';
@@ -27,24 +25,21 @@ import { finishOpenings } from '../operator/account-actions.ts';
 import type { OperatorContext, WriteFormatRaise } from '../operator/context.ts';
 import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
-import { createSecrets, type Secrets } from '../secrets.ts';
+import { createSecrets } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { ClusterHost } from './cluster-host.ts';
-import { joinNats, usesDataDirectory, type ClusterNats } from './cluster-nats.ts';
-import { noteMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
+import { joinNats, type ClusterNats } from './cluster-nats.ts';
 import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
-import { type DiskSpace, tellDiskSpace } from '../data-directory/disk-space.ts';
-import { clusterKeyProof } from './master-key-proof.ts';
-import { NodeDamage, type NodeDamageOptions } from '../damage/node-damage.ts';
+import { openNodeDisk, type NodeDisk } from './node-disk.ts';
 import { NodeFeed } from './node-feed.ts';
+import { notReady, partitionMap, unprovenElsewhere } from './node-status.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
-import { Storage } from './storage.ts';
-import { proveStart } from '../damage/start-proof.ts';
-import { watchDisk, watchReadiness, watchStorage, watchTransactions } from './watch.ts';
+import type { Storage } from './storage.ts';
+import { watchReadiness } from './watch.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],
@@ -69,26 +64,31 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const secrets = createSecrets(masterKey);
   const metrics = new Metrics();
   const clock = createProcessClock();
+  const common = { ...options, secrets, metrics, clock };
 
   // 1. NATS, and over it the bus and the table of who owns what.
   const nats = await joinNats(config, secrets, log, onFailure);
   const { bus, table } = nats;
 
   // 2. The rails: their routes are part of what the accounts decide by.
-  const rails = await openRails({ config, log, secrets, clock, onHint: (hint) => sendHint(bus, hint, log) });
+  const rails = await openRails({ ...common, onHint: (hint) => sendHint(bus, hint, log) });
   const policies = policiesOf(config, rails);
 
   // 3. The log of what this node may write, and who decides what that is. What is damaged here another node has whole.
-  const disk = await openDisk({ ...options, secrets }, policies, metrics, clock, nats, {
+  const disk = await openNodeDisk({
+    ...common,
+    policies,
+    nats,
     othersHaveRoom: () => ownership.othersHaveRoom,
     isSettled: () => ownership.isSettled,
     onRefused: (group, partition) => void ownership.refuse(group, partition),
   });
-  const feed = nodeFeed(options, policies, nats, disk?.storage ?? null);
+  const storage = disk?.storage ?? null;
+  const feed = nodeFeed(options, policies, nats, storage);
   const host: ClusterHost = new ClusterHost({
     ...nats,
     feed,
-    storage: disk?.storage ?? null,
+    storage,
     replicas: config.natsReplicas,
     replication: config.replication,
     snapshotEveryBatches: config.snapshotEveryBatches,
@@ -104,7 +104,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     host,
     node: config.nodeName,
     newestFormat: RECORD_FORMATS.newest,
-    isShort: () => disk !== null && (disk.space.isShort || disk.storage.stall !== null),
+    isShort: () => disk?.isShort ?? false,
     isDamaged: (group, partition) => disk?.damage.damaged.has(group, partition) ?? false,
     partitions: ownable(config, nats),
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
@@ -125,13 +125,11 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     token: operatorToken,
     checkWebhookUrl: (url) => checkWebhookUrl(url, guard),
     rails: () => host.pollers?.railHealth() ?? [],
-    partitions: () => partitionMap(nats, disk?.storage ?? null),
+    partitions: () => partitionMap(nats, storage),
     raiseWriteFormat: () => raiseFormat(nats, log),
-    notReady: () => {
-      if (state !== 'started') return `the node is ${state}`;
-      return problemOf(disk) ?? notReady(config, nats, ownership, host);
-    },
-    metrics: { text: () => metrics.text(), contentType: metrics.contentType },
+    notReady: () =>
+      state === 'started' ? notReady(roles, nats, disk, ownership, host) : `the node is ${state}`,
+    metrics,
   };
   watchNode(metrics, operators, disk === null ? null : host);
   const observer = createHttpObserver(metrics, log);
@@ -142,11 +140,8 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     : null;
 
   // 6. Open for business.
-  const stopJobs = startJobs(options, nats, disk, host);
-  const [operatorPort, port] = await listen(config, operatorServer, front).catch((error: unknown) => {
-    disk?.clearViews();
-    throw error;
-  });
+  const jobs = startJobs(options, nats, disk, host);
+  const [operatorPort, port] = await listen(config, operatorServer, front, disk);
   const baseUrl = port === undefined ? null : urlOf(config.host, port);
   const operatorUrl = urlOf(config.operatorHost, operatorPort);
   const callbackBase = config.callbackBaseUrl ?? baseUrl;
@@ -167,7 +162,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     await host.pollers?.stop();
     await host.webhooks?.close(LIMITS.webhookStopMs);
     await operatorServer.stop();
-    stopJobs();
+    jobs.stop();
     await ownership.close();
     await host.close();
     await nats.close();
@@ -183,97 +178,14 @@ async function listen(
   { operatorHost, operatorPort, host, port }: Config,
   operatorServer: HttpServer,
   front: HttpServer | null,
+  disk: NodeDisk | null,
 ): Promise<readonly [number, number | undefined]> {
-  return [await operatorServer.listen(operatorHost, operatorPort), await front?.listen(host, port)];
-}
-
-interface DiskOptions {
-  readonly othersHaveRoom: () => boolean;
-  /** It has all partitions that it is to have. */
-  readonly isSettled: () => boolean;
-  readonly onRefused: NodeDamageOptions['onRefused'];
-}
-
-interface Disk {
-  readonly storage: Storage;
-  readonly space: DiskSpace;
-  readonly damage: NodeDamage;
-  /** A disk that does not answer keeps its partitions from nodes whose disks do. To be called now and then. */
-  yieldIfLost(): void;
-  /** Whether the master key is that of what is here, once all of it is. To be called now and then. */
-  readonly proveKey: () => void;
-  /** The start ends for a reason that is no fault of the views: the next one need not read them first. */
-  clearViews(): void;
-  close(): Promise<void>;
-}
-
-/** Null: this node owns nothing that has a log. */
-async function openDisk(
-  { config, log, onFailure, secrets }: ServiceOptions & { readonly secrets: Secrets },
-  policies: GroupPolicies,
-  metrics: Metrics,
-  clock: () => number,
-  nats: ClusterNats,
-  { othersHaveRoom, isSettled, onRefused }: DiskOptions,
-): Promise<Disk | null> {
-  const { writeFormat } = nats;
-  if (writeFormat === null || !usesDataDirectory(config)) return null;
-  const directory = await openDataDirectory(
-    config,
-    tellDiskSpace(log, {
-      short: 'partitions go to nodes that have room; without one changes are refused',
-      roomy: 'partitions are taken',
-    }),
-  );
-  tellIfEmpty(directory, log);
-  // Of a directory whose cluster does not say its key this node may have the wrong one.
-  if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
-  const { space } = directory;
-  const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
-  const proof = await proveStart(config.dataDir, log);
-  const fail = (error: Error): void => {
-    storage.abandon();
-    onFailure(error);
-  };
-  const storage = new Storage({
-    directory: config.dataDir,
-    policies,
-    observer: metrics,
-    clock,
-    // Callers are on other machines.
-    deadlineClock: () => Date.now(),
-    writeFormat: () => writeFormat.current,
-    onFlush: (flush) => metrics.flushed(flush),
-    // What is on its way to others goes on meanwhile.
-    isDiskShort: () => space.isShort && (space.isNearlyFull || !othersHaveRoom()),
-    onDamage: (group, partition, error) => damage.refuse(group, partition, error),
-    onFailure: fail,
-  });
-  watchStorage(metrics, storage);
-  watchTransactions(metrics, storage);
-  watchDisk(metrics, space);
-  return {
-    storage,
-    space,
-    damage,
-    proveKey: clusterKeyProof(nats, secrets, storage, {
-      isSettled,
-      noteKey: (fingerprint) => noteClusterKey(nats.link, fingerprint),
-      log,
-      onFailure: fail,
-    }),
-    yieldIfLost() {
-      const isLost = storage.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
-      if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));
-    },
-    clearViews: () => proof.end(),
-    async close() {
-      await damage.stop();
-      await storage.close();
-      proof.end();
-      await directory.release();
-    },
-  };
+  try {
+    return [await operatorServer.listen(operatorHost, operatorPort), await front?.listen(host, port)];
+  } catch (error) {
+    disk?.endProof();
+    throw error;
+  }
 }
 
 function nodeFeed(
@@ -304,36 +216,28 @@ function watchNode(metrics: Metrics, { notReady }: OperatorContext, host: Cluste
   metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);
 }
 
-/** Returns how to stop them. */
 function startJobs(
   { log }: ServiceOptions,
   nats: ClusterNats,
-  disk: Disk | null,
+  disk: NodeDisk | null,
   host: ClusterHost,
-): () => void {
+): Jobs {
   const jobs = new Jobs();
   jobs.everyMinute(() => lookAtStreams(nats, host));
   jobs.everySecond(nats.proveKey);
-  if (disk === null) return () => jobs.stop();
-  const { storage, damage } = disk;
-  const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
-  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
+  if (disk === null) return jobs;
+  disk.storage.schedule(jobs);
   jobs.everySecond(() => void host.keepViewsUp());
   jobs.everySecond(() => disk.yieldIfLost());
   jobs.everySecond(disk.proveKey);
   jobs.everyMinute(() => host.snapshot());
-  jobs.everyDay(() => storage.sweep());
-  jobs.everyDay(() => damage.checkAll());
+  jobs.everyDay(() => disk.damage.checkAll());
   jobs.everyDay(() => {
     return host.removeAbandonedSnapshots().catch((error: unknown) => {
       log.warn({ err: error }, 'what was left of unfinished snapshots could not be removed');
     });
   });
-  return () => {
-    clearInterval(ticking);
-    clearInterval(checkpointing);
-    jobs.stop();
-  };
+  return jobs;
 }
 
 /** What somebody may have done to the streams while they are in use. Where nobody can say, that is told elsewhere. */
@@ -350,42 +254,6 @@ async function lookAtStreams({ table, faults }: ClusterNats, host: ClusterHost):
 function ownable({ roles }: Config, { counts }: ClusterNats): Partial<Record<GroupName, number>> {
   const groups = [...roles].flatMap((role) => GROUPS_OF[role]);
   return Object.fromEntries(groups.map((group) => [group, counts[group]]));
-}
-
-function problemOf(disk: Disk | null): string | null {
-  return disk === null ? null : (disk.storage.stall ?? disk.space.shortage ?? disk.damage.damaged.problem);
-}
-
-/** Null: this node can do all that its roles promise. */
-function notReady(
-  config: Config,
-  { link, table, counts }: ClusterNats,
-  ownership: LeaseOwnership,
-  host: ClusterHost,
-): string | null {
-  if (link.connection.isClosed()) return 'not connected to NATS';
-  if (config.roles.has('front')) {
-    for (let partition = 0; partition < counts.accounts; partition++) {
-      const lease = table.lease('accounts', partition);
-      if (lease === undefined || !table.isHeld(lease.value)) return 'some accounts have no owner';
-      const silentMs = table.silentMs(lease.value);
-      if (silentMs > LIMITS.ownerSilentMs) {
-        return `nothing has been heard of ${lease.value.node} for ${Math.floor(silentMs / 1_000)} s`;
-      }
-    }
-    if (config.roles.size === 1) return null;
-  }
-  const { rival } = ownership;
-  if (rival !== null) return rival;
-  if (!ownership.isSettled) {
-    const { unanswered } = table;
-    if (unanswered !== null) return `NATS does not take what this node writes: ${unanswered}`;
-    return host.problem ?? host.stall ?? 'partitions are being taken over';
-  }
-  const { stall } = host;
-  if (stall !== null) return stall;
-  const { pollers } = host;
-  return pollers === null || pollers.isFollowing ? null : 'pollers look for what is in flight';
 }
 
 async function raiseFormat(
@@ -406,51 +274,4 @@ async function raiseFormat(
     log.warn({ err: error }, 'nobody knows whether the format of records was raised');
     return { type: 'unknown' };
   }
-}
-
-/** Every partition of the cluster, its owner, and, of those written here, where the log stands. */
-function partitionMap({ table, counts }: ClusterNats, storage: Storage | null): object[] {
-  const hosted = new Map(
-    [...(storage?.hosted() ?? [])].map((each) => [partitionKey(each.group, each.number), each] as const),
-  );
-  return (Object.entries(counts) as [GroupName, number][]).flatMap(([group, count]) =>
-    Array.from({ length: count }, (_, partition) => {
-      const lease = table.lease(group, partition)?.value;
-      const here = hosted.get(partitionKey(group, partition));
-      return {
-        group,
-        partition,
-        node: lease?.node ?? null,
-        node_state: table.nodes.get(lease?.node ?? '')?.value.state ?? null,
-        epoch: lease?.epoch ?? 0,
-        damaged_on: nodesThatSay(table, 'damaged', group, partition),
-        unproven_on: nodesThatSay(table, 'unproven', group, partition),
-        sequence: here?.log.durable ?? null,
-        checkpoint_lag: here?.partition.checkpointLag ?? null,
-      };
-    }),
-  );
-}
-
-/** Live nodes that say it of the partition: their copy is damaged, or they cannot prove it. */
-function nodesThatSay(
-  { nodes }: ClusterNats['table'],
-  what: 'damaged' | 'unproven',
-  group: GroupName,
-  partition: number,
-): string[] {
-  const key = partitionKey(group, partition);
-  return [...nodes].flatMap(([name, { value }]) => {
-    return value.state !== 'dead' && value[what]?.includes(key) === true ? [name] : [];
-  });
-}
-
-/** A node but this one that cannot prove its log of the partition; null: none says so. */
-function unprovenElsewhere(
-  table: ClusterNats['table'],
-  node: string,
-  group: GroupName,
-  partition: number,
-): string | null {
-  return nodesThatSay(table, 'unproven', group, partition).find((name) => name !== node) ?? null;
 }

@@ -1,4 +1,4 @@
-// The coarse jobs of a process: what is done once a second or minute, or once a day by the clock. What falls due at a
+// The jobs of a process: what is done again and again, every so many milliseconds, or once a day by the clock. What falls due at a
 // precise time (expiry, release, retries) is not a job but a timer of its partition.
 //
 // They count what elapses, not the clock: while it is set back views must be kept up, or a take-over would be long, and where it is
@@ -14,8 +14,12 @@ const NIGHTLY = [3, 17] as const;
 export class Jobs {
   readonly #intervals: NodeJS.Timeout[] = [];
 
+  every(intervalMs: number, run: () => void): void {
+    this.#intervals.push(setInterval(run, intervalMs));
+  }
+
   everySecond(run: () => void): void {
-    this.#intervals.push(setInterval(run, SECOND_MS));
+    this.every(SECOND_MS, run);
   }
 
   /** Not again while the last run goes on, which sees to its own errors. */
@@ -26,7 +30,7 @@ export class Jobs {
         running = null;
       });
     };
-    this.#intervals.push(setInterval(begin, MINUTE_MS));
+    this.every(MINUTE_MS, begin);
   }
 
   /** In the small hours; not again while the last run goes on, which sees to its own errors, and not for nights that the process did

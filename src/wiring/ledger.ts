@@ -17,7 +17,7 @@ import type { GroupPolicies } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from '../damage/scrub.ts';
 import { Storage } from './storage.ts';
-import { watchDisk, watchStorage, watchTransactions } from './watch.ts';
+import { watchStorage } from './watch.ts';
 
 export interface LedgerOptions {
   readonly config: Config;
@@ -82,19 +82,15 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     storage.partition('webhooks', number)?.abandon();
     refuse('webhooks', number, ahead);
   }
-  watchStorage(metrics, storage);
-  watchTransactions(metrics, storage);
-  watchDisk(metrics, space);
+  watchStorage(metrics, storage, space);
 
   const scrub = new Scrub(config.dataDir, (damage) => {
     const { group, partition } = damage;
     storage.partition(group, partition)?.abandon();
     refuse(group, partition, corruptionOf(damage));
   });
-  const ticking = setInterval(() => storage.tick(), LIMITS.timerTickMs);
-  const checkpointing = setInterval(() => storage.checkpoint(), LIMITS.checkpointEveryMs);
   const jobs = new Jobs();
-  jobs.everyDay(() => storage.sweep());
+  storage.schedule(jobs);
   const check = (): Promise<void> =>
     scrub.run().catch((error: unknown) => log.error({ err: error }, 'the log could not be checked'));
   jobs.everyDay(check);
@@ -109,8 +105,6 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       void check();
     },
     async close() {
-      clearInterval(ticking);
-      clearInterval(checkpointing);
       jobs.stop();
       await scrub.stop();
       await storage.close();

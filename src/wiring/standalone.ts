@@ -129,7 +129,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
       if (state !== 'ready') return `the service is ${state}`;
       return storage.stall ?? space.shortage ?? damaged.problem;
     },
-    metrics: { text: () => metrics.text(), contentType: metrics.contentType },
+    metrics,
   };
   watchReadiness(metrics, operators.notReady);
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });

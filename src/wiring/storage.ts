@@ -19,6 +19,7 @@ import { Checkpoints } from './checkpoints.ts';
 import { InTurns } from './in-turns.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
 import { lacksHistory } from './history.ts';
+import type { Jobs } from './jobs.ts';
 
 export type HostedPartition = Partition<never, never, unknown>;
 
@@ -306,6 +307,13 @@ export class Storage {
     const partition = this.partition(name, number);
     assert(partition !== undefined, `${name}/${number} is open`);
     return (message, onReply) => partition.send(message as never, onReply);
+  }
+
+  /** Has the jobs do what it needs done while it is open. */
+  schedule(jobs: Jobs): void {
+    jobs.every(LIMITS.timerTickMs, () => this.tick());
+    jobs.every(LIMITS.checkpointEveryMs, () => this.checkpoint());
+    jobs.everyDay(() => this.sweep());
   }
 
   /** Due timers of every partition, and a look at the disk. */

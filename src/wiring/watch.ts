@@ -3,6 +3,7 @@
 import { Census } from '../../actors/accounts/census.ts';
 import { AccountsPartition } from '../../actors/accounts/group.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
+import type { RailHealth } from '../../actors/pollers/rail-lane.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { WebhookMetrics } from '../../actors/webhooks/metrics.ts';
 import { RECONCILIATION_KINDS, type ReconciliationKind } from '../domain/account-event.ts';
@@ -10,13 +11,20 @@ import { CURRENCIES } from '../domain/country.ts';
 import { isFinal, STATUSES } from '../domain/transaction.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import type { DiskSpace } from '../data-directory/disk-space.ts';
-import type { Storage } from './storage.ts';
+import type { HostedLog, Storage } from './storage.ts';
 
 const SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300];
 
-export function watchStorage(metrics: Metrics, storage: Storage): void {
-  type Hosted = ReturnType<Storage['hosted']> extends Iterable<infer Each> ? Each : never;
-  const perGroup = (read: (hosted: Hosted) => number, combine: (a: number, b: number) => number) => () => {
+/** The log and views of a process, the transactions of the partitions that it writes, and the room on its disk. */
+export function watchStorage(metrics: Metrics, storage: Storage, space: DiskSpace): void {
+  watchPartitions(metrics, storage);
+  watchTransactions(metrics, storage);
+  const help = 'Free space of the disk that DATA_DIR is on; DISK_RESERVE_MB says when it is short.';
+  metrics.gauge('daftari_disk_free_bytes', help, () => space.freeBytes);
+}
+
+function watchPartitions(metrics: Metrics, storage: Storage): void {
+  const perGroup = (read: (hosted: HostedLog) => number, combine: (a: number, b: number) => number) => () => {
     const totals = new Map<string, number>();
     for (const hosted of storage.hosted()) {
       totals.set(hosted.group, combine(totals.get(hosted.group) ?? 0, read(hosted)));
@@ -65,11 +73,6 @@ export function watchStorage(metrics: Metrics, storage: Storage): void {
 export function watchReadiness(metrics: Metrics, notReady: () => string | null): void {
   const help = '1 while /readyz is 200; 0: it says why this process does not do what it is there for.';
   metrics.gauge('daftari_ready', help, () => (notReady() === null ? 1 : 0));
-}
-
-export function watchDisk(metrics: Metrics, space: DiskSpace): void {
-  const help = 'Free space of the disk that DATA_DIR is on; DISK_RESERVE_MB says when it is short.';
-  metrics.gauge('daftari_disk_free_bytes', help, () => space.freeBytes);
 }
 
 /** Transactions by state, money on hold, and reconciliation items, of the partitions that this process writes. */
@@ -131,7 +134,7 @@ export function watchPollers(metrics: Metrics, pollers: PollerGroup): void {
     'Transactions that wait for their provider.',
     () => pollers.size,
   );
-  const perRail = (read: (rail: ReturnType<PollerGroup['railHealth']>[number]) => number) => () =>
+  const perRail = (read: (rail: RailHealth) => number) => () =>
     pollers.railHealth().map((rail) => [rail.id, read(rail)] as const);
   const HEALTH = { OPERATIONAL: 2, DEGRADED: 1, DOWN: 0 } as const;
   metrics.gaugeBy(
@@ -152,8 +155,7 @@ export function watchPollers(metrics: Metrics, pollers: PollerGroup): void {
     'rail',
     perRail((rail) => rail.submitsWaiting + rail.enquiriesWaiting),
   );
-  type Rail = ReturnType<PollerGroup['railHealth']>[number];
-  const totals = (name: string, help: string, read: (rail: Rail) => number): void =>
+  const totals = (name: string, help: string, read: (rail: RailHealth) => number): void =>
     metrics.counterBy(name, help, ['rail'], () =>
       pollers.railHealth().map((rail) => [[rail.id], read(rail)] as const),
     );

@@ -1,0 +1,112 @@
+// What a node of the cluster keeps on its disk: the log of what it may write, the room for it, and what is done where either is
+// wrong. What is damaged or has no room here another node has whole, and takes.
+
+import { noteMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
+import { tellDiskSpace } from '../data-directory/disk-space.ts';
+import { NodeDamage, type NodeDamageOptions } from '../damage/node-damage.ts';
+import { proveStart } from '../damage/start-proof.ts';
+import { LIMITS } from '../limits.ts';
+import { noteClusterKey } from '../nats/cluster-identity.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { Secrets } from '../secrets.ts';
+import { type ClusterNats, usesDataDirectory } from './cluster-nats.ts';
+import type { GroupPolicies } from './groups.ts';
+import { clusterKeyProof } from './master-key-proof.ts';
+import type { ServiceOptions } from './service-options.ts';
+import { Storage } from './storage.ts';
+import { watchStorage } from './watch.ts';
+
+export interface NodeDiskOptions extends ServiceOptions {
+  readonly secrets: Secrets;
+  readonly policies: GroupPolicies;
+  readonly metrics: Metrics;
+  /** Of the process. */
+  readonly clock: () => number;
+  readonly nats: ClusterNats;
+  readonly othersHaveRoom: () => boolean;
+  /** It has all partitions that it is to have. */
+  readonly isSettled: () => boolean;
+  readonly onRefused: NodeDamageOptions['onRefused'];
+}
+
+export interface NodeDisk {
+  readonly storage: Storage;
+  readonly damage: NodeDamage;
+  /** It is not to have more partitions: it is short, or does not answer. */
+  readonly isShort: boolean;
+  /** For /readyz: the disk does not answer or is short, or what is on it is damaged; null: nothing is wrong. */
+  readonly problem: string | null;
+  /** A disk that does not answer keeps its partitions from nodes whose disks do. To be called now and then. */
+  yieldIfLost(): void;
+  /** Whether the master key is that of what is here, once all of it is. To be called now and then. */
+  readonly proveKey: () => void;
+  /** The start ends for a reason that is no fault of the views: the next one need not read them first. */
+  endProof(): void;
+  close(): Promise<void>;
+}
+
+/** Null: this node owns nothing that has a log. */
+export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk | null> {
+  const { config, log, onFailure, secrets, metrics, nats, othersHaveRoom, isSettled, onRefused } = options;
+  const { writeFormat } = nats;
+  if (writeFormat === null || !usesDataDirectory(config)) return null;
+  const directory = await openDataDirectory(
+    config,
+    tellDiskSpace(log, {
+      short: 'partitions go to nodes that have room; without one changes are refused',
+      roomy: 'partitions are taken',
+    }),
+  );
+  tellIfEmpty(directory, log);
+  // Of a directory whose cluster does not say its key this node may have the wrong one.
+  if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
+  const { space } = directory;
+  const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
+  const proof = await proveStart(config.dataDir, log);
+  const fail = (error: Error): void => {
+    storage.abandon();
+    onFailure(error);
+  };
+  const storage = new Storage({
+    directory: config.dataDir,
+    policies: options.policies,
+    observer: metrics,
+    clock: options.clock,
+    // Callers are on other machines.
+    deadlineClock: () => Date.now(),
+    writeFormat: () => writeFormat.current,
+    onFlush: (flush) => metrics.flushed(flush),
+    // What is on its way to others goes on meanwhile.
+    isDiskShort: () => space.isShort && (space.isNearlyFull || !othersHaveRoom()),
+    onDamage: (group, partition, error) => damage.refuse(group, partition, error),
+    onFailure: fail,
+  });
+  watchStorage(metrics, storage, space);
+  return {
+    storage,
+    damage,
+    get isShort() {
+      return space.isShort || storage.stall !== null;
+    },
+    get problem() {
+      return storage.stall ?? space.shortage ?? damage.damaged.problem;
+    },
+    proveKey: clusterKeyProof(nats, secrets, storage, {
+      isSettled,
+      noteKey: (fingerprint) => noteClusterKey(nats.link, fingerprint),
+      log,
+      onFailure: fail,
+    }),
+    yieldIfLost() {
+      const isLost = storage.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
+      if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));
+    },
+    endProof: () => proof.end(),
+    async close() {
+      await damage.stop();
+      await storage.close();
+      proof.end();
+      await directory.release();
+    },
+  };
+}
