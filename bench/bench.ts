@@ -12,6 +12,7 @@ import type { RunOptions } from './options.ts';
 import type { Repeat } from './result.ts';
 import { type Cluster, startCluster } from './servers/start-cluster.ts';
 import { startService, type Service } from './servers/start-service.ts';
+import { pause } from '../src/pause.ts';
 
 /** Work of some kinds on one service. */
 export interface Peak {
@@ -140,7 +141,7 @@ export class Bench {
       const written = sumOf(metrics, 'daftari_log_sequence', { group: 'accounts' });
       if (read >= written) return service;
       this.progress(`the history is read for webhooks: ${read} of ${written} records`);
-      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      await pause(LOOK_MS);
     }
   }
 

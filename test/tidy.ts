@@ -46,7 +46,7 @@ const importRules: readonly ImportRule[] = [
     ],
   },
 
-  { from: 'src/{limits,end-process,open-files,node-http}.ts', to: [] },
+  { from: 'src/{limits,end-process,open-files,node-http,pause}.ts', to: [] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
   { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts', 'wal/printable.ts'] },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
@@ -74,8 +74,7 @@ const importRules: readonly ImportRule[] = [
       'src/damage/**',
       'src/data-directory/**',
       'src/bus/bus.ts',
-      'src/end-process.ts',
-      'src/limits.ts',
+      'src/{end-process,limits,pause}.ts',
       'src/observability/**',
       'wal/*.ts',
     ],
@@ -83,7 +82,14 @@ const importRules: readonly ImportRule[] = [
   {
     // Adapters between the bus's interfaces and the log's batches.
     from: 'src/nats/**',
-    to: ['src/nats/**', 'src/bus/**', 'src/domain/**', 'wal/*.ts', 'src/limits.ts', 'src/observability/**'],
+    to: [
+      'src/nats/**',
+      'src/bus/**',
+      'src/domain/**',
+      'wal/*.ts',
+      'src/{limits,pause}.ts',
+      'src/observability/**',
+    ],
   },
   {
     from: 'src/bus/**',
@@ -125,7 +131,7 @@ const importRules: readonly ImportRule[] = [
   },
   {
     from: 'actors/*/**',
-    to: ['actors/{:group,runtime}/**', ...interfaces, 'src/{limits,node-http}.ts', 'src/domain/**'],
+    to: ['actors/{:group,runtime}/**', ...interfaces, 'src/{limits,node-http,pause}.ts', 'src/domain/**'],
   },
 ];
 

@@ -21,6 +21,7 @@ import { GIVEN_UP, SECRET_UNREADABLE } from './record.ts';
 import type { Attempt, Delivery } from './record.ts';
 import type { Sender, SendResult } from './sender.ts';
 import { isFirstAttempt } from './state.ts';
+import { pause } from '../../src/pause.ts';
 
 export interface ExecutorOptions {
   readonly bus: Bus;
@@ -139,7 +140,7 @@ export class WebhookExecutor {
     const until = performance.now() + graceMs;
     await Promise.all(Array.from(this.#hosted.values(), ({ reader }) => this.#closeReader(reader)));
     while (this.#inFlight() > 0 && performance.now() < until) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await pause(20);
     }
     for (const partition of this.#hosted.keys()) await this.release(partition);
     this.#options.sender.close();
@@ -412,7 +413,7 @@ export class WebhookExecutor {
         hosted.send(command(deadline), resolve);
       });
       if (reply.type === 'done') return reply.body;
-      await new Promise((resolve) => setTimeout(resolve, Math.min(20 * 2 ** tries, TELL_MS_LONGEST)));
+      await pause(Math.min(20 * 2 ** tries, TELL_MS_LONGEST));
     }
     return null;
   }

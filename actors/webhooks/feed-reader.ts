@@ -14,6 +14,7 @@ import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EndpointChange, OfferedEvent, TakeEvents } from './message.ts';
+import { pause } from '../../src/pause.ts';
 
 /** How a message reaches a partition. */
 export type Send = (message: Message, onReply: OnReply) => void;
@@ -221,7 +222,7 @@ export class FeedReader {
       // Too late is as good as unavailable; any other refusal would mean that the feed speaks of what is not there.
       const isPassing = reply.type !== 'rejected' || reply.rejection.code === 'service_unavailable';
       assert(isPassing, 'a partition knows what its own feed speaks of');
-      await new Promise((resolve) => setTimeout(resolve, Math.min(50 * 2 ** tries, RETRY_MS_LONGEST)));
+      await pause(Math.min(50 * 2 ** tries, RETRY_MS_LONGEST));
     }
     return null;
   }

@@ -3,6 +3,7 @@
 
 import type { Page, ServiceClient } from './service-client.ts';
 import { ServiceRefused } from './service-client.ts';
+import { pause } from '../../src/pause.ts';
 
 export const TRIGGERS = {
   'charge.successful': (client) => charge(client, APPROVES),
@@ -96,7 +97,7 @@ async function activeWallet(client: ServiceClient, msisdn: string): Promise<stri
   if (wallet === undefined) {
     wallet = await addWallet(client, label, msisdn);
     // With no cooling-off it is active a moment later.
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await pause(POLL_MS);
     wallet = (await find()) ?? wallet;
   }
   if (wallet.status === 'ACTIVE') return wallet.id;
@@ -120,7 +121,7 @@ async function until(isReached: () => Promise<boolean>, otherwise: string): Prom
   const deadline = Date.now() + WAIT_MS;
   while (!(await isReached())) {
     if (Date.now() > deadline) throw new ServiceRefused('timeout', otherwise);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await pause(POLL_MS);
   }
 }
 

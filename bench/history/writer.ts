@@ -21,6 +21,7 @@ import { openRails } from '../../src/wiring/rails.ts';
 import { Storage } from '../../src/wiring/storage.ts';
 import { linesOf } from '../load/work.ts';
 import type { HistoryJob } from './job.ts';
+import { pause } from '../../src/pause.ts';
 
 type OnProgress = (what: string, done: number, of: number) => void;
 
@@ -236,13 +237,13 @@ export class HistoryWriter {
   }
 
   async #untilQuiet(): Promise<void> {
-    while (this.#open > 0) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    while (this.#open > 0) await pause(AGAIN_MS);
   }
 
   /** The feed comes after the replies: until nothing it starts is under way either. */
   async #untilFollowed(): Promise<void> {
     for (let quiet = 0; quiet < 3;) {
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+      await pause(AGAIN_MS);
       quiet = this.#open === 0 && this.#outcomes === 0 ? quiet + 1 : 0;
     }
   }

@@ -15,6 +15,7 @@ import type { Server } from '../servers/server.ts';
 import type { DriverJob, DriverLine, DriverResult } from './job.ts';
 import { hasWrk, runWrk } from './wrk.ts';
 import type { Work } from './work.ts';
+import { pause } from '../../src/pause.ts';
 
 export interface DriveOptions {
   readonly label: string;
@@ -166,7 +167,7 @@ async function madeBy({ readMetrics }: Server): Promise<number> {
     sumOf(await readMetrics(), 'daftari_transactions_entered_total', { status: 'PENDING_PROVIDER' });
   let made = await read();
   for (let look = 0; look < STILL_LOOKS_MAX; look++) {
-    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+    await pause(STILL_MS);
     const before = made;
     made = await read();
     if (made === before) break;

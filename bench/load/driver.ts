@@ -13,6 +13,7 @@ import { build, type Histogram } from 'hdr-histogram-js';
 import { PERCENTILES, type Latency } from '../result.ts';
 import type { DriverJob, DriverLine } from './job.ts';
 import { RequestMaker } from './work.ts';
+import { pause } from '../../src/pause.ts';
 
 /** Without a whole answer for this long a request is given up and its connection replaced. */
 const ANSWER_MS = 10_000;
@@ -68,10 +69,10 @@ class Driver {
     this.#startAt = performance.now();
     const ticking = setInterval(() => this.#tick(), TICK_MS);
     this.#pump();
-    await delay(warmUpSeconds * MS_PER_SECOND);
+    await pause(warmUpSeconds * MS_PER_SECOND);
     tell({ type: 'begin' });
     const telling = setInterval(() => this.#tellSecond(), MS_PER_SECOND);
-    await delay(seconds * MS_PER_SECOND);
+    await pause(seconds * MS_PER_SECOND);
     await this.#untilOneAnswered();
     this.#sending = false;
     tell({ type: 'end' });
@@ -87,7 +88,7 @@ class Driver {
   async #untilOneAnswered(): Promise<void> {
     const giveUpAt = performance.now() + ANSWER_MS;
     while (this.#series.length === 0 && this.#all.length > 0 && performance.now() < giveUpAt) {
-      await delay(TICK_MS);
+      await pause(TICK_MS);
       this.#seconds = this.#secondOf(performance.now());
     }
   }
@@ -165,7 +166,7 @@ class Driver {
     const { ratePerSecond, warmUpSeconds } = this.#job;
     if (ratePerSecond === null) return 0;
     const intended = Math.floor((warmUpSeconds + this.#seconds) * ratePerSecond);
-    while (this.#sent < intended && this.#idle.length === 0 && this.#open > 0) await delay(TICK_MS);
+    while (this.#sent < intended && this.#idle.length === 0 && this.#open > 0) await pause(TICK_MS);
     const now = performance.now();
     for (let counter = this.#sent; counter < intended; counter++) {
       const intendedAt = this.#intendedAt(counter, ratePerSecond);
@@ -303,7 +304,7 @@ class Driver {
   }
 
   async #untilAnswered(): Promise<void> {
-    while (this.#open > 0) await delay(TICK_MS);
+    while (this.#open > 0) await pause(TICK_MS);
   }
 }
 
@@ -331,10 +332,6 @@ function latencyOf(latencies: Histogram): Latency {
     maxMs: latencies.maxValue / US_PER_MS,
     percentiles: PERCENTILES.map((percent) => [percent, latencies.getValueAtPercentile(percent) / US_PER_MS]),
   };
-}
-
-function delay(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function tell(line: DriverLine): void {

@@ -7,6 +7,7 @@ import type { Check, Figure, Load } from '../result.ts';
 import { sinceAt, startReceiver, type Receiver, type ReceiverStats } from '../servers/start-receiver.ts';
 import { ProcessWatch } from '../measure/process-use.ts';
 import { INSTANT, workOf } from './peaks.ts';
+import { pause } from '../../src/pause.ts';
 
 const HANG_EVERY = 5;
 const PER_SECOND_TARGET = 3_000;
@@ -106,7 +107,7 @@ export async function untilDelivered(
   let stats = await receiver.stats();
   let grewAt = performance.now();
   while (stats.events < events && performance.now() - grewAt < QUIET_MS) {
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await pause(LOOK_MS);
     const next = await receiver.stats();
     if (next.events > stats.events) grewAt = performance.now();
     stats = next;

@@ -9,6 +9,7 @@ import { LogRewritten } from '../../wal/batch.ts';
 import { LogReader, untilUnchanged } from '../../wal/log-reader.ts';
 import { damageOf } from './damage.ts';
 import { say } from './reader-process.ts';
+import { pause } from '../pause.ts';
 
 /** Checked between two rests. */
 const STRETCH_BYTES = 4 * 1024 * 1024;
@@ -52,6 +53,6 @@ async function scrub(group: string, partition: number): Promise<void> {
     if (checked < STRETCH_BYTES) continue;
     checked = 0;
     about(batch + 1, firstSequence + records.length);
-    await new Promise((resolve) => setTimeout(resolve, REST_MS));
+    await pause(REST_MS);
   }
 }

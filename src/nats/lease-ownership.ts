@@ -14,7 +14,7 @@ import { LIMITS } from '../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
 import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
 import { NodeSession, type SessionWords } from './node-session.ts';
-import { pause } from './pause.ts';
+import { pause } from '../pause.ts';
 import { assertToken, leaseKey, partitionKey } from './subjects.ts';
 import { messageOf } from '../../wal/thrown.ts';
 

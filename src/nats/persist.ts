@@ -2,7 +2,7 @@
 // begin, it asks for again.
 
 import { LIMITS } from '../limits.ts';
-import { pause } from './pause.ts';
+import { pause } from '../pause.ts';
 
 export interface Persistence {
   /** No waiting mends it. */

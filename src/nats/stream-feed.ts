@@ -10,7 +10,7 @@ import type { Feed, FeedHandler, Subscription } from '../bus/feed.ts';
 import { LIMITS } from '../limits.ts';
 import type { NatsLink } from './connection.ts';
 import { batchIn, LogChain } from './log-chain.ts';
-import { pause } from './pause.ts';
+import { pause } from '../pause.ts';
 import { Refusals } from './refusals.ts';
 import { lastWhere } from './stream-batches.ts';
 import { StreamReader } from './stream-reader.ts';

@@ -16,7 +16,7 @@ import { isBatch } from '../../wal/batch.ts';
 import type { Batch, Replica } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
-import { pause } from './pause.ts';
+import { pause } from '../pause.ts';
 import type { StreamPublisher } from './stream-publisher.ts';
 import { messageAt, NothingThere } from './streams.ts';
 import { logStream, logSubject } from './subjects.ts';
