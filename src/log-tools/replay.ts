@@ -1,11 +1,9 @@
 // `replay`: what the log alone says, to the end or to any moment; and whether the checkpoint says the same.
 
-import { decodeAccount, isEmptyBucket } from '../../actors/accounts/rows.ts';
-import { CURRENCIES } from '../domain/country.ts';
-import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
+import { isEmptyBucket } from '../../actors/accounts/rows.ts';
 import { LIMITS } from '../limits.ts';
-import { accountLines, type AccountReport, reportAccount } from './account-report.ts';
-import { compareRows, type Comparison, type Difference } from './compare.ts';
+import { reportAccount } from './account-report.ts';
+import { compareRows } from './compare.ts';
 import {
   assertAccountId,
   type Data,
@@ -14,18 +12,12 @@ import {
   partitionOfAccount,
   withData,
 } from './data.ts';
-import {
-  auditedText,
-  auditLedger,
-  type LedgerAudit,
-  ledgerLines,
-  type Totals,
-  zeroSum,
-} from './ledger-audit.ts';
+import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
 import { lastSequence, lastSequenceAt } from './places.ts';
 import { Rebuild } from './rebuild.ts';
-import type { Row, ViewPosition } from '../../wal/types.ts';
-import { chosen, nameOf, type PartitionName, partitionOptions, table } from '../../wal/tools/partitions.ts';
+import { accountResult, allResult, type Replayed, type VerifiedPartition, type Work } from './replay-text.ts';
+import type { Row } from '../../wal/types.ts';
+import { chosen, nameOf, type PartitionName, partitionOptions } from '../../wal/tools/partitions.ts';
 import { breathe } from '../../wal/tools/priority.ts';
 import {
   assertGoesBeside,
@@ -38,7 +30,7 @@ import {
   type ToolResult,
   UsageError,
 } from '../../wal/tools/tool.ts';
-import { allPartitions, type Fault, faultLine, orFault } from '../../wal/tools/verify.ts';
+import { allPartitions, type Fault, orFault } from '../../wal/tools/verify.ts';
 
 export const replay: Tool = {
   name: 'replay',
@@ -74,25 +66,6 @@ interface Plan {
   readonly upTo: (name: PartitionName) => number;
 }
 
-interface Work extends PartitionName {
-  readonly upTo: number;
-}
-
-interface VerifiedPartition extends Comparison, PartitionName {
-  /** The sequence that the checkpoint reaches; 0: it has nothing of this partition yet. */
-  readonly sequence: number;
-}
-
-interface Replayed {
-  readonly work: readonly Work[];
-  readonly faults: readonly Fault[];
-  readonly audits: readonly (LedgerAudit & PartitionName)[];
-  readonly verified: readonly VerifiedPartition[];
-  readonly records: number;
-  readonly bytes: number;
-  readonly durationMs: number;
-}
-
 async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   const { values } = input;
   const verify = values['verify'] === true;
@@ -112,7 +85,7 @@ async function run(data: Data, input: ToolInput): Promise<ToolResult> {
   const rebuild = new Rebuild(data.log, stringOf(values, 'scratch') ?? null, input.progress);
   try {
     const replayed = await replayAll(data, input, rebuild, plan, verify);
-    if (accountId === undefined) return allResult(rebuild, replayed, verify);
+    if (accountId === undefined) return allResult(rebuild.views, replayed, verify);
     const partition = partitionOfAccount(data, accountId);
     const report = reportAccount(rebuild.views, null, { partition, accountId }, limit);
     return accountResult(accountId, report, replayed, rebuild.views.position('accounts', partition));
@@ -276,173 +249,4 @@ function needlessIn(
 function* chained<T>(first: T, rest: Iterator<T>): Generator<T, void, undefined> {
   yield first;
   for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
-}
-
-// --- What is told --------------------------------------------------------------------------------------------------------
-
-/** `reached`: the batch that holds the last record applied. Its hash seals all that was replayed. */
-function accountResult(
-  accountId: string,
-  report: AccountReport | null,
-  replayed: Replayed,
-  reached: ViewPosition | null,
-): ToolResult {
-  const { faults, audits } = replayed;
-  const [work] = replayed.work;
-  const ledger = audits.flatMap((audit) => audit.faults);
-  const sound = faults.length === 0 && ledger.length === 0;
-  const seal = reached === null ? null : { batch: reached.batch, hash: reached.hash.toString('hex') };
-  const until = work === undefined ? 'nothing' : `${nameOf(work)} up to sequence ${work.upTo}`;
-  const lines =
-    report === null
-      ? [
-          `${accountId} is not there${faults.length > 0 ? ' as far as its log can be read' : ' yet, or has another data directory'}`,
-        ]
-      : accountLines(report);
-  return {
-    sound: sound && report !== null,
-    report: {
-      sound,
-      found: report !== null,
-      upTo: work?.upTo ?? 0,
-      partition: work?.partition ?? null,
-      seal,
-      faults,
-      ledger,
-      ...report,
-    },
-    lines: [
-      ...faults.map(faultLine),
-      ...ledgerLines(audits),
-      ...lines,
-      '',
-      `As of ${until}${seal === null ? '' : `, batch ${seal.batch}, whose hash is ${seal.hash}`}. ${speedOf(replayed)}`,
-    ],
-  };
-}
-
-function allResult(rebuild: Rebuild, replayed: Replayed, verify: boolean): ToolResult {
-  const { work, faults, audits, verified } = replayed;
-  const differences = verified.reduce((sum, one) => sum + one.differenceCount, 0);
-  const ledgerFaults = audits.reduce((sum, one) => sum + one.faultCount, 0);
-  const sound = faults.length === 0 && differences === 0 && ledgerFaults === 0;
-  const accounts = verify ? [] : balancesOf(rebuild, audits);
-  return {
-    sound,
-    report: {
-      sound,
-      records: replayed.records,
-      bytes: replayed.bytes,
-      durationMs: Math.round(replayed.durationMs),
-      partitions: work.map(({ group, partition, upTo }) => ({ group, partition, upTo })),
-      faults,
-      ledger: audits.map(({ totals, ...audit }) => ({ ...audit, totals: asText(totals) })),
-      ...(verify ? { verified } : { accounts }),
-    },
-    lines: [
-      ...faults.map(faultLine),
-      ...ledgerLines(audits),
-      ...verified.flatMap(differenceLines),
-      ...(verify ? verifiedLines(verified) : accountTable(accounts)),
-      '',
-      ...totalsTable(audits),
-      '',
-      `${sound ? 'sound' : 'NOT SOUND'}: ${summaryOf(replayed, differences, ledgerFaults)}`,
-      speedOf(replayed),
-    ],
-  };
-}
-
-interface BalanceRow {
-  readonly id: string;
-  readonly currency: string;
-  readonly balances: Readonly<Record<string, number>>;
-}
-
-function balancesOf(rebuild: Rebuild, audits: readonly PartitionName[]): BalanceRow[] {
-  const rows: BalanceRow[] = [];
-  for (const { group, partition } of audits) {
-    for (const { table: name, value } of rebuild.views.rows(group, partition)) {
-      if (name > 'account' || rows.length >= LIMITS.logToolAccountsShownMax) break;
-      const { id, balances } = decodeAccount(value ?? '');
-      for (const [currency, amounts] of balances) rows.push({ id, currency, balances: amounts });
-    }
-  }
-  return rows;
-}
-
-function accountTable(accounts: readonly BalanceRow[]): string[] {
-  const rows = accounts.map(({ id, currency, balances }) => [
-    id,
-    currency,
-    balances['MERCHANT_AVAILABLE'] ?? 0,
-    balances['MERCHANT_PENDING'] ?? 0,
-    balances['SETTLEMENT_CLEARING'] ?? 0,
-  ]);
-  const more =
-    accounts.length < LIMITS.logToolAccountsShownMax ? [] : ['… and more: --account <id> shows any of them'];
-  return [...table([['account', 'currency', 'available', 'pending', 'on its way out'], ...rows]), ...more];
-}
-
-/** As money is written wherever it may be more than a number of JSON can tell. */
-function asText(totals: Totals): object {
-  const texts = Array.from(totals, ([currency, amounts]) => [
-    currency,
-    Object.fromEntries(LEDGER_ACCOUNTS.map((name) => [name, String(amounts[name])])),
-  ]);
-  return Object.fromEntries(texts);
-}
-
-function totalsTable(audits: readonly LedgerAudit[]): string[] {
-  const rows = CURRENCIES.flatMap((currency) => {
-    const each = audits.flatMap(({ totals }) => totals.get(currency) ?? []);
-    if (each.length === 0) return [];
-    const sums = LEDGER_ACCOUNTS.map((name) => each.reduce((sum, totals) => sum + totals[name], 0n));
-    return [[currency, ...sums, each.reduce((sum, totals) => sum + zeroSum(totals), 0n)]];
-  });
-  return table([['all accounts', ...LEDGER_ACCOUNTS, 'sum'], ...rows]);
-}
-
-function verifiedLines(verified: readonly VerifiedPartition[]): string[] {
-  const rows = verified.map(({ group, partition, sequence, tables, differenceCount }) => {
-    const rowsOf = (name: string): number => tables.find((each) => each.table === name)?.rows ?? 0;
-    const all = tables.reduce((sum, each) => sum + each.rows, 0);
-    const place = nameOf({ group, partition });
-    return [place, sequence, rowsOf('account'), rowsOf('transaction'), all, differenceCount];
-  });
-  return table([['partition', 'sequence', 'accounts', 'transactions', 'rows', 'differences'], ...rows]);
-}
-
-function differenceLines(one: VerifiedPartition): string[] {
-  const { differences, differenceCount } = one;
-  const hidden = differenceCount - differences.length;
-  return [
-    ...differences.flatMap((difference) => [
-      `${nameOf(one)} ${whatOf(difference)}:`,
-      ...difference.fields.map(
-        ({ path, log, checkpoint }) =>
-          `  ${path === '' ? 'the row' : path}: the log says ${text(log)}, the checkpoint ${text(checkpoint)}`,
-      ),
-    ]),
-    ...(hidden > 0 ? [`${nameOf(one)}: ${hidden} more differences`] : []),
-  ];
-}
-
-function whatOf({ table: name, key }: Difference): string {
-  return `${name} ${key.replaceAll('\u0001', ' ')}`;
-}
-
-function text(value: unknown): string {
-  return value === undefined ? 'nothing' : JSON.stringify(value);
-}
-
-function summaryOf({ audits, verified }: Replayed, differences: number, ledgerFaults: number): string {
-  const ledger = `${auditedText(audits)}, ${ledgerFaults} faults in the ledger`;
-  return verified.length === 0 ? ledger : `${ledger}, ${differences} differences from the checkpoint`;
-}
-
-function speedOf({ records, bytes, durationMs }: Replayed): string {
-  const seconds = durationMs / 1000;
-  const rate = Math.round(records / seconds);
-  return `${records} records, ${(bytes / 1e6).toFixed(1)} MB in ${seconds.toFixed(1)} s (${rate} records/s)`;
 }

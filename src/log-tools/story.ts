@@ -5,6 +5,7 @@ import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import { deliveryIdOf } from '../../actors/webhooks/record.ts';
 import type { PlatformRecord } from '../../actors/platform/record.ts';
 import type { AccountEvent, AccountRecord } from '../domain/account-event.ts';
+import { CURRENCIES } from '../domain/country.ts';
 import { evolve } from '../domain/evolve.ts';
 import { BODY_LENGTH, bodyOf, timeOf } from '../domain/id.ts';
 import { emptyBalances, type Journal } from '../domain/ledger.ts';
@@ -197,7 +198,7 @@ class Follower {
     const event: AccountEvent = { type: 'AccountOpened', name: '', country: 'UG', settings };
     evolve(this.#state, { accountId, at, events: [event] }, 1);
     const enough = money(2 ** 52);
-    for (const currency of ['UGX', 'KES', 'GHS'] as const) {
+    for (const currency of CURRENCIES) {
       const balances = { ...emptyBalances(), PROVIDER_FLOAT: enough, MERCHANT_AVAILABLE: enough };
       this.#state.account(accountId)?.balances.set(currency, balances);
     }
