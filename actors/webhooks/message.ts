@@ -2,7 +2,7 @@
 // in src/domain/webhook-message.ts.
 
 import type { WebhookOperatorMessage } from '../../src/domain/webhook-message.ts';
-import type { Attempt } from './record.ts';
+import type { Attempt, TakenEvent } from './record.ts';
 
 interface WithDeadline {
   /** Milliseconds since 1970; past it the command is dropped undecided. */
@@ -21,20 +21,8 @@ export type EndpointChange =
   | { readonly type: 'changed'; readonly appId: string; readonly url: string | null }
   | { readonly type: 'removed'; readonly appId: string };
 
-/** A final status of a transaction, with the apps that may hear of it. */
-export interface OfferedEvent {
-  /** Prefix evt_. */
-  readonly id: string;
-  readonly accountId: string;
-  readonly transactionId: string;
-  /** charge.successful, … */
-  readonly eventType: string;
-  /** The exact body of every attempt. */
-  readonly body: string;
-  /** When it happened, milliseconds since 1970. */
-  readonly at: number;
-  readonly appIds: readonly string[];
-}
+/** With all apps that may hear of it: the record has those alone that do. */
+export type OfferedEvent = TakenEvent;
 
 /** From the feed reader: all that the records up to `upstreamSequence` mean for webhooks. Changes nothing unless
  *  `afterSequence` is where the log's cursor stands. */

@@ -66,12 +66,17 @@ export interface EventBody {
   readonly deliveryIds: readonly string[];
 }
 
+/** A final status of a transaction. */
 export interface TakenEvent {
+  /** Prefix evt_. */
   readonly id: string;
   readonly accountId: string;
   readonly transactionId: string;
+  /** charge.successful, … */
   readonly eventType: string;
+  /** The exact body of every attempt. */
   readonly body: string;
+  /** When it happened, milliseconds since 1970. */
   readonly at: number;
   /** Each gets a delivery. */
   readonly appIds: readonly string[];
