@@ -1,7 +1,9 @@
-// How commands for operators reach the NATS of a cluster.
+// How commands for operators reach the NATS of a cluster, and its table of who owns what.
 
 import { connectNats } from '../src/nats/connection.ts';
-import type { NatsEvents, NatsLink, NatsOptions } from '../src/nats/connection.ts';
+import type { NatsLink, NatsOptions } from '../src/nats/connection.ts';
+import { LeaseTable } from '../src/nats/lease-table.ts';
+import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 
 export type Nats = Pick<NatsOptions, 'url'> & Partial<NatsOptions>;
 
@@ -9,12 +11,9 @@ export type Nats = Pick<NatsOptions, 'url'> & Partial<NatsOptions>;
 export function linkForOperator(
   name: string,
   nats: Nats,
-  onProblem?: NatsEvents['onProblem'],
+  onProblem: (problem: string) => void,
 ): Promise<NatsLink> {
-  return connectNats(
-    { name, inboxPrefix: '_INBOX.operator', ...nats },
-    onProblem === undefined ? {} : { onProblem },
-  );
+  return connectNats({ name, inboxPrefix: '_INBOX.operator', ...nats }, { onProblem });
 }
 
 /** The NATS of the environment, with the names that nodes read it by; null: none is named. */
@@ -28,4 +27,33 @@ export function natsOf(environment: NodeJS.ProcessEnv): Nats | null {
     keyFile: environment['NATS_KEY_FILE'],
     credentialsFile: environment['NATS_CREDENTIALS_FILE'],
   };
+}
+
+/** Closes what `connect` has opened when `use` is done. */
+export async function withLink<T>(
+  connect: () => Promise<NatsLink>,
+  use: (link: NatsLink) => Promise<T>,
+): Promise<T> {
+  const link = await connect();
+  try {
+    return await use(link);
+  } finally {
+    await link.close();
+  }
+}
+
+/** Rejects when the table can be followed no more. `use` may publish by what the table writes with. */
+export async function withLeases<T>(
+  link: NatsLink,
+  use: (leases: LeaseTable, publisher: StreamPublisher) => Promise<T>,
+): Promise<T> {
+  const publisher = new StreamPublisher(link);
+  const { promise: failed, reject } = Promise.withResolvers<never>();
+  const leases = new LeaseTable(link, publisher, reject);
+  try {
+    return await Promise.race([leases.ready().then(() => use(leases, publisher)), failed]);
+  } finally {
+    await leases.close();
+    publisher.close();
+  }
 }

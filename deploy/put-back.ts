@@ -6,9 +6,8 @@
 
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
-import { LeaseTable } from '../src/nats/lease-table.ts';
-import { pause } from '../src/nats/pause.ts';
-import type { LeaseEntry } from '../src/nats/lease-table.ts';
+import { pause } from '../src/pause.ts';
+import type { LeaseEntry, LeaseTable } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 import { Fenced, StreamReplica } from '../src/nats/stream-replica.ts';
 import { ensureLeaseBucket, ensureLogStream, hasStream } from '../src/nats/streams.ts';
@@ -19,6 +18,7 @@ import { chosen, nameOf, partitionOptions, table, withReader } from '../wal/tool
 import { numberOf, stringOf, UsageError } from '../wal/tools/tool.ts';
 import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
 import { LogEnds } from './log-ends.ts';
+import { withLeases, withLink } from './operator-link.ts';
 import { planOf } from './put-back-plan.ts';
 import type { Plan, Writing } from './put-back-plan.ts';
 
@@ -57,14 +57,9 @@ another log has beyond it is cut off there.
           throw new UsageError('give --group and --partition, or --ends to have the latest of all nodes');
         }
         const ends = directory === undefined ? null : LogEnds.read(directory);
-        const link = await connect();
-        try {
-          return await withLeases(link, input, (leases) =>
-            putBack({ log, link, leases, names, ends }, input),
-          );
-        } finally {
-          await link.close();
-        }
+        return withLink(connect, (link) =>
+          withLeasesIfAny(link, input, (leases) => putBack({ log, link, leases, names, ends }, input)),
+        );
       }),
   };
 }
@@ -76,7 +71,7 @@ function withStream({ group, partition }: { group: string; partition: number }):
 }
 
 /** Null: there are none, and nothing is to be written. */
-async function withLeases(
+async function withLeasesIfAny(
   link: NatsLink,
   { values }: ToolInput,
   use: (leases: LeaseTable | null) => Promise<ToolResult>,
@@ -85,15 +80,7 @@ async function withLeases(
     if (values['yes'] !== true) return use(null);
     await ensureLeaseBucket(link.manager, replicasOf(values));
   }
-  const publisher = new StreamPublisher(link);
-  const { promise: failed, reject } = Promise.withResolvers<never>();
-  const leases = new LeaseTable(link, publisher, reject);
-  try {
-    return await Promise.race([leases.ready().then(() => use(leases)), failed]);
-  } finally {
-    await leases.close();
-    publisher.close();
-  }
+  return withLeases(link, use);
 }
 
 function replicasOf(values: ToolInput['values']): number {

@@ -5,6 +5,7 @@
 // empty machine begins reaches well beyond it, and webhooks have read it.
 
 import { decodeWebhookRecord } from '../actors/webhooks/record.ts';
+import { withLink } from './operator-link.ts';
 import { putBackTool } from './put-back.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
@@ -209,16 +210,4 @@ function notTheStreams(place: StreamPartition, { batch }: Tip, { path }: Segment
   return new Error(
     `${nameOf(place)}: batch ${batch} of ${path} is not the stream's: it is of another cluster`,
   );
-}
-
-async function withLink<T>(
-  connect: () => Promise<NatsLink>,
-  use: (link: NatsLink) => Promise<T>,
-): Promise<T> {
-  const link = await connect();
-  try {
-    return await use(link);
-  } finally {
-    await link.close();
-  }
 }

@@ -3,8 +3,9 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkJournal, checkReplicas } from '../../deploy/checker.ts';
-import type { Service } from '../../deploy/checker.ts';
+import { checkJournal } from '../../deploy/journal-check.ts';
+import type { Service } from '../../deploy/journal-check.ts';
+import { checkReplicas } from '../../deploy/log-comparison.ts';
 import { startNode, untilReady } from '../../deploy/cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from '../../deploy/cluster-processes.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';

@@ -3,7 +3,7 @@
 
 import { Agent, request as httpRequest } from 'node:http';
 import { randomUUID } from 'node:crypto';
-import type { JournalEntry, Service } from '../../deploy/checker.ts';
+import type { JournalEntry, Service } from '../../deploy/journal-check.ts';
 
 export interface Account {
   readonly id: string;
