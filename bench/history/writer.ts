@@ -325,7 +325,7 @@ function create(
     keyHash,
     problem: null,
     idempotencyKey: `bench-${reference}`,
-    requestHash: 'bench-history-request-'.slice(0, 22),
+    requestHash: 'bench-history-request-',
     input: { amount, currency: 'UGX', msisdn, reference },
   };
 }

@@ -4,13 +4,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { logUseBetween, readLogCounters, type LogCounters } from '../measure/log-counters.ts';
 import { sumOf, type Metric } from '../measure/metrics.ts';
 import { ProcessWatch, type Watched } from '../measure/process-use.ts';
 import type { Load } from '../result.ts';
-import { spawnChild } from '../servers/child.ts';
+import { runProgram } from '../servers/child.ts';
 import type { Server } from '../servers/server.ts';
 import type { DriverJob, DriverLine, DriverResult } from './job.ts';
 import { hasWrk, runWrk } from './wrk.ts';
@@ -131,14 +130,22 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
   options.onProgress(`${label}: warming up`);
 
   const observed = new Observation(server);
-  const result = await runDriver(jobFile, options.signal, (line, pid) => {
+  const hear = (line: Exclude<DriverLine, { type: 'failed' }>, pid: number): DriverResult | null => {
+    if (line.type === 'result') return line.result;
     if (line.type === 'begin') observed.begin({ name: 'driver', pid });
     else if (line.type === 'end') observed.end();
-    else if (line.type === 'second') {
+    else {
       const offered = ratePerSecond === null ? 'closed loop' : `of ${Math.round(ratePerSecond)}/s offered`;
       options.onProgress(`${label}: second ${line.second + 1} of ${seconds}, ${line.perSecond}/s ${offered}`);
     }
-  }).finally(() => observed.end());
+    return null;
+  };
+  const result = await runProgram<DriverLine, DriverResult>(
+    'the driver',
+    [DRIVER, jobFile],
+    options.signal,
+    hear,
+  ).finally(() => observed.end());
   const { atEnd, ...shown } = await observed.told();
   const done = Object.entries(result.statuses).reduce(
     (sum, [status, n]) => sum + (status.startsWith('2') ? n : 0),
@@ -222,30 +229,6 @@ function loadOf(options: DriveOptions, driver: Load['driver']) {
   const { label, connections, ratePerSecond, warmUpSeconds } = options;
   const loop: Load['loop'] = ratePerSecond === null ? 'closed' : 'open';
   return { label, driver, loop, connections, offeredPerSecond: ratePerSecond, warmUpSeconds };
-}
-
-function runDriver(
-  jobFile: string,
-  signal: AbortSignal | undefined,
-  onLine: (line: DriverLine, pid: number) => void,
-): Promise<DriverResult> {
-  return new Promise((resolve, reject) => {
-    const args = [DRIVER, jobFile];
-    const child = spawnChild(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] }, signal);
-    let result: DriverResult | null = null;
-    let failure = '';
-    createInterface({ input: child.stdout! }).on('line', (text) => {
-      const line = JSON.parse(text) as DriverLine;
-      if (line.type === 'result') result = line.result;
-      else if (line.type === 'failed') failure = `: ${line.message}`;
-      else onLine(line, child.pid!);
-    });
-    child.once('error', reject);
-    child.once('close', (status, by) => {
-      if (result === null) reject(new Error(`the driver ended with ${status ?? by} and no result${failure}`));
-      else resolve(result);
-    });
-  });
 }
 
 function withoutZeros(counts: Readonly<Record<string, number>>): Record<string, number> {

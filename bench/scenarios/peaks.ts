@@ -48,7 +48,6 @@ export interface PeaksOptions {
   readonly bareTarget: number | null;
   /** Null: no peer was asked for, or it cannot do this work. `target`: times the peer. */
   readonly peer: { readonly server: Server; readonly target: number } | null;
-  readonly msisdn?: string;
 }
 
 export interface Peaks {
@@ -77,9 +76,9 @@ export function workOf(
 }
 
 async function measurePeaks(options: PeaksOptions): Promise<Peaks> {
-  const { bench, prepared, service, kinds, peer, msisdn = SILENT } = options;
+  const { bench, prepared, service, kinds, peer } = options;
   const { seconds, idsChecked } = bench.options;
-  const newWork = (): Work => workOf(bench, prepared, kinds, { msisdn });
+  const newWork = (): Work => workOf(bench, prepared, kinds);
   const bare = bench.keep(await startBare(await answersOf(service, newWork())));
   const half = { seconds: seconds / 2, warmUpSeconds: Math.min(1, bench.options.warmUpSeconds) };
 
@@ -137,13 +136,13 @@ async function measureLatencies(
   options: PeaksOptions,
   peakPerSecond: number,
 ): Promise<Omit<Peaks, 'peakPerSecond'>> {
-  const { bench, prepared, service, kinds, msisdn = SILENT } = options;
+  const { bench, prepared, service, kinds } = options;
   const { rateParts, searchTrials, idsChecked } = bench.options;
   const figures: Figure[] = [];
   const loads: Load[] = [];
   const checks: Check[] = [];
   const attempt = async (ratePerSecond: number, label: string): Promise<Load> => {
-    const work = workOf(bench, prepared, kinds, { msisdn });
+    const work = workOf(bench, prepared, kinds);
     const acknowledgedFile = join(prepared.dataDir, '..', `acknowledged-${work.prefix}`);
     const driven = await bench.drive({ label, server: service, work, ratePerSecond, acknowledgedFile });
     const { load } = driven;

@@ -120,3 +120,33 @@ export function spawnChild(
   child.once('close', () => signal?.removeEventListener('abort', kill));
   return child;
 }
+
+interface Failed {
+  readonly type: 'failed';
+  readonly message: string;
+}
+
+/** Runs a program of the bench that tells in lines of JSON what it does, and what it dies of. `hear` returns what came of it, null for
+ *  any line before. Rejects when it ends without that; `name` says which it was. `signal`: kills it when it is aborted. */
+export function runProgram<Line extends { readonly type: string }, Result>(
+  name: string,
+  args: readonly string[],
+  signal: AbortSignal | undefined,
+  hear: (line: Exclude<Line, Failed>, pid: number) => Result | null,
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const child = spawnChild(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] }, signal);
+    let result: Result | null = null;
+    let failure = '';
+    createInterface({ input: child.stdout! }).on('line', (text) => {
+      const line = JSON.parse(text) as Failed | Exclude<Line, Failed>;
+      if (line.type === 'failed') failure = `: ${(line as Failed).message}`;
+      else result ??= hear(line as Exclude<Line, Failed>, child.pid!);
+    });
+    child.once('error', reject);
+    child.once('close', (status, by) => {
+      if (result === null) reject(new Error(`${name} ended with ${status ?? by}${failure}`));
+      else resolve(result);
+    });
+  });
+}
