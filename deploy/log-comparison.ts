@@ -1,8 +1,7 @@
 // Whether the logs of several nodes are one: whoever has the same batch of a partition has the same bytes.
 
 import { LogReader } from '../wal/log-reader.ts';
-import { nameOf, type PartitionName } from '../wal/tools/partitions.ts';
-import type { Batch, Tip } from '../wal/types.ts';
+import { type Batch, nameOf, type PartitionName, type Tip } from '../wal/types.ts';
 
 /** Compares the logs of stopped or running nodes, partition by partition. */
 export async function checkReplicas(directories: readonly string[]): Promise<string[]> {

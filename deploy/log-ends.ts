@@ -5,10 +5,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { nameOf } from '../wal/tools/partitions.ts';
-import type { PartitionName } from '../wal/tools/partitions.ts';
 import { UsageError } from '../wal/tools/tool.ts';
-import type { Tip } from '../wal/types.ts';
+import { nameOf, type PartitionName, type Tip } from '../wal/types.ts';
 
 interface Place {
   readonly epoch: number;

@@ -12,15 +12,16 @@ import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 import { Fenced, StreamReplica } from '../src/nats/stream-replica.ts';
 import { ensureLeaseBucket, ensureLogStream, hasStream } from '../src/nats/streams.ts';
 import { LEASE_STREAM, leaseKey, logStream, partitionOfStream } from '../src/nats/subjects.ts';
-import type { StreamOf } from '../src/nats/subjects.ts';
 import type { LogReader } from '../wal/log-reader.ts';
-import { chosen, nameOf, partitionOptions, table, withReader } from '../wal/tools/partitions.ts';
+import { chosen, partitionOptions, table, withReader } from '../wal/tools/partitions.ts';
 import { numberOf, stringOf, UsageError } from '../wal/tools/tool.ts';
 import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
 import { LogEnds } from './log-ends.ts';
 import { withLeases, withLink } from './operator-link.ts';
 import { planOf } from './put-back-plan.ts';
 import type { Plan, Writing } from './put-back-plan.ts';
+import { nameOf, type PartitionName } from '../wal/types.ts';
+import type { PartitionPlace } from '../src/bus/bus.ts';
 
 /** `connect` is called once. */
 export function putBackTool(connect: () => Promise<NatsLink>): Tool {
@@ -64,7 +65,7 @@ another log has beyond it is cut off there.
   };
 }
 
-function withStream({ group, partition }: { group: string; partition: number }): StreamOf {
+function withStream({ group, partition }: PartitionName): PartitionPlace {
   const place = partitionOfStream(logStream(group as never, partition));
   if (place === null) throw new UsageError(`${nameOf({ group, partition })} has no stream`);
   return place;
@@ -99,12 +100,12 @@ interface PutBack {
   readonly log: LogReader;
   readonly link: NatsLink;
   readonly leases: LeaseTable | null;
-  readonly names: readonly StreamOf[];
+  readonly names: readonly PartitionPlace[];
   readonly ends: LogEnds | null;
 }
 
 interface Planned {
-  readonly name: StreamOf;
+  readonly name: PartitionPlace;
   readonly plan: Plan;
 }
 
@@ -167,7 +168,7 @@ const RESTART =
   'this log begins late, and so does its stream, which nats-server heeds when it starts: restart every nats-server, and run ' +
   'this again';
 
-async function planFor({ log, link, leases, ends }: PutBack, name: StreamOf): Promise<Plan> {
+async function planFor({ log, link, leases, ends }: PutBack, name: PartitionPlace): Promise<Plan> {
   const { group, partition } = name;
   const lease = leases?.lease(group, partition)?.value;
   if (lease !== undefined && leases?.isHeld(lease) === true) {
@@ -180,7 +181,7 @@ async function planFor({ log, link, leases, ends }: PutBack, name: StreamOf): Pr
 
 async function write(
   { log, link, leases }: PutBack,
-  { group, partition }: StreamOf,
+  { group, partition }: PartitionPlace,
   { what, after, last, offset, isMoved }: Writing,
   values: ToolInput['values'],
   onWritten: (bytes: number) => void,
@@ -228,7 +229,7 @@ async function move({ manager }: NatsLink, stream: string, after: number): Promi
 
 async function changeLease(
   leases: LeaseTable,
-  { group, partition }: StreamOf,
+  { group, partition }: PartitionPlace,
   change: (lease: LeaseEntry | undefined) => LeaseEntry,
 ): Promise<void> {
   const until = performance.now() + LIMITS.streamPublishMs;

@@ -7,7 +7,7 @@ import { crc32c } from '@node-rs/crc32';
 import { isAscii } from 'node:buffer';
 import { hash as digest } from 'node:crypto';
 import { WAL_LIMITS } from './limits.ts';
-import type { Batch, Tip } from './types.ts';
+import type { Batch, PartitionName, Tip } from './types.ts';
 
 const magic = 0x4c_57_46_44; // "DFWL", read as a little-endian number
 const version = 1;
@@ -24,17 +24,23 @@ export const emptyHash: Buffer = Buffer.alloc(hashBytes);
 
 export const emptyTip: Tip = { batch: 0, sequence: 0, epoch: 0, timeMs: 0, hash: emptyHash };
 
-/** What is wrong with a stored batch, and where. */
-export class LogCorruption extends Error {
-  readonly group: string;
-  readonly partition: number;
+/** Of a log. */
+interface LogPlace extends PartitionName {
   /** 0: not known. */
   readonly batch: number;
-  /** First sequence at fault; 0: not known. */
+  /** The first at fault; 0: not known. */
+  readonly sequence: number;
+}
+
+/** What is wrong with a stored batch, and where. */
+export class LogCorruption extends Error implements LogPlace {
+  readonly group: string;
+  readonly partition: number;
+  readonly batch: number;
   readonly sequence: number;
   readonly problem: string;
 
-  constructor(at: { group: string; partition: number; batch: number; sequence: number }, problem: string) {
+  constructor(at: LogPlace, problem: string) {
     super(`log corrupt: ${at.group}/${at.partition} batch ${at.batch} (sequence ${at.sequence}): ${problem}`);
     this.name = 'LogCorruption';
     this.group = at.group;
@@ -49,7 +55,7 @@ export class LogCorruption extends Error {
  *  with what its stream never got. It says nothing of what is there now. To whoever reads a partition that nobody else may
  *  change it is damage all the same. */
 export class LogRewritten extends LogCorruption {
-  constructor(at: { group: string; partition: number; batch: number; sequence: number }) {
+  constructor(at: LogPlace) {
     super(
       at,
       'what was before it has changed since it was read: the log was written anew meanwhile, try again',

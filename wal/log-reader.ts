@@ -18,7 +18,7 @@ import { openBeside } from './directory-socket.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { fileOf, isLogKey, isPageFault, openLogDatabase, PageFault, pageFaultText } from './lmdb.ts';
 import type { LogDatabase, LogKey, OpenLogOptions } from './lmdb.ts';
-import type { Batch, Tip, ViewPosition } from './types.ts';
+import type { Batch, PartitionName, Tip, ViewPosition } from './types.ts';
 import { unreadableIn, type Unreadable, type UnreadablePlace } from './unreadable.ts';
 
 /** Where to begin: after a batch, or with the batch that holds a sequence. */
@@ -114,9 +114,9 @@ export class LogReader {
   }
 
   /** Names only: reads no batch, so that damage in one partition does not hide the others. */
-  partitionNames(): { group: string; partition: number }[] {
+  partitionNames(): PartitionName[] {
     if (this.#unreadable !== null) return this.#unreadable.names.filter((name) => this.#isThere(name));
-    const found: { group: string; partition: number }[] = [];
+    const found: PartitionName[] = [];
     let start: [string, number, number] | undefined;
     for (;;) {
       const keys = start === undefined ? { limit: 1 } : { start, limit: 1 };
@@ -195,7 +195,7 @@ export class LogReader {
   }
 
   /** Asks for single keys alone: a search runs on into the next page. */
-  #isThere({ group, partition }: { group: string; partition: number }): boolean {
+  #isThere({ group, partition }: PartitionName): boolean {
     try {
       return [0, 1].some((number) => this.#stored(group, partition, number) !== undefined);
     } catch (error) {
@@ -218,10 +218,7 @@ export class LogReader {
   }
 
   /** `name`: whose keys they are; null: anybody's. */
-  #firstKey(
-    range: Parameters<LogDatabase['getKeys']>[0],
-    name: { group: string; partition: number } | null,
-  ): LogKey | undefined {
+  #firstKey(range: Parameters<LogDatabase['getKeys']>[0], name: PartitionName | null): LogKey | undefined {
     try {
       return first(this.database.getKeys(range));
     } catch (error) {
@@ -230,7 +227,7 @@ export class LogReader {
   }
 
   /** What to throw instead: LMDB's own words say neither which file it is nor what lies there. */
-  #pageFault(error: unknown, at: { group: string; partition: number; batch: number } | null): unknown {
+  #pageFault(error: unknown, at: (PartitionName & { readonly batch: number }) | null): unknown {
     if (!isPageFault(error)) return error;
     this.refresh();
     const problem = `it lies in a damaged page of ${fileOf(this.database)} (${pageFaultText(error)})`;

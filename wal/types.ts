@@ -1,10 +1,19 @@
 // The log's vocabulary: what callers hand in and get back. Bytes in, bytes out: the log knows groups, partitions,
 // records as lines of text, batches, epochs and hashes, and nothing of what they mean.
 
-/** One group commit of one partition, as stored. See README.md for the layout byte by byte. */
-export interface Batch {
+/** Which partition of which group. */
+export interface PartitionName {
   readonly group: string;
   readonly partition: number;
+}
+
+/** As people read it, and as keys: "accounts/3". */
+export function nameOf({ group, partition }: PartitionName): string {
+  return `${group}/${partition}`;
+}
+
+/** One group commit of one partition, as stored. See README.md for the layout byte by byte. */
+export interface Batch extends PartitionName {
   /** 1, 2, 3 … within the partition; in the cluster equal to the JetStream stream sequence. */
   readonly batch: number;
   /** Epoch of the writer. */

@@ -3,10 +3,9 @@
 // one that may end (src/damage/files-proof.ts), and noted here; whoever opens the files afterwards is told of it as of any
 // other damage, and reads the rest.
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads';
+import type { PartitionName } from './types.ts';
 
-export interface UnreadablePlace {
-  readonly group: string;
-  readonly partition: number;
+export interface UnreadablePlace extends PartitionName {
   /** From this batch on; 0: not even where the partition begins can be read. */
   readonly batch: number;
   /** How the process ended that read it: "SIGBUS", say. */
@@ -15,7 +14,7 @@ export interface UnreadablePlace {
 
 export interface Unreadable {
   /** Every partition that there may be: looking for them may end a process, too. */
-  readonly names: readonly { readonly group: string; readonly partition: number }[];
+  readonly names: readonly PartitionName[];
   readonly places: readonly UnreadablePlace[];
   /** What became of whoever read the views; null: they can be read. */
   readonly views: string | null;

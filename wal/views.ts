@@ -8,7 +8,14 @@ import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
 import { assertPlace, isPlace } from './batch.ts';
 import { openBeside } from './directory-socket.ts';
 import { WAL_LIMITS } from './limits.ts';
-import type { RangeOptions, Row, ViewPosition, Views } from './types.ts';
+import {
+  nameOf,
+  type PartitionName,
+  type RangeOptions,
+  type Row,
+  type ViewPosition,
+  type Views,
+} from './types.ts';
 
 // Keys are `group/partition/table/key` in UTF-8; a group's and a table's name hold no slash. The position of a partition
 // is under `group/partition` alone, and sorts before its rows.
@@ -55,8 +62,8 @@ export class ViewStore {
   }
 
   /** The partitions that have a position. */
-  partitionNames(): { group: string; partition: number }[] {
-    const found: { group: string; partition: number }[] = [];
+  partitionNames(): PartitionName[] {
+    const found: PartitionName[] = [];
     let start = 'a';
     for (;;) {
       const [key] = this.#database.getKeys({ start, end: '~', limit: 1 });
@@ -150,7 +157,7 @@ class PartitionViews implements Views {
 
 function placeOf(group: string, partition: number): string {
   assertPlace(group, partition);
-  return `${group}/${partition}`;
+  return nameOf({ group, partition });
 }
 
 function rowKey(place: string, table: string, key: string): string {

@@ -10,6 +10,12 @@ import type { Rejection } from '../domain/error-code.ts';
 export const GROUPS = ['accounts', 'webhooks', 'pollers', 'platform'] as const;
 export type GroupName = (typeof GROUPS)[number];
 
+/** A partition, by its name: wal's PartitionName, of a group that is one of these. */
+export interface PartitionPlace {
+  readonly group: GroupName;
+  readonly partition: number;
+}
+
 /** Messages of groups other than accounts are typed by their groups and opaque here. */
 export interface GroupMessage {
   readonly type: string;

@@ -1,11 +1,9 @@
 // A LogCorruption on its way between threads, where an error would lose its class.
 
 import { LogCorruption } from '../../wal/batch.ts';
-import type { GroupName } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 
-export interface Damage {
-  readonly group: GroupName;
-  readonly partition: number;
+export interface Damage extends PartitionPlace {
   readonly batch: number;
   readonly sequence: number;
   readonly problem: string;

@@ -1,25 +1,26 @@
 // Partitions that this process does not serve because its log of them is damaged; said once in the log, and by a metric and
 // /readyz until the process ends.
 
-import type { GroupName } from '../bus/bus.ts';
+import { nameOf } from '../../wal/types.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 
 export class DamagedPartitions {
   readonly #log: Log;
-  /** "accounts/3" → what is wrong with its log. */
-  readonly #problems = new Map<string, string>();
+  /** By name; `problem`: what is wrong with its log. */
+  readonly #damaged = new Map<string, PartitionPlace & { readonly problem: string }>();
 
   constructor(log: Log, metrics: Metrics) {
     this.#log = log;
     const help = 'Partitions that are not served because their log is damaged.';
-    metrics.gauge('daftari_partitions_damaged', help, () => this.#problems.size);
+    metrics.gauge('daftari_partitions_damaged', help, () => this.size);
   }
 
   /** False: it is known. */
   add(group: GroupName, partition: number, error: Error): boolean {
     if (this.has(group, partition)) return false;
-    this.#problems.set(`${group}/${partition}`, error.message);
+    this.#damaged.set(nameOf({ group, partition }), { group, partition, problem: error.message });
     this.#log.fatal(
       { group, partition, err: error },
       'the log is damaged: this partition is not served here',
@@ -28,22 +29,20 @@ export class DamagedPartitions {
   }
 
   has(group: GroupName, partition: number): boolean {
-    return this.#problems.has(`${group}/${partition}`);
+    return this.#damaged.has(nameOf({ group, partition }));
   }
 
   get size(): number {
-    return this.#problems.size;
+    return this.#damaged.size;
   }
 
-  partitions(): { group: GroupName; partition: number }[] {
-    return [...this.#problems.keys()].map((name) => {
-      const [group, partition] = name.split('/') as [GroupName, string];
-      return { group, partition: Number(partition) };
-    });
+  partitions(): PartitionPlace[] {
+    return Array.from(this.#damaged.values(), ({ group, partition }) => ({ group, partition }));
   }
 
   /** For /readyz; null: there are none. */
   get problem(): string | null {
-    return this.size === 0 ? null : `damaged, not served: ${[...this.#problems.values()].join('; ')}`;
+    const problems = Array.from(this.#damaged.values(), ({ problem }) => problem);
+    return problems.length === 0 ? null : `damaged, not served: ${problems.join('; ')}`;
   }
 }

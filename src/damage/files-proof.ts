@@ -3,6 +3,7 @@
 // (wal/unreadable.ts), and the rest can be read.
 
 import { hasLog, hasViews } from '../../wal/lmdb.ts';
+import { nameOf } from '../../wal/types.ts';
 import type { Unreadable, UnreadablePlace } from '../../wal/unreadable.ts';
 import { placesIn } from '../data-directory/identity.ts';
 import { runReader, type Reading } from './reader-process.ts';
@@ -66,7 +67,7 @@ async function readLog(
   late: AbortSignal,
 ): Promise<Reading & { readonly last: Place | null }> {
   let last: Place | null = null;
-  const goesOn = after === null ? [] : [`${after.group}/${after.partition}`];
+  const goesOn = after === null ? [] : [nameOf(after)];
   const onSaid = (place: Place): void => {
     last = place;
   };

@@ -6,6 +6,7 @@
 import { messageOf } from '../../wal/thrown.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { LogReader } from '../../wal/log-reader.ts';
+import { nameOf } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import { placesIn } from '../data-directory/identity.ts';
 import type { Place } from './files-proof.ts';
@@ -20,7 +21,7 @@ async function readLog(): Promise<void> {
   const log = await LogReader.openBeside({ directory });
   // Those that are not there are found empty: to search for them may end this, too.
   const names = placesIn(directory);
-  const first = names.findIndex(({ group, partition }) => `${group}/${partition}` === after) + 1;
+  const first = names.findIndex((name) => nameOf(name) === after) + 1;
   for (const { group, partition } of names.slice(first)) readPartition(log, group, partition);
   await log.close();
 }

@@ -3,26 +3,21 @@
 
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { GroupName } from '../bus/bus.ts';
+import type { PartitionPlace } from '../bus/bus.ts';
 import { writeWholeFile } from '../data-directory/whole-file.ts';
-
-export interface KeptPartition {
-  readonly group: GroupName;
-  readonly partition: number;
-}
 
 const FILE = 'damaged.json';
 
-export function readKept(directory: string): KeptPartition[] {
+export function readKept(directory: string): PartitionPlace[] {
   try {
-    return JSON.parse(readFileSync(join(directory, FILE), 'utf8')) as KeptPartition[];
+    return JSON.parse(readFileSync(join(directory, FILE), 'utf8')) as PartitionPlace[];
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw error;
   }
 }
 
-export function keep(directory: string, partitions: readonly KeptPartition[]): void {
+export function keep(directory: string, partitions: readonly PartitionPlace[]): void {
   const file = join(directory, FILE);
   if (partitions.length === 0) return rmSync(file, { force: true });
   writeWholeFile(file, `${JSON.stringify(partitions)}\n`);

@@ -2,6 +2,7 @@
 // then on, whatever came upon the damage, and goes on with the others; a restart checks these first, and forgets nothing. Only a
 // scrub says that a log which could not be read is damaged: a take-over may just have cut it off and written it anew.
 
+import { nameOf } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
@@ -45,7 +46,7 @@ export class NodeDamage {
     } catch (error) {
       this.#sayUnchecked(error);
       for (const { group, partition } of kept) {
-        const problem = `${group}/${partition} was damaged, and could not be checked`;
+        const problem = `${nameOf({ group, partition })} was damaged, and could not be checked`;
         this.damaged.add(group, partition, new Error(problem));
       }
     }

@@ -1,6 +1,7 @@
 // The main process's end of the scrub: starts its process, and starts it again behind a partition that has ended it.
 
 import type { GroupName } from '../bus/bus.ts';
+import { nameOf } from '../../wal/types.ts';
 import { unreadableIn } from '../../wal/unreadable.ts';
 import type { Damage } from './damage.ts';
 import { placesIn } from '../data-directory/identity.ts';
@@ -35,7 +36,7 @@ export class Scrub {
 
   /** Checks one partition without waiting for a check of them all; resolves when done. */
   check(group: GroupName, partition: number): Promise<void> {
-    this.#asked.add(`${group}/${partition}`);
+    this.#asked.add(nameOf({ group, partition }));
     this.#checking ??= this.#checkAsked().finally(() => {
       this.#checking = null;
     });
@@ -51,9 +52,9 @@ export class Scrub {
   /** But for those that would end it. */
   #all(): string[] {
     const unreadable = unreadableIn(this.#directory)?.places ?? [];
-    const leftOut = new Set(unreadable.map(({ group, partition }) => `${group}/${partition}`));
+    const leftOut = new Set(unreadable.map(nameOf));
     return placesIn(this.#directory)
-      .map(({ group, partition }) => `${group}/${partition}`)
+      .map(nameOf)
       .filter((name) => !leftOut.has(name));
   }
 
@@ -85,7 +86,7 @@ export class Scrub {
         throw new Error(`the process that reads the log has ended: ${ending}`);
       }
       this.#onDamage({ ...place, problem: `a process that reads it is ended (${ending})` });
-      left = left.slice(left.indexOf(`${place.group}/${place.partition}`) + 1);
+      left = left.slice(left.indexOf(nameOf(place)) + 1);
     }
   }
 }

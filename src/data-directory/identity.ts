@@ -3,7 +3,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { GroupName } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { writeWholeFile } from './whole-file.ts';
 
@@ -45,9 +45,9 @@ export function readIdentity(directory: string): DataIdentity | null {
 
 /** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has, or not so
  *  that it can be understood. */
-export function placesIn(directory: string): { group: GroupName; partition: number }[] {
+export function placesIn(directory: string): PartitionPlace[] {
   const partitions = partitionsNoted(directory) ?? LIMITS.partitionsMax;
-  const ofGroup = (group: GroupName, count: number): { group: GroupName; partition: number }[] =>
+  const ofGroup = (group: GroupName, count: number): PartitionPlace[] =>
     Array.from({ length: count }, (_, partition) => ({ group, partition }));
   return [...ofGroup('accounts', partitions), ...ofGroup('platform', 1), ...ofGroup('webhooks', partitions)];
 }

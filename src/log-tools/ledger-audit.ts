@@ -9,8 +9,7 @@ import type { Currency } from '../domain/country.ts';
 import { type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
 import type { Transaction } from '../domain/transaction.ts';
-import { nameOf, type PartitionName } from '../../wal/tools/partitions.ts';
-import type { Row } from '../../wal/types.ts';
+import { nameOf, type PartitionName, type Row } from '../../wal/types.ts';
 
 export interface LedgerFault {
   readonly accountId: string;

@@ -3,8 +3,8 @@
 
 import { LogCorruption, tipAt } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
-import type { PartitionName } from '../../wal/tools/partitions.ts';
 import { groupOf, type Timed } from './data.ts';
+import type { PartitionName } from '../../wal/types.ts';
 
 /** Where the log ends. Of one whose last batches are damaged, where they do: whoever reads as far as that is told of them. */
 export function lastSequence(log: LogReader, { group, partition }: PartitionName): number {

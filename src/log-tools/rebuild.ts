@@ -9,11 +9,10 @@ import type { GroupName } from '../bus/bus.ts';
 import { groups } from './data.ts';
 import { LogCorruption, LogRewritten, tipAt } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
-import type { PartitionName } from '../../wal/tools/partitions.ts';
 import { breathe } from '../../wal/tools/priority.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import { type Fault, faultFrom } from '../../wal/tools/verify.ts';
-import type { Batch, ViewPosition } from '../../wal/types.ts';
+import type { Batch, PartitionName, ViewPosition } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 
 export class Rebuild {

@@ -7,10 +7,10 @@ import { LIMITS } from '../limits.ts';
 import { accountLines, type AccountReport } from './account-report.ts';
 import type { Comparison, Difference } from './compare.ts';
 import { auditedText, type LedgerAudit, ledgerLines, type Totals, zeroSum } from './ledger-audit.ts';
-import { nameOf, type PartitionName, table } from '../../wal/tools/partitions.ts';
+import { table } from '../../wal/tools/partitions.ts';
 import type { ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine } from '../../wal/tools/verify.ts';
-import type { ViewPosition } from '../../wal/types.ts';
+import { nameOf, type PartitionName, type ViewPosition } from '../../wal/types.ts';
 import type { ViewStore } from '../../wal/views.ts';
 
 export interface Work extends PartitionName {

@@ -16,8 +16,8 @@ import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
 import { lastSequence, lastSequenceAt } from './places.ts';
 import { Rebuild } from './rebuild.ts';
 import { accountResult, allResult, type Replayed, type VerifiedPartition, type Work } from './replay-text.ts';
-import type { Row } from '../../wal/types.ts';
-import { chosen, nameOf, type PartitionName, partitionOptions } from '../../wal/tools/partitions.ts';
+import { nameOf, type PartitionName, type Row } from '../../wal/types.ts';
+import { chosen, partitionOptions } from '../../wal/tools/partitions.ts';
 import { breathe } from '../../wal/tools/priority.ts';
 import {
   assertGoesBeside,

@@ -17,10 +17,9 @@ import type { StatusEvent } from '../domain/transaction.ts';
 import { type Data, groupOf } from './data.ts';
 import { batchToReadFrom } from './places.ts';
 import { LogCorruption, LogRewritten } from '../../wal/batch.ts';
-import type { PartitionName } from '../../wal/tools/partitions.ts';
 import { BATCHES_A_BREATH, breathe } from '../../wal/tools/priority.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
-import type { Batch } from '../../wal/types.ts';
+import type { Batch, PartitionName } from '../../wal/types.ts';
 
 export interface Chapter {
   readonly group: string;

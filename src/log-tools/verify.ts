@@ -5,10 +5,11 @@ import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
-import { type PartitionName, ViewsUnreadable } from '../../wal/tools/partitions.ts';
+import { ViewsUnreadable } from '../../wal/tools/partitions.ts';
 import { breathe } from '../../wal/tools/priority.ts';
 import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
+import type { PartitionName } from '../../wal/types.ts';
 
 export const verify: Tool = {
   name: 'verify',

@@ -1,18 +1,13 @@
 // Which nodes a partition can be given to, and in which order: those that live and own its group, ranked by rendezvous
 // hashing, so that every node comes to the same order without asking the others.
 
-import type { GroupName } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import type { LeaseTable } from './lease-table.ts';
 import { rankNodes } from './rendezvous.ts';
 import { partitionKey } from './subjects.ts';
 
 /** Why a node is not to have a partition, as its session says it. */
 export type Flaw = 'damaged' | 'unproven';
-
-interface PartitionName {
-  readonly group: GroupName;
-  readonly partition: number;
-}
 
 export interface CandidatesOptions {
   readonly nodes: LeaseTable['nodes'];
@@ -30,13 +25,13 @@ export class Candidates {
   }
 
   /** For the partition, from first choice to last. */
-  ranked(place: PartitionName): string[] {
+  ranked(place: PartitionPlace): string[] {
     return rankNodes(this.of(place), place.group, place.partition);
   }
 
   /** For the partition. Nodes that cannot prove their logs only where none can; one whose copy is damaged is none, even if it is
    *  the only one. */
-  of(place: PartitionName): string[] {
+  of(place: PartitionPlace): string[] {
     const whole = this.#whole(place);
     const proven = whole.filter((name) => !this.#has(name, 'unproven', place));
     return this.#preferRoom(proven.length > 0 ? proven : whole);
@@ -53,7 +48,7 @@ export class Candidates {
   }
 
   /** It would be this node's, or this one next in line, if that could prove its log: it goes on trying to. */
-  isToProve(place: PartitionName): boolean {
+  isToProve(place: PartitionPlace): boolean {
     const { node } = this.#options;
     if (!this.#has(node, 'unproven', place)) return false;
     const ranked = rankNodes(this.#preferRoom(this.#whole(place)), place.group, place.partition);
@@ -72,7 +67,7 @@ export class Candidates {
     return names;
   }
 
-  #whole(place: PartitionName): string[] {
+  #whole(place: PartitionPlace): string[] {
     return this.#live(place.group).filter((name) => !this.#has(name, 'damaged', place));
   }
 
@@ -82,7 +77,7 @@ export class Candidates {
     return withRoom.length > 0 ? withRoom : names;
   }
 
-  #has(name: string, what: Flaw, { group, partition }: PartitionName): boolean {
+  #has(name: string, what: Flaw, { group, partition }: PartitionPlace): boolean {
     const { nodes, node, ownFlaw } = this.#options;
     if (name === node) return ownFlaw(what, group, partition);
     return nodes.get(name)?.value[what]?.includes(partitionKey(group, partition)) === true;

@@ -8,7 +8,7 @@
 //   - A lease stands on its holder's session (node-session.ts), and ends with it.
 //   - What protects the log is the epoch, not the lease (stream-replica.ts).
 
-import type { GroupName } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { EpochPassed, type Ownership, type PartitionHost } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
@@ -21,9 +21,7 @@ import { messageOf } from '../../wal/thrown.ts';
 /** free: claimed by nobody we know of, or not ours. */
 type Stage = 'free' | 'preparing' | 'wanted' | 'claiming' | 'held' | 'releasing';
 
-interface Place {
-  readonly group: GroupName;
-  readonly partition: number;
+interface Place extends PartitionPlace {
   stage: Stage;
   epoch: number;
   /** That the log was written under when a lease was behind it; 0: none was. */

@@ -5,7 +5,7 @@
 // This is a format: other versions read it.
 
 import { createHash } from 'node:crypto';
-import type { Row, Tip } from '../../wal/types.ts';
+import type { PartitionName, Row, Tip } from '../../wal/types.ts';
 import { LIMITS } from '../limits.ts';
 
 interface Header {
@@ -19,7 +19,7 @@ export const SNAPSHOT_FORMAT = 1;
 
 /** Chunks of many lines: a chunk per line would cost more than the line. */
 export function* snapshotLines(
-  { group, partition }: { readonly group: string; readonly partition: number },
+  { group, partition }: PartitionName,
   tip: Tip,
   first: IteratorResult<Row, void>,
   rest: Generator<Row, void, undefined>,

@@ -10,9 +10,9 @@ import { StreamReader } from './stream-reader.ts';
 import type { StreamMessage } from './stream-reader.ts';
 import { hasStream, lastSequenceOf, messageAt } from './streams.ts';
 import { logStream } from './subjects.ts';
-import type { StreamOf } from './subjects.ts';
+import type { PartitionPlace } from '../bus/bus.ts';
 
-export interface StreamPartition extends StreamOf {
+export interface StreamPartition extends PartitionPlace {
   readonly link: NatsLink;
 }
 

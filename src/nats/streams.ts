@@ -2,7 +2,7 @@
 
 import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
 import type { JetStreamManager, StreamState } from 'nats';
-import type { GroupName } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { persist } from './persist.ts';
 import {
@@ -14,7 +14,6 @@ import {
   SNAPSHOT_BUCKET,
   SNAPSHOT_STREAM,
 } from './subjects.ts';
-import type { StreamOf } from './subjects.ts';
 
 /** Idempotent: several nodes may do it at once. */
 export async function ensureLogStream(
@@ -50,8 +49,8 @@ function logSettings(group: GroupName, partition: number, replicas: number | nul
 }
 
 /** Every partition that has a log, in order. */
-export async function logPartitions(manager: JetStreamManager): Promise<StreamOf[]> {
-  const found: StreamOf[] = [];
+export async function logPartitions(manager: JetStreamManager): Promise<PartitionPlace[]> {
+  const found: PartitionPlace[] = [];
   for await (const { config } of manager.streams.list()) {
     const partition = partitionOfStream(config.name);
     if (partition !== null) found.push(partition);

@@ -2,7 +2,7 @@
 // exactly these; nothing else spells one.
 
 import { randomBytes } from 'node:crypto';
-import type { GroupName } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 
 /** Commands to the owner of a partition at an epoch. One epoch has one subscriber, so "no responders" and "not the
  *  owner" are said by the only process that could have decided. */
@@ -36,12 +36,8 @@ export function callerSubject(prefix: string): string {
 export function logStream(group: GroupName, partition: number): string {
   return `DAFTARI_${group}_${partition}`;
 }
-export interface StreamOf {
-  readonly group: GroupName;
-  readonly partition: number;
-}
 /** Null: it holds no log. */
-export function partitionOfStream(name: string): StreamOf | null {
+export function partitionOfStream(name: string): PartitionPlace | null {
   const [, group, partition] = /^DAFTARI_(accounts|webhooks|platform)_(\d+)$/.exec(name) ?? [];
   return group === undefined ? null : { group: group as GroupName, partition: Number(partition) };
 }

@@ -1,6 +1,6 @@
 // What the main thread and the checkpoint thread say to each other.
 
-import type { GroupName } from '../bus/bus.ts';
+import type { PartitionPlace } from '../bus/bus.ts';
 import type { Damage } from '../damage/damage.ts';
 import type { GroupPolicies } from './groups.ts';
 
@@ -12,31 +12,20 @@ export interface CheckpointThreadData {
 export type ToCheckpointThread =
   /** Bring the views up to `upTo`, a durable batch's last sequence. `toServe`: callers wait for it, so it goes before
    *  what is only kept up. */
-  | {
-      readonly type: 'advance';
-      readonly group: GroupName;
-      readonly partition: number;
-      readonly upTo: number;
-      readonly toServe: boolean;
-    }
+  | ({ readonly type: 'advance'; readonly upTo: number; readonly toServe: boolean } & PartitionPlace)
   /** Another node writes this partition now. Answered when nothing is written for it any more. */
-  | { readonly type: 'release'; readonly group: GroupName; readonly partition: number }
+  | ({ readonly type: 'release' } & PartitionPlace)
   /** Remove the rows whose time is over at `now`. */
-  | { readonly type: 'sweep'; readonly group: GroupName; readonly partition: number; readonly now: number }
+  | ({ readonly type: 'sweep'; readonly now: number } & PartitionPlace)
   | { readonly type: 'stop' };
 
 export type FromCheckpointThread =
   /** It has all that it needs to work: program, log and views. */
   | { readonly type: 'started' }
-  | {
-      readonly type: 'reached';
-      readonly group: GroupName;
-      readonly partition: number;
-      readonly sequence: number;
-    }
-  | { readonly type: 'released'; readonly group: GroupName; readonly partition: number }
-  | { readonly type: 'swept'; readonly group: GroupName; readonly partition: number }
+  | ({ readonly type: 'reached'; readonly sequence: number } & PartitionPlace)
+  | ({ readonly type: 'released' } & PartitionPlace)
+  | ({ readonly type: 'swept' } & PartitionPlace)
   /** The partition's log cannot be followed. The thread goes on with the others. */
   | ({ readonly type: 'damaged' } & Damage)
   /** The views could not be written. */
-  | { readonly type: 'failed'; readonly group: GroupName; readonly partition: number; readonly error: Error };
+  | ({ readonly type: 'failed'; readonly error: Error } & PartitionPlace);

@@ -7,13 +7,14 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { LogReader } from '../../wal/log-reader.ts';
+import { nameOf } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import type {
   CheckpointThreadData,
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
-import type { GroupName } from '../bus/bus.ts';
+import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { damageOf } from '../damage/damage.ts';
 import { groupNamed, groupsWithLog } from './groups.ts';
@@ -57,17 +58,17 @@ port.on('message', (message: ToCheckpointThread) => {
     sweeps = [];
     checkpointer.endSweep();
   } else if (message.type === 'release') {
-    const key = keyOf(message);
+    const key = nameOf(message);
     wishes.delete(key);
-    for (const each of sweeps) if (keyOf(each) === key) tellSwept(each);
-    sweeps = sweeps.filter((each) => keyOf(each) !== key);
+    for (const each of sweeps) if (nameOf(each) === key) tellSwept(each);
+    sweeps = sweeps.filter((each) => nameOf(each) !== key);
     checkpointer.release(message.group, message.partition);
     releases.set(key, (releases.get(key) ?? 0) + 1);
     if (!advancing.has(key) && sweeping !== key) tellReleased(message);
   } else if (message.type === 'sweep') {
     sweeps.push(message);
   } else {
-    const key = keyOf(message);
+    const key = nameOf(message);
     const toServe = message.toServe || wishes.get(key)?.toServe === true;
     wishes.set(key, toServe === message.toServe ? message : { ...message, toServe });
   }
@@ -114,20 +115,14 @@ function start(key: string, wish: Advance): void {
   });
 }
 
-type Place = Pick<Advance, 'group' | 'partition'>;
-
-function keyOf({ group, partition }: Place): string {
-  return `${group}/${partition}`;
-}
-
-function tellReleased({ group, partition }: Place): void {
-  const key = keyOf({ group, partition });
+function tellReleased({ group, partition }: PartitionPlace): void {
+  const key = nameOf({ group, partition });
   for (let left = releases.get(key) ?? 0; left > 0; left--) tell({ type: 'released', group, partition });
   releases.delete(key);
 }
 
 async function sweep(asked: Sweep): Promise<void> {
-  sweeping = keyOf(asked);
+  sweeping = nameOf(asked);
   await checkpointer.sweep(asked.group, asked.partition, asked.now, rest);
   tellSwept(asked);
   // Advanced while the sweep rested, it may be written yet: the end of that is told.
@@ -151,7 +146,7 @@ function endRest(resume: () => void): void {
   resume();
 }
 
-function tellSwept({ group, partition }: Place): void {
+function tellSwept({ group, partition }: PartitionPlace): void {
   tell({ type: 'swept', group, partition });
 }
 

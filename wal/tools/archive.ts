@@ -5,13 +5,13 @@ import { WriteAheadLog } from '../log.ts';
 import type { LogReader } from '../log-reader.ts';
 import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
-import { chosen, nameOf, partitionOptions, table, timeText, withReader, withViews } from './partitions.ts';
-import type { PartitionName } from './partitions.ts';
+import { chosen, partitionOptions, table, timeText, withReader, withViews } from './partitions.ts';
 import { letServicesGoFirst } from './priority.ts';
 import { batchesUpTo, begunLines, removedLines, SegmentDirectory, sequencesText } from './segment.ts';
 import { whileStopped } from './stopped.ts';
 import { directoryOf, numberOf, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
+import { nameOf, type PartitionName } from '../types.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 const daysKept = 30;

@@ -3,14 +3,13 @@
 import { encodeBatch, LogCorruption, LogRewritten, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
 import { LogReader, untilUnchanged } from '../log-reader.ts';
-import type { Batch, Tip } from '../types.ts';
+import { type Batch, nameOf, type PartitionName, type Tip } from '../types.ts';
 import { socketFile } from '../directory-socket.ts';
 import { type Checkpoints, lookAtCheckpoints, unlookedLines } from './checkpoints.ts';
 import { isUnfinished, markFinished, markUnfinished } from '../unfinished.ts';
 import { storedTip, tipFrom } from './manifest.ts';
 import type { Point, Segment } from './manifest.ts';
-import { nameOf, table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
-import type { PartitionName } from './partitions.ts';
+import { table, timeText, tipReport, withOthers, withReader } from './partitions.ts';
 import { Portions } from './portions.ts';
 import { letServicesGoFirst } from './priority.ts';
 import { batchesUpTo, begunLines, filesOf, holding, removedLines, SegmentDirectory } from './segment.ts';

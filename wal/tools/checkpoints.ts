@@ -1,7 +1,8 @@
 // What the checkpoints tell a tool that copies the log: of what is lost from its end, the log itself says nothing.
 import type { LogReader } from '../log-reader.ts';
-import { nameOf, type PartitionName, ViewsUnreadable, withViews } from './partitions.ts';
+import { ViewsUnreadable, withViews } from './partitions.ts';
 import { checkpointFault, type Fault } from './verify.ts';
+import { nameOf, type PartitionName } from '../types.ts';
 
 /** What checkpoints tell of the log. */
 export interface Checkpoints {

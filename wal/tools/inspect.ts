@@ -1,10 +1,9 @@
 // `inspect`: what is in the log. Ranges and counts in an instant, one batch, or one record.
 import { decodeBatch } from '../batch.ts';
 import { type LogReader, NotInLog } from '../log-reader.ts';
-import type { Batch } from '../types.ts';
+import { type Batch, nameOf, type PartitionName } from '../types.ts';
 import {
   chosen,
-  nameOf,
   partitionOptions,
   table,
   timeText,
@@ -13,7 +12,6 @@ import {
   withReader,
   withViews,
 } from './partitions.ts';
-import type { PartitionName } from './partitions.ts';
 import { assertGoesWith, ordinalOf, UsageError } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 import { isPageFault } from '../lmdb.ts';

@@ -5,9 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Tip } from '../types.ts';
-import { nameOf } from './partitions.ts';
-import type { PartitionName } from './partitions.ts';
+import { nameOf, type PartitionName, type Tip } from '../types.ts';
 import { messageOf, namingNow } from '../thrown.ts';
 
 export interface StoredTip {

@@ -5,17 +5,12 @@ import { isHeld } from '../directory-socket.ts';
 import { hasLog, hasViews, isLogUnlocked, isPageFault, pageFaultText } from '../lmdb.ts';
 import { LogReader } from '../log-reader.ts';
 import { messageOf } from '../thrown.ts';
-import type { Tip } from '../types.ts';
+import { nameOf, type PartitionName, type Tip } from '../types.ts';
 import { unreadableIn } from '../unreadable.ts';
 import { ViewStore } from '../views.ts';
 import { letServicesGoFirst } from './priority.ts';
 import { numberOf, stringOf, UsageError } from './tool.ts';
 import type { ToolInput, ToolOption } from './tool.ts';
-
-export interface PartitionName {
-  readonly group: string;
-  readonly partition: number;
-}
 
 export const partitionOptions: Readonly<Record<string, ToolOption>> = {
   group: { type: 'string', value: 'name', help: 'only this group, such as accounts' },
@@ -123,10 +118,6 @@ export function chosen<T extends PartitionName>(all: readonly T[], values: ToolI
     throw new UsageError(`there is no partition ${group ?? '*'}/${partition ?? '*'}`);
   }
   return found;
-}
-
-export function nameOf({ group, partition }: PartitionName): string {
-  return `${group}/${partition}`;
 }
 
 export function timeText(timeMs: number): string {

@@ -18,7 +18,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { checkFollows, decodeBatch, LogRewritten, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
-import type { Batch, Tip } from '../types.ts';
+import { type Batch, nameOf, type PartitionName, type Tip } from '../types.ts';
 import { holdDirectory, socketFile, type HeldDirectory } from '../directory-socket.ts';
 import { makeWithParents } from '../make-with-parents.ts';
 import { claimFile, lockFile, WriterLock } from '../writer-lock.ts';
@@ -34,8 +34,6 @@ import {
   withAdded,
 } from './manifest.ts';
 import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
-import { nameOf } from './partitions.ts';
-import type { PartitionName } from './partitions.ts';
 import { BATCHES_A_BREATH, breathe } from './priority.ts';
 import type { Progress } from './progress.ts';
 import { UsageError } from './tool.ts';

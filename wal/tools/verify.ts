@@ -11,19 +11,17 @@ import {
 } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import { type LogReader, untilUnchanged } from '../log-reader.ts';
-import type { Batch, Tip, ViewPosition } from '../types.ts';
+import { type Batch, nameOf, type PartitionName, type Tip, type ViewPosition } from '../types.ts';
 import type { ViewStore } from '../views.ts';
 import {
   batchesIn,
   chosen,
-  nameOf,
   partitionOptions,
   tipReport,
   withOthers,
   withReader,
   withViews,
 } from './partitions.ts';
-import type { PartitionName } from './partitions.ts';
 import { BATCHES_A_BREATH, breathe } from './priority.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
 
