@@ -17,7 +17,7 @@ import {
   submitWithoutAnswer,
   unusable,
 } from './terminal.ts';
-import type { TokenFailure, TokenRefused } from './token-cache.ts';
+import type { CallResult } from './token-cache.ts';
 
 /** The parts of an answer, wherever this version of the API puts them. */
 interface Parts {
@@ -57,7 +57,7 @@ export function readSubmit(
   transaction: PendingTransaction,
   direction: Direction,
   currency: string,
-  result: HttpResult | TokenFailure | TokenRefused,
+  result: CallResult,
 ): SubmitResult {
   if (result.type !== 'answer') {
     return submitWithoutAnswer(
@@ -117,7 +117,7 @@ export function readEnquiry(
   transaction: PendingTransaction,
   direction: Direction,
   currency: string,
-  result: HttpResult | TokenFailure | TokenRefused,
+  result: CallResult,
 ): EnquiryResult {
   if (result.type !== 'answer') return enquiryWithoutAnswer(result);
   const body = parseObject(result.text);

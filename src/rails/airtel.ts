@@ -18,13 +18,12 @@ import { directionOf, type EnquiryResult, type SubmitResult } from './rail.ts';
 import { referenceOf } from './reference.ts';
 import { failed } from './terminal.ts';
 import {
-  lifeMsOf,
+  type CallResult,
   type Minted,
-  noTokenIn,
   sendWithToken,
   TokenCache,
   type TokenFailure,
-  type TokenRefused,
+  tokenIn,
 } from './token-cache.ts';
 
 export interface AirtelPin {
@@ -65,7 +64,7 @@ interface PublishedKey {
 }
 
 /** What was said instead; an answer may have no key, or one that is none. */
-type NoKey = HttpResult | TokenFailure | TokenRefused;
+type NoKey = CallResult;
 
 interface Submitted {
   readonly read: SubmitResult;
@@ -237,13 +236,7 @@ export class AirtelRail implements ProviderRail {
         grant_type: 'client_credentials',
       }),
     });
-    if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
-    const body = parseObject(result.text);
-    const value = body === undefined ? null : textAt(body, 'access_token');
-    if (body !== undefined && value !== null && value !== '') {
-      return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
-    }
-    return noTokenIn(result, `HTTP ${result.status}`);
+    return tokenIn(result, TOKEN_LIFE_SECONDS, ({ status }) => `HTTP ${status}`);
   }
 
   #get(token: string, path: string): Promise<HttpResult> {

@@ -40,13 +40,12 @@ import {
   unusable,
 } from './terminal.ts';
 import {
-  lifeMsOf,
+  type CallResult,
   type Minted,
-  noTokenIn,
   sendWithToken,
   TokenCache,
   type TokenFailure,
-  type TokenRefused,
+  tokenIn,
 } from './token-cache.ts';
 
 export interface MtnCredentials {
@@ -191,16 +190,7 @@ export class MtnRail implements ProviderRail {
       },
       body: null,
     });
-    if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
-    const body = parseObject(result.text);
-    const value = body === undefined ? null : textAt(body, 'access_token');
-    if (body !== undefined && value !== null && value !== '') {
-      return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), TOKEN_LIFE_SECONDS) };
-    }
-    // A bad key is also seen as 500; that one may pass, so it is not held against the credentials.
-    // What was granted may stand in the body under another name: it is never shown.
-    const said = result.status < 300 ? `HTTP ${result.status} without access_token` : describe(result);
-    return noTokenIn(result, said);
+    return tokenIn(result, TOKEN_LIFE_SECONDS, toldOf);
   }
 
   #get(product: Product, token: string, path: string): Promise<HttpResult> {
@@ -220,11 +210,7 @@ export class MtnRail implements ProviderRail {
     };
   }
 
-  #readSubmit(
-    transaction: PendingTransaction,
-    direction: Direction,
-    result: HttpResult | TokenFailure | TokenRefused,
-  ): SubmitResult {
+  #readSubmit(transaction: PendingTransaction, direction: Direction, result: CallResult): SubmitResult {
     if (result.type !== 'answer') {
       return submitWithoutAnswer(
         result,
@@ -262,6 +248,12 @@ export class MtnRail implements ProviderRail {
   }
 }
 
+/** Of an answer without a token. A bad key is also seen as 500; that one may pass, so it is not held against the credentials. What was
+ *  granted may stand in the body under another name: it is never shown. */
+function toldOf(answer: HttpAnswer): string {
+  return answer.status < 300 ? `HTTP ${answer.status} without access_token` : describe(answer);
+}
+
 const ACCEPTED: SubmitResult = { type: 'accepted', providerStatus: 'PENDING' };
 
 /** Only a listed code is final, and not where it may be a gateway's that gave up waiting; also that MTN does not let us
@@ -292,7 +284,7 @@ function readEnquiry(
   transaction: PendingTransaction,
   direction: Direction,
   currency: string,
-  result: HttpResult | TokenFailure | TokenRefused,
+  result: CallResult,
 ): EnquiryResult {
   if (result.type !== 'answer') return enquiryWithoutAnswer(result);
   const body = parseObject(result.text);

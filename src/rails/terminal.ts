@@ -5,10 +5,10 @@ import { CURRENCIES, type Currency } from '../domain/country.ts';
 import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
-import { type HttpAnswer, type HttpResult, textAt } from './http-client.ts';
+import { type HttpAnswer, textAt } from './http-client.ts';
 import type { EnquiryResult, SubmitResult, Terminal } from './rail.ts';
 import type { Asked } from './retry-after.ts';
-import type { TokenFailure, TokenRefused } from './token-cache.ts';
+import type { NoAnswer } from './token-cache.ts';
 
 export function failed(
   failureCode: FailureCode,
@@ -30,7 +30,7 @@ export function failed(
 /** What a submit without an answer means, the same for every provider. `read`: what the adapter makes of an answer;
  *  `isListed`: its code is in the table of those that are final. */
 export function submitWithoutAnswer(
-  result: Exclude<HttpResult | TokenFailure | TokenRefused, HttpAnswer>,
+  result: NoAnswer,
   read: (answer: HttpAnswer) => SubmitResult,
   isListed: (code: string) => boolean,
 ): SubmitResult {
@@ -64,13 +64,11 @@ export function unusable(answer: HttpAnswer): { readonly type: 'unknown'; readon
 }
 
 /** An enquiry without an answer. */
-export function enquiryWithoutAnswer(
-  result: Exclude<HttpResult | TokenFailure | TokenRefused, HttpAnswer>,
-): EnquiryResult {
+export function enquiryWithoutAnswer(result: NoAnswer): EnquiryResult {
   return { type: 'unknown', reason: result.reason, retryAfterMs: askedBy(result) };
 }
 
-function askedBy(result: Exclude<HttpResult | TokenFailure | TokenRefused, HttpAnswer>): number | undefined {
+function askedBy(result: NoAnswer): number | undefined {
   if (result.type === 'token_refused') return askedBy(result.failure);
   return result.type === 'unavailable' ? result.retryAfterMs : undefined;
 }

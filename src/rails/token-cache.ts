@@ -7,7 +7,7 @@
 // that shares them may have had a new one made since.
 
 import { LIMITS } from '../limits.ts';
-import { type HttpAnswer, type HttpResult, parseObject } from './http-client.ts';
+import { type HttpAnswer, type HttpResult, parseObject, textAt } from './http-client.ts';
 import type { Clock } from './rail.ts';
 import type { Asked } from './retry-after.ts';
 
@@ -134,12 +134,16 @@ export interface TokenRefused {
   readonly reason: string;
 }
 
+/** What came of a call that needs a token: how it ended, or why it was not made or not let in. */
+export type CallResult = HttpResult | TokenFailure | TokenRefused;
+export type NoAnswer = Exclude<CallResult, HttpAnswer>;
+
 /** Sends with a token; once more, with a newer one, when the provider refuses it. A refusal is returned as an answer only
  *  where it is us that the provider refuses. */
 export async function sendWithToken(
   tokens: TokenCache,
   send: (token: string) => Promise<HttpResult>,
-): Promise<HttpResult | TokenFailure | TokenRefused> {
+): Promise<CallResult> {
   const token = await tokens.get();
   if (token.type !== 'token') return token;
   const first = await sendWith(tokens, token, send);
@@ -190,11 +194,22 @@ function refusesCredentials({ status, text }: HttpAnswer): boolean {
   return !isPage && (status === 400 || status === 401 || status === 403);
 }
 
-/** What an answer without a token is; `said`: as it is told. */
-export function noTokenIn(answer: HttpAnswer, said: string): TokenFailure {
-  const reason = `token: ${said}`;
-  if (refusesCredentials(answer)) return { type: 'refused', reason };
-  return { type: 'unavailable', reason, retryAfterMs: answer.retryAfterMs };
+/** What a request for a token has come to. `lifeSeconds`: where the answer says no other; `told`: what is said of an answer without
+ *  a token. */
+export function tokenIn(
+  result: HttpResult,
+  lifeSeconds: number,
+  told: (answer: HttpAnswer) => string,
+): Minted | TokenFailure {
+  if (result.type !== 'answer') return { type: 'unavailable', reason: result.reason };
+  const body = parseObject(result.text) ?? {};
+  const value = textAt(body, 'access_token');
+  if (value !== null) {
+    return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), lifeSeconds) };
+  }
+  const reason = `token: ${told(result)}`;
+  if (refusesCredentials(result)) return { type: 'refused', reason };
+  return { type: 'unavailable', reason, retryAfterMs: result.retryAfterMs };
 }
 
 /** Of `expires_in`, in seconds, number or text; `fallback` seconds when it says nothing. In milliseconds. */
