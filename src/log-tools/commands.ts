@@ -6,7 +6,7 @@ import { inspect } from './inspect.ts';
 import { replay } from './replay.ts';
 import { verify } from './verify.ts';
 import { type NeededFrom, trimTool } from '../../wal/tools/archive.ts';
-import { type Reading, restoreTool } from '../../wal/tools/backup.ts';
+import { type Reading, restoreTool } from '../../wal/tools/restore.ts';
 import type { Tool } from '../../wal/tools/tool.ts';
 
 /** Webhooks read the accounts' log by a cursor, which they keep in their own: what is behind it may go. Pollers keep

@@ -1,6 +1,7 @@
 // The tools that know the log alone. A program that knows the domain adds its own, or a trim and a restore that know the cursors.
 import { archive, trimTool } from './archive.ts';
-import { backup, restoreTool } from './backup.ts';
+import { backup } from './backup.ts';
+import { restoreTool } from './restore.ts';
 import { exportTool, importTool } from './export.ts';
 import { inspect } from './inspect.ts';
 import type { Tool } from './tool.ts';

@@ -1,20 +1,14 @@
-// A segment: a run of batches of one partition in a gzip file, and a directory of them with a manifest. Export, archive
-// and backup write segments; import and restore read them.
+// A directory of segments (segment-file.ts) with a manifest. Export, archive and backup write it; import and restore read it.
 //
-// Inside the gzip: one line of JSON (SegmentHeader), then each batch as four bytes of length (little-endian) and its bytes
-// as they are in the log. The manifest holds the SHA-256 of each file; the batches prove themselves besides.
+// The manifest holds the SHA-256 of each file; the batches prove themselves besides.
 // A segment is complete on disk, under its name, before the manifest names it: what a killed tool leaves behind is not in
 // the manifest. One that it left whole goes when another that begins with the same batch is there in its place, and not
 // before: where it is the manifest that was lost, or an older one was put back, it may be all that is left of the log.
 // One process adds to a directory at a time: of two, one would go on from where the manifest ended before the other, and
 // take what the other has told out of it again. In another container, too, it is known by its socket (directory-socket.ts).
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { pipeline, Readable } from 'node:stream';
-import { pipeline as piped } from 'node:stream/promises';
-import { createGunzip, createGzip } from 'node:zlib';
 import { checkFollows, decodeBatch, LogRewritten, tipAt } from '../batch.ts';
 import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
@@ -33,19 +27,12 @@ import {
   tipFrom,
   withAdded,
 } from './manifest.ts';
-import type { Manifest, Point, Segment, StoredTip } from './manifest.ts';
-import { BATCHES_A_BREATH, breathe } from './priority.ts';
+import type { Manifest, Point, Segment } from './manifest.ts';
 import type { Progress } from './progress.ts';
+import { batchesIn, sha256Of, writeSegmentFile } from './segment-file.ts';
 import { UsageError } from './tool.ts';
 import { syncDirectory } from '../sync-directory.ts';
-import { messageOf, naming } from '../thrown.ts';
-
-interface SegmentHeader extends PartitionName {
-  readonly format: 'daftari-segment';
-  readonly version: 1;
-  /** What its first batch follows. */
-  readonly start: StoredTip;
-}
+import { naming } from '../thrown.ts';
 
 /** What is not written to its end. */
 export const partial = '.part';
@@ -150,46 +137,20 @@ export class SegmentDirectory {
   /** Writes batches that follow `start`, in order; null when there are none. The manifest does not name the segment yet:
    *  see `add`. */
   async write(
-    { group, partition }: PartitionName,
+    name: PartitionName,
     start: Tip,
     batches: Iterable<Batch> | AsyncIterable<Batch>,
     progress: Progress,
   ): Promise<Segment | null> {
+    const { group, partition } = name;
     const unnamed = `${group}-${partition}-${digits(start.batch + 1)}${partial}`;
     const temporary = join(this.path, unnamed);
     this.#written.push(unnamed);
-    let end = start;
-    const header: SegmentHeader = {
-      format: 'daftari-segment',
-      version: 1,
-      group,
-      partition,
-      start: storedTip(start),
-    };
-    const frames = async function* frames(): AsyncGenerator<Buffer> {
-      yield Buffer.from(`${JSON.stringify(header)}\n`);
-      let batchCount = 0;
-      for await (const batch of batches) {
-        end = tipAt(batch);
-        progress.add(1, batch.bytes.length);
-        yield framed(batch.bytes);
-        if (++batchCount % BATCHES_A_BREATH === 0) await breathe();
-      }
-    };
-    const hash = createHash('sha256');
-    let fileBytes = 0;
-    const count = async function* count(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-      for await (const chunk of chunks) {
-        hash.update(chunk);
-        fileBytes += chunk.length;
-        yield chunk;
-      }
-    };
-    await naming(temporary, async () => {
-      // A stream that opens it itself can make it after what failed has been removed.
-      const target = (await open(temporary, 'w', 0o600)).createWriteStream({ flush: true });
-      await piped(Readable.from(frames()), createGzip({ level: 6 }), count, target);
-    });
+    const {
+      end,
+      fileBytes,
+      sha256: hash,
+    } = await writeSegmentFile(temporary, name, start, batches, progress);
     if (end === start) {
       rmSync(temporary);
       return null;
@@ -209,7 +170,7 @@ export class SegmentDirectory {
       start: storedTip(start),
       end: storedTip(end),
       fileBytes,
-      sha256: hash.digest('hex'),
+      sha256: hash,
     };
   }
 
@@ -264,7 +225,9 @@ export class SegmentDirectory {
         );
       }
       let tip: Tip = previous ?? tipFrom(segment.start);
-      for await (const bytes of this.#frames(segment)) {
+      // First the whole file against the manifest: gzip tells damage late and in words of its own.
+      await this.check(segment);
+      for await (const bytes of batchesIn(join(this.path, segment.file))) {
         const batch = decodeBatch(bytes, { ...name, batch: tip.batch + 1 });
         checkFollows(batch, tip);
         tip = tipAt(batch);
@@ -275,33 +238,10 @@ export class SegmentDirectory {
     }
   }
 
-  async *#frames(segment: Segment): AsyncGenerator<Buffer> {
-    const path = join(this.path, segment.file);
-    // First the whole file against the manifest: gzip tells damage late and in words of its own.
-    await this.check(segment);
-    const plain = createGunzip();
-    // Whoever reads `plain` is told of a failure.
-    pipeline(bytesOf(path), plain, () => {});
-    const bytes = new ByteReader(plain);
-    const header: SegmentHeader = JSON.parse((await bytes.line()).toString());
-    if (header.format !== 'daftari-segment' || header.version !== 1) throw new Error(`${path} is no segment`);
-    for (;;) {
-      const length = await bytes.take(4);
-      if (length === null) return;
-      const size = length.readUInt32LE(0);
-      if (size > WAL_LIMITS.payloadBytesMax) throw new Error(`${path}: a batch of ${size} bytes`);
-      const batch = await bytes.take(size);
-      if (batch === null) throw new Error(`${path} ends within a batch`);
-      yield batch;
-    }
-  }
-
   /** Throws when the file of a segment is not the one the manifest names. */
   async check(segment: Segment): Promise<void> {
-    const hash = createHash('sha256');
     const path = join(this.path, segment.file);
-    for await (const chunk of bytesOf(path)) hash.update(chunk);
-    if (hash.digest('hex') !== segment.sha256) {
+    if ((await sha256Of(path)) !== segment.sha256) {
       throw new Error(`${path} has changed: its SHA-256 is not the manifest's`);
     }
   }
@@ -405,61 +345,6 @@ export function* batchesUpTo(
   throw new LogRewritten({ group, partition, batch: end.batch, sequence: end.sequence });
 }
 
-/** Throws which file it is that cannot be read, where the system says no more than EIO. */
-async function* bytesOf(path: string): AsyncGenerator<Buffer> {
-  try {
-    yield* createReadStream(path);
-  } catch (error) {
-    const reason = messageOf(error);
-    throw new Error(`${path} cannot be read: ${reason}`, { cause: error });
-  }
-}
-
-function framed(bytes: Buffer): Buffer {
-  const frame = Buffer.allocUnsafe(4 + bytes.length);
-  frame.writeUInt32LE(bytes.length, 0);
-  bytes.copy(frame, 4);
-  return frame;
-}
-
 function digits(batch: number): string {
   return String(batch).padStart(12, '0');
-}
-
-/** Takes exact numbers of bytes from a stream of chunks. */
-class ByteReader {
-  readonly #chunks: AsyncIterator<Buffer>;
-  #rest: Buffer = Buffer.alloc(0);
-
-  constructor(stream: AsyncIterable<Buffer>) {
-    this.#chunks = stream[Symbol.asyncIterator]();
-  }
-
-  /** null: the stream has ended. */
-  async take(count: number): Promise<Buffer | null> {
-    const parts = [this.#rest];
-    let have = this.#rest.length;
-    while (have < count) {
-      const next = await this.#chunks.next();
-      if (next.done === true) {
-        if (have === 0) return null;
-        throw new Error('the file ends too early');
-      }
-      parts.push(next.value);
-      have += next.value.length;
-    }
-    const all = parts.length === 1 ? this.#rest : Buffer.concat(parts);
-    this.#rest = all.subarray(count);
-    return all.subarray(0, count);
-  }
-
-  async line(): Promise<Buffer> {
-    const bytes: number[] = [];
-    for (;;) {
-      const byte = await this.take(1);
-      if (byte === null) throw new Error('the file ends too early');
-      if (byte[0] === 0x0a) return Buffer.from(bytes);
-      bytes.push(byte[0] ?? 0);
-    }
-  }
 }
