@@ -12,7 +12,6 @@
 import type { Tip } from '../../wal/types.ts';
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
-import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import { EpochPassed, type PartitionHost } from '../bus/ownership.ts';
 import type { Replication } from '../config.ts';
@@ -29,6 +28,7 @@ import type { StreamPublisher } from '../nats/stream-publisher.ts';
 import { AsyncStreamReplica, type LogReplica, StreamReplica } from '../nats/stream-replica.ts';
 import type { Log } from '../observability/log.ts';
 import { FollowedLogs } from './followed-logs.ts';
+import { webhooksLogicOf } from './groups.ts';
 import type { NodeFeed } from './node-feed.ts';
 import type { HostedLog, HostedPartition, Storage } from './storage.ts';
 import { streamFirst } from './stream-first.ts';
@@ -427,7 +427,7 @@ export class ClusterHost implements PartitionHost {
   #deliver(number: number, partition: HostedPartition): void {
     this.webhooks?.host(
       number,
-      partition.logic as unknown as WebhooksLogic,
+      webhooksLogicOf(partition),
       () => partition.now(),
       // Straight to its partition: over the bus a node that lost it would speak to the new owner.
       (message, onReply) => partition.send(message as never, onReply),

@@ -4,8 +4,9 @@ import { accountsGroup } from '../../actors/accounts/group.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
 import type { Group } from '../../actors/runtime/group.ts';
 import type { WebhookPolicy } from '../../actors/webhooks/decide.ts';
-import { createWebhooksGroup } from '../../actors/webhooks/group.ts';
+import { createWebhooksGroup, WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { GroupName } from '../bus/bus.ts';
+import { assert } from '../domain/assert.ts';
 import type { Policy } from '../domain/policy.ts';
 
 /** A group whose types only its own files know. */
@@ -29,4 +30,10 @@ export function groupNamed(groups: readonly HostedGroup[], name: GroupName): Hos
   const group = groups.find((each) => each.name === name);
   if (group === undefined) throw new Error(`no group "${name}" has a log`);
   return group;
+}
+
+/** What a partition of webhooks runs. */
+export function webhooksLogicOf({ logic }: { readonly logic: unknown }): WebhooksLogic {
+  assert(logic instanceof WebhooksLogic, 'the partition is one of webhooks');
+  return logic;
 }

@@ -1,7 +1,6 @@
 // Every partition of a standalone process: recovered, served by the bus, and refused when its log is damaged. A damaged
 // partition answers 503 to its accounts; the others are served.
 
-import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { LocalBus } from '../bus/local-bus.ts';
 import type { Config } from '../config.ts';
@@ -13,7 +12,7 @@ import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import { DamagedPartitions } from '../damage/damaged-partitions.ts';
 import type { DiskSpace } from '../data-directory/disk-space.ts';
-import type { GroupPolicies } from './groups.ts';
+import { type GroupPolicies, webhooksLogicOf } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from '../damage/scrub.ts';
 import { Storage } from './storage.ts';
@@ -116,7 +115,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
 function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
   const webhooks = storage.partition('webhooks', number);
   if (webhooks === undefined || storage.partition('accounts', number) === undefined) return null;
-  const { cursor } = webhooks.logic as unknown as WebhooksLogic;
+  const { cursor } = webhooksLogicOf(webhooks);
   const { sequence: end } = storage.log.tip('accounts', number);
   if (cursor <= end) return null;
   return new LogCorruption(

@@ -8,6 +8,7 @@ import type { Log } from '../observability/log.ts';
 import { CannotOpen, type Secrets } from '../secrets.ts';
 import type { ClusterNats } from './cluster-nats.ts';
 import { anotherMasterKey, type DataDirectory, noteMasterKey } from '../data-directory/data-directory.ts';
+import { webhooksLogicOf } from './groups.ts';
 import type { Ledger } from './ledger.ts';
 import type { ServiceOptions } from './service-options.ts';
 import type { Storage } from './storage.ts';
@@ -47,7 +48,7 @@ function webhooksOf(storage: Storage): WebhooksLogic[] {
   return storage
     .hosted()
     .filter(({ group }) => group === 'webhooks')
-    .map(({ partition }) => partition.logic as unknown as WebhooksLogic);
+    .map(({ partition }) => webhooksLogicOf(partition));
 }
 
 const OF_TWO_KEYS =

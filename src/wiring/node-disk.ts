@@ -58,7 +58,7 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
     }),
   );
   tellIfEmpty(directory, log);
-  // Of a directory whose cluster does not say its key this node may have the wrong one.
+  // While the cluster does not say its key, this node may have the wrong one: noted here, that would refuse the right one for ever.
   if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });

@@ -6,7 +6,6 @@
 
 import type { PollerGroup } from '../../actors/pollers/poller-group.ts';
 import type { WebhookExecutor } from '../../actors/webhooks/executor.ts';
-import type { WebhooksLogic } from '../../actors/webhooks/group.ts';
 import { checkWebhookUrl } from '../../actors/webhooks/url-guard.ts';
 import { LocalBus } from '../bus/local-bus.ts';
 import type { Config } from '../config.ts';
@@ -26,6 +25,7 @@ import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import { checkMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
+import { webhooksLogicOf } from './groups.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { proveOwnKey } from './master-key-proof.ts';
@@ -82,7 +82,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     onHint: (hint) => sendHint(bus, hint, log),
   });
 
-  // 4. The log, and the partitions that write it, recovered. What was wrong before is no fault of the views.
+  // 4. The log, and the partitions that write it, recovered. From here on a start that does not come through may be the views' fault.
   const proof = await proveStart(config.dataDir, log);
   const ledger = await openLedger({
     config,
@@ -142,7 +142,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     return [operatorPort, await front.listen(config.host, config.port)];
   };
   const [operatorPort, port] = await listening().catch((error: unknown) => {
-    // Nor is a port that is taken: the next start, which may be one of many, need not read them first.
+    // A port that is taken is no fault of the views: the next start, which may be one of many, need not read them first.
     proof.end();
     throw error;
   });
@@ -192,8 +192,7 @@ async function serveOutbound(
     starting.push(pollers.start(number, { now: () => accounts.now() }));
     const webhooks = storage.partition('webhooks', number);
     if (webhooks === undefined || damaged.has('webhooks', number)) continue;
-    const logic = webhooks.logic as unknown as WebhooksLogic;
-    executor.host(number, logic, () => webhooks.now());
+    executor.host(number, webhooksLogicOf(webhooks), () => webhooks.now());
   }
   await Promise.all(starting);
 }

@@ -13,7 +13,8 @@ import type { Metrics } from '../observability/metrics.ts';
 import type { DiskSpace } from '../data-directory/disk-space.ts';
 import type { HostedLog, Storage } from './storage.ts';
 
-const SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300];
+/** Upper bounds of the buckets of durations. */
+const SECONDS_BOUNDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300];
 
 /** The log and views of a process, the transactions of the partitions that it writes, and the room on its disk. */
 export function watchStorage(metrics: Metrics, storage: Storage, space: DiskSpace): void {
@@ -173,9 +174,13 @@ export function webhookMetrics(metrics: Metrics): WebhookMetrics {
   const lag = metrics.histogram(
     'daftari_webhook_first_attempt_seconds',
     'From event to first attempt.',
-    SECONDS,
+    SECONDS_BOUNDS,
   );
-  const durations = metrics.histogram('daftari_webhook_attempt_seconds', 'Duration of attempts.', SECONDS);
+  const durations = metrics.histogram(
+    'daftari_webhook_attempt_seconds',
+    'Duration of attempts.',
+    SECONDS_BOUNDS,
+  );
   const attempts = metrics.counter(
     'daftari_webhook_attempts_total',
     'Attempts by outcome and error class.',
