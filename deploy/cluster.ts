@@ -37,7 +37,6 @@ interface ClusterFile {
     readonly name: string;
     readonly roles: string;
     readonly pid: number;
-    readonly running: boolean;
     readonly baseUrl: string;
     readonly operatorUrl: string;
   }[];
@@ -179,11 +178,11 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
     startNode(settings, name, roles, name === 'front1' ? { PORT: String(frontPort) } : {});
   const { nodes } = started;
   for (const [name, roles] of NODES) nodes.push(await start(name, roles));
-  const save = (): void => writeCluster(settings, nats, simulator.url, nodes);
-  save();
+  const save = (): ClusterFile => writeCluster(settings, nats, simulator.url, nodes);
+  const cluster = save();
   await Promise.race([untilReady(nodes), stopped]);
   if (stop.aborted) return;
-  await greet(readCluster() ?? fail());
+  await greet(cluster);
   const watcher = watch(directory, () => void startWanted(nodes, start, save));
   await stopped;
   watcher.close();
@@ -353,7 +352,7 @@ function writeCluster(
   nats: NatsServers,
   simulatorUrl: string,
   nodes: readonly NodeProcess[],
-): void {
+): ClusterFile {
   const content: ClusterFile = {
     pid: process.pid,
     operatorToken,
@@ -363,12 +362,12 @@ function writeCluster(
       name: each.name,
       roles: each.roles,
       pid: each.pid,
-      running: each.exitStatus() === null,
       baseUrl: each.baseUrl,
       operatorUrl: each.operatorUrl,
     })),
   };
   writeWholeFile(clusterFile, JSON.stringify(content, null, 2));
+  return content;
 }
 
 function readCluster(): ClusterFile | null {
@@ -394,8 +393,4 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
-}
-
-function fail(): never {
-  throw new Error('the cluster has just written its file');
 }
