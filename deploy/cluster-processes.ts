@@ -2,12 +2,11 @@
 // loopback ports. For `npm run cluster` and for the tests.
 
 import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
-import { nextLook } from './nats-servers.ts';
+import { exitOf, nextLook } from './nats-servers.ts';
 import { ENVIRONMENT } from './environment.ts';
 
 export interface ClusterSettings {
@@ -128,12 +127,4 @@ export async function whyNotReady({ operatorUrl }: NodeProcess): Promise<string 
   } catch (error) {
     return String(error);
   }
-}
-
-function exitOf(child: ChildProcess): Promise<number | string> {
-  const known = child.exitCode ?? child.signalCode;
-  if (known !== null) return Promise.resolve(known);
-  return new Promise((resolve) => {
-    child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'));
-  });
 }

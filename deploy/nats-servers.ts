@@ -80,7 +80,7 @@ ${options.configuration ?? ''}
         if (child === undefined) return;
         child.kill('SIGCONT');
         child.kill('SIGKILL');
-        await exited(child);
+        await exitOf(child);
       }),
     );
     if (options.directory === undefined) rmSync(root, { recursive: true, force: true });
@@ -102,7 +102,7 @@ ${options.configuration ?? ''}
     async kill(index, signal) {
       const child = children[index];
       child?.kill(signal);
-      if (child !== undefined && signal !== 'SIGSTOP' && signal !== 'SIGCONT') await exited(child);
+      if (child !== undefined && signal !== 'SIGSTOP' && signal !== 'SIGCONT') await exitOf(child);
     },
     async restart(index, until) {
       start(index);
@@ -152,10 +152,11 @@ export function nextLook(since: number): Promise<void> {
   });
 }
 
-function exited(child: ChildProcess): Promise<void> {
-  if (hasExited(child)) return Promise.resolve();
+/** Resolves with its exit status, or the name of the signal that ended it. */
+export function exitOf(child: ChildProcess): Promise<number | string> {
   return new Promise((resolve) => {
-    child.once('exit', () => resolve());
+    if (hasExited(child)) resolve(child.exitCode ?? child.signalCode ?? 'unknown');
+    else child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'));
   });
 }
 

@@ -8,14 +8,8 @@ import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
 import { assertPlace, isPlace } from './batch.ts';
 import { openBeside } from './directory-socket.ts';
 import { WAL_LIMITS } from './limits.ts';
-import {
-  nameOf,
-  type PartitionName,
-  type RangeOptions,
-  type Row,
-  type ViewPosition,
-  type Views,
-} from './types.ts';
+import { nameOf } from './types.ts';
+import type { PartitionName, RangeOptions, Row, ViewPosition, Views } from './types.ts';
 
 // Keys are `group/partition/table/key` in UTF-8; a group's and a table's name hold no slash. The position of a partition
 // is under `group/partition` alone, and sorts before its rows.

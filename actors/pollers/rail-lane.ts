@@ -14,6 +14,8 @@ import { CallQueue, FirstOf } from './call-queue.ts';
 import type { Random } from './schedule.ts';
 import type { Watched } from './watched.ts';
 
+type Answer = SubmitResult | EnquiryResult;
+
 /** Who called, to be told the answer. */
 export interface Caller {
   /** It has waited for its turn. False: it is not to be called now, and waits for that elsewhere. */
@@ -171,60 +173,36 @@ export class RailLane {
 
   #start(watched: Watched): void {
     watched.state = 'calling';
+    const { next } = watched;
     const started = this.#breaker.started();
     this.#calling++;
     watched.port.calling++;
-    if (watched.next === 'submit') this.#submit(watched, started);
-    else this.#enquire(watched, started);
-  }
-
-  #submit(watched: Watched, started: number): void {
-    this.#submitCount++;
-    let result: SubmitResult | Promise<SubmitResult>;
+    if (next === 'submit') this.#submitCount++;
+    else this.#enquiryCount++;
+    let result: Answer | Promise<Answer>;
     try {
-      result = this.rail.submit(watched);
+      result = next === 'submit' ? this.rail.submit(watched) : this.rail.enquire(watched);
     } catch (error) {
       result = this.#faulty(error);
     }
-    if (!(result instanceof Promise)) return this.#submitted(watched, result, started);
+    if (!(result instanceof Promise)) return this.#answered(watched, next, result, started);
     void result
       .catch((error: unknown) => this.#faulty(error))
       .then((answer) => {
-        this.#submitted(watched, answer, started);
+        this.#answered(watched, next, answer, started);
         this.pump();
       });
   }
 
-  #enquire(watched: Watched, started: number): void {
-    this.#enquiryCount++;
-    let result: EnquiryResult | Promise<EnquiryResult>;
-    try {
-      result = this.rail.enquire(watched);
-    } catch (error) {
-      result = this.#faulty(error);
-    }
-    if (!(result instanceof Promise)) return this.#enquired(watched, result, started);
-    void result
-      .catch((error: unknown) => this.#faulty(error))
-      .then((answer) => {
-        this.#enquired(watched, answer, started);
-        this.pump();
-      });
-  }
-
-  #submitted(watched: Watched, result: SubmitResult, started: number): void {
-    this.#answered(watched, result, started);
-    watched.port.caller.submitted(watched, result);
-  }
-
-  #enquired(watched: Watched, result: EnquiryResult, started: number): void {
-    this.#answered(watched, result, started);
-    watched.port.caller.enquired(watched, result);
-  }
-
-  #answered(watched: Watched, result: SubmitResult | EnquiryResult, started: number): void {
+  #answered(watched: Watched, asked: Watched['next'], result: Answer, started: number): void {
     this.#calling--;
     watched.port.calling--;
+    this.#count(watched, result, started);
+    if (asked === 'submit') watched.port.caller.submitted(watched, result as SubmitResult);
+    else watched.port.caller.enquired(watched, result as EnquiryResult);
+  }
+
+  #count(watched: Watched, result: Answer, started: number): void {
     if (result.type === 'not_accepted' || result.type === 'unknown') {
       this.#failureCount++;
       this.#lastFailure = result.reason;
