@@ -282,6 +282,8 @@ export class Partition<
     for (const [key, waiter] of this.#waiters) {
       // Who went to the back of the line in this tick is not asked for again, also when nobody is to wait at all.
       if (waiter.since + Math.max(1, this.#group.answerWaitMs) > elapsedMs) break;
+      // Nor is anybody sent there unasked for, to wait once more: the next tick may have room.
+      if (this.#roomToFinish() === 0) break;
       this.#settleAnswer(key);
       if (this.#waiters.get(key) === waiter) {
         // Goes to the back of the line, so that an answer still in the log's hands is not asked for at every tick.
