@@ -36,7 +36,7 @@ export async function openRails(options: RailsOptions): Promise<Rails> {
     environment: process.env,
     openSealed: (sealed) => secrets.open('rail-credential', sealed),
     callbackKey: secrets.subkey('callback-token'),
-    callbackHost: config.host,
+    callbackHost: callbackHostOf(config),
     approveAfterMs: config.simulatorApproveAfterMs,
     onHint,
     clock: clockBy(clock),
@@ -49,6 +49,11 @@ export async function openRails(options: RailsOptions): Promise<Rails> {
       await simulator?.close();
     },
   };
+}
+
+/** Of an IPv6 address without its brackets. */
+function callbackHostOf({ callbackBaseUrl, host }: Config): string {
+  return callbackBaseUrl === null ? host : new URL(callbackBaseUrl).hostname.replace(/^\[|\]$/g, '');
 }
 
 /** On loopback: it plays with no real money, and anybody who reaches it may approve anything. */

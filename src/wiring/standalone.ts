@@ -151,7 +151,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     operatorUrl: urlOf(config.operatorHost, operatorPort),
     simulatorUrl: rails.simulatorUrl,
   };
-  await rails.setCallbackBase(urls.baseUrl);
+  await rails.setCallbackBase(config.callbackBaseUrl ?? urls.baseUrl);
   const demo = config.demo && damaged.size === 0 ? await ensureDemo(operators, config.dataDir, urls) : null;
   state = 'ready';
   ledger.scrub();
