@@ -44,6 +44,27 @@ const PLAN_FIELDS = ['accountId', 'secretKey', 'publishableKey', 'signingSecret'
 const OPERATOR = 'demo';
 const OWNERS = ['owner@demo.test', 'second-owner@demo.test'];
 
+/** It could not be made, or found. */
+class NoDemo extends Error {
+  override readonly name = 'NoDemo';
+}
+
+/** At start: as `ensureDemo`. Null: there is none, since changes are refused, as on a disk that is short, or somebody changed what was
+ *  half made. That keeps nothing else from being served. */
+export async function offerDemo(
+  context: OperatorContext,
+  dataDir: string,
+  urls: DemoUrls,
+): Promise<Demo | null> {
+  try {
+    return await ensureDemo(context, dataDir, urls);
+  } catch (error) {
+    if (!(error instanceof NoDemo)) throw error;
+    context.log.warn({ err: error }, 'there is no demo account; the next start tries again');
+    return null;
+  }
+}
+
 /** Makes or finds the demo account, and writes demo.json with today's addresses. */
 export async function ensureDemo(context: OperatorContext, dataDir: string, urls: DemoUrls): Promise<Demo> {
   const path = join(dataDir, 'demo.json');
@@ -127,7 +148,7 @@ function newPlan(): Plan {
 function bodyOf(reply: Reply, step: string): string {
   if (reply.type === 'done') return reply.body;
   const reason = reply.type === 'rejected' ? reply.rejection.code : reply.type;
-  throw new Error(`the demo account could not be ${step}: ${reason}`);
+  throw new NoDemo(`the demo account could not be ${step}: ${reason}`);
 }
 
 /** Null when there is none, or what is there is not whole. */

@@ -18,7 +18,7 @@ import { createHttpObserver } from '../observability/http-observer.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { finishOpenings } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
-import { type Demo, ensureDemo } from '../operator/demo.ts';
+import { type Demo, offerDemo } from '../operator/demo.ts';
 import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
@@ -47,7 +47,7 @@ export interface Service {
   readonly operatorUrl: string;
   readonly simulatorUrl: string | null;
   readonly operatorToken: string;
-  /** Null with DEMO=false. */
+  /** Null with DEMO=false, and where it could not be made. */
   readonly demo: Demo | null;
   /** Stops accepting, finishes and flushes what was accepted, and resolves. */
   stop(): Promise<void>;
@@ -152,7 +152,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     simulatorUrl: rails.simulatorUrl,
   };
   await rails.setCallbackBase(config.callbackBaseUrl ?? urls.baseUrl);
-  const demo = config.demo && damaged.size === 0 ? await ensureDemo(operators, config.dataDir, urls) : null;
+  const demo = config.demo && damaged.size === 0 ? await offerDemo(operators, config.dataDir, urls) : null;
   state = 'ready';
   ledger.scrub();
   log.info({ ...urls, partitions, ms: Math.round(performance.now() - startedAt) }, 'ready');

@@ -9,6 +9,7 @@ import type { Demo } from '../../src/operator/demo.ts';
 import type { OperatorContext } from '../../src/operator/context.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import type { Operator } from './operator-harness.ts';
+import { startService } from './start.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'daftari-demo-'));
 const path = join(dir, 'demo.json');
@@ -120,6 +121,28 @@ t.test('a start that is cut off, or cannot know, makes no second account', async
   t.notOk(known.includes(begun!));
   t.equal((await ensureDemo(operator.context, dir, urls)).account_id, begun);
   t.strictSame(await accountIds(), [begun, ...known]);
+});
+
+t.test('a demo that cannot be made keeps nothing else from being served', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-no-demo-'));
+  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  await (await startService({ DEMO: 'false' }, dataDir)).stop();
+  const lines: string[] = [];
+  // A disk that is short: changes are refused, reads are not.
+  const short = { DISK_RESERVE_MB: '1000000000', LOG_LEVEL: 'warn' };
+  const service = await startService(short, dataDir, (line) => lines.push(line));
+  const { status, body } = await service.operator('GET', '/operator/v1/accounts');
+  await service.stop();
+  t.match({ status, body }, { status: 200, body: { data: [] } });
+  t.notOk(service.demo);
+  t.match(
+    lines.map((line) => JSON.parse(line)),
+    [{ level: 'error' }, { level: 'warn', err: { message: /could not be opened: unavailable/ } }],
+  );
+  const roomy = await startService({}, dataDir);
+  const balances = await roomy.merchant('GET', '/v1/balances');
+  await roomy.stop();
+  t.equal(balances.status, 200, 'the next start makes it');
 });
 
 t.test('the printed command is one that a shell reads as meant', async (t) => {
