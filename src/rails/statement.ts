@@ -320,6 +320,7 @@ export function compare(
   // Of a day that is in it in part only, nobody knows which lines are.
   const inPeriod = ({ at, until }: StatementLine): boolean =>
     at === null || until === null || (at >= from && until <= to);
+  const hasSettled = ({ at }: Movement): boolean => at >= from && at < to;
   const open = new Map<string, Movement>();
   for (const movement of movements) open.set(keyOf(movement), movement);
 
@@ -334,10 +335,10 @@ export function compare(
     }
     open.delete(key);
     if (isAlike(movement, line)) matched++;
-    else findings.push(findingOf('different', movement, line));
+    else if (inPeriod(line) || hasSettled(movement)) findings.push(findingOf('different', movement, line));
   }
   for (const movement of open.values()) {
-    if (movement.at >= from && movement.at < to) findings.push(findingOf('missing', movement, null));
+    if (hasSettled(movement)) findings.push(findingOf('missing', movement, null));
   }
   return { matched, findings };
 }

@@ -157,6 +157,34 @@ t.test('what agrees, what is missing, extra or different, and what is outside th
   t.strictSame(periodOf(lines), { from: START, to: START + 24 * HOUR });
 });
 
+t.test('what differs just outside the period is not reported: another period has it', async (t) => {
+  const charges = [1, 2, 3, 4].map((number) => id('charge', number));
+  const [before, after, early, late] = charges as [string, string, string, string];
+  const period = { from: START, to: START + HOUR, slackMs: HOUR };
+  const at = { [before]: START - 9, [after]: START + HOUR, [early]: START - 9, [late]: START + HOUR };
+  const ledger = floatOf('mtn_ke', period, [
+    record(START - 9 * HOUR, ...charges.map((each) => created('ChargeCreated', each, 500))),
+    ...charges.map((each) => record(at[each]!, { type: 'TransactionSucceeded', id: each })),
+  ]);
+  const rows = [
+    line(before, '5.01', START - 1),
+    line(after, '5.01', START + HOUR),
+    line(early, '5.01', START),
+    line(late, '5.01', START + HOUR - 1),
+  ];
+  const lines = readStatement([HEADINGS, ...rows].join('\n'), DEFAULT_COLUMNS, 'Z');
+  const { matched, findings } = compare(ledger.movements, lines, period);
+  t.equal(matched, 0);
+  t.strictSame(
+    findings.map(({ kind, transactionId }) => [kind, transactionId]),
+    [
+      ['different', early],
+      ['different', late],
+    ],
+    'of the others the line is outside, too',
+  );
+});
+
 t.test('a currency is read however it is written, and one that is left out is not compared', async (t) => {
   const period = { from: START, to: START + HOUR, slackMs: 0 };
   const charges = [1, 2, 3].map((n) => id('charge', n));
