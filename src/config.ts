@@ -419,6 +419,9 @@ function problemsBetween(values: Values): string[] {
       `WEBHOOK_RETENTION_DAYS: ${values.WEBHOOK_RETENTION_DAYS} is less than the ${scheduleDays} days that attempts may take with these WEBHOOK_RETRY_SECONDS (default: ${SETTINGS.WEBHOOK_RETENTION_DAYS.fallback})`,
     );
   }
+  for (const [name, other] of CERTIFICATE_AND_KEY) {
+    if (values[name] === null && values[other] !== null) problems.push(`${name}: is required with ${other}`);
+  }
   if (values.NATS_URL === null) {
     if (values.ROLES !== null && new Set(values.ROLES).size < ROLES.length) {
       problems.push('ROLES: without NATS_URL one process has every role (default: all of them)');
@@ -435,6 +438,11 @@ function problemsBetween(values: Values): string[] {
   }
   return problems;
 }
+
+const CERTIFICATE_AND_KEY = [
+  ['NATS_CERT_FILE', 'NATS_KEY_FILE'],
+  ['NATS_KEY_FILE', 'NATS_CERT_FILE'],
+] as const;
 
 /** One that several would listen on: the last of them would say that it is taken. */
 function sharedPorts(values: Values): string[] {

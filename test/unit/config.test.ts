@@ -287,6 +287,17 @@ t.test('every name but POLICY_FILE has a wrong value in the table above', async 
   );
 });
 
+t.test('a certificate and its key go together', async (t) => {
+  const both = { NATS_CERT_FILE: import.meta.filename, NATS_KEY_FILE: import.meta.filename };
+  t.strictSame(problemsOf({ ...CLUSTER, ...both }), []);
+  t.strictSame(problemsOf({ ...CLUSTER, NATS_CERT_FILE: both.NATS_CERT_FILE }), [
+    'NATS_KEY_FILE: is required with NATS_CERT_FILE',
+  ]);
+  t.strictSame(problemsOf({ ...CLUSTER, NATS_KEY_FILE: both.NATS_KEY_FILE }), [
+    'NATS_CERT_FILE: is required with NATS_KEY_FILE',
+  ]);
+});
+
 t.test('a port that two would listen on is told before anything starts', async (t) => {
   const PORT_81 = ['OPERATOR_PORT: 8081 is PORT, too, on 127.0.0.1 (default: 8081)'];
   t.strictSame(problemsOf({ PORT: '8081' }), PORT_81);
