@@ -93,7 +93,8 @@ export class Partition<
   readonly #isPaused: () => boolean;
   #checkpointed: number;
   #accepting = true;
-  #drained: (() => void) | null = null;
+  /** Null: nobody has had to wait for its end. */
+  #drained: PromiseWithResolvers<void> | null = null;
 
   constructor(options: PartitionOptions<Command, Query, Record>) {
     this.logic = options.logic;
@@ -235,7 +236,7 @@ export class Partition<
       this.#pending.shift();
       this.#settle(pending);
     }
-    if (this.#pending.size === 0) this.#drained?.();
+    if (this.#pending.size === 0) this.#drained?.resolve();
   }
 
   #settle(pending: Pending): void {
@@ -304,9 +305,9 @@ export class Partition<
   async drain(): Promise<void> {
     this.#accepting = false;
     if (this.depth > 0) {
-      await new Promise<void>((resolve) => {
-        this.#drained = resolve;
-      });
+      // A partition that is handed over may be closed with all others meanwhile.
+      this.#drained ??= Promise.withResolvers();
+      await this.#drained.promise;
     }
     this.#dismissWaiters();
   }
@@ -320,7 +321,7 @@ export class Partition<
       pending.onReply({ type: 'unknown' });
     }
     this.#dismissWaiters();
-    this.#drained?.();
+    this.#drained?.resolve();
   }
 
   #dismissWaiters(): void {

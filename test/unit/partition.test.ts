@@ -410,6 +410,21 @@ void t.test('draining answers everything decided and takes nothing more', async 
   );
 });
 
+void t.test('whoever drains it while another does waits for the same end', async (t) => {
+  for (const end of ['flush', 'abandon'] as const) {
+    const { partition, send, flush } = heldBack();
+    send('Open');
+    let ended = 0;
+    const draining = [1, 2].map(() => partition.drain().then(() => ended++));
+    await new Promise((resolve) => setImmediate(resolve));
+    t.equal(ended, 0);
+    if (end === 'flush') flush();
+    else partition.abandon();
+    await new Promise((resolve) => setImmediate(resolve));
+    t.equal(ended, draining.length, end);
+  }
+});
+
 void t.test('with nothing to answer it is drained at once', async (t) => {
   const { partition, replies } = heldBack();
   await partition.drain();
