@@ -237,7 +237,7 @@ export class WriteAheadLog extends LogReader {
   #assertNotOpen(group: string, partition: number): void {
     assertPlace(group, partition);
     const log = this.#open.get(`${group}/${partition}`);
-    if (log !== undefined && !log.closed) throw new Error(`${group}/${partition} is open for writing`);
+    if (log !== undefined && !log.stopped) throw new Error(`${group}/${partition} is open for writing`);
   }
 }
 

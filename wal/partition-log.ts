@@ -39,6 +39,7 @@ export class PartitionLog {
   #bytes = 0;
   #opensEpoch: boolean;
   #closed = false;
+  #stopped = false;
   /** A batch is sealed and not yet durable. */
   #busy = false;
   #drained: (() => void)[] = [];
@@ -85,6 +86,11 @@ export class PartitionLog {
   /** Closed by its owner or by a failure: takes no more records. */
   get closed(): boolean {
     return this.#closed;
+  }
+
+  /** Closed, and of what was taken nothing is written any more. */
+  get stopped(): boolean {
+    return this.#stopped;
   }
 
   /** The last batch sealed. */
@@ -154,6 +160,7 @@ export class PartitionLog {
   stop(): number {
     const dropped = this.#records.length;
     this.#closed = true;
+    this.#stopped = true;
     this.#records = [];
     this.#recordsBytes = [];
     this.#bytes = 0;
