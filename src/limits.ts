@@ -139,7 +139,7 @@ export const LIMITS = {
   diskStallMs: 4_000,
   /** After this, ms, a node of a cluster ends whose partitions others can take: callers still wait. */
   diskLostMs: 6_000,
-  /** After this a start has come through: the views that it reads have been read. */
+  /** How long the mark of a start is kept when it has come through: what callers ask for first is read in it. */
   startProvenMs: 60_000,
   /** How long the log and the views are read before they are used, where the start before did not come through. */
   filesReadMs: 60_000,

@@ -18,6 +18,8 @@ import { proveFiles } from './files-proof.ts';
 const MARK_FILE = 'starting';
 
 export interface StartProof {
+  /** The service is there, however long that took: the views, and the log where they were made from it, have been read. */
+  cameThrough(): void;
   /** The process ends as it should. */
   end(): void;
 }
@@ -33,6 +35,7 @@ export async function proveStart(directory: string, log: Log): Promise<StartProo
   } catch (error) {
     log.warn({ err: error }, 'no mark of this start could be left beside the views');
   }
+  let passed: NodeJS.Timeout | undefined;
   const forget = (): void => {
     clearTimeout(passed);
     process.off('exit', onExit);
@@ -47,16 +50,18 @@ export async function proveStart(directory: string, log: Log): Promise<StartProo
     if (status === 0) end();
   };
   process.on('exit', onExit);
-  const passed = setTimeout(() => {
+  const removeMark = (): void => {
     forget();
     if (staysDamaged) return;
     // Not waited for: the disk may hang, and the service may not.
     rm(mark, { force: true }, (error) => {
       if (error !== null) log.warn({ err: error }, 'the mark of this start could not be removed');
     });
-  }, LIMITS.startProvenMs);
-  passed.unref();
-  return { end };
+  };
+  const cameThrough = (): void => {
+    passed = setTimeout(removeMark, LIMITS.startProvenMs).unref();
+  };
+  return { cameThrough, end };
 }
 
 /** Resolves with whether some of the log cannot be read. */

@@ -151,7 +151,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   const isOwner = roles.size > 1 || front === null;
   if (isOwner) await ownership.start();
   state = 'started';
-  void disk?.damage.checkAll();
+  disk?.started();
   log.info({ baseUrl, operatorUrl, roles: [...roles] }, 'started');
 
   /** From the outside inwards: each stage has finished before the one it feeds stops. */

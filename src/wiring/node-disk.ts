@@ -40,6 +40,8 @@ export interface NodeDisk {
   yieldIfLost(): void;
   /** Whether the master key is that of what is here, once all of it is. To be called now and then. */
   readonly proveKey: () => void;
+  /** The node has: what is here is checked. */
+  started(): void;
   /** The start ends for a reason that is no fault of the views: the next one need not read them first. */
   endProof(): void;
   close(): Promise<void>;
@@ -100,6 +102,10 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
     yieldIfLost() {
       const isLost = storage.flushingMs >= LIMITS.diskLostMs && othersHaveRoom();
       if (isLost) fail(new Error(`${storage.stall}; other nodes take what is here`));
+    },
+    started() {
+      proof.cameThrough();
+      void damage.checkAll();
     },
     endProof: () => proof.end(),
     async close() {

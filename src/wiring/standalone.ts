@@ -154,6 +154,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   await rails.setCallbackBase(config.callbackBaseUrl ?? urls.baseUrl);
   const demo = config.demo && damaged.size === 0 ? await offerDemo(operators, config.dataDir, urls) : null;
   state = 'ready';
+  proof.cameThrough();
   ledger.scrub();
   log.info({ ...urls, partitions, ms: Math.round(performance.now() - startedAt) }, 'ready');
 

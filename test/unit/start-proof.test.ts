@@ -1,0 +1,43 @@
+// How long the mark of a start stays: the start after one that was ended by what it read looks at that first.
+
+import { existsSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { mock } from 'node:test';
+import t from 'tap';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { proveStart } from '../../src/damage/start-proof.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { createLog } from '../../src/observability/log.ts';
+
+const HOUR_MS = 3_600_000;
+const WAIT_MS = 60_000;
+const ASKED = 100;
+const log = createLog({ level: 'fatal', node: 'n1' });
+
+t.beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
+t.afterEach(() => mock.timers.reset());
+
+t.test('the mark stays for as long as the views are made, and a while longer', async (t) => {
+  const directory = t.testdir();
+  const mark = join(directory, 'starting');
+  const proof = await proveStart(directory, log);
+  mock.timers.tick(HOUR_MS);
+  // It would be removed by a thread: what is asked of them afterwards is answered after that.
+  for (let n = 0; n < ASKED; n++) await stat(directory);
+  t.ok(existsSync(mark), 'a start that is at work has not come through');
+  proof.cameThrough();
+  mock.timers.tick(LIMITS.startProvenMs - 1);
+  t.ok(existsSync(mark), 'callers have yet to ask for something');
+  mock.timers.tick(1);
+  mock.timers.reset();
+  await waitFor('the mark is gone', WAIT_MS, () => !existsSync(mark));
+});
+
+t.test('a process that ends as it should takes it away at once', async (t) => {
+  const directory = t.testdir();
+  const proof = await proveStart(directory, log);
+  proof.cameThrough();
+  proof.end();
+  t.notOk(existsSync(join(directory, 'starting')));
+});
