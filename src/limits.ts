@@ -129,6 +129,9 @@ export const LIMITS = {
   retentionRowsPerCommitMax: 5_000,
   /** How long an idempotency key is kept, ms: 30 days, longer while its transaction is in flight. design.md §11. */
   idempotencyRetentionMs: 30 * 86_400_000,
+  /** How often it is looked whether a tool was killed as it read the log or the views, ms: their files grow with every commit until
+   *  then, by some 20 KB each, and more where many partitions are written. */
+  readersLookMs: 1_000,
   /** How late what is done once a night is still begun, ms; later it is left to the next one. */
   nightlyLateMsMax: 3_600_000,
 

@@ -242,6 +242,12 @@ function assertRoom(path: string): void {
   throw Object.assign(new Error(message), { code: 'ENOSPC', path });
 }
 
+/** LMDB writes no page anew that somebody may still read; who was killed as it read leaves its place behind, and the file would
+ *  grow with every commit until that is looked for: by lmdb-js every ten minutes. */
+export function forgetKilledReaders(database: Pick<RootDatabase, 'readerCheck'>): void {
+  database.readerCheck();
+}
+
 export interface Write<K, V> {
   readonly key: K;
   /** null removes the key. */

@@ -7,7 +7,7 @@ import { assertPlace, checkFollows, decodeBatch, tipAt } from './batch.ts';
 import { GroupCommit } from './group-commit.ts';
 import type { FlushReport } from './group-commit.ts';
 import { WAL_LIMITS } from './limits.ts';
-import { commitDurably, makeRoom, openLogDatabase } from './lmdb.ts';
+import { commitDurably, forgetKilledReaders, makeRoom, openLogDatabase } from './lmdb.ts';
 import type { LogDatabase, LogKey, Write } from './lmdb.ts';
 import { encodeStart, LogReader } from './log-reader.ts';
 import { PartitionLog } from './partition-log.ts';
@@ -61,9 +61,11 @@ export class WriteAheadLog extends LogReader {
 
   /** Refused while another process writes the directory. */
   static open(options: LogOptions): WriteAheadLog {
-    const lock = WriterLock.take(join(options.directory, 'log'));
+    const path = join(options.directory, 'log');
+    const lock = WriterLock.take(path);
     try {
-      return new WriteAheadLog(openLogDatabase(options), lock, options);
+      const database = openLogDatabase(options);
+      return new WriteAheadLog(database, lock, options);
     } catch (error) {
       lock.release();
       throw error;
@@ -193,6 +195,11 @@ export class WriteAheadLog extends LogReader {
       await this.#makeRoom();
       await this.#commitDurably(removals(group, partition, first, last));
     }
+  }
+
+  /** To be called often: see lmdb.ts. */
+  forgetKilledReaders(): void {
+    forgetKilledReaders(this.database);
   }
 
   /** Flushes what was taken, then closes. */

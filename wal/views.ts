@@ -3,7 +3,7 @@
 //
 // A view holds nothing that the log does not: it may be dropped at any time and is then rebuilt. Rows and the position
 // they reach are committed in one transaction, so they never disagree.
-import { commitDurably, fileOf, openViewsDatabase, PageFault } from './lmdb.ts';
+import { commitDurably, fileOf, forgetKilledReaders, openViewsDatabase, PageFault } from './lmdb.ts';
 import type { OpenOptions, ViewsDatabase } from './lmdb.ts';
 import { assertPlace, isPlace } from './batch.ts';
 import { openBeside } from './directory-socket.ts';
@@ -116,6 +116,11 @@ export class ViewStore {
   /** Makes rows that another thread or process has committed visible within this turn of the event loop. */
   refresh(): void {
     this.#database.resetReadTxn();
+  }
+
+  /** To be called often by who writes them: see lmdb.ts. */
+  forgetKilledReaders(): void {
+    forgetKilledReaders(this.#database);
   }
 
   async close(): Promise<void> {

@@ -313,6 +313,7 @@ export class Storage {
   schedule(jobs: Jobs): void {
     jobs.every(LIMITS.timerTickMs, () => this.tick());
     jobs.every(LIMITS.checkpointEveryMs, () => this.checkpoint());
+    jobs.every(LIMITS.readersLookMs, () => this.#forgetKilledReaders());
     jobs.everyDay(() => this.sweep());
   }
 
@@ -336,6 +337,11 @@ export class Storage {
       hosted.requested = durable;
       this.#checkpoints.request(hosted.group.name, hosted.number, durable);
     }
+  }
+
+  #forgetKilledReaders(): void {
+    this.log.forgetKilledReaders();
+    this.views.forgetKilledReaders();
   }
 
   /** Lets go of rows whose time is over, in the background; resolves when they are gone. */
