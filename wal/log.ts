@@ -12,6 +12,7 @@ import type { LogDatabase, LogKey, Write } from './lmdb.ts';
 import { encodeStart, LogReader } from './log-reader.ts';
 import { PartitionLog } from './partition-log.ts';
 import type { PartitionLogOptions } from './partition-log.ts';
+import { syncDirectoryNow } from './sync-directory.ts';
 import type { Batch, Tip } from './types.ts';
 import type { Unfinished } from './unfinished.ts';
 import { WriterLock } from './writer-lock.ts';
@@ -65,6 +66,9 @@ export class WriteAheadLog extends LogReader {
     const lock = WriterLock.take(path);
     try {
       const database = openLogDatabase(options);
+      // It may have just been made, and what is acknowledged is found by its name. Tools that make one see to that at their end.
+      const named = options.unfinished === undefined ? [path, options.directory] : [];
+      for (const each of named) syncDirectoryNow(each);
       return new WriteAheadLog(database, lock, options);
     } catch (error) {
       lock.release();

@@ -83,6 +83,20 @@ t.test('an acknowledgement follows fdatasync and a synchronous write of the meta
   await checkKept(t, result);
 });
 
+t.test(
+  'a log that was just made has its name on the disk before anything is acknowledged',
+  traced,
+  async (t) => {
+    const trace = join(root, 'names.txt');
+    const calls = ['-f', '-y', '-qq', '-o', trace, '-e', 'trace=fsync,write'];
+    const { directory } = await run([tracer, ...calls], [1, 0, 1, 3]);
+    const [before = '', ...acknowledged] = readFileSync(trace, 'utf8').split('"acked');
+    t.equal(acknowledged.length, 3);
+    const synced = Array.from(before.matchAll(/ fsync\(\d+<(.+?)>/g), ([, path]) => path);
+    t.strictSame(synced, [join(directory, 'log'), directory]);
+  },
+);
+
 /** One partition, one batch a flush: the nth acknowledgement needs n commits, each fdatasync and then the meta page. */
 function readTrace(trace: string): { acknowledgements: number; early: number } {
   let metaFd = 'none';
