@@ -4,7 +4,7 @@
 // Invariants: what was taken from a partition ends in a RecordAttempt or CancelDelivery, or the process ends first and the
 // log still has it due; at most one attempt of a delivery is in flight here; what an endpoint leaves lying takes no room in the
 // queue from others, and is given up when its time is over; what cannot be signed stays due, and says nothing of its endpoint;
-// nothing here is needed to recover.
+// no attempt begins while another process may have the partition; nothing here is needed to recover.
 
 import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
@@ -40,8 +40,20 @@ export interface ExecutorOptions {
   readonly queuedMax?: number | undefined;
 }
 
+/** How a partition is delivered for. */
+export interface Hosting {
+  /** The time of its Partition, never behind a record of it, which says what is due; milliseconds since 1970. */
+  readonly clock: () => number;
+  /** Leads straight to that Partition, so that a node that has lost it speaks to nobody else's; absent: by the bus, where that is
+   *  the same. */
+  readonly send?: Send;
+  /** False while another process may have the partition; absent: none may. */
+  readonly holds?: () => boolean;
+}
+
 interface Hosted {
   readonly send: Send;
+  readonly holds: () => boolean;
   readonly logic: WebhooksLogic;
   readonly reader: FeedReader;
   /** Of its Partition, milliseconds since 1970. */
@@ -88,10 +100,8 @@ export class WebhookExecutor {
     this.#timer = setInterval(() => this.tick(), LIMITS.timerTickMs);
   }
 
-  /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered; `clock` that
-   *  Partition's time, never behind a record of it, which says what is due. `send` leads straight to that Partition, so
-   *  that a node that has lost it speaks to nobody else's; absent: by the bus, where that is the same. */
-  host(partition: number, logic: WebhooksLogic, clock: () => number, send?: Send): void {
+  /** From now on this process delivers for the partition. `logic` is the one its Partition runs, recovered. */
+  host(partition: number, logic: WebhooksLogic, { clock, send, holds = () => true }: Hosting): void {
     const { bus, feed } = this.#options;
     const toPartition: Send =
       send ?? ((message, onReply) => bus.send('webhooks', partition, message, onReply));
@@ -108,6 +118,7 @@ export class WebhookExecutor {
     const lines = { firsts: new Map(), retries: new Map() };
     const hosted: Hosted = {
       send: toPartition,
+      holds,
       logic,
       reader,
       clock,
@@ -303,7 +314,8 @@ export class WebhookExecutor {
     return end;
   }
 
-  /** It was replayed while its attempt was in flight, or could not be cancelled because its app has a webhook URL again. */
+  /** It was replayed while its attempt was in flight, could not be cancelled because its app has a webhook URL again, or was not
+   *  this process's to send for a while. */
   #seeThrough(hosted: Hosted, deliveryId: string): void {
     const delivery = hosted.logic.dueDelivery(deliveryId, hosted.clock());
     if (delivery !== null) this.#lineUp(hosted, delivery);
@@ -312,6 +324,10 @@ export class WebhookExecutor {
   async #sendOnce(hosted: Hosted, deliveryId: string): Promise<AttemptEnd> {
     const due = await this.#whatToSend(hosted, deliveryId);
     if (due === null) return 'none';
+    if (!hosted.holds()) {
+      await this.#untilHeld(hosted, deliveryId);
+      return 'none';
+    }
     const at = hosted.clock();
     const secret = this.#secretOf(due);
     if ('unreadable' in secret) {
@@ -333,6 +349,12 @@ export class WebhookExecutor {
     );
     await this.#record(hosted, due, at, result);
     return result.error === null ? 'delivered' : 'failed';
+  }
+
+  /** Another process may have sent it by now, to another URL. When it is certain that none has the partition, it is due again. */
+  async #untilHeld(hosted: Hosted, deliveryId: string): Promise<void> {
+    while (!hosted.released && !this.#closing && !hosted.holds()) await pause(LIMITS.leaseRenewMs);
+    hosted.active.set(deliveryId, true);
   }
 
   /** Its endpoint takes so long to fail that more falls due than can be tried: without an end that would pile up. */

@@ -425,13 +425,12 @@ export class ClusterHost implements PartitionHost {
   }
 
   #deliver(number: number, partition: HostedPartition): void {
-    this.webhooks?.host(
-      number,
-      webhooksLogicOf(partition),
-      () => partition.now(),
+    this.webhooks?.host(number, webhooksLogicOf(partition), {
+      clock: () => partition.now(),
       // Straight to its partition: over the bus a node that lost it would speak to the new owner.
-      (message, onReply) => partition.send(message as never, onReply),
-    );
+      send: (message, onReply) => partition.send(message as never, onReply),
+      holds: () => this.#options.holds('webhooks', number),
+    });
   }
 
   #replica(

@@ -193,7 +193,7 @@ async function serveOutbound(
     starting.push(pollers.start(number, { now: () => accounts.now() }));
     const webhooks = storage.partition('webhooks', number);
     if (webhooks === undefined || damaged.has('webhooks', number)) continue;
-    executor.host(number, webhooksLogicOf(webhooks), () => webhooks.now());
+    executor.host(number, webhooksLogicOf(webhooks), { clock: () => webhooks.now() });
   }
   await Promise.all(starting);
 }

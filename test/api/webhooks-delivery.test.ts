@@ -483,12 +483,15 @@ void t.test(
     let refused = 0;
     let mayCancel = false;
     // As a partition does while it may write nothing, or has enough to do.
-    service.executor.host(0, logic, clock, (message, onReply) => {
-      if (message.type !== 'CancelDelivery' || mayCancel) {
-        return service.bus.send('webhooks', 0, message, onReply);
-      }
-      refused++;
-      onReply({ type: 'unavailable' });
+    service.executor.host(0, logic, {
+      clock,
+      send: (message, onReply) => {
+        if (message.type !== 'CancelDelivery' || mayCancel) {
+          return service.bus.send('webhooks', 0, message, onReply);
+        }
+        refused++;
+        onReply({ type: 'unavailable' });
+      },
     });
     await service.charge(ACCOUNT, 'sk_a', 'order-0001', 'SUCCESSFUL');
     await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'RETRYING');

@@ -153,7 +153,8 @@ export class WebhookService {
   deliver(): void {
     for (const { name, number, partition } of this.#opened) {
       if (name !== 'webhooks') continue;
-      this.executor.host(number, partition.logic as unknown as WebhooksLogic, () => partition.now());
+      const logic = partition.logic as unknown as WebhooksLogic;
+      this.executor.host(number, logic, { clock: () => partition.now() });
     }
   }
 

@@ -146,7 +146,7 @@ export class World {
 
   #host(): void {
     const { partition, logic } = this.webhooks;
-    this.executor.host(0, logic, () => partition.now(), this.#way('webhooks'));
+    this.executor.host(0, logic, { clock: () => partition.now(), send: this.#way('webhooks') });
   }
 
   #bus(): Bus {

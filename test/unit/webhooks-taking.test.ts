@@ -70,9 +70,12 @@ void t.test(
     const group = createWebhooksGroup({ retryMs: DEFAULT_RETRY_MS, retentionMs: 30 * 86_400_000 });
     const logic = group.open(0, views, { timers: true, sequence: 0 });
     const told: string[] = [];
-    executor.host(0, logic, Date.now, (message) => {
-      // None of them is ever answered: what is in flight stays there. The URL is refused, so nothing is sent.
-      if (message.type === 'RecordAttempt') told.push((message as RecordAttempt).deliveryId);
+    executor.host(0, logic, {
+      clock: Date.now,
+      send: (message) => {
+        // None of them is ever answered: what is in flight stays there. The URL is refused, so nothing is sent.
+        if (message.type === 'RecordAttempt') told.push((message as RecordAttempt).deliveryId);
+      },
     });
     executor.tick();
     let turns = 0;

@@ -1,0 +1,82 @@
+// Who sends: the process that has the partition, and nobody who may have lost it without having heard of that yet.
+
+import t from 'tap';
+import type { Test } from 'tap';
+import { LocalFeed } from '../../actors/runtime/local-feed.ts';
+import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
+import type { RecordAttempt, WebhookCommand } from '../../actors/webhooks/message.ts';
+import { Sender } from '../../actors/webhooks/sender.ts';
+import { LocalBus } from '../../src/bus/local-bus.ts';
+import { noMetrics } from '../no-metrics.ts';
+import { appId, DrivenWebhooks } from './webhooks-driven.ts';
+
+/** Refused before anything is sent, so that an attempt that is made is told of at once. */
+const URL_THEN = 'ftp://then';
+const URL_NOW = 'ftp://now';
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** A process that has one delivery to attempt, and may have lost its partition. */
+class Process {
+  isHeld = false;
+  readonly webhooks = new DrivenWebhooks({});
+  /** Where each attempt went. */
+  readonly attempted: string[] = [];
+  readonly executor = new WebhookExecutor({
+    bus: new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 }),
+    feed: new LocalFeed(() => [][Symbol.iterator]()),
+    sender: new Sender({ guard: { allowPrivate: true, ports: [] }, clock: Date.now }),
+    openSecret: (sealed) => sealed,
+    clock: () => this.webhooks.now,
+    random: () => 0.5,
+    metrics: noMetrics,
+  });
+
+  constructor(t: Test) {
+    t.teardown(() => this.executor.close(0));
+    this.webhooks.connect(appId(1), URL_THEN);
+    this.webhooks.takeEvent('SUCCESSFUL', [appId(1)]);
+    this.executor.host(0, this.webhooks.logic, {
+      clock: () => this.webhooks.now,
+      send: (message, onReply) => {
+        if (message.type === 'RecordAttempt') this.attempted.push((message as RecordAttempt).attempt.url);
+        onReply(this.webhooks.send(message as WebhookCommand));
+      },
+      holds: () => this.isHeld,
+    });
+    this.executor.tick();
+  }
+
+  /** Its attempt has its place, and all that follows of itself has happened. */
+  async begin(): Promise<void> {
+    while (this.executor.gauges().inFlight.firsts === 0 && this.attempted.length === 0) await turn();
+    for (let turns = 0; turns < 20; turns++) await turn();
+  }
+}
+
+void t.test('what another process may have by now is sent when it is certain that none has', async (t) => {
+  const process = new Process(t);
+  await process.begin();
+  t.strictSame(process.attempted, []);
+  process.webhooks.changeUrl(appId(1), URL_NOW);
+  process.isHeld = true;
+  while (process.attempted.length === 0) await turn();
+  t.strictSame(process.attempted, [URL_NOW]);
+});
+
+void t.test('what another process has is not sent here', async (t) => {
+  const process = new Process(t);
+  await process.begin();
+  await process.executor.release(0);
+  process.isHeld = true;
+  while (process.executor.gauges().inFlight.firsts > 0) await turn();
+  t.strictSame(process.attempted, []);
+});
+
+void t.test('a stop does not wait for what this process may not send', async (t) => {
+  const process = new Process(t);
+  await process.begin();
+  await process.executor.close(60_000);
+  t.equal(process.executor.gauges().inFlight.firsts, 0);
+  t.strictSame(process.attempted, []);
+});
