@@ -344,8 +344,10 @@ export const LIMITS = {
   webhookEndpointsKnownMax: 100_000,
   /** Deliveries of one log record; an event for more apps than this is a record of its own. */
   webhookDeliveriesPerRecordMax: 500,
-  /** Bodies of one log record, bytes: escaped into JSON it stays below batchBytesMax. */
+  /** Bodies and endpoints of one log record, bytes: escaped into JSON it stays below batchBytesMax. */
   webhookRecordBytesMax: 256 * 1024,
+  /** What an endpoint is counted as in it besides its URL, bytes: ids, sealed secret, names of fields. */
+  webhookEndpointBytes: 512,
   /** Objects asked for at once while one batch of the feed is read. */
   webhookObjectQueriesMax: 512,
   /** Records of the feed read without anything to deliver before the cursor is logged. */

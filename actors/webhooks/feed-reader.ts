@@ -275,6 +275,12 @@ function sliceOf(findings: readonly Finding[], from: number): readonly Finding[]
   return findings.slice(from, to);
 }
 
+/** Of the endpoint as the record has it: whole, whatever changed. */
+function endpointBytes(change: EndpointChange): number {
+  const url = change.type === 'removed' ? null : change.url;
+  return Buffer.byteLength(url ?? '') + LIMITS.webhookEndpointBytes;
+}
+
 /** Chunks that each fit one record. A change of endpoints opens a chunk, since within one it comes before the events. */
 function chunksOf(answered: readonly Answered[]): Answered[][] {
   const chunks: Answered[][] = [];
@@ -282,7 +288,9 @@ function chunksOf(answered: readonly Answered[]): Answered[][] {
   let bytes = 0;
   for (const one of answered) {
     const ownDeliveries = one.events.reduce((sum, { appIds }) => sum + appIds.length, 0);
-    const ownBytes = one.events.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
+    const ownBytes =
+      one.events.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0) +
+      one.endpoints.reduce((sum, change) => sum + endpointBytes(change), 0);
     const chunk = chunks.at(-1);
     const isFull =
       chunk === undefined ||

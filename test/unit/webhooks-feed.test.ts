@@ -266,6 +266,30 @@ void t.test('so many bytes are handed over at once', async (t) => {
   t.same(upstream.told(), charges(30));
 });
 
+void t.test('so many bytes of endpoints are handed over at once, with the longest URLs', async (t) => {
+  const upstream = new Upstream();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  upstream.room = () => promise;
+  const reader = upstream.read();
+  const start = 'https://shop.test/';
+  const webhookUrl = start + '€'.repeat(LIMITS.webhookUrlLengthMax - start.length);
+  const signingSecretSealed = 's'.repeat(150);
+  const count = 300;
+  let last = 0;
+  // What comes while the first is handed over goes together.
+  for (let n = 1; n <= count; n++) {
+    last = upstream.write({ type: 'AppConnected', id: appId(n), webhookUrl, signingSecretSealed });
+  }
+  while (upstream.handedOut < count) await turn();
+  resolve();
+  await upstream.reached(last);
+  await reader.close();
+  const sizes = upstream.webhooks.log.map((line) => Buffer.byteLength(line));
+  t.ok(Math.max(...sizes) <= LIMITS.batchBytesMax, `${Math.max(...sizes)}: a batch holds it`);
+  t.ok(sizes.length <= 9, `${sizes.length}: and not much less`);
+  for (let n = 1; n <= count; n++) if (!upstream.webhooks.logic.canHear(appId(n))) t.fail(`${n} is missing`);
+});
+
 void t.test('an event goes where its app pointed at that time, though all is read at once', async (t) => {
   const upstream = new Upstream();
   upstream.write(
