@@ -25,8 +25,11 @@ export interface DispatchItem {
   readonly dueAt: number;
 }
 
-/** `none`: nothing was sent, so nothing was learnt of the endpoint. */
-export type AttemptEnd = 'delivered' | 'failed' | 'none';
+export type AttemptEnd = 'delivered' | 'failed';
+
+/** `heard` is told what the endpoint made of it, as soon as that is known: what then takes long is not the endpoint. Not told:
+ *  nothing was sent, so nothing was learnt of it. */
+export type StartAttempt<Item> = (item: Item, heard: (end: AttemptEnd) => void) => Promise<void>;
 
 /** By what their endpoints do: those that fail, hang or are slow to answer (`failing`) have what waits for them waiting, whatever
  *  we do. */
@@ -67,6 +70,8 @@ interface Running<Item> {
   readonly startedAt: number;
   room: Room;
   isSlow: boolean;
+  /** What the endpoint made of it, and when, ms since 1970; it is yet to be recorded. Null: not heard. */
+  heard: { readonly end: AttemptEnd; readonly at: number } | null;
 }
 
 const ROOMS = ['first', 'slow', 'retry'] as const satisfies readonly Room[];
@@ -79,8 +84,8 @@ const ROOM_TO_BEGIN: Record<Room, number> = {
 };
 
 export class Dispatcher<Item extends DispatchItem> {
-  /** Starts an attempt; resolves with how it ended, never rejects. */
-  readonly #attempt: (item: Item) => Promise<AttemptEnd>;
+  /** Starts an attempt; resolves when it has ended and that is recorded, never rejects. */
+  readonly #attempt: StartAttempt<Item>;
   readonly #clock: () => number;
   /** Longest not looked at for forgetting first. */
   readonly #endpoints = new Map<string, Endpoint<Item>>();
@@ -101,7 +106,7 @@ export class Dispatcher<Item extends DispatchItem> {
   /** Longest pause between retries to a failing endpoint. */
   #pauseMs: number = LIMITS.webhookPauseMsMax;
 
-  constructor(attempt: (item: Item) => Promise<AttemptEnd>, clock: () => number) {
+  constructor(attempt: StartAttempt<Item>, clock: () => number) {
     this.#attempt = attempt;
     this.#clock = clock;
   }
@@ -296,14 +301,15 @@ export class Dispatcher<Item extends DispatchItem> {
   }
 
   #start(endpoint: Endpoint<Item>, item: Item, room: Room): void {
-    const running: Running<Item> = { endpoint, startedAt: this.#clock(), room, isSlow: false };
+    const running: Running<Item> = { endpoint, startedAt: this.#clock(), room, isSlow: false, heard: null };
     endpoint.inFlight++;
     this.#inFlight[room]++;
     this.#running.add(running);
-    void this.#attempt(item).then((end) => this.#ended(running, end));
+    void this.#attempt(item, (end) => this.#heard(running, end)).then(() => this.#ended(running));
   }
 
   #noticeSlow(running: Running<Item>): void {
+    if (running.heard !== null) return;
     if (!running.isSlow) {
       running.isSlow = true;
       running.endpoint.slow++;
@@ -315,22 +321,25 @@ export class Dispatcher<Item extends DispatchItem> {
     running.room = 'slow';
   }
 
-  #ended(running: Running<Item>, end: AttemptEnd): void {
-    const { endpoint, room } = running;
+  #heard(running: Running<Item>, end: AttemptEnd): void {
+    running.heard = { end, at: this.#clock() };
+    if (running.isSlow) running.endpoint.slow--;
+  }
+
+  #ended(running: Running<Item>): void {
+    const { endpoint, room, isSlow, heard } = running;
     this.#running.delete(running);
     this.#inFlight[room]--;
     endpoint.inFlight--;
-    if (running.isSlow) endpoint.slow--;
-    this.#learn(running, end);
+    if (heard !== null) this.#learn(running, heard.end, heard.at);
+    else if (isSlow) endpoint.slow--;
     this.#run(endpoint);
   }
 
-  #learn({ endpoint, startedAt, isSlow }: Running<Item>, end: AttemptEnd): void {
-    if (end === 'none') return;
+  #learn({ endpoint, startedAt, isSlow }: Running<Item>, end: AttemptEnd, at: number): void {
     endpoint.wasSlow = isSlow;
-    const now = this.#clock();
     if (end === 'delivered' && !isSlow) endpoint.soonBegan = Math.max(endpoint.soonBegan, startedAt);
-    if (end === 'failed' || now - startedAt >= LIMITS.webhookLateMs) {
+    if (end === 'failed' || at - startedAt >= LIMITS.webhookLateMs) {
       const half = Math.floor(endpoint.inFlightMax / 2);
       const least =
         end === 'failed' ? 1 : Math.min(endpoint.inFlightMax, LIMITS.webhookEndpointInFlightBegin);
@@ -342,9 +351,9 @@ export class Dispatcher<Item extends DispatchItem> {
     }
     const before = endpoint.failuresInARow;
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
-    if (before === 0 || end === 'delivered') endpoint.failingSince = now;
-    endpoint.failingForMs = now - endpoint.failingSince;
-    endpoint.pausedUntil = now + this.#pauseMs * pausePart(endpoint.failuresInARow);
+    if (before === 0 || end === 'delivered') endpoint.failingSince = at;
+    endpoint.failingForMs = at - endpoint.failingSince;
+    endpoint.pausedUntil = at + this.#pauseMs * pausePart(endpoint.failuresInARow);
   }
 }
 

@@ -96,7 +96,7 @@ export class WebhookExecutor {
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
-    this.#dispatcher = new Dispatcher((item) => this.#attempt(item), options.clock);
+    this.#dispatcher = new Dispatcher((item, heard) => this.#attempt(item, heard), options.clock);
     this.#timer = setInterval(() => this.tick(), LIMITS.timerTickMs);
   }
 
@@ -305,13 +305,11 @@ export class WebhookExecutor {
     if (!hosted.released) this.#seeThrough(hosted, deliveryId);
   }
 
-  async #attempt(item: Item): Promise<AttemptEnd> {
-    const { hosted, deliveryId } = item;
-    const end = await this.#sendOnce(hosted, deliveryId);
+  async #attempt({ hosted, deliveryId }: Item, heard: Heard): Promise<void> {
+    await this.#sendOnce(hosted, deliveryId, heard);
     const dueAgain = hosted.active.get(deliveryId) === true;
     hosted.active.delete(deliveryId);
     if (dueAgain && !hosted.released) this.#seeThrough(hosted, deliveryId);
-    return end;
   }
 
   /** It was replayed while its attempt was in flight, could not be cancelled because its app has a webhook URL again, or was not
@@ -321,34 +319,26 @@ export class WebhookExecutor {
     if (delivery !== null) this.#lineUp(hosted, delivery);
   }
 
-  async #sendOnce(hosted: Hosted, deliveryId: string): Promise<AttemptEnd> {
+  async #sendOnce(hosted: Hosted, deliveryId: string, heard: Heard): Promise<void> {
     const due = await this.#whatToSend(hosted, deliveryId);
-    if (due === null) return 'none';
-    if (!hosted.holds()) {
-      await this.#untilHeld(hosted, deliveryId);
-      return 'none';
-    }
+    if (due === null) return;
+    if (!hosted.holds()) return this.#untilHeld(hosted, deliveryId);
     const at = hosted.clock();
     const secret = this.#secretOf(due);
     if ('unreadable' in secret) {
-      await this.#withhold(hosted, due, at, secret.unreadable);
-      return 'none';
+      return this.#withhold(hosted, due, at, secret.unreadable);
     }
     this.#dispatcher.leadsTo(due.delivery.appId, due.endpoint.url ?? '');
     if (this.#isHopeless(hosted, due.delivery, at)) {
-      await this.#record(hosted, due, at, givenUp);
-      return 'none';
+      return this.#record(hosted, due, at, givenUp);
     }
     const lagMs = Math.max(0, at - due.delivery.eventAt);
     if (isFirstAttempt(due.delivery)) this.#options.metrics.firstAttempt(lagMs);
     const result = await this.#send(due, secret.opened);
-    this.#options.metrics.attempted(
-      result.error === null ? 'delivered' : 'failed',
-      result.error,
-      result.durationMs,
-    );
+    const end = result.error === null ? 'delivered' : 'failed';
+    heard(end);
+    this.#options.metrics.attempted(end, result.error, result.durationMs);
     await this.#record(hosted, due, at, result);
-    return result.error === null ? 'delivered' : 'failed';
   }
 
   /** Another process may have sent it by now, to another URL. When it is certain that none has the partition, it is due again. */
@@ -468,6 +458,7 @@ const TELL_MS_LONGEST = 1_000;
 const TAKEN_AT_ONCE = 20;
 
 type Outcome = Omit<Attempt, 'at' | 'url'>;
+type Heard = (end: AttemptEnd) => void;
 
 const givenUp: Outcome = {
   error: GIVEN_UP,

@@ -10,16 +10,24 @@ interface Started extends DispatchItem {
   readonly n: number;
 }
 
-/** A dispatcher whose attempts end when the test says so. */
+/** A dispatcher whose attempts end when the test says so. `none`: the endpoint is not heard. */
 class Driven {
   now = 1_000_000;
-  readonly running = new Map<Started, (end: AttemptEnd) => void>();
+  readonly running = new Map<Started, (end: AttemptEnd | 'none') => void>();
   readonly started: Started[] = [];
+  /** Of what was heard, what is not recorded yet. */
+  readonly recording: (() => void)[] = [];
+  /** What is heard is recorded at once. */
+  records = true;
   readonly dispatcher = new Dispatcher<Started>(
-    (item) => {
+    (item, heard) => {
       this.started.push(item);
       return new Promise((resolve) => {
-        this.running.set(item, resolve);
+        this.running.set(item, (end) => {
+          if (end !== 'none') heard(end);
+          if (this.records) resolve();
+          else this.recording.push(resolve);
+        });
       });
     },
     () => this.now,
@@ -33,21 +41,21 @@ class Driven {
   }
 
   /** Ends every attempt in flight to the endpoint; resolves when that has been taken in. */
-  end(endpointId: string, end: AttemptEnd): Promise<void> {
+  end(endpointId: string, end: AttemptEnd | 'none'): Promise<void> {
     return this.endAll((id) => id === endpointId, end);
   }
 
-  endAll(isMeant: (endpointId: string) => boolean, end: AttemptEnd): Promise<void> {
+  endAll(isMeant: (endpointId: string) => boolean, end: AttemptEnd | 'none'): Promise<void> {
     return this.endAllOf(({ endpointId }) => isMeant(endpointId), end);
   }
 
   /** Ends the oldest attempt in flight to the endpoint. */
-  async endOne(endpointId: string, end: AttemptEnd): Promise<void> {
+  async endOne(endpointId: string, end: AttemptEnd | 'none'): Promise<void> {
     const oldest = Array.from(this.running.keys()).find((item) => item.endpointId === endpointId);
     await this.endAllOf((item) => item === oldest, end);
   }
 
-  async endAllOf(isMeant: (item: Started) => boolean, end: AttemptEnd): Promise<void> {
+  async endAllOf(isMeant: (item: Started) => boolean, end: AttemptEnd | 'none'): Promise<void> {
     for (const [item, resolve] of this.running) {
       if (!isMeant(item)) continue;
       this.running.delete(item);
@@ -80,6 +88,29 @@ void t.test(
     t.equal(driven.dispatcher.endpointsFailing, 0);
     await driven.end('a', 'delivered');
     t.equal(driven.inFlight('a'), 4);
+  },
+);
+
+void t.test(
+  'who answers at once is not slow because that takes long to be recorded, and keeps its places till then',
+  async (t) => {
+    const begin = LIMITS.webhookEndpointInFlightBegin;
+    const driven = new Driven();
+    driven.records = false;
+    driven.offer('a', true, 100);
+    await driven.end('a', 'delivered');
+    t.equal(driven.started.length, begin);
+    driven.wait(LIMITS.webhookLateMs);
+    t.strictSame(driven.dispatcher.inFlight, { firsts: begin, retries: 0, slow: 0 });
+    const { answering, failing } = driven.dispatcher.oldestDueAt();
+    t.strictSame(
+      [driven.now - answering, failing],
+      [LIMITS.webhookLateMs, Infinity],
+      'what waits, waits for us',
+    );
+    for (const recorded of driven.recording.splice(0)) recorded();
+    await new Promise((resolve) => setImmediate(resolve));
+    t.equal(driven.started.length, begin + begin * 2, 'and one more for each answer');
   },
 );
 
