@@ -5,7 +5,7 @@
 //   lease.<group>.<partition> who may write the partition, in which session, under which epoch
 //   want.<group>.<partition>  the node that should have the partition has a warm copy and waits for its release
 
-import type { StreamInfo } from 'nats';
+import type { JetStreamManager, StreamInfo } from 'nats';
 import type { GroupName } from '../bus/bus.ts';
 import type { Route, Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
@@ -207,22 +207,27 @@ export class LeaseTable implements Routes {
   }
 
   async #note(): Promise<void> {
+    const read = this.#sequence;
     const { created, state } = await this.#bucket();
-    if (this.#created !== '' && created !== this.#created) await this.#beginAnew();
+    const isAnother = this.#created !== '' && created !== this.#created;
+    // Or a server's disk has forgotten what it wrote last, and gives its revisions again.
+    if (isAnother || state.last_seq < read) await this.#beginAnew();
     this.#created = created;
     // What was written in the place of an entry is known then.
     if (state.messages > 0) await this.#readUpTo(state.last_seq, performance.now() + LIMITS.natsConnectMs);
-    // Of a stream that has had nothing it is 0, as is the revision of what is not known to stand there.
-    const first = Math.max(1, state.first_seq);
+    const { subjects = {} } = state;
+    const isGone = (key: string, revision: number): boolean =>
+      revision <= state.last_seq && subjects[LEASE_SUBJECT_PREFIX + key] === undefined;
     let dropped = 0;
-    for (const map of this.#maps()) {
+    for (const [kind, map] of this.#maps()) {
       for (const [name, seen] of map) {
-        if (seen.revision >= first || (seen.isSpoilt === true && seen.revision === 0)) continue;
+        if (!isGone(`${kind}.${name}`, seen.revision)) continue;
+        if (seen.isSpoilt === true && seen.revision === 0) continue;
         map.set(name, { ...seen, revision: 0, seenAt: performance.now(), isSpoilt: true });
         dropped++;
       }
     }
-    for (const [key, revision] of this.#removed) if (revision < first) this.#removed.delete(key);
+    for (const [key, revision] of this.#removed) if (isGone(key, revision)) this.#removed.delete(key);
     if (dropped === 0) return;
     this.#onProblem(
       `${LEASE_STREAM} was removed, purged, or limited: ${dropped} entries of it are gone, and are written again`,
@@ -230,48 +235,62 @@ export class LeaseTable implements Routes {
     for (const listener of this.#listeners) listener();
   }
 
+  /** With its keys. */
   async #bucket(): Promise<StreamInfo> {
     const { manager } = this.#link;
     try {
-      return await manager.streams.info(LEASE_STREAM);
+      return await keysOf(manager);
     } catch (error) {
       if (this.#remake === null || (await hasStream(manager, LEASE_STREAM))) throw error;
     }
     await this.#remake();
-    return manager.streams.info(LEASE_STREAM);
+    return keysOf(manager);
   }
 
   /** Nothing that is known has a revision in the new bucket until it was read there. */
   async #beginAnew(): Promise<void> {
     await this.#reader.close();
-    for (const map of this.#maps()) for (const [name, seen] of map) map.set(name, { ...seen, revision: 0 });
+    for (const [, map] of this.#maps()) {
+      for (const [name, seen] of map) map.set(name, { ...seen, revision: 0 });
+    }
     this.#removed.clear();
     this.#sequence = 0;
     this.#reader = this.#read();
     if (this.#closed) await this.#reader.close();
   }
 
-  #maps(): Map<string, Seen<unknown>>[] {
-    return [this.nodes, this.leases, this.wants] as Map<string, Seen<unknown>>[];
+  #maps(): (readonly [kind: string, Map<string, Seen<unknown>>])[] {
+    return ['node', 'lease', 'want'].map((kind) => [kind, this.#mapOf(kind)]);
   }
 
   /** Rejects at `until`: the bucket may have been removed since. */
   async #readUpTo(sequence: number, until = Infinity): Promise<void> {
     while (this.#sequence < sequence) {
       if (performance.now() > until) throw new Error(`${LEASE_STREAM} could not be read up to ${sequence}`);
-      await this.#readOrSilent();
+      // What stood at its end may have been removed by its key, or have found no room: nothing comes from there.
+      if ((await this.#readOrSilent()) === 'silent' && (await this.#isAllKnown())) return;
     }
   }
 
   /** Resolves when a message was read, or none was for a while. */
-  #readOrSilent(): Promise<void> {
+  #readOrSilent(): Promise<'read' | 'silent'> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, LIMITS.leaseRenewMs);
+      const timer = setTimeout(() => resolve('silent'), LIMITS.leaseRenewMs);
       this.#onRead.push(() => {
         clearTimeout(timer);
-        resolve();
+        resolve('read');
       });
     });
+  }
+
+  /** Of each key that stands in the bucket something was read. False, too, where nobody can say: it is asked again. */
+  async #isAllKnown(): Promise<boolean> {
+    const info = await keysOf(this.#link.manager).catch(() => null);
+    if (info === null) return false;
+    const keys = Object.keys(info.state.subjects ?? {}).map((each) =>
+      each.slice(LEASE_SUBJECT_PREFIX.length),
+    );
+    return keys.every((key) => this.#revisionOf(key) > 0);
   }
 
   #onMessage(message: StreamMessage): void {
@@ -283,12 +302,10 @@ export class LeaseTable implements Routes {
 
   /** A revision comes twice: when this node has written it, and when it is read. */
   #apply(key: string, data: Buffer | null, revision: number): void {
-    const dot = key.indexOf('.');
-    const kind = key.slice(0, dot);
-    const name = key.slice(dot + 1);
+    if (this.#revisionOf(key) >= revision) return;
+    const { kind, name } = partsOf(key);
     const map = this.#mapOf(kind);
     const known = map.get(name);
-    if ((known?.revision ?? this.#removed.get(key) ?? 0) >= revision) return;
     const value = data === null ? null : entryIn(kind, data);
     if (data !== null && value === null) this.#onProblem(`${key} of ${LEASE_STREAM} holds what is no entry`);
     if (value !== null) {
@@ -304,6 +321,12 @@ export class LeaseTable implements Routes {
     for (const listener of this.#listeners) listener();
   }
 
+  /** The newest that is known; 0: none. */
+  #revisionOf(key: string): number {
+    const { kind, name } = partsOf(key);
+    return this.#mapOf(kind).get(name)?.revision ?? this.#removed.get(key) ?? 0;
+  }
+
   #mapOf(kind: string): Map<string, Seen<unknown>> {
     if (kind === 'node') return this.nodes;
     return kind === 'lease' ? this.leases : this.wants;
@@ -314,6 +337,16 @@ export class LeaseTable implements Routes {
     const group = name.slice(0, dot) as GroupName;
     for (const listener of this.#routeListeners) listener(group, Number(name.slice(dot + 1)));
   }
+}
+
+/** The bucket with its keys, each as a subject. */
+function keysOf(manager: JetStreamManager): Promise<StreamInfo> {
+  return manager.streams.info(LEASE_STREAM, { subjects_filter: `${LEASE_SUBJECT_PREFIX}>` });
+}
+
+function partsOf(key: string): { readonly kind: string; readonly name: string } {
+  const dot = key.indexOf('.');
+  return { kind: key.slice(0, dot), name: key.slice(dot + 1) };
 }
 
 /** Null: it is none. */

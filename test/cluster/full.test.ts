@@ -1,17 +1,19 @@
 // NATS's account has no room for a log: nothing is acknowledged, it is said why, and with room everything goes on by itself,
-// although nats-server has taken out of the stream again what did not fit, and left places there that are empty.
+// although nats-server has taken out of the stream again what did not fit, and left places there that are empty; out of the bucket
+// of leases it has taken with it what stood there before.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { LeaseTable } from '../../src/nats/lease-table.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { batchAt, batchesAfter } from '../../src/nats/stream-batches.ts';
 import type { StreamPartition } from '../../src/nats/stream-batches.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { sequenceOf } from '../../src/nats/stream-trim.ts';
-import { ensureLogStream } from '../../src/nats/streams.ts';
+import { ensureLeaseBucket, ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import type { WriteAheadLog } from '../../wal/log.ts';
 import { emptyTip } from '../../wal/batch.ts';
@@ -35,9 +37,12 @@ t.teardown(async () => {
   rmSync(directory, { recursive: true });
 });
 
-function makeRoom(): void {
+function giveRoom(mebibytes: number): void {
   const file = join(directory, 'n1', 'server.conf');
-  writeFileSync(file, readFileSync(file, 'utf8').replace(limit(1), limit(100)));
+  writeFileSync(
+    file,
+    readFileSync(file, 'utf8').replace(/max_file: \d+MB, max_streams: -1/, limit(mebibytes)),
+  );
   process.kill(servers.pids()[0]!, 'SIGHUP');
 }
 
@@ -123,7 +128,7 @@ t.test('a log goes on where its account had no room for a while', async (t) => {
     },
   );
 
-  makeRoom();
+  giveRoom(100);
   await first.log.drained();
   t.strictSame(failures, []);
   t.equal(first.log.durable, appended);
@@ -146,4 +151,25 @@ t.test('a log goes on where its account had no room for a while', async (t) => {
   t.equal((await reach(copy)).batch, second.log.tip.batch);
   t.ok(copy.tip(group, partition).hash.equals(second.log.tip.hash));
   mayWrite = false;
+});
+
+t.test('a session for which there was no room is renewed as soon as there is', async (t) => {
+  await ensureLeaseBucket(nats.manager, 1);
+  const newTable = () => new LeaseTable(nats, publisher, (error) => t.fail(error.message));
+  const [table, late] = [newTable(), newTable()];
+  t.teardown(() => Promise.all([table.close(), late.close()]));
+  await table.ready();
+  const session = { session: 's', groups: ['accounts'], state: 'live' } as const;
+  const renew = () => table.write('node.a', session, table.nodes.get('a')?.revision ?? 0);
+  t.equal(await table.write('lease.accounts.0', { node: 'a', session: 's', epoch: 1 }, 0), true);
+  await waitFor('there is room', 60_000, async () => (await renew()) === true);
+  giveRoom(1);
+  await waitFor('there is none', 60_000, async () => {
+    await renew();
+    return /resource/i.test(table.unanswered ?? '');
+  });
+  giveRoom(100);
+  await late.ready();
+  t.equal(late.leases.size, 1, 'who begins now waits for nothing that was taken out again');
+  await waitFor('it is renewed', 60_000, async () => (await renew()) === true);
 });

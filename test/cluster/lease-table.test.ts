@@ -1,5 +1,7 @@
 // The table of leases on a real server: of two who write over the same revision one succeeds, what is newer is never replaced by
 // what is older, and a lease stands on the session it was made in.
+import { cpSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
@@ -8,7 +10,7 @@ import type { NodeEntry } from '../../src/nats/lease-table.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import type { PublishResult } from '../../src/nats/stream-publisher.ts';
 import { ensureLeaseBucket } from '../../src/nats/streams.ts';
-import { LEASE_BUCKET } from '../../src/nats/subjects.ts';
+import { LEASE_BUCKET, LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link } from './adapters.ts';
 import { needs } from '../needs.ts';
 
@@ -139,6 +141,85 @@ t.test('an entry that an operator has removed is gone, and can be written again'
   t.equal(await a.write('node.old', LIVE, 0), false);
   t.equal(await c.write('node.old', LIVE, c.nodes.get('old')!.revision), true);
 });
+
+t.test('an entry that was purged by its key, of which no message tells, is written again', async (t) => {
+  const [a, b] = [await newTable(t), await newTable(t)];
+  t.equal(await a.write('node.purged', LIVE, 0), true);
+  t.equal(await a.write('node.newer', LIVE, 0), true);
+  await waitFor('both are known', 10_000, () => b.nodes.has('newer'));
+  await purge('node.purged');
+  await waitFor('its node writes it', 10_000, async () => {
+    return (await a.write('node.purged', LIVE, a.nodes.get('purged')!.revision)) === true;
+  });
+  await waitFor('others hear of it', 10_000, () => {
+    return b.nodes.get('purged')?.revision === a.nodes.get('purged')!.revision;
+  });
+  t.equal(a.nodes.get('newer')?.isSpoilt ?? false, false, 'what stands there does so still');
+});
+
+t.test('whoever begins where the newest entry was purged does not wait for it', async (t) => {
+  const a = await newTable(t);
+  t.equal(await a.write('node.newest', LIVE, 0), true);
+  await purge('node.newest');
+  const b = await newTable(t);
+  t.notOk(b.nodes.has('newest'));
+  t.ok(b.nodes.has('n'), 'and knows all that is there');
+  t.equal(await b.write('node.newest', LIVE, 0), true);
+});
+
+t.test('what is left of an entry that was removed may be purged, too', async (t) => {
+  const a = await newTable(t);
+  t.equal(await a.write('want.accounts.1', { node: 'n', session: 's' }, 0), true);
+  const bucket = await nats.connection.jetstream().views.kv(LEASE_BUCKET);
+  await bucket.delete('want.accounts.1');
+  await waitFor('it is known to be gone', 10_000, () => !a.wants.has('accounts.1'));
+  await purge('want.accounts.1');
+  await waitFor('it is written', 10_000, async () => {
+    return (await a.write('want.accounts.1', { node: 'n', session: 's2' }, 0)) === true;
+  });
+});
+
+t.test('where the disk of NATS has forgotten what it wrote last, it is written again', async (t) => {
+  const directory = t.testdir();
+  const stored = join(directory, 'n1', 'jetstream');
+  const forgetful = await startNatsServers({ directory });
+  const ledger = await link(forgetful.url, 'ledger');
+  await ensureLeaseBucket(ledger.manager, 1);
+  const by = new StreamPublisher(ledger);
+  const [a, b] = [1, 2].map(() => new LeaseTable(ledger, by, (error) => t.fail(error.message))) as [
+    LeaseTable,
+    LeaseTable,
+  ];
+  t.teardown(async () => {
+    await Promise.all([a.close(), b.close()]);
+    by.close();
+    await ledger.close();
+    await forgetful.stop();
+  });
+  await Promise.all([a.ready(), b.ready()]);
+  const renew = async (): Promise<boolean> =>
+    (await a.write('node.a', LIVE, a.nodes.get('a')?.revision ?? 0)) === true;
+  t.ok(await renew());
+  await forgetful.kill(0, 'SIGKILL');
+  cpSync(stored, join(directory, 'kept'), { recursive: true });
+  await forgetful.restart(0);
+  for (let count = 0; count < 5; count++) await waitFor('it is renewed', 10_000, renew);
+  await waitFor('the other hears of it', 10_000, () => (b.nodes.get('a')?.revision ?? 0) > 5);
+
+  await forgetful.kill(0, 'SIGKILL');
+  rmSync(stored, { recursive: true });
+  renameSync(join(directory, 'kept'), stored);
+  await forgetful.restart(0);
+  await waitFor('it is renewed once more', 30_000, renew);
+  const { revision } = a.nodes.get('a')!;
+  t.ok(revision < 5);
+  await b.noteDropped();
+  await waitFor('the other hears of it', 10_000, () => b.nodes.get('a')?.revision === revision);
+});
+
+function purge(key: string): Promise<unknown> {
+  return nats.manager.streams.purge(LEASE_STREAM, { filter: LEASE_SUBJECT_PREFIX + key });
+}
 
 t.test('without an answer nobody knows whether it was written, and the table shows it', async (t) => {
   const unheard = new (class extends StreamPublisher {

@@ -370,6 +370,30 @@ t.test(
   },
 );
 
+t.test('entries that are purged by their keys move nothing, and are written again', async (t) => {
+  const { servers, nodes } = await cluster(t, ['a', 'b']);
+  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  const before = nodes.map(({ serving }) => [...serving]);
+  const hand = await link(servers.url, 'hand');
+  t.teardown(() => hand.close());
+  // The session last: its next renewal is refused, and then its node looks what else is gone.
+  const subjects = ['lease.accounts.3', 'node.a'].map((key) => LEASE_SUBJECT_PREFIX + key);
+  for (const filter of subjects) await hand.manager.streams.purge(LEASE_STREAM, { filter });
+  for (const subject of subjects) {
+    await waitFor(`${subject} has been said again`, 30_000, () =>
+      hand.manager.streams.getMessage(LEASE_STREAM, { last_by_subj: subject }).then(
+        () => true,
+        () => false,
+      ),
+    );
+  }
+  t.ok(nodes.every(({ ownership }) => ownership.isSessionValid()));
+  t.strictSame(
+    nodes.map(({ serving }) => [...serving]),
+    before,
+  );
+});
+
 t.test('a bucket that is removed is made anew by the nodes, which know what stood there', async (t) => {
   const { servers, nodes } = await cluster(t, ['a', 'b']);
   await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
