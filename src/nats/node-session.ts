@@ -39,7 +39,8 @@ export class NodeSession {
   #rivalAt = -Infinity;
   /** Silence of others counts from here: since then every renewal of ours went through. */
   #healthySince = Infinity;
-  #renewing = false;
+  /** The one under way. */
+  #renewal: Promise<void> | null = null;
   #closed = false;
 
   constructor(options: NodeSessionOptions) {
@@ -63,12 +64,25 @@ export class NodeSession {
 
   async start(): Promise<void> {
     await this.renew();
-    this.#timer = setInterval(() => void this.renew(), LIMITS.leaseRenewMs);
+    this.#timer = setInterval(() => void this.#renewIfIdle(), LIMITS.leaseRenewMs);
   }
 
+  /** What the words are now has been said when it resolves, if there was an answer. */
   async renew(): Promise<void> {
-    if (this.#renewing || this.#closed) return;
-    this.#renewing = true;
+    // The one under way may say what they were.
+    await this.#renewal;
+    this.#renewal ??= this.#renew().finally(() => {
+      this.#renewal = null;
+    });
+    await this.#renewal;
+  }
+
+  async #renewIfIdle(): Promise<void> {
+    if (this.#renewal === null) await this.renew();
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#closed) return;
     const { table, node, words, onProblem } = this.#options;
     try {
       const own = table.nodes.get(node);
@@ -90,15 +104,13 @@ export class NodeSession {
       if (written === true) this.#renewed(sentAt);
     } catch (error) {
       onProblem('the session could not be renewed', error);
-    } finally {
-      this.#renewing = false;
     }
   }
 
   /** Whoever begins now would take this node for none. */
   async renewIfSpoilt(): Promise<void> {
     const { table, node } = this.#options;
-    if (table.nodes.get(node)?.isSpoilt === true) await this.renew();
+    if (table.nodes.get(node)?.isSpoilt === true) await this.#renewIfIdle();
   }
 
   /** Ends the sessions of nodes that were silent for too long. */
@@ -120,6 +132,8 @@ export class NodeSession {
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#timer);
+    // Of the two the one that is later would not be written.
+    await this.#renewal;
     const { table, node } = this.#options;
     const own = table.nodes.get(node);
     if (own?.value.session !== this.#id || !this.isValid) return;
