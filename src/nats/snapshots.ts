@@ -33,7 +33,7 @@ export interface SnapshotOptions {
 export class Snapshots {
   readonly #options: SnapshotOptions;
   readonly #sender: ChunkSender;
-  #store: Promise<ObjectStore> | null = null;
+  #store: ObjectStore | null = null;
   /** Chunks of no snapshot as they were last seen, by subject: of one that is being saved, or never will be. */
   #unnamed: ReadonlyMap<string, number> = new Map();
 
@@ -141,25 +141,20 @@ export class Snapshots {
     return (await hasMessages(this.#options.link.manager, SNAPSHOT_STREAM)) ? store : null;
   }
 
-  #open(): Promise<ObjectStore> {
-    this.#store ??= this.#make();
-    this.#store.catch(() => {
-      this.#store = null;
-    });
-    return this.#store;
-  }
-
-  async #make(): Promise<ObjectStore> {
+  /** Each time: somebody may have removed the bucket. */
+  async #open(): Promise<ObjectStore> {
     const { link, replicas } = this.#options;
     await makeSnapshotBucket(link.manager, replicas);
-    return this.#sender.jetstream.views.os(SNAPSHOT_BUCKET);
+    this.#store ??= await this.#sender.jetstream.views.os(SNAPSHOT_BUCKET);
+    return this.#store;
   }
 }
 
 const CHUNKS = chunksOf('>');
 
 function batchIn(info: ObjectInfo | null): number {
-  return Number(info?.metadata?.['batch'] ?? 0);
+  // What is left of a removed one still has what it said of itself.
+  return info === null || info.deleted ? 0 : Number(info.metadata?.['batch'] ?? 0);
 }
 
 type OnRows = (rows: readonly Row[], tip: Tip) => Promise<void> | void;

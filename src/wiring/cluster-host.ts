@@ -89,8 +89,6 @@ export class ClusterHost implements PartitionHost {
   readonly #acquired = new Map<string, Acquired>();
   readonly #serving = new Set<string>();
   readonly #writers = new Map<string, Writer>();
-  /** Batch that the newest snapshot reaches. */
-  readonly #snapshotted = new Map<string, number>();
   pollers: PollerGroup | null = null;
   webhooks: WebhookExecutor | null = null;
 
@@ -262,16 +260,16 @@ export class ClusterHost implements PartitionHost {
   }
 
   async #snapshotOf(snapshots: Snapshots, { group, number, log }: HostedLog): Promise<void> {
-    const key = `${group}/${number}`;
-    const known = this.#snapshotted.get(key) ?? (await snapshots.batchOf(group, number));
-    this.#snapshotted.set(key, known);
-    if (log.tip.batch - known < this.#options.snapshotEveryBatches) return;
-    const replica = this.#writers.get(key)?.replica;
-    if (!replica || !this.#options.holds(group, number)) return;
+    const { holds, snapshotEveryBatches } = this.#options;
+    if (log.tip.batch < snapshotEveryBatches || !holds(group, number)) return;
+    // Asked each time: somebody may have removed it.
+    const stored = await snapshots.batchOf(group, number);
+    if (log.tip.batch - stored < snapshotEveryBatches) return;
+    const replica = this.#writers.get(`${group}/${number}`)?.replica;
+    if (!replica || !holds(group, number)) return;
     const batch = await snapshots.save(group, number, () => replica.settled());
-    this.#snapshotted.set(key, batch);
     // The views may not have reached what is in none yet; a batch that opens an epoch alone they never do.
-    if (batch > known) this.#options.log.info({ group, partition: number, batch }, 'snapshot saved');
+    if (batch > stored) this.#options.log.info({ group, partition: number, batch }, 'snapshot saved');
   }
 
   async close(): Promise<void> {

@@ -16,7 +16,7 @@ import { batchAt } from '../../src/nats/stream-batches.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { logStream, logSubject, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import { logStream, logSubject, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { ClusterHost } from '../../src/wiring/cluster-host.ts';
@@ -149,6 +149,12 @@ t.test('a snapshot that fails holds up no other', async (t) => {
   await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
   await host.snapshot();
   t.strictSame(await saved(), [1, 1], 'the next time there is room');
+
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  await store.delete(`accounts.${SMALL}`);
+  await host.snapshot();
+  t.hasStrict(await store.info(`accounts.${SMALL}`), { deleted: false }, 'and where one was removed');
+  t.strictSame(await saved(), [1, 1]);
 });
 
 t.test('a snapshot is said to be saved when one was', async (t) => {

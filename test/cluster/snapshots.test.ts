@@ -215,3 +215,25 @@ t.test('a snapshot never replaces one that reaches further', async (t) => {
   t.equal(await at(slow).save('accounts', 6), 2, 'nor does it begin to');
   t.equal(await at(slow).batchOf('accounts', 6), 2);
 });
+
+t.test('of a snapshot that somebody has removed nothing counts any more', async (t) => {
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  const { batch } = full.views.position('accounts', 0)!;
+  t.equal(await at(full).batchOf('accounts', 0), batch);
+  await store.delete('accounts.0');
+  t.equal(await at(full).batchOf('accounts', 0), 0);
+  t.equal(await at(full).save('accounts', 0), batch);
+  t.equal(await at(full).batchOf('accounts', 0), batch);
+});
+
+t.test('a store that somebody has removed is made anew', async (t) => {
+  const { batch } = full.views.position('accounts', 0)!;
+  const snapshots = at(full);
+  t.equal(await snapshots.batchOf('accounts', 0), batch);
+  await nats.manager.streams.delete(SNAPSHOT_STREAM);
+  t.equal(await snapshots.batchOf('accounts', 0), 0);
+  t.equal(await snapshots.save('accounts', 0), batch);
+  const other = temporaryLog();
+  t.teardown(() => other.remove());
+  t.equal((await at(other).restore('accounts', 0))?.batch, batch);
+});
