@@ -192,12 +192,12 @@ export class WriteAheadLog extends LogReader {
   /** What whoever put batches before the partition's start has left that did not come to its end: it never counted. */
   async #removePrepended(group: string, partition: number): Promise<void> {
     const start = this.startOf(group, partition).batch;
-    for (;;) {
-      const first = this.firstBatchNumber(group, partition);
-      if (first === 0 || first > start) return;
+    let first = this.firstBatchNumber(group, partition);
+    if (first > 0 && first <= start) await this.#makeRoom();
+    while (first > 0 && first <= start) {
       const last = Math.min(start, first + WAL_LIMITS.batchesPerTrim - 1);
-      await this.#makeRoom();
       await this.#commitDurably(removals(group, partition, first, last));
+      first = this.firstBatchNumber(group, partition);
     }
   }
 

@@ -6,7 +6,7 @@
 // in the same turn.
 
 import type { PendingTransaction } from '../../src/domain/account-command.ts';
-import type { Policy } from '../../src/domain/policy.ts';
+import { type Policy, routeOf } from '../../src/domain/policy.ts';
 import type { EnquiryResult, Rail, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Breaker } from './breaker.ts';
@@ -38,7 +38,7 @@ export function portOf(
   ports: ReadonlyMap<string, Port>,
   routes: Policy['routes'],
 ): Port | undefined {
-  return routes[`${country}:${network}`] === provider ? ports.get(provider) : undefined;
+  return routeOf(routes, country, network) === provider ? ports.get(provider) : undefined;
 }
 
 export type Health = 'OPERATIONAL' | 'DEGRADED' | 'DOWN';

@@ -27,9 +27,10 @@ export interface DispatchItem {
 
 export type AttemptEnd = 'delivered' | 'failed';
 
-/** `heard` is told what the endpoint made of it, as soon as that is known: what then takes long is not the endpoint. Not told:
- *  nothing was sent, so nothing was learnt of it. */
-export type StartAttempt<Item> = (item: Item, heard: (end: AttemptEnd) => void) => Promise<void>;
+/** Told what the endpoint made of it, as soon as that is known: what then takes long is not the endpoint. Not told: nothing was sent,
+ *  so nothing was learnt of it. */
+export type Heard = (end: AttemptEnd) => void;
+export type StartAttempt<Item> = (item: Item, heard: Heard) => Promise<void>;
 
 /** By what their endpoints do: those that fail, hang or are slow to answer (`failing`) have what waits for them waiting, whatever
  *  we do. */

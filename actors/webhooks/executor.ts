@@ -11,7 +11,7 @@ import type { Feed } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Fifo } from '../runtime/fifo.ts';
 import { Dispatcher } from './dispatcher.ts';
-import type { AttemptEnd, DispatchItem } from './dispatcher.ts';
+import type { DispatchItem, Heard } from './dispatcher.ts';
 import { FeedReader } from './feed-reader.ts';
 import type { Send } from './feed-reader.ts';
 import type { DueAttempt, WebhooksLogic } from './group.ts';
@@ -458,7 +458,6 @@ const TELL_MS_LONGEST = 1_000;
 const TAKEN_AT_ONCE = 20;
 
 type Outcome = Omit<Attempt, 'at' | 'url'>;
-type Heard = (end: AttemptEnd) => void;
 
 const givenUp: Outcome = {
   error: GIVEN_UP,

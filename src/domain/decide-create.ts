@@ -24,7 +24,7 @@ import { cashOutsPerMinuteOf, type CreatableType, quoteFee } from './fees.ts';
 import { makeId, PREFIX_OF_TYPE } from './id.ts';
 import { add, type Money, parseAmount } from './money.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
-import type { Policy } from './policy.ts';
+import { type Policy, routeOf } from './policy.ts';
 import { SUBMISSION_BEGUN_FORMAT } from './record-format.ts';
 import type { Context, LedgerState } from './state.ts';
 
@@ -279,7 +279,7 @@ function readTarget(account: Account, input: CollectInput | PayoutInput, policy:
   if (mismatch !== null) return mismatch;
   const network = input.network ?? networkOf(msisdn);
   if (network === null) return rejection('network_required', null, 'network');
-  const provider = policy.routes[ROUTES[country][network]];
+  const provider = routeOf(policy.routes, country, network);
   if (provider === undefined) return noRoute(country, network, 'network');
   return { amount, country, network, msisdn, provider };
 }
@@ -296,7 +296,7 @@ function readDestination(account: Account, input: WithdrawalInput, policy: Polic
   const { country, network, msisdn } = wallet;
   const mismatch = checkCurrency(input.currency, country);
   if (mismatch !== null) return mismatch;
-  const provider = policy.routes[ROUTES[country][network]];
+  const provider = routeOf(policy.routes, country, network);
   if (provider === undefined) return noRoute(country, network, 'destination');
   return { amount, country, network, msisdn, provider };
 }
@@ -310,13 +310,6 @@ function checkCurrency(currency: Currency, country: Country): Rejection | null {
     'currency',
   );
 }
-
-/** Joined once, so that the hot path builds no strings. */
-const ROUTES = {
-  UG: { MTN: 'UG:MTN', AIRTEL: 'UG:AIRTEL' },
-  KE: { MTN: 'KE:MTN', AIRTEL: 'KE:AIRTEL' },
-  GH: { MTN: 'GH:MTN', AIRTEL: 'GH:AIRTEL' },
-} as const satisfies { [C in Country]: { [N in Network]: `${C}:${N}` } };
 
 function noRoute(country: Country, network: Network, param: string): Rejection {
   return rejection('network_not_supported', `${network} in ${country} is not served.`, param);

@@ -24,6 +24,7 @@ import { type Rejection, rejection } from './error-code.ts';
 import { newWallet } from './evolve.ts';
 import { makeId } from './id.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
+import { routeOf } from './policy.ts';
 import { bytesOf, mayBeUsed, renderWallet } from './render-account.ts';
 import type { Context, LedgerState } from './state.ts';
 import type { ApprovalStatus, Status, Transaction } from './transaction.ts';
@@ -150,7 +151,7 @@ export function decideApproveWithdrawal(
   const wallet = account.wallets.get(destination ?? '');
   if (wallet?.status !== 'ACTIVE') return refuse(rejection('destination_not_active'));
   // Approved it could not be rejected any more, nor sent: its money would stay on hold.
-  if (policy.routes[`${country}:${network}`] !== provider) {
+  if (routeOf(policy.routes, country, network) !== provider) {
     return refuse(rejection('network_not_supported', `There is no rail ${provider} any more.`));
   }
   const body = verdict(id, 'PENDING_PROVIDER', 'APPROVED');

@@ -37,3 +37,15 @@ export interface Policy {
   /** (country, network) → rail id; an absent pair answers network_not_supported. */
   readonly routes: Readonly<Partial<Record<`${Country}:${Network}`, string>>>;
 }
+
+/** Joined once, so that the hot path builds no strings. */
+const ROUTES = {
+  UG: { MTN: 'UG:MTN', AIRTEL: 'UG:AIRTEL' },
+  KE: { MTN: 'KE:MTN', AIRTEL: 'KE:AIRTEL' },
+  GH: { MTN: 'GH:MTN', AIRTEL: 'GH:AIRTEL' },
+} as const satisfies { [C in Country]: { [N in Network]: `${C}:${N}` } };
+
+/** Its rail's id; undefined: nobody has a contract for that pair. */
+export function routeOf(routes: Policy['routes'], country: Country, network: Network): string | undefined {
+  return routes[ROUTES[country][network]];
+}

@@ -370,12 +370,9 @@ export class ClusterHost implements PartitionHost {
 
   /** Undefined: what its stream does not have nobody was told of. */
   #sendOn(group: GroupName, partition: number): LogFollowerOptions['sendOn'] {
-    const { publisher, link, replication } = this.#options;
-    if (replication === 'sync') return undefined;
-    const { manager } = link;
+    if (this.#options.replication === 'sync') return undefined;
     return async (batches, offset) => {
-      const mayWrite = (): boolean => true;
-      const replica = new StreamReplica({ publisher, manager, group, partition, offset, mayWrite });
+      const replica = this.#streamReplica(group, partition, offset, () => true);
       for (const batch of batches) await replica.publish(batch);
       this.#options.log.info({ group, partition, batches: batches.length }, 'the stream has what it lacked');
     };
@@ -438,10 +435,17 @@ export class ClusterHost implements PartitionHost {
     writer: Writer,
     onFenced: (error: Error) => void,
   ): LogReplica {
-    const { publisher, link, replication } = this.#options;
-    const { manager } = link;
-    const mayWrite = (): boolean => writer.mayWrite;
-    const replica = new StreamReplica({ publisher, manager, group, partition, offset, mayWrite });
-    return replication === 'sync' ? replica : new AsyncStreamReplica(replica, onFenced);
+    const replica = this.#streamReplica(group, partition, offset, () => writer.mayWrite);
+    return this.#options.replication === 'sync' ? replica : new AsyncStreamReplica(replica, onFenced);
+  }
+
+  #streamReplica(
+    group: GroupName,
+    partition: number,
+    offset: number,
+    mayWrite: () => boolean,
+  ): StreamReplica {
+    const { publisher, link } = this.#options;
+    return new StreamReplica({ publisher, manager: link.manager, group, partition, offset, mayWrite });
   }
 }
