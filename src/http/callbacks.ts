@@ -1,7 +1,7 @@
 // `/callbacks/…`: where providers knock. Whatever they send is handed on as it is, with the path that names rail and
 // token; the answer says only whether anybody knew it. A callback is a hint, never proof, so nothing here trusts it.
 
-import { Type } from 'typebox';
+import { Type } from './json-schema.ts';
 import { rejection } from '../domain/error-code.ts';
 import { JSON_TYPE, jsonAnswer, UNAVAILABLE, type Answer, type RawRequest, type RawRoute } from './route.ts';
 

@@ -1,6 +1,6 @@
 // GET /openapi.json: the document of a surface, served by the surface itself. Rendered once, when it is first asked for.
 
-import { Type } from 'typebox';
+import { Type } from './json-schema.ts';
 import { openApiDocument, type DocumentInfo } from './openapi.ts';
 import { JSON_TYPE, jsonAnswer, plainRoute, type PlainRoute, type Surface } from './route.ts';
 

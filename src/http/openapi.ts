@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document of a surface, made from its registry: nothing in it is written a second time. Schemas with a
 // title become components. Routes of the callbacks are left out: they are between us and the providers.
 
-import type { TSchema } from 'typebox';
+import type { TSchema } from './json-schema.ts';
 import { assert } from '../domain/assert.ts';
 import { ERROR_CODES, type ErrorCode } from '../domain/error-code.ts';
 import * as examples from './examples.ts';

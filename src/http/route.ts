@@ -4,7 +4,7 @@
 // Four kinds of route: `create` and `read` go over the bus to the account that the key names (the hot paths); `plain`
 // is answered by a function here (operator API, health, the document); `raw` takes whatever is sent (callbacks).
 
-import type { Static, TObject, TSchema } from 'typebox';
+import type { Static, TObject, TSchema } from './json-schema.ts';
 import type { Reply } from '../bus/bus.ts';
 import type { CreateCommand, MerchantQuery } from '../domain/account-command.ts';
 import { rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';

@@ -5,7 +5,7 @@ import type { ErrorCode } from '../domain/error-code.ts';
 import { parseLowerBound, parseUpperBound } from '../domain/time.ts';
 import type { TransactionFilter } from '../domain/account-command.ts';
 import type { TransactionType } from '../domain/transaction.ts';
-import type { Static, TSchema } from 'typebox';
+import type { Static, TSchema } from './json-schema.ts';
 import { renderError } from './error-reply.ts';
 import { withOpenApi } from './openapi-route.ts';
 import type { DocumentInfo } from './openapi.ts';

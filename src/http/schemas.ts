@@ -4,7 +4,7 @@
 // A schema with a `title` becomes a component of the document. Meaning (country rules, limits, balances) is not checked
 // here: that is the domain's.
 
-import { Type, type Static, type TProperties, type TSchema } from 'typebox';
+import { Type, type Static, type TProperties, type TSchema } from './json-schema.ts';
 import type { CollectInput, PayoutInput, WithdrawalInput } from '../domain/account-command.ts';
 import { WALLET_STATUSES } from '../domain/account.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../domain/country.ts';

@@ -5,7 +5,7 @@
 // id: a wrong one is `invalid_cursor`). `x-rule` in a schema is the sentence for people when a pattern or format fails.
 
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
-import type { TObject, TSchema } from 'typebox';
+import type { TObject, TSchema } from './json-schema.ts';
 import { rejection, type Rejection } from '../domain/error-code.ts';
 import { isTransactionId } from '../domain/id.ts';
 import { parseAmount } from '../domain/money.ts';
@@ -13,7 +13,7 @@ import { parseTime } from '../domain/time.ts';
 import { echoed } from './echoed.ts';
 import { isRejection, parseQuery } from './query.ts';
 
-// What typebox made is a schema: proving that took 70 ms of a start. A test has the whole document linted.
+// What json-schema.ts made is a schema: proving that took 70 ms of a start. A test has the whole document linted.
 const ajv = new Ajv({ verbose: true, strictTypes: false, validateSchema: false });
 ajv.addVocabulary(['x-rule', 'example']);
 ajv.addFormat('amount', (text) => parseAmount(text) !== null);

@@ -1,8 +1,8 @@
 // What operators get back. The bodies are rendered by the domain (render-account.ts, render.ts) and by the groups that are asked
 // (actors/*/query.ts); tests hold every answer of the operator API against these (test/api/openapi-check.ts).
 
-import { Type } from 'typebox';
-import type { TProperties, TSchema } from 'typebox';
+import { Type } from '../http/json-schema.ts';
+import type { TProperties, TSchema } from '../http/json-schema.ts';
 import { ROLES } from '../domain/account.ts';
 import { RECONCILIATION_KINDS } from '../domain/account-event.ts';
 import { CURRENCIES } from '../domain/country.ts';

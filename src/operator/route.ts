@@ -1,8 +1,8 @@
 // How an operator's route is written: what differs between them; the rest of the registry's entry is made here. A route
 // that changes something is audited, without exception, because this is the only way to write one.
 
-import { Type } from 'typebox';
-import type { Static, TObject, TSchema } from 'typebox';
+import { Type } from '../http/json-schema.ts';
+import type { Static, TObject, TSchema } from '../http/json-schema.ts';
 import type { Reply } from '../bus/bus.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
 import { answerOf, JSON_TYPE, plainRoute } from '../http/route.ts';

@@ -1,7 +1,7 @@
 // What operators send: bodies, queries and path parameters. Meaning (who may do what, limits, states) is the domain's.
 
-import { Type } from 'typebox';
-import type { TProperties } from 'typebox';
+import { Type } from '../http/json-schema.ts';
+import type { TProperties } from '../http/json-schema.ts';
 import { ROLES } from '../domain/account.ts';
 import { COUNTRIES, NETWORKS } from '../domain/country.ts';
 import { FAILURE_CODES, type FailureCode } from '../domain/transaction.ts';

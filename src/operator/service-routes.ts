@@ -1,7 +1,7 @@
 // The service itself: the audit log, rails, partitions and the format of records for operators; health, readiness and metrics for machines,
 // which need no token.
 
-import { Type } from 'typebox';
+import { Type } from '../http/json-schema.ts';
 import type { Reply } from '../bus/bus.ts';
 import { rejection } from '../domain/error-code.ts';
 import { JSON_TYPE, jsonAnswer, plainRoute } from '../http/route.ts';
