@@ -38,7 +38,7 @@ export interface Ledger {
   readonly damaged: DamagedPartitions;
   /** From now on `listener` is told of each partition that is no longer served. */
   onRefused(listener: OnRefused): void;
-  /** Checks what the start did not need to read, behind the callers' backs. */
+  /** Checks what was there at the start and it did not need to read, behind the callers' backs. */
   scrub(): void;
   /** Everything accepted is flushed, and the next start is short. */
   close(): Promise<void>;
@@ -67,6 +67,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       options.onFailure(error);
     },
   });
+  const hadHistory = storage.log.partitionNames().length > 0;
   for (const group of ['platform', 'accounts', 'webhooks'] as const) {
     const from = performance.now();
     await catchUpFirst(storage, options, group);
@@ -101,7 +102,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       onRefused = listener;
     },
     scrub() {
-      void check();
+      if (hadHistory) void check();
     },
     async close() {
       jobs.stop();
