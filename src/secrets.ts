@@ -7,9 +7,10 @@
 // before its content is used: what is sealed with it may be durable a moment later.
 
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { MASTER_KEY_BYTES, parseMasterKey } from './config/master-key.ts';
+import { makeWithParents } from '../wal/make-with-parents.ts';
 import { syncDirectoryNow } from '../wal/sync-directory.ts';
 import { namingNow } from '../wal/thrown.ts';
 
@@ -111,7 +112,7 @@ export function loadOperatorToken(dataDir: string, configured: string | null): s
 
 /** Content of a file of one line, mode 0600. Of two processes that make it at once, both get the content of one. */
 function readOrMake(path: string, make: () => string): string {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeWithParents(dirname(path));
   const present = readLine(path);
   if (present !== undefined) return present;
 

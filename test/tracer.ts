@@ -2,6 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { waitFor } from '../deploy/nats-servers.ts';
 
 export const tracer = 'strace';
@@ -25,4 +26,24 @@ export async function disturbSyncs(pid: number, fault: string): Promise<() => vo
   const isTraced = (): boolean => !/^TracerPid:\t0$/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   await waitFor('the process is traced', 60_000, isTraced);
   return () => disk.kill('SIGKILL');
+}
+
+/** What `program`, a module's text, syncs, renames and makes below `directory`, in its order: "fsync(7</data>) = 0". Paths are
+ *  told from there, and leave out files outside of it. */
+export function namesSynced(directory: string, program: string): string[] {
+  const trace = join(directory, 'trace');
+  // With the path of each file descriptor.
+  const options = ['-f', '-y', '-o', trace, '-e', 'trace=fsync,fdatasync,rename,mkdir'];
+  const node = [process.execPath, '--input-type=module', '-e', program];
+  const { status, stderr } = spawnSync(tracer, [...options, ...node], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`the traced program has ended: ${status}, ${stderr}`);
+  return readFileSync(trace, 'utf8')
+    .split('\n')
+    .filter((line) => line.includes(directory))
+    .map((line) =>
+      line
+        .replaceAll(directory, '')
+        .replace(/^\d+ +/, '')
+        .replace(/ += /, ' = '),
+    );
 }

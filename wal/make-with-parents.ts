@@ -1,19 +1,21 @@
 // A directory, with those it lies in.
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { syncDirectoryNow } from './sync-directory.ts';
 
 /** What is in it is money, or keys. */
 const OWNERS_ALONE = 0o700;
 
-/** The first that is missing by itself: where its parent takes no directory, and says ENOENT as /proc does, `recursive` tries for
- *  ever, and no signal is heard. */
+/** Each by itself: where its parent takes no directory, and says ENOENT as /proc does, `recursive` tries for ever, and no signal is
+ *  heard. A power cut takes none of their names once this returns. */
 export function makeWithParents(path: string, mode: number = OWNERS_ALONE): void {
-  let first = path;
-  while (!existsSync(dirname(first))) first = dirname(first);
+  const parent = dirname(path);
+  if (!existsSync(parent)) makeWithParents(parent, mode);
   try {
-    mkdirSync(first, { mode });
+    mkdirSync(path, { mode });
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST' && statSync(path).isDirectory()) return;
+    throw error;
   }
-  mkdirSync(path, { recursive: true, mode });
+  syncDirectoryNow(parent);
 }

@@ -81,7 +81,7 @@ t.test('a master key and an operator token are made once and kept for the owner 
 });
 
 t.test('a disk that does not take it leaves no part of it behind', traced, async (t) => {
-  const dataDir = join(t.testdir(), 'data');
+  const dataDir = t.testdir();
   const secrets = new URL('../../src/secrets.ts', import.meta.url);
   const make = `import { loadMasterKey } from "${secrets.href}"; loadMasterKey('${dataDir}', null);`;
   const given = ['-f', '-qq', '-o', '/dev/null', '-e', 'trace=fsync', '-e', 'inject=fsync:error=ENOSPC'];

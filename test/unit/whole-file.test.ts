@@ -1,30 +1,51 @@
-// A file written whole is on the disk under its name when the call returns: what is written next may rely on it.
-import { spawnSync } from 'node:child_process';
+// What is written next may rely on it: a file written whole, and a directory with those it lies in, are on the disk under their
+// names when the call returns.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { traced, tracer } from '../tracer.ts';
+import { makeWithParents } from '../../wal/make-with-parents.ts';
+import { namesSynced, traced } from '../tracer.ts';
+
+const programOf = (path: string): string => new URL(`../../${path}`, import.meta.url).href;
 
 t.test('its bytes are synced before it has its name, and its name before the call returns', traced, (t) => {
   const directory = t.testdir({ 'identity.json': 'before' });
   const file = join(directory, 'identity.json');
-  const program = new URL('../../src/data-directory/whole-file.ts', import.meta.url).href;
-  const write = `import { writeWholeFile } from '${program}'; writeWholeFile('${file}', 'after');`;
-  const trace = join(directory, 'trace');
-  // With the path of each file descriptor.
-  const options = ['-f', '-y', '-o', trace, '-e', 'trace=fsync,fdatasync,rename'];
-  const { status } = spawnSync(tracer, [...options, process.execPath, '--input-type=module', '-e', write]);
-  t.equal(status, 0);
+  const program = programOf('src/data-directory/whole-file.ts');
+  const calls = namesSynced(
+    directory,
+    `import { writeWholeFile } from '${program}'; writeWholeFile('${file}', 'after');`,
+  );
   t.equal(readFileSync(file, 'utf8'), 'after');
-  const calls = readFileSync(trace, 'utf8')
-    .split('\n')
-    .filter((line) => line.includes(directory))
-    .map((line) => line.replaceAll(directory, '').replace(/^\d+ +/, ''));
   t.match(calls, [
-    /^f(data)?sync\(\d+<\/identity\.json\.new>\) += 0/,
+    /^f(data)?sync\(\d+<\/identity\.json\.new>\) = 0/,
     /^rename\("\/identity\.json\.new", "\/identity\.json"\) = 0/,
-    /^fsync\(\d+<>\) += 0/,
+    /^fsync\(\d+<>\) = 0/,
   ]);
   t.equal(calls.length, 3);
   t.end();
+});
+
+t.test(
+  'a directory has its name in each that was made for it, and in the one that was there',
+  traced,
+  (t) => {
+    const directory = t.testdir({ there: {} });
+    const program = programOf('wal/make-with-parents.ts');
+    const make = `import { makeWithParents } from '${program}'; makeWithParents('${directory}/there/a/b');`;
+    t.match(namesSynced(directory, make), [
+      /^mkdir\("\/there\/a", 0700\) = 0/,
+      /^fsync\(\d+<\/there>\) = 0/,
+      /^mkdir\("\/there\/a\/b", 0700\) = 0/,
+      /^fsync\(\d+<\/there\/a>\) = 0/,
+    ]);
+    t.match(namesSynced(directory, make), [/^mkdir\("\/there\/a\/b", 0700\) = -1 EEXIST/], 'nothing is new');
+    t.end();
+  },
+);
+
+t.test('a file is no directory', async (t) => {
+  const file = join(t.testdir({ file: '' }), 'file');
+  t.throws(() => makeWithParents(file), { code: 'EEXIST' });
+  t.throws(() => makeWithParents(join(file, 'below')), { code: 'ENOTDIR' });
 });
