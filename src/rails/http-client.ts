@@ -6,11 +6,15 @@
 
 import { lookup as systemLookup } from 'node:dns';
 import type { IncomingHttpHeaders } from 'node:http';
+import { createRequire } from 'node:module';
 import type { LookupFunction } from 'node:net';
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
-import { type Dispatcher, Pool } from 'undici';
+import type { Dispatcher, Pool as UndiciPool } from 'undici';
 import { LIMITS } from '../limits.ts';
 import { type Asked, retryAfterMsOf } from './retry-after.ts';
+
+/** By itself: undici as a whole is fetch, WebSocket, caches and mocks too, and takes a start more than twice as long to load. */
+const Pool = createRequire(import.meta.url)('undici/lib/dispatcher/pool.js') as typeof UndiciPool;
 
 export interface HttpAnswer extends Asked {
   readonly type: 'answer';
@@ -46,7 +50,7 @@ export interface HttpClientOptions {
 }
 
 export class HttpClient {
-  readonly #pool: Pool;
+  readonly #pool: UndiciPool;
   readonly #prefix: string;
   readonly #answerMs: number;
 
