@@ -26,10 +26,6 @@ const provider = createServer((request, response) => {
   });
 });
 await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve));
-t.teardown(() => {
-  provider.closeAllConnections();
-  provider.close();
-});
 
 const directory = t.testdir({ key: 'secret' });
 const key = { file: 'key' };
@@ -48,7 +44,12 @@ const route = {
 const railsFile = join(directory, 'rails.json');
 writeFileSync(railsFile, JSON.stringify({ routes: [route] }));
 const service = await startService({ RAILS: railsFile, PROVIDER_ANSWER_WAIT_MS: '100' });
-t.teardown(() => service.stop());
+t.teardown(() => {
+  // First: the service would wait for its answers.
+  provider.closeAllConnections();
+  provider.close();
+  return service.stop();
+});
 
 /** Charges whose references begin with `name`. */
 async function charge(merchant: Merchant, name: string, count: number): Promise<void> {

@@ -1,7 +1,7 @@
 // The log's writer is killed with SIGKILL in the middle of its work, again and again on the same directory. Every time,
 // everything it acknowledged is there, the chain holds, and it goes on with the next epoch.
 //
-// Environment: WAL_CRASH_CYCLES (40), SEED (random; printed, rerun with it).
+// Environment: WAL_CRASH_CYCLES (20), SEED (random; printed, rerun with it).
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { LogReader } from '../../wal/log-reader.ts';
 import { recordAt } from './wal-record.ts';
 import { randomFrom, seedOf } from '../seed.ts';
 
-const cycles = Number(process.env['WAL_CRASH_CYCLES'] ?? 40);
+const cycles = Number(process.env['WAL_CRASH_CYCLES'] ?? 20);
 const seed = seedOf(t);
 const partitions = 3;
 const directory = mkdtempSync(join(tmpdir(), 'wal-crash-'));
