@@ -14,7 +14,7 @@ import type { PartitionName, RangeOptions, Row, ViewPosition, Views } from './ty
 // Keys are `group/partition/table/key` in UTF-8; a group's and a table's name hold no slash. The position of a partition
 // is under `group/partition` alone, and sorts before its rows.
 const rowsEnd = '0'; // the character after the slash
-/** As `commit` writes it. */
+/** As `positionText` writes it. */
 const positionShape = /^\{"sequence":(\d{1,16}),"batch":(\d{1,16}),"hash":"([0-9a-f]{64})"\}$/;
 
 export class ViewStore {
@@ -86,14 +86,18 @@ export class ViewStore {
   }
 
   /** Writes the rows and the position they reach in one transaction; resolves when it is on disk. Refers to none of them
-   *  meanwhile, but for their bytes. */
-  commit(group: string, partition: number, position: ViewPosition, rows: readonly Row[]): Promise<void> {
+   *  meanwhile, but for their bytes. Position null: more rows are to come, and until then these are no views. */
+  commit(
+    group: string,
+    partition: number,
+    position: ViewPosition | null,
+    rows: readonly Row[],
+  ): Promise<void> {
     // Not async: that would wait with the rows in its hands.
     return new Promise((resolve) => {
       const place = placeOf(group, partition);
-      const { sequence, batch, hash } = position;
       const writes = rows.map(({ table, key, value }) => ({ key: rowKey(place, table, key), value }));
-      writes.push({ key: place, value: JSON.stringify({ sequence, batch, hash: hash.toString('hex') }) });
+      if (position !== null) writes.push({ key: place, value: positionText(position) });
       resolve(commitDurably(this.#database, writes));
     });
   }
@@ -152,6 +156,11 @@ class PartitionViews implements Views {
     const entries = this.#database.getRange(limit === undefined ? bounds : { ...bounds, limit });
     for (const { key, value } of entries) yield { key: key.slice(prefix.length), value };
   }
+}
+
+/** See `positionShape`. */
+function positionText({ sequence, batch, hash }: ViewPosition): string {
+  return JSON.stringify({ sequence, batch, hash: hash.toString('hex') });
 }
 
 function placeOf(group: string, partition: number): string {

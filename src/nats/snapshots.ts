@@ -2,8 +2,8 @@
 // machine reads the log's tail instead of its whole history.
 //
 // Invariants: rows and tip are of one moment, and of batches that the stream has; a snapshot replaces none that reaches
-// further; a restore is complete or begun again (the log starts only after the last row is on disk); nothing is restored
-// over a log that has batches.
+// further; a restore is complete or counts for nothing (what rows reach is said, and the log starts, only after the last of them is
+// on disk and all are proved); nothing is restored over a log that has batches.
 
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -102,12 +102,15 @@ export class Snapshots {
     if (store === null) return null;
     let isEmpty = false;
     const place = { link: this.#options.link, group, partition };
-    const tip = await readFrom(store, place, async (rows, { batch, sequence, hash }) => {
+    // What is not read to its end, or proves damaged there, may be removed before this is tried again: the log is made of the
+    // stream then, and goes past where its rows would reach.
+    const tip = await readFrom(store, place, async (rows) => {
       if (!isEmpty) await views.drop(group, partition);
       isEmpty = true;
-      await views.commit(group, partition, { batch, sequence, hash }, rows);
+      await views.commit(group, partition, null, rows);
     });
     if (tip === null) return null;
+    await views.commit(group, partition, tip, []);
     await log.startAt(group, partition, tip);
     views.refresh();
     log.refresh();
@@ -157,7 +160,7 @@ function batchIn(info: ObjectInfo | null): number {
   return info === null || info.deleted ? 0 : Number(info.metadata?.['batch'] ?? 0);
 }
 
-type OnRows = (rows: readonly Row[], tip: Tip) => Promise<void> | void;
+type OnRows = (rows: readonly Row[]) => Promise<void> | void;
 
 /** Reads what is stored of a partition through, rows in portions; resolves with the tip that it reaches when it has proved
  *  whole, with null when nothing is stored. */
@@ -184,7 +187,7 @@ async function readFrom(store: ObjectStore, place: StreamPartition, onRows: OnRo
     for (;;) {
       const { value: rows, done } = await within(LIMITS.snapshotSilenceMs, parts.next(), problem);
       if (done === true) break;
-      await onRows(rows, reader.tip);
+      await onRows(rows);
     }
   } finally {
     // What is not read to its end would go on coming.
