@@ -18,8 +18,8 @@ Adds segments to a directory that only backups of this log go to. All partitions
 those whose log a node of a cluster cuts off and writes anew meanwhile: they are taken as they are then).
 Every batch is proven on its way, so a damaged log does not become a backup: what is damaged keeps its partition, and
 those of the same number in the other groups, as the last backup has them; all others are copied, and the exit status is 1.
-So it is where the log was cut off and written anew behind what the backup has, and where a checkpoint reaches further than
-the log: its end is lost.
+So it is where the log was cut off and written anew behind what the backup has, or begins later, and where a checkpoint reaches
+further than the log: its end is lost.
 
 The views are not copied: they are rebuilt from the log. The other files of the data directory (keys and tokens) are not
 copied either: keep them apart from the log, or whoever finds the backup can read its secrets.
@@ -104,7 +104,8 @@ interface Passed {
   readonly problem: string;
 }
 
-/** Partitions of one number go together: one group reads the log of another, and must not have read what is not there. */
+/** Partitions of one number go together: one group reads the log of another, and must not have read what is not there. Throws when
+ *  the backup is of another log, or cannot begin with this one. */
 function plan(
   reader: LogReader,
   target: SegmentDirectory,
@@ -122,64 +123,72 @@ function plan(
       }
       plans.push(names.map((name) => workOf(reader, target, name)));
     } catch (error) {
+      if (error instanceof OtherHistory && !isOf(reader, target)) throw error;
       faults.push({ names, problem: problemIn(error) });
     }
   }
   return { plans, faults };
 }
 
-/** Log and backup were one and are not any more. */
-class OtherEnd extends Error {}
+/** The log of a partition does not go on from where the backup has it. */
+class OtherHistory extends Error {}
 
 /** What keeps some partitions out; anything else is thrown on. */
 function problemIn(error: unknown): string {
-  if (error instanceof LogCorruption || error instanceof OtherEnd) return error.message;
+  if (error instanceof LogCorruption || error instanceof OtherHistory) return error.message;
   throw error;
 }
 
-/** Throws when the backup is of another log, or cannot begin with this one. */
 function workOf(reader: LogReader, target: SegmentDirectory, { group, partition }: PartitionName): Work {
   const name = { group, partition };
   const tip = reader.tip(group, partition);
-  const start = target.endOf(name) ?? reader.startOf(group, partition);
+  const begins = reader.startOf(group, partition);
+  const start = target.endOf(name) ?? begins;
   if (target.endOf(name) === null && start.batch > 0) {
-    throw new Error(
-      `${nameOf(name)}: batches up to ${start.batch} were trimmed, and without them nothing can be restored: copy the ` +
-        'archive that has them to --to first, the backup goes on from there',
+    const mend = target.isNew
+      ? 'copy the archive that has them to --to first, the backup goes on from there'
+      : 'begin a new directory as a copy of the archive that has them';
+    throw new OtherHistory(
+      `${nameOf(name)}: batches up to ${start.batch} were trimmed, and without them nothing can be restored: ${mend}`,
     );
   }
   if (start.batch > tip.batch) {
     const problem = `the backup has batch ${start.batch}, but the log ends at ${tip.batch}: its end is lost`;
     throw new LogCorruption({ ...name, batch: tip.batch + 1, sequence: tip.sequence + 1 }, problem);
   }
+  if (start.batch < begins.batch) {
+    throw new OtherHistory(
+      `${nameOf(name)}: the backup ends at batch ${start.batch}, or is of another log, and batches up to ${begins.batch} were ` +
+        'trimmed: begin a new directory as a copy of the archive that has them',
+    );
+  }
   if (!reader.holds(group, partition, start)) {
-    if (!hasCommonPart(reader, target, name)) {
-      const trimmed = reader.startOf(group, partition).batch;
-      throw new Error(
-        start.batch < trimmed
-          ? `${nameOf(name)}: the backup ends at batch ${start.batch}, or is of another log, and batches up to ${trimmed} were ` +
-              'trimmed: begin a new directory as a copy of the archive that has them'
-          : `${nameOf(name)}: the backup is of another log`,
-      );
-    }
-    throw new OtherEnd(
-      `the log has another batch ${start.batch} than the backup: its end was cut off since, as a node of a cluster does ` +
-        'with what no other has, and written anew. The backup keeps its own; begin a new directory for the rest',
+    throw new OtherHistory(
+      isOf(reader, target)
+        ? `${nameOf(name)}: the log has another batch ${start.batch} than the backup: its end was cut off since, as a node of a ` +
+            'cluster does with what no other has, and written anew. The backup keeps its own; begin a new directory for the rest'
+        : `${nameOf(name)}: the backup is of another log`,
     );
   }
   return { ...name, start, tip };
 }
 
-/** True when some segment begins or ends with a batch that the log has. */
-function hasCommonPart(
-  reader: LogReader,
-  target: SegmentDirectory,
-  { group, partition }: PartitionName,
-): boolean {
-  return target
-    .segmentsOf({ group, partition })
-    .flatMap(({ start, end }) => [start, end])
-    .some((tip) => tip.batch > 0 && reader.holds(group, partition, tipFrom(tip)));
+/** True when some segment of some partition begins or ends with a batch that the log has. */
+function isOf(reader: LogReader, target: SegmentDirectory): boolean {
+  return target.partitions().some((name) => {
+    const tips = target.segmentsOf(name).flatMap(({ start, end }) => [start, end]);
+    return tips.some((tip) => tip.batch > 0 && hasBatch(reader, name, tipFrom(tip)));
+  });
+}
+
+function hasBatch(reader: LogReader, { group, partition }: PartitionName, tip: Tip): boolean {
+  try {
+    return reader.holds(group, partition, tip);
+  } catch (error) {
+    // Its own partition's trouble, and told as that.
+    if (error instanceof LogCorruption) return false;
+    throw error;
+  }
 }
 
 /** Partitions of one number, planned anew when the log of one was cut off and written anew before it was read. */

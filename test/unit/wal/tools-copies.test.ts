@@ -513,51 +513,6 @@ t.test('what is written from segments goes in portions', async (t) => {
   t.strictSame(written, [3, 3, 1]);
 });
 
-t.test(
-  'a log whose end was cut off and written anew keeps its partition out of the backup, and no other',
-  async (t) => {
-    const [data, to] = [next(), next()];
-    await write(data, 2);
-    await tool('backup', '--data', data, '--to', to);
-    await write(data, 2, { epoch: 2 });
-    await tool('backup', '--data', data, '--to', to);
-    const log = WriteAheadLog.open({
-      directory: data,
-      now: Date.now,
-      onFailure: (error) => t.fail(error.message),
-    });
-    await log.truncateAfter('accounts', 1, 3);
-    await log.close();
-    await write(data, 2, { epoch: 3, atMs: Date.parse('2026-11-22T09:00:00Z') });
-
-    const added = await tool('backup', '--data', data, '--to', to);
-    t.match(added, {
-      status: 1,
-      out: /Nothing of accounts\/1 was added: .* another batch 6 than the backup: .* begin a new directory/,
-    });
-    t.match(added.out, /^6 batches, 12 records added/m, 'of the other two');
-    t.match(await tool('restore', '--from', to, '--rehearse'), { status: 0 }, 'what the backup has is whole');
-    t.match(await tool('backup', '--data', data, '--to', next()), { status: 0 }, 'as is a new one');
-  },
-);
-
-t.test('a backup that a trim has left behind says how to begin the next', async (t) => {
-  const [data, archive, to] = [next(), next(), next()];
-  const atMs = Date.parse('2026-01-01T00:00:00Z');
-  await write(data, 2, { atMs });
-  await tool('backup', '--data', data, '--to', to);
-  await write(data, 8, { epoch: 2, atMs: atMs + 60_000 });
-  await checkpointAll(data);
-  await tool('archive', '--data', data, '--to', archive, '--before', '2026-02-01');
-  await tool('trim', '--data', data, '--archive', archive, '--yes');
-  t.match(await tool('backup', '--data', data, '--to', to), {
-    status: 1,
-    err: /ends at batch \d+, .* were trimmed: begin a new directory as a copy of the archive that has them\n$/,
-  });
-  t.match(await tool('backup', '--data', data, '--to', archive), { status: 0 }, 'which goes on');
-  t.match(await tool('restore', '--from', archive, '--rehearse'), { status: 0 }, 'and is whole');
-});
-
 t.test('a log that begins late is exported and imported as it is', async (t) => {
   const [data, archive, copy, other] = [next(), next(), next(), next()];
   const atMs = Date.parse('2026-01-01T00:00:00Z');

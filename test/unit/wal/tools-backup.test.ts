@@ -1,0 +1,102 @@
+// A backup beside a log that does not go on from it: cut off and written anew, begun anew, trimmed, or another altogether.
+import { readdirSync } from 'node:fs';
+import t from 'tap';
+import { WriteAheadLog } from '../../../wal/log.ts';
+import { checkpointAll, next, tool, write } from './tool-logs.ts';
+
+t.test(
+  'a log whose end was cut off and written anew keeps its partition out of the backup, and no other',
+  async (t) => {
+    for (const backups of [1, 2]) {
+      const [data, to] = [next(), next()];
+      for (let epoch = 1; epoch <= backups; epoch += 1) {
+        await write(data, 2, { epoch });
+        await tool('backup', '--data', data, '--to', to);
+      }
+      const log = WriteAheadLog.open({
+        directory: data,
+        now: Date.now,
+        onFailure: (error) => t.fail(error.message),
+      });
+      await log.truncateAfter('accounts', 1, 2);
+      await log.close();
+      await write(data, 5, { epoch: 3, atMs: Date.parse('2026-11-22T09:00:00Z') });
+
+      const added = await tool('backup', '--data', data, '--to', to);
+      t.match(added, {
+        status: 1,
+        out: /Nothing of accounts\/1 was added: .* another batch \d than the backup: .* begin a new directory/,
+      });
+      t.match(added.out, /^12 batches, 30 records added/m, 'of the other two');
+      t.match(
+        await tool('restore', '--from', to, '--rehearse'),
+        { status: 0 },
+        'what the backup has is whole',
+      );
+      t.match(await tool('backup', '--data', data, '--to', next()), { status: 0 }, 'as is a new one');
+    }
+  },
+);
+
+t.test('a backup is of one log: another is refused, also where that has more partitions', async (t) => {
+  const [data, other, to] = [next(), next(), next()];
+  await write(data, 2);
+  await tool('export', '--data', data, '--to', to, '--group', 'accounts', '--partition', '1');
+  await write(other, 4, { atMs: 1 });
+  const before = readdirSync(to);
+  t.match(await tool('backup', '--data', other, '--to', to), {
+    status: 1,
+    err: /^backup: accounts\/1: the backup is of another log\n$/,
+  });
+  t.strictSame(readdirSync(to), before);
+});
+
+t.test('a log that began anew behind its backup keeps its partition out of it, and no other', async (t) => {
+  const [data, to, late] = [next(), next(), next()];
+  await write(data, 2);
+  await tool('backup', '--data', data, '--to', to);
+  const log = WriteAheadLog.open({
+    directory: data,
+    now: Date.now,
+    onFailure: (error) => t.fail(error.message),
+  });
+  // As a node of a cluster does whose stream was trimmed meanwhile, and one that gets a partition.
+  const snapshot = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await log.clear('accounts', 1);
+  await log.startAt('accounts', 1, snapshot);
+  await log.startAt('accounts', 2, snapshot);
+  await log.close();
+  await write(data, 1, { epoch: 2 });
+  const { status, out } = await tool('backup', '--data', data, '--to', to);
+  t.equal(status, 1);
+  t.match(
+    out,
+    /Nothing of accounts\/1 was added: accounts\/1: the backup ends at batch 3, .* begin a new directory/,
+  );
+  t.match(
+    out,
+    /Nothing of accounts\/2 was added: accounts\/2: batches up to 99 were trimmed, .* a new directory/,
+  );
+  t.match(out, /^4 batches, 6 records added/m, 'of the other two');
+  t.match(await tool('backup', '--data', data, '--to', late), {
+    status: 1,
+    err: /copy the archive that has/,
+  });
+});
+
+t.test('a backup that a trim has left behind says how to begin the next', async (t) => {
+  const [data, archive, to] = [next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 2, { atMs });
+  await tool('backup', '--data', data, '--to', to);
+  await write(data, 8, { epoch: 2, atMs: atMs + 60_000 });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive, '--before', '2026-02-01');
+  await tool('trim', '--data', data, '--archive', archive, '--yes');
+  t.match(await tool('backup', '--data', data, '--to', to), {
+    status: 1,
+    err: /ends at batch \d+, .* were trimmed: begin a new directory as a copy of the archive that has them\n$/,
+  });
+  t.match(await tool('backup', '--data', data, '--to', archive), { status: 0 }, 'which goes on');
+  t.match(await tool('restore', '--from', archive, '--rehearse'), { status: 0 }, 'and is whole');
+});
