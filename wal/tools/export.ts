@@ -316,6 +316,7 @@ async function importAll(
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {}, unfinished: 'import' });
   let imported = 0;
   try {
+    for (const name of names) assertMeets(source, log, name);
     for (const name of names) imported += await importPartition(source, log, name, mark, progress);
   } finally {
     await log.close();
@@ -337,6 +338,25 @@ async function importAll(
   } finally {
     await reader.close();
   }
+}
+
+/** Throws where its first batch leaves a gap, or follows another than the log has: nothing is appended then. */
+function assertMeets(source: SegmentDirectory, log: WriteAheadLog, name: PartitionName): void {
+  const { group, partition } = name;
+  const [first] = source.segmentsOf(name);
+  const start = log.startOf(group, partition);
+  const tip = log.tip(group, partition);
+  // Into nothing, or from before the log's beginning.
+  if (first === undefined || tip.batch === 0 || first.start.batch < start.batch) return;
+  const before = tipFrom(first.start);
+  if (before.batch > tip.batch) {
+    throw new Error(
+      `${nameOf(name)}: the log ends with batch ${tip.batch}, and ${source.path} begins after ${before.batch}: import what is ` +
+        'between first',
+    );
+  }
+  if (log.holds(group, partition, before)) return;
+  throw new Error(`${nameOf(name)}: batch ${before.batch} of ${source.path} differs from the log's`);
 }
 
 async function importPartition(

@@ -96,3 +96,33 @@ t.test('where a restore has not come to its end, nothing is imported', async (t)
   t.match(await tool('restore', '--from', copy, '--to', to), { status: 0, out: /^Begun anew/ });
   await t.rejects(serve(to), { message: /daftari\.json is missing/ }, 'it is a log');
 });
+
+t.test(
+  'of what leaves a gap, or follows another end: nothing is touched, and the log stays served',
+  async (t) => {
+    const [data, shorter, other, archive, late] = [next(), next(), next(), next(), next()];
+    const atMs = Date.parse('2026-01-01T00:00:00Z');
+    await write(data, 2, { atMs });
+    cpSync(data, shorter, { recursive: true });
+    cpSync(data, other, { recursive: true });
+    await write(other, 0, { epoch: 3, atMs });
+    await write(data, 1, { epoch: 2, atMs: atMs + 60_000 });
+    await checkpointAll(data);
+    await tool('archive', '--data', data, '--to', archive);
+    await tool('trim', '--data', data, '--archive', archive, '--yes');
+    await tool('export', '--data', data, '--to', late);
+    const cases: [string, RegExp][] = [
+      [
+        shorter,
+        /^import: accounts\/0: the log ends with batch 3, and \S+ begins after 4: import what is between first\n$/,
+      ],
+      [other, /^import: accounts\/0: batch 4 of \S+ differs from the log's\n$/],
+    ];
+    for (const [directory, problem] of cases) {
+      const before = await tips(directory);
+      t.match(await tool('import', '--data', directory, '--from', late), { status: 1, err: problem });
+      t.strictSame(await tips(directory), before);
+      t.match(await tool('verify', '--data', directory), { status: 0 });
+    }
+  },
+);
