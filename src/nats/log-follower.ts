@@ -140,7 +140,7 @@ export class LogFollower {
     // every reader drops, and acknowledge it.
     const { leftovers, others } = this.#chain;
     // And what is no batch may be all that is left of a stream that was purged.
-    const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > 0);
+    const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > 0) || this.#isUncompared(state);
     if (isToBeProved && (await sequenceOf(this.#options, end)) === null) throw this.#diverged();
     const offset = Math.max(this.#handled, state.last_seq) - end.batch;
     if (this.#tip.batch > end.batch) {
@@ -148,6 +148,13 @@ export class LogFollower {
       await this.#truncate(end);
     }
     return { tip: end, offset };
+  }
+
+  /** Where the log begins with a snapshot, and the stream goes no further, nothing of the two has met. */
+  #isUncompared({ messages }: StreamState): boolean {
+    const { log, group, partition } = this.#options;
+    const { batch } = this.#chain.tip;
+    return messages > 0 && batch > 0 && batch === log.startOf(group, partition).batch;
   }
 
   /** False: nobody was told of what the stream lacks. Before anybody is told of anything the stream has the batch that opens the epoch:

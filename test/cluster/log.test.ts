@@ -321,17 +321,17 @@ t.test('a log that the stream does not continue is refused, however little the s
   const writer = await takeOver(newLog(t), partition, 1);
   for (let i = 1; i <= 5; i++) await writer.write(`record ${i}`);
 
-  // Such as one that begins with the snapshot of a writer that was replaced while it saved it.
-  const forked = newLog(t);
-  const { epoch, timeMs } = writer.log.tip;
-  await forked.startAt('accounts', partition, {
-    batch: 3,
-    sequence: 2,
-    epoch,
-    timeMs,
-    hash: Buffer.alloc(32, 7),
-  });
-  await t.rejects(takeOver(forked, partition, 2), /does not continue the log of this machine/);
+  // Such as one that begins with the snapshot of a writer that was replaced while it saved it; also where the stream ends.
+  for (const batch of [3, writer.log.tip.batch]) {
+    const forked = newLog(t);
+    const { epoch, timeMs } = writer.log.tip;
+    const hash = Buffer.alloc(32, 7);
+    await forked.startAt('accounts', partition, { batch, sequence: batch - 1, epoch, timeMs, hash });
+    await t.rejects(takeOver(forked, partition, 2), /does not continue the log of this machine/);
+  }
+  const late = newLog(t);
+  await late.startAt('accounts', partition, writer.log.tip);
+  t.strictSame((await followed(late, partition)).hash, writer.log.tip.hash);
   await writer.write('the last');
   t.same(writer.failures, [], 'nobody else has written');
 });
