@@ -5,12 +5,22 @@ import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
 import { merchantSurface } from '../../src/http/routes.ts';
 import type { PlainRequest } from '../../src/http/route.ts';
 
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required: boolean;
+  readonly schema: object;
+}
 interface Operation {
+  readonly parameters?: readonly Parameter[];
   readonly responses: Readonly<Record<string, OperationReply>>;
 }
 interface OperationReply {
-  readonly headers: Readonly<Record<string, object>>;
+  readonly headers: Readonly<Record<string, Header>>;
   readonly content?: Readonly<Record<string, Media>>;
+}
+interface Header {
+  readonly schema: { readonly type: string };
 }
 interface Media {
   readonly schema: { readonly $ref?: string };
@@ -22,7 +32,15 @@ export interface OpenApiDocument {
     Record<string, Readonly<Record<string, Operation & { requestBody?: { content: Record<string, Media> } }>>>
   >;
   readonly webhooks: Readonly<
-    Record<string, { readonly post: { readonly requestBody: { content: Record<string, Media> } } }>
+    Record<
+      string,
+      {
+        readonly post: {
+          readonly parameters: readonly Parameter[];
+          readonly requestBody: { content: Record<string, Media> };
+        };
+      }
+    >
   >;
   readonly components: { readonly schemas: Readonly<Record<string, unknown>> };
 }
@@ -59,6 +77,39 @@ export function assertMatchesOpenApi(method: string, path: string, status: numbe
   if (status < 400) return;
   assertKnownCode(where, media, status, body);
   assertFaultAsShown(where, media, body);
+}
+
+/** Our headers, whatever the document says. */
+const HEADERS = ['Request-Id', 'Idempotent-Replayed', 'Retry-After', 'WWW-Authenticate', 'Allow'];
+/** Of some of the replies that the document has it for. */
+const OCCASIONAL_HEADER = 'Idempotent-Replayed';
+
+/** The same for its headers: all that the document has for such a reply are there, and no other. */
+export function assertHeadersMatchOpenApi(
+  method: string,
+  path: string,
+  status: number,
+  headers: Headers,
+): void {
+  const [bare = '', query] = path.split('?');
+  const { template, operation } = operationOf(openApi, method, bare);
+  if (operation === undefined) return;
+  const where = `${method} ${template} ${status}`;
+  for (const name of HEADERS) {
+    const value = headers.get(name);
+    const header = operation.responses[String(status)]?.headers[name];
+    if (value === null && (header === undefined || name === OCCASIONAL_HEADER)) continue;
+    if (value === null) throw new Error(`${where}: no ${name}`);
+    if (header === undefined) throw new Error(`${where}: ${name} is not in the document`);
+    const { schema } = header;
+    assertSchema(`${where}: ${name}`, schema, schema.type === 'integer' ? Number(value) : value);
+  }
+  if (status >= 400) return;
+  const sent = new URLSearchParams(query);
+  for (const parameter of operation.parameters ?? []) {
+    if (parameter.in !== 'query' || !parameter.required || sent.has(parameter.name)) continue;
+    throw new Error(`${where}: answered without ${parameter.name}`);
+  }
 }
 
 /** The same for a reply of the operator API, whose document is the one that it serves. */
@@ -99,6 +150,18 @@ export function assertEventMatchesOpenApi(event: unknown): void {
   const media = openApi.webhooks[type]?.post.requestBody.content['application/json'];
   if (media === undefined) throw new Error(`${type} is not in the document's webhooks`);
   assertSchema(type, media.schema, event);
+}
+
+/** A webhook's body and its headers, by their names in lower case. */
+export function assertDeliveryMatchesOpenApi(
+  event: unknown,
+  headers: Readonly<Record<string, unknown>>,
+): void {
+  assertEventMatchesOpenApi(event);
+  const { type } = event as { type: string };
+  for (const { name, schema } of openApi.webhooks[type]!.post.parameters) {
+    assertSchema(`${type}: ${name}`, schema, headers[name.toLowerCase()]);
+  }
 }
 
 /** `schema`: of the document, with its references. */

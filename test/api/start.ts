@@ -9,7 +9,12 @@ import { createLog } from '../../src/observability/log.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import { startStandalone } from '../../src/wiring/standalone.ts';
 import { until } from '../until.ts';
-import { assertMatchesOpenApi, assertMatchesOperatorApi, type OpenApiDocument } from './openapi-check.ts';
+import {
+  assertHeadersMatchOpenApi,
+  assertMatchesOpenApi,
+  assertMatchesOperatorApi,
+  type OpenApiDocument,
+} from './openapi-check.ts';
 
 export interface Answer {
   readonly status: number;
@@ -106,6 +111,7 @@ function assertPromised(method: string, path: string, { status, headers, body }:
   if (requestId === null) throw new Error(`${method} ${path}: no Request-Id`);
   if (!path.startsWith('/v1/')) return;
   assertMatchesOpenApi(method, path, status, body);
+  assertHeadersMatchOpenApi(method, path, status, headers);
   if (status >= 400 && body.error.request_id !== requestId) {
     throw new Error(`${method} ${path}: ${body.error.request_id} is not the request's id ${requestId}`);
   }
