@@ -465,6 +465,48 @@ t.test('queries', async (t) => {
   }
 });
 
+// [path with its query, message]
+const queriesInWords: [string, string][] = [
+  ['/v1/charges?limit=0', '`limit` must be at least 1.'],
+  ['/v1/charges?limit=101', '`limit` must be at most 100.'],
+  ['/v1/charges?limit=x', '`limit` must be an integer.'],
+  ['/v1/charges?country=TZ', '`country` must be one of UG, KE, GH.'],
+  [
+    '/v1/charges?created_after=x',
+    '`created_after` must be an ISO 8601 date-time, e.g. 2026-03-01T09:30:00.000Z.',
+  ],
+  [
+    '/v1/transactions?page=2',
+    '`page` is not a parameter of this path. It takes type, status, approval_status, reference, currency, limit, starting_after.',
+  ],
+  ['/v1/balances?page=2', '`page` is not a parameter of this path. It takes none.'],
+];
+// [body of a charge, message]
+const bodiesInWords: [unknown, string][] = [
+  [without('amount'), '`amount` is required.'],
+  [
+    { ...CHARGE, amount: '05' },
+    '`amount` must be integer minor units as a string: digits without sign, leading zero or decimals, at most 9007199254740991.',
+  ],
+  [{ ...CHARGE, reference: '' }, '`reference` must be 1 to 128 characters from A-Z a-z 0-9 . _ : -.'],
+  [{ ...CHARGE, msisdn: 1 }, '`msisdn` must be a string.'],
+  [{ ...CHARGE, network: 'mtn' }, '`network` must be one of MTN, AIRTEL.'],
+  [{ ...CHARGE, description: 'x'.repeat(256) }, '`description` must be at most 255 characters.'],
+  [{ ...CHARGE, metadata: [] }, '`metadata` must be an object or null.'],
+  [{ ...CHARGE, metadata: keys(21) }, '`metadata` must have at most 20 keys.'],
+  [{ ...CHARGE, metadata: { a: {} } }, '`metadata.a` must be a string or a number or a boolean or null.'],
+  [{ ...CHARGE, colour: 'red' }, '`colour` is not a field of this request.'],
+];
+
+t.test('a refusal says in words what is wrong', async (t) => {
+  for (const [path, message] of queriesInWords) {
+    t.equal((await front.get(path)).body.error.message, message);
+  }
+  for (const [body, message] of bodiesInWords) {
+    t.equal((await front.post('/v1/charges', body)).body.error.message, message);
+  }
+});
+
 t.test('ids', async (t) => {
   const rows: [string, ErrorCode][] = [
     ['/v1/charges/x', 'charge_not_found'],
