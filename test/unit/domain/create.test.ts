@@ -27,6 +27,7 @@ import {
   thenRecorded,
   thenRefused,
   WALLET,
+  walletAdded,
   withdrawal,
 } from './scenario.ts';
 
@@ -422,6 +423,28 @@ t.test('a withdrawal to a wallet whose network is not served holds nothing', asy
   const scenario = fundedMerchant();
   scenario.policy = { ...scenario.policy, routes: { 'UG:AIRTEL': 'airtel_ug' } };
   thenRefused(scenario.decide(withdrawal()), 'network_not_supported', 'destination');
+});
+
+t.test('a refusal says what would have been right', async (t) => {
+  const kenyan = { currency: 'KES', msisdn: '+254732000111' } as const;
+  const rows: [CreateCommand, string][] = [
+    [charge({ amount: '499' }), 'The minimum is 500 UGX in minor units.'],
+    [payout({ ...kenyan, amount: '999' }), 'The minimum is 1000 KES in minor units.'],
+    [payout({ amount: '10000001' }), 'The maximum is 10000000 UGX in minor units.'],
+    [charge({ currency: 'KES' }), 'The wallet is in UG, whose currency is UGX.'],
+    [withdrawal({ currency: 'GHS' }), 'The wallet is in UG, whose currency is UGX.'],
+    [deposit({ ...kenyan, network: 'MTN' }), 'MTN in KE is not served.'],
+  ];
+  const messageOf = (scenario: Scenario, command: CreateCommand): unknown => {
+    const { outcome: refused } = scenario.decide(command);
+    return refused.type === 'rejected' ? refused.rejection.message : refused;
+  };
+  for (const [command, message] of rows) t.equal(messageOf(fundedMerchant(), command), message);
+  const fresh = merchant().given(walletAdded);
+  t.equal(messageOf(fresh, withdrawal()), 'The payout wallet is PENDING_APPROVAL.');
+  const hasty = fundedMerchant({ cashOutPerMinute: 2 });
+  hasty.cashOutsInWindow = 2;
+  t.equal(messageOf(hasty, payout()), 'At most 2 payouts and withdrawals a minute.');
 });
 
 t.test('a withdrawal keeps what it was sent with', async (t) => {
