@@ -65,15 +65,13 @@ type Reviver = (
 ) => unknown;
 const parseWith = JSON.parse as (text: string, reviver: Reviver) => Record<string, unknown>;
 
-/** Path of the first number inside an object of the body that would come back as another value; null: none. One beyond all
- *  doubles is infinite, which the schemas refuse. */
+/** Path of the first number inside an object of the body that would come back as another value; null: none. */
 function inexactNumber(text: string): string | null {
   const found: { readonly holder: unknown; readonly name: string }[] = [];
   let root: Record<string, unknown>;
   try {
     root = parseWith(text, function (name, value, { source }) {
-      const isFinite = typeof value === 'number' && Number.isFinite(value);
-      if (isFinite && decimalOf(source!) !== decimalOf(String(value))) found.push({ holder: this, name });
+      if (typeof value === 'number' && !isExact(value, source!)) found.push({ holder: this, name });
       return value;
     });
   } catch (error) {
@@ -89,6 +87,11 @@ function inexactNumber(text: string): string | null {
     if (outer !== undefined) return joined(outer, name);
   }
   return null;
+}
+
+/** One beyond all doubles was read as infinite. */
+function isExact(value: number, source: string): boolean {
+  return Number.isFinite(value) && decimalOf(source) === decimalOf(String(value));
 }
 
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i;

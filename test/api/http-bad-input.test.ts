@@ -495,6 +495,10 @@ const bodiesInWords: [unknown, string][] = [
   [{ ...CHARGE, metadata: [] }, '`metadata` must be an object or null.'],
   [{ ...CHARGE, metadata: keys(21) }, '`metadata` must have at most 20 keys.'],
   [{ ...CHARGE, metadata: { a: {} } }, '`metadata.a` must be a string or a number or a boolean or null.'],
+  ...['0.10000000000000001', '1e400', '-1e400'].map((number): [string, string] => [
+    JSON.stringify({ ...CHARGE, metadata: { a: 'N' } }).replace('"N"', number),
+    '`metadata.a` is a number that a double does not keep exactly: send it as a string.',
+  ]),
   [{ ...CHARGE, colour: 'red' }, '`colour` is not a field of this request.'],
 ];
 
