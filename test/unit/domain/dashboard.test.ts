@@ -33,6 +33,7 @@ import {
   thenBody,
   thenRecorded,
   thenRefused,
+  thenTold,
   WALLET,
   walletAdded,
   withdrawal,
@@ -80,6 +81,28 @@ const OTHER_SHOP = {
   payoutsEnabled: true,
   withdrawalsEnabled: true,
 } as const;
+
+t.test('a refusal says why', async () => {
+  const scenario = fundedMerchant().given(secondOwner());
+  const pending = { ...walletAdded, id: `${WALLET.slice(0, -3)}700`, label: 'Other', by: OWNER };
+  scenario.given(pending);
+  const sent = scenario.create(withdrawal()).id;
+  const waiting = scenario.create(withdrawal({ amount: '6000000' }, { idempotencyKey: 'key-00000002' })).id;
+  scenario.policy = { ...scenario.policy, routes: {} };
+  const rows: [AccountCommand, string][] = [
+    [addWallet(MEMBER), 'The user is MEMBER; this takes OWNER or ADMIN.'],
+    [approveWallet(ADMIN), 'The user is ADMIN; this takes OWNER.'],
+    [approveWallet(`${OWNER}x`), '`by` names no user of the account.'],
+    [approveWallet(OWNER), 'The payout wallet is ACTIVE.'],
+    [approveWallet(OWNER, pending.id), 'Another owner than the one who added the wallet approves it.'],
+    [
+      verdict('RejectWithdrawal', sent, MEMBER),
+      'The withdrawal is PENDING_PROVIDER, its approval NOT_REQUIRED.',
+    ],
+    [verdict('ApproveWithdrawal', waiting, MEMBER), 'There is no rail mtn_ug any more.'],
+  ];
+  for (const [command, message] of rows) thenTold(scenario.decide(command), message);
+});
 
 t.test('who may do what', async (t) => {
   const waiting = (): [Scenario, string] => {

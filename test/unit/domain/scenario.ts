@@ -337,6 +337,15 @@ export function thenRefused(decision: Decision, code: ErrorCode, param?: string 
   if (param !== undefined) assert.equal(decision.outcome.rejection.param, param);
 }
 
+/** Refused in these words. */
+export function thenTold(decision: Decision, message: string): void {
+  assert(
+    decision.outcome.type === 'rejected',
+    `expected "${message}", got ${JSON.stringify(decision.outcome)}`,
+  );
+  assert.equal(decision.outcome.rejection.message, message);
+}
+
 /** These event types recorded, in this order; none: nothing recorded, and not refused. */
 export function thenRecorded(decision: Decision, ...types: AccountEvent['type'][]): void {
   assert.notEqual(decision.outcome.type, 'rejected', JSON.stringify(decision.outcome));
