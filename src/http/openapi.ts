@@ -264,7 +264,9 @@ function requestIdHeader(): Json {
 function replayedHeader(): Json {
   return {
     'Idempotent-Replayed': {
-      description: 'Set when this is the stored answer of an earlier request with the same Idempotency-Key.',
+      description:
+        'Set when this is the stored answer of an earlier request with the same Idempotency-Key. You may have sent it once: ' +
+        'where an answer is lost between our nodes, the request is handed on again.',
       schema: { type: 'string', const: 'true' },
     },
   };
