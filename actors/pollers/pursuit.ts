@@ -218,6 +218,10 @@ export class Pursuit implements Caller {
     return false;
   }
 
+  isToBeSent({ state }: Watched): boolean {
+    return state === 'calling' && !this.#stopping && this.#options.holds();
+  }
+
   /** Its rail has no place for it, or it is not this process's to call now. */
   #outOfTurn(watched: Watched): void {
     const { now, random, timings } = this.#options;

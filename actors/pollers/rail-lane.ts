@@ -20,6 +20,8 @@ type Answer = SubmitResult | EnquiryResult;
 export interface Caller {
   /** It has waited for its turn. False: it is not to be called now, and waits for that elsewhere. */
   isToBeCalled(watched: Watched): boolean;
+  /** Its submit, which waited for a token perhaps, is about to be sent. False: it is not to be any more. */
+  isToBeSent(watched: Watched): boolean;
   submitted(watched: Watched, result: SubmitResult): void;
   enquired(watched: Watched, result: EnquiryResult): void;
 }
@@ -181,7 +183,10 @@ export class RailLane {
     else this.#enquiryCount++;
     let result: Answer | Promise<Answer>;
     try {
-      result = next === 'submit' ? this.rail.submit(watched) : this.rail.enquire(watched);
+      result =
+        next === 'submit'
+          ? this.rail.submit(watched, () => watched.port.caller.isToBeSent(watched))
+          : this.rail.enquire(watched);
     } catch (error) {
       result = this.#faulty(error);
     }

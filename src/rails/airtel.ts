@@ -14,7 +14,7 @@ import { encryptRsa, parsePublicKey, type PinPadding, sign } from './airtel-cryp
 import { airtelCheck, readEnquiry, readSubmit } from './airtel-answers.ts';
 import { HttpClient, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
-import { directionOf, type EnquiryResult, type SubmitResult } from './rail.ts';
+import { directionOf, type EnquiryResult, type IsToBeSent, type SubmitResult } from './rail.ts';
 import { referenceOf } from './reference.ts';
 import { failed } from './terminal.ts';
 import {
@@ -99,7 +99,7 @@ export class AirtelRail implements ProviderRail {
     this.#pinKey = disbursement === null ? null : parsePublicKey(disbursement.publicKey);
   }
 
-  async submit(transaction: PendingTransaction): Promise<SubmitResult> {
+  async submit(transaction: PendingTransaction, isToBeSent?: IsToBeSent): Promise<SubmitResult> {
     const direction = directionOf(transaction);
     if (direction === 'send' && this.#options.disbursement === null) {
       return failed('provider_rejected', null, `${this.id} has no PIN to send with.`);
@@ -109,7 +109,7 @@ export class AirtelRail implements ProviderRail {
       const what = `Airtel takes amounts in ${transaction.currency} with at most ${amountDecimals} decimals.`;
       return failed('provider_rejected', null, what);
     }
-    const { read, signedWith } = await this.#submitOnce(transaction);
+    const { read, signedWith } = await this.#submitOnce(transaction, isToBeSent);
     const keyMayBeOld =
       signedWith !== null &&
       read.type === 'failed' &&
@@ -118,7 +118,7 @@ export class AirtelRail implements ProviderRail {
     // Refused because of the key, which Airtel rotates: once more with the one it publishes now. Of many refused at once
     // the first fetches it for all.
     if (this.#published?.key === signedWith) this.#published = null;
-    return (await this.#submitOnce(transaction)).read;
+    return (await this.#submitOnce(transaction, isToBeSent)).read;
   }
 
   async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
@@ -158,7 +158,7 @@ export class AirtelRail implements ProviderRail {
 
   // --- Submit ----------------------------------------------------------------------------------------------------------
 
-  async #submitOnce(transaction: PendingTransaction): Promise<Submitted> {
+  async #submitOnce(transaction: PendingTransaction, isToBeSent?: IsToBeSent): Promise<Submitted> {
     const direction = directionOf(transaction);
     let signedWith: KeyObject | null = null;
     if (direction === 'collect' && this.#options.collectionApi === 'v2') {
@@ -178,6 +178,7 @@ export class AirtelRail implements ProviderRail {
           'Content-Type': 'application/json',
         },
         body,
+        isToBeSent,
       }),
     );
     return { read: readSubmit(transaction, direction, this.#options.currency, result), signedWith };

@@ -38,6 +38,8 @@ export interface HttpRequest {
   readonly headers: Readonly<Record<string, string>>;
   /** Null: none is sent. */
   readonly body: string | Buffer | null;
+  /** Asked when it has a connection to be sent on; false: it is `not_sent`. Absent: it is. */
+  readonly isToBeSent?: (() => boolean) | undefined;
 }
 
 export interface HttpClientOptions {
@@ -72,9 +74,9 @@ export class HttpClient {
     });
   }
 
-  request({ method, path, headers, body }: HttpRequest): Promise<HttpResult> {
+  request({ method, path, headers, body, isToBeSent }: HttpRequest): Promise<HttpResult> {
     return new Promise((resolve) => {
-      const exchange = new Exchange(this.#answerMs, resolve);
+      const exchange = new Exchange(this.#answerMs, isToBeSent, resolve);
       this.#pool.dispatch(
         { method, path: this.#prefix + path, headers: { ...headers, ...OURS }, body },
         exchange,
@@ -127,6 +129,7 @@ const UTF8 = new TextDecoder();
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (result: HttpResult) => void;
   readonly #answerMs: number;
+  readonly #isToBeSent: HttpRequest['isToBeSent'];
   #startedAt = 0;
   #status = 0;
   #mayBeCut = false;
@@ -136,12 +139,18 @@ class Exchange implements Dispatcher.DispatchHandler {
   #held = 0;
   readonly #chunks: Buffer[] = [];
 
-  constructor(answerMs: number, resolve: (result: HttpResult) => void) {
+  constructor(
+    answerMs: number,
+    isToBeSent: HttpRequest['isToBeSent'],
+    resolve: (result: HttpResult) => void,
+  ) {
     this.#answerMs = answerMs;
+    this.#isToBeSent = isToBeSent;
     this.#resolve = resolve;
   }
 
-  onRequestStart(): void {
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#isToBeSent?.() === false) return controller.abort(new Error('it is not to be sent any more'));
     this.#startedAt = performance.now();
   }
 

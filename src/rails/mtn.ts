@@ -26,7 +26,14 @@ import {
   textAt,
 } from './http-client.ts';
 import type { CallbackUrlOf, CheckResult, ProviderRail, ProviderRailOptions } from './provider-rail.ts';
-import { type Direction, directionOf, type EnquiryResult, type SubmitResult, type Terminal } from './rail.ts';
+import {
+  type Direction,
+  directionOf,
+  type EnquiryResult,
+  type IsToBeSent,
+  type SubmitResult,
+  type Terminal,
+} from './rail.ts';
 import { isOfAnother, referenceOf, uuidReference } from './reference.ts';
 import {
   describe,
@@ -100,7 +107,7 @@ export class MtnRail implements ProviderRail {
     };
   }
 
-  async submit(transaction: PendingTransaction): Promise<SubmitResult> {
+  async submit(transaction: PendingTransaction, isToBeSent?: IsToBeSent): Promise<SubmitResult> {
     const direction = directionOf(transaction);
     const product = this.#products[direction];
     if (product === null) {
@@ -121,6 +128,7 @@ export class MtnRail implements ProviderRail {
           ...(callbackUrl === null ? {} : { 'X-Callback-Url': callbackUrl }),
         },
         body,
+        isToBeSent,
       }),
     );
     return this.#readSubmit(transaction, direction, result);

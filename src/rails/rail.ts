@@ -50,6 +50,10 @@ export type EnquiryResult =
   /** No usable answer: ask again later. */
   | ({ readonly type: 'unknown'; readonly reason: string } & Asked);
 
+/** Asked when a submit is about to leave this machine: it may have waited for a token or a connection, and by then be another
+ *  process's to send, or have ended. False: it is `not_accepted`. */
+export type IsToBeSent = () => boolean;
+
 export interface Rail {
   /** e.g. "mtn_ug"; the `provider` of a transaction. */
   readonly id: string;
@@ -61,7 +65,7 @@ export interface Rail {
   readonly forgetful?: boolean;
   /** Sends it under the reference derived from its id (the same for every attempt). An adapter that knows the answer
    *  at once may return it without a promise. */
-  submit(transaction: PendingTransaction): SubmitResult | Promise<SubmitResult>;
+  submit(transaction: PendingTransaction, isToBeSent?: IsToBeSent): SubmitResult | Promise<SubmitResult>;
   enquire(transaction: PendingTransaction): EnquiryResult | Promise<EnquiryResult>;
   close(): Promise<void>;
 }

@@ -3,7 +3,12 @@
 import { type AddressInfo, createServer, type LookupFunction, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import t, { type Test } from 'tap';
+import { AirtelRail } from '../../src/rails/airtel.ts';
 import { HttpClient, type HttpResult } from '../../src/rails/http-client.ts';
+import { MtnRail } from '../../src/rails/mtn.ts';
+import { systemClock } from '../../src/rails/system-clock.ts';
+import { until } from '../until.ts';
+import { transactionOf } from './rails-setup.ts';
 import { makeCertificate } from './webhooks-receiver.ts';
 
 async function portOf(t: Test, server: Server, host = '127.0.0.1'): Promise<number> {
@@ -21,6 +26,27 @@ function clientOf(
   const http = new HttpClient({ baseUrl, connections: 1, answerMs, lookup });
   t.teardown(() => http.close());
   return () => http.request({ method: 'POST', path: '/pay', headers: {}, body: '{"amount":"500"}' });
+}
+
+const RAIL = {
+  country: 'KE',
+  currency: 'KES',
+  maxConcurrency: 1,
+  answerMs: 60_000,
+  notFoundGraceMs: 1_000,
+  forgetful: false,
+  clock: systemClock,
+} as const;
+
+function mtnAt(baseUrl: string): MtnRail {
+  const collection = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
+  const options = { ...RAIL, baseUrl, id: 'mtn', targetEnvironment: 'a', collection, disbursement: null };
+  return new MtnRail({ ...options, callbackUrl: () => null });
+}
+
+function airtelAt(baseUrl: string): AirtelRail {
+  const credentials = { clientId: 'a', clientSecret: 'b', collectionApi: 'v1', disbursement: null } as const;
+  return new AirtelRail({ ...RAIL, ...credentials, baseUrl, id: 'airtel', amountDecimals: 2 });
 }
 
 const ACCEPTED = 'HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n';
@@ -94,6 +120,38 @@ t.test('an answer to nothing is not taken for that of the next call', async (t) 
   t.match(await pay(), { type: 'answer', status: 202 });
   const second = await pay();
   t.ok(second.type === 'lost' || (second.type === 'answer' && second.status === 503), JSON.stringify(second));
+});
+
+t.test('what is not to be sent any more when its token, or a connection, is there', async (t) => {
+  const paths: string[] = [];
+  let grant: () => void = () => {};
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (request) => {
+      const [, path = ''] = request.toString('latin1').split(' ');
+      paths.push(path);
+      const text = '{"access_token":"t","expires_in":"180"}';
+      grant = () => socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${text.length}\r\n\r\n${text}`);
+      if (!path.includes('token')) socket.end(ACCEPTED);
+    });
+  });
+  const baseUrl = `http://127.0.0.1:${await portOf(t, server)}`;
+  for (const rail of [mtnAt(baseUrl), airtelAt(baseUrl)]) {
+    t.teardown(() => rail.close());
+    paths.length = 0;
+    let isToBeSent = true;
+    const submitted = rail.submit(transactionOf({ country: 'KE' }), () => isToBeSent);
+    await until(
+      () => paths.length,
+      (asked) => asked === 1,
+    );
+    isToBeSent = false;
+    grant();
+    t.match(await submitted, { type: 'not_accepted', reason: /not to be sent/ });
+    t.equal(paths.length, 1, 'its token alone was asked for');
+    await rail.submit(transactionOf({ country: 'KE' }), () => true);
+    t.equal(paths.length, 2);
+  }
 });
 
 t.test('a host that is an IPv6 address', async (t) => {

@@ -15,7 +15,7 @@ import { rejection } from '../../src/domain/error-code.ts';
 import { renderReconciliation } from '../../src/domain/render-account.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
-import type { Clock, EnquiryResult, Rail, SubmitResult, Terminal } from '../../src/rails/rail.ts';
+import type { Clock, EnquiryResult, IsToBeSent, Rail, SubmitResult, Terminal } from '../../src/rails/rail.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { ACCOUNT, charge, fundedMerchant, outcome, type Scenario } from './domain/scenario.ts';
 
@@ -291,7 +291,7 @@ export class DrivenRail implements Rail {
   maxConcurrency = 100;
   notFoundGraceMs = 5_000;
   /** Scripts; by default the provider answers at once. */
-  onSubmit: (transaction: PendingTransaction) => SubmitResult | Promise<SubmitResult>;
+  onSubmit: Rail['submit'];
   onEnquire: (transaction: PendingTransaction) => EnquiryResult | Promise<EnquiryResult>;
 
   constructor(id: string, provider: Provider, clock: Clock) {
@@ -302,9 +302,9 @@ export class DrivenRail implements Rail {
     this.onEnquire = (transaction) => provider.enquire(transaction);
   }
 
-  submit(transaction: PendingTransaction): SubmitResult | Promise<SubmitResult> {
+  submit(transaction: PendingTransaction, isToBeSent: IsToBeSent): SubmitResult | Promise<SubmitResult> {
     this.submits.push({ at: this.#clock.now(), reference: referenceOf(transaction), id: transaction.id });
-    return this.onSubmit(transaction);
+    return this.onSubmit(transaction, isToBeSent);
   }
 
   enquire(transaction: PendingTransaction): EnquiryResult | Promise<EnquiryResult> {

@@ -4,7 +4,7 @@ import t from 'tap';
 import { TIMINGS } from '../../actors/pollers/schedule.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
-import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
+import type { EnquiryResult, IsToBeSent, SubmitResult } from '../../src/rails/rail.ts';
 import { ACCOUNT, charge, outcome, payout, withdrawal } from './domain/scenario.ts';
 import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
@@ -67,6 +67,31 @@ t.test('a partition that is handed over calls nobody while it waits for what is 
   driven.accounts.create(payout());
   await driven.clock.advance(MINUTE);
   t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 2);
+});
+
+t.test('what waits for a token is sent no more once another may have it, or it has ended', async (t) => {
+  const submits: { readonly isToBeSent: IsToBeSent; readonly answer: (result: SubmitResult) => void }[] = [];
+  const driven = new Driven();
+  let holds = true;
+  await driven.pollers.start(0, { holds: () => holds });
+  driven.mtn.onSubmit = (_transaction, isToBeSent) =>
+    new Promise((answer) => submits.push({ isToBeSent: isToBeSent!, answer }));
+  const flying = driven.accounts.create(payout());
+  const ended = driven.accounts.create(payout());
+  const sent = () => submits.map(({ isToBeSent }) => isToBeSent());
+  t.strictSame(sent(), [true, true]);
+  driven.accounts.when(outcome(ended.id, 'FAILED', { source: 'DASHBOARD' }));
+  t.strictSame(sent(), [true, false], 'an operator said that it failed');
+  holds = false;
+  t.strictSame(sent(), [false, false]);
+  holds = true;
+  t.strictSame(sent(), [true, false]);
+  const releasing = driven.pollers.release(0);
+  t.strictSame(sent(), [false, false]);
+  for (const { answer } of submits) answer(BUSY);
+  await driven.clock.advance(100);
+  await releasing;
+  t.equal(driven.accounts.transaction(flying.id).status, 'PENDING_PROVIDER', 'the next owner sends it');
 });
 
 t.test('a partition that is handed over lets nothing expire: the next owner may have sent it', async (t) => {
