@@ -51,7 +51,8 @@ export class Pursuit implements Caller {
       keeper.park(watched);
     };
     this.#withdrawalSubmits = new WithdrawalSubmits({ ...options, onAnswer });
-    this.#account = new Telling(options, keeper, this.#wheel, (watched) => this.#rest(watched));
+    const ours = { ...options, holds: () => this.#isOurs() };
+    this.#account = new Telling(ours, keeper, this.#wheel, (watched) => this.#rest(watched));
   }
 
   /** Nothing is on its way to an account. */
@@ -219,7 +220,12 @@ export class Pursuit implements Caller {
   }
 
   isToBeSent({ state }: Watched): boolean {
-    return state === 'calling' && !this.#stopping && this.#options.holds();
+    return state === 'calling' && this.#isOurs();
+  }
+
+  /** False from when another process may have the partition; also where this one has it again, in a pursuit of its own. */
+  #isOurs(): boolean {
+    return !this.#stopping && this.#options.holds();
   }
 
   /** Its rail has no place for it, or it is not this process's to call now. */

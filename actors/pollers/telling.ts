@@ -2,7 +2,8 @@
 // it, that it has expired. What is found out is the pursuit's (pursuit.ts).
 //
 // Invariants: a verdict is held until its account has taken it, or has not answered for so often that the provider, which
-// remembers, is asked again; while its account has a verdict or a question, nothing else is done about a transaction.
+// remembers, is asked again; what its submits came to is told by whoever has the partition alone; while its account has a verdict or
+// a question, nothing else is done about a transaction.
 
 import type { Reply } from '../../src/bus/bus.ts';
 import type { Source } from '../../src/domain/transaction.ts';
@@ -12,7 +13,7 @@ import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { noticeOf } from './notice.ts';
 import { jittered, retryGapMs } from './schedule.ts';
 import type { TimingWheel } from './timing-wheel.ts';
-import { NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
+import { isOfSubmits, NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
 export class Telling {
@@ -109,6 +110,8 @@ export class Telling {
     const { bus } = this.#options;
     const { verdict } = watched;
     if (verdict === null) return;
+    // Whoever has the partition now may have submitted it since, and had it accepted.
+    if (isOfSubmits(verdict) && !this.#options.holds()) return this.#askProvider(watched);
     watched.state = 'telling';
     this.#wheel.remove(watched.number);
     this.#telling++;
@@ -142,10 +145,15 @@ export class Telling {
         if (watched.tells < LIMITS.pollerSendsMax) {
           return this.#wheel.set(watched.number, now() + retryGapMs(timings, watched.tells, random));
         }
-        this.settleVerdict(watched);
-        watched.askAgain();
-        return this.#rest(watched);
+        return this.#askProvider(watched);
     }
+  }
+
+  /** It remembers what its account does not take. */
+  #askProvider(watched: Watched): void {
+    this.settleVerdict(watched);
+    watched.askAgain();
+    this.#rest(watched);
   }
 
   #afterToldMs(watched: Watched): number {

@@ -49,6 +49,13 @@ export function outcomeOf(
   };
 }
 
+/** It fails by what became of its submits, refused or never sent, and not by what its provider knows of it: of a further submit
+ *  that says nothing. */
+export function isOfSubmits(verdict: Verdict): boolean {
+  if (verdict.type !== 'RecordOutcome' || verdict.outcome !== 'FAILED') return false;
+  return verdict.source === 'API' || verdict.source === 'SYSTEM';
+}
+
 /** The account has yet to hear something else. */
 export function contradicts(verdict: Verdict | null, type: Final['type']): boolean {
   if (verdict?.type !== 'RecordOutcome') return false;

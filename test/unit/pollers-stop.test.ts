@@ -6,7 +6,7 @@ import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { EnquiryResult, IsToBeSent, SubmitResult } from '../../src/rails/rail.ts';
 import { ACCOUNT, charge, outcome, payout, withdrawal } from './domain/scenario.ts';
-import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import { BUSY, declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -67,6 +67,65 @@ t.test('a partition that is handed over calls nobody while it waits for what is 
   driven.accounts.create(payout());
   await driven.clock.advance(MINUTE);
   t.equal(driven.mtn.submits.length + driven.mtn.enquiries.length, 2);
+});
+
+t.test(
+  'a submit that was refused ends nothing once another may have it, and have submitted it anew',
+  async (t) => {
+    const driven = new Driven();
+    let holds = true;
+    await driven.pollers.start(0, { holds: () => holds });
+    const answer = deferred<SubmitResult>();
+    driven.mtn.onSubmit = () => answer.promise;
+    driven.airtel.onSubmit = () => declined();
+    const refusedLater = driven.accounts.create(payout());
+    driven.accounts.intercept = ({ type }) => (type === 'RecordOutcome' ? UNAVAILABLE : null);
+    const untold = driven.accounts.create(payout({ msisdn: '+256702123456' }));
+    holds = false;
+    driven.accounts.intercept = () => null;
+    answer.resolve(declined());
+    await driven.clock.advance(MINUTE);
+    for (const { id } of [refusedLater, untold]) {
+      t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+    }
+    t.equal(driven.mtn.submits.length + driven.airtel.submits.length, 2);
+    t.equal(driven.mtn.enquiries.length + driven.airtel.enquiries.length, 0);
+    // Its session was not ended after all.
+    holds = true;
+    await driven.clock.advance(2 * MINUTE);
+    for (const { id } of [refusedLater, untold]) t.equal(driven.accounts.transaction(id).status, 'FAILED');
+  },
+);
+
+t.test('nor where this process has lost it, and has it again', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<SubmitResult>();
+  driven.mtn.onSubmit = () => answer.promise;
+  const { id } = driven.accounts.create(payout());
+  await driven.pollers.lose(0);
+  await driven.pollers.start(0);
+  answer.resolve(declined());
+  await driven.clock.advance(1_000);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+  driven.mtn.onSubmit = () => paid();
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(id).status, 'SUCCESSFUL');
+});
+
+t.test('nor is it over because it was never sent: another may have sent it since', async (t) => {
+  const driven = new Driven();
+  let holds = true;
+  await driven.pollers.start(0, { holds: () => holds });
+  driven.mtn.onSubmit = () => BUSY;
+  const { id, expiresAt } = driven.accounts.create(charge());
+  let told = 0;
+  driven.accounts.intercept = ({ type }) => (type === 'RecordOutcome' && ++told > 0 ? UNAVAILABLE : null);
+  await driven.clock.advance(expiresAt! - TIMINGS.approvalMs - driven.clock.now(), 1_000);
+  t.equal(told, 1, 'its account does not take it');
+  holds = false;
+  driven.accounts.intercept = () => null;
+  await driven.clock.advance(TIMINGS.approvalMs / 2, 1_000);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
 });
 
 t.test('what waits for a token is sent no more once another may have it, or it has ended', async (t) => {
