@@ -166,6 +166,23 @@ t.test('a callback says one amount, the enquiry another: the enquiry is what cou
   }
 });
 
+t.test('a reversal that a test asks for', async (t) => {
+  const transaction = transactionOf();
+  const rail = rails.rail(transaction.provider);
+  const outcome = { msisdn: transaction.msisdn, state: 'reversed' };
+  await rails.control('POST', '/simulator/outcomes', outcome);
+  await rail.submit(transaction);
+  const said = await until(
+    () => rail.enquire(transaction),
+    ({ type }) => type === 'reversed',
+  );
+  t.hasStrict(said, { type: 'reversed', amount: 500 });
+  await until(
+    () => heardOf(transaction.id).length,
+    (heard) => heard === 2,
+  );
+});
+
 t.test('a person at the page: approve, decline, reverse', async (t) => {
   for (const network of ['MTN', 'AIRTEL'] as const) {
     const press = async (transactionMsisdn: string, action: string): Promise<void> => {

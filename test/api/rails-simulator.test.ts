@@ -72,6 +72,21 @@ t.test(
       t.hasStrict(answer, { status: 400, body: { error: `${field}: missing or wrong` } }, field);
       t.equal((await token()).status, 401);
     }
+    const market = { country: 'UG', currency: 'UGX' };
+    const app = { ...market, pin_padding: 'oaep' };
+    t.match(await call('POST', '/portal/airtel/apps', {}, app), { status: 400, text: /pin_padding/ });
+    const product = { ...market, product: 'collection', target_environment: 'mtnuganda' };
+    const subscribed = await call(
+      'POST',
+      '/portal/mtn/subscriptions',
+      {},
+      { ...product, callback_method: 'put' },
+    );
+    t.match(subscribed, { status: 400, text: /callback_method/ });
+    const list = (limit: string): Promise<{ status: number }> =>
+      call('GET', `/simulator/transactions?limit=${limit}`);
+    t.match(await list('all'), { status: 400, body: { error: 'limit: missing or wrong' } });
+    t.equal((await list('1000')).status, 200);
   },
 );
 
@@ -240,6 +255,14 @@ t.test('the page', async (t) => {
   t.equal((await call('POST', '/transactions/999999/approve')).status, 404);
 });
 
+t.test("another site's page presses no button, and uses no control", async (t) => {
+  for (const path of ['/transactions/1/approve', '/simulator/transactions/1/approve', '/simulator/answers']) {
+    t.equal((await call('POST', path, { Origin: 'https://evil.example' }, {})).status, 403, path);
+  }
+  const { status } = await call('DELETE', '/simulator/forced', { Origin: simulator.url });
+  t.equal(status, 204, 'its own may');
+});
+
 t.test('in a thread, on a port that is taken', async (t) => {
   const taken = createServer();
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
@@ -269,4 +292,10 @@ t.test('npm run simulator: listens, says where, and stops', async (t) => {
     env: { ...ENVIRONMENT, SIMULATOR_PORT: 'x' },
   });
   t.equal(await new Promise((resolve) => wrong.once('exit', resolve)), 1);
+
+  const mistaken = spawn(process.execPath, ['src/rails/simulator/main.ts', '--port', '9000'], {
+    env: { ...ENVIRONMENT, SIMULATOR_PORT: '0' },
+  });
+  t.teardown(() => mistaken.kill());
+  t.equal(await new Promise((resolve) => mistaken.once('exit', resolve)), 1, 'what nobody reads');
 });

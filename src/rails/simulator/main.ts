@@ -9,8 +9,14 @@ const HELP = `The provider simulator: speaks MTN MoMo's and Airtel's protocols, 
   SIMULATOR_APPROVE_AFTER_MS   when a customer approves (1500)
 `;
 
-if (process.argv.includes('--help') || process.argv.includes('-h')) {
+const given = process.argv.slice(2);
+if (given.includes('--help') || given.includes('-h')) {
   process.stdout.write(HELP);
+} else if (given.length > 0) {
+  process.stderr.write(
+    'npm run simulator takes no arguments: settings are environment variables; --help lists them.\n',
+  );
+  process.exitCode = 1;
 } else {
   await run();
 }

@@ -8,7 +8,7 @@
 import { LIMITS } from '../../limits.ts';
 import { type Outcome, FIREWALL_PAGE, json, type Respond } from './call.ts';
 import { asOutcome, type ForcedOutcome, Forced } from './forced.ts';
-import { ANSWERED_LATE_MS, behaviourOfNumber, type NumberBehaviour } from './number-table.ts';
+import { ANSWERED_LATE_MS, behaviourOfNumber, type NumberBehaviour, REVERSED_MS } from './number-table.ts';
 import {
   type Kind,
   parseHundredths,
@@ -290,6 +290,7 @@ function withForced(
     outcome: state === undefined ? behaviour.outcome : OUTCOMES[state],
     settleAfterMs: settleAfterMs ?? behaviour.settleAfterMs,
     callbacks: callbacks ?? behaviour.callbacks,
+    reversedAfterMs: state === 'reversed' ? REVERSED_MS : behaviour.reversedAfterMs,
     [provider]: code === undefined ? behaviour[provider] : word,
   };
 }

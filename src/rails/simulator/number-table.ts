@@ -31,7 +31,8 @@ export interface NumberBehaviour {
 const NO_WORD: NetworkWord = { code: '', message: '' };
 const DELAYED_MS = 30_000;
 const APPROVED_LATE_MS = 60_000;
-const REVERSED_MS = 5_000;
+/** How long after its success a payment is taken back. */
+export const REVERSED_MS = 5_000;
 /** How late an answer that is 'late' comes. */
 export const ANSWERED_LATE_MS = 20_000;
 

@@ -85,8 +85,11 @@ export class Portal {
         const sends = { callbacks_sent: sent, callbacks_failed: failed, callbacks_lost: lost };
         return json(200, { ...network.counts(), ...sends, tokens_minted: tokens });
       }
-      case 'GET /simulator/transactions':
-        return json(200, { data: newest(network, Number(call.query.get('limit') ?? 25)).map(summaryOf) });
+      case 'GET /simulator/transactions': {
+        const limit = call.query.get('limit') ?? '25';
+        if (!/^\d{1,4}$/.test(limit)) return wrong('limit');
+        return json(200, { data: newest(network, Number(limit)).map(summaryOf) });
+      }
     }
     const [, clientId] = /^\/portal\/airtel\/apps\/(\w+)$/.exec(path) ?? [];
     if (clientId !== undefined && method === 'POST') return this.#setCallback(clientId, body);
@@ -109,9 +112,10 @@ export class Portal {
   }
 
   #subscribe(body: Record<string, unknown>): Answer {
-    const { product, target_environment: targetEnvironment, callback_method: method } = body;
+    const { product, target_environment: targetEnvironment, callback_method: method = 'PUT' } = body;
     if (product !== 'collection' && product !== 'disbursement') return wrong('product');
     if (typeof targetEnvironment !== 'string') return wrong('target_environment');
+    if (method !== 'PUT' && method !== 'POST') return wrong('callback_method');
     const till = this.#till('mtn', body);
     if ('status' in till) return till;
     const name = `${till.id} ${product}`;
@@ -121,7 +125,7 @@ export class Portal {
       this.#parts.mtn.subscribe({
         product,
         targetEnvironment,
-        callbackMethod: method === 'POST' ? 'POST' : 'PUT',
+        callbackMethod: method,
         bareReasons: body['bare_reasons'] === true,
         till,
       });
@@ -131,16 +135,17 @@ export class Portal {
   }
 
   #register(body: Record<string, unknown>): Answer {
+    const { callback_url: callbackUrl, pin_padding: padding = 'pkcs1' } = body;
+    if (padding !== 'pkcs1' && padding !== 'oaep-sha256') return wrong('pin_padding');
     const till = this.#till('airtel', body);
     if ('status' in till) return till;
-    const { callback_url: callbackUrl, pin_padding: padding } = body;
     const known = this.#apps.get(till);
     const app =
       known ??
       this.#parts.airtel.register({
         till,
         pin: String(randomInt(1_000, 10_000)),
-        pinPadding: padding === 'oaep-sha256' ? 'oaep-sha256' : 'pkcs1',
+        pinPadding: padding,
         callbackUrl: typeof callbackUrl === 'string' ? callbackUrl : null,
         hashKey: body['callback_hash'] === true ? randomBytes(16).toString('hex') : null,
         signed: body['signed'] === true,

@@ -56,6 +56,7 @@ export async function startSimulator(options: SimulatorOptions): Promise<Simulat
     const { method, path } = call;
     if (MtnProtocol.owns(path)) mtn.handle(call, respond);
     else if (AirtelProtocol.owns(path)) airtel.handle(call, respond);
+    else if (isOfAnotherSite(call)) respond(json(403, { error: 'wrong origin' }));
     else if (Portal.owns(path)) respond(portal.handle(call));
     else if (path === '/' && method === 'GET') respond(page(network));
     else if (path === '/statement.csv' && method === 'GET') respond(statement(network, call.query));
@@ -112,6 +113,11 @@ function callOf(request: IncomingMessage, body: Buffer): Call {
 }
 
 const NO_QUERY = new URLSearchParams();
+
+/** Another site's page in the same browser may press no button, and use no control. */
+function isOfAnotherSite({ headers: { origin, host } }: Call): boolean {
+  return origin !== undefined && URL.parse(origin)?.host !== host;
+}
 
 function reply(response: ServerResponse, outcome: Outcome): void {
   if (outcome === 'hang') return;
