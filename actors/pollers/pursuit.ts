@@ -40,6 +40,8 @@ export class Pursuit implements Caller {
   readonly #wheel: TimingWheel;
   readonly #withdrawalSubmits: WithdrawalSubmits;
   readonly #account: Telling;
+  /** With their rail when a wallet of their account was revoked: unless they were sent by then, their account is asked anew. */
+  readonly #recalled = new WeakSet<Watched>();
   #stopping = false;
 
   constructor(options: PursuitOptions, keeper: Keeper) {
@@ -111,8 +113,9 @@ export class Pursuit implements Caller {
   revoked(ofAccount: Iterable<Watched>): void {
     this.#withdrawalSubmits.revoked();
     for (const watched of ofAccount) {
-      const isToBeSubmitted = watched.state === 'queued' && watched.next === 'submit';
-      if (!isToBeSubmitted || watched.type !== 'WITHDRAWAL') continue;
+      if (watched.next !== 'submit' || watched.type !== 'WITHDRAWAL') continue;
+      if (watched.state === 'calling') this.#recalled.add(watched);
+      if (watched.state !== 'queued') continue;
       this.#askToSubmit(watched);
       this.#keeper.park(watched);
     }
@@ -219,8 +222,8 @@ export class Pursuit implements Caller {
     return false;
   }
 
-  isToBeSent({ state }: Watched): boolean {
-    return state === 'calling' && this.#isOurs();
+  isToBeSent(watched: Watched): boolean {
+    return watched.state === 'calling' && this.#isOurs() && !this.#recalled.has(watched);
   }
 
   /** False from when another process may have the partition; also where this one has it again, in a pursuit of its own. */
@@ -318,6 +321,7 @@ export class Pursuit implements Caller {
   #submitted(watched: Watched, result: SubmitResult): void {
     const { now, random, timings } = this.#options;
     watched.submits++;
+    this.#recalled.delete(watched);
     watched.graceUntil = now() + watched.port.lane.rail.notFoundGraceMs;
     switch (result.type) {
       case 'accepted':

@@ -149,6 +149,30 @@ t.test('what waits for its rail when its wallet is revoked is not sent', async (
   t.match(driven.accounts.transaction(id), { status: 'FAILED', failureCode: 'wallet_inactive' });
 });
 
+t.test('nor what waits for a token by then, unless the wallet is another', async (t) => {
+  for (const walletId of [WALLET, 'wal_01JB2XK7T0000ABCDEFGHJKM01']) {
+    const driven = await new Driven().start();
+    let sent = 0;
+    const token = deferred<void>();
+    driven.mtn.onSubmit = async (transaction, isToBeSent) => {
+      await token.promise;
+      if (!isToBeSent!()) return BUSY;
+      sent++;
+      return driven.provider.submit(transaction);
+    };
+    if (walletId !== WALLET) driven.accounts.scenario.given({ ...walletAdded, id: walletId });
+    const { id } = driven.accounts.create(withdrawal());
+    await driven.clock.advance(100);
+    t.equal(driven.mtn.submits.length, 1);
+    driven.accounts.when({ ...revoke, walletId });
+    token.resolve();
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(sent, walletId === WALLET ? 0 : 1);
+    const status = walletId === WALLET ? 'FAILED' : 'PENDING_PROVIDER';
+    t.equal(driven.accounts.transaction(id).status, status);
+  }
+});
+
 t.test('what waits for its rail when another wallet is revoked is sent once', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.maxConcurrency = 0;
