@@ -4,7 +4,8 @@
 // Invariants: what was taken from a partition ends in a RecordAttempt or CancelDelivery, or the process ends first and the
 // log still has it due; at most one attempt of a delivery is in flight here; what an endpoint leaves lying takes no room in the
 // queue from others, and is given up when its time is over; what cannot be signed stays due, and says nothing of its endpoint;
-// no attempt begins while another process may have the partition; nothing here is needed to recover.
+// no attempt begins while another process may have the partition, or before its feed has told all that the ledger had when it was
+// hosted: URLs may have been changed or removed since; nothing here is needed to recover.
 
 import type { Bus, Reply } from '../../src/bus/bus.ts';
 import type { Feed } from '../../src/bus/feed.ts';
@@ -63,6 +64,10 @@ interface Hosted {
   readonly lines: { readonly firsts: Lines; readonly retries: Lines };
   /** Deliveries that are due and cannot be signed by this process, the one to be looked at next first. */
   readonly unsigned: Map<string, Unsigned>;
+  /** As far as the ledger's log went at most when this was hosted; Infinity: nobody has said so yet. */
+  ledgerEnd: number;
+  /** Not before this, milliseconds since 1970, is it asked again. */
+  askAt: number;
   released: boolean;
 }
 
@@ -125,9 +130,12 @@ export class WebhookExecutor {
       active: new Map(),
       lines,
       unsigned: new Map(),
+      ledgerEnd: Infinity,
+      askAt: 0,
       released: false,
     };
     this.#hosted.set(partition, hosted);
+    this.#askLedger(partition, hosted);
     this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
   }
 
@@ -195,7 +203,8 @@ export class WebhookExecutor {
 
   /** Hands out what is due now. Called by the timer; tests with a driven clock call it themselves. */
   tick(): void {
-    for (const hosted of this.#hosted.values()) {
+    for (const [partition, hosted] of this.#hosted) {
+      this.#askLedger(partition, hosted);
       this.#moveUp(hosted, hosted.lines.firsts, true);
       this.#moveUp(hosted, hosted.lines.retries, false);
       this.#lookAtUnsigned(hosted);
@@ -203,6 +212,24 @@ export class WebhookExecutor {
     }
     this.#dispatcher.tick();
     if (this.#mayQueue()) this.#wakeReaders();
+  }
+
+  /** How far its log goes, again until the feed has told as much: with async replication its end may be lost with its machine. */
+  #askLedger(partition: number, hosted: Hosted): void {
+    const { bus, clock, deadlineClock = clock } = this.#options;
+    const now = clock();
+    if (!isBehind(hosted) || now < hosted.askAt) return;
+    hosted.askAt = now + LIMITS.commandDeadlineMs;
+    const deadline = deadlineClock() + LIMITS.commandDeadlineMs;
+    const query = { type: 'ListPending', accountId: '', afterId: null, limit: 1, deadline } as const;
+    bus.send('accounts', partition, query, (reply) => {
+      if (reply.type !== 'done') {
+        hosted.askAt = now + LIMITS.leaseRenewMs;
+        return;
+      }
+      const { sequence } = JSON.parse(reply.body) as { readonly sequence: number };
+      hosted.ledgerEnd = Math.min(hosted.ledgerEnd, sequence);
+    });
   }
 
   /** What is due now is taken from it, in its turn: a few at once if it is the only one. */
@@ -228,7 +255,7 @@ export class WebhookExecutor {
 
   /** True: there may be more. */
   #takeFew(hosted: Hosted): boolean {
-    if (!this.#mayQueue()) return false;
+    if (isBehind(hosted) || !this.#mayQueue()) return false;
     const now = hosted.clock();
     for (const delivery of hosted.logic.takeAttempts(now, TAKEN_AT_ONCE)) this.#takeUp(hosted, delivery);
     return hosted.logic.nextAttemptAt() <= now;
@@ -452,6 +479,11 @@ export class WebhookExecutor {
     this.#forRoom = [];
     for (const wake of waiting) wake();
   }
+}
+
+/** What its apps have changed may be among what the feed has yet to tell. */
+function isBehind({ reader, ledgerEnd }: Hosted): boolean {
+  return reader.position < ledgerEnd;
 }
 
 const TELL_MS_LONGEST = 1_000;

@@ -33,6 +33,10 @@ export interface Surroundings {
   /** The clock, and the partition's time. */
   readonly now: () => number;
   readonly partitionNow: () => number;
+  /** No other process may have the partition. */
+  readonly isHeld: () => boolean;
+  /** Sequence of the accounts' log when the partition was hosted. */
+  readonly hostedAt: () => number;
   readonly random: () => number;
 }
 
@@ -76,13 +80,14 @@ export class Endpoints {
   }
 
   #check({ url, eventId, eventType, body, signingSecret }: SendRequest): ModelDelivery {
-    const { truth, model, partitionNow } = this.#around;
+    const { truth, model, partitionNow, isHeld, hostedAt } = this.#around;
+    assert(isHeld(), 'another process may send it');
     const app = new URL(url).searchParams.get('app')!;
     const { cursor, before, deliveries } = model();
     const delivery = [...deliveries.values()].find((one) => one.app === app && one.event === eventId);
     assert(delivery !== undefined, `${eventId} is for ${app}`);
     const what = `${delivery.id} of ${app}`;
-    const urls = [truth.urlAt(app, cursor), truth.urlAt(app, before)];
+    const urls = [cursor, before].map((sequence) => truth.urlAt(app, Math.max(sequence, hostedAt())));
     assert(urls.includes(url), `${what} goes where the app is`);
     assert.equal(signingSecret, truth.apps.get(app)!.secret);
     assert(delivery.nextAt !== null && delivery.nextAt <= partitionNow(), `${what} is due`);

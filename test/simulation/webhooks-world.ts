@@ -67,6 +67,8 @@ export class World {
   /** Signing secrets cannot be opened: the master key is another. */
   isKeyWrong = false;
   mayLoseKey = false;
+  /** False: another process may have the webhooks partition. */
+  isHeld = true;
   /** What becomes of a message on its way between the groups. */
   fault: () => Fault = () => 'none';
   readonly seen = { lost: 0, removed: 0, givenUp: 0, cancelled: 0, deadLettered: 0, unreadable: 0, moves: 0 };
@@ -77,6 +79,8 @@ export class World {
   /** Goes up with whatever happens. */
   #happened = 0;
   #startedAt = 0;
+  /** Sequence of the accounts' log when the webhooks were hosted last: nothing goes where an app pointed before that. */
+  #hostedAt = 0;
 
   constructor(options: WorldOptions) {
     this.#options = options;
@@ -110,6 +114,8 @@ export class World {
       model: () => this.model,
       now,
       partitionNow: () => this.webhooks.partition.now(),
+      isHeld: () => this.isHeld,
+      hostedAt: () => this.#hostedAt,
       random: options.random,
     });
   }
@@ -146,7 +152,12 @@ export class World {
 
   #host(): void {
     const { partition, logic } = this.webhooks;
-    this.executor.host(0, logic, { clock: () => partition.now(), send: this.#way('webhooks') });
+    this.#hostedAt = this.truth.sequence;
+    this.executor.host(0, logic, {
+      clock: () => partition.now(),
+      send: this.#way('webhooks'),
+      holds: () => this.isHeld,
+    });
   }
 
   #bus(): Bus {
@@ -310,6 +321,7 @@ export class World {
   /** Nothing goes wrong for a while; then nothing is left lying, and nothing of what was sent is forgotten. */
   async calm(): Promise<void> {
     this.isPaused = { accounts: false, webhooks: false };
+    this.isHeld = true;
     const { fault } = this;
     this.fault = () => 'none';
     await this.pass(2 * MINUTE);
@@ -391,8 +403,14 @@ export class World {
     }
   }
 
-  /** Another process writes the partition for a while; this one gets it back. `isLost`: what was not durable is gone. */
-  async move(group: 'accounts' | 'webhooks', isLost: boolean, forMs: number): Promise<void> {
+  /** Another process writes the partition for a while; this one gets it back. `isLost`: what was not durable is gone. What the
+   *  accounts are told meanwhile is read afterwards. */
+  async move(
+    group: 'accounts' | 'webhooks',
+    isLost: boolean,
+    forMs: number,
+    meanwhile: readonly AccountCommand[],
+  ): Promise<void> {
     this.seen.moves++;
     const moved = this[group];
     const released = group === 'webhooks' ? this.executor.release(0) : Promise.resolve();
@@ -408,6 +426,8 @@ export class World {
     if (group === 'accounts') await this.pass(forMs);
     else this.now += forMs;
     if (group === 'accounts') return this.accounts.open(this.#disk, () => {});
+    for (const command of meanwhile) this.command(command);
+    await this.accounts.flush();
     this.endpoints.forget();
     await this.webhooks.open(this.#disk, (logic) => this.#watch(logic));
     this.#host();

@@ -237,6 +237,27 @@ async function goOn(world: World, choice: Choice): Promise<void> {
   if (choice.once(4)) await world.pass(choice.of(100, 5_000, 40_000));
 }
 
+async function move(
+  world: World,
+  choice: Choice,
+  group: 'accounts' | 'webhooks',
+  isLost: boolean,
+): Promise<void> {
+  const meanwhile = Array.from({ length: choice.below(20) }, () => choice.command(world));
+  await world.move(group, isLost, choice.of(0, 5_000, 2 * MINUTE), meanwhile);
+}
+
+/** Another process may have the webhooks partition for a while, and has it after all, or had not. */
+async function notHeld(world: World, choice: Choice): Promise<void> {
+  world.isHeld = false;
+  for (let times = choice.below(4); times > 0; times--) {
+    world.command(choice.command(world));
+    await goOn(world, choice);
+  }
+  if (choice.once(2)) await move(world, choice, 'webhooks', true);
+  world.isHeld = true;
+}
+
 async function step(world: World, choice: Choice, setsClockBack: boolean): Promise<void> {
   for (let times = choice.once(4) ? 1 + choice.below(12) : 1; times > 0; times--) {
     world.command(choice.command(world));
@@ -252,10 +273,8 @@ async function step(world: World, choice: Choice, setsClockBack: boolean): Promi
   if (choice.once(25)) await world.pass(choice.of(MINUTE, 12 * MINUTE, 40 * MINUTE));
   if (choice.once(80)) await world.pass(3 * HOUR);
   if (choice.once(25)) await world.calm();
-  if (choice.once(25)) {
-    const forMs = choice.of(0, 5_000, 2 * MINUTE);
-    await world.move(choice.of('accounts', 'webhooks'), choice.once(2), forMs);
-  }
+  if (choice.once(20)) await notHeld(world, choice);
+  if (choice.once(25)) await move(world, choice, choice.of('accounts', 'webhooks'), choice.once(2));
   if (choice.once(20)) {
     world.isKeyWrong = world.mayLoseKey && choice.once(3);
     const back = choice.of(0, 0, 10_000, HOUR);

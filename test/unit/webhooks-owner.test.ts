@@ -1,4 +1,5 @@
-// Who sends: the process that has the partition, and nobody who may have lost it without having heard of that yet.
+// Who sends: the process that has the partition, and nobody who may have lost it without having heard of that yet, or has yet to
+// hear of what its apps have changed.
 
 import t from 'tap';
 import type { Test } from 'tap';
@@ -6,9 +7,11 @@ import { LocalFeed } from '../../actors/runtime/local-feed.ts';
 import { WebhookExecutor } from '../../actors/webhooks/executor.ts';
 import type { RecordAttempt, WebhookCommand } from '../../actors/webhooks/message.ts';
 import { Sender } from '../../actors/webhooks/sender.ts';
+import type { Reply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { noMetrics } from '../no-metrics.ts';
-import { appId, DrivenWebhooks } from './webhooks-driven.ts';
+import { accountId, appId, DrivenWebhooks } from './webhooks-driven.ts';
 
 /** Refused before anything is sent, so that an attempt that is made is told of at once. */
 const URL_THEN = 'ftp://then';
@@ -22,9 +25,13 @@ class Process {
   readonly webhooks = new DrivenWebhooks({});
   /** Where each attempt went. */
   readonly attempted: string[] = [];
+  /** What the ledger answers when it is asked how far its log goes. */
+  ledger: Reply = { type: 'unavailable' };
+  readonly feed = new LocalFeed(() => [][Symbol.iterator]());
+  readonly #bus = new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 });
   readonly executor = new WebhookExecutor({
-    bus: new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 }),
-    feed: new LocalFeed(() => [][Symbol.iterator]()),
+    bus: this.#bus,
+    feed: this.feed,
     sender: new Sender({ guard: { allowPrivate: true, ports: [] }, clock: Date.now }),
     openSecret: (sealed) => sealed,
     clock: () => this.webhooks.now,
@@ -36,6 +43,15 @@ class Process {
     t.teardown(() => this.executor.close(0));
     this.webhooks.connect(appId(1), URL_THEN);
     this.webhooks.takeEvent('SUCCESSFUL', [appId(1)]);
+    this.ledgerEndsAt(this.webhooks.logic.cursor);
+    this.#bus.attach('accounts', 0, (_message, onReply) => onReply(this.ledger));
+  }
+
+  ledgerEndsAt(sequence: number): void {
+    this.ledger = { type: 'done', body: JSON.stringify({ sequence, data: [] }), replayed: false };
+  }
+
+  host(): void {
     this.executor.host(0, this.webhooks.logic, {
       clock: () => this.webhooks.now,
       send: (message, onReply) => {
@@ -47,11 +63,24 @@ class Process {
     this.executor.tick();
   }
 
+  /** The feed tells that the app points elsewhere, in the record behind those that were read. */
+  tellOfChange(): void {
+    const events = [{ type: 'AppWebhookChanged', id: appId(1), webhookUrl: URL_NOW }];
+    const records = [{ accountId: accountId(1), at: this.webhooks.now, events }];
+    this.feed.publish('accounts', 0, { firstSequence: this.webhooks.logic.cursor + 1, records });
+  }
+
   /** Its attempt has its place, and all that follows of itself has happened. */
   async begin(): Promise<void> {
+    this.host();
     while (this.executor.gauges().inFlight.firsts === 0 && this.attempted.length === 0) await turn();
-    for (let turns = 0; turns < 20; turns++) await turn();
+    await quiet();
   }
+}
+
+/** All that follows of itself has happened. */
+async function quiet(): Promise<void> {
+  for (let turns = 0; turns < 20; turns++) await turn();
 }
 
 void t.test('what another process may have by now is sent when it is certain that none has', async (t) => {
@@ -79,4 +108,21 @@ void t.test('a stop does not wait for what this process may not send', async (t)
   await process.executor.close(60_000);
   t.equal(process.executor.gauges().inFlight.firsts, 0);
   t.strictSame(process.attempted, []);
+});
+
+void t.test('what is due goes where its app points by now, also when the feed has yet to tell', async (t) => {
+  const process = new Process(t);
+  process.isHeld = true;
+  process.ledger = { type: 'unavailable' };
+  process.host();
+  await quiet();
+  t.strictSame(process.attempted, [], 'nobody says how much there is to tell');
+  process.ledgerEndsAt(process.webhooks.logic.cursor + 1);
+  process.webhooks.now += LIMITS.leaseRenewMs;
+  process.executor.tick();
+  await quiet();
+  t.strictSame(process.attempted, [], 'it is not told yet');
+  process.tellOfChange();
+  while (process.attempted.length === 0) await turn();
+  t.strictSame(process.attempted, [URL_NOW]);
 });

@@ -57,8 +57,12 @@ void t.test(
     // No tick of the executor's own.
     mock.timers.enable({ apis: ['setInterval'] });
     t.teardown(() => mock.timers.reset());
+    const bus = new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 });
+    bus.attach('accounts', 0, (_message, onReply) =>
+      onReply({ type: 'done', body: '{"sequence":0,"data":[]}', replayed: false }),
+    );
     const executor = new WebhookExecutor({
-      bus: new LocalBus({ accounts: 1, webhooks: 1, pollers: 1, platform: 1 }),
+      bus,
       feed: new LocalFeed(() => [][Symbol.iterator]()),
       sender: new Sender({ guard: { allowPrivate: true, ports: [] }, clock: Date.now }),
       openSecret: (sealed) => sealed,
