@@ -94,8 +94,8 @@ async function activeWallet(client: ServiceClient, msisdn: string): Promise<stri
     return data.find((wallet) => wallet.label === label && wallet.status !== 'REVOKED');
   };
   let wallet = await find();
-  if (wallet === undefined) {
-    wallet = await addWallet(client, label, msisdn);
+  if (wallet === undefined || wallet.status === 'PENDING_APPROVAL') {
+    wallet = await approvedWallet(client, label, msisdn, wallet);
     // With no cooling-off it is active a moment later.
     await pause(POLL_MS);
     wallet = (await find()) ?? wallet;
@@ -108,12 +108,18 @@ async function activeWallet(client: ServiceClient, msisdn: string): Promise<stri
   );
 }
 
-async function addWallet(client: ServiceClient, label: string, msisdn: string): Promise<Wallet> {
+/** `added`: by a `trigger` that was stopped before it could have it approved. */
+async function approvedWallet(
+  client: ServiceClient,
+  label: string,
+  msisdn: string,
+  added: Wallet | undefined,
+): Promise<Wallet> {
   const { data } = await client.operator<Page<{ id: string; role: string }>>('GET', '/users');
   const owners = data.filter(({ role }) => role === 'OWNER').map(({ id }) => id);
   const [adder, approver = adder] = owners;
   if (adder === undefined) throw new ServiceRefused('not_permitted', 'The account has no owner.');
-  const wallet = await client.operator<Wallet>('POST', '/wallets', { label, msisdn, by: adder });
+  const wallet = added ?? (await client.operator<Wallet>('POST', '/wallets', { label, msisdn, by: adder }));
   return client.operator<Wallet>('POST', `/wallets/${wallet.id}/approve`, { by: approver });
 }
 

@@ -17,6 +17,7 @@ import { TRIGGERS } from '../../actors/webhooks/trigger.ts';
 import { freePorts } from '../../deploy/free-ports.ts';
 import { STOP_SIGNALS } from '../../src/end-process.ts';
 import { LIMITS } from '../../src/limits.ts';
+import type { Demo } from '../../src/operator/demo.ts';
 import { until } from '../until.ts';
 import { startService } from './start.ts';
 import { Receiver } from './webhooks-receiver.ts';
@@ -53,6 +54,17 @@ async function reached(
   });
 }
 
+function clientOf(demo: Demo): ServiceClient {
+  return new ServiceClient({
+    baseUrl: demo.base_url,
+    operatorUrl: demo.operator_url,
+    operatorToken: demo.operator_token,
+    secretKey: demo.secret_key,
+    accountId: demo.account_id,
+    appId: demo.app_id,
+  });
+}
+
 const directory = t.testdir();
 const [port, operatorPort, simulatorPort] = await freePorts(3);
 const env = {
@@ -71,7 +83,8 @@ void t.test('listen and trigger', async (t) => {
   const service = start('src/main.ts', [], env);
   t.teardown(() => service.kill('SIGKILL'));
   await reached(() => existsSync(join(directory, 'demo.json')), service);
-  const demo = JSON.parse(readFileSync(join(directory, 'demo.json'), 'utf8')) as Record<string, string>;
+  const demo = JSON.parse(readFileSync(join(directory, 'demo.json'), 'utf8')) as Demo;
+  const client = clientOf(demo);
   const receiver = new Receiver(null);
   await receiver.listen();
   t.teardown(() => receiver.close());
@@ -83,6 +96,10 @@ void t.test('listen and trigger', async (t) => {
   t.teardown(() => listener.kill('SIGKILL'));
   await reached(() => listener.text.includes('Listening'), listener);
 
+  // As a "trigger" leaves it that was stopped before it could have it approved.
+  const users = await client.operator<{ data: readonly { id: string }[] }>('GET', '/users');
+  const wallet = { label: 'trigger 001', msisdn: '+256772000001', by: users.data[0]!.id };
+  await client.operator('POST', '/wallets', wallet);
   for (const type of Object.keys(TRIGGERS)) {
     const child = start('actors/webhooks/cli.ts', ['trigger', type], { DATA_DIR: directory });
     const [code] = (await once(child, 'close')) as [number];
@@ -94,7 +111,7 @@ void t.test('listen and trigger', async (t) => {
   t.equal(typesSeen().size, Object.keys(TRIGGERS).length, 'and no other');
   const stripe = new Stripe('sk_test_unused');
   for (const { body, headers } of receiver.received) {
-    stripe.webhooks.constructEvent(body, String(headers['service-signature']), demo['signing_secret']!, 300);
+    stripe.webhooks.constructEvent(body, String(headers['service-signature']), demo.signing_secret, 300);
   }
   for (const type of Object.keys(TRIGGERS)) {
     await reached(() => listener.text.includes(`  ${type}  evt_`), listener);
@@ -103,27 +120,16 @@ void t.test('listen and trigger', async (t) => {
   listener.kill('SIGINT');
   const [code] = (await once(listener, 'exit')) as [number];
   t.equal(code, 0);
-  const apps = await fetch(`${demo['operator_url']}/operator/v1/accounts/${demo['account_id']}/apps`, {
-    headers: { Authorization: `Bearer ${demo['operator_token']}` },
-  });
   t.hasStrict(
-    await apps.json(),
-    { data: [{ id: demo['app_id'], webhook_url: null }] },
+    await client.operator('GET', '/apps'),
+    { data: [{ id: demo.app_id, webhook_url: null }] },
     'the URL is as it was',
   );
 });
 
 void t.test('listen outlives a request that breaks off, and ends though the service has gone', async (t) => {
   const service = await startService({ WEBHOOK_ALLOW_PRIVATE: 'true' });
-  const { base_url, operator_url, operator_token, secret_key, account_id, app_id } = service.demo;
-  const client = new ServiceClient({
-    baseUrl: base_url,
-    operatorUrl: operator_url,
-    operatorToken: operator_token,
-    secretKey: secret_key,
-    accountId: account_id,
-    appId: app_id,
-  });
+  const client = clientOf(service.demo);
   const printed: string[] = [];
   const listening = await listen({ client, forwardTo: null, print: (line) => void printed.push(line) });
   const { data } = await client.operator<{ data: { webhook_url: string }[] }>('GET', '/apps');
