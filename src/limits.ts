@@ -373,6 +373,8 @@ export const LIMITS = {
   webhookRetentionPauseMs: 1_000,
   /** How long a stop waits for attempts in flight, ms: one attempt and a bit. */
   webhookStopMs: 11_000,
+  /** The same for a partition that another process waits for: most are answered by then, what is not that one sends again. */
+  webhookHandOverMs: 2_000,
 
   // Rails and pollers
   /** Transactions at rest that one partition's poller follows; those beyond are taken up again as these finish.

@@ -68,6 +68,11 @@ interface Hosted {
   ledgerEnd: number;
   /** Not before this, milliseconds since 1970, is it asked again. */
   askAt: number;
+  /** Attempts that were begun and are yet to be recorded. */
+  begun: number;
+  /** None is begun any more. */
+  leaving: boolean;
+  /** Nor is anything recorded. */
   released: boolean;
 }
 
@@ -132,6 +137,8 @@ export class WebhookExecutor {
       unsigned: new Map(),
       ledgerEnd: Infinity,
       askAt: 0,
+      begun: 0,
+      leaving: false,
       released: false,
     };
     this.#hosted.set(partition, hosted);
@@ -139,15 +146,19 @@ export class WebhookExecutor {
     this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
   }
 
-  /** Another process delivers for the partition from now on. What is in flight ends by itself, unrecorded at worst. */
-  async release(partition: number): Promise<void> {
+  /** Another process delivers for the partition from now on. What is in flight has `graceMs` to be recorded; what has not been by
+   *  then ends by itself. */
+  async release(partition: number, graceMs = 0): Promise<void> {
     const hosted = this.#hosted.get(partition);
     if (hosted === undefined) return;
     this.#hosted.delete(partition);
     this.#toTakeFrom.delete(hosted);
+    hosted.leaving = true;
+    const closed = this.#closeReader(hosted.reader);
+    const until = performance.now() + graceMs;
+    while (hosted.begun > 0 && performance.now() < until) await pause(LOOK_MS);
     hosted.released = true;
-    this.#wakeReaders();
-    await hosted.reader.close();
+    await closed;
   }
 
   /** Stops reading and sending. Waits at most `graceMs` for attempts in flight; what is not recorded by then is sent
@@ -158,9 +169,7 @@ export class WebhookExecutor {
     this.#dispatcher.stop();
     const until = performance.now() + graceMs;
     await Promise.all(Array.from(this.#hosted.values(), ({ reader }) => this.#closeReader(reader)));
-    while (this.#inFlight() > 0 && performance.now() < until) {
-      await pause(20);
-    }
+    while (this.#inFlight() > 0 && performance.now() < until) await pause(LOOK_MS);
     for (const partition of this.#hosted.keys()) await this.release(partition);
     this.#options.sender.close();
   }
@@ -348,8 +357,14 @@ export class WebhookExecutor {
 
   async #sendOnce(hosted: Hosted, deliveryId: string, heard: Heard): Promise<void> {
     const due = await this.#whatToSend(hosted, deliveryId);
-    if (due === null) return;
+    if (due === null || hosted.leaving) return;
     if (!hosted.holds()) return this.#untilHeld(hosted, deliveryId);
+    hosted.begun++;
+    await this.#sendDue(hosted, due, heard);
+    hosted.begun--;
+  }
+
+  async #sendDue(hosted: Hosted, due: DueAttempt, heard: Heard): Promise<void> {
     const at = hosted.clock();
     const secret = this.#secretOf(due);
     if ('unreadable' in secret) {
@@ -370,7 +385,7 @@ export class WebhookExecutor {
 
   /** Another process may have sent it by now, to another URL. When it is certain that none has the partition, it is due again. */
   async #untilHeld(hosted: Hosted, deliveryId: string): Promise<void> {
-    while (!hosted.released && !this.#closing && !hosted.holds()) await pause(LIMITS.leaseRenewMs);
+    while (!hosted.leaving && !this.#closing && !hosted.holds()) await pause(LIMITS.leaseRenewMs);
     hosted.active.set(deliveryId, true);
   }
 
@@ -486,6 +501,7 @@ function isBehind({ reader, ledgerEnd }: Hosted): boolean {
   return reader.position < ledgerEnd;
 }
 
+const LOOK_MS = 20;
 const TELL_MS_LONGEST = 1_000;
 const TAKEN_AT_ONCE = 20;
 

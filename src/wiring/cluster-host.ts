@@ -198,7 +198,9 @@ export class ClusterHost implements PartitionHost {
     this.#served.delete(key);
     this.#serving.delete(key);
     this.#options.feed.left(group, partition);
-    if (group === 'webhooks') await this.#unlessRefused(key, this.webhooks?.release(partition));
+    if (group === 'webhooks') {
+      await this.#unlessRefused(key, this.webhooks?.release(partition, LIMITS.webhookHandOverMs));
+    }
     served?.close();
     if (group === 'pollers') await this.pollers?.release(partition);
     else await this.#closeLog(group, partition);

@@ -413,7 +413,9 @@ export class World {
   ): Promise<void> {
     this.seen.moves++;
     const moved = this[group];
-    const released = group === 'webhooks' ? this.executor.release(0) : Promise.resolve();
+    // The next owner waits until all is recorded, or not at all: how long that takes here says nothing.
+    const graceMs = isLost || this.#options.random() < 0.5 ? 0 : Infinity;
+    const released = group === 'webhooks' ? this.executor.release(0, graceMs) : Promise.resolve();
     if (!isLost) {
       await this.until(released);
       await moved.drain();

@@ -11,6 +11,7 @@ import type { Reply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { noMetrics } from '../no-metrics.ts';
+import { Receiver } from '../api/webhooks-receiver.ts';
 import { accountId, appId, DrivenWebhooks } from './webhooks-driven.ts';
 
 /** Refused before anything is sent, so that an attempt that is made is told of at once. */
@@ -39,9 +40,9 @@ class Process {
     metrics: noMetrics,
   });
 
-  constructor(t: Test) {
+  constructor(t: Test, url = URL_THEN) {
     t.teardown(() => this.executor.close(0));
-    this.webhooks.connect(appId(1), URL_THEN);
+    this.webhooks.connect(appId(1), url);
     this.webhooks.takeEvent('SUCCESSFUL', [appId(1)]);
     this.ledgerEndsAt(this.webhooks.logic.cursor);
     this.#bus.attach('accounts', 0, (_message, onReply) => onReply(this.ledger));
@@ -125,4 +126,41 @@ void t.test('what is due goes where its app points by now, also when the feed ha
   process.tellOfChange();
   while (process.attempted.length === 0) await turn();
   t.strictSame(process.attempted, [URL_NOW]);
+});
+
+/** One that has its delivery in flight, at an endpoint that answers when it is let. */
+async function inFlight(t: Test): Promise<{ readonly process: Process; readonly answer: () => void }> {
+  const endpoint = new Receiver(null);
+  const { promise: asked, resolve } = Promise.withResolvers<() => void>();
+  endpoint.answer = (_request, response) => resolve(() => response.writeHead(200).end());
+  const port = await endpoint.listen();
+  t.teardown(() => endpoint.close());
+  const process = new Process(t, `http://127.0.0.1:${port}/`);
+  process.isHeld = true;
+  process.host();
+  return { process, answer: await asked };
+}
+
+void t.test('what is in flight when the partition is handed over is recorded first', async (t) => {
+  const { process, answer } = await inFlight(t);
+  const released = process.executor.release(0, LIMITS.webhookHandOverMs);
+  process.isHeld = false;
+  process.webhooks.takeEvent('FAILED', [appId(1)]);
+  process.executor.tick();
+  answer();
+  await released;
+  t.equal(process.attempted.length, 1);
+  t.strictSame(
+    process.webhooks.list({}).data.map(({ status }) => status),
+    ['PENDING', 'DELIVERED'],
+    'and nothing else is begun',
+  );
+});
+
+void t.test('an endpoint that hangs holds up no hand-over for long', async (t) => {
+  const { process, answer } = await inFlight(t);
+  await process.executor.release(0, 50);
+  answer();
+  while (process.executor.gauges().inFlight.firsts > 0) await turn();
+  t.strictSame(process.attempted, [], 'it is the next owner who tells of it');
 });
