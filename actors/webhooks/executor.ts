@@ -154,7 +154,8 @@ export class WebhookExecutor {
     this.#hosted.delete(partition);
     this.#toTakeFrom.delete(hosted);
     hosted.leaving = true;
-    const closed = this.#closeReader(hosted.reader);
+    const closed = hosted.reader.close();
+    this.#wakeReaders();
     const until = performance.now() + graceMs;
     while (hosted.begun > 0 && performance.now() < until) await pause(LOOK_MS);
     hosted.released = true;
@@ -167,17 +168,8 @@ export class WebhookExecutor {
     clearInterval(this.#timer);
     this.#closing = true;
     this.#dispatcher.stop();
-    const until = performance.now() + graceMs;
-    await Promise.all(Array.from(this.#hosted.values(), ({ reader }) => this.#closeReader(reader)));
-    while (this.#inFlight() > 0 && performance.now() < until) await pause(LOOK_MS);
-    for (const partition of this.#hosted.keys()) await this.release(partition);
+    await Promise.all(Array.from(this.#hosted.keys(), (partition) => this.release(partition, graceMs)));
     this.#options.sender.close();
-  }
-
-  #closeReader(reader: FeedReader): Promise<void> {
-    const closed = reader.close();
-    this.#wakeReaders();
-    return closed;
   }
 
   gauges(): WebhookGauges {
@@ -385,7 +377,7 @@ export class WebhookExecutor {
 
   /** Another process may have sent it by now, to another URL. When it is certain that none has the partition, it is due again. */
   async #untilHeld(hosted: Hosted, deliveryId: string): Promise<void> {
-    while (!hosted.leaving && !this.#closing && !hosted.holds()) await pause(LIMITS.leaseRenewMs);
+    while (!hosted.leaving && !hosted.holds()) await pause(LIMITS.leaseRenewMs);
     hosted.active.set(deliveryId, true);
   }
 
@@ -470,11 +462,6 @@ export class WebhookExecutor {
       await pause(Math.min(20 * 2 ** tries, TELL_MS_LONGEST));
     }
     return null;
-  }
-
-  #inFlight(): number {
-    const { firsts, retries, slow } = this.#dispatcher.inFlight;
-    return firsts + retries + slow;
   }
 
   #mayQueue(): boolean {
