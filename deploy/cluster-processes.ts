@@ -8,6 +8,7 @@ import { LIMITS } from '../src/limits.ts';
 import { freePorts } from './free-ports.ts';
 import { exitOf, nextLook } from './nats-servers.ts';
 import { ENVIRONMENT } from './environment.ts';
+import { markOf } from '../wal/process-mark.ts';
 
 export interface ClusterSettings {
   readonly natsUrl: string;
@@ -35,6 +36,8 @@ export interface NodeProcess {
   readonly logFile: string;
   readonly dataDir: string;
   readonly pid: number;
+  /** By which other processes know it (wal/process-mark.ts). */
+  readonly mark: string;
   /** Null while it runs. */
   exitStatus(): number | string | null;
   signal(signal: NodeJS.Signals): void;
@@ -84,6 +87,7 @@ export async function startNode(
     logFile,
     dataDir,
     pid: child.pid ?? 0,
+    mark: markOf(child.pid ?? 0),
     exitStatus: () => child.exitCode ?? child.signalCode,
     signal: (signal) => {
       child.kill(signal);

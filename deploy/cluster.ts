@@ -11,6 +11,7 @@ import { startNode, untilReady } from './cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from './cluster-processes.ts';
 import { openDemoMerchant } from './demo-merchant.ts';
 import { freePort } from './free-ports.ts';
+import { StartedProcesses } from './started-processes.ts';
 import { NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
 import type { NatsServers } from './nats-servers.ts';
 import { linkForOperator, natsOf } from './operator-link.ts';
@@ -22,21 +23,24 @@ import { upgrade } from './upgrade.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { endBySignals } from '../src/end-process.ts';
 import { demoCurl } from '../src/operator/demo.ts';
-import { makeWithParents } from '../wal/make-with-parents.ts';
+import { aliveIn, ownMark } from '../wal/process-mark.ts';
+import { messageOf } from '../wal/thrown.ts';
+import { WriterLock } from '../wal/writer-lock.ts';
 import { writeWholeFile } from '../src/data-directory/whole-file.ts';
 import { ownTerminal, runTools, UsageError } from '../wal/tools/tool.ts';
 import { ENVIRONMENT } from './environment.ts';
 
 /** What other invocations need to know of the running one. */
 interface ClusterFile {
-  readonly pid: number;
+  /** Of the process that runs it, as wal/process-mark.ts has it. Absent: in the file of a version from before. */
+  readonly mark?: string;
   readonly operatorToken: string;
   readonly natsUrls: readonly string[];
   readonly simulatorUrl: string;
   readonly nodes: readonly {
     readonly name: string;
     readonly roles: string;
-    readonly pid: number;
+    readonly mark: string;
     readonly baseUrl: string;
     readonly operatorUrl: string;
   }[];
@@ -75,6 +79,7 @@ const NONE_RUNS = `No cluster runs in ${directory}. Start one with: npm run clus
 const NO_NATS = `No cluster runs in ${directory}. For another one set NATS_URL, and NATS_CA_FILE where its NATS has TLS`;
 const clusterFile = join(directory, 'cluster.json');
 const startFile = join(directory, 'start');
+const processes = new StartedProcesses(directory);
 
 process.exitCode = await obey(process.argv.slice(2));
 
@@ -129,7 +134,7 @@ async function run(): Promise<number> {
     return 1;
   }
   const stop = stopSignal();
-  const started: Started = { nats: null, simulator: null, nodes: [] };
+  const started: Started = { lock: null, nats: null, simulator: null, nodes: [] };
   try {
     await serve(started, stop);
     console.log('Stopping …');
@@ -144,6 +149,8 @@ async function run(): Promise<number> {
 
 /** Whatever ends this, all of it is stopped: what ran on would write to the directory beside the next start. */
 interface Started {
+  /** Of two that start at once only one has it. */
+  lock: WriterLock | null;
   nats: NatsServers | null;
   simulator: ChildProcess | null;
   readonly nodes: NodeProcess[];
@@ -152,12 +159,19 @@ interface Started {
 /** Until it is asked to stop. */
 async function serve(started: Started, stop: AbortSignal): Promise<void> {
   const stopped = once(stop, 'abort');
-  makeWithParents(directory);
+  started.lock = WriterLock.take(directory);
+  processes.begin();
   const secrets = secretsOf(directory);
-  const nats = await startNatsServers({ count: 3, directory: join(directory, 'nats'), detached: true });
+  const nats = await startNatsServers({
+    count: 3,
+    directory: join(directory, 'nats'),
+    detached: true,
+    onStart: (name, pid) => processes.note(`nats-server ${name}`, pid),
+  });
   started.nats = nats;
   const simulator = startSimulator(await freePort());
   started.simulator = simulator.child;
+  processes.note('simulator', simulator.child.pid);
   await simulator.listening;
   const frontPort = await freePort();
   const settings: ClusterSettings = {
@@ -177,15 +191,27 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   const start = (name: string, roles: string): Promise<NodeProcess> =>
     startNode(settings, name, roles, name === 'front1' ? { PORT: String(frontPort) } : {});
   const { nodes } = started;
-  for (const [name, roles] of NODES) nodes.push(await start(name, roles));
+  for (const [name, roles] of NODES) {
+    const node = await start(name, roles);
+    nodes.push(node);
+    processes.note(name, node.pid);
+  }
   const save = (): ClusterFile => writeCluster(settings, nats, simulator.url, nodes);
   const cluster = save();
   await Promise.race([untilReady(nodes), stopped]);
   if (stop.aborted) return;
   await greet(cluster);
-  const watcher = watch(directory, () => void startWanted(nodes, start, save));
+  let starts = Promise.resolve();
+  const watcher = watch(directory, () => {
+    // Who asked for one that does not start sees that it does not run; all others go on.
+    starts = starts
+      .then(() => startWanted(nodes, start, save))
+      .catch((error: unknown) => console.error(messageOf(error)));
+  });
   await stopped;
   watcher.close();
+  // One that starts just now is to be stopped, too.
+  await starts;
 }
 
 async function greet(cluster: ClusterFile): Promise<void> {
@@ -202,7 +228,7 @@ async function greet(cluster: ClusterFile): Promise<void> {
 }
 
 /** Fronts first: what they took is finished before what serves them goes. */
-async function stopAll({ nodes, nats, simulator }: Started): Promise<void> {
+async function stopAll({ lock, nodes, nats, simulator }: Started): Promise<void> {
   const running = nodes.filter((each) => each.exitStatus() === null);
   for (const isFront of [true, false]) {
     const part = running.filter(({ roles }) => (roles === 'front') === isFront);
@@ -212,6 +238,7 @@ async function stopAll({ nodes, nats, simulator }: Started): Promise<void> {
   simulator?.kill('SIGTERM');
   await nats?.stop();
   if (nodes.length > 0) rmSync(clusterFile, { force: true });
+  lock?.release();
 }
 
 /** Another invocation has written the name of a node to start. */
@@ -226,21 +253,24 @@ async function startWanted(
   const index = nodes.findIndex((each) => each.name === name && each.exitStatus() !== null);
   const old = nodes[index];
   if (old === undefined) return;
-  nodes[index] = await start(old.name, old.roles);
+  const node = await start(old.name, old.roles);
+  nodes[index] = node;
+  processes.note(old.name, node.pid);
   save();
   console.log(`${name} starts again.`);
 }
 
 async function drain(cluster: ClusterFile, name: string | undefined): Promise<number> {
   const target = cluster.nodes.find((each) => each.name === name);
-  if (target === undefined || !isAlive(target.pid)) {
-    const running = cluster.nodes.filter(({ pid }) => isAlive(pid)).map((each) => each.name);
+  const pid = target === undefined ? null : aliveIn(target.mark);
+  if (target === undefined || pid === null) {
+    const running = cluster.nodes.filter(({ mark }) => aliveIn(mark) !== null).map((each) => each.name);
     console.error(`No running node "${name ?? ''}". Running: ${running.join(', ')}`);
     return 2;
   }
   const startedAt = performance.now();
-  process.kill(target.pid, 'SIGTERM');
-  await waitFor(`${target.name} has handed over and ended`, 60_000, () => !isAlive(target.pid));
+  process.kill(Number(pid), 'SIGTERM');
+  await waitFor(`${target.name} has handed over and ended`, 60_000, () => aliveIn(target.mark) === null);
   console.log(
     `${target.name} has handed over and ended, after ${Math.round(performance.now() - startedAt)} ms.`,
   );
@@ -249,14 +279,14 @@ async function drain(cluster: ClusterFile, name: string | undefined): Promise<nu
 
 async function startAgain(cluster: ClusterFile, name: string | undefined): Promise<number> {
   const target = cluster.nodes.find((each) => each.name === name);
-  if (target === undefined || isAlive(target.pid)) {
+  if (target === undefined || aliveIn(target.mark) !== null) {
     console.error(`"${name ?? ''}" is not a node that has ended.`);
     return 2;
   }
   writeWholeFile(startFile, target.name);
   await waitFor(`${target.name} runs`, 30_000, () => {
     return (
-      readCluster()?.nodes.some(({ name: other, pid }) => other === target.name && pid !== target.pid) ??
+      readCluster()?.nodes.some(({ name: other, mark }) => other === target.name && mark !== target.mark) ??
       false
     );
   });
@@ -288,11 +318,12 @@ function report({ done, said }: { done: boolean; said: string }): number {
 }
 
 async function printMap(cluster: ClusterFile): Promise<number> {
-  const front = cluster.nodes.find(({ roles, pid }) => roles === 'front' && isAlive(pid));
+  const front = cluster.nodes.find(({ roles, mark }) => roles === 'front' && aliveIn(mark) !== null);
   console.log(`\nNATS        ${cluster.natsUrls.join('  ')}`);
   console.log(`simulator   ${cluster.simulatorUrl}`);
-  for (const { name, roles, pid, baseUrl, operatorUrl } of cluster.nodes) {
-    const state = isAlive(pid) ? `pid ${pid}` : 'ended';
+  for (const { name, roles, mark, baseUrl, operatorUrl } of cluster.nodes) {
+    const pid = aliveIn(mark);
+    const state = pid === null ? 'ended' : `pid ${pid}`;
     console.log(
       `${name.padEnd(11)} ${roles === 'front' ? `merchants ${baseUrl}  ` : ''}operators ${operatorUrl}  ${state}`,
     );
@@ -354,14 +385,14 @@ function writeCluster(
   nodes: readonly NodeProcess[],
 ): ClusterFile {
   const content: ClusterFile = {
-    pid: process.pid,
+    mark: ownMark(),
     operatorToken,
     natsUrls: nats.urls,
     simulatorUrl,
     nodes: nodes.map((each) => ({
       name: each.name,
       roles: each.roles,
-      pid: each.pid,
+      mark: each.mark,
       baseUrl: each.baseUrl,
       operatorUrl: each.operatorUrl,
     })),
@@ -373,7 +404,7 @@ function writeCluster(
 function readCluster(): ClusterFile | null {
   if (!existsSync(clusterFile)) return null;
   const cluster = JSON.parse(readFileSync(clusterFile, 'utf8')) as ClusterFile;
-  return isAlive(cluster.pid) ? cluster : null;
+  return cluster.mark !== undefined && aliveIn(cluster.mark) !== null ? cluster : null;
 }
 
 async function withRunning(act: (cluster: ClusterFile) => Promise<number>): Promise<number> {
@@ -384,13 +415,4 @@ async function withRunning(act: (cluster: ClusterFile) => Promise<number>): Prom
 function noneRuns(why = NONE_RUNS): number {
   console.error(why);
   return 1;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -30,6 +30,7 @@ interface NatsServersOptions {
   readonly directory?: string;
   /** As ClusterSettings.detached. */
   readonly detached?: boolean;
+  readonly onStart?: (name: string, pid: number | undefined) => void;
   /** Added to every server's configuration. */
   readonly configuration?: string;
 }
@@ -69,6 +70,7 @@ ${options.configuration ?? ''}
       stdio: ['ignore', log, log],
       env: withServers(),
     });
+    options.onStart?.(`n${i + 1}`, children[i]?.pid);
   };
 
   const monitorUrls = Array.from({ length: count }, (_, i) => `http://127.0.0.1:${monitor(i)}`);
@@ -86,8 +88,8 @@ ${options.configuration ?? ''}
     if (options.directory === undefined) rmSync(root, { recursive: true, force: true });
   };
 
-  for (let i = 0; i < count; i++) start(i);
   try {
+    for (let i = 0; i < count; i++) start(i);
     await Promise.all(children.map((_, i) => untilReady(i)));
   } catch (error) {
     await stop();

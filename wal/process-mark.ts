@@ -4,7 +4,12 @@ import { readFileSync } from 'node:fs';
 
 /** Of this process. */
 export function ownMark(): string {
-  return `${process.pid} ${startOf(process.pid) ?? ''}`;
+  return markOf(process.pid);
+}
+
+/** Of a process that is alive. */
+export function markOf(pid: number): string {
+  return `${pid} ${startOf(pid) ?? ''}`;
 }
 
 /** The number of the process whose mark it is, when it is alive; null: it is not. */

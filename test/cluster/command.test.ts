@@ -1,10 +1,12 @@
 // `npm run cluster`, as a person uses it: the map, a charge with the printed curl, a node drained and started again, Ctrl-C.
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
+import { aliveIn, markOf } from '../../wal/process-mark.ts';
+import { WriterLock } from '../../wal/writer-lock.ts';
 import { needs } from '../needs.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
 
@@ -14,7 +16,7 @@ const PROGRAM = join(import.meta.dirname, '../../deploy/cluster.ts');
 const START_MS = 90_000;
 
 interface ClusterFile {
-  readonly nodes: readonly { readonly name: string; readonly pid: number }[];
+  readonly nodes: readonly { readonly name: string; readonly mark: string }[];
 }
 
 // A short title: it is part of the directory's name, and a data directory has a longest one.
@@ -30,7 +32,7 @@ t.test('by its commands', async (t) => {
   // A group of its own, as a terminal's command has.
   const running = spawn(process.execPath, [PROGRAM], {
     env,
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
   // Not SIGKILL: its children would run on.
@@ -40,9 +42,11 @@ t.test('by its commands', async (t) => {
   });
   let printed = '';
   running.stdout.on('data', (chunk) => (printed += String(chunk)));
+  let complained = '';
+  running.stderr.on('data', (chunk) => (complained += String(chunk)));
   const exited = new Promise<number | null>((resolve) => running.once('exit', resolve));
   await waitFor('it says how to stop it', START_MS, () => {
-    if (running.exitCode !== null) throw new Error(`it has ended: ${printed}`);
+    if (running.exitCode !== null) throw new Error(`it has ended: ${printed}${complained}`);
     return printed.includes('Ctrl-C stops');
   });
   t.match(printed, /^ledger3 +operators http/m);
@@ -52,11 +56,28 @@ t.test('by its commands', async (t) => {
   const { stdout: charge } = await promisify(execFile)('bash', ['-c', curl]);
   t.hasStrict(JSON.parse(charge), { object: 'charge', status: 'AWAITING_CUSTOMER' });
 
+  const noted = readFileSync(join(directory, 'processes'), 'utf8').trimEnd().split('\n');
+  t.equal(noted.length, 3 + 1 + file().nodes.length, 'nats-servers, the simulator, nodes');
+  t.notOk(
+    noted.some((line) => aliveIn(line) === null),
+    'each is known by its mark',
+  );
+  const again = await say().catch((error: { code: number; stderr: string }) => error);
+  t.match(again, { code: 1, stderr: /^A cluster runs in .* already/ });
+
   const [drained] = file().nodes.filter(({ name }) => name === 'ledger2');
   t.match(await say('drain', 'ledger2'), /ledger2 has handed over and ended/);
   t.match(await say('map'), /^ledger2 .* ended$/m);
+  // What is in the way of its start ends nothing else.
+  const log = join(directory, 'ledger2', 'node.log');
+  renameSync(log, `${log}.kept`);
+  mkdirSync(log);
+  writeFileSync(join(directory, 'start'), 'ledger2');
+  await waitFor('it says why it does not start', 30_000, () => complained.includes(`EISDIR`));
+  rmdirSync(log);
+  renameSync(`${log}.kept`, log);
   t.match(await say('start', 'ledger2'), 'ledger2 runs again');
-  t.not(file().nodes.find(({ name }) => name === 'ledger2')?.pid, drained?.pid);
+  t.not(file().nodes.find(({ name }) => name === 'ledger2')?.mark, drained?.mark);
 
   const archive = join(directory, 'archive');
   t.match(
@@ -71,7 +92,7 @@ t.test('by its commands', async (t) => {
   t.equal(await exited, 0, 'it ends well');
   t.notOk(existsSync(join(directory, 'cluster.json')));
   t.notOk(
-    nodes.some(({ pid }) => isAlive(pid)),
+    nodes.some(({ mark }) => aliveIn(mark) !== null),
     'no node runs on',
   );
   for (const { name } of nodes) {
@@ -110,6 +131,41 @@ t.test('nothing is done of what is not understood to its end', async (t) => {
   t.match(await ask('nothing', 'ledger1'), { code: 2, stderr: /^There is no "nothing"\./ });
 });
 
+t.test('a process that got the number of one that ran a cluster is none', async (t) => {
+  // As after a loss of power, or where a container has started again.
+  const left = { pid: process.pid, mark: `${process.pid} 1`, nodes: [] };
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: t.testdir({ 'cluster.json': JSON.stringify(left) }) };
+  const refused = await promisify(execFile)(process.execPath, [PROGRAM, 'map'], { env }).catch(
+    (error: { code: number; stderr: string }) => error,
+  );
+  t.match(refused, { code: 1, stderr: /^No cluster runs in/ });
+});
+
+t.test('what a cluster that was killed had started is told, and how to end it', async (t) => {
+  const left = spawn(process.execPath, ['--eval', 'setInterval(() => {}, 1_000)'], { stdio: 'ignore' });
+  t.teardown(() => left.kill('SIGKILL'));
+  const dead = `${process.pid} 1 nats-server n1`;
+  const directory = t.testdir({ processes: `${dead}\n${markOf(left.pid!)} nats-server n2\n` });
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: directory };
+  const refused = await promisify(execFile)(process.execPath, [PROGRAM], { env }).catch(
+    (error: { code: number; stderr: string }) => error,
+  );
+  const told = ` runs on: nats-server n2 (process ${left.pid}). End that first: kill -9 ${left.pid}\n`;
+  t.match(refused, { code: 1, stderr: told });
+  t.notOk(existsSync(join(directory, 'writer.lock')), 'the next start may come');
+});
+
+t.test('of two that start at once one is refused', async (t) => {
+  const directory = t.testdir();
+  const lock = WriterLock.take(directory);
+  t.teardown(() => lock.release());
+  const env = { ...ENVIRONMENT, CLUSTER_DIR: directory };
+  const refused = await promisify(execFile)(process.execPath, [PROGRAM], { env }).catch(
+    (error: { code: number; stderr: string }) => error,
+  );
+  t.match(refused, { code: 1, stderr: `${directory} is being written by process ${process.pid}\n` });
+});
+
 t.test('where a start fails nothing that it has started runs on', async (t) => {
   const directory = t.testdir({ 'cluster.json.new': {} });
   const env = { ...ENVIRONMENT, CLUSTER_DIR: directory };
@@ -130,11 +186,3 @@ t.test('a directory that cannot be is told in a line', async (t) => {
   );
   t.match(refused, { code: 1, stderr: /^ENOTDIR: [^\n]*cluster'\n$/ });
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
