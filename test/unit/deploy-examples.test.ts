@@ -1,0 +1,23 @@
+// The examples of deploy/ against the service's own bounds: what runs it does not end it before it has done what it is asked to.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
+
+/** A server's, from when it takes no new connection: a request is read, then answered. */
+const SERVER_MS = LIMITS.requestReceiveMs + LIMITS.commandDeadlineMs;
+/** Each waits for its own, one after the other (src/wiring/standalone.ts): the front, the pollers for calls, for their outcomes and
+ *  for who takes over, the webhooks, the operators' server. */
+const STOP_MS_MAX = SERVER_MS + 3 * LIMITS.pollerStopMs + LIMITS.webhookStopMs + SERVER_MS;
+
+for (const [file, given] of [
+  ['systemd/daftari.service', /^TimeoutStopSec=(\d+)$/m],
+  ['compose/compose.yaml', /^ *stop_grace_period: (\d+)s$/m],
+  ['kubernetes/daftari.yaml', /^ *terminationGracePeriodSeconds: (\d+)$/m],
+] as const) {
+  t.test(`${file} lets a stop come to its end`, async (t) => {
+    const text = readFileSync(join(import.meta.dirname, '../../deploy', file), 'utf8');
+    const seconds = Number(given.exec(text)?.[1]);
+    t.ok(seconds * 1000 > STOP_MS_MAX, `${seconds} s, and a stop may take ${STOP_MS_MAX / 1000}`);
+  });
+}
