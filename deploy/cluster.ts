@@ -98,7 +98,17 @@ async function obey(args: readonly string[]): Promise<number> {
   if (act === null) return wronglyAsked(`There is no "${command}".`);
   // Nothing is done before every word is understood: an upgrade cannot be taken back.
   const unknown = command === 'drain' || command === 'start' ? more[0] : node;
-  return unknown === undefined ? act() : wronglyAsked(`${command} takes no "${unknown}".`);
+  return unknown === undefined ? told(command, act) : wronglyAsked(`${command} takes no "${unknown}".`);
+}
+
+/** Why it could not be done is told in a line. */
+async function told(command: string, act: () => Promise<number>): Promise<number> {
+  try {
+    return await act();
+  } catch (error) {
+    console.error(`${command}: ${messageOf(error)}`);
+    return 1;
+  }
 }
 
 /** Null: there is no such command. */

@@ -1,7 +1,9 @@
 // How commands for operators reach the NATS of a cluster, and its table of who owns what.
 
+import { NatsError } from 'nats';
 import { connectNats } from '../src/nats/connection.ts';
 import type { NatsLink, NatsOptions } from '../src/nats/connection.ts';
+import { natsProblem } from '../src/nats/nats-problem.ts';
 import { LeaseTable } from '../src/nats/lease-table.ts';
 import { StreamPublisher } from '../src/nats/stream-publisher.ts';
 
@@ -29,7 +31,7 @@ export function natsOf(environment: NodeJS.ProcessEnv): Nats | null {
   };
 }
 
-/** Closes what `connect` has opened when `use` is done. */
+/** Closes what `connect` has opened when `use` is done. What NATS refuses `use` is thrown in words. */
 export async function withLink<T>(
   connect: () => Promise<NatsLink>,
   use: (link: NatsLink) => Promise<T>,
@@ -37,6 +39,8 @@ export async function withLink<T>(
   const link = await connect();
   try {
     return await use(link);
+  } catch (error) {
+    throw error instanceof NatsError ? new Error(natsProblem(error), { cause: error }) : error;
   } finally {
     await link.close();
   }

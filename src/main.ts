@@ -9,7 +9,13 @@ import { ConfigError, describeConfig, readConfig, type Config } from './config.t
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/cannot-listen.ts';
 import { LIMITS } from './limits.ts';
-import { CannotConnect, ClusterIdentityError, NatsUnfit, WriteFormatUnknown } from './nats/errors.ts';
+import {
+  CannotConnect,
+  CannotJoin,
+  ClusterIdentityError,
+  NatsUnfit,
+  WriteFormatUnknown,
+} from './nats/errors.ts';
 import { LogOutput } from './observability/log-output.ts';
 import { createLog } from './observability/log.ts';
 import { openFilesProblem } from './open-files.ts';
@@ -45,7 +51,7 @@ const FILE_MENDS: Readonly<Record<string, string>> = {
   EIO: 'distrust its disk',
 };
 /** The same, of what may be over at the next start. */
-const PASSING_ERRORS = [CannotConnect, CannotListen, SimulatorCannotStart];
+const PASSING_ERRORS = [CannotConnect, CannotJoin, CannotListen, SimulatorCannotStart];
 
 // Whoever read them may have gone; nobody has to. A warning of Node's would end the process.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});

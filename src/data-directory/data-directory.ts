@@ -133,7 +133,9 @@ function requireBesideLog(path: string, file: string): void {
 
 async function takeLock(path: string): Promise<HeldDirectory> {
   const held = await holdDirectory(path).catch((error: unknown) => {
-    throw new DataDirectoryError(`cannot tell whether ${path} is in use: ${(error as Error).message}`);
+    throw new DataDirectoryError(
+      `cannot tell whether ${path} is in use: ${(error as Error).message}. The service's user must be able to write there.`,
+    );
   });
   if (held !== null) return held;
   throw new DataDirectoryError(

@@ -3,7 +3,7 @@
 
 import type { KV } from 'nats';
 import type { NatsLink } from './connection.ts';
-import { ClusterIdentityError } from './errors.ts';
+import { CannotJoin, ClusterIdentityError } from './errors.ts';
 import { fieldsIn } from './fields-in.ts';
 import { persist } from './persist.ts';
 import { hasMessages } from './streams.ts';
@@ -19,6 +19,8 @@ export interface Identity {
 }
 
 const FORMAT = 1;
+/** A front may make nothing. */
+const NOBODY_YET = 'nobody has created the cluster yet: start a node that has another role than front';
 
 export interface Joining {
   readonly partitions: number;
@@ -133,7 +135,7 @@ async function readIdentity(
   onWaiting: (error: unknown) => void = () => {},
 ): Promise<Identity> {
   const read = async (): Promise<Identity> => {
-    if (!(await hasMessages(manager, witness))) throw new Error('nobody has created the cluster');
+    if (!(await hasMessages(manager, witness))) throw new CannotJoin(NOBODY_YET);
     return (await storedIdentity(manager)).identity;
   };
   return persist(read, { onWaiting });

@@ -69,11 +69,9 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
   };
   const connection = await persist(() => connect(settings), {
     isFinal: (error) => refusalIn(error) !== null,
-    onWaiting: (error) => events.onProblem?.(`no connection yet: ${(error as Error).message}`),
+    onWaiting: (error) => events.onProblem?.(`no connection yet: ${silenceOf(error)}`),
   }).catch((cause: unknown) => {
-    const why =
-      refusalIn(cause) ?? `${(cause as Error).message}: no server of NATS_URL answers as one should`;
-    throw new CannotConnect(`cannot connect to NATS: ${why}`, { cause });
+    throw new CannotConnect(`cannot connect to NATS: ${refusalIn(cause) ?? silenceOf(cause)}`, { cause });
   });
   await assertCarries(connection);
   const listeners = new Set<() => void>();
@@ -123,14 +121,26 @@ function tlsOf(
 /** In words. Null: servers that start, or do not answer in time, are asked again; one that knows us not, or has no TLS, will not
  *  later. */
 function refusalIn(error: unknown): string | null {
-  const { code, message } = error as NatsError;
+  const { code, message, chainedError } = error as NatsError;
   if (code === ErrorCode.ServerOptionNotAvailable) {
     return 'the server has no TLS, and a tls:// URL in NATS_URL, NATS_CA_FILE, NATS_CERT_FILE or NATS_KEY_FILE asks for it';
+  }
+  if (code === ErrorCode.Tls) {
+    const why = chainedError?.message ?? message;
+    return `${why}: NATS_CA_FILE, NATS_CERT_FILE or NATS_KEY_FILE is not a certificate or key, or they are no pair`;
   }
   if (code === ErrorCode.BadCreds) return 'NATS_CREDENTIALS_FILE holds no credentials';
   return /authori[sz]ation|authentication/i.test(message)
     ? `${message}: the server does not take the user and password of NATS_URL, NATS_CREDENTIALS_FILE or NATS_CERT_FILE`
     : null;
+}
+
+/** Of a server that may answer later. */
+function silenceOf(error: unknown): string {
+  const { message } = error as Error;
+  return /certificate/i.test(message)
+    ? `${message}: that of the server is not of the authority in NATS_CA_FILE, or not for the host in NATS_URL`
+    : `${message}: no server of NATS_URL answers as one should`;
 }
 
 /** What is too long for it the client throws at whoever sends it, which ends the process: merchants could do that at will. */

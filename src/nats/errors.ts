@@ -15,6 +15,11 @@ export class CannotConnect extends Error {
   override readonly name = 'CannotConnect';
 }
 
+/** NATS is there, and does not give what a node begins with; the message says what to look at. */
+export class CannotJoin extends Error {
+  override readonly name = 'CannotJoin';
+}
+
 /** The servers cannot carry what this product sends; the message says what to do. */
 export class NatsUnfit extends Error {
   override readonly name = 'NatsUnfit';

@@ -4,6 +4,7 @@ import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
 import type { JetStreamManager, StreamState } from 'nats';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
+import { CannotJoin } from './errors.ts';
 import { persist } from './persist.ts';
 import {
   LEASE_BUCKET,
@@ -177,7 +178,11 @@ async function faultOf(
 
 async function makeStream(manager: JetStreamManager, name: string, settings: StreamSettings): Promise<void> {
   if (await hasStream(manager, name)) return;
-  if (settings.num_replicas === 0) throw new Error(`nobody has made the stream ${name}`);
+  if (settings.num_replicas === 0) {
+    throw new CannotJoin(
+      `nobody has made the stream ${name} yet: start a node that has another role than front`,
+    );
+  }
   // Another node may be first: then it exists the next time.
   await manager.streams.add({ name, ...KEPT_AS, allow_direct: true, ...settings });
 }

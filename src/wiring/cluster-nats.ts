@@ -8,6 +8,7 @@ import { connectNats } from '../nats/connection.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import { ClusterIdentityError } from '../nats/errors.ts';
 import { LeaseTable } from '../nats/lease-table.ts';
+import { joining, natsProblem } from '../nats/nats-problem.ts';
 import { NatsBusServer } from '../nats/nats-bus-server.ts';
 import { NatsBus } from '../nats/nats-bus.ts';
 import { persist } from '../nats/persist.ts';
@@ -66,19 +67,25 @@ export async function joinNats(
   const mayMake = [...config.roles].some((role) => role !== 'front');
   const { newest } = RECORD_FORMATS;
   const own = { partitions: config.partitions, masterKey: fingerprint, isKeyUnproven };
-  const identity = await joinCluster(link, own, mayMake ? config.natsReplicas : null, newest, (error) =>
-    onProblem(`not in the cluster yet: ${(error as Error).message}`),
-  );
-  const writeFormat = mayMake ? await followFormat(link, identity, fingerprint, log, onFailure) : null;
   const replicas = mayMake ? config.natsReplicas : null;
-  await ensureLeaseBucket(link.manager, replicas);
+  const identity = await joining(() =>
+    joinCluster(link, own, replicas, newest, (error) =>
+      onProblem(`not in the cluster yet: ${natsProblem(error)}`),
+    ),
+  );
+  const writeFormat = mayMake
+    ? await joining(() => followFormat(link, identity, fingerprint, log, onFailure))
+    : null;
   const faults = new StreamFaults(link, replicas);
-  await persist(() => faults.lookAtLeases());
+  await joining(async () => {
+    await ensureLeaseBucket(link.manager, replicas);
+    await persist(() => faults.lookAtLeases());
+  });
 
   const publisher = new StreamPublisher(link);
   const remake = replicas === null ? null : () => remakeLeases(link, replicas);
   const table = new LeaseTable(link, publisher, onFailure, onProblem, remake);
-  await table.ready();
+  await joining(() => table.ready());
   const { partitions } = config;
   const counts = { accounts: partitions, webhooks: partitions, pollers: partitions, platform: 1 };
   const server = new NatsBusServer(link.connection, onProblem);

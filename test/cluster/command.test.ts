@@ -16,6 +16,7 @@ const PROGRAM = join(import.meta.dirname, '../../deploy/cluster.ts');
 const START_MS = 90_000;
 
 interface ClusterFile {
+  readonly natsUrls: readonly string[];
   readonly nodes: readonly { readonly name: string; readonly mark: string }[];
 }
 
@@ -78,6 +79,11 @@ t.test('by its commands', async (t) => {
   renameSync(`${log}.kept`, log);
   t.match(await say('start', 'ledger2'), 'ledger2 runs again');
   t.not(file().nodes.find(({ name }) => name === 'ledger2')?.mark, drained?.mark);
+
+  const withTls = { ...env, NATS_URL: file().natsUrls[0]?.replace('nats:', 'tls:') };
+  const upgrade = promisify(execFile)(process.execPath, [PROGRAM, 'upgrade'], { env: withTls });
+  const unmade = await upgrade.catch((error: { code: number; stderr: string }) => error);
+  t.match(unmade, { code: 1, stderr: /^upgrade: cannot connect to NATS: the server has no TLS, [^\n]*\n$/ });
 
   const archive = join(directory, 'archive');
   t.match(

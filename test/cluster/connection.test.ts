@@ -11,8 +11,10 @@ import type { Test } from 'tap';
 import { startNode } from '../../deploy/cluster-processes.ts';
 import { freePort } from '../../deploy/free-ports.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { withLink } from '../../deploy/operator-link.ts';
 import { withServers } from '../../deploy/server-path.ts';
 import { connectNats } from '../../src/nats/connection.ts';
+import { joining } from '../../src/nats/nats-problem.ts';
 import { link } from './adapters.ts';
 import { needs } from '../needs.ts';
 
@@ -111,4 +113,38 @@ t.test('servers that take no message of the length that some have are refused', 
   const options = { name: 'front', inboxPrefix: '_INBOX.front' };
   const joined = connectNats({ ...options, url: servers.url });
   await t.rejects(joined, { name: 'NatsUnfit', message: /at most 262144 bytes.*set max_payload to 1MB/ });
+});
+
+t.test('what NATS does not give a node that begins is told in a line, with what mends it', async (t) => {
+  const without = await startGuarded(t, 'right');
+  const plain = await link(`nats://front:right@${without.address}`, 'ledger');
+  const told = (why: RegExp) => ({ name: 'CannotJoin', message: why });
+  await t.rejects(
+    joining(() => plain.manager.streams.info('any')),
+    told(/^cannot join the cluster: JetStream does not answer: .* a `jetstream` block /),
+  );
+  const asOperator = withLink(
+    async () => plain,
+    ({ manager }) => manager.streams.info('any'),
+  );
+  await t.rejects(asOperator, { message: /^JetStream does not answer: / }, 'nor an operator');
+  const server = await startNatsServers();
+  t.teardown(() => server.stop());
+  const ledger = await link(server.url, 'ledger');
+  t.teardown(() => ledger.close());
+  const { manager } = ledger;
+  await t.rejects(
+    joining(() => manager.streams.add({ name: 'any', num_replicas: 3 })),
+    told(/^cannot join the cluster: replicas > 1 .*: with one set NATS_REPLICAS=1$/),
+  );
+  await t.rejects(
+    joining(() => manager.streams.info('any')),
+    told(/stream not found: no node has created the cluster yet \(start one /),
+  );
+  const fault = new TypeError('a fault of ours');
+  await t.rejects(
+    joining(() => Promise.reject(fault)),
+    fault,
+    'not a word of NATS',
+  );
 });

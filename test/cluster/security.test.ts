@@ -233,3 +233,18 @@ t.test('without a password nobody is let in', async (t) => {
     /Authorization Violation/i,
   );
 });
+
+t.test('a certificate that is none is told at once', async (t) => {
+  const refused = connectNats({
+    url: urlFor('ledger'),
+    name: 'ledger1',
+    inboxPrefix: '_INBOX.ledger',
+    caFile: join(directory, 'cert.pem'),
+    certFile: import.meta.filename,
+    keyFile: join(directory, 'key.pem'),
+  });
+  await t.rejects(refused, {
+    name: 'CannotConnect',
+    message: /: NATS_CA_FILE, NATS_CERT_FILE or NATS_KEY_FILE is not a certificate or key/,
+  });
+});
