@@ -74,7 +74,7 @@ const NODES: readonly (readonly [name: string, roles: string])[] = [
 ];
 
 const root = join(import.meta.dirname, '..');
-const directory = resolve(process.env['CLUSTER_DIR'] ?? 'data/cluster');
+const directory = resolve(process.env['CLUSTER_DIR'] || 'data/cluster');
 const NONE_RUNS = `No cluster runs in ${directory}. Start one with: npm run cluster`;
 const NO_NATS = `No cluster runs in ${directory}. For another one set NATS_URL, and NATS_CA_FILE where its NATS has TLS`;
 const clusterFile = join(directory, 'cluster.json');
@@ -191,7 +191,7 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
     detached: true,
     environment: {
       NATS_REPLICAS: '3',
-      PARTITIONS: process.env['PARTITIONS'] ?? '16',
+      PARTITIONS: process.env['PARTITIONS'] || '16',
       RAILS: 'simulator',
       SIMULATOR_URL: simulator.url,
       CALLBACK_BASE_URL: `http://127.0.0.1:${frontPort}`,

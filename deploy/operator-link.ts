@@ -20,14 +20,16 @@ export function linkForOperator(
 
 /** The NATS of the environment, with the names that nodes read it by; null: none is named. */
 export function natsOf(environment: NodeJS.ProcessEnv): Nats | null {
-  const url = environment['NATS_URL'];
-  if (url === undefined || url === '') return null;
+  // An empty value is an absent one, as it is to a node.
+  const given = (name: string): string | undefined => environment[name] || undefined;
+  const url = given('NATS_URL');
+  if (url === undefined) return null;
   return {
     url,
-    caFile: environment['NATS_CA_FILE'],
-    certFile: environment['NATS_CERT_FILE'],
-    keyFile: environment['NATS_KEY_FILE'],
-    credentialsFile: environment['NATS_CREDENTIALS_FILE'],
+    caFile: given('NATS_CA_FILE'),
+    certFile: given('NATS_CERT_FILE'),
+    keyFile: given('NATS_KEY_FILE'),
+    credentialsFile: given('NATS_CREDENTIALS_FILE'),
   };
 }
 

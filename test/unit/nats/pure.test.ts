@@ -1,6 +1,7 @@
 // What of the cluster needs no server: the wire format, the timer wheel, which messages may be sent twice, who ranks first.
 import fc from 'fast-check';
 import t from 'tap';
+import { natsOf } from '../../../deploy/operator-link.ts';
 import type { Message } from '../../../src/bus/bus.ts';
 import { LogChain } from '../../../src/nats/log-chain.ts';
 import { isRepeatable } from '../../../src/nats/repeatable.ts';
@@ -27,6 +28,18 @@ t.test('any messages survive the wire, in order, with their numbers', async (t) 
     return JSON.stringify(read) === JSON.stringify(sent);
   });
   t.doesNotThrow(() => fc.assert(survives, { seed: SEED }));
+});
+
+t.test('to a command of operators an empty setting is an absent one, as it is to a node', async (t) => {
+  t.equal(natsOf({ NATS_URL: '' }), null);
+  const given = {
+    NATS_URL: 'nats://127.0.0.1:4222',
+    NATS_CA_FILE: '',
+    NATS_CERT_FILE: '',
+    NATS_KEY_FILE: '',
+  };
+  const absent = { caFile: undefined, certFile: undefined, keyFile: undefined, credentialsFile: undefined };
+  t.strictSame(natsOf({ ...given, NATS_CREDENTIALS_FILE: '' }), { url: given.NATS_URL, ...absent });
 });
 
 t.test('every reply survives the wire', async (t) => {
