@@ -12,6 +12,7 @@ import {
 import { CURRENCIES, type Currency } from '../../src/domain/country.ts';
 import type { LedgerState, ReconciliationItem } from '../../src/domain/state.ts';
 import {
+  isCashOut,
   isFinal,
   STATUSES,
   type Status,
@@ -57,7 +58,7 @@ export class Census {
   seed(bucket: string, id: string, ledger: Ledger): void {
     const type = typeOfBucket(bucket);
     this.#open[Number(bucket.charAt(1))]!++;
-    if (type === 'PAYOUT' || type === 'WITHDRAWAL') this.#hold(ledger.transaction(id)!, 1);
+    if (isCashOut(type)) this.#hold(ledger.transaction(id)!, 1);
   }
 
   /** A reconciliation item that is there when the partition is opened. */
@@ -86,7 +87,6 @@ export class Census {
   #moved(transaction: Transaction, by: string): void {
     const { events, type } = transaction;
     const isNew = by === 'DepositCreated' || by === 'PayoutCreated' || by === 'WithdrawalCreated';
-    const isCashOut = type === 'PAYOUT' || type === 'WITHDRAWAL';
     const now = STATUSES.indexOf(transaction.status);
     // That of a cash-out changes no status.
     if (by === 'SubmissionAccepted' && now !== AWAITING_CUSTOMER) return;
@@ -94,8 +94,9 @@ export class Census {
     if (!isNew) this.#leave(events[events.length - 2]!.status);
     const isOpen = !isFinal(transaction.status);
     if (isOpen) this.#open[now]!++;
-    if (isCashOut && isNew) this.#hold(transaction, 1);
-    else if (isCashOut && !isOpen) this.#hold(transaction, -1);
+    if (!isCashOut(type)) return;
+    if (isNew) this.#hold(transaction, 1);
+    else if (!isOpen) this.#hold(transaction, -1);
   }
 
   #enter(type: number, status: number): void {

@@ -7,7 +7,6 @@ import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { decodeRecord, encodeRecord } from '../../src/domain/event-codec.ts';
 import { evolve } from '../../src/domain/evolve.ts';
-import { cashOutsPerMinuteOf } from '../../src/domain/fees.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import { renderAnswer } from '../../src/domain/render.ts';
 import type { Context } from '../../src/domain/state.ts';
@@ -21,7 +20,7 @@ import type {
   PartitionLogic,
   Tick,
 } from '../runtime/group.ts';
-import { createdAt } from '../../src/domain/transaction.ts';
+import { createdAt, isCashOut } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Census } from './census.ts';
 import { CashOutWindow, WINDOW_MS } from './cash-out-window.ts';
@@ -156,7 +155,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
   #cashOutsFreeAt(accountId: string, { now, elapsedMs }: Tick): number {
     const account = this.#memory.account(accountId);
     if (account === undefined) return now;
-    const limit = cashOutsPerMinuteOf(account.settings, this.#policy);
+    const limit = account.settings.cashOutPerMinute ?? this.#policy.cashOutPerMinute;
     return now + this.#cashOuts.freesAt(accountId, elapsedMs, limit) - elapsedMs;
   }
 
@@ -191,7 +190,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     if (transaction.answeredAt === null) return null;
     const body = renderAnswer(transaction);
     // A cash-out's answer is the state it was created in, which whoever waits for it has waited for.
-    const isOfCreation = transaction.type === 'PAYOUT' || transaction.type === 'WITHDRAWAL';
+    const isOfCreation = isCashOut(transaction.type);
     return { reply: { type: 'done', body, replayed }, sequence: isOfCreation ? 0 : transaction.sequence };
   }
 

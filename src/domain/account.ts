@@ -72,6 +72,15 @@ export interface Usage {
 
 export type UsageKey = `${TransactionType}:${Currency}`;
 
+/** Joined once, so that the hot path builds no strings. */
+export const USAGE_KEYS = {
+  CHARGE: { UGX: 'CHARGE:UGX', KES: 'CHARGE:KES', GHS: 'CHARGE:GHS' },
+  PAYOUT: { UGX: 'PAYOUT:UGX', KES: 'PAYOUT:KES', GHS: 'PAYOUT:GHS' },
+  DEPOSIT: { UGX: 'DEPOSIT:UGX', KES: 'DEPOSIT:KES', GHS: 'DEPOSIT:GHS' },
+  WITHDRAWAL: { UGX: 'WITHDRAWAL:UGX', KES: 'WITHDRAWAL:KES', GHS: 'WITHDRAWAL:GHS' },
+  REFUND: { UGX: 'REFUND:UGX', KES: 'REFUND:KES', GHS: 'REFUND:GHS' },
+} as const satisfies { [T in TransactionType]: { [C in Currency]: `${T}:${C}` } };
+
 export interface AccountSettings {
   live: boolean;
   payoutsEnabled: boolean;

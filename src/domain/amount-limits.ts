@@ -7,15 +7,14 @@
 // year old, with the minutes that its end may take: it is of 14 calendar months at most, MONTH_MAX of charges and as much of
 // deposits in each. All of it may succeed. Below zero goes only what is available, by reversals: not beyond BALANCES_MAX.
 
-import type { Account, LedgerBalances, Usage } from './account.ts';
+import { type Account, type LedgerBalances, type Usage, USAGE_KEYS } from './account.ts';
 import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { type Rejection, rejection } from './error-code.ts';
-import { type CreatableType, limitsOf, USAGE_KEYS } from './fees.ts';
 import type { Money } from './money.ts';
 import type { Policy } from './policy.ts';
 import { dayOf, monthOf } from './time.ts';
-import type { Transaction } from './transaction.ts';
+import type { CreatableType, Transaction } from './transaction.ts';
 
 /** A limit that is off. */
 export const NO_LIMIT = Number.MAX_SAFE_INTEGER as Money;
@@ -49,7 +48,8 @@ export function checkLimits(
       'amount',
     );
   }
-  const limits = limitsOf(type, currency, account.settings, policy);
+  const key = USAGE_KEYS[type][currency];
+  const limits = account.settings.limits[key] ?? policy.limits[type][currency];
   const maximum = Math.min(limits.maximum, AMOUNT_MAX);
   if (amount > maximum) {
     return rejection(
@@ -58,7 +58,7 @@ export function checkLimits(
       'amount',
     );
   }
-  const usage = account.usage.get(USAGE_KEYS[type][currency]);
+  const usage = account.usage.get(key);
   const leftToday = limits.daily - usedOn(usage, dayOf(now));
   if (amount > leftToday) return rejection('daily_limit_exceeded', null, 'amount');
   const usedThisMonth = usedIn(usage, monthOf(now));

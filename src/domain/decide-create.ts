@@ -20,13 +20,14 @@ import { assert } from './assert.ts';
 import { COUNTRY_FACTS, type Country, type Currency, type Network } from './country.ts';
 import { type Decision, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
-import { cashOutsPerMinuteOf, type CreatableType, quoteFee } from './fees.ts';
+import { quoteFee } from './fees.ts';
 import { makeId, PREFIX_OF_TYPE } from './id.ts';
 import { add, type Money, parseAmount } from './money.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
 import { type Policy, routeOf } from './policy.ts';
 import { SUBMISSION_BEGUN_FORMAT } from './record-format.ts';
 import type { Context, LedgerState } from './state.ts';
+import type { CashOutType, CreatableType } from './transaction.ts';
 
 // --- Charges and deposits --------------------------------------------------------------------------------------------
 
@@ -227,7 +228,7 @@ function isKeyProblem({ code }: Rejection): boolean {
 }
 
 function checkRate(account: Account, context: Context): Rejection | null {
-  const limit = cashOutsPerMinuteOf(account.settings, context.policy);
+  const limit = account.settings.cashOutPerMinute ?? context.policy.cashOutPerMinute;
   if (context.cashOutsInWindow < limit) return null;
   const waitMs = context.cashOutWindowFreesAt - context.now;
   const message = `At most ${limit} payouts and withdrawals a minute.`;
@@ -237,7 +238,7 @@ function checkRate(account: Account, context: Context): Rejection | null {
 /** The fee of a cash-out that is within its limits and that the balance covers, fee included. */
 function feeOfCashOut(
   account: Account,
-  type: 'PAYOUT' | 'WITHDRAWAL',
+  type: CashOutType,
   amount: Money,
   currency: Currency,
   { policy, now }: Context,

@@ -4,7 +4,15 @@
 // Invariants: events are facts and are never refused; one that does not fit is a bug or a damaged log, and asserts.
 // Everything that follows from an event (statuses, journals, balances, usage) follows here and nowhere else.
 
-import type { Account, AccountSettings, App, LedgerBalances, PayoutWallet, User } from './account.ts';
+import {
+  type Account,
+  type AccountSettings,
+  type App,
+  type LedgerBalances,
+  type PayoutWallet,
+  USAGE_KEYS,
+  type User,
+} from './account.ts';
 import {
   type AccountEvent,
   type AccountRecord,
@@ -19,7 +27,6 @@ import {
 } from './account-event.ts';
 import { assert } from './assert.ts';
 import type { Country, Currency } from './country.ts';
-import { USAGE_KEYS } from './fees.ts';
 import {
   chargeReleased,
   chargeReversed,
@@ -38,6 +45,7 @@ import { dayOf, monthOf } from './time.ts';
 import {
   createdAt,
   type FailureCode,
+  isCashOut,
   NEXT_STATUSES,
   type Source,
   type Status,
@@ -175,8 +183,8 @@ function create(
   }
   countUsage(account, transaction, at);
   balancesOf(account, transaction.currency); // The currency is transacted in from now on.
-  if (transaction.type === 'PAYOUT' || transaction.type === 'WITHDRAWAL') {
-    const { type, amount, fee, currency } = transaction;
+  const { type, amount, fee, currency } = transaction;
+  if (isCashOut(type)) {
     book(account, transaction, held(type, amount, fee, currency, at));
   }
 }
@@ -370,7 +378,7 @@ function fail(
   transaction.failureMessage = message;
   giveBackUsage(account, transaction);
   const { type, amount, fee, currency } = transaction;
-  if (type === 'PAYOUT' || type === 'WITHDRAWAL') {
+  if (isCashOut(type)) {
     book(account, transaction, returned(type, amount, fee, currency, at));
   }
 }

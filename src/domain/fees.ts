@@ -1,23 +1,12 @@
 // Fees: what a movement costs, by policy or by the account's own terms. Quoted once, when the transaction is created,
 // and written into its event; booked on success.
 
-import type { AccountSettings, UsageKey } from './account.ts';
+import { type AccountSettings, USAGE_KEYS } from './account.ts';
 import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { add, money, type Money, ZERO } from './money.ts';
-import type { FeePolicy, LimitPolicy, Policy } from './policy.ts';
-
-/** Types that a merchant can create. */
-export type CreatableType = 'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL';
-
-/** Joined once, so that the hot path builds no strings. */
-export const USAGE_KEYS = {
-  CHARGE: { UGX: 'CHARGE:UGX', KES: 'CHARGE:KES', GHS: 'CHARGE:GHS' },
-  PAYOUT: { UGX: 'PAYOUT:UGX', KES: 'PAYOUT:KES', GHS: 'PAYOUT:GHS' },
-  DEPOSIT: { UGX: 'DEPOSIT:UGX', KES: 'DEPOSIT:KES', GHS: 'DEPOSIT:GHS' },
-  WITHDRAWAL: { UGX: 'WITHDRAWAL:UGX', KES: 'WITHDRAWAL:KES', GHS: 'WITHDRAWAL:GHS' },
-  REFUND: { UGX: 'REFUND:UGX', KES: 'REFUND:KES', GHS: 'REFUND:GHS' },
-} as const satisfies Record<string, Record<Currency, UsageKey>>;
+import type { FeePolicy, Policy } from './policy.ts';
+import type { CreatableType } from './transaction.ts';
 
 /** Fee = fixed + basis points of the amount rounded half up to the minor unit, then floor, then cap. */
 export function feeOn(amount: Money, terms: FeePolicy): Money {
@@ -43,19 +32,4 @@ export function quoteFee(
   if (type === 'DEPOSIT') return ZERO;
   const fee = feeOn(amount, settings.fees[USAGE_KEYS[type][currency]] ?? policy.fees[type][currency]);
   return type === 'CHARGE' && fee > amount ? amount : fee;
-}
-
-/** Payouts and withdrawals in a minute: the account's own number, or the policy's. */
-export function cashOutsPerMinuteOf(settings: AccountSettings, policy: Policy): number {
-  return settings.cashOutPerMinute ?? policy.cashOutPerMinute;
-}
-
-/** The account's own limits, or the policy's. */
-export function limitsOf(
-  type: CreatableType,
-  currency: Currency,
-  settings: AccountSettings,
-  policy: Policy,
-): LimitPolicy {
-  return settings.limits[USAGE_KEYS[type][currency]] ?? policy.limits[type][currency];
 }

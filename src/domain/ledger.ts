@@ -4,6 +4,7 @@
 import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { add, money, type Money, subtract, ZERO } from './money.ts';
+import type { CashOutType } from './transaction.ts';
 
 export const LEDGER_ACCOUNTS = [
   'MERCHANT_PENDING',
@@ -47,9 +48,6 @@ export interface Journal {
   readonly at: number;
   readonly entries: readonly Entry[];
 }
-
-/** A movement out of the available balance. */
-export type CashOutType = 'PAYOUT' | 'WITHDRAWAL';
 
 function entry(account: LedgerAccount, side: Side, amount: Money): Entry {
   return { account, side, amount };

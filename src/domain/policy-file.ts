@@ -12,12 +12,12 @@
 // percent; fixed and basis_points default to 0, floor and cap to none. In `limits`, null or absent is no limit. A row given
 // replaces the whole row of its type and currency. Deposits have no fee.
 
-import type { UsageKey } from './account.ts';
+import { USAGE_KEYS, type UsageKey } from './account.ts';
 import { AMOUNT_MAX, NO_LIMIT } from './amount-limits.ts';
 import { CURRENCIES, type Currency } from './country.ts';
-import { type CreatableType, USAGE_KEYS } from './fees.ts';
 import { type Money, parseAmount, ZERO } from './money.ts';
-import type { FeePolicy, LimitPolicy, Policy } from './policy.ts';
+import type { ByTypeAndCurrency, FeePolicy, LimitPolicy, Policy } from './policy.ts';
+import { CREATABLE_TYPES, type CreatableType } from './transaction.ts';
 
 /** `path` as in "fees.CHARGE.UGX.cap"; "" for the whole. */
 export interface PolicyProblem {
@@ -29,12 +29,6 @@ export type Parsed<T> =
   | { readonly type: 'valid'; readonly value: T }
   | { readonly type: 'invalid'; readonly problems: readonly PolicyProblem[] };
 
-export const CREATABLE_TYPES = [
-  'CHARGE',
-  'PAYOUT',
-  'DEPOSIT',
-  'WITHDRAWAL',
-] as const satisfies readonly CreatableType[];
 export const FEE_TYPES = ['CHARGE', 'PAYOUT', 'WITHDRAWAL'] as const satisfies readonly CreatableType[];
 
 type Terms<T> = Partial<Record<UsageKey, T>>;
@@ -97,9 +91,7 @@ function refuseNulls(reader: Reader, parts: Readonly<Record<string, object>>): v
   }
 }
 
-type Rows<T> = Readonly<Record<CreatableType, Readonly<Record<Currency, T>>>>;
-
-function replaceRows<T>(defaults: Rows<T>, terms: Terms<T>): Rows<T> {
+function replaceRows<T>(defaults: ByTypeAndCurrency<T>, terms: Terms<T>): ByTypeAndCurrency<T> {
   const row = (type: CreatableType): Record<Currency, T> => ({
     UGX: terms[USAGE_KEYS[type].UGX] ?? defaults[type].UGX,
     KES: terms[USAGE_KEYS[type].KES] ?? defaults[type].KES,

@@ -3,6 +3,7 @@
 
 import type { Country, Currency, Network } from './country.ts';
 import type { Money } from './money.ts';
+import type { CreatableType } from './transaction.ts';
 
 /** Fee = fixed + basisPoints / 10,000 of the amount, rounded half up to the minor unit, then floor and cap. */
 export interface FeePolicy {
@@ -18,9 +19,7 @@ export interface LimitPolicy {
   readonly monthly: Money;
 }
 
-type ByTypeAndCurrency<T> = Readonly<
-  Record<'CHARGE' | 'PAYOUT' | 'DEPOSIT' | 'WITHDRAWAL', Readonly<Record<Currency, T>>>
->;
+export type ByTypeAndCurrency<T> = Readonly<Record<CreatableType, Readonly<Record<Currency, T>>>>;
 
 export interface Policy {
   readonly minimums: Readonly<Record<Currency, Money>>;

@@ -2,6 +2,7 @@
 // and reconciliation items for operators. Hashes, sealed secrets and full phone numbers never appear.
 
 import type { Account, AccountSettings, App, PayoutWallet, UsageKey, User } from './account.ts';
+import { NO_LIMIT } from './amount-limits.ts';
 import { COUNTRY_FACTS, CURRENCIES } from './country.ts';
 import { nullable, quote } from './json-text.ts';
 import { LEDGER_ACCOUNTS, zeroCheck } from './ledger.ts';
@@ -156,7 +157,7 @@ function amountOrNull(amount: number | null): string {
 }
 
 function limitOrNull(amount: number): string {
-  return amount === Number.MAX_SAFE_INTEGER ? 'null' : `"${amount}"`;
+  return amount === NO_LIMIT ? 'null' : `"${amount}"`;
 }
 
 /** GET …/trial_balance: every ledger account per currency; `sum` is debits minus credits over all of them. */

@@ -11,7 +11,7 @@ import { deriveId } from './id.ts';
 import { nullable, quote } from './json-text.ts';
 import { maskMsisdn } from './msisdn.ts';
 import { formatTime } from './time.ts';
-import { createdAt, statusEvent, type Transaction } from './transaction.ts';
+import { createdAt, isCashOut, statusEvent, type Transaction } from './transaction.ts';
 
 /** The typed object (charge, payout, withdrawal or deposit) as it was after its status event `eventIndex`. */
 export function renderObject(transaction: Transaction, eventIndex: number): string {
@@ -114,7 +114,7 @@ export function renderTransaction(transaction: Transaction): string {
   const { id, type, approvalStatus, status, amount, currency, country, network } = transaction;
   const last = transaction.events.length - 1;
   const fee = succeededBy(transaction, last) ? transaction.fee : 0;
-  const net = type === 'PAYOUT' || type === 'WITHDRAWAL' ? amount + fee : amount - fee;
+  const net = isCashOut(type) ? amount + fee : amount - fee;
   return (
     `{"id":"${id}","object":"transaction","type":"${type}","approval_status":"${approvalStatus}",` +
     `"status":"${status}","amount":"${amount}","currency":"${currency}","country":"${country}",` +

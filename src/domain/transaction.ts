@@ -16,6 +16,18 @@ import type { Money } from './money.ts';
 export const TRANSACTION_TYPES = ['CHARGE', 'PAYOUT', 'DEPOSIT', 'WITHDRAWAL', 'REFUND'] as const;
 export type TransactionType = (typeof TRANSACTION_TYPES)[number];
 
+/** Types that a merchant can create. */
+export const CREATABLE_TYPES = [
+  'CHARGE',
+  'PAYOUT',
+  'DEPOSIT',
+  'WITHDRAWAL',
+] as const satisfies readonly TransactionType[];
+export type CreatableType = (typeof CREATABLE_TYPES)[number];
+
+/** A movement out of the available balance. */
+export type CashOutType = 'PAYOUT' | 'WITHDRAWAL';
+
 export const STATUSES = [
   'INITIATED',
   'PENDING_PROVIDER',
@@ -124,6 +136,10 @@ export interface Transaction {
 
 export function isFinal(status: Status): boolean {
   return status === 'SUCCESSFUL' || status === 'FAILED' || status === 'REVERSED';
+}
+
+export function isCashOut(type: TransactionType): type is CashOutType {
+  return type === 'PAYOUT' || type === 'WITHDRAWAL';
 }
 
 /** The status event at `index`, which must exist. */

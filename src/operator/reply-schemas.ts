@@ -9,7 +9,8 @@ import { CURRENCIES } from '../domain/country.ts';
 import { ERROR_CODES } from '../domain/error-code.ts';
 import { LEDGER_ACCOUNTS } from '../domain/ledger.ts';
 import { AUDIT_OUTCOMES } from '../domain/platform-message.ts';
-import { CREATABLE_TYPES, FEE_TYPES } from '../domain/policy-file.ts';
+import { FEE_TYPES } from '../domain/policy-file.ts';
+import { CREATABLE_TYPES } from '../domain/transaction.ts';
 import { DELIVERY_STATUSES } from '../domain/webhook-message.ts';
 import {
   approvalStatus,

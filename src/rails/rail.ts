@@ -6,14 +6,14 @@
 
 import type { PendingTransaction } from '../domain/account-command.ts';
 import type { Currency } from '../domain/country.ts';
-import type { FailureCode } from '../domain/transaction.ts';
+import { type FailureCode, isCashOut } from '../domain/transaction.ts';
 import type { Asked } from './retry-after.ts';
 
 /** Money comes in (charge, deposit) or goes out (payout, withdrawal). */
 export type Direction = 'collect' | 'send';
 
 export function directionOf({ type }: PendingTransaction): Direction {
-  return type === 'PAYOUT' || type === 'WITHDRAWAL' || type === 'REFUND' ? 'send' : 'collect';
+  return isCashOut(type) || type === 'REFUND' ? 'send' : 'collect';
 }
 
 /** Final word of the provider. */
