@@ -2,7 +2,6 @@
 // reconcile it: for /metrics. Counted as records are applied, in a few array cells, so that the ledger's own path does not
 // feel it.
 
-import { typeOfBucket } from '../../src/domain/account-queries.ts';
 import {
   type AccountEvent,
   type AccountRecord,
@@ -19,6 +18,7 @@ import {
   type Transaction,
   TRANSACTION_TYPES,
 } from '../../src/domain/transaction.ts';
+import { typeOfBucket } from '../../src/domain/transaction-filter.ts';
 
 type Ledger = Pick<LedgerState, 'transaction' | 'reconciliation'>;
 

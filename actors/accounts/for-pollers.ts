@@ -8,11 +8,11 @@ import type {
   ListPending,
   PendingTransaction,
 } from '../../src/domain/account-command.ts';
-import { bucketMatches, typeOfBucket } from '../../src/domain/account-queries.ts';
 import { assert } from '../../src/domain/assert.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import { encodeTime } from '../../src/domain/id.ts';
 import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
+import { bucketMatches, typeOfBucket } from '../../src/domain/transaction-filter.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { keyAfter, LAST_KEY, type Views } from '../../wal/types.ts';
 import type { Answered } from '../runtime/group.ts';

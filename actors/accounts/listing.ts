@@ -5,10 +5,10 @@
 // A page looks at LIMITS.listRowsScannedMax rows at most. A list that had to skip so many ends its page there, with a cursor to
 // go on from: a page may be short, or empty, although there is more.
 
-import { bucketMatches, matches, typeOfBucket } from '../../src/domain/account-queries.ts';
 import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { bodyOf, encodeTime } from '../../src/domain/id.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
+import { bucketMatches, matches, typeOfBucket } from '../../src/domain/transaction-filter.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { LAST_KEY, type Views } from '../../wal/types.ts';
 import type { Memory } from './memory.ts';

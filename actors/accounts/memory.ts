@@ -5,10 +5,10 @@
 // have reached the sequence of its last change.
 
 import type { Account } from '../../src/domain/account.ts';
-import { bucketOf } from '../../src/domain/account-queries.ts';
 import { bodyOf } from '../../src/domain/id.ts';
 import type { IdempotencyEntry, LedgerState, ReconciliationItem } from '../../src/domain/state.ts';
 import { isFinal, type Transaction } from '../../src/domain/transaction.ts';
+import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import type { Row, Views } from '../../wal/types.ts';
 import {
   decodeAccount,

@@ -1,7 +1,6 @@
 // Reads of one accounts partition: merchants' (with a key, checked here) and those of operators and other groups. Every answer
 // names the sequence it depends on, so that the runtime can hold it back until that is durable.
 
-import { authoriseQuery } from '../../src/domain/account-queries.ts';
 import type {
   AccountQuery,
   GetTransaction,
@@ -11,6 +10,7 @@ import type {
   MerchantQuery,
 } from '../../src/domain/account-command.ts';
 import type { Account } from '../../src/domain/account.ts';
+import { authoriseQuery } from '../../src/domain/authorisation.ts';
 import { NO_APP } from '../../src/domain/decide-operator.ts';
 import { NO_ACCOUNT } from '../../src/domain/decision.ts';
 import type { ErrorCode } from '../../src/domain/error-code.ts';

@@ -19,9 +19,9 @@
 import type { Account, PayoutWallet } from '../../src/domain/account.ts';
 import { bodyOf, PREFIX_LENGTH, PREFIX_OF_TYPE, timeOf } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { bucketOf } from '../../src/domain/account-queries.ts';
 import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/state.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
+import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import { LAST_KEY, type Views } from '../../wal/types.ts';
 
 export const SEPARATOR = '\x01';

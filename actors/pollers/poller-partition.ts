@@ -19,7 +19,7 @@ import { assert } from '../../src/domain/assert.ts';
 import type { Policy } from '../../src/domain/policy.ts';
 import type { PollerMessage } from '../../src/domain/poller-message.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { isCallbackNote } from '../../src/domain/callback-note.ts';
+import { isCallbackNote } from '../../src/domain/reconciliation-id.ts';
 import { PartitionClock } from '../runtime/fresh-id.ts';
 import { AccountReader, lastExpired } from './account-reader.ts';
 import { CallbackNotes } from './callback-notes.ts';

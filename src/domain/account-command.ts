@@ -24,7 +24,7 @@ interface ForAccount {
 }
 
 /** What a merchant's call proves about itself. */
-interface ByMerchant extends ForAccount {
+export interface ByMerchant extends ForAccount {
   /** SHA-256 of the bearer key, base64url. Null: no key could be read; `problem` says why. */
   readonly keyHash: string | null;
   /** What the front found wrong before anybody knew who was calling; reported in its place in the order of checks. */

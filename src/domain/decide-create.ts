@@ -14,7 +14,7 @@ import type {
   WithdrawalInput,
 } from './account-command.ts';
 import type { AccountEvent } from './account-event.ts';
-import { authorise } from './account-queries.ts';
+import { authorise } from './authorisation.ts';
 import { checkLimits } from './amount-limits.ts';
 import { assert } from './assert.ts';
 import { COUNTRY_FACTS, type Country, type Currency, type Network } from './country.ts';

@@ -26,7 +26,7 @@ import { makeId } from './id.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
 import { routeOf } from './policy.ts';
 import { bytesOf, mayBeUsed, renderWallet } from './render-account.ts';
-import type { Context, LedgerState } from './state.ts';
+import { type Context, findTransaction, type LedgerState } from './state.ts';
 import type { ApprovalStatus, Status, Transaction } from './transaction.ts';
 
 type Member =
@@ -177,14 +177,8 @@ function findWaiting(
 ): Transaction | Rejection {
   const member = memberWith(state, command, null);
   if (member.type === 'refused') return member.rejection;
-  const transaction = state.transaction(command.transactionId);
-  if (
-    transaction === undefined ||
-    transaction.accountId !== command.accountId ||
-    transaction.type !== 'WITHDRAWAL'
-  ) {
-    return rejection('withdrawal_not_found');
-  }
+  const transaction = findTransaction(state, command.accountId, command.transactionId);
+  if (transaction?.type !== 'WITHDRAWAL') return rejection('withdrawal_not_found');
   const { status, approvalStatus, requestedBy } = transaction;
   if (approvalStatus !== 'PENDING') {
     return rejection('conflict', `The withdrawal is ${status}, its approval ${approvalStatus}.`);

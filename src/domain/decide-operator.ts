@@ -1,4 +1,4 @@
-// Decisions on what operators do with the operator token: open and configure accounts, apps, reconciliation items.
+// Decisions on what operators do with the operator token: open and configure accounts, connect apps.
 // What a front resends because it lost the answer finds its own work done and gets the same answer.
 
 import type { Account, AccountSettings } from './account.ts';
@@ -9,13 +9,12 @@ import type {
   ConnectApp,
   OpenAccount,
   RemoveApp,
-  ResolveReconciliation,
 } from './account-command.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
 import { type Rejection, rejection } from './error-code.ts';
 import { newAccount } from './evolve.ts';
 import { makeId } from './id.ts';
-import { bytesOf, isNotRemoved, renderAccount, renderApp, renderReconciliation } from './render-account.ts';
+import { bytesOf, isNotRemoved, renderAccount, renderApp } from './render-account.ts';
 import type { Context, LedgerState } from './state.ts';
 
 export const NO_APP: Rejection = rejection('not_found', 'There is no such app on the account.');
@@ -163,28 +162,5 @@ export function decideRemoveApp(state: LedgerState, command: RemoveApp, { now }:
     now,
     { type: 'AppRemoved', id: appId, by },
     renderApp({ ...app, removedAt: now }),
-  );
-}
-
-export function decideResolve(
-  state: LedgerState,
-  command: ResolveReconciliation,
-  { now }: Context,
-): Decision {
-  const { accountId, reconciliationId: id, resolution, operator: by } = command;
-  const item = state.reconciliation(id);
-  if (item === undefined || item.accountId !== accountId) {
-    return refuse(rejection('not_found', 'There is no such reconciliation item on the account.'));
-  }
-  if (item.resolvedAt !== null) {
-    const isRepeat = item.resolution === resolution && item.resolvedBy === by;
-    if (isRepeat) return done(null, renderReconciliation(item));
-    return refuse(rejection('conflict', 'The item is already resolved.'));
-  }
-  return changed(
-    accountId,
-    now,
-    { type: 'ReconciliationResolved', id, by, resolution },
-    renderReconciliation({ ...item, resolvedAt: now, resolvedBy: by, resolution }),
   );
 }

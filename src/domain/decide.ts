@@ -3,15 +3,15 @@
 // The checks come in one order, whatever the command, and each has one code:
 //   deadline → authentication → live mode → idempotency → rate limit → enablement → field rules → limits → balance
 //
-// decide-create.ts    what merchants create
-// decide-outcome.ts   what providers answer and what falls due
-// callback-note.ts    what providers have yet to answer
+// decide-create.ts           what merchants create
+// decide-outcome.ts          what providers answer
+// decide-reconciliation.ts   what they say that contradicts us, or explains nothing yet
+// decide-due.ts              what falls due
 // decide-operator.ts, decide-users.ts, decide-dashboard.ts
-//                     what operators and dashboard members do
+//                            what operators and dashboard members do
 
 import type { AccountCommand } from './account-command.ts';
-import { TOO_LATE } from './account-queries.ts';
-import { decideNoteCallback } from './callback-note.ts';
+import { TOO_LATE } from './authorisation.ts';
 import { decideCollection, decidePayout, decideWithdrawal } from './decide-create.ts';
 import {
   decideConnectApp,
@@ -19,7 +19,6 @@ import {
   decideChangeSettings,
   decideOpenAccount,
   decideRemoveApp,
-  decideResolve,
 } from './decide-operator.ts';
 import {
   decideAddWallet,
@@ -29,17 +28,9 @@ import {
   decideRejectWithdrawal,
   decideRevokeWallet,
 } from './decide-dashboard.ts';
-import {
-  decideActivateWallet,
-  decideBeginSubmission,
-  decideExpiry,
-  decideFixAnswer,
-  decideOutcome,
-  decideRaise,
-  decideRelease,
-  decideSettle,
-  decideSubmission,
-} from './decide-outcome.ts';
+import { decideActivateWallet, decideExpiry, decideFixAnswer, decideRelease } from './decide-due.ts';
+import { decideBeginSubmission, decideOutcome, decideSettle, decideSubmission } from './decide-outcome.ts';
+import { decideNoteCallback, decideRaise, decideResolve } from './decide-reconciliation.ts';
 import { decideAddUser, decideChangeUserRole, decideRemoveUser } from './decide-users.ts';
 import { type Decision, refuse } from './decision.ts';
 import type { Context, LedgerState } from './state.ts';

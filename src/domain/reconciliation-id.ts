@@ -10,7 +10,7 @@ const FIRST_INDEX = 1_000;
 const FURTHER_STEP = -10;
 /** Of one transaction and kind. */
 const ITEMS_MAX = 5;
-/** Notes of callbacks (callback-note.ts) are of no kind of their own: they lie behind all that there is room for. */
+/** Notes of callbacks (decide-reconciliation.ts) are of no kind of their own: they lie behind all that there is room for. */
 const NOTE_PLACE = 9;
 
 /** All that there may be, in the order in which they are raised. */
@@ -19,4 +19,9 @@ export function itemIdsOf(transactionId: string, kind: ReconciliationKind | 'NOT
   return Array.from({ length: ITEMS_MAX }, (_, n) =>
     deriveId('reconciliation', transactionId, FIRST_INDEX + place + n * FURTHER_STEP),
   );
+}
+
+/** True of the id of a reconciliation item about this transaction that is such a note. */
+export function isCallbackNote(id: string, transactionId: string | null): transactionId is string {
+  return transactionId !== null && itemIdsOf(transactionId, 'NOTE').includes(id);
 }

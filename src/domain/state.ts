@@ -41,6 +41,12 @@ export interface LedgerState {
   touchReconciliation(item: ReconciliationItem): void;
 }
 
+/** Undefined: the account has no such transaction. */
+export function findTransaction(state: LedgerState, accountId: string, id: string): Transaction | undefined {
+  const transaction = state.transaction(id);
+  return transaction !== undefined && transaction.accountId === accountId ? transaction : undefined;
+}
+
 /** What comes with every command from outside the pure core. */
 export interface Context {
   /** Milliseconds since 1970; never goes backwards within a partition. */

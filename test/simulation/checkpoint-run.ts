@@ -10,7 +10,7 @@ import type {
   GetTransaction,
   TransactionFilter,
 } from '../../src/domain/account-command.ts';
-import { matches } from '../../src/domain/account-queries.ts';
+import { matches } from '../../src/domain/transaction-filter.ts';
 import { RECONCILIATION_KINDS, type AccountEvent } from '../../src/domain/account-event.ts';
 import { CURRENCIES } from '../../src/domain/country.ts';
 import { decide } from '../../src/domain/decide.ts';

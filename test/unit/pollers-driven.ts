@@ -9,7 +9,7 @@ import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
 import type { AccountCommand, CreateCommand, PendingTransaction } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
-import { isCallbackNote } from '../../src/domain/callback-note.ts';
+import { isCallbackNote } from '../../src/domain/reconciliation-id.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import { renderReconciliation } from '../../src/domain/render-account.ts';

@@ -1,6 +1,6 @@
 // Notes of callbacks: one open note of a transaction, found by its id, apart from what a provider says that contradicts us.
 import t from 'tap';
-import { isCallbackNote } from '../../../src/domain/callback-note.ts';
+import { isCallbackNote } from '../../../src/domain/reconciliation-id.ts';
 import {
   ACCOUNT,
   byOperator,

@@ -2,14 +2,8 @@
 
 import fc from 'fast-check';
 import t from 'tap';
-import {
-  authorise,
-  authoriseQuery,
-  bucketMatches,
-  bucketOf,
-  matches,
-} from '../../../src/domain/account-queries.ts';
 import type { TransactionFilter } from '../../../src/domain/account-command.ts';
+import { authorise, authoriseQuery } from '../../../src/domain/authorisation.ts';
 import { COUNTRIES, CURRENCIES, NETWORKS } from '../../../src/domain/country.ts';
 import { rejection } from '../../../src/domain/error-code.ts';
 import { bodyOf, deriveId, encodeTime, isId, makeId, timeOf } from '../../../src/domain/id.ts';
@@ -19,6 +13,7 @@ import {
   type Transaction,
   TRANSACTION_TYPES,
 } from '../../../src/domain/transaction.ts';
+import { bucketMatches, bucketOf, matches } from '../../../src/domain/transaction-filter.ts';
 import { ACCOUNT, APP, body, charge, KEY_HASH, merchant, START } from './scenario.ts';
 import { seedOf } from '../../seed.ts';
 
