@@ -6,8 +6,8 @@
 //   10  milliseconds since 1970, base32          created_at of the object is exactly this time
 //    3  counter within the millisecond            ids of one partition are strictly increasing
 //   11  random (55 bits)                          unique across partitions, unguessable
-//    2  suffix: "00" for the object itself; its status events ("01", "02", …) are derived from it, so
-//       that an event's id costs no bytes in the log and no crash can give one event two ids.
+//    2  suffix: "00" for the object itself, "01", "02", … for what belongs to it (status events, journals,
+//       entries): a derived id costs no bytes in the log, and no crash can give one event two of them.
 
 import type { TransactionType } from './transaction.ts';
 

@@ -2,7 +2,6 @@
 // that may leave the service. Numbers are ported between networks, so a prefix is only a hint: an explicit network
 // always wins over the table here.
 
-import { assert } from './assert.ts';
 import { COUNTRIES, COUNTRY_FACTS, type Country, type Network } from './country.ts';
 
 export interface Msisdn {
@@ -101,8 +100,8 @@ export function parseMsisdn(text: string, country: Country): Msisdn | null {
   }
   const significant = digits - leadingZeros;
   if (significant === INTERNATIONAL_LENGTH && (leadingZeros === 0 || (leadingZeros === 2 && !plus))) {
-    const from = countryOfDialingCode(Math.floor(value / NATIONAL_SIZE));
-    return from === null ? null : mobile(from, value % NATIONAL_SIZE, value);
+    const from = COUNTRY_OF_DIALING_CODE.get(Math.floor(value / NATIONAL_SIZE));
+    return from === undefined ? null : mobile(from, value % NATIONAL_SIZE, value);
   }
   if (significant === NATIONAL_LENGTH && leadingZeros <= 1 && !plus) {
     return mobile(country, value, Number(COUNTRY_FACTS[country].dialingCode) * NATIONAL_SIZE + value);
@@ -110,12 +109,10 @@ export function parseMsisdn(text: string, country: Country): Msisdn | null {
   return null;
 }
 
-function countryOfDialingCode(code: number): Country | null {
-  if (code === 256) return 'UG';
-  if (code === 254) return 'KE';
-  if (code === 233) return 'GH';
-  return null;
-}
+/** Every one has three digits. */
+const COUNTRY_OF_DIALING_CODE: ReadonlyMap<number, Country> = new Map(
+  COUNTRIES.map((country) => [Number(COUNTRY_FACTS[country].dialingCode), country]),
+);
 
 function mobile(country: Country, national: number, international: number): Msisdn | null {
   const first = String.fromCharCode(ZERO + Math.floor(national / (NATIONAL_SIZE / 10)));
@@ -124,18 +121,12 @@ function mobile(country: Country, national: number, international: number): Msis
 
 /** The network its prefix hints at; null when the table does not know. `msisdn` comes from parseMsisdn. */
 export function networkOf(msisdn: string): Network | null {
-  const country = countryOfDialingCode(Number(msisdn.slice(0, 3)));
-  if (country === null) return null;
+  const country = COUNTRY_OF_DIALING_CODE.get(Number(msisdn.slice(0, 3)));
+  if (country === undefined) return null;
   return NETWORKS_BY_PREFIX[country][Number(msisdn.slice(3, 6))] ?? null;
 }
 
 /** "25677****456": country code, two digits, the last three. */
 export function maskMsisdn(msisdn: string): string {
   return `${msisdn.slice(0, 5)}****${msisdn.slice(-3)}`;
-}
-
-/** Every country's dialing code is three digits and known to countryOfDialingCode; asserted once, at load. */
-for (const country of COUNTRIES) {
-  const code = Number(COUNTRY_FACTS[country].dialingCode);
-  assert(countryOfDialingCode(code) === country, `the dialing code of ${country} is known`);
 }
