@@ -10,7 +10,7 @@ import { ERROR_CODES, rejection, type ErrorCode, type Rejection } from '../domai
 import { LIMITS } from '../limits.ts';
 import type { Arrived } from './arrived.ts';
 import type { Departing } from './departing.ts';
-import type { RenderError } from './error-reply.ts';
+import { renderError } from './error-reply.ts';
 import type { ListLine } from './list-line.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
 import type { CallList, OpenCalls } from './open-calls.ts';
@@ -51,7 +51,6 @@ export interface CallContext {
   readonly lists: ListLine;
   readonly departing: Departing;
   readonly observer: HttpObserver | null;
-  readonly renderError: RenderError;
   readonly nextRequestId: () => string;
   readonly bounds: Bounds;
   /** The server is stopping: every answer closes its connection. */
@@ -249,7 +248,7 @@ export class Call {
 
   #refuseWith(refusal: Rejection, header: Header | null): void {
     const { code } = refusal;
-    const body = this.#context.renderError(refusal, this.requestId);
+    const body = renderError(refusal, this.requestId);
     this.#answer(ERROR_CODES[code].status, JSON_TYPE, body, code, header);
   }
 

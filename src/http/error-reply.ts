@@ -2,8 +2,6 @@
 
 import { ERROR_CODES, type Rejection } from '../domain/error-code.ts';
 
-export type RenderError = (rejection: Rejection, requestId: string) => string;
-
 export function renderError(rejection: Rejection, requestId: string): string {
   return JSON.stringify({
     error: {

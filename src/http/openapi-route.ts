@@ -16,7 +16,7 @@ function openApiRoute(text: () => string): PlainRoute {
   return plainRoute({
     method: 'GET',
     path: '/openapi.json',
-    authorized: false,
+    authorised: false,
     operationId: 'getOpenApi',
     tag: 'Document',
     summary: 'This document',

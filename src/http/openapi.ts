@@ -60,7 +60,7 @@ export function errorCodesOf(route: Route): ErrorCode[] {
     if ('starting_after' in route.query.properties) codes.add('invalid_cursor');
   }
   if (route.type === 'plain') {
-    if (route.authorized) codes.add('authentication_required').add('invalid_api_key');
+    if (route.authorised) codes.add('authentication_required').add('invalid_api_key');
     if (route.query !== null) codes.add('unknown_parameter').add('validation_failed');
     if (route.body !== null) {
       codes.add('invalid_json').add('validation_failed').add('body_too_large').add('unsupported_media_type');
@@ -102,7 +102,7 @@ export function openApiDocument(surface: Surface, info: DocumentInfo): Json {
 // ---- Operations
 
 function operationOf(route: Route, components: Components): Json {
-  const open = route.type === 'plain' && !route.authorized;
+  const open = route.type === 'plain' && !route.authorised;
   return {
     operationId: route.operationId,
     tags: [route.tag],
@@ -134,7 +134,7 @@ function parametersOf(route: Route, components: Components): Json {
       example: '5f0c8a52-3c1e-4b52-9d0e-1f6f1c5c8c11',
     });
   }
-  if (route.type === 'plain' && route.authorized && route.method !== 'GET') parameters.push(operatorHeader());
+  if (route.type === 'plain' && route.authorised && route.method !== 'GET') parameters.push(operatorHeader());
   if ((route.type === 'read' || route.type === 'plain') && route.query !== null) {
     const properties: Readonly<Record<string, TSchema>> = route.query.properties;
     for (const [name, schema] of Object.entries(properties)) {

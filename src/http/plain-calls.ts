@@ -10,7 +10,7 @@ import type { ParsedQuery, ValidateBody } from './validator.ts';
 
 export interface PlainCallFacts {
   readonly route: PlainRoute;
-  readonly authorize: Surface['authorize'];
+  readonly authorise: Surface['authorise'];
   readonly names: readonly string[];
   readonly patterns: readonly RegExp[];
   readonly parseQuery: ((raw: string) => ParsedQuery) | null;
@@ -29,8 +29,8 @@ export interface PlainHead {
 
 export function plain(facts: PlainCallFacts, call: Call, head: PlainHead): void {
   const { route } = facts;
-  if (route.authorized) {
-    const refusal = facts.authorize?.(bearerOf(head.authorization)) ?? null;
+  if (route.authorised) {
+    const refusal = facts.authorise?.(bearerOf(head.authorization)) ?? null;
     if (refusal !== null) {
       call.refuse(refusal);
       return;

@@ -8,7 +8,6 @@ import type { Static, TObject, TSchema } from './json-schema.ts';
 import type { Reply } from '../bus/bus.ts';
 import type { CreateCommand, MerchantQuery } from '../domain/account-command.ts';
 import { rejection, type ErrorCode, type Rejection } from '../domain/error-code.ts';
-import type { RenderError } from './error-reply.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -116,8 +115,8 @@ export const UNAVAILABLE: Rejection = rejection('service_unavailable', null, nul
 
 export interface PlainRoute extends RouteFacts {
   readonly type: 'plain';
-  /** False: anyone may call it; true: the surface's `authorize` decides. */
-  readonly authorized: boolean;
+  /** False: anyone may call it; true: the surface's `authorise` decides. */
+  readonly authorised: boolean;
   readonly query: TObject | null;
   readonly body: TObject | null;
   readonly bodyExamples: Readonly<Record<string, unknown>>;
@@ -142,9 +141,8 @@ export interface Surface {
   /** In logs and metrics: "v1", "operator". */
   readonly name: string;
   readonly routes: readonly Route[];
-  readonly renderError: RenderError;
   /** For plain routes that ask for it. `bearer`: the token behind "Bearer ", null when there is none. */
-  readonly authorize: ((bearer: string | null) => Rejection | null) | null;
+  readonly authorise: ((bearer: string | null) => Rejection | null) | null;
 }
 
 /** Ties the type of `query` to the schema. */

@@ -6,7 +6,6 @@ import { parseLowerBound, parseUpperBound } from '../domain/time.ts';
 import type { TransactionFilter } from '../domain/account-command.ts';
 import type { TransactionType } from '../domain/transaction.ts';
 import type { Static, TSchema } from './json-schema.ts';
-import { renderError } from './error-reply.ts';
 import { withOpenApi } from './openapi-route.ts';
 import type { DocumentInfo } from './openapi.ts';
 import * as examples from './examples.ts';
@@ -445,7 +444,7 @@ const documentInfo: DocumentInfo = {
 
 /** `/v1` and its document; `extra`: routes on the same host that are not part of it. */
 export function merchantSurface(extra: readonly Route[]): Surface {
-  const v1: Surface = { name: 'v1', routes: merchantRoutes, renderError, authorize: null };
+  const v1: Surface = { name: 'v1', routes: merchantRoutes, authorise: null };
   const { routes } = withOpenApi(v1, documentInfo);
   return { ...v1, routes: [...routes, ...extra] };
 }

@@ -60,7 +60,6 @@ export function createServer(options: ServerOptions): HttpServer {
     lists: new ListLine(),
     departing: new Departing(),
     observer: options.observer,
-    renderError: options.surface.renderError,
     nextRequestId: requestIdMaker(),
     bounds: options.bounds ?? LIMITS,
     closing: false,
@@ -228,7 +227,7 @@ function plainHandler(context: CallContext, surface: Surface, route: PlainRoute,
   const names = Object.keys(route.parameters);
   const facts = {
     route,
-    authorize: surface.authorize,
+    authorise: surface.authorise,
     names,
     patterns: Object.values(route.parameters).map((parameter) => new RegExp(parameter.schema.pattern)),
     parseQuery: route.query === null ? null : compileQuery(route.query),

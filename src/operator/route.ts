@@ -73,7 +73,7 @@ export function operatorRoute<Body extends TObject, Query extends TObject, Path 
     summary,
     description: '',
     parameters: parametersOf(path),
-    authorized: true,
+    authorised: true,
     query: route.query ?? (Type.Object({}, { additionalProperties: false }) as unknown as Query),
     body: route.body ?? null,
     bodyExamples: {},

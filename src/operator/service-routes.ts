@@ -107,7 +107,7 @@ function machineRoute(
     summary,
     description: '',
     parameters: {},
-    authorized: false,
+    authorised: false,
     query: null,
     body: null,
     bodyExamples: {},

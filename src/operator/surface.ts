@@ -4,7 +4,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { rejection } from '../domain/error-code.ts';
 import type { Rejection } from '../domain/error-code.ts';
-import { renderError } from '../http/error-reply.ts';
 import { withOpenApi } from '../http/openapi-route.ts';
 import type { Surface } from '../http/route.ts';
 import { accountRoutes } from './account-routes.ts';
@@ -23,7 +22,7 @@ export function operatorSurface(context: OperatorContext): Surface {
     ...deliveryRoutes(context),
     ...serviceRoutes(context),
   ];
-  const surface = { name: 'operator', routes, renderError, authorize: authorizer(context.token) };
+  const surface = { name: 'operator', routes, authorise: authoriser(context.token) };
   return withOpenApi(surface, {
     title: 'Daftari: operator API',
     description:
@@ -46,7 +45,7 @@ export function operatorSurface(context: OperatorContext): Surface {
 }
 
 /** Hashes both, so that the comparison takes the same time whatever is sent. */
-function authorizer(token: string): (bearer: string | null) => Rejection | null {
+function authoriser(token: string): (bearer: string | null) => Rejection | null {
   const expected = sha256(token);
   return (bearer) => {
     if (bearer === null) return TOKEN_REQUIRED;

@@ -25,7 +25,6 @@ function setUp(): { readonly events: string[]; readonly call: () => { call: Call
     lists: new ListLine(),
     departing: new Departing(),
     observer,
-    renderError: () => '{}',
     nextRequestId: () => `req_${calls + 1}`,
     bounds: LIMITS,
     closing: false,
