@@ -19,7 +19,7 @@ import { checkLimits } from './amount-limits.ts';
 import { assert } from './assert.ts';
 import { COUNTRY_FACTS, type Country, type Currency, type Network } from './country.ts';
 import { type Decision, refuse } from './decision.ts';
-import { type Rejection, rejection } from './error-code.ts';
+import { isRejection, type Rejection, rejection } from './error-code.ts';
 import { quoteFee } from './fees.ts';
 import { makeId, PREFIX_OF_TYPE } from './id.ts';
 import { add, type Money, parseAmount } from './money.ts';
@@ -257,10 +257,6 @@ interface Target {
   readonly msisdn: string;
   /** Rail id. */
   readonly provider: string;
-}
-
-function isRejection(result: Target | Rejection): result is Rejection {
-  return 'code' in result;
 }
 
 const AMOUNT_RULE = rejection(

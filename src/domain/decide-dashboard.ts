@@ -20,7 +20,7 @@ import type {
 import type { WalletAdded } from './account-event.ts';
 import { collect, repeatedUnder } from './decide-create.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
-import { type Rejection, rejection } from './error-code.ts';
+import { isRejection, type Rejection, rejection } from './error-code.ts';
 import { newWallet } from './evolve.ts';
 import { makeId } from './id.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
@@ -142,7 +142,7 @@ export function decideApproveWithdrawal(
   { now, policy }: Context,
 ): Decision {
   const waiting = findWaiting(state, command);
-  if ('code' in waiting) return refuse(waiting);
+  if (isRejection(waiting)) return refuse(waiting);
   const { id, accountId, destination, provider, country, network } = waiting;
   // As when it was requested: what has been switched off or revoked since moves no money.
   const account = state.account(accountId);
@@ -164,7 +164,7 @@ export function decideRejectWithdrawal(
   { now }: Context,
 ): Decision {
   const waiting = findWaiting(state, command);
-  if ('code' in waiting) return refuse(waiting);
+  if (isRejection(waiting)) return refuse(waiting);
   const { id, accountId } = waiting;
   const body = verdict(id, 'FAILED', 'REJECTED');
   return changed(accountId, now, { type: 'WithdrawalRejected', id, by: command.by }, body);

@@ -11,7 +11,7 @@ import { type Account, personOf, type User } from './account.ts';
 import type { AddUser, ChangeUserRole, RemoveUser } from './account-command.ts';
 import { isPerson, memberWith } from './decide-dashboard.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
-import { type Rejection, rejection } from './error-code.ts';
+import { isRejection, type Rejection, rejection } from './error-code.ts';
 import { newUser } from './evolve.ts';
 import { makeId } from './id.ts';
 import { USERS_CHANGED_FORMAT } from './record-format.ts';
@@ -46,7 +46,7 @@ export function decideChangeUserRole(
   context: Context,
 ): Decision {
   const found = find(state, command);
-  if ('code' in found) return refuse(found);
+  if (isRejection(found)) return refuse(found);
   const { account, user } = found;
   const { role, operator, by } = command;
   if (user.removedAt !== null) return refuse(rejection('conflict', 'The user was removed.'));
@@ -59,7 +59,7 @@ export function decideChangeUserRole(
 
 export function decideRemoveUser(state: LedgerState, command: RemoveUser, context: Context): Decision {
   const found = find(state, command);
-  if ('code' in found) return refuse(found);
+  if (isRejection(found)) return refuse(found);
   const { account, user } = found;
   const { operator, by } = command;
   if (user.removedAt !== null) return done(null, renderUser(user));

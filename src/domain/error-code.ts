@@ -204,6 +204,11 @@ export interface Rejection {
   readonly retryAfterSeconds: number | null;
 }
 
+/** Of a function that answers with what was asked for or with why not: nothing else of ours has a `code`. */
+export function isRejection(result: object): result is Rejection {
+  return 'code' in result;
+}
+
 export function rejection(
   code: ErrorCode,
   message: string | null = null,

@@ -2,21 +2,17 @@
 // knowing the account, and sends one message to the account that the key names. What it found wrong travels as
 // `problem`, the earliest in the order of checks, so that the order is decided in one place (src/domain/decide.ts).
 
+import { hash } from 'node:crypto';
 import { partitionOf, type Bus, type OnReply, type Reply } from '../bus/bus.ts';
 import type { CreateCommand, MerchantQuery } from '../domain/account-command.ts';
-import { rejection, type Rejection } from '../domain/error-code.ts';
-import { LIMITS } from '../limits.ts';
-import { hash } from 'node:crypto';
-import { hashApiKey, parseApiKey } from './api-key.ts';
+import { isRejection, rejection, type Rejection } from '../domain/error-code.ts';
 import type { Call } from './call.ts';
+import { callerOf, enters, leaves } from './caller.ts';
 import { MalformedBody, parseJson } from './json-body.ts';
 import type { ListLine } from './list-line.ts';
 import type { CreateRoute, ReadRoute } from './route.ts';
 import type { ParsedQuery, ValidateBody } from './validator.ts';
 
-const AUTHENTICATION_REQUIRED = rejection('authentication_required');
-const INVALID_API_KEY = rejection('invalid_api_key');
-const SECRET_KEY_REQUIRED = rejection('secret_key_required');
 const IDEMPOTENCY_KEY_REQUIRED = rejection('idempotency_key_required');
 const IDEMPOTENCY_KEY_INVALID = rejection(
   'idempotency_key_invalid',
@@ -29,84 +25,6 @@ export interface AccountGate {
   readonly bus: Bus;
   readonly partitions: number;
   readonly lists: ListLine;
-}
-
-interface Caller {
-  readonly accountId: string;
-  readonly keyHash: string | null;
-  readonly problem: Rejection | null;
-  /** Requests of it that were begun and have no answer from their account yet, and the bytes of their bodies. By key, since nobody
-   *  knows here whether it is good: who made one up for an account would take what is the account's. */
-  underWay: number;
-  bytesUnderWay: number;
-}
-
-/** What headers seen lately parse and hash to, by the header as nearly all write it: most of what a front may spare itself. It says
- *  nothing about whether a key is good: the account decides that, every time. */
-const callers = new Map<string, Caller>();
-/** How many of them there may be before the idle ones are forgotten: as many again as are left then, or all would be looked at for
- *  each new key while there are many under way. */
-let callersMax: number = LIMITS.frontKeysKeptMax;
-
-/** A rejection when no account can be read off the header: then nobody else can answer. */
-function callerOf(authorization: string): Caller | Rejection {
-  const known = callers.get(authorization);
-  if (known !== undefined) return known;
-  const key = bearerOf(authorization);
-  if (key === null) return AUTHENTICATION_REQUIRED;
-  // Otherwise a key would have a share for each way to write its header.
-  const written = `Bearer ${key}`;
-  const same = callers.get(written);
-  if (same !== undefined) return same;
-  const parsed = parseApiKey(key);
-  if (parsed === null) return INVALID_API_KEY;
-  const { accountId } = parsed;
-  const idle = { underWay: 0, bytesUnderWay: 0 };
-  if (!parsed.wellFormed) return { accountId, keyHash: null, problem: INVALID_API_KEY, ...idle };
-  if (parsed.kind === 'publishable') {
-    return { accountId, keyHash: null, problem: SECRET_KEY_REQUIRED, ...idle };
-  }
-  const caller = { accountId, keyHash: hashApiKey(key), problem: null, ...idle };
-  if (callers.size >= callersMax) forgetIdle();
-  callers.set(written, caller);
-  return caller;
-}
-
-function forgetIdle(): void {
-  for (const [authorization, { underWay }] of callers) if (underWay === 0) callers.delete(authorization);
-  callersMax = Math.max(LIMITS.frontKeysKeptMax, callers.size * 2);
-}
-
-/** False, and refused: its key has as much under way as one may have. */
-function enters(caller: Caller, bytes: number, call: Call): boolean {
-  const { frontKeyRequestsMax, frontKeyBytesMax } = call.bounds;
-  if (caller.underWay >= frontKeyRequestsMax || caller.bytesUnderWay >= frontKeyBytesMax) {
-    call.refuseKeyFull(caller.accountId);
-    return false;
-  }
-  caller.underWay++;
-  caller.bytesUnderWay += bytes;
-  return true;
-}
-
-function leaves(caller: Caller, bytes: number): void {
-  caller.underWay--;
-  caller.bytesUnderWay -= bytes;
-}
-
-/** Null: there is no bearer token. The scheme's name is case-insensitive (RFC 9110, 11.1). */
-export function bearerOf(authorization: string): string | null {
-  if (authorization.startsWith('Bearer ')) return authorization.slice(7).trim() || null;
-  return /^bearer +(\S.*)$/i.exec(authorization)?.[1] ?? null;
-}
-
-function idempotencyProblem(key: string): Rejection | null {
-  if (key === '') return IDEMPOTENCY_KEY_REQUIRED;
-  return IDEMPOTENCY_KEY.test(key) ? null : IDEMPOTENCY_KEY_INVALID;
-}
-
-export function requestHashOf(body: string | NodeJS.ArrayBufferView): string {
-  return hash('sha256', body, 'base64url').slice(0, REQUEST_HASH_LENGTH);
 }
 
 export interface CreateCallFacts {
@@ -123,7 +41,7 @@ export function create(
 ): void {
   const caller = callerOf(authorization);
   call.receive((body) => {
-    if ('code' in caller) {
+    if (isRejection(caller)) {
       call.refuse(caller);
       return;
     }
@@ -175,7 +93,7 @@ export function read(
   rawQuery: string,
 ): void {
   const caller = callerOf(authorization);
-  if ('code' in caller) {
+  if (isRejection(caller)) {
     call.refuse(caller);
     return;
   }
@@ -214,4 +132,14 @@ export function read(
 
 function send(gate: AccountGate, message: CreateCommand | MerchantQuery, onReply: OnReply): void {
   gate.bus.send('accounts', partitionOf(message.accountId, gate.partitions), message, onReply);
+}
+
+function idempotencyProblem(key: string): Rejection | null {
+  if (key === '') return IDEMPOTENCY_KEY_REQUIRED;
+  return IDEMPOTENCY_KEY.test(key) ? null : IDEMPOTENCY_KEY_INVALID;
+}
+
+/** SHA-256 of the body, base64url, its first 22 characters. */
+export function requestHashOf(body: string | NodeJS.ArrayBufferView): string {
+  return hash('sha256', body, 'base64url').slice(0, REQUEST_HASH_LENGTH);
 }

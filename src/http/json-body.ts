@@ -3,7 +3,7 @@
 // name that stands twice in its object.
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
-import { echoed } from './echoed.ts';
+import { invalidField } from './echoed.ts';
 import { joined, repeatedName } from './repeated-name.ts';
 
 /** A class, because no JSON text parses to one. */
@@ -50,8 +50,7 @@ export function parseJson(bytes: Uint8Array): unknown {
 }
 
 function invalid(path: string, problem: string): MalformedBody {
-  const param = echoed(path);
-  return new MalformedBody(rejection('validation_failed', `\`${param}\` ${problem}.`, param));
+  return new MalformedBody(invalidField(path, problem));
 }
 
 /** Other numbers are exact: of at most 15 digits, and of exponents in which a double keeps as many. */

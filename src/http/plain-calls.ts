@@ -2,8 +2,8 @@
 // document, callbacks. Same checks, other order: authorisation before the body is read.
 
 import { rejection } from '../domain/error-code.ts';
-import { bearerOf } from './account-calls.ts';
 import type { Call } from './call.ts';
+import { bearerOf } from './caller.ts';
 import { MalformedBody, parseJson } from './json-body.ts';
 import type { Answer, PlainRequest, PlainRoute, RawRoute, Surface } from './route.ts';
 import type { ParsedQuery, ValidateBody } from './validator.ts';

@@ -1,14 +1,10 @@
 // Query strings, strictly: every parameter once, percent-encoding decoded, nothing guessed. What the parameters mean is
 // the schema's (validator.ts).
 
-import { rejection, type Rejection } from '../domain/error-code.ts';
-import { echoed } from './echoed.ts';
+import type { Rejection } from '../domain/error-code.ts';
+import { invalidField } from './echoed.ts';
 
 export type QueryPairs = ReadonlyMap<string, string>;
-
-export function isRejection(result: object): result is Rejection {
-  return 'code' in result;
-}
 
 /** `raw`: what stands behind "?", still encoded. */
 export function parseQuery(raw: string): QueryPairs | Rejection {
@@ -18,18 +14,13 @@ export function parseQuery(raw: string): QueryPairs | Rejection {
     const at = part.indexOf('=');
     const rawName = at === -1 ? part : part.slice(0, at);
     const name = decode(rawName);
-    if (name === null) return invalid(rawName, 'is not valid percent-encoding');
+    if (name === null) return invalidField(rawName, 'is not valid percent-encoding');
     const value = decode(at === -1 ? '' : part.slice(at + 1));
-    if (value === null) return invalid(name, 'has a value that is not valid percent-encoding');
-    if (pairs.has(name)) return invalid(name, 'is given more than once');
+    if (value === null) return invalidField(name, 'has a value that is not valid percent-encoding');
+    if (pairs.has(name)) return invalidField(name, 'is given more than once');
     pairs.set(name, value);
   }
   return pairs;
-}
-
-function invalid(name: string, problem: string): Rejection {
-  const param = echoed(name);
-  return rejection('validation_failed', `\`${param}\` ${problem}.`, param);
 }
 
 function decode(text: string): string | null {

@@ -5,13 +5,13 @@
 // id: a wrong one is `invalid_cursor`). `x-rule` in a schema is the sentence for people when a pattern or format fails.
 
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
-import type { TObject, TSchema } from './json-schema.ts';
-import { rejection, type Rejection } from '../domain/error-code.ts';
+import { isRejection, rejection, type Rejection } from '../domain/error-code.ts';
 import { isTransactionId } from '../domain/id.ts';
 import { parseAmount } from '../domain/money.ts';
 import { parseTime } from '../domain/time.ts';
-import { echoed } from './echoed.ts';
-import { isRejection, parseQuery } from './query.ts';
+import { echoed, invalidField } from './echoed.ts';
+import type { TObject, TSchema } from './json-schema.ts';
+import { parseQuery } from './query.ts';
 
 // What json-schema.ts made is a schema: proving that took 70 ms of a start. A test has the whole document linted.
 const ajv = new Ajv({ verbose: true, strictTypes: false, validateSchema: false });
@@ -82,15 +82,15 @@ function typed(schema: TSchema | undefined, text: string): unknown {
 function rejectionOf(validate: ValidateFunction): Rejection {
   const [error] = validate.errors ?? [];
   if (error === undefined) return rejection('validation_failed');
-  const param = paramOf(error);
+  const path = pathOf(error);
   if (error.keyword === 'format' && error.params['format'] === 'cursor') {
-    return rejection('invalid_cursor', null, param);
+    return rejection('invalid_cursor', null, echoed(path));
   }
-  return rejection('validation_failed', `\`${param}\` ${saying(error)}.`, param);
+  return invalidField(path, saying(error));
 }
 
 /** "metadata.colour". */
-function paramOf(error: ErrorObject): string {
+function pathOf(error: ErrorObject): string {
   const path = error.instancePath
     .split('/')
     .slice(1)
@@ -98,7 +98,7 @@ function paramOf(error: ErrorObject): string {
   if (error.keyword === 'additionalProperties') path.push(String(error.params['additionalProperty']));
   if (error.keyword === 'required') path.push(String(error.params['missingProperty']));
   if (error.propertyName !== undefined) path.push(error.propertyName);
-  return echoed(path.join('.'));
+  return path.join('.');
 }
 
 function saying(error: ErrorObject): string {

@@ -1,0 +1,79 @@
+// Who calls, as far as a front can tell from the key, and the share of the front that each key may use at once.
+
+import { rejection, type Rejection } from '../domain/error-code.ts';
+import { LIMITS } from '../limits.ts';
+import { hashApiKey, parseApiKey } from './api-key.ts';
+import type { Call } from './call.ts';
+
+const AUTHENTICATION_REQUIRED = rejection('authentication_required');
+const INVALID_API_KEY = rejection('invalid_api_key');
+const SECRET_KEY_REQUIRED = rejection('secret_key_required');
+
+export interface Caller {
+  readonly accountId: string;
+  readonly keyHash: string | null;
+  readonly problem: Rejection | null;
+  /** Requests that were begun and that the account has not answered yet, and the bytes of their bodies. Counted by key, not by
+   *  account: a front cannot know whether a key is good, and one that somebody made up must not use up the account's share. */
+  underWay: number;
+  bytesUnderWay: number;
+}
+
+/** What the headers seen lately parse and hash to, by the header in its usual form. It says nothing about whether a key is good:
+ *  the account decides that, every time. */
+const callers = new Map<string, Caller>();
+/** With so many of them the idle ones are forgotten. It is then set to twice what is left: otherwise, with many under way, each new
+ *  key would look through all of them. */
+let callersMax: number = LIMITS.frontKeysKeptMax;
+
+/** A rejection when no account can be read off the header: then nobody else can answer. */
+export function callerOf(authorization: string): Caller | Rejection {
+  const known = callers.get(authorization);
+  if (known !== undefined) return known;
+  const key = bearerOf(authorization);
+  if (key === null) return AUTHENTICATION_REQUIRED;
+  // Otherwise a key would have a share for each way to write its header.
+  const written = `Bearer ${key}`;
+  const same = callers.get(written);
+  if (same !== undefined) return same;
+  const parsed = parseApiKey(key);
+  if (parsed === null) return INVALID_API_KEY;
+  const { accountId } = parsed;
+  const idle = { underWay: 0, bytesUnderWay: 0 };
+  if (!parsed.wellFormed) return { accountId, keyHash: null, problem: INVALID_API_KEY, ...idle };
+  if (parsed.kind === 'publishable') {
+    return { accountId, keyHash: null, problem: SECRET_KEY_REQUIRED, ...idle };
+  }
+  const caller = { accountId, keyHash: hashApiKey(key), problem: null, ...idle };
+  if (callers.size >= callersMax) forgetIdle();
+  callers.set(written, caller);
+  return caller;
+}
+
+function forgetIdle(): void {
+  for (const [authorization, { underWay }] of callers) if (underWay === 0) callers.delete(authorization);
+  callersMax = Math.max(LIMITS.frontKeysKeptMax, callers.size * 2);
+}
+
+/** False, and refused: its key has as much under way as one may have. */
+export function enters(caller: Caller, bytes: number, call: Call): boolean {
+  const { frontKeyRequestsMax, frontKeyBytesMax } = call.bounds;
+  if (caller.underWay >= frontKeyRequestsMax || caller.bytesUnderWay >= frontKeyBytesMax) {
+    call.refuseKeyFull(caller.accountId);
+    return false;
+  }
+  caller.underWay++;
+  caller.bytesUnderWay += bytes;
+  return true;
+}
+
+export function leaves(caller: Caller, bytes: number): void {
+  caller.underWay--;
+  caller.bytesUnderWay -= bytes;
+}
+
+/** Null: there is no bearer token. The scheme's name is case-insensitive (RFC 9110, 11.1). */
+export function bearerOf(authorization: string): string | null {
+  if (authorization.startsWith('Bearer ')) return authorization.slice(7).trim() || null;
+  return /^bearer +(\S.*)$/i.exec(authorization)?.[1] ?? null;
+}
