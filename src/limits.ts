@@ -3,8 +3,8 @@
 
 export const LIMITS = {
   // The process
-  /** Files and connections open at once, below which nothing starts: a service that has just started has 48 (measured
-   *  with 16 partitions and the simulator), a rail has connections up to railConcurrencyDefault, and callers theirs of the rest. */
+  /** Nothing starts where a process may have fewer files and connections open. A service that has just started has 48 (measured with 16
+   *  partitions and the simulator), a rail up to railConcurrencyDefault, and callers have the rest. */
   openFilesMin: 256,
 
   // Edge
@@ -18,31 +18,31 @@ export const LIMITS = {
   railAnswerWaitMsMax: 7_500,
   /** Requests a front has open at once before it answers 503: 4 KiB each, besides what has come of a body. */
   frontRequestsOpenMax: 20_000,
-  /** Of those, what one key has under way: half a partition's mailbox, so that who floods a front, or waits for a rail that hangs,
-   *  leaves others their place. */
+  /** Of those, the most of one key: half a partition's mailbox, so that whoever floods a front, or waits for a rail that hangs, leaves
+   *  room for others. */
   frontKeyRequestsMax: 4_096,
   /** The same in bytes of bodies: a quarter of what the bus has under way. */
   frontKeyBytesMax: 4 * 1024 * 1024,
-  /** Of bodies that come in several packets, what a front keeps until they are whole, all requests together; what does not
-   *  fit is answered 503. Anybody may send a body, also without a key. A thousand of the largest fit. */
+  /** Bodies that come in several packets and are not whole yet, all requests of a front together; what does not fit is answered 503.
+   *  Anybody may send a body, also without a key. A thousand of the largest fit. */
   frontBodiesBytesMax: 64 * 1024 * 1024,
   /** What a piece of a body takes besides its bytes: a body may come in chunks of one byte. */
   frontPieceBytes: 256,
   /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
    *  connection is closed with the rest unread. */
   bodyDrainBytesMax: 1024 * 1024,
-  /** An answer up to this is handed over whole, and what its client does not take waits in the HTTP library, for every answer
-   *  of a connection that sends request after request and reads nothing. A longer one is written as it is taken. */
+  /** An answer up to this is handed to the HTTP library whole, which keeps what the client does not take. A longer one is written as the
+   *  client takes it: a connection may send request after request and read nothing. */
   answerAtOnceCharactersMax: 4 * 1024,
-  /** Of such answers, what a front keeps until their clients have taken them, all connections together; beyond it the oldest are
-   *  cut short. Anybody may ask for the OpenAPI document, and read it slowly. */
+  /** Longer answers that clients have not taken yet, all connections of a front together; beyond it the oldest are cut short. Anybody may
+   *  ask for the OpenAPI document, and read it slowly. */
   frontAnswersBytesMax: 256 * 1024 * 1024,
   /** Answers made in a row are sent together, unless the first of them has waited for this. */
   answersGatheredMs: 1,
   /** Lists of one key that a front has under way; more wait for these. A page may be a third of a megabyte. */
   keyListsAtOnceMax: 4,
-  /** Callbacks of providers of which a front waits to hear that they were looked into; one more is answered 503, and leaves
-   *  merchants their place. */
+  /** Providers' callbacks that wait in a front until a poller has looked into them; one more is answered 503, so that merchants keep their
+   *  place. */
   frontCallbacksWaitingMax: 8_192,
   /** Authorization headers without requests under way whose hash a front remembers: 300 bytes each. */
   frontKeysKeptMax: 4_096,
@@ -54,7 +54,7 @@ export const LIMITS = {
   frontStopPourMs: 15_000,
   /** Characters of a caller's field name that an error repeats. */
   echoedNameMax: 128,
-  /** Mistakes in the terms of an account that one error tells; of others it says how many there are. */
+  /** Mistakes in the terms of an account that one error names; it says how many more there are. */
   termProblemsToldMax: 16,
 
   // Actors
@@ -62,12 +62,12 @@ export const LIMITS = {
   mailboxMax: 8_192,
   /** Callers waiting for a rail's answer in one partition. */
   waitersMax: 16_384,
-  /** Payouts, and withdrawals, of one account in the minute before its partition was opened that its first cash-out looks up. */
+  /** How many payouts, and how many withdrawals, of the minute before its partition was opened an account's first cash-out looks up. */
   cashOutsRecalledMax: 5_000,
   /** Timer commands one partition may raise in one tick, so that a backlog cannot starve callers. */
   timersPerTickMax: 128,
-  /** Timers that fall due within this are kept in memory, ms; the others in their rows, by table. Most of what is in flight
-   *  is final long before it expires; what waits for its release is much, and always falls due. */
+  /** By table of rows, ms: timers that fall due within this are kept in memory, later ones only in their rows. Most of what is in flight
+   *  (`open`) is final long before it expires. Much waits for its release (`timer`), and all of that falls due. */
   timerHorizonMs: { open: 600_000, timer: 3_600_000 },
   /** Rows looked at in one tick of a scan for timers: about a millisecond. */
   timerRowsPerTickMax: 1_000,
@@ -77,23 +77,23 @@ export const LIMITS = {
   timerTickMs: 50,
   /** What is done for every partition goes on in the next turn of the event loop after this: callers come between. */
   turnMs: 1,
-  /** How fast the process's time follows a wall clock that is ahead: an hour in 20 minutes. A clock set forward by mistake
-   *  and set right soon has then done little, and a row is in the views long before time has moved by a horizon. */
+  /** How fast the process's time follows a wall clock that is ahead: an hour in 20 minutes. So a clock that was set forward by mistake,
+   *  and is soon set right, does little harm, and a row is in the views long before time has moved by a horizon. */
   clockPaceMax: 4,
   /** How slowly time goes while the wall clock is behind: an hour is made good in 20, and a wait is 5 % longer. */
   clockPaceMin: 0.95,
   /** The most that time moves between two readings, ms, however long the process did not run. */
   clockStepMsMax: 60_000,
 
-  /** Callbacks about nothing of their account, of one partition, that operators have yet to resolve. Each is kept for ever, and
-   *  whoever knows the address in a provider's portal could raise any number; a restored backup may lack as many payments. */
+  /** UNKNOWN_REFERENCE items of one partition that operators have yet to resolve. Each is kept for ever, and whoever knows the address in
+   *  a provider's portal could raise any number; but a backup that was restored may lack as many payments. */
   unknownReferencesOpenMax: 10_000,
 
   /** Apps an account has connected at once: each event is a delivery to each of them, and the ids of one event's deliveries
    *  end at 1,023. */
   appsPerAccountMax: 100,
-  /** Bytes of an account's users in an answer; the same of its connected apps, and of its payout wallets that are not revoked:
-   *  some 2,000 users, 1,000 wallets. One more is refused, since the bus must carry the account. */
+  /** Bytes that an account's users may take in an answer; also its connected apps, and its payout wallets that are not revoked: some
+   *  2,000 users, 1,000 wallets. One more is refused, since the bus must carry the account. */
   accountListBytesMax: 300 * 1024,
 
   // Log
@@ -105,23 +105,23 @@ export const LIMITS = {
   logWritesOutstandingMax: 100_000,
   /** Records the views of one process may lag behind its log before commands are refused: 1 KiB each, bounds memory. */
   checkpointLagMax: 300_000,
-  /** Records applied between two commits of the views: few enough that their objects die young. */
+  /** Records applied between two commits of the views: so few that their objects die in the young generation. */
   checkpointRecordsPerCommitMax: 3_000,
-  /** The same in bytes of the log, where records are large: objects, rows and what LMDB has of them are some 25 times as much. */
+  /** The same in bytes of the log, for large records: their objects, rows and what LMDB keeps of them take some 25 times as much. */
   checkpointBytesPerCommitMax: 8 * 1024 * 1024,
   /** How often views are brought up to the log, ms: what is not in them is in memory. */
   checkpointEveryMs: 250,
   /** Partitions whose views are written at the same time: one is applied while the other waits for the disk. */
   checkpointsAtOnce: 2,
-  /** Partitions that are brought up to date between two portions of a sweep, where there is always another that waits. */
+  /** Partitions that are brought up to date between two portions of a sweep, even if there is always another that waits. */
   checkpointsPerSweepPortion: 16,
   /** Young generation of the checkpoint thread, MiB. */
   checkpointYoungGenerationMb: 96,
   /** Threads that bring the views to the end of long logs at a start. */
   catchUpThreadsMax: 8,
-  /** Records that are worth one more of them: half a second's work, where its start takes a fifth. */
+  /** Records that are worth one more such thread: half a second's work, while its start takes a fifth of a second. */
   catchUpRecordsPerThreadMin: 60_000,
-  /** What one may take of the machine's memory. */
+  /** Memory that one such thread may take. */
   catchUpThreadBytes: 512 * 1024 * 1024,
   /** How often a long start says how far it is. */
   catchUpSayEveryMs: 5_000,
@@ -129,22 +129,22 @@ export const LIMITS = {
   retentionRowsPerCommitMax: 5_000,
   /** How long an idempotency key is kept, ms: 30 days, longer while its transaction is in flight. design.md §11. */
   idempotencyRetentionMs: 30 * 86_400_000,
-  /** How often it is looked whether a tool was killed as it read the log or the views, ms: their files grow with every commit until
-   *  then, by some 20 KB each, and more where many partitions are written. */
+  /** How often the service looks whether a tool was killed while it read the log or the views, ms: until that is noticed their files grow
+   *  with every commit, by some 20 KB each, and more where many partitions are written. */
   readersLookMs: 1_000,
-  /** How late what is done once a night is still begun, ms; later it is left to the next one. */
+  /** How late a nightly job may still begin, ms; later it waits for the next night. */
   nightlyLateMsMax: 3_600_000,
 
   // Data directory
   /** How often the disk's free space is looked at, ms: at most some 50 MB are written in between. */
   diskLookMs: 500,
-  /** A flush that takes longer than this, ms: the disk does not answer, and who asks is told so. */
+  /** When a flush takes longer than this, ms, the disk counts as not answering, and /readyz says so. */
   diskStallMs: 4_000,
-  /** After this, ms, a node of a cluster ends whose partitions others can take: callers still wait. */
+  /** When a flush takes longer than this, ms, a node of a cluster ends if others can take its partitions: callers still wait. */
   diskLostMs: 6_000,
-  /** How long the mark of a start is kept when it has come through: what callers ask for first is read in it. */
+  /** How long the mark of a start is kept after it has come through: in that time is read what callers ask for first. */
   startProvenMs: 60_000,
-  /** How long the log and the views are read before they are used, where the start before did not come through. */
+  /** How long the log and the views are read, to prove them, before they are used, if the start before did not come through. */
   filesReadMs: 60_000,
   /** Characters kept of what a process said before it ended. */
   lastWordsMax: 2_000,
@@ -152,8 +152,8 @@ export const LIMITS = {
   // Reads
   /** Rows that one page of a list may look at and skip. */
   listRowsScannedMax: 5_000,
-  /** Characters of one page of a list, at most 3 bytes each: what the bus carries. One that would be longer ends before its
-   *  limit; metadata may be nearly as large as a body, and a delivery has many attempts. */
+  /** Characters of one page of a list, at most 3 bytes each: what the bus carries. A page that would be longer ends before its limit.
+   *  Metadata may be nearly as large as a body, and a delivery may have many attempts. */
   listPageCharactersMax: 320 * 1024,
 
   // Feed
@@ -178,7 +178,7 @@ export const LIMITS = {
   /** Entries of one page of the operator API; as the merchant's lists. */
   operatorPageMax: 100,
   operatorPageDefault: 25,
-  /** Pause before a step of an operator's change that found its partition unavailable is tried again. */
+  /** Pause before a step of an operator's change is tried again, if its partition was unavailable. */
   operatorResendMs: 100,
   /** Accounts that were registered and not opened that are looked at in one round. */
   unopenedAccountsPerRoundMax: 100,
@@ -194,17 +194,17 @@ export const LIMITS = {
   natsPayloadBytes: 1024 * 1024,
   /** Requests one caller has under way over the bus: a front's open requests, and room for its other users. */
   busRequestsOpenMax: 32_768,
-  /** Characters that they have together: at most 3 bytes each, so that a nats-server that keeps them for an owner which does not
-   *  take them does not close its connection (at 64 MiB). */
+  /** Characters of all of them together, at most 3 bytes each. If an owner does not take them, the nats-server keeps them for it; it
+   *  closes the owner's connection at 64 MiB. */
   busCharactersOpenMax: 16 * 1024 * 1024,
   /** Characters of one bus message before the turn's rest goes into the next: at most 3 bytes each, under 1 MiB. */
   busMessageCharactersMax: 192 * 1024,
   /** Bytes of a reply, which may be a message of its own: what one NATS message carries (1 MiB), with its frame. */
   busReplyBytesMax: 1024 * 1024 - 1024,
-  /** Recent bus messages whose contents are remembered, so that "no responders" can be put to their requests. */
+  /** Recent bus messages whose contents are remembered, to find the requests that a "no responders" is about. */
   busMessagesRemembered: 4_096,
-  /** Silence after which a repeatable request is sent again, although its owner still seems to be there. Above any
-   *  wait for a rail's answer, or every slow rail would double the load. */
+  /** Silence after which a repeatable request is sent again, although its owner still seems to be there. Longer than any wait for a
+   *  rail's answer: otherwise every slow rail would double the load. */
   busSilenceMs: 8_500,
   /** Pause before a request that nobody decided is sent again. */
   busRetryMs: 50,
@@ -212,7 +212,7 @@ export const LIMITS = {
   busTickMs: 25,
   /** Slots of the wheel: busTickMs × this covers the command deadline. */
   busWheelSlots: 1_024,
-  /** All of a caller's requests have come after their deadlines for this long, ms: its clock differs. */
+  /** If all of a caller's requests come after their deadlines for this long, ms, its clock must differ. */
   busLateMs: 5_000,
   /** Such callers that an owner remembers; each life of a process is one. */
   busLateCallersMax: 1_024,
@@ -227,9 +227,9 @@ export const LIMITS = {
   natsRefusalsToldMax: 100,
   /** How long a publish waits for JetStream's acknowledgement before it is asked after and sent again. */
   streamAckMs: 1_000,
-  /** A batch that waits for JetStream longer than this, ms: its partition answers nobody, and who asks the node is told why. */
+  /** When a batch waits for JetStream longer than this, ms, /readyz says why: its partition answers nobody meanwhile. */
   streamStallMs: 4_000,
-  /** How long a batch is tried before its writer gives up: above an election among nats-servers (4 to 9 s). */
+  /** How long a batch is tried before its writer gives up: longer than an election among nats-servers (4 to 9 s). */
   streamPublishMs: 20_000,
   /** Window in which JetStream recognises a batch sent twice. */
   streamDuplicateWindowMs: 120_000,
@@ -241,8 +241,8 @@ export const LIMITS = {
   /** Messages asked for at once from a stream, and the bytes after which the server stops earlier. */
   streamReadMessages: 256,
   streamReadBytesMax: 2 * 1024 * 1024,
-  /** Readers that are behind and read at the same time. Leases, and what confirms a batch, come over the same connection behind
-   *  what these have asked for: 0.7 s at 100 Mbit/s. */
+  /** Readers that catch up at the same time. Leases and confirmations of batches come over the same connection, behind what these have
+   *  asked for: 0.7 s at 100 Mbit/s. */
   streamReadsAtOnce: 4,
   /** A stream read that is silent for two of these is begun anew. */
   streamHeartbeatMs: 500,
@@ -256,8 +256,8 @@ export const LIMITS = {
   leaseRenewMs: 500,
   /** What a node takes off its lease for clocks that run at different rates. */
   leaseMarginMs: 250,
-  /** An owner of whom a front has heard nothing for this long answers nobody who asks now: the front is not ready. Above an
-   *  election among nats-servers (4 to 9 s), which callers sit out. */
+  /** A front that has heard nothing of an owner for this long is not ready: whoever asks now gets no answer. Longer than an election
+   *  among nats-servers (4 to 9 s), which callers sit out. */
   ownerSilentMs: 12_000,
   /** How often ownership is looked at even if nothing was heard. */
   leaseLookMs: 200,
@@ -265,7 +265,7 @@ export const LIMITS = {
   takeOversMax: 16,
   /** Pause after a take-over that failed. */
   takeOverRetryMs: 500,
-  /** The same where nothing proves the log of this node: a person has to see to it, or a snapshot to come. */
+  /** The same if nothing proves the log of this node: then it takes a person, or a new snapshot. */
   unprovenRetryMs: 5_000,
   /** A partition is snapshotted again after so many batches, unless configured: an empty machine reads at most these and
    *  one interval. */
@@ -386,24 +386,24 @@ export const LIMITS = {
   /** Callbacks about final transactions that one partition's poller looks into at once, and for as long as their provider does
    *  not answer; and what expired that it looks at on: those that expired last. */
   pollerLateMax: 5_000,
-  /** What expired later than it should have, since nobody was there, is looked at on after a restart when it was by less. */
+  /** What expired late, because nobody was there, is still looked at after a restart if it was late by less than this. */
   pollerExpiredLateMs: 86_400_000,
-  /** What an operator said to have failed is looked at on after a restart when it was made less long before it was said. */
+  /** What an operator said to have failed is still looked at after a restart if it was created less than this before that. */
   pollerSettledLateMs: 30 * 86_400_000,
-  /** Callers that one partition's poller tells when it has looked into a callback; beyond it who has waited longest is told that
-   *  nobody knows. */
+  /** Callers that wait for one partition's poller to look into a callback; beyond it the one that has waited longest is told that nobody
+   *  knows. */
   pollerWaitersMax: 10_000,
-  /** A callback about what has ended is noted at its account when its provider has not said for so long what it was about: nearly
-   *  always it has by then, and who hands on the callback is still waiting. */
+  /** A callback about what has ended is noted at its account if its provider has not said for this long what it was about. Nearly always
+   *  it has, and the front that handed on the callback still waits. */
   pollerNoteAfterMs: 5_000,
-  /** The last look at what expired is made up for at a start when it was due less long ago: a day on which nobody was there. */
+  /** At a start the last look at what expired is made up for if it was due less than this ago: nobody may have been there for a day. */
   pollerMissedLooksMs: 86_400_000,
   /** Ended transactions one partition's poller remembers, so that callbacks that come twice cost no look-up. */
   pollerRecentMax: 1_000,
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */
   pollerDuePerTickMax: 200,
   pollerTickMs: 10,
-  /** While nothing is followed: the first that is waits longer than this for its first enquiry. */
+  /** The tick while nothing is followed: the first transaction waits longer than this for its first enquiry anyway. */
   pollerIdleTickMs: 100,
   /** Transactions in one page of recovery. */
   pollerScanPageMax: 500,
@@ -431,15 +431,15 @@ export const LIMITS = {
   railConnectMs: 5_000,
   /** A provider must have answered completely within this; then nobody knows. Networks answer in 1 to 10 s. */
   railAnswerMs: 15_000,
-  /** The longest that a provider's Retry-After is waited for: who says an hour, of one number or by mistake, may be well again
-   *  long before, and a charge has half of that to live. As slow as enquiries get where others wait for the rail. */
+  /** The longest that a provider's Retry-After is waited for. One that says an hour, about one number or by mistake, may be well again long
+   *  before, and a charge lives half of that. It is as slow as enquiries get while others wait for the rail. */
   railRetryAfterMsMax: 300_000,
   /** A provider's own word or code, as it is kept and shown, in characters: the longest that is listed has 49. */
   railWordLength: 64,
   /** Between two attempts to get a token after a refused one: a wrong key must not become a storm. */
   railTokenRetryMs: 1_000,
-  /** Tokens that must have been refused, over how long, none let in, before that is held against our credentials: processes
-   *  that revoke each other's refuse about every other one. */
+  /** How many tokens must have been refused, over how long, and none accepted, before our credentials count as wrong: processes that
+   *  revoke each other's tokens have about every other one refused. */
   railTokensRefusedMin: 5,
   railTokensRefusedMs: 10_000,
   /** Lines of a statement, and movements of all routes in its period, in one run: they are kept in memory. */
@@ -458,14 +458,14 @@ export const LIMITS = {
   simulatorAppsMax: 1_000,
   /** Six for each start of a node of a cluster. */
   simulatorUsersMax: 20_000,
-  /** Answers that a test forces and that no call has used up yet; so with outcomes. */
+  /** Answers that a test forces and that no call has used up yet; as many outcomes. */
   simulatorForcedMax: 1_000,
   simulatorCallbackConnectionsMax: 64,
   /** Callbacks that wait for a connection; further ones are lost, as the networks lose them. */
   simulatorCallbacksWaitingMax: 20_000,
 
   // Log tools
-  /** Differences, and faults in the ledger, that a tool tells of one partition; it counts them all. */
+  /** Differences, and faults in the ledger, that a tool shows of one partition; it counts them all. */
   logToolDifferencesShownMax: 100,
   /** Accounts whose balances are told at once. */
   logToolAccountsShownMax: 1_000,

@@ -11,6 +11,7 @@ import type {
 import { assert } from '../../src/domain/assert.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import { encodeTime } from '../../src/domain/id.ts';
+import { findTransaction } from '../../src/domain/state.ts';
 import { createdAt, isFinal, type Transaction, type TransactionType } from '../../src/domain/transaction.ts';
 import { bucketMatches, typeOfBucket } from '../../src/domain/transaction-filter.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -27,10 +28,8 @@ function isPending(transaction: Transaction): boolean {
 }
 
 export function getPending(memory: Memory, query: GetPending): Answered {
-  const transaction = memory.transaction(query.transactionId);
-  if (transaction === undefined || transaction.accountId !== query.accountId) {
-    return refuse('transaction_not_found');
-  }
+  const transaction = findTransaction(memory, query.accountId, query.transactionId);
+  if (transaction === undefined) return refuse('transaction_not_found');
   if (!isPending(transaction) && query.evenFinal !== true) {
     // The poller lets go of it.
     return refuseWith(rejection('transaction_not_found'), transaction.sequence);

@@ -122,8 +122,8 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
 
   decide(command: AccountCommand, tick: Tick): Decision<AccountRecord> {
     const { accountId } = command;
-    const isCashOut = command.type === 'CreatePayout' || command.type === 'CreateWithdrawal';
-    const lacksPast = isCashOut && this.#cashOuts.lacksPast(accountId, tick.elapsedMs);
+    const isRateLimited = command.type === 'CreatePayout' || command.type === 'CreateWithdrawal';
+    const lacksPast = isRateLimited && this.#cashOuts.lacksPast(accountId, tick.elapsedMs);
     if (lacksPast && this.#memory.account(accountId) !== undefined) {
       this.#cashOuts.recall(accountId, this.#cashOutsBefore(accountId, tick.now - tick.elapsedMs));
     }
@@ -132,8 +132,8 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       freshBody: tick.freshBody,
       policy: this.#policy,
       writeFormat: tick.writeFormat,
-      cashOutsInWindow: isCashOut ? this.#cashOuts.count(accountId, tick.elapsedMs) : 0,
-      cashOutWindowFreesAt: isCashOut ? this.#cashOutsFreeAt(accountId, tick) : 0,
+      cashOutsInWindow: isRateLimited ? this.#cashOuts.count(accountId, tick.elapsedMs) : 0,
+      cashOutWindowFreesAt: isRateLimited ? this.#cashOutsFreeAt(accountId, tick) : 0,
       unknownReferencesLeft: command.type === 'RaiseReconciliation' ? this.#unknownReferencesLeft() : 0,
       appsMax: LIMITS.appsPerAccountMax,
       accountListBytesMax: LIMITS.accountListBytesMax,

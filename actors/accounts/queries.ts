@@ -30,6 +30,7 @@ import {
   renderTransaction,
 } from '../../src/domain/render.ts';
 import type { Policy } from '../../src/domain/policy.ts';
+import { findTransaction } from '../../src/domain/state.ts';
 import { formatTime } from '../../src/domain/time.ts';
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 import type { Views } from '../../wal/types.ts';
@@ -105,12 +106,8 @@ const NOT_FOUND = {
 } as const satisfies Record<TransactionType, ErrorCode>;
 
 function getTransaction(memory: Memory, account: Account, query: GetTransaction): Answered {
-  const transaction = memory.transaction(query.id);
-  if (
-    transaction === undefined ||
-    transaction.accountId !== account.id ||
-    (query.kind !== null && transaction.type !== query.kind)
-  ) {
+  const transaction = findTransaction(memory, account.id, query.id);
+  if (transaction === undefined || (query.kind !== null && transaction.type !== query.kind)) {
     return refuse(query.kind === null ? 'transaction_not_found' : NOT_FOUND[query.kind]);
   }
   return done(renderView(transaction, query.view), transaction.sequence);
@@ -129,7 +126,7 @@ function renderView(transaction: Transaction, view: GetTransaction['view']): str
 
 function listTransactions(memory: Memory, views: Views, account: Account, query: ListTransactions): Answered {
   const { startingAfter } = query;
-  if (startingAfter !== null && memory.transaction(startingAfter)?.accountId !== account.id) {
+  if (startingAfter !== null && findTransaction(memory, account.id, startingAfter) === undefined) {
     return refuse('invalid_cursor', 'starting_after');
   }
   const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);

@@ -20,8 +20,8 @@ export interface PollerGroupOptions {
   readonly rails: readonly Rail[];
   readonly routes: Policy['routes'];
   readonly clock: Clock;
-  /** By which deadlines of messages are set, on the bus; absent: `clock`. */
-  readonly deadlineClock?: () => number;
+  /** By which deadlines of messages are set, on the bus. */
+  readonly deadlineClock: () => number;
   readonly random: Random;
   readonly timings?: Partial<Timings>;
   readonly onNotice: (notice: Notice) => void;
@@ -64,7 +64,7 @@ export class PollerGroup {
 
   /** Serves a partition from now on; resolves when everything in flight in it is known. */
   start(partition: number, served: Served = {}): Promise<void> {
-    const { bus, feed, routes, clock, random, onNotice } = this.#options;
+    const { bus, feed, routes, clock, deadlineClock, random, onNotice } = this.#options;
     const poller = new PollerPartition({
       partition,
       bus,
@@ -72,7 +72,7 @@ export class PollerGroup {
       lanes: this.#lanes,
       routes,
       now: served.now ?? (() => clock.now()),
-      deadlineClock: this.#options.deadlineClock ?? (() => clock.now()),
+      deadlineClock,
       holds: served.holds ?? (() => true),
       random,
       timings: this.#timings,
@@ -111,8 +111,8 @@ export class PollerGroup {
 
   /** Whoever serves the partition next cannot know of them. Not waited for: it begins when this process has let go. */
   #handOn(partition: number, poller: PollerPartition): void {
-    const { bus, clock, deadlineClock, onNotice } = this.#options;
-    const deadline = (deadlineClock ?? (() => clock.now()))() + LIMITS.commandDeadlineMs;
+    const { bus, deadlineClock, onNotice } = this.#options;
+    const deadline = deadlineClock() + LIMITS.commandDeadlineMs;
     for (const { accountId, transactionId, isNoted } of poller.left()) {
       this.#handingOn++;
       const hint = { type: 'Hint', accountId, transactionId, deadline, handedOn: true } as const;

@@ -87,17 +87,17 @@ export interface CreateWithdrawal extends CreateCall<WithdrawalInput> {
 export interface BeginSubmission extends ForAccount {
   readonly type: 'BeginSubmission';
   readonly transactionId: string;
-  /** It is not `unsent`: what is found out of its earlier submits, whoever asks has found out. Absent: whoever asks is of
-   *  a version that does not ask again, and knows no `revoked`. */
+  /** It was submitted before, and the sender has found out what became of that. Absent: the sender's version does not ask again,
+   *  and does not know `revoked`. */
   readonly again?: boolean;
-  /** `again`, after `revoked`, and no provider has it: whoever asks is the only one who can have submitted it, and was refused each
-   *  time, for certain. Absent: nobody knows that. */
+  /** With `again`, after `revoked`: no provider has it, for only the sender can have submitted it, and was refused each time for
+   *  certain. Absent: nobody knows that. */
   readonly neverTaken?: boolean;
 }
 export interface BegunSubmission {
   /** begun         recorded: submit it
-   *  begun_before  somebody may have submitted it, perhaps whoever asks and lost the answer: enquire first, unless this is `again`
-   *  revoked       `again`, and its payout wallet was revoked: do not submit it; what was submitted before goes to its end
+   *  begun_before  somebody may have submitted it, perhaps the sender itself, which lost the answer: enquire first, unless `again`
+   *  revoked       with `again`: its payout wallet was revoked, do not submit it again; its provider ends what was submitted
    *  ended         it is final, perhaps because its payout wallet was revoked: never submit it */
   readonly submission: 'begun' | 'begun_before' | 'revoked' | 'ended';
 }
@@ -129,8 +129,8 @@ export interface RaiseReconciliation extends ForAccount {
   readonly transactionId: string | null;
   readonly detail: string;
 }
-/** From the poller group: a callback came, and its provider does not say soon what it was about. It is resolved by a
- *  ResolveReconciliation when that has said it. Body: NotedCallback. */
+/** From the poller group: a callback came, and its provider has not said yet what it was about. When it has, a
+ *  ResolveReconciliation resolves the note. Body: NotedCallback. */
 export interface NoteCallback extends ForAccount {
   readonly type: 'NoteCallback';
   readonly transactionId: string;

@@ -14,12 +14,12 @@ export interface User {
   readonly id: string;
   readonly email: string;
   readonly role: Role;
-  /** A removed user stays: what they did names them, and whoever is that person is known by them. They may do nothing. */
+  /** A removed user stays, and may do nothing: what they did names them, and the same person may come back as another user. */
   readonly removedAt: number | null;
   readonly createdAt: number;
 }
 
-/** Alike for all users that are one person: an address in other capitals is the same mailbox. Accounts may have such users. */
+/** The same for all users that are one person: an address in other capitals is the same mailbox. An account may have two of them. */
 export function personOf({ email }: Pick<User, 'email'>): string {
   return email.toLowerCase();
 }
@@ -34,8 +34,8 @@ export interface App {
   /** The webhook signing secret, encrypted with MASTER_KEY at the edge; opaque here. */
   readonly signingSecretSealed: string;
   webhookUrl: string | null;
-  /** A removed app stays: operators are shown it, for its transactions name it; and a ConnectApp or RemoveApp that comes
-   *  again is known by it. */
+  /** A removed app stays: its transactions name it, operators are shown it, and a ConnectApp or RemoveApp that is sent again is
+   *  recognised by it. */
   removedAt: number | null;
   readonly createdAt: number;
 }

@@ -1,11 +1,12 @@
 // Limits on amounts: minimum, maximum of one transaction, and what an account may move in a UTC day and month, counted
 // per type and currency when a transaction is created (given back when it fails: evolve.ts).
 //
-// And what holds where limits are off: every sum of an account stays a safe integer, however all that it has in flight ends.
-// Of a currency, pending + available + on its way out + fees grow by charges and deposits that succeed, and by nothing else.
-// They are at most BALANCES_MAX when one of those is created. What was created before it and is still in flight is at most a
-// year old, with the minutes that its end may take: it is of 14 calendar months at most, MONTH_MAX of charges and as much of
-// deposits in each. All of it may succeed. Below zero goes only what is available, by reversals: not beyond BALANCES_MAX.
+// Even where limits are off, every sum of an account stays a safe integer, however all that it has in flight ends:
+//   - In a currency, pending + available + on its way out + fees grow only by charges and deposits that succeed.
+//   - They are at most BALANCES_MAX when a charge or deposit is created.
+//   - What was created before it and is still in flight is at most a year and some minutes old. That is 14 calendar months at most,
+//     with MONTH_MAX of charges and as much of deposits in each. All of it may succeed.
+//   - Only the available balance goes below zero, by reversals, and not beyond BALANCES_MAX.
 
 import { type Account, type LedgerBalances, type Usage, USAGE_KEYS } from './account.ts';
 import { assert } from './assert.ts';

@@ -2,11 +2,11 @@
 // decided here, from the role of `by`, and nowhere else:
 //
 //   add a wallet, revoke one        owners, admins
-//   approve a wallet                owners; another than who added it, when the account has several owners
+//   approve a wallet                owners; if the account has several, not the one who added it
 //   approve, reject a withdrawal    any member but the one who requested it
 //   deposit                         owners, admins, finance
 //
-// "Another" and "several" are of persons, not of users: see personOf. A person who was removed and added again is the same.
+// Persons are meant, not users (personOf): whoever was removed and added again is the same person.
 
 import { type Account, type PayoutWallet, personOf, type Role, type User } from './account.ts';
 import type {
@@ -144,13 +144,13 @@ export function decideApproveWithdrawal(
   const waiting = findWaiting(state, command);
   if (isRejection(waiting)) return refuse(waiting);
   const { id, accountId, destination, provider, country, network } = waiting;
-  // As when it was requested: what has been switched off or revoked since moves no money.
+  // Checked as when it was requested: what has been switched off or revoked since then moves no money.
   const account = state.account(accountId);
   if (account?.settings.live !== true) return refuse(rejection('live_mode_not_enabled'));
   if (!account.settings.withdrawalsEnabled) return refuse(rejection('withdrawals_not_enabled_live'));
   const wallet = account.wallets.get(destination ?? '');
   if (wallet?.status !== 'ACTIVE') return refuse(rejection('destination_not_active'));
-  // Approved it could not be rejected any more, nor sent: its money would stay on hold.
+  // Once approved it could neither be rejected nor sent: its money would stay on hold.
   if (routeOf(policy.routes, country, network) !== provider) {
     return refuse(rejection('network_not_supported', `There is no rail ${provider} any more.`));
   }
@@ -205,7 +205,7 @@ export function decideDashboardDeposit(
   const { account } = member;
   if (!account.settings.live) return refuse(rejection('live_mode_not_enabled'));
   const { accountId, input, by, repeatable = null } = command;
-  // No app's key has such a sign: those of the dashboard are apart.
+  // No app's key can contain the arrow, so the dashboard's keys are apart from them.
   const request =
     repeatable === null
       ? null

@@ -5,7 +5,7 @@ import { assert } from './assert.ts';
 import { changed, type Decision, NOTHING_CHANGED } from './decision.ts';
 import { type Context, findTransaction, type LedgerState } from './state.ts';
 
-/** By who was waited for. Of one that its network never answered for, nobody knows whether the customer was ever asked. */
+/** By whom it waited for. If the network never answered, nobody knows whether the customer was asked. */
 const EXPIRED_MESSAGES = {
   AWAITING_CUSTOMER: 'The customer did not answer in time.',
   PENDING_PROVIDER: 'The network did not answer in time.',

@@ -30,8 +30,8 @@ import type { Transaction } from './transaction.ts';
 const REVOKED_MESSAGE = 'The payout wallet was revoked before the withdrawal was sent.';
 const REVERSED_EARLY_MESSAGE = 'The network returned the money before it confirmed the payment.';
 
-/** A revoked wallet is sent nothing more. What was certainly not sent to it fails; what may have been, its provider ends, or an
- *  operator. That no provider has it stays true while it is revoked: nobody is told to submit it. */
+/** A revoked wallet is sent nothing more. What was certainly not sent to it fails; what may have been sent is ended by its provider or
+ *  by an operator. `neverTaken` stays true while the wallet is revoked, since nobody is told to submit it. */
 export function decideBeginSubmission(
   state: LedgerState,
   { accountId, transactionId, again = false, neverTaken = false }: BeginSubmission,
@@ -131,7 +131,7 @@ function conclusion(
   };
 }
 
-/** What the provider's people say. Money that left, or did not, is on hold until somebody knows; a charge or deposit ends by
+/** What the provider's people say of a payout or withdrawal, whose money is on hold until somebody knows. A charge or deposit ends by
  *  itself. */
 export function decideSettle(state: LedgerState, command: SettleCashOut, context: Context): Decision {
   const { accountId, transactionId: id, outcome, failureCode, providerTransactionId } = command;
@@ -162,7 +162,7 @@ function afterSuccess(
     return raiseOutcome(state, command, transaction, 'AMOUNT_MISMATCH', context);
   }
   if (outcome === 'REVERSED' && transaction.type === 'CHARGE') {
-    // A part that came back is not the whole: what the merchant is to lose of it, a person decides.
+    // Only a part came back: a person decides what the merchant is to lose of it.
     if (!sameMoney(command, transaction)) {
       return raiseOutcome(state, command, transaction, 'AMOUNT_MISMATCH', context);
     }

@@ -58,7 +58,7 @@ function said({ outcome, providerStatus, providerTransactionId, amount, currency
   return `${text}.`;
 }
 
-/** What an adapter makes of "5,000" is 0, of no currency or ours (src/rails/terminal.ts): as a number it would be believed. */
+/** For 0: an adapter makes that of an amount it cannot read, such as "5,000" (src/rails/terminal.ts). As a number it would be believed. */
 const NO_MONEY = 'of nothing, or of money that cannot be read';
 
 function moneyIn(amount: number | null, currency: Currency | null): string {
@@ -66,8 +66,8 @@ function moneyIn(amount: number | null, currency: Currency | null): string {
   return [amount, currency].filter((part) => part !== null).join(' ');
 }
 
-/** True of the text of an item that told the same outcome of the same money. In a callback and in the answer to an enquiry the
- *  rest may be said otherwise, or not at all. */
+/** Whether the text of an item already tells the same outcome of the same money. The rest may be said otherwise in a callback and in the
+ *  answer to an enquiry, or not at all. */
 function isSaidIn({ outcome, amount, currency }: RecordOutcome): (detail: string) => boolean {
   return (detail) => {
     const [theirs = ''] = detail.split(OURS, 1);
@@ -78,8 +78,8 @@ function isSaidIn({ outcome, amount, currency }: RecordOutcome): (detail: string
   };
 }
 
-/** One item for each transaction and kind, however often the provider repeats itself: its id is derived from both. What it says
- *  that is new when a person has resolved that one is another. */
+/** One item for each transaction and kind, however often the provider repeats itself: its id is derived from both. If a person has
+ *  resolved it and the provider then says something new, that is another item. */
 function raise(
   state: LedgerState,
   { accountId, transactionId }: { readonly accountId: string; readonly transactionId: string | null },

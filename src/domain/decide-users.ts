@@ -4,7 +4,7 @@
 //   change the role of a user, remove one              operators, owners
 //   change the role of another owner, remove one       operators: an owner alone would do what takes two
 //
-// An account that has an owner keeps one. Whoever was removed may do nothing; added again they are a new user, and the same
+// The last owner of an account stays its owner. A removed user may do nothing; added again they are a new user, but the same
 // person.
 
 import { type Account, personOf, type User } from './account.ts';

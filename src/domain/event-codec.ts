@@ -2,8 +2,8 @@
 //
 //   [account, at, [code, field, …], …]         one inner array per event
 //
-//   account, ids     without their prefix, where the event says the kind, and without the suffix "00": 24 characters. Ids of
-//                    transactions of any type keep the prefix's first letter: 25. Others are written whole.
+//   account, ids     24 characters: without the suffix "00" and, where the event says the kind, without the prefix. An id that may
+//                    be of any type of transaction keeps its prefix's first letter: 25. Others are written whole.
 //   closed lists     index in the list (country, currency, network, source, failure code, …)
 //   due times        milliseconds after `at`
 //   msisdn           a number

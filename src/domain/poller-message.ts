@@ -1,13 +1,13 @@
 // Messages of the pollers group, as they travel over the bus.
 
-/** Something was heard about a transaction (a callback): enquire now. Never proof of anything. `done`: nobody needs to send it
- *  again, since its provider was asked and its account told, or since it is asked about until its end anyway. Older pollers
- *  say so as soon as they have it. */
+/** Something was heard about a transaction (a callback): enquire now. Never proof of anything. Answered `done` when nobody needs to
+ *  send it again: its provider was asked and its account told, or it is asked about until its end anyway. Pollers of older versions
+ *  answer so as soon as they have it. */
 export interface Hint {
   readonly type: 'Hint';
   readonly accountId: string;
   readonly transactionId: string;
-  /** Milliseconds since 1970; until then it is sent. What arrives later, or by another clock, is looked into all the same. */
+  /** Milliseconds since 1970. It is sent again until then; what arrives later is looked into all the same. */
   readonly deadline: number;
   /** By a poller that let go of the partition: `done` as soon as the next one has it. */
   readonly handedOn?: true;

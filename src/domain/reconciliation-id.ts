@@ -4,20 +4,20 @@
 import { RECONCILIATION_KINDS, type ReconciliationKind } from './account-event.ts';
 import { deriveId } from './id.ts';
 
-/** Indexes of the first ones start here, far above those of status events, journals and entries; those of each further one of a
- *  kind are so much lower. */
+/** Index of the first item of the first kind: far above those of status events, journals and entries. Each further item of a kind has
+ *  an index lower by FURTHER_STEP. */
 const FIRST_INDEX = 1_000;
-const FURTHER_STEP = -10;
+const FURTHER_STEP = 10;
 /** Of one transaction and kind. */
 const ITEMS_MAX = 5;
-/** Notes of callbacks (decide-reconciliation.ts) are of no kind of their own: they lie behind all that there is room for. */
+/** Notes of callbacks (decide-reconciliation.ts) have no kind of their own: they take the last place of ten. */
 const NOTE_PLACE = 9;
 
 /** All that there may be, in the order in which they are raised. */
 export function itemIdsOf(transactionId: string, kind: ReconciliationKind | 'NOTE'): string[] {
   const place = kind === 'NOTE' ? NOTE_PLACE : RECONCILIATION_KINDS.indexOf(kind);
   return Array.from({ length: ITEMS_MAX }, (_, n) =>
-    deriveId('reconciliation', transactionId, FIRST_INDEX + place + n * FURTHER_STEP),
+    deriveId('reconciliation', transactionId, FIRST_INDEX + place - n * FURTHER_STEP),
   );
 }
 

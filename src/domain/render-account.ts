@@ -50,8 +50,8 @@ export function renderWallet(wallet: PayoutWallet): string {
 }
 
 /**
- * GET /operator/v1/accounts/:id. `listBytesMax`, of its users, its apps and its wallets each: of those that were removed or
- * revoked the newest are told, as far as there is room. What is in use is always told: `decide` sees to it that it fits.
+ * GET /operator/v1/accounts/:id. `listBytesMax`: for its users, its apps and its wallets each. What is in use is always told: `decide`
+ * sees to it that it fits. Of what was removed or revoked the newest are told, as far as there is room.
  */
 export function renderAccount(account: Account, listBytesMax = Infinity): string {
   const { id, name, country, createdAt, settings } = account;

@@ -54,17 +54,17 @@ export interface Context {
   /** A fresh id body (26 characters, suffix "00"), not used for anything else. */
   readonly freshBody: string;
   readonly policy: Policy;
-  /** Records that older formats do not have are made only if it is that high: see record-format.ts. */
+  /** Newest format of records that may be written (record-format.ts). */
   readonly writeFormat: number;
-  /** Cash-out requests of the account that reached the rate limit check within the last minute, and when
-   *  so many have left the window that one more may be made (ms since 1970). */
+  /** Cash-out requests of the account that reached the rate limit check within the last minute. */
   readonly cashOutsInWindow: number;
+  /** When enough of them have left the window for one more; milliseconds since 1970. */
   readonly cashOutWindowFreesAt: number;
-  /** How many more callbacks about nothing of their account may be raised before operators have resolved some: for
-   *  RaiseReconciliation alone. */
+  /** How many more UNKNOWN_REFERENCE items may be raised before operators have resolved some. Set for RaiseReconciliation alone. */
   readonly unknownReferencesLeft: number;
   /** Apps that one account may have connected at once. */
   readonly appsMax: number;
-  /** Bytes of an account's users as answers tell them; the same of its connected apps, and of its wallets not revoked. */
+  /** The most bytes that an account's users may take in an answer. The same bound holds for its connected apps, and for its
+   *  wallets that are not revoked. */
   readonly accountListBytesMax: number;
 }

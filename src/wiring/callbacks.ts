@@ -8,12 +8,12 @@ import type { LoadedRails } from '../rails/routes.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 
-/** Without a byte order mark, which is no part of JSON. */
+/** Drops a byte order mark, which is no part of JSON. */
 const UTF8 = new TextDecoder();
 
-/** Without it polling finds the outcome of what is in flight. What has ended nobody asks about: that the provider took the money
- *  back is heard in a callback alone. `requestId`: of its request; undefined: there was none, as with the loopback rail. `onEnd`:
- *  whether it was looked into, or need not be. */
+/** If the hint is lost, polling still finds the outcome of what is in flight. But nobody asks about what has ended: only a callback tells
+ *  that the provider took the money back. `requestId`: of the callback's request; undefined: there was none, as with the loopback rail.
+ *  `onEnd`: called with whether it was looked into, or need not be. */
 export function sendHint(
   bus: Bus,
   { accountId, transactionId }: OutcomeHint,

@@ -1,6 +1,5 @@
-// The views of many partitions brought to the end of their logs before any of them is served: by one thread for each core,
-// since nothing else runs yet. For a start whose views are gone or far behind; what is left afterwards is what the checkpoint
-// thread does in any start.
+// Brings the views of many partitions to the end of their logs before any of them is served: for a start whose views are gone or far
+// behind. It has one thread for each core, since nothing else runs yet. The checkpoint thread does the rest, as in any start.
 
 import { availableParallelism } from 'node:os';
 import { LogCorruption } from '../../wal/batch.ts';

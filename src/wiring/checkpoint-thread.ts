@@ -1,7 +1,7 @@
 // Entry of the checkpoint thread: follows the log of this process and writes the views (actors/runtime/checkpointer.ts).
-// While the commit of one partition is on its way to the disk, another one is applied; a partition asked for again meanwhile goes
-// to the newest sequence asked for. Partitions that are to be served wait for each other only: behind a long log that is
-// prepared here, callers would wait as long.
+// While the commit of one partition is on its way to the disk, another one is applied. A partition that is asked for again meanwhile
+// goes to the newest sequence asked for. Partitions that are to be served go first: behind a long log that is only prepared here, their
+// callers would wait as long.
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';

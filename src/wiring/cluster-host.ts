@@ -159,7 +159,7 @@ export class ClusterHost implements PartitionHost {
   async #prepareLog(group: GroupName, partition: number): Promise<void> {
     const { tip } = await this.#logs().follow(group, partition);
     await this.#storage().catchUpViews(group, partition);
-    // Or others would hand over to whoever cannot open it.
+    // Otherwise others would hand it over to a node that cannot open it.
     if (this.isUnproven(group, partition)) await this.#assertProven(group, partition, tip);
   }
 
@@ -270,7 +270,7 @@ export class ClusterHost implements PartitionHost {
     const replica = this.#writers.get(`${group}/${number}`)?.replica;
     if (!replica || !holds(group, number)) return;
     const batch = await snapshots.save(group, number, () => replica.settled());
-    // The views may not have reached what is in none yet; a batch that opens an epoch alone they never do.
+    // `save` may have had nothing new: views lag, and never reach a batch that only opens an epoch.
     if (batch > stored) this.#options.log.info({ group, partition: number, batch }, 'snapshot saved');
   }
 
@@ -291,8 +291,8 @@ export class ClusterHost implements PartitionHost {
     return followed;
   }
 
-  /** The next owner reads the stream: all that was acknowledged must stand there first. What cannot be finished, because the
-   *  log has refused it meanwhile, is dropped. */
+  /** The next owner reads the stream, so all that was acknowledged must stand there first. If the log has refused this writer
+   *  meanwhile, the rest cannot be finished and is dropped. */
   async #closeLog(group: GroupName, partition: number): Promise<void> {
     const key = `${group}/${partition}`;
     const storage = this.#storage();
@@ -301,7 +301,7 @@ export class ClusterHost implements PartitionHost {
     if ((await this.#unlessRefused(key, closed)) === 'refused') await storage.losePartition(group, partition);
   }
 
-  /** Waits for what is to be told to the log, which is never answered once the log has refused this writer. */
+  /** Waits for `done`, which never comes once the log has refused this writer. */
   async #unlessRefused(key: string, done: Promise<void> | undefined): Promise<'refused' | void> {
     const writer = this.#writers.get(key);
     return writer === undefined ? done : Promise.race([done, writer.refused]);
@@ -333,7 +333,7 @@ export class ClusterHost implements PartitionHost {
     } finally {
       await this.forget(group, partition);
     }
-    // Under the log's own epoch no batch would open it, and nothing would tell this writer's from that epoch's.
+    // Under the log's own epoch no batch would open one, and nothing would tell this writer's batches from those before.
     const { tip } = end;
     if (epoch <= tip.epoch) {
       throw new EpochPassed(`${key}: epoch ${epoch} is not above the log's, ${tip.epoch}`, tip.epoch);
@@ -370,7 +370,7 @@ export class ClusterHost implements PartitionHost {
     };
   }
 
-  /** Undefined: what its stream does not have nobody was told of. */
+  /** Undefined: nobody was told of what the stream does not have. */
   #sendOn(group: GroupName, partition: number): LogFollowerOptions['sendOn'] {
     if (this.#options.replication === 'sync') return undefined;
     return async (batches, offset) => {
@@ -402,8 +402,8 @@ export class ClusterHost implements PartitionHost {
     );
   }
 
-  /** Webhooks that have read more of their accounts' log than there is would never hear of what is written there now; those that
-   *  have read less than what was removed cannot go on, and would end the process. */
+  /** If webhooks have read further than their accounts' log now reaches, they would never hear of what is written there now. If that
+   *  log now begins after what they have read, they cannot go on, and would end the process. */
   async #assertReadsOn(partition: number): Promise<void> {
     const { link, feed } = this.#options;
     const storage = this.#storage();

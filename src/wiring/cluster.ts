@@ -241,7 +241,7 @@ function startJobs(
   return jobs;
 }
 
-/** What somebody may have done to the streams while they are in use. Where nobody can say, that is told elsewhere. */
+/** Looks whether somebody has changed or removed streams that are in use. That NATS does not answer is told elsewhere. */
 async function lookAtStreams({ table, faults }: ClusterNats, host: ClusterHost): Promise<void> {
   try {
     await table.noteDropped();

@@ -2,7 +2,7 @@
 //
 //   snapshot if empty or left behind ─▶ history if the views must be made anew ─▶ the stream to its end ─▶ views
 //
-// Invariant: the views are made of batches that the stream has accepted: those of any other would be of money that nobody has.
+// Invariant: views are made only of batches that the stream has accepted. Views of others would show money that nobody has.
 
 import { LogCorruption } from '../../wal/batch.ts';
 import type { GroupName } from '../bus/bus.ts';
@@ -126,7 +126,6 @@ export class FollowedLogs {
     this.#keepingUp = true;
     try {
       for (const [key, follower] of this.#followers) {
-        // Views of what the stream may never have accepted would be of money that nobody has.
         if (!this.#viewed.has(follower)) continue;
         const [group, partition] = key.split('/') as [GroupName, string];
         await this.#keepViewsOf(follower, group, Number(partition));

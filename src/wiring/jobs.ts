@@ -1,8 +1,8 @@
 // The jobs of a process: what is done again and again, every so many milliseconds, or once a day by the clock. What falls due at a
 // precise time (expiry, release, retries) is not a job but a timer of its partition.
 //
-// They count what elapses, not the clock: while it is set back views must be kept up, or a take-over would be long, and where it is
-// set forward no minute is made up for. Only the night is by the clock, which is looked at once a minute.
+// Intervals are of elapsed time, not of the wall clock: when it is set back jobs go on, or views would lag and a take-over be long; when
+// it is set forward nothing is made up for. Only nightly jobs go by the clock, which is looked at once a minute.
 
 import { LIMITS } from '../limits.ts';
 
@@ -22,7 +22,7 @@ export class Jobs {
     this.every(SECOND_MS, run);
   }
 
-  /** Not again while the last run goes on, which sees to its own errors. */
+  /** Not again while the last run goes on. `run` handles its own errors. */
   everyMinute(run: () => Promise<void>): void {
     let running: Promise<void> | null = null;
     const begin = (): void => {
@@ -33,15 +33,15 @@ export class Jobs {
     this.every(MINUTE_MS, begin);
   }
 
-  /** In the small hours; not again while the last run goes on, which sees to its own errors, and not for nights that the process did
-   *  not see, as when it was stopped. */
+  /** In the small hours. Not again while the last run goes on, and not for a night that passed while the process was stopped. `run`
+   *  handles its own errors. */
   everyDay(run: () => Promise<void>): void {
     let dueAt = nextNight(Date.now());
     this.everyMinute(async () => {
       const now = Date.now();
       const next = nextNight(now);
       if (next === dueAt) return;
-      // Less than none where the clock was set back.
+      // Negative if the clock was set back.
       const lateMs = now - dueAt;
       dueAt = next;
       if (lateMs >= 0 && lateMs < LIMITS.nightlyLateMsMax) await run();

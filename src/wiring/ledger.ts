@@ -71,7 +71,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   for (const group of ['platform', 'accounts', 'webhooks'] as const) {
     const from = performance.now();
     await catchUpFirst(storage, options, group);
-    // All at once: the checkpoint thread bounds what is in hand.
+    // All at once: the checkpoint thread bounds how many it works on.
     const numbers = Array.from({ length: bus.partitions(group) }, (_, number) => number);
     await Promise.all(numbers.map((number) => recover(storage, bus, group, number, refuse)));
     metrics.recovered(group, performance.now() - from);
@@ -112,7 +112,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   };
 }
 
-/** Webhooks that have read more of their accounts' log than there is would never hear of what is written there now. */
+/** If webhooks have read further than their accounts' log now reaches, they would never hear of what is written there now. */
 function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
   const webhooks = storage.partition('webhooks', number);
   if (webhooks === undefined || storage.partition('accounts', number) === undefined) return null;
@@ -126,8 +126,8 @@ function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
   );
 }
 
-/** Where the views are so far behind that threads of their own are worth it. Says how far it is: it may take minutes, above all
- *  where there is one thread for it. */
+/** Makes the views by threads of their own, if they are so far behind that it is worth it. It may take minutes, so it says how far it
+ *  has come. */
 async function catchUpFirst(
   storage: Storage,
   { config, policies, bus, log }: LedgerOptions,

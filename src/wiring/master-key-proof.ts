@@ -13,7 +13,7 @@ import type { Ledger } from './ledger.ts';
 import type { ServiceOptions } from './service-options.ts';
 import type { Storage } from './storage.ts';
 
-/** What the secrets of connected apps say. `both`: an app was connected while another key was in use than before or since. */
+/** What the secrets of connected apps say. `both`: some were connected while another key was in use. */
 type Verdict = 'nothing_sealed' | 'this_key' | 'another_key' | 'both';
 
 class Evidence {

@@ -1,5 +1,5 @@
-// What a node of the cluster keeps on its disk: the log of what it may write, the room for it, and what is done where either is
-// wrong. What is damaged or has no room here another node has whole, and takes.
+// What a node of the cluster keeps on its disk: the log of what it may write, and the room for it. Where the log is damaged or there is no
+// room, another node, which has the log whole, takes the partition.
 
 import { noteMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
@@ -24,7 +24,7 @@ export interface NodeDiskOptions extends ServiceOptions {
   readonly clock: () => number;
   readonly nats: ClusterNats;
   readonly othersHaveRoom: () => boolean;
-  /** It has all partitions that it is to have. */
+  /** The node has all the partitions that it is to have. */
   readonly isSettled: () => boolean;
   readonly onRefused: NodeDamageOptions['onRefused'];
 }
@@ -32,15 +32,16 @@ export interface NodeDiskOptions extends ServiceOptions {
 export interface NodeDisk {
   readonly storage: Storage;
   readonly damage: NodeDamage;
-  /** It is not to have more partitions: it is short, or does not answer. */
+  /** The disk is short or does not answer: the node is not to have more partitions. */
   readonly isShort: boolean;
   /** For /readyz: the disk does not answer or is short, or what is on it is damaged; null: nothing is wrong. */
   readonly problem: string | null;
-  /** A disk that does not answer keeps its partitions from nodes whose disks do. To be called now and then. */
+  /** Ends the process if the disk no longer answers and other nodes can take its partitions. To be called now and then. */
   yieldIfLost(): void;
-  /** Whether the master key is that of what is here, once all of it is. To be called now and then. */
+  /** Finds out whether the master key is the one that the partitions here were sealed with, once all of them are here. To be called now
+   *  and then. */
   readonly proveKey: () => void;
-  /** The node has: what is here is checked. */
+  /** The node has started: what is here is checked. */
   started(): void;
   /** The start ends for a reason that is no fault of the views: the next one need not read them first. */
   endProof(): void;
@@ -60,7 +61,7 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
     }),
   );
   tellIfEmpty(directory, log);
-  // While the cluster does not say its key, this node may have the wrong one: noted here, that would refuse the right one for ever.
+  // While the cluster does not say its key, this node may have the wrong one. Noted here, it would refuse the right one for ever.
   if (writeFormat.isMasterKeyNoted) noteMasterKey(directory, secrets);
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });

@@ -1,5 +1,5 @@
-// What a node of the cluster says of itself and of the others: whether it can do what it is there for, who has each partition, and
-// who cannot prove what it has of one.
+// What a node of the cluster says of itself and of the others: whether it is ready, who has each partition, and which nodes cannot
+// prove their copy of one.
 
 import type { GroupName } from '../bus/bus.ts';
 import type { Config } from '../config.ts';

@@ -32,7 +32,7 @@ export function policiesOf(config: Config, rails: Rails): GroupPolicies {
   };
 }
 
-/** What is on the bus goes by the machines' own clocks: in the cluster it is read on another. */
+/** Deadlines on the bus go by the machines' own clocks: in the cluster another machine reads them. */
 const wallClock = (): number => Date.now();
 
 /** Serves no partition until told to. */

@@ -83,7 +83,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     onHint: (hint) => sendHint(bus, hint, log),
   });
 
-  // 4. The log, and the partitions that write it, recovered. From here on a start that does not come through may be the views' fault.
+  // 4. The log, and the partitions that write it, recovered. From here on, if a start does not come through, the views may be at fault.
   const proof = await proveStart(config.dataDir, log);
   const ledger = await openLedger({
     config,
@@ -172,8 +172,8 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   return { ...urls, operatorToken, demo, stop };
 }
 
-/** Pollers and webhooks of every partition that is served. Those of a partition that is refused later, as its log is read,
- *  are let go: they would ask until somebody answers, and each attempt that cannot be recorded would keep its place. */
+/** Pollers and webhooks of every partition that is served. If a partition is refused later, as its log is read, its own are let go:
+ *  otherwise they would ask until somebody answers, and each attempt that cannot be recorded would keep its place. */
 async function serveOutbound(
   { partitions }: Config,
   bus: LocalBus,

@@ -74,7 +74,7 @@ export class Storage {
   readonly #hosted = new Map<string, Hosted>();
   /** As of the last tick: the views are too far behind the log, or that is behind what was decided. */
   #isBehind = false;
-  /** Ticks that have met the flush in flight: none is counted while this process is stopped itself, which is no fault of the disk. */
+  /** Ticks during the flush in flight. Ticks, not time: while this process itself is stopped the disk is not at fault. */
   #ticksInFlush = 0;
   readonly #ticking = new InTurns<Hosted>(({ partition }) => partition.tick());
 
@@ -188,8 +188,8 @@ export class Storage {
     return new LogCorruption(place, 'its hash is not the one that the views were made from');
   }
 
-  /** What is after that batch is about to be cut off: its views are removed first, for whoever looks at both beside this process
-   *  would take an end of the log for lost. Resolves with whether there were any. Only while nobody has the partition open here. */
+  /** What follows `batch` is about to be cut off. Views of it are removed first: a tool that reads beside this process would take an end
+   *  of the log for lost. Resolves with whether there were any. Only while nobody has the partition open here. */
   async dropViewsAfter(name: GroupName, number: number, batch: number): Promise<boolean> {
     await this.#checkpoints.release(name, number);
     this.views.refresh();
@@ -217,8 +217,8 @@ export class Storage {
     this.log.refresh();
   }
 
-  /** Until 2026-11-23 a batch had the time of the process's clock; a record in it may be later, when the machine's was set back.
-   *  0: no record. */
+  /** Time of the last record; 0: there is none. Batches made before 2026-11-23 have the time of the process's clock, and after the
+   *  machine's clock was set back a record in one may be later than that. */
   #lastRecordAt(group: HostedGroup, number: number): number {
     const start = this.log.startOf(group.name, number).batch;
     for (let batch = this.log.lastBatchNumber(group.name, number); batch > start; batch--) {
@@ -252,7 +252,7 @@ export class Storage {
     await this.log.closePartition(hosted.log);
   }
 
-  /** Partitions of a group, open nowhere, whose views can be brought to the end of their logs, and how much they lack. What is
+  /** How much the views lack, of each partition of a group whose views can be brought to the end of its log; none may be open. What is
    *  wrong with a log is said when it is opened. */
   lags(name: GroupName, partitions: number): Lag[] {
     return Array.from({ length: partitions }, (_, number) => number).flatMap((number) => {

@@ -1,6 +1,6 @@
-// With REPLICATION=async the owner of an account is ahead of its stream. Pollers pay by what it tells them, and read on in the
-// stream from where it says that it stands: of what is then lost with its machine there would be payments that no log has, and of
-// what is written in its place they would hear nothing. So they are answered when the stream has what they are told.
+// With REPLICATION=async the owner of an account is ahead of its stream. Pollers pay by what the owner tells them, and read on in the
+// stream from where it says that its log stands. If that were lost with its machine, there would be payments that no log has, and
+// pollers would miss what is written in its place. So they are answered only when the stream has what they are told.
 
 import type { Inbox } from '../bus/local-bus.ts';
 import type { LogReplica } from '../nats/stream-replica.ts';

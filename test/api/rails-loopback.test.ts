@@ -175,6 +175,7 @@ class Service {
       rails: [this.#rail],
       routes: { 'UG:MTN': 'loopback' },
       clock: this.clock,
+      deadlineClock: () => this.clock.now(),
       random: () => 0.5,
       onNotice: (notice) => this.notices.push(notice),
       onFault: (error) => {

@@ -105,6 +105,7 @@ class Apart {
       rails: this.#rails,
       routes: POLICY.routes,
       clock,
+      deadlineClock: () => clock.now(),
       random,
       onNotice: () => {},
       onFault: (error) => this.faults.push(error),
