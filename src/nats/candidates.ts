@@ -29,8 +29,7 @@ export class Candidates {
     return rankNodes(this.of(place), place.group, place.partition);
   }
 
-  /** For the partition. Nodes that cannot prove their logs only where none can; one whose copy is damaged is none, even if it is
-   *  the only one. */
+  /** For the partition. Nodes that cannot prove their logs count only if no node can. One whose copy is damaged never does. */
   of(place: PartitionPlace): string[] {
     const whole = this.#whole(place);
     const proven = whole.filter((name) => !this.#has(name, 'unproven', place));
@@ -47,7 +46,7 @@ export class Candidates {
     return this.#preferRoom(this.#live());
   }
 
-  /** It would be this node's, or this one next in line, if that could prove its log: it goes on trying to. */
+  /** This node would have it, or be next in line, if it could prove its log: it goes on trying to. */
   isToProve(place: PartitionPlace): boolean {
     const { node } = this.#options;
     if (!this.#has(node, 'unproven', place)) return false;
@@ -71,7 +70,7 @@ export class Candidates {
     return this.#live(place.group).filter((name) => !this.#has(name, 'damaged', place));
   }
 
-  /** Those whose disks are short only where all are: then nothing is won by moving. */
+  /** Without those whose disks are short, unless all are: then nothing is won by moving. */
   #preferRoom(names: string[]): string[] {
     const withRoom = names.filter((name) => !this.isShort(name));
     return withRoom.length > 0 ? withRoom : names;

@@ -55,8 +55,8 @@ export interface Seen<Value> {
   readonly revision: number;
   /** When this revision was first seen here, monotonic milliseconds. */
   readonly seenAt: number;
-  /** At this revision stands what is no entry, or, where it is 0, nothing any more, and nobody has removed it by its key; `value` is
-   *  what was there before. Whoever it is of may have said it once more, of which nothing is left. */
+  /** The entry was lost or overwritten: at this revision stands something that is no entry or, at revision 0, nothing, although nobody
+   *  removed it by its key. `value` is the last that was seen; its node may have written once more since, of which nothing is left. */
   readonly isSpoilt?: boolean;
 }
 
@@ -64,7 +64,7 @@ export class LeaseTable implements Routes {
   readonly nodes = new Map<string, Seen<NodeEntry>>();
   readonly leases = new Map<string, Seen<LeaseEntry>>();
   readonly wants = new Map<string, Seen<WantEntry>>();
-  /** Revisions at which an operator has removed entries, by key: the bucket counts such a removal as what stands there. */
+  /** Revisions at which an operator has removed entries, by key: a removal has a revision of its own, which the next write must name. */
   readonly #removed = new Map<string, number>();
   readonly #link: NatsLink;
   readonly #publisher: StreamPublisher;
@@ -100,8 +100,8 @@ export class LeaseTable implements Routes {
     this.#reader = this.#read();
   }
 
-  /** Resolves when everything that stands in the bucket now has been read. Its newest message is the newest of its key, so
-   *  that one, or a newer, comes; the count of messages still to come is not to be trusted while keys are written. */
+  /** Resolves when everything that stands in the bucket now has been read, up to its newest message: that one, or a newer one of its key,
+   *  is sure to come. The server's count of messages still to come cannot be trusted while keys are written. */
   async ready(): Promise<void> {
     const { created, state } = await persist(() => this.#link.manager.streams.info(LEASE_STREAM));
     this.#created = created;
@@ -134,8 +134,8 @@ export class LeaseTable implements Routes {
     return node !== undefined && node.session === lease.session && node.state !== 'dead';
   }
 
-  /** For how long nothing has been heard of the holder, ms. It may be gone, or this process may hear of nobody: the table alone
-   *  does not say, since sessions are ended by other nodes. */
+  /** For how long nothing has been heard of the holder, ms. Either it is gone, or this process hears of nobody: the table alone does not
+   *  tell, since sessions are ended by other nodes. */
   silentMs(lease: LeaseEntry): number {
     const node = lease.node === null ? undefined : this.nodes.get(lease.node);
     return node === undefined ? Infinity : performance.now() - node.seenAt;
@@ -174,9 +174,9 @@ export class LeaseTable implements Routes {
     return true;
   }
 
-  /** What was dropped from the bucket (its stream was purged, limited, or removed and made anew) no message tells of: those whose
-   *  it is would wait for ever for whoever has written in its place, and who begins knows of none of it. They write it again. One
-   *  look for all who ask meanwhile. Rejects when nobody can say. */
+  /** Finds out what was dropped from the bucket (its stream was purged, limited, or removed and made anew): no message tells of that. Whose
+   *  entries they were write them again. Otherwise these nodes would never again win a write, and a node that begins would not know of
+   *  them. One look for all who ask meanwhile. Rejects when nobody can say. */
   noteDropped(): Promise<void> {
     this.#noting ??= this.#note().finally(() => {
       this.#noting = null;

@@ -1,12 +1,14 @@
 // Brings a partition's log on this machine to the end of its stream, and keeps it there: for take-over, and for the node
 // that is next in line. The only writer of the local log while nobody has the partition open here.
 //
-// Invariants: the stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is
-// cut off; but whoever acknowledges before the stream has it (REPLICATION=async), and takes the partition before anybody else
-// has written, has it take that first (`sendOn`). More than a replaced writer can have left (streamAsyncOutstandingMax) is never
-// cut off without a person. A stream that has never had anything decides nothing: it may have been made in the place of one that
-// was lost. What changes the local log, or says where it ends, has its turn: a cut takes nothing with it that the stream accepted
-// meanwhile.
+// Invariants:
+//   - The stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is cut off. With
+//     REPLICATION=async it may have been acknowledged: a node that takes the partition before anybody else has written gives it to the
+//     stream first (`sendOn`).
+//   - More than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person.
+//   - A stream that has never had anything decides nothing: it may have been made in the place of one that was lost.
+//   - What changes the local log, or says where it ends, happens in turn: a cut takes nothing with it that the stream accepted
+//     meanwhile.
 
 import type { StreamState } from 'nats';
 import { tipAt } from '../../wal/batch.ts';
@@ -22,8 +24,8 @@ import { sequenceOf } from './stream-trim.ts';
 import { lastSequenceOf } from './streams.ts';
 import { logStream } from './subjects.ts';
 
-/** The local log and the stream do not belong together, or the stream no longer holds what is missing here: nobody can say that
- *  what is here is all that was acknowledged. A person has to see to it. */
+/** The local log and the stream do not belong together, or the stream no longer holds what is missing here. So nothing proves that all
+ *  that was acknowledged is here, and a person has to see to it. */
 export class LogDiverged extends Error {
   constructor(what: string) {
     super(what);
@@ -75,8 +77,8 @@ export class LogFollower {
     log.refresh();
     this.#tip = log.tip(group, partition);
     const start = log.startOf(group, partition);
-    // Some way back: the newest local batches may be ones that the stream never accepted. Where the stream begins later, what it
-    // begins with proves by its hash that the local log has what is before.
+    // Some way back: the newest local batches may be ones that the stream never accepted. If the stream begins later than that, its first
+    // batch proves by its hash that the local log has all that is before it.
     const back = Math.max(start.batch, this.#tip.batch - LIMITS.streamWarmUpMessages);
     const base = Math.min(this.#tip.batch, Math.max(back, firstBatch - 1));
     this.#chain = new LogChain(base === start.batch ? start : tipAt(log.batch(group, partition, base)));
@@ -136,8 +138,8 @@ export class LogFollower {
     await this.#flush();
     if (this.#error !== null) throw this.#error;
     const end = this.#chain.tip;
-    // Few leftovers may be what follows a trim, or the log that another tip has: whoever wrote on from here would write what
-    // every reader drops, and acknowledge it.
+    // A few leftovers may be what follows a trim, or the log of another tip. Then a writer that went on from here would acknowledge what
+    // every reader drops.
     const { leftovers, others } = this.#chain;
     // And what is no batch may be all that is left of a stream that was purged.
     const isToBeProved = leftovers > 0 || (others > 0 && this.#tip.batch > 0) || this.#isUncompared(state);
@@ -157,8 +159,8 @@ export class LogFollower {
     return messages > 0 && batch > 0 && batch === log.startOf(group, partition).batch;
   }
 
-  /** False: nobody was told of what the stream lacks. Before anybody is told of anything the stream has the batch that opens the epoch:
-   *  one that never had any may have been made in the place of one that was lost. */
+  /** False: nobody was told of what the stream lacks. Never to a stream that has had nothing: before anybody is told of anything, the
+   *  stream has the batch that opens the epoch, so an empty one may have been made in the place of one that was lost. */
   async #sendOn(end: Tip, offset: number): Promise<boolean> {
     const { log, group, partition, sendOn } = this.#options;
     if (sendOn === undefined || end.batch === 0) return false;
@@ -168,8 +170,8 @@ export class LogFollower {
     return true;
   }
 
-  /** More than a writer can have had on its way, or what follows a trim or a snapshot, was in a stream: that one is gone, and
-   *  what stands here may be all that is left of it. */
+  /** A log that has more than a writer can have had on its way, or that follows a trim or a snapshot, was in a stream. If the stream has
+   *  never had anything, that one is gone, and what stands here may be all that is left of it. */
   #assertNotNew({ last_seq: last }: StreamState): void {
     if (last > 0) return;
     const { log, group, partition, outstandingMax = 1 } = this.#options;
@@ -181,8 +183,8 @@ export class LogFollower {
     );
   }
 
-  /** No trim removes everything. Of what was there, and what of it is here, nothing tells any more. A stream of one replica that
-   *  never had room for its first batch looks the same. */
+  /** No trim removes everything: an empty stream that had messages was purged, and nothing tells any more whether all of them are here. A
+   *  stream of one replica that never had room for its first batch looks the same. */
   #assertNotPurged({ messages, last_seq: last }: StreamState): void {
     if (messages > 0 || this.#handled >= last) return;
     const { outstandingMax = 1 } = this.#options;

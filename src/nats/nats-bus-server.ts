@@ -1,6 +1,6 @@
-// The bus over NATS, owner's side: takes commands for the partitions this process owns and sends the replies of one
-// callback to one caller in one message (nearly all of a turn are made in one, where a flush ends). The caller in this same
-// process (NatsBus) is spoken to directly.
+// The bus over NATS, owner's side: takes commands for the partitions that this process owns. Replies to one caller that are made in one
+// callback, as nearly all of a turn are when a flush ends, travel in one message. The caller in this same process (NatsBus) is spoken to
+// directly.
 //
 // Invariants:
 //   - `not_owner` is said only of what will never be decided here.
@@ -24,6 +24,17 @@ export interface Served {
   readonly holds: () => boolean;
 }
 
+/** One sending of a caller's request. */
+interface Sending {
+  /** The caller's subject. */
+  readonly caller: string;
+  /** The caller's number of the request. */
+  readonly id: number;
+  /** From 1. */
+  readonly attempt: number;
+  readonly message: Message;
+}
+
 interface Refused {
   /** Attempts up to this one are refused. */
   readonly attempt: number;
@@ -39,9 +50,8 @@ export class ServedPartition {
   /** By caller's subject and request id. */
   readonly #refused = new Map<string, Refused>();
   #served: Served | null = null;
-  #early:
-    | { readonly caller: string; readonly id: number; readonly attempt: number; readonly message: Message }[]
-    | null = [];
+  /** What came before it is open; null: it is, or is closed. */
+  #early: Sending[] | null = [];
 
   constructor(server: NatsBusServer, connection: NatsConnection, subject: string) {
     this.#server = server;
@@ -56,7 +66,7 @@ export class ServedPartition {
     this.#served = served;
     const early = this.#early ?? [];
     this.#early = null;
-    for (const { caller, id, attempt, message } of early) this.take(caller, id, attempt, message);
+    for (const sending of early) this.take(sending);
   }
 
   /** Takes nothing more: what comes is told to go to the next owner. */
@@ -64,7 +74,7 @@ export class ServedPartition {
     this.#served = null;
     const early = this.#early ?? [];
     this.#early = null;
-    for (const { caller, id, attempt } of early) this.#server.reply(caller, id, attempt, NOT_OWNER);
+    for (const sending of early) this.#server.reply(sending, NOT_OWNER);
   }
 
   /** Leaves the subject. After `close`, when the next owner is known or nobody should hear from us. */
@@ -83,50 +93,42 @@ export class ServedPartition {
     const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
     readCommands(text, (id, attempt, command) => {
       this.#server.heard(caller, command.deadline);
-      this.take(caller, id, attempt, command);
+      this.take({ caller, id, attempt, message: command });
     });
   }
 
-  /** One attempt of a caller's request; the reply comes by `NatsBusServer.reply`. */
-  take(caller: string, id: number, attempt: number, message: Message): void {
+  /** The reply comes by `NatsBusServer.reply`. */
+  take(sending: Sending): void {
     const served = this.#served;
     if (served === null) {
       if (this.#early === null || this.#early.length >= LIMITS.mailboxMax) {
-        return this.#server.reply(caller, id, attempt, NOT_OWNER);
+        return this.#server.reply(sending, NOT_OWNER);
       }
-      this.#early.push({ caller, id, attempt, message });
+      this.#early.push(sending);
       return;
     }
-    if (this.#refused.size > 0 && this.#isRefused(caller, id, attempt)) return;
-    if (!served.holds()) return this.#server.reply(caller, id, attempt, NOT_OWNER);
-    served.inbox(message, (reply) => {
-      this.#server.reply(caller, id, attempt, this.#sayable(served, caller, id, attempt, message, reply));
+    if (this.#refused.size > 0 && this.#isRefused(sending)) return;
+    if (!served.holds()) return this.#server.reply(sending, NOT_OWNER);
+    served.inbox(sending.message, (reply) => {
+      this.#server.reply(sending, this.#sayable(served, sending, reply));
     });
   }
 
-  #sayable(
-    served: Served,
-    caller: string,
-    id: number,
-    attempt: number,
-    message: Message,
-    reply: Reply,
-  ): WireReply {
+  #sayable(served: Served, sending: Sending, reply: Reply): WireReply {
+    const { attempt, message } = sending;
     if (reply.type === 'done' && isTooLong(reply.body)) return isQuery(message) ? UNAVAILABLE : UNKNOWN;
     if (reply.type === 'done' && !isQuery(message)) return reply;
     if (!served.holds()) return UNKNOWN;
-    if (reply.type === 'rejected' && attempt > 1 && !this.#refuse(caller, id, attempt, message)) {
-      return UNKNOWN;
-    }
+    if (reply.type === 'rejected' && attempt > 1 && !this.#refuse(sending)) return UNKNOWN;
     return reply;
   }
 
-  #isRefused(caller: string, id: number, attempt: number): boolean {
+  #isRefused({ caller, id, attempt }: Sending): boolean {
     const refused = this.#refused.get(`${caller} ${id}`);
     return refused !== undefined && attempt <= refused.attempt;
   }
 
-  #refuse(caller: string, id: number, attempt: number, message: Message): boolean {
+  #refuse({ caller, id, attempt, message }: Sending): boolean {
     if (this.#refused.size >= LIMITS.busRefusedMax) {
       const now = Date.now();
       for (const [key, { deadline }] of this.#refused) if (deadline < now) this.#refused.delete(key);
@@ -154,8 +156,8 @@ export class NatsBusServer {
     this.#complain = complain;
   }
 
-  /** A request has come. Its caller gives up at the deadline: who goes on asking later than that has another clock. What a lost
-   *  connection held back comes late, too, but at once. */
+  /** A request has come. A caller gives up at the deadline, so one whose requests go on coming later than that has another clock. What a
+   *  lost connection held back comes late, too, but all at once. */
   heard(caller: string, deadline: number): void {
     const lateMs = Date.now() - deadline;
     const late = this.#late.get(caller);
@@ -196,7 +198,7 @@ export class NatsBusServer {
     this.#nearby = { caller, onReply };
   }
 
-  reply(caller: string, id: number, attempt: number, reply: WireReply): void {
+  reply({ caller, id, attempt }: Sending, reply: WireReply): void {
     if (caller === this.#nearby?.caller) return this.#nearby.onReply(id, attempt, reply);
     const line = replyLine(id, attempt, reply);
     const ready = this.#outgoing.get(caller) ?? '';

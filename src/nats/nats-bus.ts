@@ -1,12 +1,10 @@
-// The bus over NATS, caller's side: fronts, pollers and webhooks send here. Messages of one event-loop turn to one
-// partition travel in one NATS message (all requests of a turn are handed on in one callback, ../http/arrived.ts, and it
-// leaves when that ends); those to a partition that this process serves are handed over at once. Lost answers are resolved by
-// sending again until the deadline.
+// The bus over NATS, caller's side: fronts, pollers and webhooks send here. Messages to one partition that are sent in one callback travel
+// in one NATS message, and a front hands on all requests of a turn in one callback (../http/arrived.ts). Messages to a partition that
+// this process serves are handed over at once. Lost answers are resolved by sending again until the deadline.
 //
 // Invariants:
-//   - What is answered is known. `unavailable` only when no attempt can have been decided; a rejection only from the
-//     newest attempt, so that no later one can still create what the caller was refused, and only if it says that no earlier
-//     one has.
+//   - What is answered is known. `unavailable` only when no attempt can have been decided. A rejection only from the newest attempt, so
+//     that no later one can still create what the caller was refused, and only if it proves that no earlier one has.
 //   - An attempt whose fate is unknown is sent again only if the message is repeatable (repeatable.ts); otherwise the
 //     caller gets `unknown` at the deadline.
 //   - Requests under way are bounded (LIMITS.busRequestsOpenMax), and what they say (LIMITS.busCharactersOpenMax); no timer,
@@ -167,7 +165,8 @@ export class NatsBus implements Bus {
     const served = epoch === undefined ? null : this.#server.served(group, partition, epoch);
     if (epoch === undefined || served === null) return false;
     beginAttempt(request, epoch);
-    served.take(this.#caller, request.id, request.attempt, request.message);
+    const { id, attempt, message } = request;
+    served.take({ caller: this.#caller, id, attempt, message });
     return true;
   }
 
@@ -307,7 +306,7 @@ export class NatsBus implements Bus {
     this.#intoWheel(request);
   }
 
-  /** The latest entry is looked at no later than it should be; one that stands earlier will do. */
+  /** An entry that stands earlier will do: when it is due, the request is put where it belongs. */
   #intoWheel(request: Request): void {
     const at = Math.min(request.nextAt, request.deadline);
     if (at >= request.wheelAt) return;

@@ -1,5 +1,5 @@
-// Servers that come up have no leader yet, or fewer peers than replicas, or do not listen: what a node needs of them to
-// begin, it asks for again.
+// Asks again for what a node needs of NATS to begin: servers that come up may not listen yet, or have no leader, or fewer peers than
+// replicas.
 
 import { LIMITS } from '../limits.ts';
 import { pause } from '../pause.ts';

@@ -1,5 +1,5 @@
-// What JetStream refuses is asked for again until it does not. Why it does is said to whoever runs the process: nobody else hears
-// of it, and where a limit of the account or a stream that is gone is the reason, no waiting mends it.
+// What JetStream refuses is asked for again until it does not. The reason is told to whoever runs the process: nobody else hears of it,
+// and if it is a limit of the account, or a stream that is gone, waiting does not help.
 
 import type { NatsError } from 'nats';
 import type { NatsLink } from './connection.ts';

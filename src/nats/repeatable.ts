@@ -3,9 +3,9 @@
 import type { Message } from '../bus/bus.ts';
 import type { ErrorCode, Rejection } from '../domain/error-code.ts';
 
-/** Creates carry an idempotency key (without one they are refused); outcomes and timers are facts, and a fact told twice
- *  is the same fact; a hint causes a look, and two cause no more; the platform's ids are made by the sender. The rest are
- *  people's acts: told twice they could act twice, or be refused for having been done. */
+/** Creates carry an idempotency key (without one they are refused). Outcomes and timers are facts, and a fact told twice is the same fact.
+ *  A hint causes one look, and two cause no more. The platform's ids are made by the sender. The rest are acts of people: sent twice
+ *  they could act twice, or be refused because they were done already. */
 const REPEATABLE_COMMANDS: ReadonlySet<string> = new Set([
   'CreateCharge',
   'CreateDeposit',
@@ -32,10 +32,10 @@ export function isRepeatable(message: Message): boolean {
   return REPEATABLE_COMMANDS.has(message.type) || isQuery(message);
 }
 
-/** What a create is refused for before anybody looks whether it was done already under its key (src/domain/decide.ts). */
+/** What a create is refused for before its idempotency key is looked up (src/domain/decide.ts). */
 const SAID_BEFORE_KEYS: ReadonlySet<ErrorCode> = new Set(['invalid_api_key', 'live_mode_not_enabled']);
 
-/** False: an attempt before it may have been let in, by a key that was good then. */
+/** False: an earlier attempt may have been let in, while the API key was still good. */
 export function provesNothingDone(message: Message, { code }: Rejection): boolean {
   return isQuery(message) || !SAID_BEFORE_KEYS.has(code);
 }

@@ -1,6 +1,6 @@
-// The chunks of a snapshot, to the object store and from it, so many at once. The store's own client sends all it is given
-// without waiting, and keeps all that comes: the log's batches would stand behind a large snapshot on their connection, its
-// chunks would time out there, and machines that begin with nothing would have whole snapshots in memory.
+// The chunks of a snapshot, to the object store and from it, so many at once. The store's own client sends all that it is given without
+// waiting, and keeps all that comes. The log's batches would then stand behind a large snapshot on their connection, the snapshot's
+// chunks would time out, and an empty machine would have a whole snapshot in memory.
 
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
@@ -11,7 +11,7 @@ import { StreamReader } from './stream-reader.ts';
 import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from './subjects.ts';
 import { asError } from '../../wal/thrown.ts';
 
-/** Where the object store has the chunks of what it is given, by the id that it makes for it. */
+/** Subject of an object's chunks. `id`: the one that the object store made for it. */
 export function chunksOf(id: string): string {
   return `$O.${SNAPSHOT_BUCKET}.C.${id}`;
 }
@@ -40,8 +40,8 @@ export class ChunkSender {
       };
       sending.underWay++;
       const acknowledged = publish(...message);
-      // The store looks at what became of its chunks when the last one is sent: one that is refused before must not be taken for
-      // a rejection that nobody handles, which ends the process.
+      // The store looks at what became of its chunks only when the last one is sent. One that is refused before that must not count as an
+      // unhandled rejection, which ends the process.
       acknowledged.then(
         () => answered(null),
         (error: unknown) => answered(asError(error)),

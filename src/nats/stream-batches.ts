@@ -24,8 +24,8 @@ export async function batchAt(place: StreamPartition, sequence: number): Promise
   return data === null ? null : batchIn(data);
 }
 
-/** Stream sequence of the last batch for which `holds`, which does so up to some batch of the log and for none after it; the
- *  first message's when it does for none. Beside a leftover it may be one nearby. */
+/** Stream sequence of the last batch for which `holds`, by binary search: it must hold up to some batch of the log, and for none after
+ *  it. If it holds for none, the first message's. Beside a leftover it may be a sequence nearby. */
 export async function lastWhere(
   place: StreamPartition,
   { first_seq: first, last_seq: last }: { readonly first_seq: number; readonly last_seq: number },
@@ -82,8 +82,8 @@ export async function firstBatchIn(
   return 0;
 }
 
-/** Whether who has read up to the record `cursor` can read on: null; or the stream begins late or ends early for that, as its
- *  outermost messages tell, some of which may be leftovers or no batches. One that is empty, or not there, tells nothing. */
+/** What of the stream is missing for a reader that has read up to the record `cursor`, as far as the stream's outermost messages tell
+ *  (some may be leftovers, or no batches); null: nothing, or the stream is empty or not there, which tells nothing. */
 export async function misses(place: StreamPartition, cursor: number): Promise<'beginning' | 'end' | null> {
   const { link, group, partition } = place;
   const stream = logStream(group, partition);

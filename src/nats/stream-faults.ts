@@ -1,5 +1,5 @@
-// Says what is wrong with the settings of streams that somebody has made, or changed, by hand: what stands in them is dropped, or
-// is kept less safely than it should be. Once for each stream, and again when it is another.
+// Tells of settings of streams, made or changed by hand, by which messages are dropped, or are kept less safely than they should be. Each
+// fault of a stream is told once.
 
 import type { GroupName } from '../bus/bus.ts';
 import type { NatsLink } from './connection.ts';

@@ -1,6 +1,5 @@
-// Due times for many short-lived things without a timer each: one interval looks at one slot at a time. Ids whose
-// thing is gone are simply not found by the callback, and the time that an entry was added for tells it from one that has
-// replaced it.
+// Due times for many short-lived things without a timer each: one interval looks at one slot at a time. Nothing is taken out: the
+// callback does not find an id whose thing is gone, and knows by its time an entry that another one has replaced.
 
 import { LIMITS } from '../limits.ts';
 
@@ -22,8 +21,8 @@ export class TimerWheel {
     this.#timer.unref();
   }
 
-  /** `at` in monotonic milliseconds; beyond the wheel, which stands while the process does, it is due early, and the callback
-   *  adds it again. */
+  /** `at`: monotonic milliseconds. What is further ahead than the wheel reaches is due early, and the callback adds it again; so it is
+   *  after the process stood still, and the wheel with it. */
   add(id: number, at: number): void {
     const due = Math.ceil(at / this.#tickMs);
     const tick = Math.min(Math.max(due, this.#tick + 1), this.#tick + this.#slots.length - 1);

@@ -1,4 +1,4 @@
-// At most so many at a time; the others wait in line.
+// A semaphore: at most so many at a time, the others wait in line.
 
 export class Turns {
   #free: number;
