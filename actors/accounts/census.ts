@@ -46,8 +46,8 @@ export class Census {
   readonly #entered = new Float64Array(TRANSACTION_TYPES.length * STATUSES.length);
   /** Not final, by status. */
   readonly #open = new Float64Array(STATUSES.length);
-  /** Payouts and withdrawals in flight, and amount plus fee of them, by currency. Of many accounts that may be more than a
-   *  number counts, and what was rounded once would stay wrong. */
+  /** Payouts and withdrawals in flight, and their amounts plus fees, by currency. The sum over many accounts may be more than a number
+   *  counts exactly, and what was rounded once would stay wrong. */
   readonly #holds = new Float64Array(CURRENCIES.length);
   readonly #held = CURRENCIES.map(() => 0n);
   /** Reconciliation items raised since this process opened the partition, and those not resolved, by kind. */

@@ -189,7 +189,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     assert(transaction !== undefined, 'a transaction that is waited for exists');
     if (transaction.answeredAt === null) return null;
     const body = renderAnswer(transaction);
-    // A cash-out's answer is the state it was created in, which whoever waits for it has waited for.
+    // A cash-out's answer is the state it was created in, and whoever asks has waited for that already.
     const isOfCreation = isCashOut(transaction.type);
     return { reply: { type: 'done', body, replayed }, sequence: isOfCreation ? 0 : transaction.sequence };
   }

@@ -1,10 +1,10 @@
-// Due times of one accounts partition: expiry, release, end of cooling-off. Each is written down in an open row of the views;
-// in memory are only those that fall due soon, so that a million charges waiting for their release cost nothing, nor a
-// million that were paid long before they would have expired.
+// Due times of one accounts partition: expiry, release, end of cooling-off. Each is written down in an open row of the views. In memory are
+// only those that fall due soon: a million charges that wait for their release, or that were paid long before they would have expired,
+// cost nothing.
 //
-// Soon: an event's own timer is kept at once when it falls due within two horizons; a scan of the open rows, a few at every
-// tick, brings in the rest in windows of one horizon. What a scan meets is older than a horizon, so its row is there. An entry that
-// no longer applies is dropped when it falls due, and the command it raises changes nothing when it comes late or twice.
+// Soon: an event's timer is kept at once if it falls due within two horizons. A scan of the open rows, a few at every tick, brings in the
+// rest, in windows of one horizon. What only a scan finds is older than a horizon, so its row is there. An entry that no longer applies
+// is dropped when it falls due, and the command that it raises changes nothing when it comes late or twice.
 
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
@@ -20,17 +20,13 @@ interface Timer {
   readonly id: string;
 }
 
-/**
- * The pollers expire a transaction after one last enquiry; this timer is for when no poller is there to do it, and leaves
- * them the time to.
- */
+/** The pollers expire a transaction after one last enquiry. This timer leaves them the time to, and is for when no poller is there. */
 const EXPIRY_GRACE_MS = 60_000;
-/**
- * The same after a time in which nothing was taken: a start, a take-over, a pause. What expired meanwhile may have been paid,
- * and the pollers have all of it to ask about.
- */
+/** The same after a start, a take-over or a pause: what expired meanwhile may have been paid, and the pollers have all of it to ask
+ *  about. */
 const RETURN_GRACE_MS = 600_000;
-/** Timers are looked at more often than this, or nothing is taken: once in a scan's rest, and time may step between two looks. */
+/** Without a look at the timers for longer than this, the partition was away: it looks at least once in a scan's rest, and time may step
+ *  between two looks. */
 const ABSENCE_MS = 2 * LIMITS.timerScanEveryMs.open + LIMITS.clockStepMsMax;
 const COMMAND_DEADLINE_MS = 60_000;
 

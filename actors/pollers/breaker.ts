@@ -7,12 +7,12 @@
 // A failure is a call without a usable answer. That a customer has no money is a good answer. Calls from before it opened
 // say nothing any more: of a rail that hung and is well again they time out one after the other.
 //
-// A call about a transaction whose last call failed as well, a repeat, says little of the rail when it fails: a few numbers that a
-// provider stumbles over are tried for as long as it takes. So repeats open it only where no call succeeds, and only some in a
-// row end a probing.
+// A repeat is a call about a transaction whose last call failed as well. When it fails, too, that says little about the rail: a few
+// numbers that a provider stumbles over are tried for as long as it takes. So repeats open it only if no call succeeds, and it takes
+// some in a row to end a probing.
 //
-// A provider that asks to be left alone (Retry-After) asks that of the rail only where it says so to a call that is made alone: it
-// may say it of one number, or of enquiries.
+// A provider's Retry-After is taken as asked of the whole rail only if it answers a call that is made alone: said to another, it may be
+// about one number, or about enquiries.
 
 import { jittered, type Random } from './schedule.ts';
 
@@ -22,14 +22,14 @@ const FAILED_SHARE = 0.5;
 /** From here on a rail that still works counts as degraded. */
 const DEGRADED_SHARE = 0.1;
 const DEGRADED_FAILURES = 3;
-/** Of a rail that is seldom called: no call succeeded for the first of these, and one failed within the second, which is longer
- *  than a transaction waits between two enquiries and than one takes to time out. */
+/** A rail that is seldom called is degraded if no call succeeded for the first of these, and one failed within the second, which is longer
+ *  than the wait between two enquiries about a transaction, and than a call takes to time out. */
 const SELDOM_FAILING_MS = 300_000;
 const SELDOM_CALLED_MS = 120_000;
 const OPEN_FIRST_MS = 2_000;
 const OPEN_LONGEST_MS = 60_000;
 const GOOD_ANSWERS_NEEDED = 3;
-/** Half open, in a row: of a rail that is down most of what waits has failed before. */
+/** So many failed repeats in a row end a probing, too: when a rail is down, most of what waits has failed before. */
 const REPEATS_MAX = 3;
 
 export class Breaker {

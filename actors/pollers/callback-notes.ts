@@ -1,8 +1,8 @@
-// Callbacks that no answer of a provider has explained yet. One that waits for longer is noted at its account, so that whoever
-// looks after its transaction next asks, too, however this process ends; the note is resolved when the provider has said it.
+// Callbacks that no answer of a provider has explained yet. One that waits for longer is noted at its account: however this process ends,
+// the next poller of its transaction then asks, too. The note is resolved when the provider has explained it.
 //
-// Invariants: a note is resolved only after an enquiry that began after the last callback, when its account has what that said; a
-// transaction has one command about its note on its way at the most.
+// Invariants: a note is resolved only when its account has the answer to an enquiry that began after the last callback; a transaction
+// has at most one command about its note on its way.
 
 import type { Reply } from '../../src/bus/bus.ts';
 import type { NoteCallback, NotedCallback, ResolveReconciliation } from '../../src/domain/account-command.ts';
@@ -13,7 +13,7 @@ import type { Verdict } from './verdict.ts';
 interface Unexplained {
   readonly id: string;
   readonly accountId: string;
-  /** When its account is told something of it. */
+  /** When its account is to be told something about it. */
   dueAt: number;
   /** An enquiry is made for it. */
   isAsked: boolean;

@@ -1,6 +1,5 @@
-// Transactions that only wait, as rows of bytes outside of the JavaScript heap. Hundreds of thousands wait for their payers when
-// a shop is busy, each some ten objects as it is; a garbage collection that marks them all stops everybody for as long as
-// that takes.
+// Transactions that only wait, as rows of bytes outside of the JavaScript heap. When a shop is busy hundreds of thousands wait for their
+// payers. As objects, some ten each, a garbage collection would mark them all, and everybody would wait for that.
 //
 // A row is 12 numbers of 8 bytes, and 160 bytes of text: id, account, msisdn, reference and note, separated; longer text is
 // kept as a string. Rows lie in blocks, and a block in which nothing is parked is given back.
@@ -63,7 +62,7 @@ interface Block {
   parked: number;
 }
 
-/** It waits, and neither for its account to take a verdict nor to be forgotten in a moment. */
+/** It waits, but not for its account to take a verdict, nor to be forgotten in a moment. */
 export function isParkable({ state, verdict, told }: Watched): boolean {
   return state === 'waiting' && verdict === null && told === null;
 }

@@ -200,9 +200,9 @@ export class PollerPartition implements Keeper {
     }
   }
 
-  /** What expired before this process served the partition is looked at on: nobody else does. Also what was due for its last
-   *  look not long ago: perhaps nobody was there to make it. Pages come by account, so the last of them may have what
-   *  expired last; what expired before all that can be kept is not asked for any more. */
+  /** What expired before this process served the partition is still looked at: nobody else does it. Also what was due for its last look not
+   *  long ago: perhaps nobody was there to make it. Pages come by account, so what expired last may be on the last page; once there are
+   *  more than can be kept, what expired before those that are is no longer asked for. */
   async #scanExpired(): Promise<void> {
     const { now, routes, timings } = this.#options;
     let since = now() - afterExpiryMsMax(timings) - LIMITS.pollerMissedLooksMs;
@@ -363,8 +363,8 @@ export class PollerPartition implements Keeper {
       if (expired) void this.#lookAfterUnfollowed(accountId, transactionId);
       return;
     }
-    // A callback that nothing has answered yet may say more than the account was told; and what its provider has said may not
-    // have reached the account, which was told otherwise by an operator, or by the time.
+    // There may be more to say than the account was told: by a callback that nothing has answered yet, or by an answer of the provider that
+    // did not reach the account before an operator, or expiry, ended it.
     const more = watched.isOwed || contradicts(watched.verdict, type);
     // A submit whose answer was lost, or is yet to come, may have reached the customer.
     const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
@@ -477,8 +477,8 @@ export class PollerPartition implements Keeper {
     else this.#pursuit.hint(watched);
   }
 
-  /** Whoever serves the partition after this process finds it in flight, and asks about it anyway; or it is about nothing. Where
-   *  an outcome is or may be on its way to the account, or an answer of the provider on its way here, more may have happened since. */
+  /** It is about nothing, or about what is in flight, which the next poller finds and asks about anyway. Not if an outcome is or may be on
+   *  its way to the account, or an answer of the provider on its way here: more may have happened since. */
   #needsNoAnswer(accountId: string, transactionId: string): boolean {
     const followed = this.#followed.get(transactionId);
     const known = followed ?? this.#recent.get(transactionId);

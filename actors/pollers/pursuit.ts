@@ -6,7 +6,7 @@
 //   - Only a final answer of the provider ends a payout or withdrawal. Charges and deposits also expire, after a last
 //     enquiry; as provider_unavailable when the provider certainly never had them.
 //   - A callback causes an enquiry, never more: at most one each `hintGapMs` for a transaction.
-//   - Nobody is called, and nothing given up, while another process may have the partition: it may have sent it, or ended it.
+//   - While another process may have the partition, no rail is called and nothing is given up: that process may have sent or ended it.
 //   - Every answer leaves the transaction in the wheel, with its rail, with its account, or gone: nothing is lost sight of.
 //   - Whatever comes in from outside ends by parking what it was about, if that only waits: the object is not used after that.
 
@@ -30,7 +30,7 @@ import { Telling } from './telling.ts';
 import { TimingWheel } from './timing-wheel.ts';
 import type { Watched } from './watched.ts';
 
-/** What cannot be submitted for the first time yet is tried again as after so many submits. */
+/** A first submit that cannot be made yet is tried again after the same wait as so many failed ones. */
 const UNSENT_TRIES = 3;
 const UNSENT_MS = 86_400_000;
 
@@ -136,9 +136,8 @@ export class Pursuit implements Caller {
     this.#keeper.park(watched);
   }
 
-  /** It expired at the account at `expiredAt`, and the provider may yet be paid: look now and then. Of the looks that were due
-   *  before this process knew of it, the last is made up for, unless the next one comes first: whether anybody was there to
-   *  make it is not known. */
+  /** It expired at the account at `expiredAt`, and may be paid after all: look now and then. The last look that was due before this process
+   *  knew of it is made up for, unless the next one comes first: perhaps nobody was there to make it. */
   lookAfterExpiry(watched: Watched, expiredAt: number): void {
     watched.beLate(0);
     watched.expired = true;
@@ -245,8 +244,8 @@ export class Pursuit implements Caller {
     if (end !== null) this.#wheel.set(watched.number, end);
   }
 
-  /** The first submit is not recorded while the rail is down: after that its account does not end it although its payout wallet is
-   *  revoked. A day of that at most: nobody but it may be there to find out that the rail is up. */
+  /** While the rail is down the first submit is not recorded: once it is, the account no longer ends the withdrawal when its payout wallet
+   *  is revoked. But not for longer than a day: it may be the only call that can find out that the rail is up. */
   #askToSubmit(watched: Watched): void {
     if (this.#stopping) return;
     if (!this.#options.holds()) return this.#outOfTurn(watched);
@@ -287,8 +286,8 @@ export class Pursuit implements Caller {
     this.#wheel.set(watched.number, end === null ? dueAt : Math.min(dueAt, end));
   }
 
-  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue; a scan finds what is in flight
-   *  again, and would not know of an acceptance that its account has not taken. */
+  /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue, for a scan to find it again. Not if its
+   *  account has yet to take its acceptance, of which a scan would not know. */
   #mayLetGo({ late, lastUntil, acceptanceUntold }: Watched): boolean {
     return !late && lastUntil === 0 && !acceptanceUntold && this.#keeper.isFull();
   }
@@ -439,8 +438,8 @@ export class Pursuit implements Caller {
     if (watched.lastUntil !== 0 && ++watched.lastEnquiries >= lastEnquiries && !hasLong) {
       return this.#account.expire(watched);
     }
-    // A callback is answered by an answer: until then its account may hear of an end that was found out before it, and who knows
-    // of no callback asks no more after that.
+    // A callback stays until an answer is usable: its account may hear meanwhile of an end that was found out before it, and without the
+    // callback nobody would ask any more.
     const calledAgain = watched.hinted;
     watched.hinted ||= watched.byHint;
     this.#rest(watched, retryAfterMs);
@@ -462,8 +461,8 @@ export class Pursuit implements Caller {
     this.#wheel.setBy(watched.number, watched.enquiredAt + gapMs);
   }
 
-  /** Nobody else may ever ask about what has ended: a callback waits until its provider has said something. Meanwhile none of
-   *  the looks that are to come is made. */
+  /** Nobody else may ever ask about what has ended, so a callback waits until its provider has said something. Meanwhile the looks after
+   *  expiry are not made. */
   #unansweredLate(watched: Watched, retryAfterMs?: number): void {
     const calledAgain = watched.hinted;
     watched.hinted ||= watched.byHint;
@@ -508,8 +507,8 @@ export class Pursuit implements Caller {
   }
 }
 
-/** Another poller may have submitted it. What that was answered, a refusal perhaps, may be on its way to the account for as long as a
- *  command may take: what was sent again meanwhile would fail by it. */
+/** Another poller may have submitted it. Its answer, a refusal perhaps, may be on its way to the account for as long as a command may take,
+ *  and would fail what was sent again meanwhile. */
 function graceAfterOtherMs({ port }: Watched): number {
   return Math.max(port.lane.rail.notFoundGraceMs, LIMITS.pollerCommandDeadlineMs);
 }

@@ -23,8 +23,8 @@ export interface Timings {
   /** Submits without acceptance, in one life of the process, before an operator is told: a quarter of an hour, or longer
    *  where its provider asks to be left alone. */
   readonly submitsTold: number;
-  /** A payout or withdrawal so old, and asked about so often in one life of the process, of which an operator is told that it
-   *  has no outcome. The first alone would tell of each that was approved late. */
+  /** When a payout or withdrawal is so old, and was asked about so often in one life of the process, an operator is told that it has no
+   *  outcome. Age alone would tell of each that was approved late. */
   readonly waitToldMs: number;
   readonly enquiriesTold: number;
   /** At recovery, enquiries are spread over this. */
@@ -33,8 +33,8 @@ export interface Timings {
    *  the minute after which its account does so by itself. */
   readonly lastEnquiries: number;
   readonly lastEnquiriesMs: number;
-  /** The longest it may take of what expired while nobody was there, usable answers or not: less than its account leaves it to
-   *  pollers then. All of that is to be asked about at once, and what cut us off from the provider may last a while longer. */
+  /** The longest the last enquiry may take, usable answers or not, about what expired while nobody was there: less than the time for which
+   *  its account leaves it to the pollers. All of that is asked about at once, and what cut us off may last a while longer. */
   readonly lastEnquiriesMissedMs: number;
   /** How often a final transaction is asked about again without a final answer. */
   readonly lateEnquiries: number;
@@ -42,8 +42,8 @@ export interface Timings {
   readonly hintEnquiries: number;
   /** From expiry to the first look whether the customer paid after all; each further one after four times as long. */
   readonly afterExpiryMs: number;
-  /** At recovery, looks that make up for missed ones are spread over this. So long that a process which is started every minute
-   *  makes one of each transaction in this time, by chance, not one a minute. */
+  /** At recovery, looks that make up for missed ones are spread over this. Even a process that is started every minute then makes about one
+   *  look at each transaction in this time. */
   readonly makeUpSpreadMs: number;
   /** What most payers need to approve; of what expires in less than 30 minutes, a fifteenth of that. */
   readonly approvalMs: number;
@@ -91,8 +91,8 @@ export function enquiryGapMs(timings: Timings, enquiries: number, isBusy: boolea
   return jittered(doubled(timings.enquiryGapMs, slowestMs, enquiries), random);
 }
 
-/** When it is given up. What its provider certainly never had, a while before it expires: nobody is to be asked for money of a
- *  charge that fails while they approve it. Null: never. */
+/** When it is given up; null: never. If its provider certainly never had it, that is a while before it expires: nobody should be asked to
+ *  approve a charge that fails meanwhile. */
 export function endsAt(timings: Timings, watched: Watched): number | null {
   const { createdAt, expiresAt, submitted, maybeSent } = watched;
   if (expiresAt === null || submitted || maybeSent) return expiresAt;

@@ -1,7 +1,7 @@
-// Who waits to hear that a callback was looked into, by transaction: fronts, which tell the provider. Whoever is not told in
-// time asks again: of another process, where this one has died.
+// Who waits to hear that a callback was looked into, by transaction: fronts, which tell the provider. A front that is not told in time asks
+// again, and then another process if this one has died.
 //
-// Invariants: each is answered once; `done` only by an enquiry that began after it asked, when its account has what that said.
+// Invariants: each is answered once; with `done` only after an enquiry that began after it asked, when the account has its answer.
 
 import type { OnReply, Reply } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';

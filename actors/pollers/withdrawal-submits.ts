@@ -1,5 +1,5 @@
-// What an account is asked before a withdrawal is submitted, for its payout wallet may have been revoked since it was requested.
-// The first submit the account records before it is made: so it knows one that certainly was not sent, and ends it.
+// What an account is asked before a withdrawal is submitted: its payout wallet may have been revoked since it was requested. The account
+// records the first submit before it is made, so it knows which withdrawals were certainly not sent, and ends those.
 //
 //   unsent ─▶ account: begun ─▶ submit            wallet revoked ─▶ account: failed, its hold returned ─▶ never submitted
 //   again  ─▶ account: not revoked ─▶ submit      wallet revoked ─▶ not submitted; fails where each submit was certainly refused, else
@@ -49,8 +49,8 @@ export class WithdrawalSubmits {
     this.#revoked++;
   }
 
-  /** Of a withdrawal. `neverTaken`: its wallet was revoked, and no submit of it was taken. That its account is told only when it has
-   *  said that the wallet was revoked: from then on nobody else is told to submit it. */
+  /** Of a withdrawal. `neverTaken`: its wallet was revoked, and no submit of it was taken. Only said after the account has answered that
+   *  the wallet was revoked: from then on nobody else is told to submit it. */
   ask(watched: Watched, neverTaken = false): void {
     const { bus, partition, holds, onAnswer } = this.#options;
     const { accountId, id } = watched;
