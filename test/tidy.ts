@@ -55,7 +55,7 @@ const importRules: readonly ImportRule[] = [
   { from: 'src/process-clock.ts', to: ['src/domain/assert.ts', 'src/limits.ts'] },
   {
     from: 'src/secrets.ts',
-    to: ['src/config/**', 'src/limits.ts', 'wal/sync-directory.ts', 'wal/thrown.ts'],
+    to: ['src/config/**', 'src/limits.ts', 'wal/{make-with-parents,sync-directory,thrown}.ts'],
   },
   {
     from: 'src/data-directory/**',
