@@ -7,7 +7,7 @@ import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsErro
 import { LIMITS } from '../limits.ts';
 import { CannotConnect, NatsUnfit } from './errors.ts';
 import { persist } from './persist.ts';
-import { Turns } from './turns.ts';
+import { Semaphore } from './semaphore.ts';
 
 export interface NatsOptions {
   /** Comma-separated, e.g. "nats://10.0.0.1:4222,nats://10.0.0.2:4222". User and password may stand in it. */
@@ -30,7 +30,7 @@ export interface NatsLink {
   /** A subject that only this connection listens to. */
   newInbox(): string;
   /** For readers of streams that are behind. */
-  readonly catchUps: Turns;
+  readonly catchUps: Semaphore;
   /** As NatsEvents.onProblem. */
   complain(problem: string): void;
   /** `listener` is told each time that the connection was lost and is back: what was under way may be lost. Returns how to
@@ -80,7 +80,7 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     connection,
     manager: await connection.jetstreamManager({ checkAPI: false, timeout: LIMITS.natsConnectMs }),
     newInbox: () => createInbox(options.inboxPrefix),
-    catchUps: new Turns(LIMITS.streamReadsAtOnce),
+    catchUps: new Semaphore(LIMITS.streamReadsAtOnce),
     complain: (problem) => events.onProblem?.(problem),
     onReconnect(listener) {
       listeners.add(listener);

@@ -40,7 +40,7 @@ import { urlOf } from './url.ts';
 import { openRails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import type { Storage } from './storage.ts';
-import { watchReadiness } from './watch.ts';
+import { watchReadiness } from './metrics.ts';
 
 const GROUPS_OF: Record<Role, readonly GroupName[]> = {
   front: [],

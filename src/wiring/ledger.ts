@@ -16,7 +16,7 @@ import { type GroupPolicies, webhooksLogicOf } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from '../damage/scrub.ts';
 import { Storage } from './storage.ts';
-import { watchStorage } from './watch.ts';
+import { watchStorage } from './metrics.ts';
 
 export interface LedgerOptions {
   readonly config: Config;

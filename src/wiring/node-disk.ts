@@ -14,7 +14,7 @@ import type { GroupPolicies } from './groups.ts';
 import { clusterKeyProof } from './master-key-proof.ts';
 import type { ServiceOptions } from './service-options.ts';
 import { Storage } from './storage.ts';
-import { watchStorage } from './watch.ts';
+import { watchStorage } from './metrics.ts';
 
 export interface NodeDiskOptions extends ServiceOptions {
   readonly secrets: Secrets;

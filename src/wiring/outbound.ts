@@ -14,7 +14,7 @@ import { clockBy } from '../rails/system-clock.ts';
 import type { Secrets } from '../secrets.ts';
 import type { GroupPolicies } from './groups.ts';
 import type { Rails } from './rails.ts';
-import { watchPollers, watchWebhooks, webhookMetrics } from './watch.ts';
+import { watchPollers, watchWebhooks, webhookMetrics } from './metrics.ts';
 
 export interface Outbound {
   readonly bus: Bus;

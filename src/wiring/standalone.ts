@@ -34,7 +34,7 @@ import { openRails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import { urlOf } from './url.ts';
 import { proveStart } from '../damage/start-proof.ts';
-import { watchReadiness } from './watch.ts';
+import { watchReadiness } from './metrics.ts';
 
 /** Nobody else reads the log. */
 const OWN_FORMAT = {

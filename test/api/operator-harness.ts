@@ -13,7 +13,7 @@ import type { OperatorContext } from '../../src/operator/context.ts';
 import { operatorSurface } from '../../src/operator/surface.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { Storage } from '../../src/wiring/storage.ts';
-import { watchTransactions } from '../../src/wiring/watch.ts';
+import { watchTransactions } from '../../src/wiring/metrics.ts';
 import { assertMatchesOperatorApi } from './openapi-check.ts';
 
 export const TOKEN = 'operator-token-of-the-tests';

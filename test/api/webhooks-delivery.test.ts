@@ -6,7 +6,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
-import { webhookMetrics } from '../../src/wiring/watch.ts';
+import { webhookMetrics } from '../../src/wiring/metrics.ts';
 import { noMetrics } from '../no-metrics.ts';
 import { until } from '../until.ts';
 import { makeCertificate, Receiver } from './webhooks-receiver.ts';

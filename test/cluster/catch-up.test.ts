@@ -1,7 +1,7 @@
 // A node that is behind in many streams reads all of them over its one connection, and keeps it: what it owns stands on it.
 import t from 'tap';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
-import { Turns } from '../../src/nats/turns.ts';
+import { Semaphore } from '../../src/nats/semaphore.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { needs } from '../needs.ts';
 import { link } from './adapters.ts';
@@ -58,7 +58,7 @@ t.test('the server never keeps more for it than a connection may have', async (t
 });
 
 t.test('turns are given in the order in which they were asked for, so many at a time', async (t) => {
-  const turns = new Turns(2);
+  const turns = new Semaphore(2);
   const called: string[] = [];
   const take = (name: string): (() => void) => turns.take(() => called.push(name));
   const [first, second, third, fourth] = ['first', 'second', 'third', 'fourth'].map(take);

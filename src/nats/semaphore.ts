@@ -1,6 +1,6 @@
-// A semaphore: at most so many at a time, the others wait in line.
+// At most so many at a time; the others wait in line.
 
-export class Turns {
+export class Semaphore {
   #free: number;
   /** In the order in which they came. */
   readonly #waiting = new Set<() => void>();
