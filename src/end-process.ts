@@ -1,6 +1,6 @@
-// The end of a process that cannot wait for its threads, as `process.exit` does: one whose disk does not answer, or one of
-// lmdb-js that waits for the rest of a batch whose own thread has just been stopped, would keep it there for ever, with its port
-// open and nobody behind it.
+// The end of a process that must not wait for its threads. `process.exit` waits for them: a thread whose disk does not answer, or one of
+// lmdb-js that waits for the rest of a batch of a thread that was just stopped, would keep the process there for ever, with its port open
+// and nobody behind it.
 
 import { closeSync, fstatSync, readdirSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -9,15 +9,15 @@ import { constants } from 'node:os';
 const FIRST_OWN = 3;
 /** Those that ask a process to stop; the last: its terminal is closed. */
 export const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-/** A shell's, of what a signal has ended: with its number added. */
+/** Plus a signal's number: the status by which a shell says that the signal ended a process. */
 export const STATUS_BY_SIGNAL = 128;
 
-/** After the listeners of `exit` the process becomes one that only ends, with `status`; its threads are gone with that. Nothing
- *  else ends it at once and with a status, nor by a signal of its own where it is the first process of a container. */
+/** After the listeners of `exit` the process is replaced by one that only ends, with `status`, and its threads are gone. Nothing else
+ *  ends it at once and with a status; and as the first process of a container it could not end itself by a signal either. */
 export function endProcess(status: number): never {
   process.on('exit', () => {
     try {
-      // A thread that the disk has in its hands is waited for by the system itself: whoever is connected is not to wait, too.
+      // The system itself waits for a thread that the disk holds: clients should not have to wait, too.
       for (const descriptor of sockets()) closeSync(descriptor);
     } finally {
       process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${status})`], {});
@@ -26,8 +26,8 @@ export function endProcess(status: number): never {
   process.exit(status);
 }
 
-/** For a program that needs nothing of its own to stop. The first process of a container is given only the signals that it hears:
- *  an interrupted tool would go on to its end. Whoever has something to remove hears them before this does. */
+/** For a program that has nothing to do before it stops. The first process of a container gets only the signals that it listens to, so
+ *  an interrupted tool would go on to its end. A tool that has something to remove listens before this does. */
 export function endBySignals(): void {
   if (process.pid !== 1) return;
   for (const signal of STOP_SIGNALS) {

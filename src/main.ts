@@ -1,9 +1,11 @@
 // The process: reads the configuration, starts the service, says where it is, and stops it gracefully on SIGTERM,
 // SIGINT and SIGHUP. The stages themselves are in src/wiring: standalone.ts, or with NATS_URL cluster.ts.
 //
-// Exit status: 0 after a graceful stop, 1 after a failure, 2 when the configuration or the data directory is
-// wrong, the process may have too few files open, the cluster is of another version or number of partitions, or its NATS
-// servers take no message that is long enough.
+// Exit status:
+//   0  after a graceful stop
+//   1  after a failure
+//   2  when an operator has to change something: the configuration, the data directory, the number of files that may be open, a cluster
+//      of another version or number of partitions, or NATS servers that take too short messages
 
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
@@ -30,7 +32,7 @@ import type { Service } from './wiring/standalone.ts';
 
 const FAILED = 1;
 const WRONGLY_CONFIGURED = 2;
-/** What says itself how to mend it. */
+/** Errors whose message says how to mend them. */
 const OPERATORS_ERRORS = [
   ConfigError,
   DataDirectoryError,
@@ -41,7 +43,7 @@ const OPERATORS_ERRORS = [
   WriteFormatUnknown,
   UnusableFile,
 ];
-/** What the system refuses of a file, which it names, and what mends it. */
+/** By the code of a system error that names a file: what mends it. */
 const FILE_MENDS: Readonly<Record<string, string>> = {
   ENOSPC: 'make room on its disk',
   EDQUOT: "raise the quota of the service's user, or make room",
@@ -50,10 +52,10 @@ const FILE_MENDS: Readonly<Record<string, string>> = {
   EPERM: "give it to the service's user",
   EIO: 'distrust its disk',
 };
-/** The same, of what may be over at the next start. */
+/** As OPERATORS_ERRORS, but the cause may be gone by the next start. */
 const PASSING_ERRORS = [CannotConnect, CannotJoin, CannotListen, SimulatorCannotStart];
 
-// Whoever read them may have gone; nobody has to. A warning of Node's would end the process.
+// Whoever read these streams may have gone. Without a listener the next write, be it a warning of Node's, would end the process.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 const given = process.argv.slice(2);

@@ -1,6 +1,6 @@
-// Fresh id bodies and the partition's clock. Time never goes backwards within a partition, also across restarts and
-// when the clock it is given is set back: from the last record it runs on by what elapses, a little slowly, until the clock
-// has caught up, so that what is due falls due. Layout: src/domain/id.ts.
+// Fresh id bodies and the partition's clock. Time never goes backwards within a partition, not across restarts, nor when the clock it is
+// given is set back: then it runs on from the last record, a little more slowly than time elapses, until the clock has caught up. So
+// what is due still falls due. Layout of ids: src/domain/id.ts.
 
 import { randomFillSync } from 'node:crypto';
 import { ALPHABET, encodeTime } from '../../src/domain/id.ts';

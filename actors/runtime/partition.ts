@@ -46,8 +46,8 @@ export interface PartitionOptions<Command extends { type: string }, Query extend
   readonly observer: PartitionObserver;
   /** Newest format of records that may be made now; it only goes up. */
   readonly writeFormat: () => number;
-  /** True while nothing more may be written: the views lag so far behind that memory would not hold it, all partitions together
-   *  have too much on its way to the disk, or that has no room. Commands are refused and timers wait. */
+  /** True while nothing more may be written: the views lag so far that memory would not hold what they lack, all partitions together have
+   *  too much on its way to the disk, or the disk has no room. Commands are refused and timers wait. */
   readonly isPaused: () => boolean;
   /** Durable records, in order. */
   readonly publish: (firstSequence: number, records: readonly Record[]) => void;

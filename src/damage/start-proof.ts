@@ -1,10 +1,10 @@
-// A start that damaged files cannot end twice: reading what was cut off or overwritten can end the process without a word, and the
-// next start would read it again.
+// Keeps damaged files from ending one start after another: reading what was cut off or overwritten can end the process without a word,
+// and the next start would read it again.
 //
-// So each start leaves a mark until it has come through. One that finds the mark of the start before has the log and the views
-// read first (files-proof.ts). What cannot be read of the log is refused, like any other damage, and the rest is served; views are
-// made from the log and may be made again: they are set aside, kept for whoever wants to know, and made anew. That has a minute:
-// whoever waits for the service does not wait for more.
+// So each start leaves a mark until it has come through. A start that finds the mark of the one before has the log and the views read
+// first (files-proof.ts). What cannot be read of the log is refused, like any other damage, and the rest is served. Damaged views are
+// set aside, kept for whoever wants to know, and made anew from the log. The reading has a minute: nobody should wait longer for the
+// service.
 
 import { existsSync, renameSync, rm, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

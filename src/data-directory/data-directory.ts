@@ -28,8 +28,8 @@ export interface DataDirectory {
   readonly release: () => Promise<void>;
 }
 
-/** Makes it when absent; throws DataDirectoryError when it is in use, was made with another number of partitions, lacks
- *  what was made with it, has a log whose restore or import did not end, or would have to be made on a disk that is short. */
+/** Makes it if it is absent. Throws DataDirectoryError if it is in use, was made with another number of partitions, lacks a file that was
+ *  made with it, or has a log whose restore or import did not end; or if it would have to be made on a disk that is short. */
 export async function openDataDirectory(
   { dataDir: path, partitions, masterKey, diskReserveBytes: reserveBytes }: Config,
   { onChange, onError }: Pick<DiskSpaceOptions, 'onChange' | 'onError'>,

@@ -1,5 +1,5 @@
-// A small file that is replaced as a whole: whoever reads it, also after a crash or a power cut, finds what it was or what it is,
-// and once this returns what it is.
+// A small file that is replaced as a whole: a reader finds either the old text or the new, even after a crash or a power cut, and once
+// this has returned only the new.
 
 import { renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';

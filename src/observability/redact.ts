@@ -1,8 +1,8 @@
 // What must never be written down: keys, tokens, secrets, and phone numbers in full. Pure; used for log lines and for
 // the bodies in the operators' audit log.
 //
-// Redaction is by the name of a field and by the look of a text, so that a number inside a message is found too. What
-// it cannot know is a number in local form ("0772 123 456") in a text whose field does not say what it holds.
+// Redaction is by the name of a field and by the look of a text, so that a number inside a message is found, too. A number in local form
+// ("0772 123 456") is missed if it stands in a text whose field does not say what it holds.
 
 const REDACTED = '[redacted]';
 

@@ -17,7 +17,7 @@ type NewAccount = Omit<RegisterAccount, 'type' | 'deadline'>;
 
 /** Done: the body is the account. Unavailable or rejected: there is none. */
 export async function createAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
-  // Where nobody serves its partition it would stay registered only, and so would each one that is tried instead.
+  // If nobody serves its partition, the account would be registered and not opened, and so would each one that is tried instead.
   const asked = await askAccount(context, { type: 'GetAccount', accountId: account.accountId });
   if (!isDecided(asked)) return { type: 'unavailable' };
   const registered = await askPlatform(context, { type: 'RegisterAccount', ...account });
