@@ -8,6 +8,8 @@ import type { CreateCommand } from '../../../src/domain/account-command.ts';
 import { type ErrorCode, rejection } from '../../../src/domain/error-code.ts';
 import { money } from '../../../src/domain/money.ts';
 import { renderAnswer } from '../../../src/domain/render.ts';
+import { errorCodesOf } from '../../../src/http/openapi.ts';
+import { merchantSurface } from '../../../src/http/routes.ts';
 import {
   APP,
   appConnected,
@@ -236,6 +238,20 @@ for (const [name, command, rows] of PRECEDENCE) {
     thenRecorded(decision, (name.replace('Create', '') + 'Created') as AccountEvent['type']);
   });
 }
+
+t.test(
+  'the document has these codes for each create, and no others than those of the front alone',
+  async (t) => {
+    const ofFront = ['invalid_json', 'body_too_large', 'unsupported_media_type'];
+    for (const route of merchantSurface([]).routes) {
+      if (route.type !== 'create') continue;
+      const [, , rows] = PRECEDENCE.find(([name]) => name === route.creates)!;
+      const codes = new Set<string>([...rows.map(([code]) => code), ...ofFront]);
+      if (route.creates === 'CreateWithdrawal') codes.add('network_not_supported'); // a test of its own
+      t.strictSame(new Set(errorCodesOf(route)), codes, route.creates);
+    }
+  },
+);
 
 function aimed(command: CreateCommand): CreateCommand {
   if (command.type !== 'CreateWithdrawal' || command.input?.destination !== 'active') return command;
