@@ -244,6 +244,9 @@ t.test('Airtel: what it refuses', async (t) => {
   });
   t.match((await call('POST', path, headers, good)).text, /ESB000041/, 'twice');
   t.match((await call('GET', '/standard/v1/payments/NONE', headers)).text, /DP00800001025/);
+  const sent = '/standard/v2/disbursements/NONE';
+  t.match((await call('GET', sent, headers)).text, /ROUTER003/);
+  t.match((await call('GET', `${sent}?transactionType=B2C`, headers)).text, /DP00900001015/);
 });
 
 t.test('the page', async (t) => {

@@ -136,8 +136,9 @@ export class AirtelProtocol {
     else if (path === '/standard/v1/users/balance') respond(balanceOf(app));
     else if (product === 'users') respond(holder(id));
     else if (product === 'payments') this.#enquire(app, 'collect', id, respond);
-    else if (product === 'disbursements') this.#enquire(app, 'send', id, respond);
-    else respond(noSuchPath());
+    else if (product !== 'disbursements') respond(noSuchPath());
+    else if (call.query.get('transactionType') === 'B2C') this.#enquire(app, 'send', id, respond);
+    else respond(router('ROUTER003', 'transactionType must be B2C.'));
   }
 
   // --- Tokens and keys -------------------------------------------------------------------------------------------------
