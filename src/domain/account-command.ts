@@ -23,6 +23,8 @@ interface ForAccount {
   readonly deadline: number;
 }
 
+// --- Merchants' commands --------------------------------------------------------------------------------------------
+
 /** What a merchant's call proves about itself. */
 export interface ByMerchant extends ForAccount {
   /** SHA-256 of the bearer key, base64url. Null: no key could be read; `problem` says why. */
@@ -41,33 +43,28 @@ interface CreateCall<Input> extends ByMerchant {
 
 /** Bodies as they passed the schema (src/http/schemas.ts): types and lengths hold, meaning is not yet checked.
  *  Absent optional fields may be undefined. */
-export interface CollectInput {
+interface CreateInput {
   readonly amount: string;
   readonly currency: Currency;
-  readonly msisdn: string;
   readonly reference: string;
+  readonly metadata?: Metadata | null | undefined;
+}
+/** Its wallet is named by a number. */
+interface NumberInput extends CreateInput {
+  readonly msisdn: string;
   readonly network?: Network | null | undefined;
   readonly country?: Country | null | undefined;
+}
+export interface CollectInput extends NumberInput {
   readonly description?: string | null | undefined;
-  readonly metadata?: Metadata | null | undefined;
 }
-export interface PayoutInput {
-  readonly amount: string;
-  readonly currency: Currency;
-  readonly msisdn: string;
-  readonly reference: string;
-  readonly network?: Network | null | undefined;
-  readonly country?: Country | null | undefined;
+export interface PayoutInput extends NumberInput {
   readonly narration?: string | null | undefined;
-  readonly metadata?: Metadata | null | undefined;
 }
-export interface WithdrawalInput {
-  readonly amount: string;
-  readonly currency: Currency;
+export interface WithdrawalInput extends CreateInput {
+  /** A payout wallet's id. */
   readonly destination: string;
-  readonly reference: string;
   readonly narration?: string | null | undefined;
-  readonly metadata?: Metadata | null | undefined;
 }
 
 export interface CreateCharge extends CreateCall<CollectInput> {
@@ -82,6 +79,8 @@ export interface CreatePayout extends CreateCall<PayoutInput> {
 export interface CreateWithdrawal extends CreateCall<WithdrawalInput> {
   readonly type: 'CreateWithdrawal';
 }
+
+// --- Pollers' commands ----------------------------------------------------------------------------------------------
 
 /** From the poller group, before it submits a withdrawal. Body: BegunSubmission. */
 export interface BeginSubmission extends ForAccount {
@@ -139,6 +138,8 @@ export interface NotedCallback {
   /** Of the reconciliation item. */
   readonly id: string;
 }
+// --- Commands of time -----------------------------------------------------------------------------------------------
+
 /** Timers, and the poller after its last enquiry. Each changes nothing when it comes late or twice. */
 export interface ExpireTransaction extends ForAccount {
   readonly type: 'ExpireTransaction';
@@ -156,6 +157,8 @@ export interface ActivateWallet extends ForAccount {
   readonly type: 'ActivateWallet';
   readonly walletId: string;
 }
+
+// --- Operators' and members' commands -------------------------------------------------------------------------------
 
 /** From the operator API. `operator`: who holds the operator token; `by`: the member acting in the dashboard. */
 interface ByOperator extends ForAccount {
@@ -307,6 +310,8 @@ export type AccountCommand =
   | SettleCashOut
   | ResolveReconciliation;
 
+// --- Queries --------------------------------------------------------------------------------------------------------
+
 /** Filters of the lists; undefined: any. Times are inclusive milliseconds since 1970. */
 export interface TransactionFilter {
   readonly type?: TransactionType | undefined;
@@ -417,6 +422,8 @@ export type AccountQuery =
   | GetPending
   | ListExpired
   | ListReconciliation;
+
+// --- What pollers are answered --------------------------------------------------------------------------------------
 
 /** What a poller needs to submit and enquire. */
 export interface PendingTransaction {
