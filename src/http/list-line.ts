@@ -1,6 +1,6 @@
-// Lists cost a hundred times what another read does, some thousand times where metadata is large. So they wait in line: of each
-// key a few are under way at a time, the keys come one after the other, and each turn of the event loop begins them for a moment
-// only. Who asks for many waits behind their own, and nobody else behind them, nor does an account whose keys they make up.
+// A list costs a hundred times what another read does, a thousand times if metadata is large. So lists wait in line: a few of each key are
+// under way at a time, the keys take turns, and each turn of the event loop begins lists for a moment only. Whoever asks for many waits
+// behind their own. Nobody else waits behind them, not even the account for which they made up keys.
 
 import { LIMITS } from '../limits.ts';
 

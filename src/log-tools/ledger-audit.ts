@@ -8,7 +8,7 @@ import type { LedgerBalances } from '../domain/account.ts';
 import type { Currency } from '../domain/country.ts';
 import { type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
-import { isCashOut, type Transaction } from '../domain/transaction.ts';
+import type { Transaction } from '../domain/transaction.ts';
 import { nameOf, type PartitionName, type Row } from '../../wal/types.ts';
 
 export interface LedgerFault {
@@ -148,7 +148,7 @@ function addTransaction(sums: Map<string, Sums>, transaction: Transaction, tell:
   }
   if (status === 'REVERSED') of.reversed = true;
   const isOpen = status !== 'SUCCESSFUL' && status !== 'FAILED';
-  if (isCashOut(type) && isOpen) of.openHolds += BigInt(amount + fee);
+  if ((type === 'PAYOUT' || type === 'WITHDRAWAL') && isOpen) of.openHolds += BigInt(amount + fee);
 }
 
 /** Returns debits minus credits, which must be zero. */

@@ -1,9 +1,12 @@
 // Snapshots of a partition in the JetStream object store: its views and the log position they reach, so that an empty
 // machine reads the log's tail instead of its whole history.
 //
-// Invariants: rows and tip are of one moment, and of batches that the stream has; a snapshot replaces none that reaches
-// further; a restore is complete or counts for nothing (what rows reach is said, and the log starts, only after the last of them is
-// on disk and all are proved); nothing is restored over a log that has batches.
+// Invariants:
+//   - Rows and tip are of one moment, and of batches that the stream has.
+//   - A snapshot never replaces one that reaches further.
+//   - A restore is complete or counts for nothing: only when the last row is on disk, and all are proved, the position of the views is
+//     written and the log begins.
+//   - Nothing is restored over a log that has batches.
 
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip, createGzip } from 'node:zlib';

@@ -1,10 +1,12 @@
 // Reads a JetStream stream in order, from a sequence on and then as it grows. An ephemeral pull consumer does the work; it
 // is begun anew after the last message handled whenever it falls silent, skips or is gone (its server died).
 //
-// Invariants: the handler gets each message once, in stream order, and the next one only after it has finished; at most
-// one pull is outstanding, so that memory is bounded by streamReadBytesMax. Of all readers that are behind on a connection,
-// streamReadsAtOnce have a pull outstanding: the server keeps what the connection has not taken yet, closes one for which it
-// keeps too much (its max_pending, 64 MiB), and what owners hear of their leases comes the same way.
+// Invariants:
+//   - The handler gets each message once, in stream order, and the next one only after it has finished.
+//   - At most one pull is outstanding, so memory is bounded by streamReadBytesMax.
+//   - Of all readers of a connection that are behind, only streamReadsAtOnce have a pull outstanding. The server keeps what a connection
+//     has not taken yet, and closes one for which it keeps too much (its max_pending, 64 MiB); and owners hear of their leases over the
+//     same connection.
 
 import { AckPolicy, DeliverPolicy, nanos } from 'nats';
 import type { ConsumerConfig, Msg, Subscription } from 'nats';

@@ -5,7 +5,7 @@
 //   - A batch is published only on top of the batch before it (expected last sequence), and counts only at the sequence
 //     that follows. Any other sequence means another writer: nothing is acknowledged, the writer steps down. This holds
 //     even where the server lets two publishes at one expectation through (nats-server before 2.11, replicated).
-//     What is no batch is no writer's, nor is a place that nats-server has left empty: the batch goes after it.
+//     A message that is no batch, or a place that nats-server has left empty, is no sign of another writer: the batch goes after it.
 //   - Without an answer nothing is assumed: the same message id is sent again, until streamPublishMs.
 //
 // Place: a batch's stream sequence is its number + offset. The offset is the number of leftovers of replaced writers, and of

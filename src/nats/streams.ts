@@ -27,8 +27,8 @@ export async function ensureLogStream(
   await persist(() => makeStream(manager, name, logSettings(group, partition, replicas)));
 }
 
-/** What is wrong with the settings of a stream that somebody has made, or changed, so that what stands in it is dropped, or is
- *  kept less safely than it should be; null: nothing. */
+/** What is wrong with the settings of a stream that somebody has made, or changed, by hand: by which messages are dropped, or are kept
+ *  less safely than they should be. Null: nothing. */
 export async function faultOfLogStream(
   manager: JetStreamManager,
   group: GroupName,

@@ -5,9 +5,9 @@
 //   the last node of version 1 has gone   `npm run cluster -- upgrade`, or the operator API: format 2, at once everywhere
 //   version 1 is started again            refused: there may be records that it cannot read
 //
-// Invariants: the format is never lowered. A node has read it before it reads a record, and is told of each change; one that
-// came while it was raised, and cannot read it, stops. What is put in the place of the format, or of the cluster's identity, and
-// is none changes nothing: nodes that know what was there write it again.
+// Invariants: the format is never lowered. A node has read it before it reads a record, and is told of each change; one that came while
+// it was raised, and cannot read it, stops. If anything else is put in the place of the format, or of the cluster's identity, that
+// changes nothing: nodes that know what was there write it again.
 
 import type { StoredMsg } from 'nats';
 import type { RecordFormats } from '../domain/record-format.ts';
