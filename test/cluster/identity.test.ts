@@ -132,7 +132,8 @@ t.test('a node that cannot join yet says why while it waits', async (t) => {
         readFileSync(logFile, 'utf8'),
   );
   // Three replicas unless it is told otherwise, and there is one server.
-  const words = /"problem":"not in the cluster yet: replicas > 1 not supported in non-clustered mode"/;
+  const words =
+    /"problem":"not in the cluster yet: replicas > 1 not supported in non-clustered mode: NATS_REPLICAS /;
   await waitFor('the ledger says what it waits for', 30_000, () => words.test(ledger!()));
   const waiting = /"problem":"not in the cluster yet: /;
   await waitFor('the front says that it waits', 30_000, () => waiting.test(front!()));
