@@ -371,6 +371,8 @@ export class World {
     if (isCrash) {
       this.seen.lost += this.accounts.lose() + this.webhooks.lose();
       this.model = structuredClone(this.#durable);
+      // Who was told nothing would try again for ever: of a process that has ended nobody does.
+      await this.settle();
     } else {
       await this.until(this.executor.close(0));
       await this.accounts.drain();

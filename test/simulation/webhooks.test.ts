@@ -252,7 +252,7 @@ async function notHeld(world: World, choice: Choice): Promise<void> {
   world.isHeld = false;
   for (let times = choice.below(4); times > 0; times--) {
     world.command(choice.command(world));
-    await goOn(world, choice);
+    await world.pass(choice.of(0, 700, 3_000));
   }
   if (choice.once(2)) await move(world, choice, 'webhooks', true);
   world.isHeld = true;
@@ -273,7 +273,7 @@ async function step(world: World, choice: Choice, setsClockBack: boolean): Promi
   if (choice.once(25)) await world.pass(choice.of(MINUTE, 12 * MINUTE, 40 * MINUTE));
   if (choice.once(80)) await world.pass(3 * HOUR);
   if (choice.once(25)) await world.calm();
-  if (choice.once(20)) await notHeld(world, choice);
+  if (choice.once(30)) await notHeld(world, choice);
   if (choice.once(25)) await move(world, choice, choice.of('accounts', 'webhooks'), choice.once(2));
   if (choice.once(20)) {
     world.isKeyWrong = world.mayLoseKey && choice.once(3);
