@@ -15,7 +15,9 @@ export async function areStreamsLost(
   let isAnyLost = false;
   for (const { group, partition } of log.partitionNames()) {
     const stream = logStream(group as never, partition);
-    const hasHad = log.lastBatchNumber(group, partition) > outstandingMax;
+    // Where the log begins with a snapshot, or after a trim, it says so under batch 0: what is before stood in the stream.
+    const hasBefore = log.bytesOf(group, partition, 0) !== undefined;
+    const hasHad = hasBefore || log.lastBatchNumber(group, partition) > outstandingMax;
     if (!hasHad || partitionOfStream(stream) === null) continue;
     if ((await hasStream(manager, stream)) && (await manager.streams.info(stream)).state.last_seq > 0) {
       return false;

@@ -12,6 +12,7 @@ import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
+import { areStreamsLost } from '../../src/nats/lost-streams.ts';
 import { batchAt } from '../../src/nats/stream-batches.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
@@ -24,7 +25,7 @@ import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
 import type { Row } from '../../wal/types.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
-import { batchAfter, link } from './adapters.ts';
+import { batchAfter, link, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
 import { until } from '../until.ts';
 
@@ -518,4 +519,12 @@ t.test('a machine whose other streams are all lost begins no empty partition', a
     /the streams of all other logs of this machine were lost/,
   );
   t.equal(storage.log.tip('accounts', NEVER_HAD).batch, 0);
+});
+
+t.test('a log that begins with a snapshot was in a stream, also where nothing is after it', async (t) => {
+  const machine = temporaryLog();
+  t.teardown(() => machine.remove());
+  const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await machine.log.startAt('accounts', 9, tip);
+  t.equal(await areStreamsLost(nats.manager, machine.log, 1), true);
 });
