@@ -56,13 +56,15 @@ export class Checkpointer {
   }
 
   /** Brings the views of one partition up to `upTo`, a durable batch's last sequence. `onReached` is called after every
-   *  commit with the sequence reached. When it rejects the partition is followed no more. */
+   *  commit with the sequence reached, then `mustWait`: true leaves the rest for another time. Resolves with false when a rest
+   *  was left. When it rejects the partition is followed no more. */
   async advance(
     group: GroupName,
     partition: number,
     upTo: number,
     onReached: (sequence: number) => void,
-  ): Promise<void> {
+    mustWait: () => boolean = () => false,
+  ): Promise<boolean> {
     const key = `${group}/${partition}`;
     const opening = this.#followers.get(key) ?? this.#open(group, partition);
     this.#followers.set(key, opening);
@@ -74,7 +76,9 @@ export class Checkpointer {
         await this.#commit(follower, position);
         follower.position = position;
         onReached(position.sequence);
+        if (mustWait()) break;
       }
+      return follower.position.sequence >= upTo || isReleased();
     } catch (error) {
       if (!isReleased()) this.release(group, partition);
       throw error;

@@ -1,7 +1,8 @@
 // Entry of the checkpoint thread: follows the log of this process and writes the views (actors/runtime/checkpointer.ts).
 // While the commit of one partition is on its way to the disk, another one is applied. A partition that is asked for again meanwhile
 // goes to the newest sequence asked for. Partitions that are to be served go first: behind a long log that is only prepared here, their
-// callers would wait as long.
+// callers would wait as long. But one of the others always has its turn, after each commit the next: where the views of long logs are
+// made for minutes, those of what is served meanwhile would lag until its commands were refused.
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
@@ -68,13 +69,18 @@ port.on('message', (message: ToCheckpointThread) => {
   } else if (message.type === 'sweep') {
     sweeps.push(message);
   } else {
-    const key = nameOf(message);
-    const toServe = message.toServe || wishes.get(key)?.toServe === true;
-    wishes.set(key, toServe === message.toServe ? message : { ...message, toServe });
+    want(message);
   }
   startNext();
 });
 tell({ type: 'started' });
+
+/** Together with what is wanted of the partition already. */
+function want(wish: Advance): void {
+  const key = nameOf(wish);
+  const { upTo = 0, toServe = false } = wishes.get(key) ?? {};
+  wishes.set(key, { ...wish, upTo: Math.max(upTo, wish.upTo), toServe: toServe || wish.toServe });
+}
 
 function startNext(): void {
   // Whoever let go of its partition waits for its end, and is not to wait for the views of others.
@@ -84,8 +90,7 @@ function startNext(): void {
   const isSweepsTurn = advances >= LIMITS.checkpointsPerSweepPortion && (goOn !== null || sweeps.length > 0);
   for (const toServe of isSweepsTurn ? [true] : [true, false]) {
     for (const [key, wish] of wishes) {
-      const ahead = toServe ? underWay(true) : advancing.size;
-      if (ahead >= LIMITS.checkpointsAtOnce) break;
+      if (isFull(toServe)) break;
       if (wish.toServe === toServe && !advancing.has(key)) start(key, wish);
     }
   }
@@ -95,6 +100,11 @@ function startNext(): void {
   if (goOn !== null) endRest(goOn);
   else if (stopping) void close();
   else if (sweeps.length > 0) void sweep(sweeps.shift()!);
+}
+
+function isFull(toServe: boolean): boolean {
+  if (toServe) return underWay(true) >= LIMITS.checkpointsAtOnce;
+  return advancing.size >= LIMITS.checkpointsAtOnce && underWay(false) > 0;
 }
 
 function underWay(toServe: boolean): number {
@@ -108,9 +118,11 @@ function start(key: string, wish: Advance): void {
   log.refresh();
   // The main thread may have dropped them since this one read last, in the same turn of its event loop.
   views.refresh();
-  void advance(wish).then(() => {
+  void advance(wish).then((isThere) => {
     advancing.delete(key);
     tellReleased(wish);
+    // Behind those that wait.
+    if (!isThere && !stopping) want(wish);
     startNext();
   });
 }
@@ -156,16 +168,18 @@ async function close(): Promise<void> {
   port.close();
 }
 
-async function advance({ group, partition, upTo }: Advance): Promise<void> {
+/** Resolves with false where a rest was left for later, or for the next start. */
+async function advance({ group, partition, upTo, toServe }: Advance): Promise<boolean> {
+  const onReached = (sequence: number): void => tell({ type: 'reached', group, partition, sequence });
+  const mustWait = (): boolean => stopping || (!toServe && wishes.size > 0);
   try {
     if (!checkpointer.follows(group, partition)) assertHistory(group, partition);
-    await checkpointer.advance(group, partition, upTo, (sequence) => {
-      tell({ type: 'reached', group, partition, sequence });
-    });
+    return await checkpointer.advance(group, partition, upTo, onReached, mustWait);
   } catch (error) {
     const damage = damageOf(error);
     if (damage !== null) tell({ type: 'damaged', ...damage });
     else tell({ type: 'failed', group, partition, error: error as Error });
+    return true;
   }
 }
 

@@ -122,7 +122,7 @@ t.test('a portion is bounded in bytes, too: large records make smaller ones', as
 t.test('it reads no further than it is asked to, and goes on where it was', async (t) => {
   const { open, lines } = await following(t, BATCH_RECORDS * 3);
   const reached: number[] = [];
-  const advance = (checkpointer: Checkpointer, sequence: number): Promise<void> =>
+  const advance = (checkpointer: Checkpointer, sequence: number): Promise<boolean> =>
     checkpointer.advance('accounts', 0, sequence, (at) => reached.push(at));
   const first = open();
   t.notOk(first.follows('accounts', 0));

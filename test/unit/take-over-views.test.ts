@@ -20,11 +20,12 @@ const FOLLOWED = [0, 1, 2];
 const SERVED = 3;
 /** Commits of the views of each followed log. */
 const COMMITS = 5;
+const RECORDS = COMMITS * LIMITS.checkpointRecordsPerCommitMax;
 
 t.test('the views of a partition that is taken over go before those that are prepared', async (t) => {
   const before = openStorage(directory);
   for (const partition of FOLLOWED) {
-    await fill(before, partition, COMMITS * LIMITS.checkpointRecordsPerCommitMax);
+    await fill(before, partition, RECORDS);
   }
   await fill(before, SERVED, 1);
   await before.close();
@@ -41,6 +42,34 @@ t.test('the views of a partition that is taken over go before those that are pre
   t.equal(ended[0], 'served');
   t.equal(ended.length, FOLLOWED.length + 1);
   await after.close();
+});
+
+for (const toServe of [true, false]) {
+  const why = toServe ? 'taken over' : 'prepared';
+  t.test(
+    `while the views of long logs that are ${why} are made, those of what is served are kept up`,
+    async (t) => {
+      const { checkpoints } = makeAnew(t, directory);
+      const ended: string[] = [];
+      const twoCommits = 2 * LIMITS.checkpointRecordsPerCommitMax;
+      const long = FOLLOWED.map(async (partition) => {
+        await checkpoints.advance('accounts', partition, twoCommits, toServe);
+        ended.push(why);
+      });
+      const kept = checkpoints.advance('accounts', SERVED, 1, false).then(() => ended.push('kept up'));
+      await Promise.all([...long, kept]);
+      t.strictSame(ended, ['kept up', why, why, why]);
+    },
+  );
+}
+
+t.test('a stop does not wait for the views of a long log', async (t) => {
+  const { checkpoints, views } = makeAnew(t, directory);
+  const advancing = t.rejects(checkpoints.advance('accounts', 0, RECORDS, true), /has ended/);
+  await checkpoints.close();
+  await advancing;
+  const reached = views.position('accounts', 0)?.sequence ?? 0;
+  t.ok(reached < RECORDS, `${reached} of ${RECORDS}`);
 });
 
 t.test('views of batches that were cut off the log are made anew, others stay', async (t) => {
@@ -104,16 +133,19 @@ t.test('what is let go of is written no more, also while rows whose time is over
   await Promise.all([t.rejects(advancing, /was let go/), checkpoints.release('accounts', 0)]);
 });
 
-/** The thread that makes views, over logs that have none. The home goes when the test ends. */
-function startOver(t: Test, home: string) {
+/** The thread that makes views, over logs that have none. */
+function makeAnew(t: Test, home: string) {
   rmSync(join(home, 'views'), { recursive: true });
   const views = ViewStore.open({ directory: home });
   const checkpoints = new Checkpoints(home, POLICIES, (error) => void t.fail(error.message));
-  t.teardown(async () => {
-    await Promise.all([checkpoints.close(), views.close()]);
-    rmSync(home, { recursive: true });
-  });
+  t.teardown(() => Promise.all([checkpoints.close(), views.close()]));
   return { views, checkpoints };
+}
+
+/** The home goes when the test ends. */
+function startOver(t: Test, home: string) {
+  t.teardown(() => rmSync(home, { recursive: true }));
+  return makeAnew(t, home);
 }
 
 t.test(
@@ -123,7 +155,7 @@ t.test(
     const [SWEPT, LONG] = [0, 1];
     const before = openStorage(home);
     for (const partition of [SWEPT, LONG]) {
-      await fill(before, partition, COMMITS * LIMITS.checkpointRecordsPerCommitMax);
+      await fill(before, partition, RECORDS);
     }
     const { sequence } = before.log.tip('accounts', LONG);
     await before.close();
@@ -155,7 +187,7 @@ t.test(
     const [DROPPED, LONG] = [0, 1];
     const before = openStorage(home);
     await fill(before, DROPPED, 1);
-    await fill(before, LONG, 4 * COMMITS * LIMITS.checkpointRecordsPerCommitMax);
+    await fill(before, LONG, 4 * RECORDS);
     const [end, longEnd] = [DROPPED, LONG].map((partition) => before.log.tip('accounts', partition).sequence);
     await before.close();
     const { views, checkpoints } = startOver(t, home);
