@@ -277,9 +277,16 @@ async function openStorage(config: Config, secrets: Secrets): Promise<Storage> {
       throw error;
     },
   });
-  for (let number = 0; number < config.partitions; number++) {
-    const epoch = Math.max(1, storage.log.tip('accounts', number).epoch);
-    await storage.openPartition('accounts', number, { epoch, replica: null, onFenced: null });
+  // All that a service has: it would take what is not there for lost.
+  for (const [group, count] of [
+    ['platform', 1],
+    ['accounts', config.partitions],
+    ['webhooks', config.partitions],
+  ] as const) {
+    for (let number = 0; number < count; number++) {
+      const epoch = Math.max(1, storage.log.tip(group, number).epoch);
+      await storage.openPartition(group, number, { epoch, replica: null, onFenced: null });
+    }
   }
   return storage;
 }

@@ -8,6 +8,7 @@ import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
+import type { LogReader } from '../../wal/log-reader.ts';
 import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import { DamagedPartitions } from '../damage/damaged-partitions.ts';
@@ -68,12 +69,13 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
   });
   const hadHistory = storage.log.partitionNames().length > 0;
+  const recovery = { storage, bus, refuse, hadRecords: hasRecords(storage.log) };
   for (const group of ['platform', 'accounts', 'webhooks'] as const) {
     const from = performance.now();
     await catchUpFirst(storage, options, group);
     // All at once: the checkpoint thread bounds how many it works on.
     const numbers = Array.from({ length: bus.partitions(group) }, (_, number) => number);
-    await Promise.all(numbers.map((number) => recover(storage, bus, group, number, refuse)));
+    await Promise.all(numbers.map((number) => recover(recovery, group, number)));
     metrics.recovered(group, performance.now() - from);
   }
   for (let number = 0; number < bus.partitions('webhooks'); number++) {
@@ -162,21 +164,49 @@ async function catchUpFirst(
   say('the views are made');
 }
 
-type Refuse = (group: GroupName, number: number, error: Error) => void;
+interface Recovery {
+  readonly storage: Storage;
+  readonly bus: LocalBus;
+  readonly refuse: (group: GroupName, number: number, error: Error) => void;
+  /** The log, of any partition. */
+  readonly hadRecords: boolean;
+}
 
 async function recover(
-  storage: Storage,
-  bus: LocalBus,
+  { storage, bus, refuse, hadRecords }: Recovery,
   group: GroupName,
   number: number,
-  refuse: Refuse,
 ): Promise<void> {
   try {
-    const epoch = Math.max(1, storage.log.tip(group, number).epoch);
-    await storage.openPartition(group, number, { epoch, replica: null, onFenced: null });
+    const { batch, epoch } = storage.log.tip(group, number);
+    if (batch === 0 && hadRecords) throw missing(group, number);
+    await storage.openPartition(group, number, { epoch: Math.max(1, epoch), replica: null, onFenced: null });
     bus.attach(group, number, storage.inbox(group, number));
   } catch (error) {
     if (!(error instanceof LogCorruption)) throw error;
     refuse(group, number, error);
   }
+}
+
+/** A start opens every partition, each with a batch of its own, before anybody can ask anything of one, and what is opened first is on
+ *  disk first: where there is a record there is a batch of every partition, wherever a crash fell. */
+function hasRecords(log: LogReader): boolean {
+  return log.partitionNames().some(({ group, partition }) => {
+    try {
+      return log.tip(group, partition).sequence > 0;
+    } catch (error) {
+      // What of it is left cannot be told.
+      if (error instanceof LogCorruption) return true;
+      throw error;
+    }
+  });
+}
+
+/** Begun anew, whoever has an account there would find nothing of it. */
+function missing(group: GroupName, partition: number): LogCorruption {
+  return new LogCorruption(
+    { group, partition, batch: 1, sequence: 1 },
+    'nothing of it is in the log, and others have records: it was lost, or left out of what was restored. See "The log is ' +
+      'damaged" in deploy/README.md',
+  );
 }

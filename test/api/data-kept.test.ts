@@ -94,6 +94,41 @@ t.test('half of a log, of a restore that did not end, is not served', async (t) 
   await t.rejects(startService(ONE, half), /did not come to its end: run it again/);
 });
 
+/** Puts what one log has of a group into another. */
+async function copyGroup(group: string, from: string, to: string): Promise<void> {
+  const copy = mkdtempSync(join(from, '..', 'copy-'));
+  for (const args of [
+    ['export', '--data', from, '--group', group, '--to', copy],
+    ['import', '--data', to, '--from', copy],
+  ]) {
+    const { status, out, err } = await runTool(walTools, ...args);
+    if (status !== 0) throw new Error(out + err);
+  }
+}
+
+t.test('a partition that is not in a log with records is begun on purpose alone', async (t) => {
+  const dataDir = await used(t);
+  const at = (name: string): string => join(dataDir, '..', name);
+  const [part, empty, begun] = [at('part'), at('empty'), at('begun')];
+  await readiness(empty, { ...ONE, DEMO: 'false' });
+  for (const [from, to] of [
+    [dataDir, part],
+    [empty, begun],
+  ] as const) {
+    await copyGroup('accounts', from, to);
+    for (const file of ['daftari.json', 'master.key']) cpSync(join(from, file), join(to, file));
+  }
+  t.equal((await readiness(begun))[0], 200, 'a first start that was killed as it opened them goes on');
+
+  const [status, text] = await readiness(part);
+  t.equal(status, 503);
+  t.match(text, /platform.0 .*nothing of it is in the log.* webhooks.0 .*nothing of it is in the log/);
+  await copyGroup('platform', dataDir, part);
+  t.notMatch((await readiness(part))[1], /platform/, 'nothing had been begun there: it can be put back');
+  await copyGroup('webhooks', empty, part);
+  t.equal((await readiness(part))[0], 200);
+});
+
 t.test('views that a trimmed log cannot make anew are not dropped', async (t) => {
   const dataDir = await used(t);
   const archive = join(dataDir, '..', 'archive');
