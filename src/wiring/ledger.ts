@@ -123,8 +123,8 @@ function webhooksAhead(storage: Storage, number: number): LogCorruption | null {
   if (cursor <= end) return null;
   return new LogCorruption(
     { group: 'webhooks', partition: number, batch: 0, sequence: 0 },
-    `it has read its accounts up to ${cursor}, and their log ends at ${end}: an older one was put back, restore both to ` +
-      'the same time',
+    `it has read its accounts up to ${cursor}, and their log ends at ${end}: an older one was put back, or an archive, which is ` +
+      'not of one moment: import what comes after it, or restore both to a time before either ends (wal restore --until)',
   );
 }
 
