@@ -54,7 +54,7 @@ interface Request {
   uncertain: boolean;
   /** It stands in its lane's queue. */
   queued: boolean;
-  /** Of its message as sent; 0: not sent. */
+  /** Of its message as sent, or as it waits for an owner; 0: never queued. */
   characters: number;
 }
 
@@ -81,7 +81,7 @@ export class NatsBus implements Bus {
   readonly #subscription: Subscription;
   /** What a recent NATS message carried, for "no responders": [id, attempt, id, attempt, …] by message number. */
   readonly #sent = new Map<number, number[]>();
-  /** Of all requests that were sent and have no answer. */
+  /** Of all requests that were sent, or wait for an owner, and have no answer. */
   #characters = 0;
   #lastId = 0;
   #lastMessage = 0;
@@ -191,18 +191,20 @@ export class NatsBus implements Bus {
     }
   }
 
-  /** Without an owner they wait: for the next route, or for their deadline. */
+  /** Without an owner they wait: for the next route, or for their deadline. They are counted all the same: whoever comes gets all of them
+   *  at once. */
   #sendAll(lane: Lane, requests: readonly Request[]): void {
     const route = this.#routes.route(lane.group, lane.partition);
     let text = '';
     let carried: number[] = [];
     for (const request of requests) {
       request.queued = false;
-      if (route === null || !this.#requests.has(request.id) || this.#handOver(request)) continue;
-      beginAttempt(request, route.epoch);
+      if (!this.#requests.has(request.id) || this.#handOver(request)) continue;
+      if (route !== null) beginAttempt(request, route.epoch);
       const line = commandLine(request.id, request.attempt, request.message);
       this.#characters += line.length - request.characters;
       request.characters = line.length;
+      if (route === null) continue;
       text += line;
       carried.push(request.id, request.attempt);
       if (text.length >= LIMITS.busMessageCharactersMax) {

@@ -564,3 +564,27 @@ t.test('so does one that carries much, until some of it is answered', async (t) 
   served.stop();
   bus.close();
 });
+
+t.test('nor does what waits for an owner pile up: whoever comes gets all of it at once', async (t) => {
+  const { bus, routes } = newBus();
+  const large = (): Message => Object.assign(repeatable(1), { body: 'x'.repeat(60_000) });
+  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
+  const replies: Reply[] = [];
+  let sent = 0;
+  while (replies.length === 0 && sent < fit * 2) {
+    bus.send('accounts', 2, large(), (reply) => replies.push(reply));
+    sent++;
+    await Promise.resolve();
+  }
+  t.strictSame(replies, [{ type: 'unavailable' }]);
+  t.ok(sent > fit * 0.9 && sent <= fit + 1, `${sent} of 60,000 characters`);
+
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 2, 1);
+  served.open({ inbox: (_, onReply) => onReply(done('late')), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 2, { node: 'a', epoch: 1 });
+  await waitFor('they are answered', 60_000, () => replies.length === sent);
+  t.strictSame(await request(bus, 'accounts', 2, large()), done('late'), 'and there is room again');
+  served.stop();
+  bus.close();
+});
