@@ -9,6 +9,7 @@ import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
+import type { PartitionName } from '../../wal/types.ts';
 import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import { DamagedPartitions } from '../damage/damaged-partitions.ts';
@@ -68,8 +69,8 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       options.onFailure(error);
     },
   });
-  const hadHistory = storage.log.partitionNames().length > 0;
-  const recovery = { storage, bus, refuse, hadRecords: hasRecords(storage.log) };
+  const logged = storage.log.partitionNames();
+  const recovery = { storage, bus, refuse, hadRecords: hasRecords(storage.log, logged) };
   for (const group of ['platform', 'accounts', 'webhooks'] as const) {
     const from = performance.now();
     await catchUpFirst(storage, options, group);
@@ -104,7 +105,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
       onRefused = listener;
     },
     scrub() {
-      if (hadHistory) void check();
+      if (logged.length > 0) void check();
     },
     async close() {
       jobs.stop();
@@ -190,8 +191,8 @@ async function recover(
 
 /** A start opens every partition, each with a batch of its own, before anybody can ask anything of one, and what is opened first is on
  *  disk first: where there is a record there is a batch of every partition, wherever a crash fell. */
-function hasRecords(log: LogReader): boolean {
-  return log.partitionNames().some(({ group, partition }) => {
+function hasRecords(log: LogReader, logged: readonly PartitionName[]): boolean {
+  return logged.some(({ group, partition }) => {
     try {
       return log.tip(group, partition).sequence > 0;
     } catch (error) {
