@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import t from 'tap';
+import type { Test } from 'tap';
 import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -534,6 +535,28 @@ t.test('a full bus refuses before anything is sent', async (t) => {
   t.equal(replies.length, 40_000, 'and closing answers the rest');
 });
 
+const large = (): Message => Object.assign(repeatable(1), { body: 'x'.repeat(60_000) });
+
+/** Sends large requests until one is refused. `replies` are added to as the others are answered. */
+async function sendUntilFull(
+  t: Test,
+  bus: NatsBus,
+  partition: number,
+): Promise<{ readonly sent: number; readonly replies: readonly Reply[] }> {
+  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
+  const replies: Reply[] = [];
+  let sent = 0;
+  while (replies.length === 0 && sent < fit * 2) {
+    bus.send('accounts', partition, large(), (reply) => replies.push(reply));
+    sent++;
+    // What is sent leaves when the callback that sends has ended.
+    await Promise.resolve();
+  }
+  t.strictSame(replies, [{ type: 'unavailable' }]);
+  t.ok(sent > fit * 0.9 && sent <= fit + 1, `${sent} of 60,000 characters`);
+  return { sent, replies };
+}
+
 t.test('so does one that carries much, until some of it is answered', async (t) => {
   const { bus, routes } = newBus();
   const served = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 4);
@@ -541,18 +564,7 @@ t.test('so does one that carries much, until some of it is answered', async (t) 
   served.open({ inbox: (_, onReply) => held.push(onReply), holds: () => true });
   await ownerLink.connection.flush();
   routes.set('accounts', 1, { node: 'a', epoch: 4 });
-  const large = (): Message => Object.assign(repeatable(1), { body: 'x'.repeat(60_000) });
-  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
-  const replies: Reply[] = [];
-  let sent = 0;
-  while (replies.length === 0 && sent < fit * 2) {
-    bus.send('accounts', 1, large(), (reply) => replies.push(reply));
-    sent++;
-    // What is sent leaves when the callback that sends has ended.
-    await Promise.resolve();
-  }
-  t.strictSame(replies, [{ type: 'unavailable' }]);
-  t.ok(sent > fit * 0.9 && sent <= fit + 1, `${sent} of 60,000 characters`);
+  const { sent, replies } = await sendUntilFull(t, bus, 1);
 
   await waitFor('its owner has them all', 60_000, () => held.length === sent - 1);
   for (const onReply of held) onReply(done('late'));
@@ -567,17 +579,7 @@ t.test('so does one that carries much, until some of it is answered', async (t) 
 
 t.test('nor does what waits for an owner pile up: whoever comes gets all of it at once', async (t) => {
   const { bus, routes } = newBus();
-  const large = (): Message => Object.assign(repeatable(1), { body: 'x'.repeat(60_000) });
-  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
-  const replies: Reply[] = [];
-  let sent = 0;
-  while (replies.length === 0 && sent < fit * 2) {
-    bus.send('accounts', 2, large(), (reply) => replies.push(reply));
-    sent++;
-    await Promise.resolve();
-  }
-  t.strictSame(replies, [{ type: 'unavailable' }]);
-  t.ok(sent > fit * 0.9 && sent <= fit + 1, `${sent} of 60,000 characters`);
+  const { sent, replies } = await sendUntilFull(t, bus, 2);
 
   const served = new NatsBusServer(ownerLink.connection).serve('accounts', 2, 1);
   served.open({ inbox: (_, onReply) => onReply(done('late')), holds: () => true });
