@@ -305,6 +305,8 @@ function storm(world: World): void {
 function trouble(world: World, node: Node): void {
   const until = world.now + world.between(100, 8_000);
   const comeBack = (): void => {
+    // A node that was told twice to leave comes back once: two of it would be rivals, and rightly say so.
+    if (node.isGone) return;
     node.isGone = true;
     world.at(Math.max(until, world.now), null, () => world.join(node.name));
   };
