@@ -31,8 +31,8 @@ export const LIMITS = {
   /** Bytes of a body too large that are still read, and thrown away, so that the client sees the 413: beyond it the
    *  connection is closed with the rest unread. */
   bodyDrainBytesMax: 1024 * 1024,
-  /** An answer up to this is handed to the HTTP library whole, which keeps what the client does not take. A longer one is written as the
-   *  client takes it: a connection may send request after request and read nothing. */
+  /** A longer answer is made bytes before it is written; one up to this is handed on as text and, if its connection is closed behind it,
+   *  whole. */
   answerAtOnceCharactersMax: 4 * 1024,
   /** Longer answers that clients have not taken yet, all connections of a front together; beyond it the oldest are cut short. Anybody may
    *  ask for the OpenAPI document, and read it slowly. */

@@ -22,7 +22,7 @@ export interface ResponseHandle {
   writeStatus(status: string): unknown;
   writeHeader(name: string, value: string): unknown;
   end(body?: string, closeConnection?: boolean): unknown;
-  tryEnd(body: Uint8Array, totalSize: number): [isTaken: boolean, isDone: boolean];
+  tryEnd(body: Uint8Array | string, totalSize: number): [isTaken: boolean, isDone: boolean];
   onWritable(handler: (offset: number) => boolean): unknown;
   endWithoutBody(): unknown;
   close(): unknown;
@@ -276,8 +276,9 @@ export class Call {
       response.writeStatus(replyHead(status, contentType, this.requestId));
       if (header !== null) response.writeHeader(header.name, header.value);
       if (this.route.method === 'HEAD') this.#endHead(body, closeConnection);
-      else if (body.length <= LIMITS.answerAtOnceCharactersMax) response.end(body, closeConnection);
-      else this.#pour(Buffer.from(body), closeConnection);
+      else if (body.length > LIMITS.answerAtOnceCharactersMax) this.#pour(Buffer.from(body), closeConnection);
+      else if (closeConnection) response.end(body, true);
+      else this.#pour(body, false);
     });
     context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
     this.#makeRoom();
@@ -291,19 +292,22 @@ export class Call {
     response.endWithoutBody();
   }
 
-  /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. */
-  #pour(body: Buffer, closeConnection: boolean): void {
+  /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. After `end` none
+   *  would: the HTTP library would keep whatever a client asks for and does not read. */
+  #pour(body: Buffer | string, closeConnection: boolean): void {
     const response = this.#response;
     // uWebSockets closes after `end` alone: here the client does, as it is told.
     if (closeConnection) response.writeHeader('Connection', 'close');
-    const [, isDone] = response.tryEnd(body, body.length);
+    const length = Buffer.byteLength(body);
+    const [, isDone] = response.tryEnd(body, length);
     if (isDone) return;
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
     const { open } = this.#context;
-    this.#pouring = body.length;
+    this.#pouring = length;
     open.pouring.add(this);
-    open.pouringBytes += body.length;
+    open.pouringBytes += length;
     response.onWritable((offset) => {
-      const [isTaken, isOver] = response.tryEnd(body.subarray(offset), body.length);
+      const [isTaken, isOver] = response.tryEnd(bytes.subarray(offset), length);
       if (isOver) this.#poured();
       return isTaken;
     });

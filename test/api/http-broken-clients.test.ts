@@ -4,7 +4,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
-import type { NoReplyReason } from '../../src/http/observer.ts';
+import type { NoReplyReason, RouteName } from '../../src/http/observer.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import {
@@ -379,6 +379,30 @@ t.test('answers that a client does not read do not pile up: its connection is cl
   t.ok(answers >= 1 && answers < requests, `${answers} answers`);
   t.hasStrict(await front.send(read), { status: 200 });
 });
+
+t.test(
+  'nor do short ones, of a client that sends each request when the one before is answered',
+  async (t) => {
+    let answers = 0;
+    const count = ({ path }: RouteName): void => void (path === '/v1/charges/:id' && answers++);
+    const front = await startFront({ observer: { onReply: count, onNoReply: () => {} } });
+    t.teardown(() => front.stop());
+    const body = JSON.stringify({ long: 'x'.repeat(LIMITS.answerAtOnceCharactersMax - 20) });
+    front.bus.answer = () => ({ type: 'done', body, replayed: false });
+    const socket = await open(front.port);
+    t.teardown(() => socket.destroy());
+    // Far more than the buffers of both sockets take.
+    const requestsMax = 32_000_000 / body.length;
+    let requests = 0;
+    while (answers === requests && requests < requestsMax) {
+      socket.write(read);
+      requests++;
+      for (let others = 0; answers < requests && others < 200; others++) await front.get('/v1/balances');
+    }
+    t.ok(requests > 100 && requests < requestsMax, `${requests} requests`);
+    t.equal(answers, requests - 1, 'the one after an answer that is not taken closes the connection');
+  },
+);
 
 t.test(
   'a long answer arrives whole, however slowly it is read, and the connection serves the next',

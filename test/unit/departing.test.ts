@@ -35,8 +35,11 @@ function setUp(): { readonly events: string[]; readonly call: () => { call: Call
     const response: ResponseHandle = {
       writeStatus: () => {},
       writeHeader: () => {},
-      end: () => events.push(`sent ${number}`),
-      tryEnd: () => [true, true],
+      end: () => {},
+      tryEnd: () => {
+        events.push(`sent ${number}`);
+        return [true, true];
+      },
       onWritable: () => {},
       endWithoutBody: () => {},
       close: () => {},
