@@ -270,6 +270,8 @@ export const LIMITS = {
   /** A partition is snapshotted again after so many batches, unless configured: an empty machine reads at most these and
    *  one interval. */
   snapshotEveryBatches: 50_000,
+  /** How often it is looked at which have grown by that much. */
+  snapshotLookMs: 20_000,
   /** Characters of a snapshot handled at once. */
   snapshotChunkCharacters: 64 * 1024,
   /** Chunks of a snapshot, of 128 KiB, that are on their way to the object store: the log's batches stand behind them. */

@@ -231,7 +231,7 @@ function startJobs(
   jobs.everySecond(() => void host.keepViewsUp());
   jobs.everySecond(() => disk.yieldIfLost());
   jobs.everySecond(disk.proveKey);
-  jobs.everyMinute(() => host.snapshot());
+  jobs.oneAtATime(LIMITS.snapshotLookMs, () => host.snapshot());
   jobs.everyDay(() => disk.damage.checkAll());
   jobs.everyDay(() => {
     return host.removeAbandonedSnapshots().catch((error: unknown) => {

@@ -22,15 +22,19 @@ export class Jobs {
     this.every(SECOND_MS, run);
   }
 
-  /** Not again while the last run goes on. `run` handles its own errors. */
   everyMinute(run: () => Promise<void>): void {
+    this.oneAtATime(MINUTE_MS, run);
+  }
+
+  /** Not again while the last run goes on. `run` handles its own errors. */
+  oneAtATime(intervalMs: number, run: () => Promise<void>): void {
     let running: Promise<void> | null = null;
     const begin = (): void => {
       running ??= run().finally(() => {
         running = null;
       });
     };
-    this.every(MINUTE_MS, begin);
+    this.every(intervalMs, begin);
   }
 
   /** In the small hours. Not again while the last run goes on, and not for a night that passed while the process was stopped. `run`

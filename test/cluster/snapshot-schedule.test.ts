@@ -4,6 +4,7 @@ import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { Cluster, PARTITIONS, SMALL, startsOf } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
@@ -11,8 +12,8 @@ import { needs } from '../needs.ts';
 needs('nats-server');
 
 const EVERY_BATCHES = 20;
-/** The schedule looks once a minute, and may find too little at its first look. */
-const SCHEDULE_MS = 135_000;
+/** The schedule may find too little at its first look. */
+const SCHEDULE_MS = LIMITS.snapshotLookMs * 2 + 15_000;
 
 interface Saved {
   readonly group: string;
@@ -37,7 +38,7 @@ t.test('an empty machine begins with what the schedule has saved', async (t) => 
   const environment = { SNAPSHOT_EVERY_BATCHES: String(EVERY_BATCHES) };
   const cluster = await Cluster.start({ ...SMALL, environment });
   t.teardown(() => cluster.stop());
-  // Soon enough batches for a snapshot, and no more work than that while the minute passes.
+  // Soon enough batches for a snapshot, and no more work than that until the schedule looks.
   const load = cluster.load(2, 100);
   const written = new Set(cluster.accounts.map(({ id }) => partitionOf(id, PARTITIONS)));
   await waitFor('each partition that is written to has a snapshot', SCHEDULE_MS, () => {

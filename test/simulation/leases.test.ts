@@ -11,7 +11,7 @@ import { randomFrom, seedOf } from '../seed.ts';
 
 const SEED = seedOf(t);
 
-const RUNS = 60;
+const RUNS = 40;
 const NAMES = ['a', 'b', 'c'];
 const STORMY_MS = 60_000;
 /** Longer than a node waits that leaves in vain, and then comes back. */
