@@ -124,7 +124,7 @@ const importRules: readonly ImportRule[] = [
   // The runtime and the groups know the log and the bus by their interfaces; src/main.ts hands them the real ones.
   {
     from: 'actors/runtime/**',
-    to: ['actors/runtime/**', ...interfaces, 'src/limits.ts', 'src/domain/{id,assert}.ts'],
+    to: ['actors/runtime/**', ...interfaces, 'src/limits.ts', 'src/domain/{id,assert,time}.ts'],
   },
   {
     from: 'actors/pollers/**',

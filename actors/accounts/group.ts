@@ -27,7 +27,7 @@ import { CashOutWindow, WINDOW_MS } from './cash-out-window.ts';
 import { listPage } from './listing.ts';
 import { Memory } from './memory.ts';
 import { answerQuery } from './queries.ts';
-import { decodeOpen, decodeReconciliation, isIdempotencyOver, openOf, openOfWallet } from './rows.ts';
+import { decodeOpen, decodeReconciliation, idempotencyRetention, openOf, openOfWallet } from './rows.ts';
 import { Timers } from './timers.ts';
 
 export type AccountsGroup = Group<AccountCommand, AccountQuery, AccountRecord>;
@@ -85,7 +85,7 @@ export function accountsGroup(policy: Policy): AccountsGroup {
     answerWaitMs: policy.providerAnswerWaitMs,
     open: (_partition, views, options) => new AccountsPartition(policy, views, options),
     viewsFormat: VIEWS_FORMAT,
-    retention: [{ table: 'idempotency', isOver: isIdempotencyOver }],
+    retention: [idempotencyRetention],
     encode: encodeRecord,
     decode: decodeRecord,
   };

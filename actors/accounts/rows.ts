@@ -23,6 +23,7 @@ import type { IdempotencyEntry, ReconciliationItem } from '../../src/domain/stat
 import type { Transaction, TransactionType } from '../../src/domain/transaction.ts';
 import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import { LAST_KEY, type Views } from '../../wal/types.ts';
+import type { Retention } from '../runtime/retention.ts';
 
 export const SEPARATOR = '\x01';
 
@@ -63,17 +64,18 @@ export function decodeIdempotency(value: string): IdempotencyEntry {
   return { requestHash: value.slice(0, at), transactionId: value.slice(at + 1) };
 }
 
-/** Its key may be used again. The entry is as old as its transaction; while that is in flight, a repetition would pay twice. */
-export function isIdempotencyOver(
-  { key, value }: { readonly key: string; readonly value: string },
-  now: number,
-  views: Views,
-): boolean {
-  const { transactionId } = decodeIdempotency(value);
-  if (timeOf(transactionId) >= now - LIMITS.idempotencyRetentionMs) return false;
-  const accountId = key.slice(0, key.indexOf(SEPARATOR));
-  return views.get('open', openKey(accountId, transactionId)) === undefined;
-}
+/** Afterwards the key may be used again. The entry is as old as its transaction; while that is in flight, a repetition would pay
+ *  twice. */
+export const idempotencyRetention: Retention = {
+  table: 'idempotency',
+  keptMs: LIMITS.idempotencyRetentionMs,
+  madeAt: ({ value }) => timeOf(decodeIdempotency(value).transactionId),
+  isNeeded: ({ key, value }, views) => {
+    const { transactionId } = decodeIdempotency(value);
+    const accountId = key.slice(0, key.indexOf(SEPARATOR));
+    return views.get('open', openKey(accountId, transactionId)) !== undefined;
+  },
+};
 
 export function idempotencyKey(accountId: string, key: string): string {
   return accountId + SEPARATOR + key;

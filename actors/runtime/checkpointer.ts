@@ -9,7 +9,8 @@
 import type { GroupName } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { type Batch, keyAfter, LAST_KEY, type Row, type ViewPosition, type Views } from '../../wal/types.ts';
-import type { Group, PartitionLogic, Retention } from './group.ts';
+import type { Group, PartitionLogic } from './group.ts';
+import { DaysMade, isOver, type Retention, type StoredRow } from './retention.ts';
 
 export interface CheckpointStore {
   position(group: string, partition: number): ViewPosition | null;
@@ -38,6 +39,13 @@ interface Follower {
   readonly partition: number;
   readonly logic: PartitionLogic<never, never, unknown>;
   position: ViewPosition;
+}
+
+/** Some rows of a table. */
+interface Portion {
+  readonly rows: readonly StoredRow[];
+  /** Where the next one starts; null: this was the last. */
+  readonly next: string | null;
 }
 
 export class Checkpointer {
@@ -96,13 +104,22 @@ export class Checkpointer {
   /** Removes the rows whose time is over, or those of them that it finds until it is ended or the partition let go of. One at a
    *  time. `rest`: waited for between two portions, so that a long table holds up nobody; the partition may be advanced then. */
   async sweep(name: GroupName, partition: number, now: number, rest: () => Promise<void>): Promise<void> {
-    const group = this.#groups.get(name);
-    if (group?.retention === undefined) return;
+    const retentions = this.#groups.get(name)?.retention ?? [];
     const key = `${name}/${partition}`;
     this.#swept = key;
-    for (const retention of group.retention) {
+    for (const retention of retentions) {
+      const { table, madeAt } = retention;
+      const days = new DaysMade(retention, now);
+      for (let start: string | null = ''; start !== null && !days.areEnough;) {
+        const { rows, next }: Portion = this.#portion(name, partition, table, start);
+        for (const row of rows) days.add(madeAt(row));
+        start = next;
+        await rest();
+        if (this.#swept !== key) return;
+      }
+      if (days.keptFrom === -Infinity) continue;
       for (let start: string | null = ''; start !== null;) {
-        start = await this.#sweepPortion(name, partition, now, retention, start);
+        start = await this.#sweepPortion(name, partition, retention, days.keptFrom, start);
         await rest();
         if (this.#swept !== key) return;
       }
@@ -113,25 +130,25 @@ export class Checkpointer {
   async #sweepPortion(
     name: GroupName,
     partition: number,
-    now: number,
     retention: Retention,
+    before: number,
     start: string,
   ): Promise<string | null> {
     const position = this.#store.position(name, partition);
     if (position === null) return null;
-    const rows: Row[] = [];
-    let looked = 0;
-    let next = start;
-    const { table } = retention;
-    const range = { start, end: LAST_KEY, limit: LIMITS.retentionRowsPerCommitMax };
     const views = this.#store.reader(name, partition);
-    for (const row of views.range(table, range)) {
-      looked++;
-      next = keyAfter(row.key);
-      if (retention.isOver(row, now, views)) rows.push({ table, key: row.key, value: null });
-    }
-    if (rows.length > 0) await this.#store.commit(name, partition, position, rows);
-    return looked < LIMITS.retentionRowsPerCommitMax ? null : next;
+    const { table } = retention;
+    const { rows, next } = this.#portion(name, partition, table, start);
+    const over = rows.filter((row) => isOver(retention, row, before, views));
+    const removals = over.map(({ key }) => ({ table, key, value: null }));
+    if (removals.length > 0) await this.#store.commit(name, partition, position, removals);
+    return next;
+  }
+
+  #portion(name: GroupName, partition: number, table: string, start: string): Portion {
+    const limit = LIMITS.retentionRowsPerCommitMax;
+    const rows = [...this.#store.reader(name, partition).range(table, { start, end: LAST_KEY, limit })];
+    return { rows, next: rows.length < limit ? null : keyAfter(rows.at(-1)!.key) };
   }
 
   /** False: a sweep that rests has only to end. */

@@ -5,6 +5,7 @@
 
 import type { GroupName, Reply } from '../../src/bus/bus.ts';
 import type { Row, Views } from '../../wal/types.ts';
+import type { Retention } from './retention.ts';
 
 /** What comes with every command from outside the pure core. */
 export interface Tick {
@@ -64,18 +65,6 @@ export interface OpenOptions {
   /** False: it only follows the log (the checkpointer) and keeps no due times. True: those of checkpointed state
    *  are loaded when it is opened. */
   readonly timers: boolean;
-}
-
-/** Rows of a table that may go after a time, though the log would bring them back. */
-export interface Retention {
-  readonly table: string;
-  /** `views`: those that the row is of. */
-  isOver(row: StoredRow, now: number, views: Views): boolean;
-}
-
-interface StoredRow {
-  readonly key: string;
-  readonly value: string;
 }
 
 /** Every type of message that a group knows, and what it is: one that is added does not compile until it is here. */

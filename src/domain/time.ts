@@ -64,6 +64,11 @@ export function dayOf(timeMs: number): number {
   return Math.floor(timeMs / DAY_MS);
 }
 
+/** `day`: as of `dayOf`. */
+export function startOfDay(day: number): number {
+  return day * DAY_MS;
+}
+
 // The last answers: times that follow one another mostly share their day and second.
 let monthDay = -1;
 let monthValue = 0;

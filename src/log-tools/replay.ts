@@ -1,6 +1,7 @@
 // `replay`: what the log alone says, to the end or to any moment; and whether the checkpoint says the same.
 
 import { isEmptyBucket } from '../../actors/accounts/rows.ts';
+import { isOver } from '../../actors/runtime/retention.ts';
 import { LIMITS } from '../limits.ts';
 import { reportAccount } from './account-report.ts';
 import { compareRows } from './compare.ts';
@@ -241,7 +242,7 @@ function needlessIn(
     if (table === 'bucket') return isEmptyBucket(key, views);
     if (of === 'checkpoint' || value === null) return false;
     const rule = rules.find((each) => each.table === table);
-    return rule !== undefined && rule.isOver({ key, value }, now, views);
+    return rule !== undefined && isOver(rule, { key, value }, now - rule.keptMs, views);
   };
 }
 

@@ -4,6 +4,7 @@
 
 import { strict as assert } from 'node:assert';
 import { type AccountsPartition, accountsGroup } from '../../actors/accounts/group.ts';
+import { idempotencyRetention } from '../../actors/accounts/rows.ts';
 import { Checkpointer } from '../../actors/runtime/checkpointer.ts';
 import type { Decision } from '../../actors/runtime/group.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
@@ -12,12 +13,12 @@ import type { AccountCommand, AccountQuery } from '../../src/domain/account-comm
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { decodeRecord } from '../../src/domain/event-codec.ts';
 import type { Policy } from '../../src/domain/policy.ts';
-import { LIMITS } from '../../src/limits.ts';
+import { dayOf } from '../../src/domain/time.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Views } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
-import { MINUTE } from '../unit/domain/scenario.ts';
+import { DAY, MINUTE } from '../unit/domain/scenario.ts';
 import { apply } from './partition-applied.ts';
 import {
   emptyModel,
@@ -36,6 +37,8 @@ const ANSWER_MS = 70_000;
 const EXPIRY_GRACE_MS = MINUTE;
 const RETURN_GRACE_MS = 12 * MINUTE;
 const CHECKPOINT_MS = 4 * MINUTE;
+/** Fewer than the service's, so that a run has so many. */
+const KEPT_DAYS = 3;
 const LETS_NOBODY_IN: ReadonlySet<string> = new Set(['invalid_api_key', 'live_mode_not_enabled']);
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
@@ -117,7 +120,8 @@ export class World {
     assert.equal(sequence, this.#log.durable, 'all that was durable is there, and nothing else');
     const read = (_: string, partition: number, { batch }: { batch: number }) =>
       this.#wal.read(GROUP, partition, { afterBatch: batch });
-    this.#checkpointer = new Checkpointer([group as never], { read }, this.#views);
+    const retention = [{ ...idempotencyRetention, keptMs: KEPT_DAYS * DAY }];
+    this.#checkpointer = new Checkpointer([{ ...group, retention } as never], { read }, this.#views);
     this.#log.appended = sequence;
     await this.#advance(sequence, () => {});
     const logic = group.open(0, this.#views.reader(GROUP, 0), { sequence, timers: true });
@@ -328,16 +332,20 @@ export class World {
     }
   }
 
-  /** What the retention of idempotency keys promises: none of a transaction that is in progress goes. */
+  /** What the retention of idempotency keys promises: none goes before its time, by the clock and by what was created since, and none
+   *  of a transaction that is in progress. */
   async sweep(): Promise<void> {
     await this.flushAll();
     await this.checkpoint(1);
     const now = this.partition.now();
     await this.#checkpointer.sweep(GROUP, 0, now, () => Promise.resolve());
     this.#views.refresh();
+    const created = [...this.model.keys.values()].map((id) => this.model.transactions.get(id)!.createdAt);
+    const days = [...new Set(created.map(dayOf))];
     for (const [key, id] of this.model.keys) {
       const { status, createdAt } = this.model.transactions.get(id)!;
-      if (!isFinal(status) || createdAt >= now - LIMITS.idempotencyRetentionMs) continue;
+      const later = days.filter((day) => day > dayOf(createdAt));
+      if (!isFinal(status) || createdAt >= now - KEPT_DAYS * DAY || later.length < KEPT_DAYS) continue;
       for (const { keys } of [this.model, this.#durable]) keys.delete(key);
       this.seen.swept++;
     }

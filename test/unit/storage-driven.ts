@@ -2,12 +2,14 @@
 
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { encodeIdempotency } from '../../actors/accounts/rows.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { GroupPolicies } from '../../src/wiring/groups.ts';
 import { Storage, type StorageOptions } from '../../src/wiring/storage.ts';
+import type { Row } from '../../wal/types.ts';
 import { byOperator, opened } from './domain/scenario.ts';
 
 export const POLICIES: GroupPolicies = {
@@ -71,6 +73,19 @@ export async function openAccounts(storage: Storage, partition: number, count: n
     });
     for (const { type } of await Promise.all(replies)) if (type !== 'done') throw new Error(type);
   }
+}
+
+/** Rows of the idempotency keys of so many creates long ago, and of one on each of the days since by which their time is over. */
+export function overdueKeys(count: number): { readonly overdue: Row[]; readonly recent: Row[] } {
+  const rowOf = (key: string, madeAt: number): Row => {
+    const transactionId = makeId('charge', `${encodeTime(madeAt)}${'0'.repeat(16)}`);
+    return { table: 'idempotency', key, value: encodeIdempotency({ requestHash: '', transactionId }) };
+  };
+  const now = Date.now();
+  return {
+    overdue: Array.from({ length: count }, (_, n) => rowOf(String(n).padStart(6, '0'), 0)),
+    recent: Array.from({ length: 30 }, (_, day) => rowOf(`+${day}`, now - day * 86_400_000)),
+  };
 }
 
 /** Changes a batch as it lies on disk, also while somebody has it open. Pages are copied when they are written: older copies

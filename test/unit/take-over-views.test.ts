@@ -4,14 +4,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { encodeIdempotency } from '../../actors/accounts/rows.ts';
-import { makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Checkpoints } from '../../src/wiring/checkpoints.ts';
 import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
-import { fill, openStorage, POLICIES, serve } from './storage-driven.ts';
+import { fill, openStorage, overdueKeys, POLICIES, serve } from './storage-driven.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'daftari-take-over-'));
 t.teardown(() => rmSync(directory, { recursive: true }));
@@ -110,10 +108,8 @@ t.test('what is let go of is written no more, also while rows whose time is over
     await Promise.all([checkpoints.close(), views.close(), log.close()]);
     rmSync(home, { recursive: true });
   });
-  const entry = encodeIdempotency({ requestHash: '', transactionId: makeId('charge', '0'.repeat(26)) });
-  const rows = Array.from({ length: 4 * LIMITS.retentionRowsPerCommitMax }, (_, n) => {
-    return { table: 'idempotency', key: String(n).padStart(6, '0'), value: entry };
-  });
+  const { overdue, recent } = overdueKeys(4 * LIMITS.retentionRowsPerCommitMax);
+  const rows = [...overdue, ...recent];
   const places = [0, 1] as const;
   for (const partition of places) {
     await views.commit('accounts', partition, { sequence: 1, batch: 1, hash: Buffer.alloc(32) }, rows);
