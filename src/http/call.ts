@@ -24,7 +24,6 @@ export interface ResponseHandle {
   end(body?: string, closeConnection?: boolean): unknown;
   tryEnd(body: Uint8Array | string, totalSize: number): [isTaken: boolean, isDone: boolean];
   onWritable(handler: (offset: number) => boolean): unknown;
-  endWithoutBody(): unknown;
   close(): unknown;
   cork(write: () => void): unknown;
   onAborted(handler: () => void): unknown;
@@ -126,6 +125,7 @@ export class Call {
     // Before anything that may throw: uWebSockets ends the process over a request with neither answer nor handler.
     response.onAborted(() => {
       this.#poured();
+      context.open.heads.delete(this);
       this.#abandon('aborted');
     });
   }
@@ -275,7 +275,7 @@ export class Call {
     response.cork(() => {
       response.writeStatus(replyHead(status, contentType, this.requestId));
       if (header !== null) response.writeHeader(header.name, header.value);
-      if (this.route.method === 'HEAD') this.#endHead(body, closeConnection);
+      if (this.route.method === 'HEAD') this.#endHead(Buffer.byteLength(body));
       else if (body.length > LIMITS.answerAtOnceCharactersMax) this.#pour(Buffer.from(body), closeConnection);
       else if (closeConnection) response.end(body, true);
       else this.#pour(body, false);
@@ -284,12 +284,18 @@ export class Call {
     this.#makeRoom();
   }
 
-  /** Told of the length, uWebSockets would go on waiting for the body, and close the connection at the next request. */
-  #endHead(body: string, closeConnection: boolean): void {
-    const response = this.#response;
-    response.writeHeader('Content-Length', String(Buffer.byteLength(body)));
-    if (closeConnection) response.writeHeader('Connection', 'close');
-    response.endWithoutBody();
+  /** Its connection is closed after it: whoever sends one HEAD after the other and reads nothing would have all answers kept.
+   *  uWebSockets waits for the body, and closes at the next request; we do at the next sweep. */
+  #endHead(length: number): void {
+    this.#response.writeHeader('Connection', 'close');
+    const [, isDone] = this.#response.tryEnd('', length);
+    if (!isDone) this.#context.open.heads.add(this);
+  }
+
+  /** Its HEAD is answered. */
+  closeHead(): void {
+    this.#context.open.heads.delete(this);
+    this.#response.close();
   }
 
   /** Writes as much at a time as the client takes. Until all of it is taken, another request closes the connection. After `end` none

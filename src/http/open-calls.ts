@@ -48,6 +48,8 @@ export class OpenCalls {
   readonly pouring = new Set<Call>();
   /** What those answers take. */
   pouringBytes = 0;
+  /** Closed: their HEAD is answered, and their connection is open yet. */
+  readonly heads = new Set<Call>();
   /** What the bodies that are not whole yet take, all calls together. */
   bodyBytes = 0;
 
@@ -55,10 +57,11 @@ export class OpenCalls {
     return this.receiving.length + this.waiting.length;
   }
 
-  /** Ends every call that is past its deadline. */
+  /** Ends every call that is past its deadline, and every connection whose HEAD is answered. */
   expire(now: number): void {
     expireIn(this.receiving, now);
     expireIn(this.waiting, now);
+    for (const call of this.heads) call.closeHead();
   }
 }
 

@@ -1,6 +1,7 @@
 // At the edges of a connection: clients that go away, dawdle or send too much, and accounts that are late, busy or
 // silent. A create gets a status only when its fate is known; nothing is answered twice; nothing is left behind.
 
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
@@ -403,6 +404,17 @@ t.test(
     t.equal(answers, requests - 1, 'the one after an answer that is not taken closes the connection');
   },
 );
+
+t.test('nor do answers to HEAD: each is the last of its connection', async (t) => {
+  let answers = 0;
+  const front = await startFront({ observer: { onReply: () => void answers++, onNoReply: () => {} } });
+  t.teardown(() => front.stop());
+  const socket = await open(front.port);
+  const closed = once(socket, 'close');
+  socket.resume().write(Buffer.concat(Array(3).fill(requestBytes('HEAD', '/openapi.json', {}, null))));
+  await closed;
+  t.equal(answers, 1);
+});
 
 t.test(
   'a long answer arrives whole, however slowly it is read, and the connection serves the next',

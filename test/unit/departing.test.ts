@@ -41,7 +41,6 @@ function setUp(): { readonly events: string[]; readonly call: () => { call: Call
         return [true, true];
       },
       onWritable: () => {},
-      endWithoutBody: () => {},
       close: () => {},
       cork: (write) => write(),
       onAborted: (handler) => (abort = handler),
