@@ -98,7 +98,7 @@ function pendingKey(memory: Memory, id: string): string {
  *  account, kind and creation. The rows of the index since a time are a part of it, so the cost does not grow with the history.
  *  `expiryMs`: from creation to expiry. */
 export function listExpired(memory: Memory, views: Views, query: ListExpired, expiryMs: number): Answered {
-  const { expiredSince, after, limit } = query;
+  const { expiredSince, followedFrom = Infinity, after, limit } = query;
   const data: ExpiredTransaction[] = [];
   const take = (transaction: Transaction): void => {
     const expiredAt = endedByUsAt(transaction);
@@ -106,11 +106,12 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
   };
   let sequence = 0;
   if (after === null) {
-    // Few: whoever asks has followed the log from here on, and recovery brought the views to its end.
+    // They have no place in the order of pages, so all come at once; soon there are fewer, for the views get them.
     for (const transaction of memory.dirtyTransactions()) {
-      if (data.length >= limit) break;
+      if (transaction.sequence > followedFrom) continue;
       if (transaction.sequence > sequence) sequence = transaction.sequence;
       take(transaction);
+      if (data.length > limit) return { reply: { type: 'unavailable' }, sequence: 0 };
     }
   }
   let looked = 0;

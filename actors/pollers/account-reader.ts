@@ -56,10 +56,12 @@ export class AccountReader {
     return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as PendingPage | null;
   }
 
-  /** `since`: milliseconds since 1970. Null: stopped before it was answered. */
-  async expired(since: number, after: string | null): Promise<ExpiredPage | null> {
+  /** `since`: milliseconds since 1970. `followedFrom`: what comes after that sequence is heard of. Null: stopped before it was
+   *  answered. */
+  async expired(since: number, followedFrom: number, after: string | null): Promise<ExpiredPage | null> {
     const limit = LIMITS.pollerScanPageMax;
-    const query = { type: 'ListExpired', accountId: '', expiredSince: since, after, limit } as const;
+    const page = { expiredSince: since, followedFrom, after, limit };
+    const query = { type: 'ListExpired', accountId: '', ...page } as const;
     return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as ExpiredPage | null;
   }
 

@@ -68,6 +68,8 @@ export class PollerPartition implements Keeper {
   readonly #waiters = new Waiters();
   readonly #notes: CallbackNotes;
   #subscription: Subscription | null = null;
+  /** What comes after this sequence is heard of. */
+  #followedFrom = 0;
   #scanning: Promise<void> | null = null;
   /** What became final since the scan asked for a page: the page may still have it. */
   #finishedSinceAsked: Set<string> | null = null;
@@ -182,15 +184,14 @@ export class PollerPartition implements Keeper {
   // --- What is in flight ---------------------------------------------------------------------------------------------
 
   async #scan(): Promise<void> {
+    const { feed, partition } = this.#options;
     for (let afterId: string | null = null; ;) {
       this.#finishedSinceAsked = new Set();
       const page = await this.#reader.page(afterId);
       if (page === null || this.#stopping) return;
-      this.#subscription ??= this.#options.feed.subscribe<AccountRecord>(
-        'accounts',
-        this.#options.partition,
-        page.sequence,
-        (batch) => this.#committed(batch),
+      if (this.#subscription === null) this.#followedFrom = page.sequence;
+      this.#subscription ??= feed.subscribe<AccountRecord>('accounts', partition, page.sequence, (batch) =>
+        this.#committed(batch),
       );
       for (const transaction of page.data) this.#recover(transaction);
       afterId = page.data.length < LIMITS.pollerScanPageMax ? null : (page.data.at(-1)?.id ?? null);
@@ -208,7 +209,7 @@ export class PollerPartition implements Keeper {
     let since = now() - afterExpiryMsMax(timings) - LIMITS.pollerMissedLooksMs;
     let found: ExpiredTransaction[] = [];
     for (let after: string | null = null; ;) {
-      const page = await this.#reader.expired(since, after);
+      const page = await this.#reader.expired(since, this.#followedFrom, after);
       if (page === null || this.#stopping) return;
       found.push(...page.data.filter((each) => portOf(each, this.#ports, routes) !== undefined));
       after = page.next;

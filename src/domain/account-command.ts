@@ -391,11 +391,13 @@ export interface GetPending extends ForAccount {
 }
 /** For the pollers' recovery: what has expired since a time, or was said to have failed by an operator. Body: {data:
  *  ExpiredTransaction[], next}; `next` is the `after` of the next page, null at the end. A page looks at `limit` rows, so it may be
- *  empty. accountId is not used. */
+ *  empty. `unavailable` while more have just expired than a page holds: asked again, all are told. accountId is not used. */
 export interface ListExpired extends ForAccount {
   readonly type: 'ListExpired';
   /** Milliseconds since 1970. */
   readonly expiredSince: number;
+  /** Whoever asks hears of what came after this sequence, and is not told it here. Absent, as older versions ask: of nothing. */
+  readonly followedFrom?: number;
   readonly after: string | null;
   readonly limit: number;
 }

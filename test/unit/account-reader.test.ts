@@ -85,9 +85,9 @@ t.test('a page is asked for until it comes, each time twice as late, at most onc
 
 t.test('those that wait are asked for in their own time', async (t) => {
   const world = new World(() => 0.5);
-  const first = world.reader.expired(START - 1, null);
+  const first = world.reader.expired(START - 1, 9, null);
   await world.pass(600, 50);
-  const second = world.reader.expired(START - 1, 'b');
+  const second = world.reader.expired(START - 1, 9, 'b');
   await world.pass(1_000, 50);
   t.strictSame(
     world.asked.map(({ at, message }) => [at, message['after']]),
@@ -98,6 +98,7 @@ t.test('those that wait are asked for in their own time', async (t) => {
     ],
     'a tenth later, by chance',
   );
+  t.ok(world.asked.every(({ message }) => message['followedFrom'] === 9));
   world.answer = () => done({ data: [], next: null });
   await world.pass(3_000, 50);
   t.strictSame(await Promise.all([first, second]), [

@@ -277,6 +277,37 @@ void t.test('nobody reads the log on from a record that a crash could take back'
   t.end();
 });
 
+void t.test(
+  'more that has just expired than a page holds is asked for again, but for what is heard of',
+  (t) => {
+    const { state, send, create, flush, createdIds } = opened();
+    for (let n = 0; n < 3; n++) create();
+    flush();
+    const followedFrom = 5;
+    state.now += DEFAULT_POLICY.chargeExpiryMs;
+    for (const transactionId of createdIds()) {
+      send({ type: 'ExpireTransaction', accountId: ACCOUNT, deadline: FOR_EVER, transactionId });
+    }
+    flush();
+    const query = {
+      type: 'ListExpired',
+      accountId: '',
+      deadline: FOR_EVER,
+      expiredSince: 0,
+      after: null,
+    } as const;
+    const listed = (page: { limit: number; followedFrom?: number }): string[] =>
+      send({ ...query, ...page }).map((reply) =>
+        reply.type === 'done' ? String(JSON.parse(reply.body).data.length) : reply.type,
+      );
+    t.same(listed({ limit: 3 }), ['3']);
+    t.same(listed({ limit: 2 }), ['unavailable'], 'nobody would look at the third');
+    t.same(listed({ limit: 2, followedFrom: followedFrom + 2 }), ['2'], 'the third is heard of');
+    t.same(listed({ limit: 2, followedFrom }), ['0']);
+    t.end();
+  },
+);
+
 void t.test('a refusal waits for what it is for to be durable, of a read too', (t) => {
   const { send, create, succeed, flush, createdIds, ofType } = opened();
   create();
