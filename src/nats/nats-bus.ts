@@ -200,6 +200,11 @@ export class NatsBus implements Bus {
     for (const request of requests) {
       request.queued = false;
       if (!this.#requests.has(request.id) || this.#handOver(request)) continue;
+      // What was handed over here may be far more, and counts only now that it is to leave: it does as the others are answered.
+      if (request.characters === 0 && this.#characters >= LIMITS.busCharactersOpenMax) {
+        if (route !== null) this.#lookAgain(request, LIMITS.busRetryMs);
+        continue;
+      }
       if (route !== null) beginAttempt(request, route.epoch);
       const line = commandLine(request.id, request.attempt, request.message);
       this.#characters += line.length - request.characters;
@@ -274,6 +279,8 @@ export class NatsBus implements Bus {
       const { lane } = request;
       if (lane.partition === partition && lane.group === group && request.epoch < route.epoch) {
         this.#resend(request);
+        // Where an owner has just said that it is none, another try was near: it would go to the new one twice.
+        this.#lookAgain(request, LIMITS.busSilenceMs);
       }
     }
   }

@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import t from 'tap';
-import type { Test } from 'tap';
 import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -523,70 +522,4 @@ t.test('after a rejected repetition the first attempt can no longer act', async 
   await waitFor('the last was decided', 60_000, () => decided.includes(30));
   t.strictSame(decided, [20, 30]);
   served.stop();
-});
-
-t.test('a full bus refuses before anything is sent', async (t) => {
-  const { bus } = newBus();
-  const replies: Reply[] = [];
-  for (let i = 0; i < 40_000; i++) bus.send('accounts', 0, repeatable(i), (reply) => replies.push(reply));
-  t.equal(replies.length, 40_000 - 32_768);
-  t.ok(replies.every(({ type }) => type === 'unavailable'));
-  bus.close();
-  t.equal(replies.length, 40_000, 'and closing answers the rest');
-});
-
-const large = (): Message => Object.assign(repeatable(1), { body: 'x'.repeat(60_000) });
-
-/** Sends large requests until one is refused. `replies` are added to as the others are answered. */
-async function sendUntilFull(
-  t: Test,
-  bus: NatsBus,
-  partition: number,
-): Promise<{ readonly sent: number; readonly replies: readonly Reply[] }> {
-  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
-  const replies: Reply[] = [];
-  let sent = 0;
-  while (replies.length === 0 && sent < fit * 2) {
-    bus.send('accounts', partition, large(), (reply) => replies.push(reply));
-    sent++;
-    // What is sent leaves when the callback that sends has ended.
-    await Promise.resolve();
-  }
-  t.strictSame(replies, [{ type: 'unavailable' }]);
-  t.ok(sent > fit * 0.9 && sent <= fit + 1, `${sent} of 60,000 characters`);
-  return { sent, replies };
-}
-
-t.test('so does one that carries much, until some of it is answered', async (t) => {
-  const { bus, routes } = newBus();
-  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 4);
-  const held: OnReply[] = [];
-  served.open({ inbox: (_, onReply) => held.push(onReply), holds: () => true });
-  await ownerLink.connection.flush();
-  routes.set('accounts', 1, { node: 'a', epoch: 4 });
-  const { sent, replies } = await sendUntilFull(t, bus, 1);
-
-  await waitFor('its owner has them all', 60_000, () => held.length === sent - 1);
-  for (const onReply of held) onReply(done('late'));
-  await waitFor('they are answered', 60_000, () => replies.length === sent);
-  const next = request(bus, 'accounts', 1, large());
-  await waitFor('the next one is sent', 60_000, () => held.length === sent);
-  held[sent - 1]!(done('next'));
-  t.strictSame(await next, done('next'));
-  served.stop();
-  bus.close();
-});
-
-t.test('nor does what waits for an owner pile up: whoever comes gets all of it at once', async (t) => {
-  const { bus, routes } = newBus();
-  const { sent, replies } = await sendUntilFull(t, bus, 2);
-
-  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 2, 1);
-  served.open({ inbox: (_, onReply) => onReply(done('late')), holds: () => true });
-  await ownerLink.connection.flush();
-  routes.set('accounts', 2, { node: 'a', epoch: 1 });
-  await waitFor('they are answered', 60_000, () => replies.length === sent);
-  t.strictSame(await request(bus, 'accounts', 2, large()), done('late'), 'and there is room again');
-  served.stop();
-  bus.close();
 });

@@ -1,0 +1,138 @@
+// What a caller has under way over the NATS bus is bounded: in number, and in what it says.
+import t from 'tap';
+import type { Test } from 'tap';
+import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
+import { request } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
+import { NatsBus } from '../../src/nats/nats-bus.ts';
+import { link, RoutesByHand } from './adapters.ts';
+import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
+
+const servers = await startNatsServers();
+const ownerLink = await link(servers.url, 'owner');
+const callerLink = await link(servers.url, 'caller');
+t.teardown(async () => {
+  await Promise.all([ownerLink.close(), callerLink.close()]);
+  await servers.stop();
+});
+
+let callers = 0;
+function newBus(server = new NatsBusServer(callerLink.connection)): { bus: NatsBus; routes: RoutesByHand } {
+  const routes = new RoutesByHand();
+  const { connection } = callerLink;
+  const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
+  const bus = new NatsBus({ connection, caller: `front${++callers}`, routes, partitions, server });
+  return { bus, routes };
+}
+
+function repeatable(n: number): Message {
+  return { type: 'RecordOutcome', n, deadline: Date.now() + 60_000 } as unknown as Message;
+}
+const done = (body: unknown): Reply => ({ type: 'done', body: JSON.stringify(body), replayed: false });
+
+t.test('a full bus refuses before anything is sent', async (t) => {
+  const { bus } = newBus();
+  const replies: Reply[] = [];
+  for (let i = 0; i < 40_000; i++) bus.send('accounts', 0, repeatable(i), (reply) => replies.push(reply));
+  t.equal(replies.length, 40_000 - 32_768);
+  t.ok(replies.every(({ type }) => type === 'unavailable'));
+  bus.close();
+  t.equal(replies.length, 40_000, 'and closing answers the rest');
+});
+
+const large = (): Message => Object.assign(repeatable(1), { body: 'x'.repeat(60_000) });
+
+/** Sends large requests until one is refused. `replies` are added to as the others are answered. */
+async function sendUntilFull(
+  t: Test,
+  bus: NatsBus,
+  partition: number,
+): Promise<{ readonly sent: number; readonly replies: readonly Reply[] }> {
+  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
+  const replies: Reply[] = [];
+  let sent = 0;
+  while (replies.length === 0 && sent < fit * 2) {
+    bus.send('accounts', partition, large(), (reply) => replies.push(reply));
+    sent++;
+    // What is sent leaves when the callback that sends has ended.
+    await Promise.resolve();
+  }
+  t.strictSame(replies, [{ type: 'unavailable' }]);
+  t.ok(sent > fit * 0.9 && sent <= fit + 1, `${sent} of 60,000 characters`);
+  return { sent, replies };
+}
+
+t.test('so does one that carries much, until some of it is answered', async (t) => {
+  const { bus, routes } = newBus();
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 1, 4);
+  const held: OnReply[] = [];
+  served.open({ inbox: (_, onReply) => held.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 1, { node: 'a', epoch: 4 });
+  const { sent, replies } = await sendUntilFull(t, bus, 1);
+
+  await waitFor('its owner has them all', 60_000, () => held.length === sent - 1);
+  for (const onReply of held) onReply(done('late'));
+  await waitFor('they are answered', 60_000, () => replies.length === sent);
+  const next = request(bus, 'accounts', 1, large());
+  await waitFor('the next one is sent', 60_000, () => held.length === sent);
+  held[sent - 1]!(done('next'));
+  t.strictSame(await next, done('next'));
+  served.stop();
+  bus.close();
+});
+
+t.test('nor does what waits for an owner pile up: whoever comes gets all of it at once', async (t) => {
+  const { bus, routes } = newBus();
+  const { sent, replies } = await sendUntilFull(t, bus, 2);
+
+  const served = new NatsBusServer(ownerLink.connection).serve('accounts', 2, 1);
+  served.open({ inbox: (_, onReply) => onReply(done('late')), holds: () => true });
+  await ownerLink.connection.flush();
+  routes.set('accounts', 2, { node: 'a', epoch: 1 });
+  await waitFor('they are answered', 60_000, () => replies.length === sent);
+  t.strictSame(await request(bus, 'accounts', 2, large()), done('late'), 'and there is room again');
+  served.stop();
+  bus.close();
+});
+
+t.test('nor does what this process served itself go to the next owner all at once', async (t) => {
+  const nearby = new NatsBusServer(callerLink.connection);
+  const { bus, routes } = newBus(nearby);
+  const lost = nearby.serve('accounts', 3, 1);
+  const undecided: OnReply[] = [];
+  lost.open({ inbox: (_, onReply) => undecided.push(onReply), holds: () => true });
+  routes.set('accounts', 3, { node: 'here', epoch: 1 });
+  const fit = Math.ceil(LIMITS.busCharactersOpenMax / 60_000);
+  const replies: Reply[] = [];
+  for (let sent = 0; sent < fit * 2; sent++) {
+    bus.send('accounts', 3, large(), (reply) => replies.push(reply));
+  }
+  t.equal(undecided.length, fit * 2, 'it was all taken');
+
+  const next = new NatsBusServer(ownerLink.connection).serve('accounts', 3, 2);
+  const held: OnReply[] = [];
+  next.open({ inbox: (_, onReply) => held.push(onReply), holds: () => true });
+  await ownerLink.connection.flush();
+  lost.close();
+  for (const onReply of undecided) onReply({ type: 'unknown' });
+  routes.set('accounts', 3, { node: 'there', epoch: 2 });
+  await waitFor('the next owner has what is allowed', 60_000, () => held.length >= fit - 1);
+  await callerLink.connection.flush();
+  await ownerLink.connection.flush();
+  t.ok(held.length <= fit + 1, `${held.length} of 60,000 characters`);
+  for (let answered = 0; answered < fit * 2; answered++) {
+    await waitFor('the next one has come', 60_000, () => held.length > answered);
+    held[answered]!(done('late'));
+  }
+  await waitFor('all are answered', 60_000, () => replies.length === fit * 2);
+  t.ok(replies.every(({ type }) => type === 'done'));
+  t.equal(bus.open, 0);
+  next.stop();
+  lost.stop();
+  bus.close();
+});
