@@ -22,20 +22,23 @@ export async function createAccount(context: OperatorContext, account: NewAccoun
   if (!isDecided(asked)) return { type: 'unavailable' };
   const registered = await askPlatform(context, { type: 'RegisterAccount', ...account });
   if (registered.type !== 'done') return registered;
-  return openAccount(context, account);
+  const opened = await openAccount(context, account);
+  if (opened.type === 'done') await markOpened(context, account.accountId);
+  return opened;
 }
 
 /** The account is registered, so it will exist: an answer that says otherwise would be wrong. */
 async function openAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
   const opened = await untilDecided(() => askAccount(context, { type: 'OpenAccount', ...account }));
-  if (opened.type === 'unavailable') return { type: 'unknown' };
-  if (opened.type !== 'done') return opened;
-  const marked = await askPlatform(context, { type: 'MarkAccountOpened', accountId: account.accountId });
-  if (marked.type !== 'done') {
-    const fields = { account_id: account.accountId, reply: marked.type };
-    context.log.warn(fields, 'an opened account is not marked as opened; the next start does it');
-  }
-  return opened;
+  return opened.type === 'unavailable' ? { type: 'unknown' } : opened;
+}
+
+async function markOpened(context: OperatorContext, accountId: string): Promise<boolean> {
+  const marked = await askPlatform(context, { type: 'MarkAccountOpened', accountId });
+  if (marked.type === 'done') return true;
+  const fields = { account_id: accountId, reply: marked.type };
+  context.log.warn(fields, 'an opened account is not marked as opened; the next start does it');
+  return false;
 }
 
 /** At start: accounts whose creation was cut off between its steps. What cannot be opened, as on a disk that is short, keeps
@@ -50,10 +53,13 @@ export async function finishOpenings(context: OperatorContext): Promise<void> {
   }
 }
 
-/** Resolves with how many were opened. */
+/** Resolves with how many were opened. What cannot be is listed first again: the rest is opened all the same, and a round that gets none
+ *  off the list is the last. */
 export async function openRegisteredAccounts(context: OperatorContext): Promise<number> {
   let count = 0;
   for (;;) {
+    let marked = 0;
+    let problem: string | null = null;
     const limit = LIMITS.unopenedAccountsPerRoundMax;
     const reply = await untilDecided(() => askPlatform(context, { type: 'ListUnopenedAccounts', limit }));
     if (reply.type !== 'done') throw new Error(`registered accounts cannot be listed: ${reply.type}`);
@@ -62,11 +68,15 @@ export async function openRegisteredAccounts(context: OperatorContext): Promise<
       const account = { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator };
       const opened = await openAccount(context, account);
       if (opened.type !== 'done') {
-        throw new Error(`the registered account ${id} cannot be opened: ${opened.type}`);
+        problem ??= `the registered account ${id} cannot be opened: ${opened.type}`;
+        continue;
       }
       count++;
+      if (await markOpened(context, id)) marked++;
     }
-    if (data.length < limit) return count;
+    if (marked > 0 && data.length >= limit) continue;
+    if (problem !== null) throw new Error(problem);
+    return count;
   }
 }
 

@@ -440,6 +440,41 @@ t.test('an account that is registered is never told not to be, and a start opens
   t.equal(await openRegisteredAccounts(operator.context), 0);
 });
 
+t.test('what cannot be opened, or marked, waits for the next start, and nothing else does', async (t) => {
+  const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: false };
+  const count = LIMITS.unopenedAccountsPerRoundMax + 1;
+  const ids = Array.from({ length: count }, () => freshId('account')).sort();
+  for (const accountId of ids) {
+    const account = { accountId, name: 'Many', country: 'UG', ...flags, operator: 'amina' } as const;
+    await askPlatform(operator.context, { type: 'RegisterAccount', ...account });
+  }
+  let marks = 0;
+  const full: Bus = {
+    partitions: (group) => operator.bus.partitions(group),
+    send: (group, partition, message, onReply) => {
+      if (message.type !== 'MarkAccountOpened') return operator.bus.send(group, partition, message, onReply);
+      if (++marks > count) throw new Error('it goes on without end');
+      onReply({ type: 'unavailable' });
+    },
+  };
+  t.equal(await openRegisteredAccounts({ ...operator.context, bus: full }), count - 1);
+
+  const now = Date.now;
+  let waitedMs = 0;
+  t.intercept(Date, 'now', { value: () => now() + waitedMs });
+  const away = withAccounts((group, partition, message, onReply) => {
+    const isAway = (message as { accountId?: string }).accountId === ids[0];
+    waitedMs = isAway ? 2 * LIMITS.commandDeadlineMs : 0;
+    if (isAway) onReply({ type: 'unavailable' });
+    else operator.bus.send(group, partition, message, onReply);
+  });
+  const before = operator.lines.length;
+  await finishOpenings({ ...operator.context, bus: away });
+  waitedMs = 0;
+  t.match(operator.lines.slice(before).join(''), `the registered account ${ids[0]} cannot be opened`);
+  t.equal(await openRegisteredAccounts(operator.context), 1);
+});
+
 t.test('deliveries and apps that are not there are said to be not there', async (t) => {
   const id = await newAccount();
   const path = `/accounts/${id}/deliveries`;
