@@ -123,9 +123,9 @@ export class Partition<
     return this.#waiters.size;
   }
 
-  /** Records the views lag behind the log. */
+  /** Records the views lag behind the log. 0 of what takes nothing more: where its log is damaged, they never get there. */
   get checkpointLag(): number {
-    return this.#log.appended - this.#checkpointed;
+    return this.#accepting ? this.#log.appended - this.#checkpointed : 0;
   }
 
   send(message: Command | Query, onReply: OnReply): void {

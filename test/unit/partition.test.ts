@@ -375,6 +375,12 @@ void t.test('how far the views lag is what was written since the last checkpoint
   t.equal(partition.checkpointLag, 3);
   partition.checkpointed(2);
   t.equal(partition.checkpointLag, 1);
+  partition.abandon();
+  t.equal(
+    partition.checkpointLag,
+    0,
+    'nobody waits for views of what is not served: the others would be refused for ever',
+  );
   t.equal(logic.evicted, 2, 'and what the views have may leave memory');
   t.end();
 });
