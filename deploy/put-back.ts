@@ -171,12 +171,17 @@ const RESTART =
 async function planFor({ log, link, leases, ends }: PutBack, name: PartitionPlace): Promise<Plan> {
   const { group, partition } = name;
   const lease = leases?.lease(group, partition)?.value;
-  if (lease !== undefined && leases?.isHeld(lease) === true) {
-    return { type: 'refused', why: `${lease.node} may be serving it: stop it with SIGTERM` };
-  }
+  const held = heldBy(leases, lease);
+  if (held !== null) return { type: 'refused', why: held };
   const other = ends?.against(name, log.tip(group, partition), log.startOf(group, partition)) ?? null;
   if (other !== null) return { type: other.isKnown ? 'kept' : 'refused', why: other.why };
   return planOf(log, { link, ...name }, lease);
+}
+
+/** Null: nobody has it. */
+function heldBy(leases: LeaseTable | null, lease: LeaseEntry | undefined): string | null {
+  if (lease === undefined || leases?.isHeld(lease) !== true) return null;
+  return `${lease.node} may be serving it: stop it with SIGTERM`;
 }
 
 async function write(
@@ -189,13 +194,18 @@ async function write(
   const { manager } = link;
   if (leases === null) throw new Error('leases are made before anything is written');
   const { epoch } = log.tip(group, partition);
-  await changeLease(leases, { group, partition }, (lease) => ({
-    node: null,
-    session: null,
-    epoch: Math.max(lease?.epoch ?? 0, epoch),
-    hasBegun: true,
-    puttingBack: what,
-  }));
+  await changeLease(leases, { group, partition }, (lease) => {
+    // Minutes may have passed since it was planned, and an empty machine may have begun the partition.
+    const held = heldBy(leases, lease);
+    if (held !== null) throw new Error(held);
+    return {
+      node: null,
+      session: null,
+      epoch: Math.max(lease?.epoch ?? 0, epoch),
+      hasBegun: true,
+      puttingBack: what,
+    };
+  });
   const stream = logStream(group, partition);
   if (!(await hasStream(manager, stream))) {
     await ensureLogStream(manager, group, partition, replicasOf(values));

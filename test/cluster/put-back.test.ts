@@ -7,6 +7,7 @@ import type { Test } from 'tap';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import { streamTools } from '../../deploy/stream-tools.ts';
 import { LeaseTable } from '../../src/nats/lease-table.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
 import { batchAt } from '../../src/nats/stream-batches.ts';
@@ -65,8 +66,11 @@ async function write(
 }
 
 function putBack(node: string, ...args: string[]): Promise<ToolRun> {
-  const tools = streamTools(() => link(servers.url, 'operator'));
-  return runTool(tools, 'put-back', '--data', join(root, node), ...args);
+  return putBackOver(() => link(servers.url, 'operator'), node, ...args);
+}
+
+function putBackOver(connect: () => Promise<NatsLink>, node: string, ...args: string[]): Promise<ToolRun> {
+  return runTool(streamTools(connect), 'put-back', '--data', join(root, node), ...args);
 }
 
 const one = (partition: number): string[] => ['--group', GROUP, '--partition', String(partition)];
@@ -268,3 +272,38 @@ t.test('what a node may be serving is left alone, and an epoch never falls', asy
   t.match(await leaseOf(partition), { node: null, epoch: 9 });
   t.ok((await nats.manager.streams.info(LEASE_STREAM)).state.messages > 0);
 });
+
+t.test('what a node has taken since it was looked at is left to it', async (t) => {
+  const partition = newPartition();
+  await write('f', partition, [1]);
+  const claim = { node: 'ledger2', session: 's', epoch: 1 };
+  const meanwhile = once(() =>
+    withLeases(async (table) => {
+      await table.write('node.ledger2', { session: 's', groups: [GROUP], state: 'live' }, 0);
+      await table.write(`lease.${GROUP}.${partition}`, claim, 0);
+    }),
+  );
+  // Its stream is looked at when it is planned what to write.
+  const connect = async (): Promise<NatsLink> => {
+    const nats = await link(servers.url, 'operator');
+    const { streams } = nats.manager;
+    const info = streams.info.bind(streams);
+    t.intercept(streams, 'info', {
+      value: async (...args: Parameters<typeof info>) => {
+        if (args[0] === logStream(GROUP, partition)) await meanwhile();
+        return info(...args);
+      },
+    });
+    return nats;
+  };
+  t.match(await putBackOver(connect, 'f', ...one(partition), ...WRITE), {
+    status: 1,
+    out: /ledger2 may be serving it: stop it/,
+  });
+  t.strictSame(await leaseOf(partition), claim);
+});
+
+function once(act: () => Promise<void>): () => Promise<void> {
+  let acting: Promise<void> | null = null;
+  return () => (acting ??= act());
+}
