@@ -4,7 +4,7 @@
 // Invariants:
 //   - The holder counts its session from before it sent the renewal, an observer from when it saw it, and the observer must
 //     win the compare-and-set on the session against the next renewal: clocks need not agree, only run at about the same
-//     rate (leaseMarginMs).
+//     rate (leaseMarginMs). A wall clock that is set forward costs the holder the time to its next renewal, and nothing else.
 //   - A session is said anew only while nobody can have ended it: of its end, too, nothing may be left in a bucket that was purged.
 //   - Time in which this node could not renew its own session proves nothing about others: silence is counted anew.
 
@@ -33,6 +33,8 @@ export class NodeSession {
   #timer: NodeJS.Timeout | undefined;
   /** Until when it is certainly ours, monotonic milliseconds. */
   #validUntil = 0;
+  /** The same by the wall clock, which goes on while the machine is suspended and the other stands still. */
+  #validUntilByWall = 0;
   /** -Infinity: never; a process may be younger than any gap. */
   #renewedAt = -Infinity;
   /** When another process was last seen to be this node, monotonic milliseconds; -Infinity: never. */
@@ -54,7 +56,7 @@ export class NodeSession {
 
   /** Nobody else can have ended it. */
   get isValid(): boolean {
-    return performance.now() < this.#validUntil;
+    return performance.now() < this.#validUntil && Date.now() < this.#validUntilByWall;
   }
 
   /** Another process that is this node, too, for a person; null: none was seen lately. */
@@ -99,9 +101,10 @@ export class NodeSession {
         if (!isOurs || isEnded || mayBeEnded) await this.#beginAnew();
       }
       const sentAt = performance.now();
+      const sentAtByWall = Date.now();
       const entry = { session: this.#id, ...words() };
       const written = await table.write(`node.${node}`, entry, own?.revision ?? 0);
-      if (written === true) this.#renewed(sentAt);
+      if (written === true) this.#renewed(sentAt, sentAtByWall);
     } catch (error) {
       onProblem('the session could not be renewed', error);
     }
@@ -141,12 +144,14 @@ export class NodeSession {
     await table.write(`node.${node}`, { ...own.value, state: 'dead' }, own.revision);
   }
 
-  #renewed(sentAt: number): void {
+  #renewed(sentAt: number, sentAtByWall: number): void {
     const gapMs = sentAt - this.#renewedAt;
     if (gapMs > LIMITS.leaseRenewMs * 3) this.#healthySince = performance.now();
     this.#isInUse = true;
     this.#renewedAt = sentAt;
-    this.#validUntil = sentAt + LIMITS.leaseMs - LIMITS.leaseMarginMs;
+    const validMs = LIMITS.leaseMs - LIMITS.leaseMarginMs;
+    this.#validUntil = sentAt + validMs;
+    this.#validUntilByWall = sentAtByWall + validMs;
   }
 
   async #beginAnew(): Promise<void> {

@@ -409,6 +409,8 @@ class Timer {
 
 const realNow = performance.now.bind(performance);
 performance.now = () => current?.clock() ?? realNow();
+const realTime = Date.now.bind(Date);
+Date.now = () => current?.clock() ?? realTime();
 
 const real = { setTimeout, setInterval, clearInterval };
 Object.assign(globalThis, {

@@ -1,7 +1,9 @@
-// What a session says of its node, while one renewal of it is under way: the next word waits for it, and is not lost.
+// What a session says of its node, while one renewal of it is under way: the next word waits for it, and is not lost. And until when
+// a node is sure of it.
 import t from 'tap';
 import type { NodeEntry, Seen } from '../../../src/nats/lease-table.ts';
 import { NodeSession, type SessionWords } from '../../../src/nats/node-session.ts';
+import { LIMITS } from '../../../src/limits.ts';
 import { until } from '../../until.ts';
 
 /** A table that answers each write when it is told to. */
@@ -72,3 +74,20 @@ t.test('it is ended also where it was just being renewed', async (t) => {
   await Promise.all([renewed, closed]);
   t.equal(table.nodes.get('a')?.value.state, 'dead');
 });
+
+t.test(
+  'after the machine was suspended it is not sure of its session before it has renewed it',
+  async (t) => {
+    const { session } = await begin();
+    t.ok(session.isValid);
+    const now = Date.now;
+    let suspendedMs: number = LIMITS.leaseMs;
+    // The clock that only goes forward has stood still meanwhile.
+    t.intercept(Date, 'now', { value: () => now() + suspendedMs });
+    t.notOk(session.isValid, 'another node may have ended it: a payout could be sent twice');
+    await session.renew();
+    t.ok(session.isValid);
+    suspendedMs = -3_600_000;
+    t.ok(session.isValid, 'a clock that is set back ends nothing');
+  },
+);
