@@ -450,7 +450,7 @@ export const LIMITS = {
   routesFileBytesMax: 1024 * 1024,
 
   // The provider simulator
-  /** Payments that are not final. About 0.7 KiB each. */
+  /** Payments that are not final, of which those that never will be are forgotten for others, oldest first. About 0.7 KiB each. */
   simulatorPendingMax: 200_000,
   /** Final payments it remembers, oldest forgotten first: more than a minute of the highest load. */
   simulatorFinishedMax: 60_000,

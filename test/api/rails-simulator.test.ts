@@ -6,9 +6,15 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
+import { empty, type Outcome } from '../../src/rails/simulator/call.ts';
+import { Network } from '../../src/rails/simulator/network.ts';
+import { Schedule } from '../../src/rails/simulator/schedule.ts';
 import { startSimulatorThread } from '../../src/rails/simulator/thread.ts';
 import { startSimulator } from '../../src/rails/simulator/server.ts';
+import { within } from '../../wal/within.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
+
+const HOUR_MS = 3_600_000;
 
 const simulator = await startSimulator({ port: 0, host: '127.0.0.1', approveAfterMs: 10 });
 t.teardown(() => simulator.close());
@@ -108,6 +114,58 @@ t.test('a simulator that has all it may have says so, and goes on', async (t) =>
   }
   t.equal(await post('/portal/airtel/apps', market), 201);
 });
+
+t.test('numbers that stay silent for ever keep no other out: the oldest of them is forgotten', (t) => {
+  const network = new Network({ approveAfterMs: 60_000, speed: 1 });
+  t.teardown(() => network.close());
+  const market = { provider: 'mtn', country: 'UG', currency: 'UGX' } as const;
+  const till = { ...market, id: 'till', amountDecimals: 0, balance: 0 };
+  const money = { amountText: '5', amount: 500, currency: 'UGX', payerMessage: '', payeeNote: '' };
+  const answers = { accepted: () => empty(202), refused: () => empty(400), full: () => empty(503) };
+  const submit = (reference: string, msisdn: string): Outcome | undefined => {
+    const given = { ...money, till, reference, externalId: reference, msisdn, callbackUrl: null };
+    let answer: Outcome | undefined;
+    network.submit({ ...given, provider: 'mtn', kind: 'collect' }, answers, (outcome) => (answer = outcome));
+    return answer;
+  };
+  const isKnown = (reference: string): boolean => network.find(till, 'collect', reference) !== undefined;
+  const taken = empty(202);
+  t.strictSame(submit('waits', '256772000001'), taken);
+  for (let n = 1; n < LIMITS.simulatorPendingMax; n++) submit(`silent ${n}`, '256772000065');
+  network.settle(network.find(till, 'collect', 'silent 1')!, 'succeeded', null);
+  t.strictSame(submit('silent again', '256772000065'), taken);
+  t.strictSame(submit('another', '256772000001'), taken);
+  t.strictSame(['waits', 'silent 1', 'silent 2', 'silent 3', 'another'].map(isKnown), [
+    true,
+    true,
+    false,
+    true,
+    true,
+  ]);
+  t.equal(network.counts().pending, LIMITS.simulatorPendingMax);
+  t.end();
+});
+
+t.test(
+  "what it does later it does when its time has passed, whatever happens to the machine's clock",
+  async (t) => {
+    const schedule = new Schedule();
+    t.teardown(() => schedule.close());
+    const now = Date.now;
+    let aheadMs = 0;
+    t.intercept(Date, 'now', { value: () => now() + aheadMs });
+    const after = (ms: number): Promise<void> => new Promise((resolve) => schedule.after(ms, resolve));
+    const stalled = after(5);
+    aheadMs = -HOUR_MS;
+    await within(2_000, stalled, 'it waits for the clock that was set back');
+    let rushed = false;
+    schedule.after(HOUR_MS / 2, () => (rushed = true));
+    const soon = after(5);
+    aheadMs = HOUR_MS;
+    await within(2_000, soon, 'it is late');
+    t.notOk(rushed);
+  },
+);
 
 t.test('MTN: what its gateway and its product refuse', async (t) => {
   const subscribed = await call(

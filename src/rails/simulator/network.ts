@@ -3,7 +3,8 @@
 //
 // Invariants: a reference is accepted once per till and kind; a payment moves from pending to one final state, and only
 // from succeeded to reversed; a till's balance is its start plus what succeeded; finished payments beyond
-// LIMITS.simulatorFinishedMax are forgotten, oldest first.
+// LIMITS.simulatorFinishedMax are forgotten, oldest first, and so are those that stay pending for ever, where
+// LIMITS.simulatorPendingMax would keep a new one out.
 
 import { LIMITS } from '../../limits.ts';
 import { type Outcome, FIREWALL_PAGE, json, type Respond } from './call.ts';
@@ -43,6 +44,8 @@ export class Network {
   readonly #senders = new Map<Provider, SendCallback>();
   readonly #payments = new Map<string, Payment>();
   readonly #byNumber = new Map<number, Payment>();
+  /** Pending for ever, but for a person who settles one; in the order they were made. */
+  readonly #silent = new Set<Payment>();
   /** In the order they finished, a ring. */
   readonly #finished: (Payment | undefined)[] = [];
   #finishedAt = 0;
@@ -70,7 +73,7 @@ export class Network {
       respond(asOutcome(forced));
       return;
     }
-    if (this.#pending >= LIMITS.simulatorPendingMax) {
+    if (this.#pending >= LIMITS.simulatorPendingMax && !this.#forgetSilent()) {
       respond(answers.full());
       return;
     }
@@ -101,6 +104,7 @@ export class Network {
     payment.reason = reason;
     payment.finishedAt = Date.now();
     this.#pending--;
+    this.#silent.delete(payment);
     this.#retire(payment);
     return true;
   }
@@ -211,7 +215,11 @@ export class Network {
   /** Plans the outcome and its callbacks. */
   #plan(payment: Payment): void {
     const { answer, outcome, settleAfterMs, callbacks, reversedAfterMs } = payment.behaviour;
-    if (outcome === 'never' || answer === 'after_callback') return;
+    if (outcome === 'never') {
+      this.#silent.add(payment);
+      return;
+    }
+    if (answer === 'after_callback') return;
     if (answer === 'settled') {
       this.#settleAsPlanned(payment);
       return;
@@ -247,13 +255,26 @@ export class Network {
 
   #retire(payment: Payment): void {
     const oldest = this.#finished[this.#finishedAt];
-    if (oldest !== undefined) {
-      this.#byNumber.delete(oldest.number);
-      const key = keyOf(oldest.till, oldest.kind, oldest.reference);
-      if (this.#payments.get(key) === oldest) this.#payments.delete(key);
-    }
+    if (oldest !== undefined) this.#forget(oldest);
     this.#finished[this.#finishedAt] = payment;
     this.#finishedAt = (this.#finishedAt + 1) % LIMITS.simulatorFinishedMax;
+  }
+
+  /** The oldest of those that nothing would ever end. False: there is none. */
+  #forgetSilent(): boolean {
+    for (const oldest of this.#silent) {
+      this.#silent.delete(oldest);
+      this.#pending--;
+      this.#forget(oldest);
+      return true;
+    }
+    return false;
+  }
+
+  #forget(payment: Payment): void {
+    this.#byNumber.delete(payment.number);
+    const key = keyOf(payment.till, payment.kind, payment.reference);
+    if (this.#payments.get(key) === payment) this.#payments.delete(key);
   }
 }
 

@@ -1,4 +1,5 @@
-// What the simulator does later: a heap of due times behind one timer.
+// What the simulator does later: a heap of due times behind one timer. Times are performance.now()'s: a machine's clock that is
+// set would stall or rush them.
 
 interface Due {
   readonly at: number;
@@ -13,7 +14,7 @@ export class Schedule {
 
   after(delayMs: number, run: () => void): void {
     if (this.#closed) return;
-    const due = { at: Date.now() + delayMs, run };
+    const due = { at: performance.now() + delayMs, run };
     this.#push(due);
     if (due.at < this.#timerAt) this.#arm(due.at);
   }
@@ -27,13 +28,13 @@ export class Schedule {
   #arm(at: number): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timerAt = at;
-    this.#timer = setTimeout(() => this.#runDue(), Math.max(1, at - Date.now()));
+    this.#timer = setTimeout(() => this.#runDue(), Math.max(1, at - performance.now()));
     this.#timer.unref();
   }
 
   #runDue(): void {
     this.#timerAt = Infinity;
-    const now = Date.now();
+    const now = performance.now();
     for (let due = this.#heap[0]; due !== undefined && due.at <= now; due = this.#heap[0]) {
       this.#pop();
       due.run();
