@@ -5,7 +5,15 @@ import { WriteAheadLog } from '../log.ts';
 import type { LogReader } from '../log-reader.ts';
 import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
-import { chosen, partitionOptions, table, timeText, withReader, withViews } from './partitions.ts';
+import {
+  assertHasLog,
+  chosen,
+  partitionOptions,
+  table,
+  timeText,
+  withReader,
+  withViews,
+} from './partitions.ts';
 import { letServicesGoFirst } from './priority.ts';
 import { batchesUpTo, begunLines, removedLines, SegmentDirectory, sequencesText } from './segment.ts';
 import { whileStopped } from './stopped.ts';
@@ -143,7 +151,7 @@ the last batch removed stays: the rest of the log is still proven. The service t
       },
       yes: { type: 'boolean', help: 'remove it' },
     },
-    run: async (input) => runTrim(input, (await neededFrom?.(input.directory)) ?? null),
+    run: (input) => runTrim(input, neededFrom),
   };
 }
 
@@ -157,13 +165,23 @@ interface Trim extends PartitionName {
   readonly why: string;
 }
 
-async function runTrim(input: ToolInput, neededFrom: NeededFrom | null): Promise<ToolResult> {
+async function runTrim(
+  input: ToolInput,
+  neededFrom: ((directory: string) => Promise<NeededFrom>) | null,
+): Promise<ToolResult> {
+  const { directory } = input;
   const source = SegmentDirectory.open(directoryOf(input.values, 'archive'));
-  const trims = await withReader(input.directory, (reader) =>
-    plan(reader, source, input, neededFrom ?? (() => null)),
-  );
+  const look = async (): Promise<Trim[]> => {
+    const needed = (await neededFrom?.(directory)) ?? (() => null);
+    return withReader(directory, (reader) => plan(reader, source, input, needed));
+  };
   const yes = input.values['yes'] === true;
-  if (yes) await whileStopped(input.directory, () => remove(input.directory, trims));
+  // Otherwise it would be made, to be held.
+  assertHasLog(directory);
+  // Looked at while it is held: a start in between may make views anew that had reached further, and read all again.
+  const trims = yes
+    ? await whileStopped(directory, async () => remove(directory, await look()))
+    : await look();
   const rows = trims.map(({ group, partition, from, last, why }) => {
     return [nameOf({ group, partition }), `${last - from} batches to remove`, `kept: ${why}`];
   });
@@ -180,12 +198,13 @@ function trimmedText(count: number, yes: boolean): string {
   return yes ? `Removed ${count} batches.` : 'Nothing was removed: add --yes to remove this.';
 }
 
-async function remove(directory: string, trims: readonly Trim[]): Promise<void> {
+async function remove(directory: string, trims: readonly Trim[]): Promise<readonly Trim[]> {
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
   try {
     for (const { group, partition, from, last } of trims) {
       if (last > from) await log.trimBefore(group, partition, last + 1);
     }
+    return trims;
   } finally {
     await log.close();
   }

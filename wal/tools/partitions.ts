@@ -17,11 +17,14 @@ export const partitionOptions: Readonly<Record<string, ToolOption>> = {
   partition: { type: 'string', value: 'number', help: 'only this partition' },
 };
 
+export function assertHasLog(directory: string): void {
+  if (hasLog(directory)) return;
+  throw new UsageError(`${directory} holds no log: give the data directory with --data`);
+}
+
 /** A tool that opens no views after it is to let services go first itself. */
 export async function withReader<T>(directory: string, use: (reader: LogReader) => Promise<T>): Promise<T> {
-  if (!hasLog(directory)) {
-    throw new UsageError(`${directory} holds no log: give the data directory with --data`);
-  }
+  assertHasLog(directory);
   if (isLogUnlocked(directory) && (await isHeld(directory))) {
     throw new Error(
       `${directory} is mounted read-only and in use by a service: what is read beside it here would not hold. Read it where ` +

@@ -1,11 +1,15 @@
 // The tools that take the beginning out of a log: archive and trim.
-import { cpSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { WriteAheadLog } from '../../../wal/log.ts';
+import { LogReader } from '../../../wal/log-reader.ts';
 import { walTools } from '../../../wal/tools/all.ts';
+import { trimTool } from '../../../wal/tools/archive.ts';
+import { whileStopped } from '../../../wal/tools/stopped.ts';
 import { runTools } from '../../../wal/tools/tool.ts';
 import { checkpointAll, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
+import { runTool } from './run-tool.ts';
 
 t.test('trim removes nothing that its archive begins after', async (t) => {
   const [data, whole, first, second] = [next(), next(), next(), next()];
@@ -23,6 +27,38 @@ t.test('trim removes nothing that its archive begins after', async (t) => {
     report: { partitions: [{ last: 0, why: /not archived/ }] },
   });
   t.hasStrict(await tips(whole), [{ start: { batch: 0 } }, { start: { batch: 0 } }, { start: { batch: 0 } }]);
+});
+
+t.test('no service starts between what trim finds unneeded and its removal', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  let cursor = 16;
+  const trim = trimTool(async (directory) => {
+    const needed = cursor;
+    // It makes the views anew, and reads from the beginning.
+    const start = async (): Promise<void> => void (cursor = 1);
+    await t.rejects(whileStopped(directory, start), /is in use by a service/);
+    return () => needed;
+  });
+  const trimmed = await runTool([trim], 'trim', '--data', data, '--archive', archive, '--yes');
+  t.match(trimmed, { status: 0, out: /Removed/ });
+  const reader = LogReader.openReader({ directory: data });
+  t.teardown(() => reader.close());
+  t.ok(
+    reader.partitions().every(({ start }) => start.sequence < cursor),
+    `${cursor} is needed`,
+  );
+});
+
+t.test('a directory without a log is not made by a trim of it', async (t) => {
+  const [data, archive, wrong] = [next(), next(), next()];
+  await write(data, 2, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await tool('archive', '--data', data, '--to', archive);
+  const asked = ['--data', wrong, '--archive', archive, '--yes'];
+  t.match(await tool('trim', ...asked), { status: 2, err: /holds no log/ });
+  t.notOk(existsSync(wrong));
 });
 
 t.test('what was trimmed is not before who reads the rest, in its progress', async (t) => {
