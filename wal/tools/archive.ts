@@ -19,7 +19,7 @@ import { batchesUpTo, begunLines, removedLines, SegmentDirectory, sequencesText 
 import { whileStopped } from './stopped.ts';
 import { directoryOf, numberOf, targetOf, timeOf } from './tool.ts';
 import type { Tool, ToolInput, ToolResult } from './tool.ts';
-import { nameOf, type PartitionName } from '../types.ts';
+import { nameOf, type PartitionName, type Tip } from '../types.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 const daysKept = 30;
@@ -94,6 +94,7 @@ async function runArchive(
   const beforeMs = archiveBeforeOf(input.values);
   const work = chosen(reader.partitionNames(), input.values).map((name) => {
     const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);
+    if (!reader.holds(name.group, name.partition, start)) throw otherHistory(reader, name, start);
     return { name, start, last: Math.max(start.batch, lastBefore(reader, name, beforeMs)) };
   });
   input.progress.start(
@@ -103,14 +104,29 @@ async function runArchive(
   const segments: Segment[] = [];
   for (const { name, start, last } of work) {
     if (last === start.batch) continue;
-    if (!reader.holds(name.group, name.partition, start)) {
-      throw new Error(`${nameOf(name)}: the archive is of another log, or what follows it was trimmed`);
-    }
     const end = tipAt(reader.batch(name.group, name.partition, last));
     const segment = await target.write(name, start, batchesUpTo(reader, name, start, end), input.progress);
     if (segment !== null) segments.push(segment);
   }
   return finishArchive(target, beforeMs, segments);
+}
+
+/** Of an archive whose end is not in the log. Also where the log has nothing old enough to go on with: the archive may have what
+ *  nobody else has any more, and none of what the log comes to have. */
+function otherHistory(reader: LogReader, name: PartitionName, { batch }: Tip): Error {
+  const begins = reader.startOf(name.group, name.partition).batch;
+  const last = reader.lastBatchNumber(name.group, name.partition);
+  if (batch < begins) {
+    return new Error(`${nameOf(name)}: the archive is of another log, or what follows it was trimmed`);
+  }
+  const differs =
+    batch > last
+      ? `the archive ends with batch ${batch}, the log with batch ${last}`
+      : `the log has another batch ${batch} than the archive`;
+  return new Error(
+    `${nameOf(name)}: ${differs}: the archive is of another log, or this one has lost its end or was restored to before that. ` +
+      'Keep the archive, and begin another directory for this log',
+  );
 }
 
 /** The last batch written before a time; times do not fall, but for a clock set back: then fewer are archived. */

@@ -168,6 +168,29 @@ t.test('an archive is of one log: another is refused', async (t) => {
   t.strictSame(readdirSync(archive), before);
 });
 
+t.test(
+  'an archive that has more than the log, as one that was restored, is told, and what to do',
+  async (t) => {
+    const [data, archive] = [next(), next()];
+    const atMs = Date.parse('2026-01-01T00:00:00Z');
+    await write(data, 6, { atMs });
+    await tool('archive', '--data', data, '--to', archive);
+    const before = readdirSync(archive);
+    const restored = next();
+    await write(restored, 4, { atMs });
+    const shorter =
+      /accounts\/0: the archive ends with batch 7, the log with batch 5: .* restored .* another directory/;
+    t.match(await tool('archive', '--data', restored, '--to', archive), { status: 1, err: shorter });
+    // It goes on otherwise, and nothing of that is old yet.
+    await write(restored, 4, { epoch: 2, atMs: Date.now() });
+    const otherwise =
+      /accounts\/0: the log has another batch 7 than the archive: .* restored .* another directory/;
+    t.match(await tool('archive', '--data', restored, '--to', archive), { status: 1, err: otherwise });
+    t.strictSame(readdirSync(archive), before);
+    t.equal((await tool('archive', '--data', restored, '--to', next())).status, 0);
+  },
+);
+
 t.test('without a time, archive takes what is older than 30 days', async (t) => {
   const [data, archive] = [next(), next()];
   const dayMs = 86_400_000;
