@@ -1,6 +1,7 @@
 // What of a data directory cannot be read without ending the process that does. Whoever was ended so, a start or a tool, has this
 // find out, by processes that may end (files-reader.ts), what it was; from then on it is damage like any other
-// (wal/unreadable.ts), and the rest can be read.
+// (wal/unreadable.ts), and the rest can be read. A reader may also be aborted for want of memory, or by a person: what has ended one
+// is read once more, and is believed unless the second reads it.
 
 import { hasLog, hasViews } from '../../wal/lmdb.ts';
 import { nameOf } from '../../wal/types.ts';
@@ -24,13 +25,14 @@ export interface FilesProof {
 /** `msMax`: for the log, and beside it for the views; null: however long it takes. */
 export async function proveFiles(directory: string, msMax: number | null): Promise<FilesProof> {
   const late = msMax === null ? new AbortController().signal : AbortSignal.timeout(msMax);
+  const names = placesIn(directory);
   const [log, views] = await Promise.all([
-    hasLog(directory) ? proveLog(directory, late) : null,
-    hasViews(directory) ? runReader(READER, [directory, 'views'], { onSaid() {}, signal: late }) : null,
+    hasLog(directory) ? proveLog(directory, names.map(nameOf), late) : null,
+    hasViews(directory) ? proveViews(directory, late) : null,
   ]);
   return {
     unreadable: {
-      names: placesIn(directory),
+      names,
       places: log?.places ?? [],
       views: views?.isDamaged === true ? views.ending : null,
     },
@@ -48,29 +50,48 @@ interface LogProof {
   readonly unread: string | null;
 }
 
-/** Again and again, each time from behind the partition that ended the reader. */
-async function proveLog(directory: string, late: AbortSignal): Promise<LogProof> {
+/** Again and again, each time from the partition that ended the reader; from behind it when it ended the one before, too. */
+async function proveLog(directory: string, names: readonly string[], late: AbortSignal): Promise<LogProof> {
   const places: UnreadablePlace[] = [];
-  for (;;) {
-    const { ending, isDamaged, last } = await readLog(directory, places.at(-1) ?? null, late);
+  let suspected: UnreadablePlace | null = null;
+  let openings = 0;
+  for (let left = names; ;) {
+    const { ending, isDamaged, last } = await readLog(directory, left, late);
     if (ending === null) return { places, problem: null, unread: null };
-    if (!isDamaged) return { places, problem: null, unread: ending };
-    if (last === null) return { places, problem: ending, unread: null };
-    places.push({ ...last, ending });
+    if (!isDamaged) {
+      if (suspected !== null) places.push(suspected);
+      return { places, problem: null, unread: ending };
+    }
+    if (last === null) {
+      openings += 1;
+      if (openings > 1) return { places, problem: ending, unread: null };
+      continue;
+    }
+    const name = nameOf(last);
+    const isSure: boolean = suspected !== null && nameOf(suspected) === name;
+    if (isSure) places.push({ ...last, ending });
+    suspected = isSure ? null : { ...last, ending };
+    left = left.slice(left.indexOf(name) + (isSure ? 1 : 0));
   }
 }
 
-/** `after`: the partition to go on after; null: from the beginning. */
 async function readLog(
   directory: string,
-  after: Place | null,
+  names: readonly string[],
   late: AbortSignal,
 ): Promise<Reading & { readonly last: Place | null }> {
   let last: Place | null = null;
-  const goesOn = after === null ? [] : [nameOf(after)];
   const onSaid = (place: Place): void => {
     last = place;
   };
-  const reading = await runReader(READER, [directory, 'log', ...goesOn], { onSaid, signal: late });
+  const reading = await runReader(READER, [directory, 'log', ...names], { onSaid, signal: late });
   return { ...reading, last };
+}
+
+async function proveViews(directory: string, late: AbortSignal): Promise<Reading> {
+  const read = (): Promise<Reading> => runReader(READER, [directory, 'views'], { onSaid() {}, signal: late });
+  const first = await read();
+  if (!first.isDamaged) return first;
+  const second = await read();
+  return second.ending === null ? second : first;
 }

@@ -1,18 +1,16 @@
 // Reads the log or the views to the end, as a process of its own that may end of it: node files-reader.ts <data directory>
-// <log | views> [<the partition to go on after>]. Before each step it says on standard output what it is about to read; what it
-// dies of is what it said last (files-proof.ts). What is damaged and can be told as an error is none of its business, in the
-// log: whoever reads that is told. Views are not proven by anything, so theirs is.
+// <log | views> <partition> …. Before each step it says on standard output what it is about to read; what it dies of is what it said
+// last (files-proof.ts). What is damaged and can be told as an error is none of its business, in the log: whoever reads that is
+// told. Views are not proven by anything, so theirs is.
 
 import { messageOf } from '../../wal/thrown.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { LogReader } from '../../wal/log-reader.ts';
-import { nameOf } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
-import { placesIn } from '../data-directory/identity.ts';
 import type { Place } from './files-proof.ts';
 import { say, UNREADABLE } from './reader-process.ts';
 
-const [directory = '', which, after] = process.argv.slice(2);
+const [directory = '', which, ...names] = process.argv.slice(2);
 
 if (which === 'log') await readLog();
 else await readViews();
@@ -20,9 +18,10 @@ else await readViews();
 async function readLog(): Promise<void> {
   const log = await LogReader.openBeside({ directory });
   // Those that are not there are found empty: to search for them may end this, too.
-  const names = placesIn(directory);
-  const first = names.findIndex((name) => nameOf(name) === after) + 1;
-  for (const { group, partition } of names.slice(first)) readPartition(log, group, partition);
+  for (const name of names) {
+    const [group = '', number] = name.split('/');
+    readPartition(log, group, Number(number));
+  }
   await log.close();
 }
 

@@ -66,9 +66,10 @@ export class Scrub {
     }
   }
 
-  /** Names as "accounts/3". */
+  /** Names as "accounts/3". A partition whose reader is ended is read again: it is damaged when that ends the next one, too. */
   async #read(names: readonly string[]): Promise<void> {
     const { signal } = this.#stopping;
+    let suspected: string | null = null;
     for (let left = names; left.length > 0;) {
       let at: Omit<Damage, 'problem'> | null = null;
       const onSaid = (said: Said): void => {
@@ -85,8 +86,11 @@ export class Scrub {
       if (!isDamaged || place === null) {
         throw new Error(`the process that reads the log has ended: ${ending}`);
       }
-      this.#onDamage({ ...place, problem: `a process that reads it is ended (${ending})` });
-      left = left.slice(left.indexOf(nameOf(place)) + 1);
+      const name = nameOf(place);
+      const isSure = name === suspected;
+      if (isSure) this.#onDamage({ ...place, problem: `a process that reads it is ended (${ending})` });
+      suspected = name;
+      left = left.slice(left.indexOf(name) + (isSure ? 1 : 0));
     }
   }
 }

@@ -1,0 +1,62 @@
+// A process that looks whether the log or the views are damaged and is itself aborted, for want of memory or by a person, says
+// nothing of them: only what ends the next one, too, is damage.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
+import type { Damage } from '../../src/damage/damage.ts';
+import { proveFiles } from '../../src/damage/files-proof.ts';
+import { Scrub } from '../../src/damage/scrub.ts';
+import { written } from './wal/rewriting.ts';
+import { checkpointAll } from './wal/tool-logs.ts';
+
+/** Ends the next process that reads `what` as it says that it is about to read the first partition; or before it says anything. */
+function abortNext(t: Test, what: string, when: 'saying' | 'opening'): string {
+  const aborted = join(t.testdir(), 'aborted');
+  const code = `
+    import fs from 'node:fs';
+    import { syncBuiltinESMExports } from 'node:module';
+    const abort = () => {
+      if (fs.existsSync('${aborted}') || !process.argv.includes('${what}')) return;
+      fs.writeFileSync('${aborted}', '');
+      process.kill(process.pid, 'SIGABRT');
+    };
+    const write = fs.writeSync;
+    fs.writeSync = (...given) => {
+      const bytes = write(...given);
+      if (given[0] === 1) abort();
+      return bytes;
+    };
+    syncBuiltinESMExports();
+    if ('${when}' === 'opening') abort();`;
+  const imported = `--import=data:text/javascript,${encodeURIComponent(code)}`;
+  const NODE_OPTIONS = `${ENVIRONMENT.NODE_OPTIONS} ${imported}`;
+  t.intercept(process, 'env', { value: { ...process.env, NODE_OPTIONS } });
+  return aborted;
+}
+
+t.test('the check of the log', async (t) => {
+  const { directory, log } = await written(10);
+  t.teardown(() => log.close());
+  const aborted = abortNext(t, 'accounts/0', 'saying');
+  const found: Damage[] = [];
+  await new Scrub(directory, (each) => void found.push(each)).run();
+  t.ok(existsSync(aborted));
+  t.strictSame(found, []);
+});
+
+for (const [what, when] of [
+  ['log', 'saying'],
+  ['log', 'opening'],
+  ['views', 'opening'],
+] as const) {
+  t.test(`of a start or a tool, ${what}, ${when}`, async (t) => {
+    const { directory, log } = await written(10);
+    await log.close();
+    await checkpointAll(directory);
+    const aborted = abortNext(t, what, when);
+    const { log: problem, unread, unreadable } = await proveFiles(directory, null);
+    t.ok(existsSync(aborted));
+    t.strictSame([problem, unread, unreadable.places, unreadable.views], [null, [], [], null]);
+  });
+}
