@@ -123,7 +123,7 @@ function plan(
       }
       plans.push(names.map((name) => workOf(reader, target, name)));
     } catch (error) {
-      if (error instanceof OtherHistory && !isOf(reader, target)) throw error;
+      if (error instanceof OtherHistory && !error.isOfBackup) throw error;
       faults.push({ names, problem: problemIn(error) });
     }
   }
@@ -131,7 +131,15 @@ function plan(
 }
 
 /** The log of a partition does not go on from where the backup has it. */
-class OtherHistory extends Error {}
+class OtherHistory extends Error {
+  /** Whether anything of the backup is this log's. */
+  readonly isOfBackup: boolean;
+
+  constructor(isOfBackup: boolean, problem: string) {
+    super(problem);
+    this.isOfBackup = isOfBackup;
+  }
+}
 
 /** What keeps some partitions out; anything else is thrown on. */
 function problemIn(error: unknown): string {
@@ -149,6 +157,7 @@ function workOf(reader: LogReader, target: SegmentDirectory, { group, partition 
       ? 'copy the archive that has them to --to first, the backup goes on from there'
       : 'begin a new directory as a copy of the archive that has them';
     throw new OtherHistory(
+      isOf(reader, target),
       `${nameOf(name)}: batches up to ${start.batch} were trimmed, and without them nothing can be restored: ${mend}`,
     );
   }
@@ -158,13 +167,16 @@ function workOf(reader: LogReader, target: SegmentDirectory, { group, partition 
   }
   if (start.batch < begins.batch) {
     throw new OtherHistory(
+      isOf(reader, target),
       `${nameOf(name)}: the backup ends at batch ${start.batch}, or is of another log, and batches up to ${begins.batch} were ` +
         'trimmed: begin a new directory as a copy of the archive that has them',
     );
   }
   if (!reader.holds(group, partition, start)) {
+    const isOfBackup = isOf(reader, target);
     throw new OtherHistory(
-      isOf(reader, target)
+      isOfBackup,
+      isOfBackup
         ? `${nameOf(name)}: the log has another batch ${start.batch} than the backup: its end was cut off since, as a node of a ` +
             'cluster does with what no other has, and written anew. The backup keeps its own; begin a new directory for the rest'
         : `${nameOf(name)}: the backup is of another log`,
