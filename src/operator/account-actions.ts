@@ -28,8 +28,8 @@ export async function createAccount(context: OperatorContext, account: NewAccoun
 }
 
 /** The account is registered, so it will exist: an answer that says otherwise would be wrong. */
-async function openAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
-  const opened = await untilDecided(() => askAccount(context, { type: 'OpenAccount', ...account }));
+async function openAccount(context: OperatorContext, account: NewAccount, until?: number): Promise<Reply> {
+  const opened = await untilDecided(() => askAccount(context, { type: 'OpenAccount', ...account }), until);
   return opened.type === 'unavailable' ? { type: 'unknown' } : opened;
 }
 
@@ -57,6 +57,8 @@ export async function finishOpenings(context: OperatorContext): Promise<void> {
  *  off the list is the last. */
 export async function openRegisteredAccounts(context: OperatorContext): Promise<number> {
   let count = 0;
+  // A start may wait for it: not once more for each.
+  const until = Date.now() + LIMITS.commandDeadlineMs;
   for (;;) {
     let marked = 0;
     let problem: string | null = null;
@@ -66,7 +68,7 @@ export async function openRegisteredAccounts(context: OperatorContext): Promise<
     const { data } = JSON.parse(reply.body) as { data: readonly RegisteredAccount[] };
     for (const { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } of data) {
       const account = { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator };
-      const opened = await openAccount(context, account);
+      const opened = await openAccount(context, account, until);
       if (opened.type !== 'done') {
         problem ??= `the registered account ${id} cannot be opened: ${opened.type}`;
         continue;
@@ -80,12 +82,14 @@ export async function openRegisteredAccounts(context: OperatorContext): Promise<
   }
 }
 
-/** For messages that change nothing the second time. */
-async function untilDecided(send: () => Promise<Reply>): Promise<Reply> {
-  const deadline = Date.now() + LIMITS.commandDeadlineMs;
+/** For messages that change nothing the second time. `until`: after that each is sent once, milliseconds since 1970. */
+async function untilDecided(
+  send: () => Promise<Reply>,
+  until = Date.now() + LIMITS.commandDeadlineMs,
+): Promise<Reply> {
   for (;;) {
     const reply = await send();
-    if (isDecided(reply) || Date.now() > deadline) return reply;
+    if (isDecided(reply) || Date.now() > until) return reply;
     await delay(LIMITS.operatorResendMs);
   }
 }
