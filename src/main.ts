@@ -4,9 +4,10 @@
 // Exit status:
 //   0  after a graceful stop
 //   1  after a failure
-//   2  when an operator has to change something: the configuration, the data directory, the number of files that may be open, a cluster
-//      of another version or number of partitions, or NATS servers that take too short messages
+//   2  when an operator has to change something: the configuration, the data directory, the number of files that may be open, or the
+//      address space, a cluster of another version or number of partitions, or NATS servers that take too short messages
 
+import { addressSpaceProblem } from './address-space.ts';
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/cannot-listen.ts';
@@ -26,6 +27,7 @@ import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
 import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './data-directory/identity.ts';
+import { WAL_LIMITS } from '../wal/limits.ts';
 import { UnusableFile } from '../wal/meta-pages.ts';
 import type { ServiceOptions } from './wiring/service-options.ts';
 import type { Service } from './wiring/standalone.ts';
@@ -73,7 +75,10 @@ if (given.some((argument) => argument === '--help' || argument === '-h')) {
 }
 
 async function run(): Promise<void> {
-  const problem = openFilesProblem('the service', LIMITS.openFilesMin);
+  const who = 'the service';
+  const problem =
+    openFilesProblem(who, LIMITS.openFilesMin) ??
+    addressSpaceProblem(who, WAL_LIMITS.logMapBytes + WAL_LIMITS.viewsMapBytes);
   if (problem !== null) {
     process.stderr.write(`${problem}, then start again.\n`);
     process.exitCode = WRONGLY_CONFIGURED;

@@ -3,6 +3,7 @@
 // can end the process that reads it; this one waits for it, and says why it ended.
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { addressSpaceProblem } from '../src/address-space.ts';
 import { endProcess, STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
 import { openFilesProblem } from '../src/open-files.ts';
 import { isDeath } from '../src/damage/reader-process.ts';
@@ -22,7 +23,10 @@ const LEFT = {
   restore: 'what it wrote is no log, and nothing opens it: the same command begins anew',
 };
 
-const problem = openFilesProblem('a tool of the log', WAL_LIMITS.toolOpenFilesMin);
+const who = 'a tool of the log';
+const problem =
+  openFilesProblem(who, WAL_LIMITS.toolOpenFilesMin) ??
+  addressSpaceProblem(who, WAL_LIMITS.logMapBytes + WAL_LIMITS.viewsMapBytes);
 if (problem === null) process.exitCode = await run();
 else {
   process.stderr.write(`${problem}, then try again.\n`);

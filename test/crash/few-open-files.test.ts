@@ -1,4 +1,5 @@
-// A process that may have hardly any files open says so before it opens one, and does not end of it later without a word.
+// A process that may have hardly any files open, or too little address space, says so before it opens one, and does not end of it
+// later without a word.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -15,8 +16,17 @@ const NODE_NEEDS = 24;
 const directory = mkdtempSync(join(tmpdir(), 'daftari-few-files-'));
 t.teardown(() => rmSync(directory, { recursive: true }));
 
-function withOpenFiles(limit: number, ...args: string[]): { status: number | null; stderr: string } {
-  const shell = ['-c', 'ulimit -n "$0"; exec "$@"', String(limit), process.execPath, ...args];
+interface Ended {
+  readonly status: number | null;
+  readonly stderr: string;
+}
+
+function withOpenFiles(limit: number, ...args: string[]): Ended {
+  return withLimit('ulimit -n "$0"', limit, ...args);
+}
+
+function withLimit(ulimit: string, limit: number, ...args: string[]): Ended {
+  const shell = ['-c', `${ulimit}; exec "$@"`, String(limit), process.execPath, ...args];
   const env = environmentOf(directory, {});
   return spawnSync('sh', shell, { env, encoding: 'utf8', timeout: 120_000 });
 }
@@ -52,3 +62,22 @@ t.test('with as many as are needed a tool does its work', (t) => {
   t.match(stderr, /holds no log/);
   t.end();
 });
+
+/** Much for Node, and too little for LMDB's files. */
+const SPACE_GIB = 100;
+
+for (const [who, again, ...args] of [
+  ['the service', 'start', 'src/main.ts'],
+  ['a tool of the log', 'try', 'wal/cli.ts', 'verify', '--data', directory],
+] as const) {
+  t.test(`with too little address space ${who} says so: a sound log would look damaged`, (t) => {
+    const { status, stderr } = withLimit('ulimit -v "$0"', SPACE_GIB * 1024 ** 2, ...args);
+    t.equal(
+      stderr,
+      `this process may have ${SPACE_GIB} GiB of address space, and ${who} needs 512, of which little is memory: raise the limit ` +
+        `(\`ulimit -v unlimited\` in a shell, LimitAS of systemd), then ${again} again.\n`,
+    );
+    t.equal(status, 2);
+    t.end();
+  });
+}
