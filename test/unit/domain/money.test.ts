@@ -6,7 +6,15 @@ import { NO_LIMIT } from '../../../src/domain/amount-limits.ts';
 import { CURRENCIES, CURRENCY_DECIMALS } from '../../../src/domain/country.ts';
 import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
 import { feeOn, quoteFee } from '../../../src/domain/fees.ts';
-import { balanced, emptyBalances, held, post } from '../../../src/domain/ledger.ts';
+import {
+  balanced,
+  chargeReleased,
+  chargeReversed,
+  emptyBalances,
+  held,
+  post,
+  settled,
+} from '../../../src/domain/ledger.ts';
 import {
   add,
   fromMajorUnits,
@@ -217,5 +225,15 @@ t.test('a journal that does not balance, or a balance that may not be, is a bug 
     () => balanced({ ...journal, entries: [entry('DEBIT', 0), entry('CREDIT', 0)] }),
     /positive amount/,
   );
-  t.throws(() => post(emptyBalances(), held('PAYOUT', money(5), money(1), 'UGX', 0)), /by a reversal only/);
+  const five = money(5);
+  const rows = [
+    [{ ...journal, entries: [entry('CREDIT', 5)] }, /debits equal credits/],
+    [held('PAYOUT', five, money(1), 'UGX', 0), /by a reversal only/],
+    [chargeReleased(five, ZERO, 'UGX', 0), /pending balance is not below zero/],
+    [chargeReversed(five, five, false, 'UGX', 0), /fees booked are not below zero/],
+    [settled('PAYOUT', five, ZERO, 'UGX', 0), /open holds are not below zero/],
+  ] as const;
+  for (const [wrong, message] of rows) t.throws(() => post(emptyBalances(), wrong), message);
+  const lost = { ...emptyBalances(), MERCHANT_AVAILABLE: money(6) };
+  t.throws(() => post(lost, held('PAYOUT', five, money(1), 'UGX', 0)), /sum to zero/);
 });
