@@ -24,6 +24,7 @@ import {
   type Scenario,
   START,
   submission,
+  thenBody,
   thenRecorded,
   thenRefused,
   WALLET,
@@ -140,6 +141,8 @@ t.test('another amount or currency than ours changes no state, and is raised onc
     }
   }
   const { scenario, transaction } = reach(charge(), [accepted]);
+  const ofOther = outcome(transaction.id, 'FAILED', { amount: 49_999, currency: 'KES' });
+  thenRecorded(scenario.decide(ofOther), 'TransactionFailed');
   const same = outcome(transaction.id, 'SUCCESSFUL', { amount: 50_000, currency: 'UGX' });
   thenRecorded(scenario.when(same), 'TransactionSucceeded');
 });
@@ -440,7 +443,9 @@ t.test('a reversal takes net and fee back from where they are', async (t) => {
     thenRefused(scenario.decide(payout({}, { idempotencyKey: 'key-00000003' })), 'insufficient_balance');
     const funding = scenario.create(deposit({ amount: '500' }, { idempotencyKey: 'key-00000004' }));
     scenario.when(succeeded(funding.id));
-    t.equal(scenario.balances().MERCHANT_AVAILABLE, -40_000);
+    const collected = scenario.create(charge({}, { idempotencyKey: 'key-00000005' }));
+    thenRecorded(scenario.when(succeeded(collected.id)), 'TransactionSucceeded');
+    t.hasStrict(scenario.balances(), { MERCHANT_AVAILABLE: -40_000, MERCHANT_PENDING: 48_750 });
   });
 });
 
@@ -543,8 +548,14 @@ t.test('a withdrawal begins once, and not to a wallet that was revoked before', 
   const { MERCHANT_AVAILABLE } = before;
   const stopped = unsent.create(withdrawal());
   unsent.when(revoke);
-  thenRecorded(unsent.when(beginning(stopped.id)), 'TransactionFailed');
-  t.match(unsent.transaction(stopped.id), { failureCode: 'wallet_inactive', status: 'FAILED' });
+  const ended = unsent.when(beginning(stopped.id));
+  thenRecorded(ended, 'TransactionFailed');
+  t.strictSame(thenBody(ended), { submission: 'ended' });
+  t.hasStrict(unsent.transaction(stopped.id), {
+    status: 'FAILED',
+    failureCode: 'wallet_inactive',
+    failureMessage: 'The payout wallet was revoked before the withdrawal was sent.',
+  });
   t.equal(unsent.transaction(stopped.id).events.at(-1)?.source, 'SYSTEM');
   t.equal(unsent.balances().MERCHANT_AVAILABLE, MERCHANT_AVAILABLE);
   t.equal(body(unsent, stopped.id), 'ended');
@@ -577,5 +588,10 @@ t.test('a withdrawal begins once, and not to a wallet that was revoked before', 
   const before2 = old.create(withdrawal());
   t.equal(body(old, before2.id), 'begun_before', 'nobody knows whether one of format 1 was sent');
   thenRefused(old.when(beginning('wdl_0')), 'transaction_not_found');
+
+  const other = fundedMerchant();
+  const paidOut = other.create(payout());
+  t.equal(body(other, paidOut.id), 'ended', 'a payout has no wallet that could be revoked');
+  t.equal(other.transaction(paidOut.id).status, 'PENDING_PROVIDER');
   t.end();
 });
