@@ -20,6 +20,7 @@ import {
   thenBody,
   thenRecorded,
   thenRefused,
+  thenTold,
   withdrawal,
 } from './scenario.ts';
 
@@ -162,6 +163,7 @@ t.test('a user is added once, in whatever capitals the address is written', asyn
   const scenario = merchant();
   const decision = scenario.when(addUser);
   thenRecorded(decision, 'UserAdded');
+  t.match(thenBody(decision)['id'], /^usr_/);
   t.hasStrict(thenBody(decision), { object: 'user', email: 'a@b.example', role: 'ADMIN' });
   const again = scenario.when(addUser);
   thenRecorded(again);
@@ -184,6 +186,7 @@ t.test('an app', async (t) => {
     const scenario = merchant();
     const decision = scenario.when(connect);
     thenRecorded(decision, 'AppConnected');
+    t.match(thenBody(decision)['id'], /^app_/);
     t.hasStrict(thenBody(decision), {
       object: 'app',
       domain: 'shop.example',
@@ -202,6 +205,7 @@ t.test('an app', async (t) => {
     thenRecorded(scenario.when(connect), 'AppConnected');
     const third = { ...connect, publishableKey: 'pk_live_3' };
     thenRefused(scenario.decide(third), 'conflict');
+    thenTold(scenario.decide(third), 'The account has 2 apps, the most it may have: remove one.');
     thenRecorded(scenario.when(connect));
     thenRecorded(scenario.when(removeApp), 'AppRemoved');
     thenRecorded(scenario.when(third), 'AppConnected');
@@ -231,8 +235,15 @@ t.test('an app', async (t) => {
       [APP, ...all.slice(1 - apps.length)],
       'of those removed the newest, in order',
     );
+    // Exactly as much as there is room for, and no more; itself as it was takes none.
+    const inUse = apps.filter(({ removed_at }) => removed_at === null);
+    scenario.accountListBytesMax = Buffer.byteLength(JSON.stringify(inUse)) - 1 + 10;
+    const { webhookUrl } = scenario.account().apps.get(APP)!;
+    thenRefused(scenario.decide({ ...webhook, webhookUrl: `${webhookUrl}/+123456789` }), 'conflict');
+    thenRecorded(scenario.when({ ...webhook, webhookUrl: `${webhookUrl}/123456789` }), 'AppWebhookChanged');
     // With a lower bound than it was connected under.
     scenario.accountListBytesMax = 0;
+    thenRecorded(scenario.when({ ...webhook, webhookUrl: `${webhookUrl}/987654321` }), 'AppWebhookChanged');
     thenRecorded(scenario.when({ ...webhook, webhookUrl: null }), 'AppWebhookChanged');
     t.match(JSON.parse(rendered(scenario)).apps, [{ id: APP }, { id: all.at(-1) }], 'what is in use is told');
   });
@@ -356,6 +367,15 @@ t.test('what became of a cash-out is said by a person where its provider says no
     scenario.when(settle(id));
     thenRecorded(scenario.when(outcome(id, 'SUCCESSFUL')), 'ReconciliationRaised');
     t.equal(scenario.transaction(id).status, 'FAILED');
+  });
+
+  t.test('a refusal says why', async () => {
+    const scenario = fundedMerchant();
+    const collected = scenario.create(charge()).id;
+    const { id } = scenario.create(payout({}, { idempotencyKey: 'payout-1' }));
+    scenario.when(outcome(id, 'SUCCESSFUL'));
+    thenTold(scenario.decide(settle(collected)), 'A charge is ended by its provider, or expires.');
+    thenTold(scenario.decide(settle(id)), 'The payout is SUCCESSFUL.');
   });
 
   t.test('nothing else is settled', async () => {
