@@ -13,15 +13,17 @@ import {
   fundedMerchant,
   MEMBER,
   merchant,
+  opened,
   OWNER,
   recorded,
-  type Scenario,
+  Scenario,
   SECOND_OWNER,
   secondOwner,
   START,
   thenBody,
   thenRecorded,
   thenRefused,
+  thenTold,
   WALLET,
   walletAdded,
   withdrawal,
@@ -97,6 +99,30 @@ t.test('the last owner stays, as an owner', async () => {
   thenRefused(scenario.decide(changeRole(SECOND_OWNER, 'MEMBER')), 'conflict');
 });
 
+t.test('where nobody is an owner, operators make one', async () => {
+  const scenario = new Scenario().given(opened);
+  const id = String(thenBody(scenario.when(add('first@shop.example', 'MEMBER')))['id']);
+  thenRecorded(scenario.decide(remove(id)), 'UserRemoved');
+  thenRecorded(scenario.when(changeRole(id, 'OWNER')), 'UserRoleChanged');
+});
+
+t.test('a refusal says why', async () => {
+  const scenario = merchant().given(secondOwner());
+  thenTold(scenario.decide(remove(SECOND_OWNER, OWNER)), 'Operators alone change or remove another owner.');
+  thenTold(
+    scenario.decide(add(emailOf(scenario, ADMIN), 'MEMBER')),
+    'A user with this email is already ADMIN.',
+  );
+  scenario.when(remove(SECOND_OWNER));
+  thenTold(scenario.decide(changeRole(SECOND_OWNER, 'ADMIN')), 'The user was removed.');
+  thenTold(scenario.decide(remove(OWNER)), 'The last owner of an account stays: add another one first.');
+  scenario.writeFormat = 2;
+  thenTold(
+    scenario.decide(remove(ADMIN)),
+    'Records are written in format 2, which has no such change: raise it first.',
+  );
+});
+
 t.test('an owner changes and removes those who are none, and themselves', async (t) => {
   const scenario = merchant().given(secondOwner());
   for (const by of [ADMIN, FINANCE, MEMBER, NOBODY]) {
@@ -110,7 +136,8 @@ t.test('an owner changes and removes those who are none, and themselves', async 
     thenRefused(scenario.decide(remove(other, OWNER)), 'not_permitted', 'by');
     thenRefused(scenario.decide(changeRole(other, 'ADMIN', OWNER)), 'not_permitted', 'by');
   }
-  thenRecorded(scenario.when(remove(ADMIN, OWNER)), 'UserRemoved');
+  const removed = scenario.when(remove(ADMIN, OWNER));
+  t.strictSame(recorded(removed), { type: 'UserRemoved', id: ADMIN, by: OWNER });
   thenRecorded(scenario.when(changeRole(OWNER, 'ADMIN', OWNER)), 'UserRoleChanged');
   thenRefused(scenario.decide(remove(FINANCE, OWNER)), 'not_permitted', 'by');
   thenRecorded(scenario.when(remove(MEMBER, MEMBER)), 'UserRemoved');
