@@ -77,14 +77,13 @@ function told<T>(
 ): string[] {
   const texts = items.map(render);
   let bytes = bytesOf(texts.filter((_, index) => isInUse(items[index]!)));
-  let hasRoom = true;
   return texts
     .toReversed()
     .filter((text, index) => {
       if (isInUse(items[items.length - 1 - index]!)) return true;
+      // Also of one that found no room: older ones find none either.
       bytes += bytesOf([text]);
-      hasRoom &&= bytes <= bytesMax;
-      return hasRoom;
+      return bytes <= bytesMax;
     })
     .toReversed();
 }

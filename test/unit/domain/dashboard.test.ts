@@ -8,7 +8,7 @@ import type {
   CreateDashboardDeposit,
   RejectWithdrawal,
 } from '../../../src/domain/account-command.ts';
-import { renderPayoutDestinations } from '../../../src/domain/render-account.ts';
+import { renderAccount, renderPayoutDestinations } from '../../../src/domain/render-account.ts';
 import { renderObject } from '../../../src/domain/render.ts';
 import type { Source } from '../../../src/domain/transaction.ts';
 import {
@@ -88,6 +88,8 @@ t.test('a refusal says why', async () => {
   scenario.given(pending);
   const sent = scenario.create(withdrawal()).id;
   const waiting = scenario.create(withdrawal({ amount: '6000000' }, { idempotencyKey: 'key-00000002' })).id;
+  const asked = scenario.create(withdrawal({ amount: '6000000' }, { idempotencyKey: 'key-00000003' })).id;
+  Object.assign(scenario.transaction(asked), { requestedBy: FINANCE });
   scenario.policy = { ...scenario.policy, routes: {} };
   const rows: [AccountCommand, string][] = [
     [addWallet(MEMBER), 'The user is MEMBER; this takes OWNER or ADMIN.'],
@@ -100,6 +102,7 @@ t.test('a refusal says why', async () => {
       'The withdrawal is PENDING_PROVIDER, its approval NOT_REQUIRED.',
     ],
     [verdict('ApproveWithdrawal', waiting, MEMBER), 'There is no rail mtn_ug any more.'],
+    [verdict('RejectWithdrawal', asked, FINANCE), 'Another member than the requester decides.'],
   ];
   for (const [command, message] of rows) thenTold(scenario.decide(command), message);
 });
@@ -152,6 +155,7 @@ t.test('a payout wallet', async (t) => {
     const scenario = merchant();
     const decision = scenario.when(addWallet(ADMIN));
     t.hasStrict(recorded(decision), { msisdn: '256772000111', country: 'UG', network: 'MTN', by: ADMIN });
+    t.match(thenBody(decision)['id'], /^wal_/);
     t.hasStrict(thenBody(decision), {
       object: 'payout_destination',
       status: 'PENDING_APPROVAL',
@@ -193,15 +197,24 @@ t.test('a payout wallet', async (t) => {
     const told = (): { id: string; status: string }[] => {
       const text = renderPayoutDestinations(scenario.account(), scenario.accountListBytesMax);
       t.ok(Buffer.byteLength(text) < scenario.accountListBytesMax + 50, 'besides what is around the list');
-      return (JSON.parse(text) as { data: { id: string; status: string }[] }).data;
+      const { data } = JSON.parse(text) as { data: { id: string; status: string }[] };
+      t.strictSame(
+        JSON.parse(renderAccount(scenario.account(), scenario.accountListBytesMax)).wallets,
+        data,
+        'operators are told the same',
+      );
+      return data;
     };
-    scenario.accountListBytesMax = 1_000;
+    // Each takes as much, and a comma.
+    const one = JSON.stringify(thenBody(scenario.decide(numbered(0))));
+    scenario.accountListBytesMax = 4 * (Buffer.byteLength(one) + 1);
     let last = '';
     let added = 0;
     for (;;) {
       const decision = scenario.when(numbered(added));
       if (decision.record === null) {
         thenRefused(decision, 'conflict');
+        thenTold(decision, 'The account has 4 payout wallets: no more can be told, revoke one.');
         break;
       }
       last = String(thenBody(decision)['id']);
