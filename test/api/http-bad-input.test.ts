@@ -422,6 +422,7 @@ const pageQuery: [string, ErrorCode, string][] = [
   ['status=DONE', 'validation_failed', 'status'],
   ['status=', 'validation_failed', 'status'],
   ['status', 'validation_failed', 'status'],
+  ['reference', 'validation_failed', 'reference'],
   ['reference=a%20b', 'validation_failed', 'reference'],
   [`reference=${'x'.repeat(129)}`, 'validation_failed', 'reference'],
   ['starting_after=', 'invalid_cursor', 'starting_after'],
