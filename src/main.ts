@@ -7,7 +7,6 @@
 //   2  when an operator has to change something: the configuration, the data directory, the number of files that may be open, or the
 //      address space, a cluster of another version or number of partitions, or NATS servers that take too short messages
 
-import { addressSpaceProblem } from './address-space.ts';
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/cannot-listen.ts';
@@ -21,7 +20,7 @@ import {
 } from './nats/errors.ts';
 import { LogOutput } from './observability/log-output.ts';
 import { createLog } from './observability/log.ts';
-import { openFilesProblem } from './open-files.ts';
+import { processLimitsProblem } from './process-limits.ts';
 import { demoCurl } from './operator/demo.ts';
 import { RoutesFileError } from './rails/routes-file.ts';
 import { SimulatorCannotStart } from './rails/simulator/thread.ts';
@@ -75,10 +74,10 @@ if (given.some((argument) => argument === '--help' || argument === '-h')) {
 }
 
 async function run(): Promise<void> {
-  const who = 'the service';
-  const problem =
-    openFilesProblem(who, LIMITS.openFilesMin) ??
-    addressSpaceProblem(who, WAL_LIMITS.logMapBytes + WAL_LIMITS.viewsMapBytes);
+  const problem = processLimitsProblem('the service', {
+    openFiles: LIMITS.openFilesMin,
+    addressSpace: WAL_LIMITS.logMapBytes + WAL_LIMITS.viewsMapBytes,
+  });
   if (problem !== null) {
     process.stderr.write(`${problem}, then start again.\n`);
     process.exitCode = WRONGLY_CONFIGURED;

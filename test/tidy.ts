@@ -46,7 +46,7 @@ const importRules: readonly ImportRule[] = [
     ],
   },
 
-  { from: 'src/{limits,address-space,end-process,open-files,node-http,pause}.ts', to: [] },
+  { from: 'src/{limits,end-process,process-limits,node-http,pause}.ts', to: [] },
   { from: 'src/limit-relations.ts', to: ['src/limits.ts'] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
   { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts', 'wal/printable.ts'] },

@@ -3,9 +3,8 @@
 // can end the process that reads it; this one waits for it, and says why it ended.
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { addressSpaceProblem } from '../src/address-space.ts';
 import { endProcess, STATUS_BY_SIGNAL, STOP_SIGNALS } from '../src/end-process.ts';
-import { openFilesProblem } from '../src/open-files.ts';
+import { processLimitsProblem } from '../src/process-limits.ts';
 import { isDeath } from '../src/damage/reader-process.ts';
 import { WAL_LIMITS } from './limits.ts';
 import { supervised } from './tools/supervised.ts';
@@ -23,10 +22,10 @@ const LEFT = {
   restore: 'what it wrote is no log, and nothing opens it: the same command begins anew',
 };
 
-const who = 'a tool of the log';
-const problem =
-  openFilesProblem(who, WAL_LIMITS.toolOpenFilesMin) ??
-  addressSpaceProblem(who, WAL_LIMITS.logMapBytes + WAL_LIMITS.viewsMapBytes);
+const problem = processLimitsProblem('a tool of the log', {
+  openFiles: WAL_LIMITS.toolOpenFilesMin,
+  addressSpace: WAL_LIMITS.logMapBytes + WAL_LIMITS.viewsMapBytes,
+});
 if (problem === null) process.exitCode = await run();
 else {
   process.stderr.write(`${problem}, then try again.\n`);
