@@ -41,6 +41,8 @@ export interface Bounds {
   readonly requestReceiveMs: number;
   /** From the body to the answer. */
   readonly commandDeadlineMs: number;
+  /** From the beginning of a stop to the end of the answers that clients are reading. */
+  readonly frontStopPourMs: number;
 }
 
 /** What all calls of a server share. */

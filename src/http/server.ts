@@ -42,7 +42,7 @@ export interface ServerOptions {
 export interface HttpServer {
   /** Port 0: any free one. Resolves with the port; rejects when it cannot be had. */
   listen(host: string, port: number): Promise<number>;
-  /** Takes no new connections, answers what is open, lets clients take long answers for LIMITS.frontStopPourMs, then closes
+  /** Takes no new connections, answers what is open, lets clients take long answers for `frontStopPourMs`, then closes
    *  every connection. */
   stop(): Promise<void>;
 }
@@ -105,7 +105,7 @@ function serverOf(app: TemplatedApp, context: CallContext): HttpServer {
     // Of a connection in steady use the next request may lie in its socket: it is answered, and the connection let go.
     await turned();
     const { open } = context;
-    const lastAt = performance.now() + LIMITS.frontStopPourMs;
+    const lastAt = performance.now() + context.bounds.frontStopPourMs;
     // The sweep bounds this wait: every open call ends at its deadline.
     await until(() => open.count === 0 && (open.pouring.size === 0 || performance.now() >= lastAt));
     clearInterval(sweep);

@@ -101,9 +101,18 @@ function authorised(): Record<string, string | null> {
 }
 
 let keys = 0;
-function createHeaders(): Record<string, string | null> {
-  return { ...authorised(), 'Content-Type': 'application/json', 'Idempotency-Key': `test-key-${keys++}` };
+export function createHeaders(key = `test-key-${keys++}`): Record<string, string | null> {
+  return { ...authorised(), 'Content-Type': 'application/json', 'Idempotency-Key': key };
 }
+
+/** A create of a charge. */
+export function createBytes(key: string, body = JSON.stringify(CHARGE)): Buffer {
+  return requestBytes('POST', '/v1/charges', createHeaders(key), body);
+}
+
+export const CHARGE_PATH = '/v1/charges/chg_01KAJ3W8Q07M4R2N9X5T6V1B00';
+/** A read of a charge. */
+export const READ = requestBytes('GET', CHARGE_PATH, authorised(), null);
 
 export function requestBytes(
   method: string,

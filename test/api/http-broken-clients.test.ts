@@ -2,7 +2,6 @@
 // silent. A create gets a status only when its fate is known; nothing is answered twice; nothing is left behind.
 
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { NoReplyReason, RouteName } from '../../src/http/observer.ts';
@@ -10,18 +9,20 @@ import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import {
   CHARGE,
+  CHARGE_PATH,
+  createBytes,
+  createHeaders,
   open,
+  READ,
   readAnswer,
   readToEnd,
   requestBytes,
-  SECRET_KEY,
   startFront,
   type Front,
   type FrontOptions,
 } from './front.ts';
 import { assertMatchesOpenApi } from './openapi-check.ts';
 
-const ID = 'chg_01KAJ3W8Q07M4R2N9X5T6V1B00';
 const SHORT = { requestReceiveMs: 400, commandDeadlineMs: 400 };
 
 interface Watched {
@@ -44,24 +45,12 @@ async function watched(t: Test, options: FrontOptions = {}): Promise<Watched> {
   return { front, unanswered, statuses };
 }
 
-function create(key: string, body = JSON.stringify(CHARGE)): Buffer {
-  return requestBytes('POST', '/v1/charges', createHead(key), body);
-}
-function createHead(key: string): Record<string, string> {
-  return {
-    Authorization: `Bearer ${SECRET_KEY}`,
-    'Content-Type': 'application/json',
-    'Idempotency-Key': key,
-  };
-}
-const read = requestBytes('GET', `/v1/charges/${ID}`, { Authorization: `Bearer ${SECRET_KEY}` }, null);
-
 t.test('busy accounts: 503 with Retry-After, for creates and reads', async (t) => {
   const { front } = await watched(t);
   front.bus.answer = () => ({ type: 'unavailable' });
   for (const [method, path, bytes] of [
-    ['POST', '/v1/charges', create('busy-create')],
-    ['GET', `/v1/charges/${ID}`, read],
+    ['POST', '/v1/charges', createBytes('busy-create')],
+    ['GET', CHARGE_PATH, READ],
   ] as const) {
     const answer = await front.send(bytes);
     t.hasStrict(answer, {
@@ -95,10 +84,10 @@ t.test('a create of which nobody knows the fate gets no status; a read gets 503'
   front.bus.answer = () => ({ type: 'unknown' });
   const socket = await open(front.port);
   const all = readToEnd(socket);
-  socket.write(create('unknown-fate'));
+  socket.write(createBytes('unknown-fate'));
   t.equal(await all, '', 'closed without a byte');
   t.strictSame(unanswered, ['unknown']);
-  t.hasStrict(await front.send(read), { status: 503 });
+  t.hasStrict(await front.send(READ), { status: 503 });
 });
 
 t.test('past the deadline a create is cut off and a read gets 503; a late answer goes nowhere', async (t) => {
@@ -106,13 +95,13 @@ t.test('past the deadline a create is cut off and a read gets 503; a late answer
   front.bus.answer = () => null;
   const socket = await open(front.port);
   const all = readToEnd(socket);
-  socket.write(create('too-late-1'));
+  socket.write(createBytes('too-late-1'));
   t.equal(await all, '');
-  t.hasStrict(await front.send(read), { status: 503, body: { error: { code: 'service_unavailable' } } });
+  t.hasStrict(await front.send(READ), { status: 503, body: { error: { code: 'service_unavailable' } } });
   t.strictSame([unanswered, statuses], [['unknown'], [503]]);
   for (const onReply of front.bus.held) onReply({ type: 'done', body: '{}', replayed: false });
   front.bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
-  t.hasStrict(await front.send(read), { status: 200 }, 'the front goes on');
+  t.hasStrict(await front.send(READ), { status: 200 }, 'the front goes on');
   t.strictSame([unanswered, statuses], [['unknown'], [503, 200]], 'the late answers were told to nobody');
 });
 
@@ -122,7 +111,7 @@ t.test('the deadline of an answer counts from the end of the body, however late 
   front.bus.answer = () => null;
   const socket = await open(front.port);
   const all = readToEnd(socket);
-  const bytes = create('late-body');
+  const bytes = createBytes('late-body');
   const bodyAt = bytes.indexOf('\r\n\r\n') + 4;
   const begunAt = performance.now();
   socket.write(bytes.subarray(0, bodyAt));
@@ -138,7 +127,7 @@ t.test('a client that goes away before its answer is not answered', async (t) =>
   const { front, unanswered, statuses } = await watched(t);
   front.bus.answer = () => null;
   const socket = await open(front.port);
-  socket.write(create('gone-away'));
+  socket.write(createBytes('gone-away'));
   await until(() => front.bus.held.length === 1);
   socket.destroy();
   await until(() => unanswered.length === 1);
@@ -149,7 +138,7 @@ t.test('a client that goes away before its answer is not answered', async (t) =>
 t.test('a client that goes away in the middle of its body changes nothing', async (t) => {
   const { front, unanswered } = await watched(t);
   const socket = await open(front.port);
-  socket.write(create('half-body').subarray(0, -5));
+  socket.write(createBytes('half-body').subarray(0, -5));
   await new Promise((resolve) => setImmediate(resolve));
   socket.end();
   await until(() => unanswered.length === 1);
@@ -161,7 +150,7 @@ t.test('a client that drips its body is cut off', async (t) => {
   const { front, unanswered } = await watched(t, { bounds: SHORT });
   const socket = await open(front.port);
   const all = readToEnd(socket);
-  const bytes = create('dripping1');
+  const bytes = createBytes('dripping1');
   socket.write(bytes.subarray(0, -50));
   let at = bytes.length - 50;
   const drip = setInterval(() => socket.write(bytes.subarray(at, ++at)), 50);
@@ -177,7 +166,7 @@ t.test('a body too large: 413, and the connection is closed', async (t) => {
     const socket = await open(front.port);
     const answered = readAnswer(socket);
     const closed = new Promise((resolve) => socket.on('close', resolve));
-    socket.write(create('too-large', `{"description":"${'x'.repeat(size - 18)}"}`));
+    socket.write(createBytes('too-large', `{"description":"${'x'.repeat(size - 18)}"}`));
     const answer = await answered;
     t.hasStrict(answer, {
       status: 413,
@@ -192,7 +181,12 @@ t.test('a body too large: 413, and the connection is closed', async (t) => {
   const endless = await open(front.port);
   const all = readToEnd(endless);
   endless.write(
-    requestBytes('POST', '/v1/charges', { ...createHead('endless-1'), 'Transfer-Encoding': 'chunked' }, null),
+    requestBytes(
+      'POST',
+      '/v1/charges',
+      { ...createHeaders('endless-1'), 'Transfer-Encoding': 'chunked' },
+      null,
+    ),
   );
   const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
   const pour = setInterval(() => endless.write(chunk), 1);
@@ -208,7 +202,7 @@ t.test('the largest body that is allowed arrives', async (t) => {
   );
   const text = JSON.stringify({ ...CHARGE, metadata });
   const padded = text.padEnd(LIMITS.bodyBytesMax, ' ');
-  t.hasStrict(await front.send(create('largest-1', padded)), { status: 201 });
+  t.hasStrict(await front.send(createBytes('largest-1', padded)), { status: 201 });
   t.hasStrict(front.bus.sent.at(-1)?.input, { metadata });
 });
 
@@ -217,9 +211,9 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   front.bus.answer = () => null;
   const sockets = await Promise.all([1, 2, 3].map(() => open(front.port)));
   t.teardown(() => sockets.forEach((socket) => socket.destroy()));
-  for (const socket of sockets) socket.write(read);
+  for (const socket of sockets) socket.write(READ);
   await until(() => front.bus.held.length === 3);
-  for (const bytes of [create('one-too-many'), read]) {
+  for (const bytes of [createBytes('one-too-many'), READ]) {
     const answer = await front.send(bytes);
     t.hasStrict(answer, {
       status: 503,
@@ -232,7 +226,7 @@ t.test('a front with too much open answers 503 at once', async (t) => {
   front.bus.held[0]!({ type: 'done', body: '{}', replayed: false });
   t.equal((await answered).status, 200);
   front.bus.answer = () => ({ type: 'done', body: '{}', replayed: false });
-  t.equal((await front.send(create('room-again'))).status, 201);
+  t.equal((await front.send(createBytes('room-again'))).status, 201);
 });
 
 t.test('too much of bodies that are not whole yet: 503, until there is room again', async (t) => {
@@ -241,19 +235,23 @@ t.test('too much of bodies that are not whole yet: 503, until there is room agai
   const half = async (key: string): Promise<Socket> => {
     const socket = await open(front.port);
     t.teardown(() => socket.destroy());
-    socket.write(create(key, body).subarray(0, 50_000));
+    socket.write(createBytes(key, body).subarray(0, 50_000));
     return socket;
   };
   const sockets = await Promise.all(['half-a-body', 'half-a-body2', 'half-a-body3'].map(half));
   const answer = await Promise.race(sockets.map(readAnswer));
   t.hasStrict(answer, { status: 503, headers: { 'retry-after': '1' } });
   assertMatchesOpenApi('POST', '/v1/charges', answer.status, answer.body);
-  t.hasStrict(await front.send(create('one-packet')), { status: 201 }, 'what comes in one piece is taken');
+  t.hasStrict(
+    await front.send(createBytes('one-packet')),
+    { status: 201 },
+    'what comes in one piece is taken',
+  );
   for (const socket of sockets) socket.destroy();
   await until(() => unanswered.length === 2);
   const socket = await half('room-again');
-  t.hasStrict(await front.send(read), { status: 200 }, 'the half has been read before this');
-  socket.write(create('room-again', body).subarray(50_000));
+  t.hasStrict(await front.send(READ), { status: 200 }, 'the half has been read before this');
+  socket.write(createBytes('room-again', body).subarray(50_000));
   t.hasStrict(await readAnswer(socket), { status: 201 });
 });
 
@@ -261,12 +259,12 @@ t.test('a body takes room until it is whole, and only once', async (t) => {
   const { front } = await watched(t, { bounds: { frontBodiesBytesMax: 70_000 } });
   front.bus.answer = ({ type }) =>
     type === 'CreateCharge' ? null : { type: 'done', body: '{}', replayed: false };
-  const bytes = create('half-by-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
+  const bytes = createBytes('half-by-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
   const firstHalf = async (): Promise<Socket> => {
     const socket = await open(front.port);
     t.teardown(() => socket.destroy());
     socket.write(bytes.subarray(0, 50_000));
-    t.hasStrict(await front.send(read), { status: 200 }, 'the half has been read before this');
+    t.hasStrict(await front.send(READ), { status: 200 }, 'the half has been read before this');
     return socket;
   };
   const waiting: Socket[] = [];
@@ -285,7 +283,7 @@ t.test('a body takes room until it is whole, and only once', async (t) => {
 
 t.test('a body in small pieces takes the room of its pieces too', async (t) => {
   const { front } = await watched(t, { bounds: { frontBodiesBytesMax: 100 * LIMITS.frontPieceBytes } });
-  const head = { ...createHead('byte-by-byte'), 'Transfer-Encoding': 'chunked' };
+  const head = { ...createHeaders('byte-by-byte'), 'Transfer-Encoding': 'chunked' };
   const pieces = `1\r\n \r\n`.repeat(100);
   const answer = await front.send(
     Buffer.concat([requestBytes('POST', '/v1/charges', head, null), Buffer.from(`${pieces}0\r\n\r\n`)]),
@@ -295,7 +293,7 @@ t.test('a body in small pieces takes the room of its pieces too', async (t) => {
 
 t.test('of a create that was refused before its body was whole nothing comes when it is', async (t) => {
   const { front, statuses } = await watched(t, { bounds: { frontBodiesBytesMax: 10_000 } });
-  const bytes = create('refused-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
+  const bytes = createBytes('refused-half', JSON.stringify(CHARGE).padEnd(60_000, ' '));
   const socket = await open(front.port);
   t.teardown(() => socket.destroy());
   const refused = readAnswer(socket);
@@ -303,7 +301,7 @@ t.test('of a create that was refused before its body was whole nothing comes whe
   t.hasStrict(await refused, { status: 503 });
   socket.write(bytes.subarray(50_000));
   const next = readAnswer(socket);
-  socket.write(read);
+  socket.write(READ);
   t.hasStrict(await next, { status: 200 }, 'the connection serves the next');
   t.strictSame(
     front.bus.sent.map(({ type }) => type),
@@ -319,7 +317,7 @@ t.test(
     front.bus.answer = () => null;
     const socket = await open(front.port);
     const all = readToEnd(socket);
-    socket.write(Buffer.concat([create('sent-ahead-1'), create('sent-ahead-2')]));
+    socket.write(Buffer.concat([createBytes('sent-ahead-1'), createBytes('sent-ahead-2')]));
     t.equal(await all, '');
     t.strictSame([unanswered, statuses], [['aborted'], []]);
     t.strictSame(front.bus.sent, []);
@@ -328,7 +326,7 @@ t.test(
       onReply({ type: 'done', body: '{}', replayed: false });
     const reader = await open(front.port);
     const answers = readToEnd(reader);
-    reader.write(Buffer.concat([read, read, read]));
+    reader.write(Buffer.concat([READ, READ, READ]));
     t.equal(await answers, '', 'reads too, though they would be answered at once');
     t.strictSame([unanswered, statuses], [['aborted', 'aborted'], []]);
   },
@@ -342,16 +340,20 @@ t.test(
     const chunked = requestBytes(
       'POST',
       '/v1/charges',
-      { ...createHead('with-trailers'), 'Transfer-Encoding': 'chunked' },
+      { ...createHeaders('with-trailers'), 'Transfer-Encoding': 'chunked' },
       null,
     );
     const rows: [string, Buffer, string][] = [
       ['trailers', chunked, `${body.length.toString(16)}\r\n${body}\r\n0\r\nChecksum: abc\r\n\r\n`],
-      ['a request of HTTP/1.0', create('then-http-1.0'), 'GET / HTTP/1.0\r\n\r\n'],
-      ['headers too large', create('then-headers-1'), `GET / HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`],
+      ['a request of HTTP/1.0', createBytes('then-http-1.0'), 'GET / HTTP/1.0\r\n\r\n'],
+      [
+        'headers too large',
+        createBytes('then-headers-1'),
+        `GET / HTTP/1.1\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`,
+      ],
       [
         'two framings',
-        create('then-framings-1'),
+        createBytes('then-framings-1'),
         'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n',
       ],
     ];
@@ -366,7 +368,7 @@ t.test(
       unanswered,
       rows.map(() => 'aborted'),
     );
-    t.hasStrict(await front.send(create('goes-on-1')), { status: 201 }, 'the front goes on');
+    t.hasStrict(await front.send(createBytes('goes-on-1')), { status: 201 }, 'the front goes on');
   },
 );
 
@@ -378,7 +380,7 @@ t.test('answers that a client does not read do not pile up: its connection is cl
   socket.write('GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(requests));
   const answers = (await all).split('HTTP/1.1 200 OK').length - 1;
   t.ok(answers >= 1 && answers < requests, `${answers} answers`);
-  t.hasStrict(await front.send(read), { status: 200 });
+  t.hasStrict(await front.send(READ), { status: 200 });
 });
 
 t.test(
@@ -396,7 +398,7 @@ t.test(
     const requestsMax = 32_000_000 / body.length;
     let requests = 0;
     while (answers === requests && requests < requestsMax) {
-      socket.write(read);
+      socket.write(READ);
       requests++;
       for (let others = 0; answers < requests && others < 200; others++) await front.get('/v1/balances');
     }
@@ -428,7 +430,7 @@ t.test(
     for (let i = 0; i < 2; i++) {
       const chunks: Buffer[] = [];
       let received = 0;
-      socket.write(read);
+      socket.write(READ);
       await new Promise<void>((resolve) => {
         const look = (chunk: Buffer): void => {
           chunks.push(chunk);
@@ -474,7 +476,7 @@ t.test('what is not HTTP is closed, and harms nobody', async (t) => {
     t.match(received, /^(?:|HTTP\/1\.1 (?:400|404|431|505) [^]*)$/, JSON.stringify(bytes.slice(0, 40)));
   }
   t.strictSame(front.bus.sent, []);
-  t.hasStrict(await front.send(read), { status: 200 });
+  t.hasStrict(await front.send(READ), { status: 200 });
 });
 
 t.test('too much of answers that are not taken: the oldest are cut short', async (t) => {
@@ -485,7 +487,7 @@ t.test('too much of answers that are not taken: the oldest are cut short', async
   for (let n = 0; n < 4; n++) {
     const socket = await open(front.port);
     sockets.push(socket);
-    socket.write(read);
+    socket.write(READ);
     await new Promise((resolve) => socket.once('readable', resolve));
   }
   const isWhole = (socket: Socket): Promise<boolean> =>
@@ -500,97 +502,5 @@ t.test('too much of answers that are not taken: the oldest are cut short', async
   const answers = await Promise.all(sockets.map(isWhole));
   for (const socket of sockets) socket.destroy();
   t.strictSame(answers, [false, false, true, true]);
-  t.hasStrict(await front.send(read), { status: 200 }, 'and there is room again');
+  t.hasStrict(await front.send(READ), { status: 200 }, 'and there is room again');
 });
-
-t.test('stopping: what is open is answered, nothing new is let in, every connection is closed', async (t) => {
-  const front = await startFront();
-  front.bus.answer = () => null;
-  const idle = await open(front.port);
-  const idleClosed = readToEnd(idle);
-  const busy = await open(front.port);
-  const answered = readAnswer(busy);
-  busy.write(create('stopping-1'));
-  await until(() => front.bus.held.length === 1);
-  const stopped = front.stop();
-  await t.rejects(open(front.port), { code: 'ECONNREFUSED' });
-  front.bus.held[0]!({ type: 'done', body: '{"ok":1}', replayed: false });
-  t.hasStrict(await answered, { status: 201, text: '{"ok":1}', headers: { connection: 'close' } });
-  await stopped;
-  t.equal(await idleClosed, '');
-});
-
-t.test('stopping: a client that is reading a long answer reads it to its end', async (t) => {
-  const { front } = await watched(t);
-  const body = JSON.stringify({ long: 'x'.repeat(8_000_000) });
-  front.bus.answer = () => ({ type: 'done', body, replayed: false });
-  const reading = await open(front.port);
-  const gone = await open(front.port);
-  for (const socket of [reading, gone]) {
-    socket.write(read);
-    await new Promise((resolve) => socket.once('readable', resolve));
-  }
-  let isStopped = false;
-  const stopped = front.stop().then(() => (isStopped = true));
-  gone.destroy();
-  await t.rejects(open(front.port), { code: 'ECONNREFUSED' });
-  t.equal(isStopped, false);
-  const answer = await readToEnd(reading);
-  t.ok(answer.endsWith(body), 'all of it, then the connection is closed');
-  await stopped;
-});
-
-t.test('stopping: what lies in a socket, not read yet, is answered', async (t) => {
-  const front = await startFront();
-  const socket = await open(front.port);
-  const answered = readAnswer(socket);
-  socket.write(create('stopping-2'));
-  const stopped = front.stop();
-  t.hasStrict(await answered, { status: 201, text: '{"ok":true}', headers: { connection: 'close' } });
-  await stopped;
-});
-
-t.test('stopping: a long answer closes its connection, as a short one does', async (t) => {
-  const front = await startFront();
-  front.bus.answer = () => null;
-  const socket = await open(front.port);
-  const answered = readAnswer(socket);
-  socket.write(read);
-  await until(() => front.bus.held.length === 1);
-  const stopped = front.stop();
-  const body = JSON.stringify({ long: 'x'.repeat(LIMITS.answerAtOnceCharactersMax) });
-  front.bus.held[0]!({ type: 'done', body, replayed: false });
-  t.hasStrict(await answered, { status: 200, text: body, headers: { connection: 'close' } });
-  await stopped;
-});
-
-t.test('a port that is taken, or may not be had, is an error that says so', async (t) => {
-  const { createServer } = await import('../../src/http/server.ts');
-  const { merchantSurface } = await import('../../src/http/routes.ts');
-  const front = await startFront();
-  const server = () => createServer({ surface: merchantSurface([]), bus: front.bus, observer: null });
-  // One that the system has picked is not shared in any case: it is asked for by its number, by both.
-  await front.stop();
-  const [first, second] = [server(), server()];
-  await first.listen('127.0.0.1', front.port);
-  const refused = (host: string, port: number, why: RegExp) =>
-    t.rejects(second.listen(host, port), {
-      message: new RegExp(`cannot listen on ${host}:${port}: ${why.source};`),
-    });
-  await refused('127.0.0.1', front.port, /the port is taken/);
-  await refused('192.0.2.1', front.port, /the address is not of this machine/);
-  const isRoot = process.geteuid?.() === 0;
-  if (isRoot) process.seteuid?.(65_534);
-  try {
-    if (freePortsFrom() > 80) await refused('127.0.0.1', 80, /its user may not, .*/);
-  } finally {
-    if (isRoot) process.seteuid?.(0);
-  }
-  await Promise.all([first.stop(), second.stop()]);
-});
-
-/** Below, the system lets no ordinary user listen. */
-function freePortsFrom(): number {
-  const setting = '/proc/sys/net/ipv4/ip_unprivileged_port_start';
-  return existsSync(setting) ? Number(readFileSync(setting, 'utf8')) : 0;
-}
