@@ -260,7 +260,7 @@ async function startWanted(
   if (!existsSync(startFile)) return;
   const name = readFileSync(startFile, 'utf8');
   rmSync(startFile, { force: true });
-  const index = nodes.findIndex((each) => each.name === name && each.exitStatus() !== null);
+  const index = nodes.findIndex((each) => each.name === name && aliveIn(each.mark) === null);
   const old = nodes[index];
   if (old === undefined) return;
   const node = await start(old.name, old.roles);

@@ -1,10 +1,11 @@
 // `npm run cluster`, as a person uses it: the map, a charge with the printed curl, a node drained and started again, Ctrl-C.
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
+import { writeWholeFile } from '../../src/data-directory/whole-file.ts';
 import { aliveIn, markOf } from '../../wal/process-mark.ts';
 import { WriterLock } from '../../wal/writer-lock.ts';
 import { needs } from '../needs.ts';
@@ -73,7 +74,7 @@ t.test('by its commands', async (t) => {
   const log = join(directory, 'ledger2', 'node.log');
   renameSync(log, `${log}.kept`);
   mkdirSync(log);
-  writeFileSync(join(directory, 'start'), 'ledger2');
+  writeWholeFile(join(directory, 'start'), 'ledger2');
   await waitFor('it says why it does not start', 30_000, () => complained.includes(`EISDIR`));
   rmdirSync(log);
   renameSync(`${log}.kept`, log);
