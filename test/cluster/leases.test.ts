@@ -145,6 +145,14 @@ function isSpread(nodes: readonly Node[]): boolean {
   );
 }
 
+/** Of an entry in the bucket that is there now; null: it has none. */
+async function revisionOf({ manager }: NatsLink, key: string): Promise<number | null> {
+  return manager.streams.getMessage(LEASE_STREAM, { last_by_subj: LEASE_SUBJECT_PREFIX + key }).then(
+    ({ seq }) => seq,
+    () => null,
+  );
+}
+
 // Each test has a server and nodes of its own, and mostly waits.
 t.jobs = 4;
 
@@ -273,7 +281,7 @@ t.test('while NATS is away nobody holds anything, and afterwards everybody what 
 t.test('why a partition cannot be taken over is told once, however often it is tried', async (t) => {
   const { nodes } = await cluster(t, ['a']);
   const [only] = nodes;
-  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  await waitFor('each holds its share', 30_000, () => isSpread(nodes));
   const tried = async (why: string): Promise<string[]> => {
     only!.broken = why;
     const { attempts } = only!;
@@ -311,7 +319,7 @@ t.test('two processes of one name say so', async (t) => {
 
 t.test('what is no entry in the bucket moves nothing, ends nobody, and goes', async (t) => {
   const { servers, nodes } = await cluster(t, ['a', 'b']);
-  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  await waitFor('each holds its share', 30_000, () => isSpread(nodes));
   const before = nodes.map(({ serving }) => [...serving]);
   const hand = await link(servers.url, 'hand');
   t.teardown(() => hand.close());
@@ -341,19 +349,14 @@ t.test(
   'a bucket that is purged, of which no message tells, moves nothing, and is filled again',
   async (t) => {
     const { servers, nodes } = await cluster(t, ['a', 'b']);
-    await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+    await waitFor('each holds its share', 30_000, () => isSpread(nodes));
     const before = nodes.map(({ serving }) => [...serving]);
     const hand = await link(servers.url, 'hand');
     t.teardown(() => hand.close());
     await hand.manager.streams.purge(LEASE_STREAM);
     const keys = ['node.a', 'node.b', ...everything.map((partition) => `lease.accounts.${partition}`)];
-    const isThere = (key: string): Promise<boolean> =>
-      hand.manager.streams.getMessage(LEASE_STREAM, { last_by_subj: LEASE_SUBJECT_PREFIX + key }).then(
-        () => true,
-        () => false,
-      );
     await waitFor('each node has said again what is its own', 30_000, async () => {
-      return (await Promise.all(keys.map(isThere))).every((each) => each);
+      return !(await Promise.all(keys.map((key) => revisionOf(hand, key)))).includes(null);
     });
     t.ok(nodes.every(({ ownership }) => ownership.isSessionValid()));
     t.strictSame(
@@ -372,20 +375,17 @@ t.test(
 
 t.test('entries that are purged by their keys move nothing, and are written again', async (t) => {
   const { servers, nodes } = await cluster(t, ['a', 'b']);
-  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  await waitFor('each holds its share', 30_000, () => isSpread(nodes));
   const before = nodes.map(({ serving }) => [...serving]);
   const hand = await link(servers.url, 'hand');
   t.teardown(() => hand.close());
   // The session last: its next renewal is refused, and then its node looks what else is gone.
-  const subjects = ['lease.accounts.3', 'node.a'].map((key) => LEASE_SUBJECT_PREFIX + key);
-  for (const filter of subjects) await hand.manager.streams.purge(LEASE_STREAM, { filter });
-  for (const subject of subjects) {
-    await waitFor(`${subject} has been said again`, 30_000, () =>
-      hand.manager.streams.getMessage(LEASE_STREAM, { last_by_subj: subject }).then(
-        () => true,
-        () => false,
-      ),
-    );
+  const keys = ['lease.accounts.3', 'node.a'];
+  for (const key of keys) {
+    await hand.manager.streams.purge(LEASE_STREAM, { filter: LEASE_SUBJECT_PREFIX + key });
+  }
+  for (const key of keys) {
+    await waitFor(`${key} has been said again`, 30_000, async () => (await revisionOf(hand, key)) !== null);
   }
   t.ok(nodes.every(({ ownership }) => ownership.isSessionValid()));
   t.strictSame(
@@ -396,7 +396,7 @@ t.test('entries that are purged by their keys move nothing, and are written agai
 
 t.test('a bucket that is removed is made anew by the nodes, which know what stood there', async (t) => {
   const { servers, nodes } = await cluster(t, ['a', 'b']);
-  await waitFor('everything is held', 30_000, () => heldBy(nodes).length === partitionCount);
+  await waitFor('each holds its share', 30_000, () => isSpread(nodes));
   const hand = await link(servers.url, 'hand');
   t.teardown(() => hand.close());
   // As a front: it makes nothing.
@@ -409,13 +409,18 @@ t.test('a bucket that is removed is made anew by the nodes, which know what stoo
   await front.ready();
   const epochs = everything.map((partition) => front.route('accounts', partition)!.epoch);
   await hand.manager.streams.delete(LEASE_STREAM);
-  await waitFor('each node holds its share again', 30_000, () => isSpread(nodes));
-  await waitFor('and a front hears of it', 30_000, () =>
-    everything.every((partition) => {
-      const lease = front.lease('accounts', partition)!;
-      return front.isHeld(lease.value) && lease.revision > 0 && lease.value.epoch >= epochs[partition]!;
-    }),
-  );
+  await waitFor('each node has said again what is its own, and a front hears of it', 30_000, async () => {
+    const sessions = await Promise.all(['node.a', 'node.b'].map((key) => revisionOf(hand, key)));
+    const leases = await Promise.all(everything.map((each) => revisionOf(hand, `lease.accounts.${each}`)));
+    return (
+      !sessions.includes(null) &&
+      everything.every((partition) => {
+        const { revision, value } = front.lease('accounts', partition)!;
+        return revision === leases[partition] && front.isHeld(value) && value.epoch >= epochs[partition]!;
+      })
+    );
+  });
+  t.ok(isSpread(nodes), 'each node holds its share');
   const late = await Node.start(servers, 'late');
   t.teardown(() => late.crash());
   await waitFor('who comes late gets its share', 30_000, () => isSpread([...nodes, late]));
