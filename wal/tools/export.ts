@@ -107,9 +107,11 @@ async function runExport(
   if (first !== undefined && last !== undefined && first > last) {
     throw new UsageError(`--from-sequence ${first} is behind --to-sequence ${last}`);
   }
-  if (format === 'jsonl') return exportLines(reader, names, to, input);
   const files = existsSync(to) ? filesOf(to) : [];
-  if (files.length > 0 && !isLeftBehind(files)) throw new UsageError(`${to} is not empty`);
+  const mayBeLeftBehind = format === 'jsonl' ? files.some(isLock) : isLeftBehind(files);
+  // Before a lock is made in it: one that is left by a tool that was killed says that what stands there was left behind, too.
+  if (files.length > 0 && !mayBeLeftBehind) throw new UsageError(`${to} is not empty`);
+  if (format === 'jsonl') return exportLines(reader, names, to, input);
   return SegmentDirectory.extend(to, (target) => exportSegments(reader, names, target, input));
 }
 

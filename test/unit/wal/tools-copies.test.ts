@@ -1,6 +1,15 @@
 // The tools that copy logs and put them back: export, import, backup, restore.
 import { pbkdf2 } from 'node:crypto';
-import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync, existsSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  watch,
+  writeFileSync,
+  existsSync,
+} from 'node:fs';
 import { Server } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,6 +23,7 @@ import { Portions } from '../../../wal/tools/portions.ts';
 import { Progress } from '../../../wal/tools/progress.ts';
 import { SegmentDirectory } from '../../../wal/tools/segment.ts';
 import type { Batch } from '../../../wal/types.ts';
+import { until } from '../../until.ts';
 import { bytesAt, checkpointAll, key, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
 
 t.test('export and import make the same log elsewhere', async (t) => {
@@ -93,6 +103,14 @@ t.test('export writes lines for people', async (t) => {
     epoch: 1,
     record: { group: 'webhooks', sequence: 3 },
   });
+
+  const made: (string | null)[] = [];
+  const watcher = watch(to, (_, name) => made.push(name));
+  t.match(await tool('export', '--data', data, '--to', to, ...range), { status: 2, err: /is not empty/ });
+  writeFileSync(join(to, 'last'), '');
+  await until(() => made.includes('last'));
+  watcher.close();
+  t.strictSame(new Set(made), new Set(['last']), 'refused before it makes a lock, which a kill would leave');
 });
 
 t.test('backup adds what is new while the log is written, and restore proves it', async (t) => {
