@@ -12,6 +12,12 @@ export function nameOf({ group, partition }: PartitionName): string {
   return `${group}/${partition}`;
 }
 
+/** Of a name that `nameOf` gave. */
+export function placeOf(name: string): PartitionName {
+  const [group = '', partition] = name.split('/');
+  return { group, partition: Number(partition) };
+}
+
 /** One group commit of one partition, as stored. See README.md for the layout byte by byte. */
 export interface Batch extends PartitionName {
   /** 1, 2, 3 … within the partition; in the cluster equal to the JetStream stream sequence. */

@@ -17,6 +17,7 @@ import { freshId } from '../../src/operator/context.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken, type Secrets } from '../../src/secrets.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { openDataDirectory, type DataDirectory } from '../../src/data-directory/data-directory.ts';
+import { placesOf } from '../../src/data-directory/identity.ts';
 import { openRails } from '../../src/wiring/rails.ts';
 import { Storage } from '../../src/wiring/storage.ts';
 import { linesOf } from '../load/work.ts';
@@ -278,15 +279,9 @@ async function openStorage(config: Config, secrets: Secrets): Promise<Storage> {
     },
   });
   // All that a service has: it would take what is not there for lost.
-  for (const [group, count] of [
-    ['platform', 1],
-    ['accounts', config.partitions],
-    ['webhooks', config.partitions],
-  ] as const) {
-    for (let number = 0; number < count; number++) {
-      const epoch = Math.max(1, storage.log.tip(group, number).epoch);
-      await storage.openPartition(group, number, { epoch, replica: null, onFenced: null });
-    }
+  for (const { group, partition } of placesOf(config.partitions)) {
+    const epoch = Math.max(1, storage.log.tip(group, partition).epoch);
+    await storage.openPartition(group, partition, { epoch, replica: null, onFenced: null });
   }
   return storage;
 }

@@ -8,6 +8,7 @@ import { nameOf } from '../../wal/types.ts';
 import type { Unreadable, UnreadablePlace } from '../../wal/unreadable.ts';
 import { placesIn } from '../data-directory/identity.ts';
 import { runReader, type Reading } from './reader-process.ts';
+import { Unread } from './unread.ts';
 
 const READER = new URL('files-reader.ts', import.meta.url);
 
@@ -53,10 +54,11 @@ interface LogProof {
 /** Again and again, each time from the partition that ended the reader; from behind it when it ended the one before, too. */
 async function proveLog(directory: string, names: readonly string[], late: AbortSignal): Promise<LogProof> {
   const places: UnreadablePlace[] = [];
+  const unread = new Unread(names);
   let suspected: UnreadablePlace | null = null;
   let openings = 0;
-  for (let left = names; ;) {
-    const { ending, isDamaged, last } = await readLog(directory, left, late);
+  for (;;) {
+    const { ending, isDamaged, last } = await readLog(directory, unread.names, late);
     if (ending === null) return { places, problem: null, unread: null };
     if (!isDamaged) {
       if (suspected !== null) places.push(suspected);
@@ -67,11 +69,11 @@ async function proveLog(directory: string, names: readonly string[], late: Abort
       if (openings > 1) return { places, problem: ending, unread: null };
       continue;
     }
-    const name = nameOf(last);
-    const isSure: boolean = suspected !== null && nameOf(suspected) === name;
-    if (isSure) places.push({ ...last, ending });
-    suspected = isSure ? null : { ...last, ending };
-    left = left.slice(left.indexOf(name) + (isSure ? 1 : 0));
+    suspected = { ...last, ending };
+    if (unread.endedBy(nameOf(last))) {
+      places.push(suspected);
+      suspected = null;
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 import { messageOf } from '../../wal/thrown.ts';
 import { LogCorruption } from '../../wal/batch.ts';
 import { LogReader } from '../../wal/log-reader.ts';
+import { placeOf } from '../../wal/types.ts';
 import { ViewStore } from '../../wal/views.ts';
 import type { Place } from './files-proof.ts';
 import { say, UNREADABLE } from './reader-process.ts';
@@ -18,10 +19,7 @@ else await readViews();
 async function readLog(): Promise<void> {
   const log = await LogReader.openBeside({ directory });
   // Those that are not there are found empty: to search for them may end this, too.
-  for (const name of names) {
-    const [group = '', number] = name.split('/');
-    readPartition(log, group, Number(number));
-  }
+  for (const { group, partition } of names.map(placeOf)) readPartition(log, group, partition);
   await log.close();
 }
 

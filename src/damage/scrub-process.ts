@@ -7,6 +7,7 @@ import { constants, setPriority } from 'node:os';
 import { STOP_SIGNALS } from '../end-process.ts';
 import { LogRewritten } from '../../wal/batch.ts';
 import { LogReader, untilUnchanged } from '../../wal/log-reader.ts';
+import { placeOf } from '../../wal/types.ts';
 import { damageOf } from './damage.ts';
 import { say } from './reader-process.ts';
 import { pause } from '../pause.ts';
@@ -25,8 +26,7 @@ setPriority(constants.priority.PRIORITY_LOW);
 const restless: LogRewritten[] = [];
 
 for (const name of names) {
-  const [group = '', number] = name.split('/');
-  const partition = Number(number);
+  const { group, partition } = placeOf(name);
   try {
     await untilUnchanged(() => scrub(group, partition));
   } catch (error) {

@@ -6,6 +6,7 @@ import { unreadableIn } from '../../wal/unreadable.ts';
 import type { Damage } from './damage.ts';
 import { placesIn } from '../data-directory/identity.ts';
 import { runReader } from './reader-process.ts';
+import { Unread } from './unread.ts';
 
 const PROGRAM = new URL('scrub-process.ts', import.meta.url);
 
@@ -69,14 +70,14 @@ export class Scrub {
   /** Names as "accounts/3". A partition whose reader is ended is read again: it is damaged when that ends the next one, too. */
   async #read(names: readonly string[]): Promise<void> {
     const { signal } = this.#stopping;
-    let suspected: string | null = null;
-    for (let left = names; left.length > 0;) {
+    const unread = new Unread(names);
+    while (unread.names.length > 0) {
       let at: Omit<Damage, 'problem'> | null = null;
       const onSaid = (said: Said): void => {
         if (said.type === 'damage') this.#onDamage(said);
         else at = said;
       };
-      const { ending, isDamaged } = await runReader(PROGRAM, [this.#directory, ...left], {
+      const { ending, isDamaged } = await runReader(PROGRAM, [this.#directory, ...unread.names], {
         onSaid,
         signal,
       });
@@ -86,11 +87,9 @@ export class Scrub {
       if (!isDamaged || place === null) {
         throw new Error(`the process that reads the log has ended: ${ending}`);
       }
-      const name = nameOf(place);
-      const isSure = name === suspected;
-      if (isSure) this.#onDamage({ ...place, problem: `a process that reads it is ended (${ending})` });
-      suspected = name;
-      left = left.slice(left.indexOf(name) + (isSure ? 1 : 0));
+      if (unread.endedBy(nameOf(place))) {
+        this.#onDamage({ ...place, problem: `a process that reads it is ended (${ending})` });
+      }
     }
   }
 }

@@ -46,7 +46,11 @@ export function readIdentity(directory: string): DataIdentity | null {
 /** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has, or not so
  *  that it can be understood. */
 export function placesIn(directory: string): PartitionPlace[] {
-  const partitions = partitionsNoted(directory) ?? LIMITS.partitionsMax;
+  return placesOf(partitionsNoted(directory) ?? LIMITS.partitionsMax);
+}
+
+/** Every partition that has a log where there are so many. */
+export function placesOf(partitions: number): PartitionPlace[] {
   const ofGroup = (group: GroupName, count: number): PartitionPlace[] =>
     Array.from({ length: count }, (_, partition) => ({ group, partition }));
   return [...ofGroup('accounts', partitions), ...ofGroup('platform', 1), ...ofGroup('webhooks', partitions)];

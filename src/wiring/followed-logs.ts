@@ -5,6 +5,7 @@
 // Invariant: views are made only of batches that the stream has accepted. Views of others would show money that nobody has.
 
 import { LogCorruption } from '../../wal/batch.ts';
+import { placeOf } from '../../wal/types.ts';
 import type { GroupName } from '../bus/bus.ts';
 import type { NatsLink } from '../nats/connection.ts';
 import type { LeaseTable } from '../nats/lease-table.ts';
@@ -127,8 +128,8 @@ export class FollowedLogs {
     try {
       for (const [key, follower] of this.#followers) {
         if (!this.#viewed.has(follower)) continue;
-        const [group, partition] = key.split('/') as [GroupName, string];
-        await this.#keepViewsOf(follower, group, Number(partition));
+        const { group, partition } = placeOf(key);
+        await this.#keepViewsOf(follower, group as GroupName, partition);
       }
     } finally {
       this.#keepingUp = false;
