@@ -68,7 +68,7 @@ export class CallbackNotes {
   }
 
   /** A callback came. `noteId`: of its note, where one was found. */
-  came(id: string, accountId: string, noteId: string | null = null): void {
+  came(id: string, accountId: string, noteId: string | null): void {
     const before = this.#all.get(id);
     if (before !== undefined) {
       // Its note may be resolved by now.

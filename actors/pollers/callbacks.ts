@@ -145,17 +145,14 @@ export class Callbacks {
   /** One of ours is known already. What a poller before this one sent may arrive after this one has looked. False: too many are
    *  looked into. */
   noteFound(noteId: string, accountId: string, transactionId: string): boolean {
-    if (this.#notes.found(transactionId, noteId)) return true;
-    this.#notes.came(transactionId, accountId, noteId);
-    const isTaken = this.#lookInto(accountId, transactionId);
-    if (!isTaken) this.#notes.drop(transactionId);
-    return isTaken;
+    return this.#notes.found(transactionId, noteId) || this.lookInto(accountId, transactionId, noteId);
   }
 
-  /** A callback, or as good as one. False: too many about what has ended or is not known here. */
-  lookInto(accountId: string, transactionId: string): boolean {
+  /** A callback, or as good as one. `noteId`: of what was noted of it; null: nothing. False: too many about what has ended or is not known
+   *  here. */
+  lookInto(accountId: string, transactionId: string, noteId: string | null = null): boolean {
     // First: the answer may come before it returns.
-    this.#notes.came(transactionId, accountId);
+    this.#notes.came(transactionId, accountId, noteId);
     const isTaken = this.#lookInto(accountId, transactionId);
     if (!isTaken) this.#notes.drop(transactionId);
     return isTaken;

@@ -196,7 +196,11 @@ async function runTrim(
   assertHasLog(directory);
   // Looked at while it is held: a start in between may make views anew that had reached further, and read all again.
   const trims = yes
-    ? await whileStopped(directory, async () => remove(directory, await look()))
+    ? await whileStopped(directory, async () => {
+        const planned = await look();
+        await remove(directory, planned);
+        return planned;
+      })
     : await look();
   const rows = trims.map(({ group, partition, from, last, why }) => {
     return [nameOf({ group, partition }), `${last - from} batches to remove`, `kept: ${why}`];
@@ -214,13 +218,12 @@ function trimmedText(count: number, yes: boolean): string {
   return yes ? `Removed ${count} batches.` : 'Nothing was removed: add --yes to remove this.';
 }
 
-async function remove(directory: string, trims: readonly Trim[]): Promise<readonly Trim[]> {
+async function remove(directory: string, trims: readonly Trim[]): Promise<void> {
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
   try {
     for (const { group, partition, from, last } of trims) {
       if (last > from) await log.trimBefore(group, partition, last + 1);
     }
-    return trims;
   } finally {
     await log.close();
   }
