@@ -5,34 +5,14 @@ import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
-import { NatsBus } from '../../src/nats/nats-bus.ts';
-import { link, RoutesByHand } from './adapters.ts';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import type { NatsBus } from '../../src/nats/nats-bus.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { done, repeatable, startBusServers } from './bus-driven.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
 
-const servers = await startNatsServers();
-const ownerLink = await link(servers.url, 'owner');
-const callerLink = await link(servers.url, 'caller');
-t.teardown(async () => {
-  await Promise.all([ownerLink.close(), callerLink.close()]);
-  await servers.stop();
-});
-
-let callers = 0;
-function newBus(server = new NatsBusServer(callerLink.connection)): { bus: NatsBus; routes: RoutesByHand } {
-  const routes = new RoutesByHand();
-  const { connection } = callerLink;
-  const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
-  const bus = new NatsBus({ connection, caller: `front${++callers}`, routes, partitions, server });
-  return { bus, routes };
-}
-
-function repeatable(n: number): Message {
-  return { type: 'RecordOutcome', n, deadline: Date.now() + 60_000 } as unknown as Message;
-}
-const done = (body: unknown): Reply => ({ type: 'done', body: JSON.stringify(body), replayed: false });
+const { ownerLink, callerLink, newBus } = await startBusServers(t);
 
 t.test('a full bus refuses before anything is sent', async (t) => {
   const { bus } = newBus();

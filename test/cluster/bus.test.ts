@@ -6,11 +6,12 @@ import type { Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import { request } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
-import { NatsBus } from '../../src/nats/nats-bus.ts';
+import type { NatsBus } from '../../src/nats/nats-bus.ts';
 import { commandSubject } from '../../src/nats/subjects.ts';
 import { commandLine } from '../../src/nats/wire.ts';
-import { link, RoutesByHand } from './adapters.ts';
-import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
+import { link } from './adapters.ts';
+import { waitFor } from '../../deploy/nats-servers.ts';
+import { done, repeatable, startBusServers } from './bus-driven.ts';
 import { platformGroup } from '../../actors/platform/group.ts';
 import { Partition } from '../../actors/runtime/partition.ts';
 import type { Views } from '../../wal/types.ts';
@@ -19,40 +20,13 @@ import { until } from '../until.ts';
 
 needs('nats-server');
 
-const partitions = { accounts: 4, webhooks: 4, pollers: 4, platform: 1 };
-const servers = await startNatsServers();
-const ownerLink = await link(servers.url, 'owner');
-const callerLink = await link(servers.url, 'caller');
-t.teardown(async () => {
-  await Promise.all([ownerLink.close(), callerLink.close()]);
-  await servers.stop();
-});
+const { servers, ownerLink, callerLink, newBus } = await startBusServers(t);
 
 const NO_VIEWS: Views = { get: () => undefined, range: () => [] };
 
-let callers = 0;
-function newBus(
-  server = new NatsBusServer(callerLink.connection),
-  caller = `front${++callers}`,
-): { bus: NatsBus; routes: RoutesByHand } {
-  const routes = new RoutesByHand();
-  const bus = new NatsBus({
-    connection: callerLink.connection,
-    caller,
-    routes,
-    partitions,
-    server,
-  });
-  return { bus, routes };
-}
-
-function repeatable(n: number, deadlineMs = 60_000): Message {
-  return { type: 'RecordOutcome', n, deadline: Date.now() + deadlineMs } as unknown as Message;
-}
 function onceOnly(deadlineMs = 60_000): Message {
   return { type: 'ReplayDelivery', deadline: Date.now() + deadlineMs };
 }
-const done = (body: unknown): Reply => ({ type: 'done', body: JSON.stringify(body), replayed: false });
 
 t.test('what this process serves needs no message, until another does', async (t) => {
   const nearby = new NatsBusServer(callerLink.connection);
