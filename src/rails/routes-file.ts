@@ -149,14 +149,19 @@ function readRoute(fields: Fields): ReadRoute | null {
   const country = fields.required('country', (field) => field.oneOf(COUNTRIES));
   const network = fields.required('network', (field) => field.oneOf(NETWORKS));
   const baseUrl = fields.required('base_url', (field) => field.url());
+  const answerMs =
+    fields.optional('answer_ms', (field) => field.whole(1_000, ANSWER_LONGEST_MS)) ?? LIMITS.railAnswerMs;
+  // A submit may be on its way for as long as its answer may take: "not found" earlier, and it would be sent twice.
+  const graceSecondsMin = Math.ceil((2 * answerMs) / 1_000);
   const common = {
     maxConcurrency:
       fields.optional('max_concurrency', (field) => field.whole(1, LIMITS.railConcurrencyMax)) ??
       LIMITS.railConcurrencyDefault,
-    answerMs:
-      fields.optional('answer_ms', (field) => field.whole(1_000, ANSWER_LONGEST_MS)) ?? LIMITS.railAnswerMs,
+    answerMs,
     notFoundGraceMs:
-      (fields.optional('not_found_grace_seconds', (field) => field.whole(1, 3_600)) ?? GRACE_SECONDS) * 1_000,
+      1_000 *
+      (fields.optional('not_found_grace_seconds', (field) => field.whole(graceSecondsMin, 3_600)) ??
+        GRACE_SECONDS),
   };
   const ownCurrency: Currency | null = country === null ? null : COUNTRY_FACTS[country].currency;
   const currency = fields.optional('currency', (field) =>

@@ -7,6 +7,9 @@ import { provisionSimulator } from '../../src/rails/routes-simulator.ts';
 import type { Route } from '../../src/rails/routes-file.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../src/rails/simulator/server.ts';
 
+/** As short as routes may have them: what a provider never got is sent again that soon. */
+const TIMES = { answer_ms: 2_000, not_found_grace_seconds: 4 };
+
 export interface External {
   readonly simulator: Simulator;
   /** For RAILS. */
@@ -88,7 +91,7 @@ function writeRailsFile(directory: string, routes: readonly Route[]): string {
   });
   const written = routes.map((route) => {
     const { id, country, network, adapter, baseUrl: base_url } = route;
-    const common = { id, country, network, adapter, base_url, not_found_grace_seconds: 1 };
+    const common = { id, country, network, adapter, base_url, ...TIMES };
     if (route.adapter === 'mtn') {
       return {
         ...common,

@@ -118,6 +118,8 @@ t.test('what is wrong is named, with its line', async (t) => {
     [change(MTN, { base_url: 'https://user:word@host' }), /without credentials/],
     [change(MTN, { base_url: 'https://:word@host' }), /without credentials/],
     [change(MTN, { currency: 'KES' }), /currency: takes "UGX" or "EUR"/],
+    [change(MTN, { not_found_grace_seconds: 29 }), /grace_seconds: takes a whole number from 30 to 3600/],
+    [change(MTN, { answer_ms: 60_000, not_found_grace_seconds: 119 }), /takes a whole number from 120 to/],
     [change(MTN, { max_concurrency: 0 }), /max_concurrency: takes a whole number from 1 to/],
     [change(MTN, { collcetion: {} }), /:19: routes\[0\]\.collcetion: is not a field here/],
     [[withoutTarget], /:3: routes\[0\]\.target_environment: is missing/],
