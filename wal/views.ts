@@ -47,6 +47,14 @@ export class ViewStore {
     }
   }
 
+  /** Rows without a position: of a removal, or a restore, that was cut short. */
+  hasStrayRows(group: string, partition: number): boolean {
+    if (this.position(group, partition) !== null) return false;
+    const place = placeOf(group, partition);
+    const keys = this.#database.getKeys({ start: `${place}/`, end: `${place}${rowsEnd}`, limit: 1 });
+    return [...keys].length > 0;
+  }
+
   /** Reads every row of every partition, and the positions; returns how many. A damaged file may end the process. */
   readAll(): number {
     let rows = 0;

@@ -293,6 +293,9 @@ export class Storage {
     this.views.refresh();
     if (sequence > this.#viewsReach(group, number)) {
       await this.#checkpoints.advance(group.name, number, sequence, toServe);
+    } else if (sequence === 0 && this.views.hasStrayRows(group.name, number)) {
+      // Of a log without records nothing is applied, and whoever opens it would read them.
+      await this.views.drop(group.name, number);
     }
     this.views.refresh();
   }

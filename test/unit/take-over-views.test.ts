@@ -4,12 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Checkpoints } from '../../src/wiring/checkpoints.ts';
 import { encodeBatch } from '../../wal/batch.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { ViewStore } from '../../wal/views.ts';
-import { fill, openStorage, overdueKeys, POLICIES, serve } from './storage-driven.ts';
+import { fill, OPEN_ACCOUNT, openStorage, overdueKeys, POLICIES, send, serve } from './storage-driven.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'daftari-take-over-'));
 t.teardown(() => rmSync(directory, { recursive: true }));
@@ -95,6 +96,23 @@ t.test('views of batches that were cut off the log are made anew, others stay', 
     storage.views.position('accounts', PARTITION)?.hash,
     storage.log.tip('accounts', PARTITION).hash,
   );
+  await storage.close();
+});
+
+t.test('rows that are left of a restore are not taken for the state of a log that has nothing', async (t) => {
+  const [WRITTEN, EMPTY] = [10, 11];
+  const storage = openStorage(directory);
+  await serve(storage, WRITTEN);
+  const about = { accountId: makeId('account', `${encodeTime(0)}${'0'.repeat(16)}`), deadline: Infinity };
+  t.equal((await send(storage, WRITTEN, { ...OPEN_ACCOUNT, ...about })).type, 'done');
+  await storage.closePartition('accounts', WRITTEN);
+  await storage.catchUpViews('accounts', WRITTEN);
+  // Its process died before the position was written, and there is no snapshot any more.
+  await storage.views.commit('accounts', EMPTY, null, [...storage.views.rows('accounts', WRITTEN)]);
+  await serve(storage, EMPTY);
+  t.equal((await send(storage, EMPTY, { ...OPEN_ACCOUNT, ...about })).type, 'done');
+  storage.log.refresh();
+  t.equal(storage.log.tip('accounts', EMPTY).sequence, 1, 'it is recorded: there was none');
   await storage.close();
 });
 
