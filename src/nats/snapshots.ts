@@ -47,7 +47,7 @@ export class Snapshots {
 
   /** Batch that the stored snapshot of a partition reaches; 0: there is none. */
   async batchOf(group: GroupName, partition: number): Promise<number> {
-    return batchIn(await this.#infoOf(group, partition));
+    return batchIn(await this.#storedOf(group, partition));
   }
 
   /** Replaces the partition's snapshot with its checkpointed views; returns the batch that the stored one reaches, 0: nothing
@@ -59,7 +59,7 @@ export class Snapshots {
   ): Promise<number> {
     const { log, views } = this.#options;
     const store = await this.#open();
-    const before = await this.#infoOf(group, partition);
+    const before = await this.#storedOf(group, partition);
     const stored = batchIn(before);
     views.refresh();
     const position = views.position(group, partition);
@@ -88,7 +88,7 @@ export class Snapshots {
       await settled();
       // Whoever was stopped meanwhile must not put an older one in the place of its successor's.
       const paced = Readable.toWeb(Readable.from(this.#sender.paced(compressed)));
-      await store.put(meta, paced as never, { previousRevision: before?.revision ?? 0 });
+      await store.put(meta, paced as never, { previousRevision: before.revision });
     } finally {
       // Not read to the end, they would keep their moment of the views, and its pages, for ever.
       lines.destroy();
@@ -136,9 +136,11 @@ export class Snapshots {
     return abandoned.length;
   }
 
-  async #infoOf(group: GroupName, partition: number): Promise<ObjectInfo | null> {
+  async #storedOf(group: GroupName, partition: number): Promise<Stored> {
     const store = await this.#openFilled();
-    return store === null ? null : store.info(partitionKey(group, partition));
+    return store === null
+      ? { revision: 0, info: null }
+      : storedIn(store, { link: this.#options.link, group, partition });
   }
 
   /** Null: there is no snapshot of anything, and perhaps another node is just making the store. */
@@ -158,9 +160,27 @@ export class Snapshots {
 
 const CHUNKS = chunksOf('>');
 
-function batchIn(info: ObjectInfo | null): number {
-  // What is left of a removed one still has what it said of itself.
-  return info === null || info.deleted ? 0 : Number(info.metadata?.['batch'] ?? 0);
+/** What the store has of a partition. */
+interface Stored {
+  /** Of the message that names it last; 0: none does. */
+  readonly revision: number;
+  /** Null: there is no snapshot, it was removed, or its chunks were. */
+  readonly info: ObjectInfo | null;
+}
+
+/** A save that hears nothing of its last message, which names the chunks, takes them back (the store's client does), and that message
+ *  may be stored all the same. What it names is no snapshot then: nobody would save another in its place before long. */
+async function storedIn(store: ObjectStore, { link, group, partition }: StreamPartition): Promise<Stored> {
+  const info = await store.info(partitionKey(group, partition));
+  if (info === null) return { revision: 0, info };
+  const subject = chunksOf(info.nuid);
+  const { state } = await link.manager.streams.info(SNAPSHOT_STREAM, { subjects_filter: subject });
+  const isThere = !info.deleted && (state.subjects?.[subject] ?? 0) === info.chunks;
+  return { revision: info.revision, info: isThere ? info : null };
+}
+
+function batchIn({ info }: Stored): number {
+  return Number(info?.metadata?.['batch'] ?? 0);
 }
 
 type OnRows = (rows: readonly Row[]) => Promise<void> | void;
@@ -176,8 +196,8 @@ export async function readSnapshot(place: StreamPartition, onRows: OnRows): Prom
 
 async function readFrom(store: ObjectStore, place: StreamPartition, onRows: OnRows): Promise<Tip | null> {
   const { link, group, partition } = place;
-  const info = await store.info(partitionKey(group, partition));
-  if (info === null || info.deleted) return null;
+  const { info } = await storedIn(store, place);
+  if (info === null) return null;
   const stored = storedChunks(link, info);
   const plain = createGunzip();
   // Whoever reads `plain` is told of a failure.

@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import t from 'tap';
 import { readHistory } from '../../src/nats/log-history.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
+import { chunksOf } from '../../src/nats/snapshot-chunks.ts';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
@@ -139,6 +140,22 @@ t.test('a snapshot for which there is no room is not saved, and what was saved s
 
   await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
   t.equal(await at(full).save('accounts', 3), partition.tip.batch, 'the next time there is room');
+});
+
+t.test('a snapshot of which nothing is left but its name is none', async (t) => {
+  const partition = full.log.openPartition('accounts', 8, { epoch: 1, replica: null, onDurable: () => {} });
+  await partition.drained();
+  const { tip } = partition;
+  await full.views.commit('accounts', 8, tip, []);
+  t.equal(await at(full).save('accounts', 8), tip.batch);
+  // As a save leaves it whose last message was stored, and never answered: the store's client takes the chunks back.
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  const { nuid } = (await store.info('accounts.8'))!;
+  await nats.manager.streams.purge(SNAPSHOT_STREAM, { filter: chunksOf(nuid) });
+  t.equal(await at(full).batchOf('accounts', 8), 0);
+  t.equal(await at(empty).restore('accounts', 8), null, 'an empty machine reads the stream');
+  t.equal(await at(full).save('accounts', 8), tip.batch, 'and it is saved again');
+  t.strictSame((await at(empty).restore('accounts', 8))?.hash, tip.hash);
 });
 
 t.test('what was left by who died while saving goes, and nothing else', async (t) => {
