@@ -72,7 +72,7 @@ function openIdentity(path: string, partitions: number, { shortage }: DiskSpace)
   if (identity === null) {
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
-    const made = { format: FORMAT, partitions, masterKey: null };
+    const made = { format: FORMAT, partitions, masterKey: null, records: 0 };
     writeIdentity(path, made);
     return made;
   }
@@ -110,9 +110,26 @@ export async function checkMasterKey(directory: DataDirectory, secrets: Secrets)
 }
 
 /** From now on it is started with this key alone. */
-export function noteMasterKey({ path, identity }: DataDirectory, { fingerprint }: Secrets): void {
-  if (identity.masterKey === fingerprint) return;
-  writeIdentity(path, { ...identity, masterKey: fingerprint });
+export function noteMasterKey(directory: DataDirectory, { fingerprint }: Secrets): void {
+  if (directory.identity.masterKey !== fingerprint) note(directory, { masterKey: fingerprint });
+}
+
+/** As `writeFormat`, and noted before the first record of a newer format is made: a version that does not read it is refused from then
+ *  on. Where the views have all records it would come upon none, and take what they say for what it knows. */
+export function notingFormat(directory: DataDirectory, writeFormat: () => number): () => number {
+  let { records } = directory.identity;
+  return () => {
+    const format = writeFormat();
+    if (format > records) {
+      note(directory, { records: format });
+      records = format;
+    }
+    return format;
+  };
+}
+
+function note({ path, identity }: DataDirectory, noted: Partial<DataIdentity>): void {
+  writeIdentity(path, { ...(readIdentity(path) ?? identity), ...noted });
 }
 
 export function anotherMasterKey(path: string, fingerprint: string): DataDirectoryError {

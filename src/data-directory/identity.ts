@@ -1,9 +1,10 @@
-// What a data directory says of itself: its format, and what never changes after it was made: its number of partitions, and
-// the master key.
+// What a data directory says of itself: its format, the newest format of its records, and what never changes after it was made: its
+// number of partitions, and the master key.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
+import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
 import { writeWholeFile } from './whole-file.ts';
 
@@ -15,6 +16,8 @@ export interface DataIdentity {
   readonly partitions: number;
   /** Fingerprint of the key that its secrets are sealed with. Null: made before it was noted, or not begun. */
   readonly masterKey: string | null;
+  /** The newest format that its log may have records of. 0: made before it was noted, or not begun. */
+  readonly records: number;
 }
 
 /** What can be wrong with a data directory, for the person who starts the service. */
@@ -30,15 +33,21 @@ export function readIdentity(directory: string): DataIdentity | null {
   const file = join(directory, IDENTITY_FILE);
   if (!existsSync(file)) return null;
   const found = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
-  const { format, partitions, masterKey = null } = found;
+  const { format, partitions, masterKey = null, records = 0 } = found;
   if (Number.isInteger(format) && format !== FORMAT) {
     throw new OtherFormatError(
       `${directory} has format ${String(format)}; this version reads format ${FORMAT}`,
     );
   }
-  const isWhole = format === FORMAT && Number.isInteger(partitions);
+  if (Number.isInteger(records) && (records as number) > RECORD_FORMATS.newest) {
+    throw new OtherFormatError(
+      `${directory} has records of format ${String(records)}; this version reads them up to format ` +
+        `${RECORD_FORMATS.newest}: start the version that wrote them, or a newer one`,
+    );
+  }
+  const isWhole = format === FORMAT && Number.isInteger(partitions) && Number.isInteger(records);
   if (isWhole && (masterKey === null || typeof masterKey === 'string')) {
-    return { format, partitions: partitions as number, masterKey };
+    return { format, partitions: partitions as number, masterKey, records: records as number };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
 }

@@ -29,6 +29,8 @@ export interface LedgerOptions {
   readonly metrics: Metrics;
   /** Of the process. */
   readonly clock: () => number;
+  /** Newest format of records that may be written. */
+  readonly writeFormat: () => number;
   /** Nothing may be acknowledged any more: the process must end. */
   readonly onFailure: (error: Error) => void;
 }
@@ -47,7 +49,7 @@ export interface Ledger {
 }
 
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
-  const { config, policies, bus, space, log, metrics, clock } = options;
+  const { config, policies, bus, space, log, metrics, clock, writeFormat } = options;
   const damaged = new DamagedPartitions(log, metrics);
   let onRefused: OnRefused = () => {};
   const refuse = (group: GroupName, number: number, error: Error): void => {
@@ -61,6 +63,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     observer: metrics,
     clock,
     deadlineClock: () => Date.now(),
+    writeFormat,
     onFlush: (flush) => metrics.flushed(flush),
     isDiskShort: () => space.isShort,
     onDamage: refuse,

@@ -1,7 +1,12 @@
 // What a node of the cluster keeps on its disk: the log of what it may write, and the room for it. Where the log is damaged or there is no
 // room, another node, which has the log whole, takes the partition.
 
-import { noteMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
+import {
+  noteMasterKey,
+  notingFormat,
+  openDataDirectory,
+  tellIfEmpty,
+} from '../data-directory/data-directory.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
 import { NodeDamage, type NodeDamageOptions } from '../damage/node-damage.ts';
 import { proveStart } from '../damage/start-proof.ts';
@@ -77,7 +82,7 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
     clock: options.clock,
     // Callers are on other machines.
     deadlineClock: () => Date.now(),
-    writeFormat: () => writeFormat.current,
+    writeFormat: notingFormat(directory, () => writeFormat.current),
     onFlush: (flush) => metrics.flushed(flush),
     // What is on its way to others goes on meanwhile.
     isDiskShort: () => space.isShort && (space.isNearlyFull || !othersHaveRoom()),

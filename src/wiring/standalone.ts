@@ -24,7 +24,12 @@ import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
-import { checkMasterKey, openDataDirectory, tellIfEmpty } from '../data-directory/data-directory.ts';
+import {
+  checkMasterKey,
+  notingFormat,
+  openDataDirectory,
+  tellIfEmpty,
+} from '../data-directory/data-directory.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
 import { webhooksLogicOf } from './groups.ts';
 import { type Ledger, openLedger } from './ledger.ts';
@@ -93,6 +98,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     log,
     metrics,
     clock,
+    writeFormat: notingFormat(directory, () => OWN_FORMAT.format),
     onFailure: (error) => {
       state = 'failed';
       onFailure(error);

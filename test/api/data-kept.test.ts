@@ -15,6 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { createSecrets } from '../../src/secrets.ts';
 import { walTools } from '../../wal/tools/all.ts';
@@ -334,16 +335,23 @@ t.test('nor does a service start beside a tool of another container that writes 
   await (await startService(ONE, dataDir)).stop();
 });
 
-t.test('of a directory of a later version no tool says what its records mean', async (t) => {
+t.test('a directory of a later version is not started, and no tool says what its records mean', async (t) => {
   const dataDir = await used(t);
   const file = join(dataDir, 'daftari.json');
-  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), format: 2 }));
+  const kept = JSON.parse(readFileSync(file, 'utf8')) as object;
+  const { newest } = RECORD_FORMATS;
+  t.hasStrict(kept, { records: newest }, 'what it may have records of is noted');
   const to = join(dataDir, '../copy');
   const run = (...[name = '', ...args]: string[]) =>
     runTool([...walTools, ...logTools], name, '--data', dataDir, ...args);
+  const refusedAs = async (later: object, err: RegExp, ...asked: string[][]): Promise<void> => {
+    writeFileSync(file, JSON.stringify({ ...kept, ...later }));
+    await t.rejects(startService(ONE, dataDir), err);
+    for (const each of asked) t.match(await run(...each), { status: 1, out: '', err }, each[0]!);
+  };
+  const records = new RegExp(`has records of format ${newest + 1}; .* up to format ${newest}: `);
+  await refusedAs({ records: newest + 1 }, records, ['verify']);
+  const trim = ['trim', '--archive', to, '--yes'];
   t.match(await run('backup', '--to', to), { status: 0 }, 'its batches are known');
-  const err = /has format 2; this version reads format 1/;
-  for (const asked of [['verify'], ['replay'], ['trim', '--archive', to, '--yes']]) {
-    t.match(await run(...asked), { status: 1, out: '', err }, asked[0]!);
-  }
+  await refusedAs({ format: 2 }, /has format 2; this version reads format 1/, ['verify'], ['replay'], trim);
 });
