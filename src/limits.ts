@@ -315,6 +315,9 @@ export const LIMITS = {
   webhookResolverMs: 60_000,
   /** How long the answer for IPv6 may come after that for IPv4, ms. */
   webhookDnsIpv6Ms: 500,
+  /** Addresses of a name that are looked at and tried, IPv4 first. Whoever has the name chooses how many there are: an answer of DNS carries
+   *  thousands, and those that refuse are tried at once, one after the other. */
+  webhookAddressesMax: 16,
   /** Attempts in flight to one endpoint that nothing is known of, and at the most, to one that answers within `webhookLateMs`: one
    *  more with each such answer while it has as many as it may (with as many answers, if they take over `webhookSlowMs`); half as
    *  many with any other end, down to the first of the two, or to 1 with failures; while it fails: 1. */

@@ -393,7 +393,7 @@ function guardedLookup(resolve: Resolve, guard: GuardOptions): LookupFunction {
   };
 }
 
-/** At least one address, each of which may be used. */
+/** At least one address, each of which may be used. Of more than are tried the rest is not even looked at. */
 async function addressesOf(
   hostname: string,
   resolve: Resolve,
@@ -401,7 +401,7 @@ async function addressesOf(
 ): Promise<LookupAddress[]> {
   let addresses: LookupAddress[];
   try {
-    addresses = await resolve(hostname);
+    addresses = (await resolve(hostname)).slice(0, LIMITS.webhookAddressesMax);
   } catch (error) {
     throw new DnsFailure(`${hostname}: ${String(error)}`, { cause: error });
   }

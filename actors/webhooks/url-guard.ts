@@ -3,7 +3,7 @@
 //
 // Invariants: an address is allowed only if this file's own tables and ipaddr.js both find nothing against it; IPv6 only
 // inside 2000::/3, so that whatever is not yet assigned, mapped or translated is refused; one bad address among those of
-// a name refuses the name. Nothing here does I/O.
+// a name that may be tried refuses the name. Nothing here does I/O.
 
 import ipaddr from 'ipaddr.js';
 import { LIMITS } from '../../src/limits.ts';

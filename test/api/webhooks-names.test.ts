@@ -74,6 +74,24 @@ void t.test('of a name whose first address refuses, the next is tried', async (t
   });
 });
 
+void t.test(
+  'of a name that leads to thousands of hosts a few are tried, and the others are none of its business',
+  async (t) => {
+    const receiver = await receiverFor(t);
+    const url = `https://hooks.example.com:${receiver.port}/`;
+    // Nobody listens at them: the next is tried at once.
+    const others = Array.from({ length: 5_000 }, (_, i) => `127.1.${i >> 8}.${i & 255}`);
+    const ending = async (before: number): Promise<SendResult> => {
+      const names = [...others.slice(0, before), '127.0.0.1', ...others];
+      const addresses = names.map((address) => ({ address, family: 4 }));
+      return send(senderFor(t, { resolve: () => Promise.resolve(addresses) }), url);
+    };
+    t.hasStrict(await ending(LIMITS.webhookAddressesMax - 1), { error: null, statusCode: 200 });
+    t.hasStrict(await ending(LIMITS.webhookAddressesMax), { error: 'connect', statusCode: null });
+    t.equal(receiver.connections, 1);
+  },
+);
+
 void t.test('a literal address needs no name, in brackets or not', async (t) => {
   const receiver = await receiverFor(t);
   t.hasStrict(await send(senderFor(t), `https://127.0.0.1:${receiver.port}/`), { error: null });
