@@ -75,6 +75,14 @@ export class HttpClient {
   }
 
   request({ method, path, headers, body, isToBeSent }: HttpRequest): Promise<HttpResult> {
+    const unsendable = Object.keys(headers).find((name) => !HEADER_VALUE.test(headers[name]!));
+    // undici refuses it, and waits for ever until the connection that it was meant for is free again.
+    if (unsendable !== undefined) {
+      return Promise.resolve({
+        type: 'not_sent',
+        reason: `${unsendable} has a character that cannot be sent`,
+      });
+    }
     return new Promise((resolve) => {
       const exchange = new Exchange(this.#answerMs, isToBeSent, resolve);
       this.#pool.dispatch(
@@ -104,6 +112,9 @@ function shared(lookup: LookupFunction): LookupFunction {
     });
   };
 }
+
+/** RFC 9110, 5.5. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** Of every request. Who does not say that they want no coding may be sent any, and who does not say who they are is taken for a
  *  robot by some firewalls (RFC 9110, 12.5.3 and 10.1.5). */

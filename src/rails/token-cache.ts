@@ -205,12 +205,17 @@ export function tokenIn(
   const body = parseObject(result.text) ?? {};
   const value = textAt(body, 'access_token');
   if (value !== null) {
+    // It would be asked for again only when it is over, by what stands beside it.
+    if (!SENDABLE.test(value)) return { type: 'unavailable', reason: 'token: one that no request can carry' };
     return { type: 'token', value, lifeMs: lifeMsOf(textAt(body, 'expires_in'), lifeSeconds) };
   }
   const reason = `token: ${told(result)}`;
   if (refusesCredentials(result)) return { type: 'refused', reason };
   return { type: 'unavailable', reason, retryAfterMs: result.retryAfterMs };
 }
+
+/** In a header, behind "Bearer " (RFC 6750, 2.1, has fewer). */
+const SENDABLE = /^[\x21-\x7e]+$/;
 
 /** Of `expires_in`, in seconds, number or text; `fallback` seconds when it says nothing. In milliseconds. */
 export function lifeMsOf(expiresIn: string | null, fallback: number): number {

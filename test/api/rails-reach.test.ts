@@ -1,8 +1,10 @@
 // What is certainly not sent is said to be so, and nothing else is: names that lead nowhere, certificates of somebody else, servers
 // that speak no TLS; and what breaks once the call is on its way. Real sockets.
+import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type LookupFunction, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import t, { type Test } from 'tap';
+import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
 import { HttpClient, type HttpResult } from '../../src/rails/http-client.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
@@ -35,18 +37,25 @@ const RAIL = {
   answerMs: 60_000,
   notFoundGraceMs: 1_000,
   forgetful: false,
-  clock: systemClock,
 } as const;
 
-function mtnAt(baseUrl: string): MtnRail {
+function mtnAt(baseUrl: string, clock = systemClock): MtnRail {
   const collection = { subscriptionKey: 'a', apiUser: 'b', apiKey: 'c' };
-  const options = { ...RAIL, baseUrl, id: 'mtn', targetEnvironment: 'a', collection, disbursement: null };
+  const options = {
+    ...RAIL,
+    clock,
+    baseUrl,
+    id: 'mtn',
+    targetEnvironment: 'a',
+    collection,
+    disbursement: null,
+  };
   return new MtnRail({ ...options, callbackUrl: () => null });
 }
 
-function airtelAt(baseUrl: string): AirtelRail {
+function airtelAt(baseUrl: string, clock = systemClock): AirtelRail {
   const credentials = { clientId: 'a', clientSecret: 'b', collectionApi: 'v1', disbursement: null } as const;
-  return new AirtelRail({ ...RAIL, ...credentials, baseUrl, id: 'airtel', amountDecimals: 2 });
+  return new AirtelRail({ ...RAIL, clock, ...credentials, baseUrl, id: 'airtel', amountDecimals: 2 });
 }
 
 const ACCEPTED = 'HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n';
@@ -169,4 +178,48 @@ t.test('a host that is an IPv6 address', async (t) => {
   }
   t.match(await clientOf(t, `http://[::1]:${port}/momo/`)(), { type: 'answer', status: 202 });
   t.match(head, `POST /momo/pay HTTP/1.1\r\nhost: [::1]:${port}\r\n`);
+});
+
+t.test('a request that cannot be sent takes no connection from others', async (t) => {
+  const port = await portOf(
+    t,
+    createHttpServer((_request, response) => response.end('ok')),
+  );
+  const http = new HttpClient({ baseUrl: `http://127.0.0.1:${port}`, connections: 1, answerMs: 60_000 });
+  t.teardown(() => http.close());
+  const get = (key: string): Promise<HttpResult> =>
+    http.request({ method: 'GET', path: '/', headers: { 'X-Key': key }, body: null });
+  const reason = 'X-Key has a character that cannot be sent';
+  for (const key of ['one\ntwo', 'Łódź']) t.hasStrict(await get(key), { type: 'not_sent', reason });
+  t.hasStrict(await get('one two'), { type: 'answer' });
+});
+
+t.test('a token that no request can carry is none: the next one may be', async (t) => {
+  let token = '';
+  const server = createHttpServer((request, response) => {
+    response.setHeader('content-type', 'application/json');
+    if (request.url?.includes('token') === true) {
+      response.end(JSON.stringify({ access_token: token, expires_in: 1e300 }));
+    } else if (request.url?.includes('collection') === true) {
+      response.writeHead(202).end();
+    } else {
+      response.end('{"data":{"transaction":{"status":"SUCCESS"}},"status":{"success":true}}');
+    }
+  });
+  const baseUrl = `http://127.0.0.1:${await portOf(t, server)}`;
+  let now = Date.now();
+  const clock = { ...systemClock, now: () => now };
+  for (const rail of [mtnAt(baseUrl, clock), airtelAt(baseUrl, clock)]) {
+    t.teardown(() => rail.close());
+    for (token of ['t\u0001', 'one\r\nX-Reference-Id: two', 'Łódź', 'one two']) {
+      t.equal(
+        (await rail.submit(transactionOf({ country: 'KE' }))).type,
+        'not_accepted',
+        JSON.stringify(token),
+      );
+      now += LIMITS.railTokenRetryMs;
+    }
+    token = 'a-._~+/9==';
+    t.equal((await rail.submit(transactionOf({ country: 'KE' }))).type, 'accepted');
+  }
 });
