@@ -93,7 +93,8 @@ export class AirtelRail implements ProviderRail {
     this.notFoundGraceMs = notFoundGraceMs;
     this.forgetful = options.forgetful;
     this.#options = options;
-    this.#http = new HttpClient({ baseUrl, connections: maxConcurrency, answerMs });
+    const secrets = [options.clientSecret];
+    this.#http = new HttpClient({ baseUrl, connections: maxConcurrency, answerMs, secrets });
     this.#tokens = new TokenCache(() => this.#mint(), options.clock, answerMs);
     this.#headers = { Accept: '*/*', 'X-Country': country, 'X-Currency': currency };
     this.#pinKey = disbursement === null ? null : parsePublicKey(disbursement.publicKey);

@@ -2,7 +2,8 @@
 // does, and tells what was certainly not sent from what may have been.
 //
 // Invariants: an answer is complete, or it is none, or it says that nobody can tell; a body is at most LIMITS.railAnswerBytesMax; a request ends within
-// twice `answerMs`; redirects are not followed; no timer per request (undici's own are shared).
+// twice `answerMs`; redirects are not followed; no timer per request (undici's own are shared); of our secrets an answer
+// repeats none.
 
 import { lookup as systemLookup } from 'node:dns';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -47,6 +48,8 @@ export interface HttpClientOptions {
   readonly baseUrl: string;
   readonly connections: number;
   readonly answerMs: number;
+  /** What proves who we are, besides what a request has as its Authorization. */
+  readonly secrets?: readonly string[] | undefined;
   /** How names are resolved; undefined: the system's ways. */
   readonly lookup?: LookupFunction | undefined;
 }
@@ -55,11 +58,13 @@ export class HttpClient {
   readonly #pool: UndiciPool;
   readonly #prefix: string;
   readonly #answerMs: number;
+  readonly #secrets: readonly string[];
 
-  constructor({ baseUrl, connections, answerMs, lookup }: HttpClientOptions) {
+  constructor({ baseUrl, connections, answerMs, secrets = [], lookup }: HttpClientOptions) {
     const { origin, pathname } = new URL(baseUrl);
     this.#prefix = pathname.replace(/\/$/, '');
     this.#answerMs = answerMs;
+    this.#secrets = secrets;
     const connectMs = Math.min(answerMs, LIMITS.railConnectMs);
     this.#pool = new Pool(origin, {
       connections,
@@ -83,8 +88,10 @@ export class HttpClient {
         reason: `${unsendable} has a character that cannot be sent`,
       });
     }
+    const [, credentials = ''] = headers['Authorization']?.split(' ') ?? [];
+    const secrets = [...this.#secrets, credentials];
     return new Promise((resolve) => {
-      const exchange = new Exchange(this.#answerMs, isToBeSent, resolve);
+      const exchange = new Exchange({ answerMs: this.#answerMs, secrets, isToBeSent }, resolve);
       this.#pool.dispatch(
         { method, path: this.#prefix + path, headers: { ...headers, ...OURS }, body },
         exchange,
@@ -137,9 +144,16 @@ const PIECE_BYTES = 100;
 /** Without a byte order mark, which is no part of JSON. */
 const UTF8 = new TextDecoder();
 
+interface ExchangeOptions {
+  readonly answerMs: number;
+  readonly secrets: readonly string[];
+  readonly isToBeSent: HttpRequest['isToBeSent'];
+}
+
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #resolve: (result: HttpResult) => void;
   readonly #answerMs: number;
+  readonly #secrets: readonly string[];
   readonly #isToBeSent: HttpRequest['isToBeSent'];
   #startedAt = 0;
   #status = 0;
@@ -150,12 +164,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   #held = 0;
   readonly #chunks: Buffer[] = [];
 
-  constructor(
-    answerMs: number,
-    isToBeSent: HttpRequest['isToBeSent'],
-    resolve: (result: HttpResult) => void,
-  ) {
+  constructor({ answerMs, secrets, isToBeSent }: ExchangeOptions, resolve: (result: HttpResult) => void) {
     this.#answerMs = answerMs;
+    this.#secrets = secrets;
     this.#isToBeSent = isToBeSent;
     this.#resolve = resolve;
   }
@@ -200,7 +211,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     return {
       type: 'answer',
       status: this.#status,
-      text,
+      text: withoutSecrets(text, this.#secrets),
       mayBeCut: this.#mayBeCut,
       retryAfterMs: this.#retryAfterMs,
     };
@@ -215,6 +226,25 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (isLate) controller.abort(new Error('the answer took too long'));
     return isLate;
   }
+}
+
+/** "Invalid access token: …" repeats what it was sent, and a refusal's words are shown to merchants and logged. */
+function withoutSecrets(text: string, secrets: readonly string[]): string {
+  const plain = text.includes('\\') ? unescaped(text) : text;
+  const repeated = secrets.filter((secret) => secret.length >= SECRET_LENGTH_MIN && plain.includes(secret));
+  if (repeated.length === 0) return text;
+  return repeated.reduce((rest, secret) => rest.replaceAll(secret, '***'), plain);
+}
+
+/** A shorter one may stand in an answer by chance; the providers' are longer. */
+const SECRET_LENGTH_MIN = 16;
+
+/** Some JSON has "\/" and "\u002B" for what needs no escape; what needs one keeps it. */
+function unescaped(text: string): string {
+  return text.replaceAll(/\\(?:(\/)|u00([2-7][0-9a-f])|.)/gi, (escape, slash?: string, code?: string) => {
+    const character = slash ?? String.fromCharCode(Number.parseInt(code ?? '', 16));
+    return /[\x20-\x7e]/.test(character) && !/["\\]/.test(character) ? character : escape;
+  });
 }
 
 /** Null: it is not what it says, is cut off, or too long. */

@@ -100,7 +100,10 @@ export class MtnRail implements ProviderRail {
     this.notFoundGraceMs = notFoundGraceMs;
     this.forgetful = options.forgetful;
     this.#options = options;
-    this.#http = new HttpClient({ baseUrl, connections: maxConcurrency, answerMs });
+    const secrets = [collection, disbursement].flatMap((each) =>
+      each === null ? [] : [each.subscriptionKey, each.apiKey],
+    );
+    this.#http = new HttpClient({ baseUrl, connections: maxConcurrency, answerMs, secrets });
     this.#products = {
       collect: collection && this.#product('collection', 'requesttopay', 'payer', collection),
       send: disbursement && this.#product('disbursement', 'transfer', 'payee', disbursement),

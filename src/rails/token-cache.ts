@@ -163,7 +163,7 @@ async function sendWith(
   token: Token,
   send: (token: string) => Promise<HttpResult>,
 ): Promise<HttpResult> {
-  const result = withoutToken(await send(token.value), token);
+  const result = await send(token.value);
   if (isRefusal(result)) tokens.refuse(token);
   else if (result.type === 'answer') tokens.letIn();
   return result;
@@ -176,15 +176,6 @@ function isRefusal(result: HttpResult): result is HttpAnswer & { readonly status
 function refused(answer: HttpAnswer, wasFresh: boolean, failure: TokenFailure): TokenRefused {
   return { type: 'token_refused', answer, wasFresh, failure, reason: failure.reason };
 }
-
-/** "Invalid access token: …" repeats what it was sent, and a refusal's words are shown to merchants and logged. */
-function withoutToken(result: HttpResult, { value }: Token): HttpResult {
-  if (result.type !== 'answer' || value.length < TOKEN_LENGTH_MIN) return result;
-  return { ...result, text: result.text.replaceAll(value, '***') };
-}
-
-/** A shorter one may stand in an answer by chance; the providers' are longer. */
-const TOKEN_LENGTH_MIN = 16;
 
 const JUST_MADE: TokenFailure = { type: 'unavailable', reason: 'a token that was just made is refused' };
 

@@ -1,6 +1,7 @@
 // Answers that are not as any document has them: compressed, cut, redirected, on another protocol, with fields of other types,
 // blank or twice. What they can mean is read; nothing else ends a transaction. Real adapters against bare sockets.
 import { generateKeyPairSync } from 'node:crypto';
+import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
@@ -357,5 +358,102 @@ t.test('a key to sign with is kept for a while, whatever it says of its end', as
     };
     for (let n = 0; n < 3; n++) t.match(await signing.submit(charge()), { type: 'succeeded' });
     t.equal(fetched, 1, `${valid_upto}`);
+  }
+});
+
+/** As JSON.stringify, PHP and .NET write the same text. */
+const ESCAPING = [
+  (text: string): string => text,
+  (text: string): string => text.replaceAll('/', '\\/'),
+  (text: string): string => text.replaceAll('+', '\\u002B'),
+] as const;
+
+/** A provider that answers so, until the test is over; its address. */
+async function providerOf(t: Test, answer: RequestListener): Promise<string> {
+  const server = createHttpServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+t.test('an answer that repeats the token it was sent shows it to nobody', async (t) => {
+  let minted = 0;
+  let status = 401;
+  let [escaping] = ESCAPING;
+  const baseUrl = await providerOf(t, (request, response) => {
+    const { authorization = '' } = request.headers;
+    const [, sent = ''] = authorization.split(' ');
+    if (request.url?.includes('token') === true) {
+      response.end(JSON.stringify({ access_token: `secret/of+a-session-${++minted}` }));
+    } else {
+      const text = JSON.stringify({ error_description: `Invalid access token: ${sent}` });
+      response.writeHead(status).end(escaping(text));
+    }
+  });
+  let now = Date.now();
+  const rail = new AirtelRail({
+    ...RAIL,
+    id: 'airtel_echo',
+    baseUrl,
+    clock: { ...systemClock, now: () => now },
+    clientId: 'a',
+    clientSecret: 'b',
+    collectionApi: 'v1',
+    disbursement: null,
+  });
+  t.teardown(() => rail.close());
+  await rail.submit(charge());
+  for (escaping of ESCAPING) {
+    for (status of [401, 500]) {
+      now += LIMITS.railTokenRetryMs;
+      const result = await rail.submit(charge());
+      t.hasStrict(result, { type: status === 401 ? 'not_accepted' : 'unknown' });
+      t.match(JSON.stringify(result), /Invalid access token: \*{3}/);
+      now += LIMITS.railTokenRetryMs;
+      t.notMatch(JSON.stringify(await rail.enquire(charge())), /secret/);
+      for await (const found of rail.check(null)) t.notMatch(JSON.stringify(found), /secret/);
+    }
+  }
+  t.ok(minted > 2, 'the token of a second try is not shown either');
+});
+
+t.test('nor does one that repeats our credentials', async (t) => {
+  let repeats = 'token';
+  let [escaping] = ESCAPING;
+  const baseUrl = await providerOf(t, (request, response) => {
+    if (request.url?.includes(repeats) !== true) {
+      response.end('{"access_token":"granted","expires_in":3600}');
+      return;
+    }
+    const { authorization = '', 'ocp-apim-subscription-key': key = '' } = request.headers;
+    const [, basic = ''] = authorization.split(' ');
+    const decoded = Buffer.from(basic, 'base64').toString('latin1');
+    const message = `of ${String(key)}, ${basic}, ${decoded}`;
+    response.writeHead(401).end(escaping(JSON.stringify({ message })));
+  });
+  const secret = (of: string) => ({
+    subscriptionKey: `key/to+${of}-7c1f`,
+    apiUser: 'user',
+    apiKey: `api/key+to-${of}-9e2b`,
+  });
+  for (repeats of ['token', 'v1_0']) {
+    for (escaping of ESCAPING) {
+      const rail = new MtnRail({
+        ...RAIL,
+        id: 'mtn_echo',
+        baseUrl,
+        targetEnvironment: 'mtnuganda',
+        collection: secret('collect'),
+        disbursement: secret('send'),
+        callbackUrl: () => null,
+      });
+      t.teardown(() => rail.close());
+      for (const transaction of [charge(), payout()]) {
+        const submitted = JSON.stringify(await rail.submit(transaction));
+        t.match(submitted, /of \*{3}/, 'the rest of it is told');
+        const enquired = JSON.stringify(await rail.enquire(transaction));
+        t.notMatch(submitted + enquired, /7c1f|9e2b|dXNlc/);
+      }
+    }
   }
 });
