@@ -24,6 +24,8 @@ const CHARGE = { currency: 'UGX', amount: '5000', reference: 'order-1', msisdn: 
 interface Proxy {
   readonly url: string;
   readonly agent: Agent;
+  /** Of its access log, where nothing says otherwise. */
+  readonly logged: () => string;
 }
 
 /** nginx with the example before these servers. */
@@ -54,7 +56,7 @@ async function startNginx(t: Test, upstreams: readonly string[]): Promise<Proxy>
     `daemon off; master_process off; pid ${join(directory, 'pid')}; error_log ${join(directory, 'error.log')};
 events { worker_connections 256; }
 http {
-access_log off;
+access_log ${join(directory, 'access.log')};
 ${temporary.join('\n')}
 ${example}
 }
@@ -79,7 +81,7 @@ ${example}
       () => false,
     );
   });
-  return { url, agent };
+  return { url, agent, logged: () => readFileSync(join(directory, 'access.log'), 'utf8') };
 }
 
 /** A server that gets requests whole and closes the connection in place of an answer. */
@@ -157,4 +159,16 @@ t.test('a read without an answer is tried at each server, then it is 503', async
 t.test('where no server listens a create gets no answer either', async (t) => {
   const nginx = await startNginx(t, [`127.0.0.1:${await freePort()}`]);
   await t.rejects(create(nginx, 'sk_live_x', JSON.stringify(CHARGE)), { cause: { code: 'UND_ERR_SOCKET' } });
+});
+
+t.test('what providers call is in no access log', async (t) => {
+  const service = await startService();
+  t.teardown(() => service.stop());
+  const nginx = await startNginx(t, [new URL(service.demo.base_url).host]);
+  for (const path of ['/callbacks/airtel_ug/portal/a-secret', '/openapi.json']) {
+    const { status } = await fetch(nginx.url + path, { method: 'POST', dispatcher: nginx.agent });
+    t.equal(status, path.startsWith('/callbacks') ? 404 : 405, 'it is passed on');
+  }
+  await waitFor('nginx has logged', 20_000, async () => nginx.logged().includes('/openapi.json'));
+  t.notMatch(nginx.logged(), /callbacks|a-secret/);
 });
