@@ -111,6 +111,9 @@ async function topUp(t: Test, service: ServiceProcess): Promise<void> {
   await allSucceed(t, service, [id!]);
 }
 
+// Each has a service and a provider of its own, and mostly waits.
+t.jobs = 4;
+
 t.test('killed between log and submit, submit and answer, answer and outcome', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
   const external = await startExternal(directory, { speed: 1 });

@@ -10,6 +10,9 @@ import { needs } from '../needs.ts';
 
 needs('nats-server');
 
+// Each has a cluster of its own, and the first mostly waits.
+t.jobs = 2;
+
 t.test('a front that hears of no owner says that it is not ready, until it does', async (t) => {
   const cluster = await Cluster.start({ natsServers: 1, fronts: 1, ledgers: 1, webhooks: 0, pollers: 0 });
   t.teardown(() => cluster.stop());
