@@ -7,6 +7,7 @@
 //   2  when an operator has to change something: the configuration, the data directory, the number of files that may be open, or the
 //      address space, a cluster of another version or number of partitions, or NATS servers that take too short messages
 
+import { join } from 'node:path';
 import { ConfigError, describeConfig, readConfig, type Config } from './config.ts';
 import { endProcess, STOP_SIGNALS } from './end-process.ts';
 import { CannotListen } from './http/cannot-listen.ts';
@@ -136,13 +137,21 @@ async function startProfile(options: ServiceOptions): Promise<() => Promise<void
   }
   const { startStandalone } = await import('./wiring/standalone.ts');
   const service = await startStandalone(options);
-  greet(service);
+  greet(service, options.config);
   return () => service.stop();
 }
 
-function greet({ baseUrl, operatorUrl, simulatorUrl, demo }: Service): void {
+function greet({ baseUrl, operatorUrl, simulatorUrl, demo }: Service, { rails, dataDir }: Config): void {
   const lines = ['', `Daftari serves merchants at ${baseUrl} and operators at ${operatorUrl}.`];
   if (simulatorUrl !== null) lines.push(`Play the customer at ${simulatorUrl}.`);
-  if (demo !== null) lines.push('Create a charge:', '', `  ${demoCurl(demo)}`);
+  if (demo !== null && rails.type === 'file') {
+    // What is written here is kept where many may read it.
+    const file = join(dataDir, 'demo.json');
+    lines.push(
+      `The demo account is live, and its money real: its keys are in ${file}. DEMO=false makes none.`,
+    );
+  } else if (demo !== null) {
+    lines.push('Create a charge:', '', `  ${demoCurl(demo)}`);
+  }
   process.stdout.write(`${lines.join('\n')}\n\n`);
 }

@@ -1,9 +1,11 @@
 // The demo account: made once, whatever interrupts the making, and found again at every start.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { ENVIRONMENT } from '../../deploy/environment.ts';
 import { demoCurl, ensureDemo } from '../../src/operator/demo.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import type { OperatorContext } from '../../src/operator/context.ts';
@@ -160,4 +162,43 @@ t.test('the printed command is one that a shell reads as meant', async (t) => {
     '-d',
     /^\{"amount":"5000",.*\}$/,
   ]);
+});
+
+t.test('where money is real the keys are in the file alone, not on stdout', async (t) => {
+  const directory = t.testdir();
+  const rails = join(directory, 'rails.json');
+  const secret = { env: 'SECRET' };
+  const route = {
+    id: 'mtn_ug',
+    country: 'UG',
+    network: 'MTN',
+    adapter: 'mtn',
+    base_url: 'http://127.0.0.1:1',
+    target_environment: 'mtnuganda',
+    collection: { subscription_key: secret, api_user: 'user', api_key: secret },
+  };
+  writeFileSync(rails, JSON.stringify({ routes: [route] }));
+  const data = join(directory, 'data');
+  const service = spawn(process.execPath, ['src/main.ts'], {
+    env: {
+      ...ENVIRONMENT,
+      DATA_DIR: data,
+      PORT: '0',
+      OPERATOR_PORT: '0',
+      PARTITIONS: '1',
+      RAILS: rails,
+      SECRET: 'x',
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => service.kill('SIGKILL'));
+  let said = '';
+  for await (const text of service.stdout.setEncoding('utf8')) {
+    said += String(text);
+    if (/demo account|Create a charge/.test(said)) service.kill('SIGTERM');
+  }
+  if (service.exitCode === null) await once(service, 'exit');
+  const { secret_key: key } = JSON.parse(readFileSync(join(data, 'demo.json'), 'utf8')) as Demo;
+  t.notOk(said.includes(key), 'what it says is kept by whoever keeps logs');
+  t.match(said, `its keys are in ${join(data, 'demo.json')}`);
 });
