@@ -30,6 +30,8 @@ export function parsePublicKey(text: string): KeyObject {
   if (asymmetricKeyType !== 'rsa' || (asymmetricKeyDetails?.modulusLength ?? 0) < RSA_BITS_MIN) {
     throw new Error(`not an RSA key of at least ${RSA_BITS_MIN} bits`);
   }
+  // Of some OpenSSL says only then that their modulus, or their exponent, is too large.
+  encryptRsa(key, 'pkcs1', '');
   return key;
 }
 

@@ -1,6 +1,6 @@
 // What providers' networks do to calls: tokens that end early, storms of 503, calls that hang, answers that are lost, a
 // provider that is not there, keys that rotate. Real adapters over HTTP.
-import { generateKeyPairSync } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { createServer, type RequestListener } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import t, { type Test } from 'tap';
@@ -500,8 +500,15 @@ t.test('signed collections, both paddings of the PIN, and keys that rotate', asy
 });
 
 t.test('a published key that signs nothing sends nothing', async (t) => {
-  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const key = publicKey.export({ type: 'spki', format: 'der' }).toString('base64');
+  const oneOfRsa = (modulus: string, exponent: string): KeyObject =>
+    createPublicKey({ key: { kty: 'RSA', n: modulus, e: exponent }, format: 'jwk' });
+  const keys = [
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey,
+    // OpenSSL reads them, and encrypts with none.
+    oneOfRsa('_'.repeat(4_000), 'AQAB'),
+    oneOfRsa('_'.repeat(700), '_'.repeat(100)),
+  ];
+  let key = '';
   const baseUrl = await providerOf(t, (request, response) => {
     const isToken = request.url?.includes('token') === true;
     response.end(JSON.stringify(isToken ? { access_token: 't' } : { data: { key } }));
@@ -516,7 +523,10 @@ t.test('a published key that signs nothing sends nothing', async (t) => {
     disbursement: null,
   });
   t.teardown(() => rail.close());
-  t.match(await rail.submit(transactionOf()), { type: 'not_accepted', reason: /no usable key/ });
+  for (const published of keys) {
+    key = published.export({ type: 'spki', format: 'der' }).toString('base64');
+    t.match(await rail.submit(transactionOf()), { type: 'not_accepted', reason: /no usable key/ });
+  }
 });
 
 t.test('what keeps a collection from being signed is told, and nothing is sent', async (t) => {
