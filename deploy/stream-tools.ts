@@ -1,8 +1,8 @@
 // `npm run cluster -- archive` and `-- trim`: what is old leaves the streams, and the disks of the NATS servers, for an archive.
 // The archive is that of `npm run wal -- archive`; `restore` and `import` there read it.
 //
-// Invariant: a batch leaves a stream only when the archive has it, whole from the first batch on, a snapshot from which an
-// empty machine begins reaches well beyond it, and webhooks have read it.
+// Invariant: a batch leaves a stream only when the archive has it, whole from the first batch on, a snapshot of this stream from
+// which an empty machine begins reaches well beyond it, and webhooks have read it.
 
 import { decodeWebhookRecord } from '../actors/webhooks/record.ts';
 import { withLink } from './operator-link.ts';
@@ -157,6 +157,10 @@ async function trimmable(
 ): Promise<{ readonly end: Tip | null; readonly why: string }> {
   const snapshot = await readSnapshot(place, () => {});
   if (snapshot === null) return { end: null, why: 'there is no snapshot for an empty machine to begin with' };
+  if ((await sequenceOf(place, snapshot)) === null) {
+    const why = `batch ${snapshot.batch}, which the snapshot reaches, is not the stream's: remove it, and another is saved`;
+    return { end: null, why };
+  }
   const wanted = snapshot.batch - LIMITS.streamWarmUpMessages;
   const cursor = place.group === 'accounts' ? await cursorOfWebhooks(place) : Infinity;
   let end: Tip | null = null;
@@ -182,13 +186,15 @@ async function cursorOfWebhooks({ link, partition }: StreamPartition): Promise<n
   const snapshot = await readSnapshot(place, (rows) => {
     for (const row of rows) if (row.table === 'cursor' && row.key === 'upstream') cursor = Number(row.value);
   });
+  let isOfStream = snapshot === null || (await sequenceOf(place, snapshot)) !== null;
   for await (const { records } of batchesAfter(place, snapshot ?? emptyTip)) {
+    isOfStream = true;
     for (const line of records) {
       const record = decodeWebhookRecord(line);
       if (record.type === 'EventsTaken') cursor = record.upstreamSequence;
     }
   }
-  return cursor;
+  return isOfStream ? cursor : 0;
 }
 
 /** The archive's files are whole and its chain is the stream's; returns where the last batch stands in the stream. */

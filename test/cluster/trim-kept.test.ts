@@ -15,8 +15,10 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { removeUpTo } from '../../src/nats/stream-trim.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
+import { SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Manifest } from '../../wal/tools/manifest.ts';
+import type { Row } from '../../wal/types.ts';
 import { runTool } from '../unit/wal/run-tool.ts';
 import type { ToolRun } from '../unit/wal/run-tool.ts';
 import { link, temporaryLog } from './adapters.ts';
@@ -202,6 +204,30 @@ t.test('nothing is removed that the archive does not prove to have', async (t) =
 
   writeFileSync(file, bytes);
   t.hasStrict(await trim(archive, 3), { first: 1, last: BEFORE }, 'whole again, it goes');
+});
+
+t.test('a snapshot of another log proves nothing', async (t) => {
+  const archive = await written(6);
+  const webhooks = await opened('webhooks', 6);
+  const other = temporaryLog();
+  t.teardown(() => other.remove());
+  const tip = { batch: SNAPSHOT + 9, sequence: 1_000, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  const store = async (group: GroupName, rows: Row[]): Promise<void> => {
+    await other.log.startAt(group, 6, tip);
+    await other.views.commit(group, 6, tip, rows);
+    const { log, views } = other;
+    t.equal(await new Snapshots({ link: nats, log, views, replicas: 1 }).save(group, 6), tip.batch);
+  };
+  await store('webhooks', [{ table: 'cursor', key: 'upstream', value: String(sequenceAt(SNAPSHOT)) }]);
+  t.strictSame(await trim(archive, 6), { first: 1, last: 0, why: 'webhooks have read up to sequence 0' });
+  webhooks.append(taken(sequenceAt(SNAPSHOT)));
+  await webhooks.drained();
+  const bucket = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  await bucket.delete('webhooks.6');
+  await store('accounts', []);
+  const why = `batch ${tip.batch}, which the snapshot reaches, is not the stream's: remove it, and another is saved`;
+  t.strictSame(await trim(archive, 6), { first: 1, last: 0, why });
+  t.equal(await firstOf(6), 1);
 });
 
 t.test('of a stream that nobody has written nothing is counted as removed', async (t) => {
