@@ -179,14 +179,18 @@ export class WriteAheadLog extends LogReader {
     });
   }
 
-  /** Removes all batches of the partition, the oldest first: what a crash leaves is a log that begins later. */
+  /** Removes all batches of the partition, the oldest first, and where it began: what a crash leaves is a log that begins later. */
   async clear(group: string, partition: number): Promise<void> {
     this.#assertNotOpen(group, partition);
     await this.#removePrepended(group, partition);
     const last = this.lastBatchNumber(group, partition);
-    if (last === 0) return;
-    await this.trimBefore(group, partition, last);
-    await this.truncateAfter(group, partition, last - 1);
+    if (last > 0) {
+      await this.trimBefore(group, partition, last);
+      await this.truncateAfter(group, partition, last - 1);
+    }
+    if (this.startOf(group, partition).batch > 0) {
+      await this.#commitDurably([{ key: [group, partition, 0], value: null }]);
+    }
   }
 
   /** What whoever put batches before the partition's start has left that did not come to its end: it never counted. */

@@ -14,6 +14,7 @@ import { readHistory } from '../nats/log-history.ts';
 import type { Snapshots } from '../nats/snapshots.ts';
 import { firstBatchOf } from '../nats/stream-batches.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
+import { sequenceOf } from '../nats/stream-trim.ts';
 import { ensureLogStream } from '../nats/streams.ts';
 import type { Log } from '../observability/log.ts';
 import type { Storage } from './storage.ts';
@@ -74,8 +75,10 @@ export class FollowedLogs {
       this.#streams.add(key);
     }
     const firstBatch = await firstBatchOf({ link, group, partition });
-    if (log.tip(group, partition).batch === 0) await this.#restore(group, partition);
-    else await this.#beginAnewIfLeftBehind(group, partition, firstBatch);
+    if (log.tip(group, partition).batch > 0) await this.#beginAnewIfLeftBehind(group, partition, firstBatch);
+    else if (await this.#restore(group, partition)) {
+      if (firstBatch === 1) await this.#dropIfOfAnother(group, partition);
+    }
     if (storage.lacksHistory(group, partition)) await this.#readHistory(group, partition);
     let hadStrayViews = false;
     const beforeCut = async (batch: number): Promise<void> => {
@@ -157,12 +160,26 @@ export class FollowedLogs {
     }
   }
 
-  async #restore(group: GroupName, partition: number): Promise<void> {
+  /** False: there is no snapshot. */
+  async #restore(group: GroupName, partition: number): Promise<boolean> {
     const startedAt = performance.now();
     const tip = await this.#options.snapshots.restore(group, partition);
-    if (tip === null) return;
+    if (tip === null) return false;
     const ms = Math.round(performance.now() - startedAt);
     this.#options.log.info({ group, partition, batch: tip.batch, ms }, 'restored from a snapshot');
+    return true;
+  }
+
+  /** The stream was lost, and a shorter log was put back in its place, say: the snapshot is of what was there before. */
+  async #dropIfOfAnother(group: GroupName, partition: number): Promise<void> {
+    const { link, storage, log } = this.#options;
+    const { batch, hash } = storage.log.startOf(group, partition);
+    if ((await sequenceOf({ link, group, partition }, { batch, hash })) !== null) return;
+    log.warn(
+      { group, partition, batch },
+      'the snapshot is not of this stream, which is read from its beginning',
+    );
+    await storage.clear(group, partition);
   }
 
   /** The stream was trimmed beyond where the log of this machine ends: it begins with the snapshot, as an empty machine. */

@@ -4,9 +4,13 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { accountsGroup } from '../../actors/accounts/group.ts';
 import { startNatsServers } from '../../deploy/nats-servers.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
 import type { Replication } from '../../src/config.ts';
+import type { AccountRecord } from '../../src/domain/account-event.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { encodeRecord } from '../../src/domain/event-codec.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
@@ -17,6 +21,8 @@ import { batchAt } from '../../src/nats/stream-batches.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { StreamReplica } from '../../src/nats/stream-replica.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
 import { logStream, logSubject, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -25,6 +31,7 @@ import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
 import type { Row } from '../../wal/types.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
+import { opened } from '../unit/domain/scenario.ts';
 import { batchAfter, link, temporaryLog } from './adapters.ts';
 import { needs } from '../needs.ts';
 import { until } from '../until.ts';
@@ -527,4 +534,35 @@ t.test('a log that begins with a snapshot was in a stream, also where nothing is
   const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
   await machine.log.startAt('accounts', 9, tip);
   t.equal(await areStreamsLost(nats.manager, machine.log, 1), true);
+});
+
+t.test('an empty machine does not begin with a snapshot of another log', async (t) => {
+  const PLACE = { group: 'accounts', partition: 40 } as const;
+  const [writer, other] = [temporaryLog(), temporaryLog()];
+  t.teardown(() => Promise.all([writer.remove(), other.remove()]));
+  await ensureLogStream(nats.manager, PLACE.group, PLACE.partition, 1);
+  const { manager } = nats;
+  const written = writer.log.openPartition(PLACE.group, PLACE.partition, {
+    epoch: 1,
+    replica: new StreamReplica({ publisher, manager, ...PLACE, offset: 0, mayWrite: () => true }),
+    onDurable: () => {},
+  });
+  const accountId = makeId('account', `${encodeTime(0)}${'0'.repeat(16)}`);
+  written.append(encodeRecord({ accountId, at: 1, events: [opened] } as AccountRecord));
+  await written.drained();
+  // Of the stream's that was lost, in whose place a shorter log was put back.
+  const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await other.log.startAt(PLACE.group, PLACE.partition, tip);
+  const format = { table: 'format', key: '', value: String(accountsGroup(DEFAULT_POLICY).viewsFormat) };
+  await other.views.commit(PLACE.group, PLACE.partition, tip, [format]);
+  const { log, views } = other;
+  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
+  t.equal(await snapshots.save(PLACE.group, PLACE.partition), tip.batch);
+
+  const { host, storage, lines, stop } = startHost();
+  t.teardown(stop);
+  await host.prepare(PLACE.group, PLACE.partition);
+  t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, written.tip.hash);
+  t.equal(storage.views.position(PLACE.group, PLACE.partition)?.sequence, written.tip.sequence);
+  t.ok(lines.some((line) => line.includes('the snapshot is not of this stream')));
 });

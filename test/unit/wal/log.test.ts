@@ -362,6 +362,7 @@ t.test(
       await log.prepend('accounts', 0, emptyTip, bytes.slice(0, 3));
       await log.clear('accounts', 0);
       t.equal(log.lastBatchNumber('accounts', 0), 0);
+      t.strictSame(log.tip('accounts', 0), emptyTip);
       const start = tipAt(durable[7]!);
       await log.startAt('accounts', 0, start);
       t.hasStrict(await log.appendForeign('accounts', 0, bytes.slice(8)), { batch: 9 });
