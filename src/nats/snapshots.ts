@@ -3,7 +3,7 @@
 //
 // Invariants:
 //   - Rows and tip are of one moment, and of batches that the stream has.
-//   - A snapshot never replaces one that reaches further.
+//   - A snapshot never replaces one of its log that reaches further.
 //   - A restore is complete or counts for nothing: only when the last row is on disk, and all are proved, the position of the views is
 //     written and the log begins.
 //   - Nothing is restored over a log that has batches.
@@ -51,11 +51,13 @@ export class Snapshots {
   }
 
   /** Replaces the partition's snapshot with its checkpointed views; returns the batch that the stored one reaches, 0: nothing
-   *  to save. `settled` resolves when the stream has what is durable here, and rejects when it never will. */
+   *  to save. `settled` resolves when the stream has what is durable here, and rejects when it never will. `holds`: nobody else has
+   *  the partition, so what reaches beyond its log is of another. */
   async save(
     group: GroupName,
     partition: number,
     settled: () => Promise<void> = async () => {},
+    holds: () => boolean = () => false,
   ): Promise<number> {
     const { log, views } = this.#options;
     const store = await this.#open();
@@ -63,7 +65,9 @@ export class Snapshots {
     const stored = batchIn(before);
     views.refresh();
     const position = views.position(group, partition);
-    if (position === null || position.batch <= stored) return stored;
+    // Asked when `before` is known: what a successor saves from now on has another revision.
+    const isOfAnother = stored > log.tip(group, partition).batch && holds();
+    if (position === null || (position.batch <= stored && !isOfAnother)) return stored;
     // From here to the first row nothing may be awaited: both are read in one transaction.
     const rows = views.rows(group, partition);
     const first = rows.next();

@@ -266,12 +266,13 @@ export class ClusterHost implements PartitionHost {
     if (log.tip.batch < snapshotEveryBatches || !holds(group, number)) return;
     // Asked each time: somebody may have removed it.
     const stored = await snapshots.batchOf(group, number);
-    if (log.tip.batch - stored < snapshotEveryBatches) return;
+    if (stored <= log.tip.batch && log.tip.batch - stored < snapshotEveryBatches) return;
     const replica = this.#writers.get(`${group}/${number}`)?.replica;
     if (!replica || !holds(group, number)) return;
-    const batch = await snapshots.save(group, number, () => replica.settled());
+    const held = (): boolean => holds(group, number);
+    const batch = await snapshots.save(group, number, () => replica.settled(), held);
     // `save` may have had nothing new: views lag, and never reach a batch that only opens an epoch.
-    if (batch > stored) this.#options.log.info({ group, partition: number, batch }, 'snapshot saved');
+    if (batch !== stored) this.#options.log.info({ group, partition: number, batch }, 'snapshot saved');
   }
 
   async close(): Promise<void> {

@@ -12,7 +12,7 @@ import type { LeaseTable } from '../nats/lease-table.ts';
 import { LogDiverged, LogFollower, type LogFollowerOptions } from '../nats/log-follower.ts';
 import { readHistory } from '../nats/log-history.ts';
 import type { Snapshots } from '../nats/snapshots.ts';
-import { firstBatchOf } from '../nats/stream-batches.ts';
+import { batchAt, firstBatchOf } from '../nats/stream-batches.ts';
 import type { StreamFaults } from '../nats/stream-faults.ts';
 import { sequenceOf } from '../nats/stream-trim.ts';
 import { ensureLogStream } from '../nats/streams.ts';
@@ -174,7 +174,10 @@ export class FollowedLogs {
   async #dropIfOfAnother(group: GroupName, partition: number): Promise<void> {
     const { link, storage, log } = this.#options;
     const { batch, hash } = storage.log.startOf(group, partition);
-    if ((await sequenceOf({ link, group, partition }, { batch, hash })) !== null) return;
+    const place = { link, group, partition };
+    // Where nobody has written yet, a snapshot may be all that is left.
+    if ((await batchAt(place, 1)) === null) return;
+    if ((await sequenceOf(place, { batch, hash })) !== null) return;
     log.warn(
       { group, partition, batch },
       'the snapshot is not of this stream, which is read from its beginning',

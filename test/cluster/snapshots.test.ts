@@ -237,6 +237,29 @@ t.test('a snapshot never replaces one that reaches further', async (t) => {
   t.equal(await at(slow).batchOf('accounts', 6), 2);
 });
 
+t.test('but one of another log, which a shorter one was put back in the place of', async (t) => {
+  const other = temporaryLog();
+  t.teardown(() => other.remove());
+  const lost = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await other.log.startAt('accounts', 9, lost);
+  await other.views.commit('accounts', 9, lost, []);
+  t.equal(await at(other).save('accounts', 9), lost.batch);
+  const partition = full.log.openPartition('accounts', 9, { epoch: 1, replica: null, onDurable: () => {} });
+  await partition.drained();
+  const { tip } = partition;
+  await full.views.commit('accounts', 9, tip, []);
+  const save = (isHeld: boolean): Promise<number> =>
+    at(full).save(
+      'accounts',
+      9,
+      async () => {},
+      () => isHeld,
+    );
+  t.equal(await save(false), lost.batch, 'who does not hold the partition may have been left behind');
+  t.equal(await save(true), tip.batch);
+  t.equal(await at(full).batchOf('accounts', 9), tip.batch);
+});
+
 t.test('of a snapshot that somebody has removed nothing counts any more', async (t) => {
   const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
   const { batch } = full.views.position('accounts', 0)!;
