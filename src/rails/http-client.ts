@@ -277,8 +277,12 @@ function reasonOf(error: Error): string {
  *  the id of a payment may be, is the text that stands there. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(text, LONG_NUMBER.test(text) ? digitByDigit : undefined);
-    return isObject(value) ? value : undefined;
+    const value: unknown = JSON.parse(text);
+    if (!isObject(value)) return undefined;
+    // JSON.parse would give the text of each number itself, and costs a hundred times as much then.
+    return LONG_NUMBER.test(text)
+      ? (JSON.parse(text.replaceAll(TEXTS_AND_LONG, carried)) as Record<string, unknown>)
+      : value;
   } catch {
     return undefined;
   }
@@ -286,10 +290,11 @@ export function parseObject(text: string): Readonly<Record<string, unknown>> | u
 
 /** 2^53 has 16 digits. */
 const LONG_NUMBER = /\d{16}/;
+const TEXTS_AND_LONG = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]{15,}/g;
 
-/** `context`: TypeScript's own types have yet to learn of it. */
-function digitByDigit(_name: string, value: unknown, context?: { readonly source?: string }): unknown {
-  return Number.isInteger(value) && !Number.isSafeInteger(value) ? context?.source : value;
+function carried(token: string): string {
+  const value = Number(token);
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? `"${token}"` : token;
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

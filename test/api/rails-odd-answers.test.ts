@@ -7,6 +7,7 @@ import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import { AirtelRail } from '../../src/rails/airtel.ts';
+import { parseObject } from '../../src/rails/http-client.ts';
 import { MtnRail } from '../../src/rails/mtn.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { systemClock } from '../../src/rails/system-clock.ts';
@@ -227,6 +228,36 @@ t.test('a number that no double carries is read digit by digit', async (t) => {
     await each(t, airtel, charge, [[ofAirtel, theirs, theirs]]);
   }
 });
+
+t.test(
+  'and by itself: what looks like one in a text stays, and the rest of an answer is no dearer',
+  async (t) => {
+    const long = '-12345678901234567891';
+    t.strictSame(
+      parseObject(`{"a":"12345678901234567891 \\"","b":[${long},1.5e300],"12345678901234567891":2}`),
+      {
+        a: '12345678901234567891 "',
+        b: [long, 1.5e300],
+        '12345678901234567891': 2,
+      },
+    );
+    for (const none of [`{${long}:1}`, `{"a":0${long.slice(1)}}`, `{"a":${long}-}`, `[${long}]`]) {
+      t.equal(parseObject(none), undefined, none);
+    }
+    const short = `"a":[${'1,'.repeat(LIMITS.railAnswerBytesMax)}1]`;
+    const leastMs = (text: string): number => {
+      const tries = Array.from({ length: 3 }, () => {
+        const startedAt = performance.now();
+        parseObject(text);
+        return performance.now() - startedAt;
+      });
+      return Math.min(...tries);
+    };
+    const without = leastMs(`{${short}}`);
+    const withOne = leastMs(`{${short},"b":${long}}`);
+    t.ok(withOne < 8 * without, `${withOne} ms, ${without} ms without`);
+  },
+);
 
 t.test('MTN: words of other types and forms', async (t) => {
   const failed = (failureCode: string) => ({ type: 'failed', failureCode });
