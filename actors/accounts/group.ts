@@ -165,7 +165,8 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
     return (['PAYOUT', 'WITHDRAWAL'] as const)
       .flatMap((type) => {
         const filter = { ...minute, type };
-        const page = listPage(this.#memory, this.#views, accountId, filter, null, LIMITS.cashOutsRecalledMax);
+        const bounds = { limit: LIMITS.cashOutsRecalledMax, charactersMax: Infinity };
+        const page = listPage(this.#memory, this.#views, accountId, filter, null, bounds);
         return page.transactions;
       })
       .filter(({ appId }) => appId !== null)

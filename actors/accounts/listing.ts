@@ -2,8 +2,8 @@
 // merged: what is in memory and not yet in the views; what is in flight; and, of what is at rest, the index ranges of the
 // buckets that match. A filter by reference reads the rows of that reference alone.
 //
-// A page looks at LIMITS.listRowsScannedMax rows at most. A list that had to skip so many ends its page there, with a cursor to
-// go on from: a page may be short, or empty, although there is more.
+// A page looks at LIMITS.listRowsScannedMax rows at most, and at as many characters of them as it may. A list that had to skip so many
+// ends its page there, with a cursor to go on from: a page may be short, or empty, although there is more.
 
 import type { TransactionFilter } from '../../src/domain/account-command.ts';
 import { bodyOf, encodeTime } from '../../src/domain/id.ts';
@@ -29,9 +29,17 @@ interface Candidate {
   readonly isEnd: boolean;
 }
 
-/** How many more rows a page may look at. */
+/** How many more rows a page may look at, and how far `memory.charactersRead` may get. */
 interface Budget {
   left: number;
+  readonly charactersUpTo: number;
+}
+
+export interface PageBounds {
+  /** Transactions. */
+  readonly limit: number;
+  /** Of the rows that are read whole, also of those that do not match; one or two more are. */
+  readonly charactersMax: number;
 }
 
 /** `startingAfter`: id of the last transaction of the page before, null for the first page. */
@@ -41,11 +49,14 @@ export function listPage(
   accountId: string,
   filter: TransactionFilter,
   startingAfter: string | null,
-  limit: number,
+  { limit, charactersMax }: PageBounds,
 ): Page {
   const before = upperBound(filter, startingAfter);
+  const budget = { left: LIMITS.listRowsScannedMax, charactersUpTo: memory.charactersRead + charactersMax };
   const { fresh, sequence } = freshOnes(memory, accountId, filter, before);
-  const merge = new Merge([fresh.values(), ...storedSources(views, memory, accountId, filter, before)]);
+  const from = lowerBound(filter);
+  const stored = storedSources({ views, memory, accountId, filter, from, before, budget });
+  const merge = new Merge([fresh.values(), ...stored]);
   const transactions: Transaction[] = [];
   let nextCursor: string | null = null;
   for (let next = merge.take(); next !== null; next = merge.take()) {
@@ -53,8 +64,9 @@ export function listPage(
       nextCursor = next.id;
       break;
     }
-    if (transactions.length === limit) {
-      nextCursor = transactions[limit - 1]!.id;
+    const isFull = transactions.length > 0 && memory.charactersRead >= budget.charactersUpTo;
+    if (isFull || transactions.length === limit) {
+      nextCursor = transactions.at(-1)!.id;
       break;
     }
     transactions.push(memory.transaction(next.id)!);
@@ -68,6 +80,10 @@ function upperBound(filter: TransactionFilter, startingAfter: string | null): st
   const byTime = filter.createdBefore === undefined ? LAST_KEY : encodeTime(filter.createdBefore + 1);
   const byCursor = startingAfter === null ? LAST_KEY : bodyOf(startingAfter);
   return byTime < byCursor ? byTime : byCursor;
+}
+
+function lowerBound({ createdAfter }: TransactionFilter): string {
+  return createdAfter === undefined ? '' : encodeTime(Math.max(0, createdAfter));
 }
 
 /** What is in memory alone is bounded by how far the checkpoint lags. */
@@ -89,16 +105,8 @@ function freshOnes(
   return { fresh, sequence };
 }
 
-function storedSources(
-  views: Views,
-  memory: Memory,
-  accountId: string,
-  filter: TransactionFilter,
-  before: string,
-): Iterator<Candidate>[] {
-  const from = filter.createdAfter === undefined ? '' : encodeTime(Math.max(0, filter.createdAfter));
-  const budget = { left: LIMITS.listRowsScannedMax };
-  const range = { views, memory, accountId, filter, from, before, budget };
+function storedSources(range: Range): Iterator<Candidate>[] {
+  const { views, accountId, filter } = range;
   if (filter.reference !== undefined) return [ofReference(range, filter.reference)];
   const sources: Iterator<Candidate>[] = [inFlight(range)];
   const prefix = accountId + SEPARATOR;
@@ -155,8 +163,11 @@ function* ofReference(range: Range, reference: string): Generator<Candidate, und
   for (const { key, value } of views.range('reference', bounds)) {
     const body = key.slice(prefix.length);
     const id = value + body;
-    if (!memory.isDirty(id) && matches(memory.transaction(id)!, filter)) yield { body, id, isEnd: false };
-    else if (budget.left-- <= 0) yield { body, id, isEnd: true };
+    const isMatch = !memory.isDirty(id) && matches(memory.transaction(id)!, filter);
+    const isOver = budget.left <= 0 || memory.charactersRead >= budget.charactersUpTo;
+    if (isMatch) yield { body, id, isEnd: false };
+    else if (isOver) yield { body, id, isEnd: true };
+    else budget.left--;
   }
 }
 

@@ -69,6 +69,7 @@ export class Memory implements LedgerState {
   readonly #knownBuckets = new Set<string>();
   /** The transaction last read from its row: `decide` and `evolve` of one command ask for the same one. */
   #lastRead: Transaction | undefined;
+  #charactersRead = 0;
   /** Sequence of the record being applied. */
   #sequence: number;
   /** True where rows are written, false where callers are served. */
@@ -105,8 +106,14 @@ export class Memory implements LedgerState {
     if (this.#lastRead?.id === id) return this.#lastRead;
     const row = this.#views.get('transaction', id);
     if (row === undefined) return undefined;
+    this.#charactersRead += row.length;
     this.#lastRead = decodeTransaction(row);
     return this.#lastRead;
+  }
+
+  /** Of the rows of transactions, since it was made. With its metadata a row may be a hundred times as long as another. */
+  get charactersRead(): number {
+    return this.#charactersRead;
   }
 
   idempotency(accountId: string, key: string): IdempotencyEntry | undefined {

@@ -129,7 +129,8 @@ function listTransactions(memory: Memory, views: Views, account: Account, query:
   if (startingAfter !== null && findTransaction(memory, account.id, startingAfter) === undefined) {
     return refuse('invalid_cursor', 'starting_after');
   }
-  const page = listPage(memory, views, account.id, query.filter, startingAfter, query.limit);
+  const bounds = { limit: query.limit, charactersMax: LIMITS.listCharactersReadMax };
+  const page = listPage(memory, views, account.id, query.filter, startingAfter, bounds);
   const { transactions } = page;
   const render = query.view === 'object' ? renderCurrent : renderTransaction;
   const rows = firstThatFit(transactions, render);

@@ -65,7 +65,7 @@ export function reportAccount(
   if (log !== null) applyTail(memory, log, partition, sequence);
   const account = memory.account(accountId);
   if (account === undefined) return null;
-  const page = listPage(memory, reader, accountId, {}, null, limit);
+  const page = listPage(memory, reader, accountId, {}, null, { limit, charactersMax: Infinity });
   return {
     account: JSON.parse(renderAccount(account)) as AccountJson,
     trialBalance: JSON.parse(renderTrialBalance(account)) as TrialBalanceJson,
