@@ -6,8 +6,9 @@ import type { AccountRecord } from '../domain/account-event.ts';
 import { evolve } from '../domain/evolve.ts';
 import { renderAccount, renderTrialBalance } from '../domain/render-account.ts';
 import { renderTransaction } from '../domain/render.ts';
-import { groupOf, holdsCheckpoint } from './data.ts';
+import { groupOf, holdsCheckpoint, uncountedViews } from './data.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
+import { UsageError } from '../../wal/tools/tool.ts';
 import type { ViewStore } from '../../wal/views.ts';
 
 export interface AccountReport {
@@ -59,6 +60,8 @@ export function reportAccount(
   const reader = views.reader('accounts', partition);
   const position = views.position('accounts', partition);
   const sequence = position?.sequence ?? 0;
+  const uncounted = log === null ? null : uncountedViews(views, 'accounts', partition);
+  if (uncounted !== null) throw new UsageError(`accounts/${partition}: ${uncounted}: use replay --account`);
   // What the checkpoint was made from may have been cut off since, and said so.
   if (log !== null && position !== null) holdsCheckpoint(log, views, 'accounts', partition, position);
   const memory = new Memory(reader, { sequence, writesRows: false });

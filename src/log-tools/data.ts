@@ -2,6 +2,7 @@
 // means. Opens beside a live service and disturbs nothing. What a tool says is of one history of the log: where a take-over cut
 // off its end and wrote it anew meanwhile, the tool begins anew.
 
+import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { partitionOf } from '../bus/bus.ts';
 import { DEFAULT_POLICY } from '../domain/default-policy.ts';
 import { isId } from '../domain/id.ts';
@@ -82,6 +83,17 @@ export function holdsCheckpoint(
   if (views.position(group, partition)?.hash.equals(position.hash) === true) return false;
   const { batch, sequence } = position;
   throw new LogRewritten({ group, partition, batch, sequence });
+}
+
+/** Why the rows that views have of a partition are not its state; null: they are, or there are none. With what else is read of them
+ *  in the same turn of the event loop it is of one moment, once they are refreshed. */
+export function uncountedViews(views: ViewStore, group: string, partition: number): string | null {
+  if (views.position(group, partition) === null) {
+    if (!views.hasStrayRows(group, partition)) return null;
+    return 'its checkpoint is being made, or that was cut short and the next start makes it anew';
+  }
+  if (isOfFormat(views.reader(group, partition), groupOf(group))) return null;
+  return "its checkpoint is another version's, whose rows this one does not read";
 }
 
 /** Of anything else a replay finds nothing either, when it has come to its end. */

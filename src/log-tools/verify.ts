@@ -3,13 +3,13 @@
 
 import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
-import { type Data, withData } from './data.ts';
+import { type Data, uncountedViews, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
 import { ViewsUnreadable } from '../../wal/tools/partitions.ts';
 import { breathe } from '../../wal/tools/priority.ts';
 import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
-import type { PartitionName } from '../../wal/types.ts';
+import { nameOf, type PartitionName } from '../../wal/types.ts';
 
 export const verify: Tool = {
   name: 'verify',
@@ -59,17 +59,18 @@ interface Damages {
 async function withDomain(data: Data, log: ToolResult, damages: Damages): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
   const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
-  const audits = await auditAll(data, partitions);
+  const { audits, unaudited } = await auditAll(data, partitions);
   const ledger = audits.flatMap((audit) =>
     audit.faults.map((fault) => ({ group: audit.group, partition: audit.partition, ...fault })),
   );
   const sound = log.sound && ledger.length === 0 && damages.views === null && damages.identity === null;
   return {
     sound,
-    report: { ...log.report, sound, faults: explained, ledger, ...damages },
+    report: { ...log.report, sound, faults: explained, ledger, unaudited, ...damages },
     lines: [
       ...explained.flatMap(faultLines),
       ...ledgerLines(audits),
+      ...unaudited.map((one) => `${nameOf(one)}: ${one.why}: its ledger was not looked at`),
       // The verdict on the log alone comes last of its lines.
       ...log.lines.slice(faults.length),
       ...(data.views === null
@@ -86,19 +87,25 @@ async function withDomain(data: Data, log: ToolResult, damages: Damages): Promis
   };
 }
 
-async function auditAll(
-  data: Data,
-  partitions: readonly PartitionName[],
-): Promise<(LedgerAudit & PartitionName)[]> {
-  if (data.views === null) return [];
+interface Audits {
+  readonly audits: readonly (LedgerAudit & PartitionName)[];
+  /** Of which the checkpoint has rows that are not to be added up. */
+  readonly unaudited: readonly (PartitionName & { readonly why: string })[];
+}
+
+async function auditAll({ views }: Data, partitions: readonly PartitionName[]): Promise<Audits> {
   const audits: (LedgerAudit & PartitionName)[] = [];
+  const unaudited: (PartitionName & { readonly why: string })[] = [];
+  if (views === null) return { audits, unaudited };
   for (const { group, partition } of partitions) {
     if (group !== 'accounts') continue;
-    data.views.refresh();
-    audits.push({ group, partition, ...auditLedger(data.views.rows(group, partition)) });
+    views.refresh();
+    const why = uncountedViews(views, group, partition);
+    if (why === null) audits.push({ group, partition, ...auditLedger(views.rows(group, partition)) });
+    else unaudited.push({ group, partition, why });
     await breathe();
   }
-  return audits;
+  return { audits, unaudited };
 }
 
 function faultLines(fault: Fault & ReturnType<typeof damageOf>): string[] {
