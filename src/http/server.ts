@@ -165,9 +165,17 @@ function guardedHandler(
   const name: RouteName = { surface: options.surface.name, method, path: route.path };
   const handler = handlerOf(context, options, route, name);
   return (response, request) => {
-    if (context.open.count < context.bounds.frontRequestsOpenMax) handler(response, request);
+    if (endsElsewhere(request)) response.close();
+    else if (context.open.count < context.bounds.frontRequestsOpenMax) handler(response, request);
     else callOf(context, name, true, response).refuse(UNAVAILABLE);
   };
+}
+
+/** uWebSockets reads a body of any coding as chunks. For a proxy that takes it for another the request ends elsewhere, and what
+ *  follows would be one more, that the proxy has not seen. */
+function endsElsewhere(request: HttpRequest): boolean {
+  const coding = request.getHeader('transfer-encoding');
+  return coding !== '' && coding.toLowerCase() !== 'chunked';
 }
 
 function callOf(context: CallContext, name: RouteName, safe: boolean, response: HttpResponse): Call {
@@ -276,6 +284,10 @@ function unmatched(context: CallContext, surface: Surface): Handler {
     allow: methods.join(', '),
   }));
   return (response, request) => {
+    if (endsElsewhere(request)) {
+      response.close();
+      return;
+    }
     const isHead = request.getMethod() === 'head';
     const call = callOf(context, isHead ? headName : name, true, response);
     const url = request.getUrl();

@@ -479,6 +479,28 @@ t.test('what is not HTTP is closed, and harms nobody', async (t) => {
   t.hasStrict(await front.send(READ), { status: 200 });
 });
 
+t.test('a body in another coding than chunks is none, wherever it may end for others', async (t) => {
+  const { front } = await watched(t);
+  const body = JSON.stringify(CHARGE);
+  const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+  const bytesWith = (path: string, coding: string): Buffer => {
+    const head = { ...createHeaders(), 'Transfer-Encoding': coding };
+    return Buffer.concat([requestBytes('POST', path, head, null), Buffer.from(chunks)]);
+  };
+  for (const coding of ['identity', 'xchunked', 'gzip, chunked', 'chunked, identity', 'chunked;a=b']) {
+    for (const path of ['/v1/charges', '/nowhere']) {
+      const socket = await open(front.port);
+      const all = readToEnd(socket);
+      socket.write(Buffer.concat([bytesWith(path, coding), READ]));
+      t.equal(await all, '', `${coding}: ${path}`);
+    }
+  }
+  t.strictSame(front.bus.sent, []);
+  for (const coding of ['chunked', 'Chunked']) {
+    t.hasStrict(await front.send(bytesWith('/v1/charges', coding)), { status: 201 }, coding);
+  }
+});
+
 t.test('too much of answers that are not taken: the oldest are cut short', async (t) => {
   const { front } = await watched(t, { bounds: { frontAnswersBytesMax: 40_000_000 } });
   const body = JSON.stringify({ long: 'x'.repeat(16_000_000) });
