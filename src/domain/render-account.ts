@@ -68,24 +68,27 @@ function wallets(account: Account, bytesMax: number): string[] {
   return told([...account.wallets.values()], mayBeUsed, renderWallet, bytesMax);
 }
 
-/** In the order of `items`. */
+/** In the order of `items`. Of the others no more are made text than there is room for: there is no end to them. */
 function told<T>(
   items: readonly T[],
   isInUse: (item: T) => boolean,
   render: (item: T) => string,
   bytesMax: number,
 ): string[] {
-  const texts = items.map(render);
-  let bytes = bytesOf(texts.filter((_, index) => isInUse(items[index]!)));
-  return texts
-    .toReversed()
-    .filter((text, index) => {
-      if (isInUse(items[items.length - 1 - index]!)) return true;
+  const inUse = items.filter(isInUse).map(render);
+  let bytes = bytesOf(inUse);
+  const texts: string[] = [];
+  for (const item of items.toReversed()) {
+    if (isInUse(item)) {
+      texts.push(inUse.pop()!);
+    } else if (bytes <= bytesMax) {
+      const text = render(item);
       // Also of one that found no room: older ones find none either.
       bytes += bytesOf([text]);
-      return bytes <= bytesMax;
-    })
-    .toReversed();
+      if (bytes <= bytesMax) texts.push(text);
+    }
+  }
+  return texts.reverse();
 }
 
 /** Of a user or an app. */

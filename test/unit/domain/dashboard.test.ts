@@ -235,6 +235,28 @@ t.test('a payout wallet', async (t) => {
     t.equal(told().length, added);
   });
 
+  t.test('that was revoked is made text only where there is room for it', async (t) => {
+    const account = merchant()
+      .given({ ...walletAdded, by: OWNER })
+      .account();
+    const wallet = account.wallets.get(WALLET)!;
+    let made = 0;
+    const revoked = {
+      ...wallet,
+      status: 'REVOKED' as const,
+      get label() {
+        made++;
+        return wallet.label;
+      },
+    };
+    for (let n = 0; n < 1_000; n++) account.wallets.set(`wal_${n}`, revoked);
+    const bytes = Buffer.byteLength(JSON.stringify(JSON.parse(renderPayoutDestinations(account)).data[0]));
+    made = 0;
+    const told = JSON.parse(renderPayoutDestinations(account, 10 * bytes)).data.length;
+    t.ok(told > 8 && told < 12, `${told} are told`);
+    t.ok(made <= told, `${made} were made`);
+  });
+
   t.test('is approved by an owner, who may be its adder only when there is no other', async (t) => {
     const scenario = merchant().given({ ...walletAdded, by: OWNER });
     thenRecorded(scenario.decide(approveWallet(OWNER)), 'WalletApproved');
