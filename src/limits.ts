@@ -164,6 +164,8 @@ export const LIMITS = {
   feedTailBatchesMax: 64,
   /** Records of the log handed to subscribers that catch up, in one turn of the event loop: a few milliseconds. */
   feedRecordsPerTurnMax: 512,
+  /** The same in characters, for large records: with metadata a record may be a hundred times as long as another. */
+  feedCharactersPerTurnMax: 1024 * 1024,
 
   // Configuration
   /** Characters of a setting's wrong value that are repeated. */

@@ -3,7 +3,7 @@
 //
 // Invariants: each subscriber sees every record once per subscription, in sequence order; memory per subscriber is
 // bounded by LIMITS.feedTailBatchesMax batches and one of the log, since beyond it the log is read instead. All that catch
-// up share one bound on what a turn of the event loop hands out, and take turns. Where the log cannot be read a
+// up share one bound on what a turn of the event loop hands out, in records and in characters, and take turns. Where the log cannot be read a
 // subscription ends: what comes behind is not delivered without what is missing.
 
 import type { GroupName } from '../../src/bus/bus.ts';
@@ -29,7 +29,13 @@ export type ReadLog = (
 
 type Handler = FeedHandler<unknown>;
 
-/** Who reads the log next: one after the other, and so many records in a turn of the event loop. */
+/** What a turn of the event loop may still hand out. */
+interface Room {
+  records: number;
+  characters: number;
+}
+
+/** Who reads the log next: one after the other, and so much in a turn of the event loop. */
 class LogTurns {
   readonly #waiting: LocalSubscription[] = [];
   #planned = false;
@@ -43,11 +49,11 @@ class LogTurns {
   }
 
   #run(): void {
-    let room = LIMITS.feedRecordsPerTurnMax;
-    while (room > 0) {
+    const room = { records: LIMITS.feedRecordsPerTurnMax, characters: LIMITS.feedCharactersPerTurnMax };
+    while (room.records > 0 && room.characters > 0) {
       const next = this.#waiting.shift();
       if (next === undefined) break;
-      room -= next.takeTurn(room);
+      next.takeTurn(room);
     }
     this.#planned = this.#waiting.length > 0;
     if (this.#planned) setImmediate(() => this.#run());
@@ -129,21 +135,20 @@ class LocalSubscription implements Subscription {
     this.#idle?.();
   }
 
-  /** Hands out at most `room` records of the log; returns how many. */
-  takeTurn(room: number): number {
+  /** Hands out what of the log there is `room` for, which is taken off it. */
+  takeTurn(room: Room): void {
     const portion = this.#closed ? null : this.#nextPortion(room);
     const done = portion === null ? undefined : this.#handOut(portion);
     if (done === undefined) this.#goOn();
     else void done.then(() => this.#goOn());
-    return portion === null ? 0 : portion.records.length;
   }
 
-  #nextPortion(room: number): FeedBatch<unknown> | null {
+  #nextPortion(room: Room): FeedBatch<unknown> | null {
     this.#reading ??= this.#nextBatch();
     if (this.#reading === null) return null;
     const { firstSequence, lines, decode } = this.#reading;
     const from = this.#cursor + 1 - firstSequence;
-    const portion = lines.slice(from, from + room);
+    const portion = firstThatFit(lines, from, room);
     if (from + portion.length === lines.length) this.#reading = null;
     return { firstSequence: firstSequence + from, records: portion.map((line) => decode(line)) };
   }
@@ -179,6 +184,16 @@ class LocalSubscription implements Subscription {
       });
     }
   }
+}
+
+/** From the one at `from` on: as many as there is room for, the last may take more. */
+function firstThatFit(lines: readonly string[], from: number, room: Room): readonly string[] {
+  let end = from;
+  while (end < lines.length && room.records > 0 && room.characters > 0) {
+    room.records--;
+    room.characters -= lines[end++]!.length;
+  }
+  return lines.slice(from, end);
 }
 
 function lastOf({ firstSequence, records }: FeedBatch<unknown>): number {

@@ -206,6 +206,31 @@ void t.test(
   },
 );
 
+void t.test('a turn hands out as much of large records as it may, and one at the least', async (t) => {
+  const lines = Array.from({ length: 60 }, (_, n) => 'x'.repeat(n === 7 ? 2 * MIB : 60_000));
+  const feed = new LocalFeed(function* (_group, _partition, after): Generator<LoggedBatch, void, undefined> {
+    if (after === 0) yield { firstSequence: 1, lines, decode: (line) => line };
+  });
+  const turns = countTurns();
+  const handed: number[] = [];
+  let seen = 0;
+  await new Promise<void>((resolve) => {
+    feed.subscribe<string>('accounts', 0, 0, ({ records }) => {
+      seen += records.length;
+      handed[turns.turn] = (handed[turns.turn] ?? 0) + records.reduce((sum, { length }) => sum + length, 0);
+      if (seen === lines.length) resolve();
+    });
+  });
+  turns.stop();
+  t.equal(seen, lines.length);
+  const sizes = handed.filter((size) => size > 0);
+  const large = sizes.filter((size) => size >= LIMITS.feedCharactersPerTurnMax + 60_000);
+  t.equal(large.length, 1, 'that with the one that is larger than a turn');
+  t.ok(sizes.length > 3 && sizes.length < 8, `${sizes.length} turns`);
+});
+
+const MIB = 1024 * 1024;
+
 /** More batches than the tail of a subscriber that waits holds. */
 const BURST = LIMITS.feedTailBatchesMax + 1;
 
