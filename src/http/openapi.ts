@@ -386,7 +386,7 @@ class Components {
 
   #inner(schema: object): Json {
     return Object.fromEntries(
-      Object.entries(schema).map(([name, value]) => [
+      Object.entries(asShown(schema as Json)).map(([name, value]) => [
         name,
         // Values of these are data or names, not schemas.
         name === 'enum' || name === 'required' || name === 'const' ? value : this.#member(name, value),
@@ -398,4 +398,24 @@ class Components {
     if (name !== 'properties' || typeof value !== 'object' || value === null) return this.emit(value);
     return Object.fromEntries(Object.entries(value).map(([property, inner]) => [property, this.emit(inner)]));
   }
+}
+
+/** What only our validator knows: the patterns and descriptions beside them say the same. */
+const OUR_FORMATS: readonly unknown[] = ['amount', 'cursor'];
+
+/**
+ * A schema without what is ours alone, and, where it has names and null or many types, with each type by itself: strict
+ * validators refuse the other form, and of what generators make of it some does not compile or takes no number.
+ */
+function asShown({ 'x-rule': _, ...schema }: Json): Json {
+  if (OUR_FORMATS.includes(schema['format'])) delete schema['format'];
+  const { type, enum: names, maxLength, title, description, ...rest } = schema;
+  if (!Array.isArray(type) || (type.length === 2 && names === undefined)) return schema;
+  assert(Object.keys(rest).length === 0, 'each of several types is shown with all that is said of it');
+  const ofText = {
+    ...(Array.isArray(names) && { enum: names.filter((name) => name !== null) }),
+    ...(maxLength !== undefined && { maxLength }),
+  };
+  const anyOf = type.map((each: unknown) => ({ type: each, ...(each === 'string' && ofText) }));
+  return { ...(title !== undefined && { title }), ...(description !== undefined && { description }), anyOf };
 }

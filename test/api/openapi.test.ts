@@ -5,6 +5,7 @@ import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
 import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
@@ -31,6 +32,32 @@ t.test('a public linter finds nothing', async (t) => {
   t.match(stderr, /is valid/);
   t.notMatch(stderr, /\bwarnings?\b/i);
 });
+
+/** Those of the components, and those that stand where they are used. */
+function schemasOf(document: unknown): object[] {
+  const schemas: object[] = [];
+  JSON.stringify(document, (name, value: unknown) => {
+    if (name === 'schema') schemas.push(value as object);
+    if (name === 'schemas') schemas.push(...Object.values(value as Record<string, object>));
+    return value;
+  });
+  return schemas;
+}
+
+t.test(
+  'a strict validator takes every schema; null stands beside a list of names, as generators of types have it',
+  (t) => {
+    const ajv = new Ajv2020({ strict: true, formats: { 'date-time': true } });
+    ajv.addVocabulary(['components']);
+    ajv.addSchema({ $id: 'https://daftari.test/strict.json', components: openApi.components });
+    for (const source of new Set(schemasOf(openApi).map((schema) => JSON.stringify(schema)))) {
+      const named = source.replaceAll('"#/', '"https://daftari.test/strict.json#/');
+      t.doesNotThrow(() => ajv.compile(JSON.parse(named) as object), source);
+      t.notMatch(source, /"enum":\[[^\]]*,null\]/, source);
+    }
+    t.end();
+  },
+);
 
 t.test('every path of the specification is there, and no other', async (t) => {
   const operations = Object.entries(openApi.paths).flatMap(([path, methods]) =>
