@@ -441,9 +441,10 @@ export const IdempotencyKey = Type.String({
 
 const EVENT_OBJECTS = { charge: Charge, deposit: Deposit, payout: Payout, withdrawal: Withdrawal } as const;
 
-/** `type`: e.g. "charge.successful". */
+/** `type`: e.g. "charge.successful", whose schema is `ChargeSuccessfulEvent`: many generators pass over `webhooks`. */
 export function eventSchema(type: string): TSchema {
   const [kind = ''] = type.split('.');
+  const title = `${type.split('.').map(capitalised).join('')}Event`;
   return Type.Object(
     {
       id: idSchema('event', 'The same on every redelivery and replay. Prefix `evt_`.'),
@@ -452,6 +453,10 @@ export function eventSchema(type: string): TSchema {
       created_at: time,
       data: Type.Object({ object: EVENT_OBJECTS[kind as keyof typeof EVENT_OBJECTS] }),
     },
-    { additionalProperties: false },
+    { title, additionalProperties: false },
   );
+}
+
+function capitalised(word: string): string {
+  return `${word.charAt(0).toUpperCase()}${word.slice(1)}`;
 }

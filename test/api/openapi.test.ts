@@ -214,7 +214,13 @@ t.test('the webhooks are the nine events, each with its body and headers', async
     'withdrawal.failed',
   ]);
   for (const [type, { post }] of Object.entries(openApi.webhooks)) {
-    const value = post.requestBody.content['application/json']?.examples?.['event']?.value;
+    const media = post.requestBody.content['application/json'];
+    t.match(
+      (media!.schema as Described).$ref,
+      /\/(Charge|Deposit|Payout|Withdrawal)[A-Z][a-z]+Event$/,
+      'has a name',
+    );
+    const value = media!.examples?.['event']?.value;
     assertEventMatchesOpenApi(value);
     t.hasStrict(value, { type, object: 'event', data: { object: { object: type.split('.')[0] } } });
     const names = post.parameters.map(({ name }) => name);
