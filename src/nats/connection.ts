@@ -3,7 +3,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { connect, createInbox, credsAuthenticator, ErrorCode, Events } from 'nats';
-import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsError } from 'nats';
+import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsError, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
 import { CannotConnect, NatsUnfit } from './errors.ts';
 import { persist } from './persist.ts';
@@ -87,6 +87,35 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
       return () => listeners.delete(listener);
     },
     close: () => connection.close(),
+  };
+}
+
+/** A subscription until it is ended here. When a server is told anew who may listen to what, it ends what its users may not, and so
+ *  does the client, for good: it is asked for again until it may be. */
+export function listen(
+  connection: NatsConnection,
+  subject: string,
+  onMessage: (message: Msg) => void,
+): Pick<Subscription, 'unsubscribe'> {
+  const hear = whenHeard(onMessage);
+  let retry: NodeJS.Timeout | undefined;
+  const subscribe = (): Subscription =>
+    connection.subscribe(subject, {
+      callback(error, message) {
+        if (error === null) hear(error, message);
+        else retry ??= setTimeout(again, LIMITS.natsReconnectMs);
+      },
+    });
+  const again = (): void => {
+    retry = undefined;
+    if (!connection.isClosed() && !connection.isDraining()) subscription = subscribe();
+  };
+  let subscription = subscribe();
+  return {
+    unsubscribe() {
+      clearTimeout(retry);
+      subscription.unsubscribe();
+    },
   };
 }
 

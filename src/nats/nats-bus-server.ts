@@ -12,7 +12,7 @@
 import type { Msg, NatsConnection, Subscription } from 'nats';
 import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
-import { whenHeard } from './connection.ts';
+import { listen } from './connection.ts';
 import { isQuery } from './repeatable.ts';
 import { callerSubject, commandSubject, isReplySubject } from './subjects.ts';
 import { readCommands, replyLine } from './wire.ts';
@@ -46,7 +46,7 @@ interface Refused {
 export class ServedPartition {
   readonly #server: NatsBusServer;
   readonly #subject: string;
-  readonly #subscription: Subscription;
+  readonly #subscription: Pick<Subscription, 'unsubscribe'>;
   /** By caller's subject and request id. */
   readonly #refused = new Map<string, Refused>();
   #served: Served | null = null;
@@ -56,9 +56,7 @@ export class ServedPartition {
   constructor(server: NatsBusServer, connection: NatsConnection, subject: string) {
     this.#server = server;
     this.#subject = subject;
-    this.#subscription = connection.subscribe(subject, {
-      callback: whenHeard((message) => this.#onMessage(message)),
-    });
+    this.#subscription = listen(connection, subject, (message) => this.#onMessage(message));
   }
 
   /** From now on messages are decided, those that waited first. */

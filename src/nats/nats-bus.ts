@@ -18,7 +18,7 @@ import type { Msg, NatsConnection, Subscription } from 'nats';
 import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
-import { whenHeard } from './connection.ts';
+import { listen } from './connection.ts';
 import { isRepeatable, provesNothingDone } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
 import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
@@ -78,7 +78,7 @@ export class NatsBus implements Bus {
   readonly #lanes: Record<GroupName, Lane[]>;
   readonly #requests = new Map<number, Request>();
   readonly #wheel: TimerWheel;
-  readonly #subscription: Subscription;
+  readonly #subscription: Pick<Subscription, 'unsubscribe'>;
   /** What a recent NATS message carried, for "no responders": [id, attempt, id, attempt, …] by message number. */
   readonly #sent = new Map<number, number[]>();
   /** Of all requests that were sent, or wait for an owner, and have no answer. */
@@ -101,9 +101,9 @@ export class NatsBus implements Bus {
     this.#server.attach(this.#caller, (id, attempt, reply) => this.#onReply(id, attempt, reply));
     this.#lanes = { accounts: [], webhooks: [], pollers: [], platform: [] };
     this.#wheel = new TimerWheel(LIMITS.busTickMs, (id, at) => this.#due(id, at));
-    this.#subscription = options.connection.subscribe(`${this.#replyPrefix}*`, {
-      callback: whenHeard((message) => this.#onMessage(message)),
-    });
+    this.#subscription = listen(options.connection, `${this.#replyPrefix}*`, (message) =>
+      this.#onMessage(message),
+    );
     this.#routes.onChange((group, partition) => this.#onRoute(group, partition));
   }
 

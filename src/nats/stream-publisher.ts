@@ -4,7 +4,7 @@
 import { headers } from 'nats';
 import type { NatsConnection, Subscription } from 'nats';
 import { LIMITS } from '../limits.ts';
-import { whenHeard, type NatsLink } from './connection.ts';
+import { listen, type NatsLink } from './connection.ts';
 
 /** What JetStream said. */
 export type PublishResult =
@@ -44,21 +44,19 @@ const NO_ROOM = new Set([10002, 10023, 10047]);
 export class StreamPublisher {
   readonly #connection: NatsConnection;
   readonly #prefix: string;
-  readonly #subscription: Subscription;
+  readonly #subscription: Pick<Subscription, 'unsubscribe'>;
   readonly #waiting = new Map<string, Waiting>();
   #count = 0;
 
   constructor(link: NatsLink) {
     this.#connection = link.connection;
     this.#prefix = `${link.newInbox()}.`;
-    this.#subscription = link.connection.subscribe(`${this.#prefix}*`, {
-      callback: whenHeard((message) => {
-        const number = message.subject.slice(this.#prefix.length);
-        if (message.data.length === 0) this.#settle(number, unanswered('no responders'));
-        else {
-          this.#settle(number, resultOf(JSON.parse(Buffer.from(message.data).toString()) as Acknowledgement));
-        }
-      }),
+    this.#subscription = listen(link.connection, `${this.#prefix}*`, (message) => {
+      const number = message.subject.slice(this.#prefix.length);
+      if (message.data.length === 0) this.#settle(number, unanswered('no responders'));
+      else {
+        this.#settle(number, resultOf(JSON.parse(Buffer.from(message.data).toString()) as Acknowledgement));
+      }
     });
   }
 

@@ -13,9 +13,14 @@ import { freePort } from '../../deploy/free-ports.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { withLink } from '../../deploy/operator-link.ts';
 import { withServers } from '../../deploy/server-path.ts';
+import { request } from '../../src/bus/bus.ts';
 import { connectNats } from '../../src/nats/connection.ts';
+import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
+import { NatsBus } from '../../src/nats/nats-bus.ts';
 import { joining } from '../../src/nats/nats-problem.ts';
-import { link } from './adapters.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { link, RoutesByHand } from './adapters.ts';
+import { done, repeatable } from './bus-driven.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -24,15 +29,21 @@ interface GuardedServer {
   readonly address: string;
   /** From now on it takes this password alone, and turns away who has come with another. */
   setPassword(password: string): void;
+  /** From now on it lets in who is in this list, and what they may there. */
+  setUsers(users: string): void;
+}
+
+function frontWith(password: string, permissions = ''): string {
+  return `{ user: front, password: ${password}${permissions} }`;
 }
 
 async function startGuarded(t: Test, password: string): Promise<GuardedServer> {
   const directory = mkdtempSync(join(tmpdir(), 'daftari-connection-'));
   const file = join(directory, 'server.conf');
   const address = `127.0.0.1:${await freePort()}`;
-  const write = (taken: string): void =>
-    writeFileSync(file, `listen: "${address}"\nauthorization { user: front, password: ${taken} }\n`);
-  write(password);
+  const write = (users: string): void =>
+    writeFileSync(file, `listen: "${address}"\nauthorization { users: [${users}] }\n`);
+  write(frontWith(password));
   const child: ChildProcess = spawn('nats-server', ['-c', file], { stdio: 'ignore', env: withServers() });
   t.teardown(async () => {
     const exited = once(child, 'exit');
@@ -42,13 +53,11 @@ async function startGuarded(t: Test, password: string): Promise<GuardedServer> {
   });
   // Whoever comes later finds it.
   await (await link(`nats://front:${password}@${address}`, 'first')).close();
-  return {
-    address,
-    setPassword(taken) {
-      write(taken);
-      child.kill('SIGHUP');
-    },
+  const setUsers = (users: string): void => {
+    write(users);
+    child.kill('SIGHUP');
   };
+  return { address, setUsers, setPassword: (taken) => setUsers(frontWith(taken)) };
 }
 
 t.test('who is turned away for a while, by a wrong password at the server, comes back', async (t) => {
@@ -71,6 +80,52 @@ t.test('who is turned away for a while, by a wrong password at the server, comes
   const isLoss = (problem: string): boolean => problem.startsWith('the connection was lost');
   t.equal(problems.filter(isLoss).length, 1, 'its log tells why it is away, once');
 });
+
+t.test(
+  'who may not listen for a while, by a wrong list at the server, hears again when it may',
+  async (t) => {
+    const server = await startGuarded(t, 'right');
+    const problems: string[] = [];
+    const node = await link(`nats://front:right@${server.address}`, 'ledger', {
+      onProblem: (problem) => problems.push(problem),
+    });
+    t.teardown(() => node.close());
+    const { connection } = node;
+    const partitions = { accounts: 2, webhooks: 1, pollers: 1, platform: 1 };
+    const [near, far, routes] = [
+      new NatsBusServer(connection),
+      new NatsBusServer(connection),
+      new RoutesByHand(),
+    ];
+    routes.set('accounts', 1, { node: 'far', epoch: 1 });
+    const served = far.serve('accounts', 1, 1);
+    served.open({ holds: () => true, inbox: (_, onReply) => onReply(done('decided')) });
+    const bus = new NatsBus({ connection, caller: 'ledger', routes, partitions, server: near });
+    const publisher = new StreamPublisher(node);
+    t.teardown(() => {
+      bus.close();
+      publisher.close();
+      served.stop();
+    });
+    const other = '{ user: stream, password: too }';
+    server.setUsers(`${frontWith('right', ', permissions: { subscribe: "none" }')}, ${other}`);
+    const isDeaf = (subject: RegExp): boolean => problems.some((problem) => subject.test(problem));
+    const all = [/subscribe to daftari\.cmd/, /subscribe to daftari\.reply/, /subscribe to _INBOX/];
+    await waitFor('it hears nothing', 20_000, () => all.every(isDeaf));
+    const acknowledging = await link(`nats://stream:too@${server.address}`, 'stream');
+    t.teardown(() => acknowledging.close());
+    acknowledging.connection.subscribe('log', {
+      callback: (_, message) => void message.respond('{"seq":1}'),
+    });
+    await acknowledging.connection.flush();
+    server.setUsers(`${frontWith('right')}, ${other}`);
+    await waitFor('it hears that its batch is stored', 20_000, async () => {
+      return (await publisher.publish('log', Buffer.from('batch'), {})).type === 'stored';
+    });
+    const reply = await request(bus, 'accounts', 1, repeatable(1, 5_000));
+    t.strictSame(reply, done('decided'), 'and commands, and their replies');
+  },
+);
 
 t.test('a server without TLS is told no password by who was given a tls:// URL', async (t) => {
   const server = await startGuarded(t, 'right');
