@@ -238,7 +238,7 @@ const SETTINGS = {
   NATS_CA_FILE: file('Certificate authority of the NATS servers.'),
   NATS_CERT_FILE: file('Certificate of this process for NATS.'),
   NATS_KEY_FILE: file('The key of that certificate.'),
-  NATS_CREDENTIALS_FILE: file('Credentials (`.creds`) of this process for NATS.'),
+  NATS_CREDENTIALS_FILE: file('Credentials (`.creds`) of this process for NATS, read for each connection.'),
   NATS_REPLICAS: {
     takes: '`1`, `3` or `5`',
     fallback: 3,

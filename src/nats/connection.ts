@@ -1,9 +1,17 @@
 // The one place that connects to NATS. The first connection is tried for clusterJoinMs, since servers may be starting too;
 // once made it never gives up: servers come back, and what waits for them has its own deadline.
 
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { connect, createInbox, credsAuthenticator, ErrorCode, Events } from 'nats';
-import type { ConnectionOptions, JetStreamManager, Msg, NatsConnection, NatsError, Subscription } from 'nats';
+import type {
+  Authenticator,
+  ConnectionOptions,
+  JetStreamManager,
+  Msg,
+  NatsConnection,
+  NatsError,
+  Subscription,
+} from 'nats';
 import { LIMITS } from '../limits.ts';
 import { CannotConnect, NatsUnfit } from './errors.ts';
 import { persist } from './persist.ts';
@@ -19,7 +27,7 @@ export interface NatsOptions {
   readonly caFile?: string | undefined;
   readonly certFile?: string | undefined;
   readonly keyFile?: string | undefined;
-  /** A .creds file (decentralised accounts); null where user and password or a certificate do. */
+  /** A .creds file (decentralised accounts), read for each connection; null where user and password or a certificate do. */
   readonly credentialsFile?: string | undefined;
 }
 
@@ -47,7 +55,7 @@ export interface NatsEvents {
 /** Throws CannotConnect when servers refuse, or none answers for too long, and NatsUnfit. */
 export async function connectNats(options: NatsOptions, events: NatsEvents = {}): Promise<NatsLink> {
   const servers = options.url.split(',').map((url) => url.trim());
-  const { user, pass } = credentialsIn(servers[0] ?? '');
+  const { user, pass } = passwordIn(servers[0] ?? '');
   const tls = tlsOf(options, servers);
   const settings: ConnectionOptions = {
     servers: servers.map(withoutCredentials),
@@ -64,7 +72,7 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
     ...(user === undefined ? {} : { user, pass: pass ?? '' }),
     ...(options.credentialsFile === undefined
       ? {}
-      : { authenticator: credsAuthenticator(await readFile(options.credentialsFile)) }),
+      : { authenticator: credentialsIn(options.credentialsFile) }),
     ...(tls === null ? {} : { tls }),
   };
   const connection = await persist(() => connect(settings), {
@@ -216,7 +224,23 @@ async function watchStatus(
   }
 }
 
-function credentialsIn(url: string): { user?: string; pass?: string } {
+/** They run out, and are renewed in the file. What cannot be read of it, or is none, is passed over once there were some: the client
+ *  takes an exception for the end of its connection. */
+function credentialsIn(file: string): Authenticator {
+  let known = credsAuthenticator(readFileSync(file));
+  return (nonce) => {
+    try {
+      const read = credsAuthenticator(readFileSync(file));
+      const answer = read(nonce);
+      known = read;
+      return answer;
+    } catch {
+      return known(nonce);
+    }
+  };
+}
+
+function passwordIn(url: string): { user?: string; pass?: string } {
   if (!url.includes('@')) return {};
   const { username, password } = new URL(url);
   return { user: decodeURIComponent(username), pass: decodeURIComponent(password) };

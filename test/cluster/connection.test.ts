@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { nkeys } from 'nats';
 import t from 'tap';
 import type { Test } from 'tap';
 import { startNode } from '../../deploy/cluster-processes.ts';
@@ -126,6 +127,38 @@ t.test(
     t.strictSame(reply, done('decided'), 'and commands, and their replies');
   },
 );
+
+t.test('credentials that are renewed in their file are those of the next connection', async (t) => {
+  const server = await startGuarded(t, 'right');
+  const [first, renewed] = [nkeys.createUser(), nkeys.createUser()];
+  const file = join(t.testdir({}), 'node.creds');
+  const block = (kind: string, text: string): string =>
+    `-----BEGIN ${kind}-----\n${text}\n------END ${kind}------\n`;
+  const write = (user: typeof first): void =>
+    writeFileSync(
+      file,
+      block('NATS USER JWT', 'jwt') + block('USER NKEY SEED', Buffer.from(user.getSeed()).toString()),
+    );
+  const mayCome = (user: typeof first): void => server.setUsers(`{ nkey: ${user.getPublicKey()} }`);
+  write(first);
+  mayCome(first);
+  let reconnects = 0;
+  const node = await connectNats({
+    url: `nats://${server.address}`,
+    name: 'front',
+    inboxPrefix: '_INBOX.front',
+    credentialsFile: file,
+  });
+  t.teardown(() => node.close());
+  node.onReconnect(() => reconnects++);
+  writeFileSync(file, 'half of what is to st');
+  await node.connection.reconnect();
+  await waitFor('it is back by those that it knows', 20_000, () => reconnects > 0);
+  write(renewed);
+  mayCome(renewed);
+  await waitFor('it is back by the renewed ones', 20_000, () => reconnects > 1);
+  await t.resolves(node.connection.flush());
+});
 
 t.test('a server without TLS is told no password by who was given a tls:// URL', async (t) => {
   const server = await startGuarded(t, 'right');
