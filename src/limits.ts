@@ -152,9 +152,9 @@ export const LIMITS = {
   // Reads
   /** Rows that one page of a list may look at and skip. */
   listRowsScannedMax: 5_000,
-  /** Characters of the transactions that one page of a merchant's list reads, also of those that do not match: ten milliseconds if none
-   *  is ASCII. Three times what the page may have itself, so a page of what matches is as long as without it. */
-  listCharactersReadMax: 1024 * 1024,
+  /** Characters of the transactions that one page of a merchant's list reads, also of those that do not match: fifteen milliseconds if
+   *  none is ASCII. `listRowsScannedMax` of them without metadata have fewer, and a page of what matches ends before it. */
+  listCharactersReadMax: 1536 * 1024,
   /** Characters of one page of a list, at most 3 bytes each: what the bus carries. A page that would be longer ends before its limit.
    *  Metadata may be nearly as large as a body, and a delivery may have many attempts. */
   listPageCharactersMax: 320 * 1024,
