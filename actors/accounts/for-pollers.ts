@@ -57,9 +57,9 @@ function pendingOf(transaction: Transaction): PendingTransaction {
   };
 }
 
-/** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. Whoever asks reads
- *  the log on from its `sequence`, whatever that record is: it is told when that is durable, or what took its place would be
- *  missed after a crash. */
+/** By account, then by creation. What is in memory is merged in: it may be newer than its row, or have none. A page looks at a bounded
+ *  number of rows: any number of withdrawals may wait for approval, and no time ends that. Whoever asks reads the log on from its
+ *  `sequence`, whatever that record is: it is told when that is durable, or what took its place would be missed after a crash. */
 export function listPending(memory: Memory, views: Views, query: ListPending): Answered {
   const after = query.afterId === null ? '' : pendingKey(memory, query.afterId);
   const found = new Map<string, Transaction>();
@@ -67,23 +67,35 @@ export function listPending(memory: Memory, views: Views, query: ListPending): A
     const key = openKey(transaction.accountId, transaction.id);
     if (key > after && isPending(transaction)) found.set(key, transaction);
   }
+  const charactersUpTo = memory.charactersRead + LIMITS.listCharactersReadMax;
   let stored = 0;
+  let looked = 0;
+  /** The row with which this page has looked at all it may; null: it came to the end, or has its fill. */
+  let last: { readonly key: string; readonly id: string } | null = null;
   for (const { key, value } of views.range('open', {
     start: after === '' ? '' : keyAfter(after),
     end: LAST_KEY,
   })) {
     const { kind, id } = decodeOpen(key, value);
-    if (kind !== 'provider' || memory.isDirty(id)) continue;
-    const transaction = memory.transaction(id);
-    if (transaction !== undefined && isPending(transaction)) found.set(key, transaction);
-    if (++stored >= query.limit) break;
+    if (kind === 'provider' && !memory.isDirty(id)) {
+      const transaction = memory.transaction(id);
+      if (transaction !== undefined && isPending(transaction)) found.set(key, transaction);
+      if (++stored >= query.limit) break;
+    }
+    const isOver = ++looked >= LIMITS.listRowsScannedMax || memory.charactersRead >= charactersUpTo;
+    if (!isOver || query.mayBeShort !== true) continue;
+    last = { key, id };
+    break;
   }
   const data = [...found]
+    .filter(([key]) => last === null || key <= last.key)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .slice(0, query.limit)
     .map(([, transaction]) => pendingOf(transaction));
   const { sequence } = memory;
-  return done(JSON.stringify({ sequence, data }), sequence);
+  if (query.mayBeShort !== true) return done(JSON.stringify({ sequence, data }), sequence);
+  const next = data.length === query.limit ? data.at(-1)!.id : (last?.id ?? null);
+  return done(JSON.stringify({ sequence, data, next }), sequence);
 }
 
 function pendingKey(memory: Memory, id: string): string {

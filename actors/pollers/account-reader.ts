@@ -15,6 +15,8 @@ export interface PendingPage {
   /** Everything up to this sequence of the partition's log is in it. */
   readonly sequence: number;
   readonly data: readonly PendingTransaction[];
+  /** Null: it is the last. Absent, from an older version: it is if it is short. */
+  readonly next?: string | null;
 }
 
 export interface ExpiredPage {
@@ -52,7 +54,8 @@ export class AccountReader {
 
   /** Null: stopped before it was answered. */
   async page(afterId: string | null): Promise<PendingPage | null> {
-    const query = { type: 'ListPending', accountId: '', afterId, limit: LIMITS.pollerScanPageMax } as const;
+    const limit = LIMITS.pollerScanPageMax;
+    const query = { type: 'ListPending', accountId: '', afterId, limit, mayBeShort: true } as const;
     return (await this.#askUntilDone((deadline) => ({ ...query, deadline }))) as PendingPage | null;
   }
 

@@ -167,7 +167,8 @@ export class PollerPartition implements Keeper {
         this.#committed(batch),
       );
       for (const transaction of page.data) this.#recover(transaction);
-      afterId = page.data.length < LIMITS.pollerScanPageMax ? null : (page.data.at(-1)?.id ?? null);
+      const { data, next = data.length < LIMITS.pollerScanPageMax ? null : (data.at(-1)?.id ?? null) } = page;
+      afterId = next;
       if (afterId === null || this.#overflowed) return;
       // A long scan shares the process.
       await setImmediate();

@@ -222,8 +222,8 @@ export class WebhookExecutor {
     if (!isBehind(hosted) || now < hosted.askAt) return;
     hosted.askAt = now + LIMITS.commandDeadlineMs;
     const deadline = deadlineClock() + LIMITS.commandDeadlineMs;
-    const query = { type: 'ListPending', accountId: '', afterId: null, limit: 1, deadline } as const;
-    bus.send('accounts', partition, query, (reply) => {
+    const first = { accountId: '', afterId: null, limit: 1, mayBeShort: true } as const;
+    bus.send('accounts', partition, { type: 'ListPending', ...first, deadline }, (reply) => {
       if (reply.type !== 'done') {
         hosted.askAt = now + LIMITS.leaseRenewMs;
         return;

@@ -374,12 +374,16 @@ export interface GetWebhookEndpoint extends ForAccount {
   readonly type: 'GetWebhookEndpoint';
   readonly appId: string;
 }
-/** For the pollers' recovery: transactions of this partition that wait for a provider, in id order after `afterId`.
- *  Body: {sequence, data: PendingTransaction[]}; fewer than `limit` means the end. accountId is not used. */
+/** For the pollers' recovery: transactions of this partition that wait for a provider, by account and id, after `afterId`.
+ *  Body: {sequence, data: PendingTransaction[], next}; `next` is the `afterId` of the next page, null at the end. accountId is not
+ *  used. */
 export interface ListPending extends ForAccount {
   readonly type: 'ListPending';
   readonly afterId: string | null;
   readonly limit: number;
+  /** A page may be short, or empty, although there is more. Absent, as older versions ask: fewer than `limit` means the end, and there
+   *  is no `next`. */
+  readonly mayBeShort?: true;
 }
 /** One pending transaction by id: body is a PendingTransaction, or transaction_not_found when it is final. */
 export interface GetPending extends ForAccount {

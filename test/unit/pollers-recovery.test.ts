@@ -1,6 +1,6 @@
 // What pollers promise across crashes: whatever the moment, the same reference, no second payment, nothing lost.
 import { setImmediate } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Message } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -274,7 +274,12 @@ t.test('killed after a refusal: the same reference, and refused again', async (t
 });
 
 t.test('everything in flight is taken up, over many pages, while new charges are served', async (t) => {
+  for (const pagesAreShort of [false, true]) await takenUpOverPages(t, pagesAreShort);
+});
+
+async function takenUpOverPages(t: Test, pagesAreShort: boolean): Promise<void> {
   const driven = await new Driven().start();
+  driven.accounts.pagesAreShort = pagesAreShort;
   const count = LIMITS.pollerScanPageMax * 3 + 7;
   for (let i = 0; i < count; i++) driven.accounts.create(charge());
   t.equal(driven.pollers.size, count);
@@ -291,7 +296,7 @@ t.test('everything in flight is taken up, over many pages, while new charges are
   await driven.clock.advance(20_000);
   t.equal(new Set(driven.mtn.enquiries.map(({ id }) => id)).size, count + 1, 'each was enquired about');
   t.equal(driven.mtn.submits.length, 1, 'only the new one was submitted');
-});
+}
 
 t.test('what the feed told of during a scan is not taken up a second time by it', async (t) => {
   const driven = await new Driven().start();

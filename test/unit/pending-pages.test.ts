@@ -1,0 +1,140 @@
+// Pages of what waits for a provider, for pollers that begin: each looks at a bounded part of what is in flight, whatever lies between
+// the transactions that it is about.
+
+import t from 'tap';
+import { listPending } from '../../actors/accounts/for-pollers.ts';
+import { Memory } from '../../actors/accounts/memory.ts';
+import { encodeOpen, openKey, openOf } from '../../actors/accounts/rows.ts';
+import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
+import { encodeTime } from '../../src/domain/id.ts';
+import { money } from '../../src/domain/money.ts';
+import type { Transaction } from '../../src/domain/transaction.ts';
+import { LIMITS } from '../../src/limits.ts';
+import type { Views } from '../../wal/types.ts';
+import { ACCOUNT } from './domain/scenario.ts';
+
+const START = 1_772_357_500_000;
+
+function withdrawal(number: number, changes: Partial<Transaction>): Transaction {
+  const event = { source: 'API', providerStatus: null, message: null, at: START + number } as const;
+  const waits = { approvalStatus: 'PENDING', status: 'INITIATED', metadata: null } as const;
+  return {
+    id: `wdl_${encodeTime(START + number)}${'0'.repeat(16)}`,
+    type: 'WITHDRAWAL',
+    accountId: ACCOUNT,
+    appId: null,
+    requestedBy: null,
+    amount: money(1_000),
+    currency: 'UGX',
+    country: 'UG',
+    network: 'MTN',
+    msisdn: '256772123456',
+    reference: 'r',
+    description: null,
+    narration: null,
+    destination: 'wal_1',
+    provider: 'mtn_ug',
+    fee: money(0),
+    expiresAt: null,
+    failureCode: null,
+    failureMessage: null,
+    providerTransactionId: null,
+    submitted: false,
+    unsent: true,
+    journals: [],
+    answeredAt: 0,
+    releaseAt: null,
+    released: false,
+    sequence: 1,
+    ...waits,
+    ...changes,
+    events: [{ ...event, status: changes.status ?? 'INITIATED' }],
+  };
+}
+
+const SENT = { approvalStatus: 'NOT_REQUIRED', status: 'PENDING_PROVIDER' } as const;
+
+/** Rows as LMDB has them, and how many of those in flight were looked at. */
+function viewsOf(transactions: readonly Transaction[]): { views: Views; looked: () => number } {
+  let looked = 0;
+  const rows = transactions.map((transaction) => ({
+    key: openKey(ACCOUNT, transaction.id),
+    value: encodeOpen(openOf(transaction)!),
+  }));
+  const texts = new Map(transactions.map((transaction) => [transaction.id, encodeTransaction(transaction)]));
+  const views: Views = {
+    get: (_table, id) => texts.get(id),
+    *range(_table, { start }) {
+      for (const row of rows) {
+        if (row.key < start) continue;
+        looked++;
+        yield row;
+      }
+    },
+  };
+  return { views, looked: () => looked };
+}
+
+interface Page {
+  readonly data: readonly { readonly id: string }[];
+  readonly next?: string | null;
+}
+
+function pageOf(memory: Memory, views: Views, afterId: string | null, mayBeShort?: true): Page {
+  const query = { type: 'ListPending', accountId: '', deadline: Infinity, afterId, limit: 3 } as const;
+  const { reply } = listPending(memory, views, mayBeShort ? { ...query, mayBeShort } : query);
+  if (reply.type !== 'done') throw new Error(reply.type);
+  return JSON.parse(reply.body) as Page;
+}
+
+/** Ids on each page. */
+function pagesOf(transactions: readonly Transaction[], isFresh: (n: number) => boolean = () => false) {
+  const { views, looked } = viewsOf(transactions.filter((_, n) => !isFresh(n)));
+  const memory = new Memory(views, { sequence: 1, writesRows: false });
+  for (const transaction of transactions.filter((_, n) => isFresh(n))) memory.putTransaction(transaction);
+  const pages: string[][] = [];
+  let lookedMax = 0;
+  for (let afterId: string | null = null; pages.length === 0 || afterId !== null;) {
+    const before = looked();
+    const { data, next } = pageOf(memory, views, afterId, true);
+    lookedMax = Math.max(lookedMax, looked() - before);
+    pages.push(data.map(({ id }) => id));
+    afterId = next!;
+  }
+  return { pages, lookedMax };
+}
+
+t.test('any number of withdrawals may wait for approval: a page ends behind so many', async (t) => {
+  const waiting = 2 * LIMITS.listRowsScannedMax + 100;
+  const all = Array.from({ length: waiting + 10 }, (_, n) => withdrawal(n, n < waiting ? {} : SENT));
+  const sent = all.slice(waiting).map(({ id }) => id);
+  const { pages, lookedMax } = pagesOf(all);
+  t.equal(lookedMax, LIMITS.listRowsScannedMax);
+  t.same(pages.flat(), sent);
+  const { views } = viewsOf(all);
+  const older = pageOf(new Memory(views, { sequence: 1, writesRows: false }), views, null);
+  t.same(older, { sequence: 1, data: older.data }, 'who asks as older versions do is told of no next page');
+  t.same(
+    older.data.map(({ id }) => id),
+    sent.slice(0, 3),
+    'and has a full one',
+  );
+});
+
+t.test('what is only in memory comes in its place, once', async (t) => {
+  const waiting = LIMITS.listRowsScannedMax + 100;
+  const all = Array.from({ length: waiting }, (_, n) => withdrawal(n, n % 500 < 2 ? SENT : {}));
+  const { pages } = pagesOf(all, (n) => n % 500 === 1);
+  const sent = all.filter(({ status }) => status === 'PENDING_PROVIDER').map(({ id }) => id);
+  t.same(pages.flat(), sent);
+});
+
+t.test('a page reads no more of large metadata than it may', async (t) => {
+  const metadata = { ['k'.repeat(60_000)]: 1 };
+  const all = Array.from({ length: 60 }, (_, n) => withdrawal(n, { ...SENT, metadata }));
+  const { views } = viewsOf(all);
+  const memory = new Memory(views, { sequence: 1, writesRows: false });
+  const query = { type: 'ListPending', accountId: '', deadline: Infinity, afterId: null } as const;
+  listPending(memory, views, { ...query, limit: 500, mayBeShort: true });
+  t.ok(memory.charactersRead < LIMITS.listCharactersReadMax + 70_000, `${memory.charactersRead} were read`);
+});
