@@ -358,7 +358,9 @@ export const LIMITS = {
   webhookRecordBytesMax: 256 * 1024,
   /** What an endpoint is counted as in it besides its URL, bytes: ids, sealed secret, names of fields. */
   webhookEndpointBytes: 512,
-  /** Objects asked for at once while one batch of the feed is read. */
+  /** Objects asked for at once while one batch of the feed is read: at first, while nothing is known of how long they are, and at the most;
+   *  fewer where they would be longer than feedCharactersPerTurnMax together. */
+  webhookObjectQueriesBegin: 32,
   webhookObjectQueriesMax: 512,
   /** Records of the feed read without anything to deliver before the cursor is logged. */
   webhookCursorLagMax: 10_000,

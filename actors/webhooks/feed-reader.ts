@@ -7,6 +7,7 @@
 // batches come faster than one after the other could be handed over is kept up with. An event's id and body come from the
 // ledger alone, so that a second reading gives the same.
 
+import { setImmediate } from 'node:timers/promises';
 import { assert } from '../../src/domain/assert.ts';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
@@ -75,6 +76,10 @@ export class FeedReader {
   #lookedAt: number;
   /** While anything is handed over. */
   #taking: Promise<void> | null = null;
+  /** Objects that are asked for at once: as many as, by the last ones, are not too long together. */
+  #askedAtOnce: number = LIMITS.webhookObjectQueriesBegin;
+  /** Characters of the objects that were told. */
+  #charactersTold = 0;
   #closed = false;
 
   constructor(options: FeedReaderOptions) {
@@ -134,9 +139,9 @@ export class FeedReader {
     await this.#options.room();
     let at = 0;
     while (at < findings.length && !this.#closed) {
-      const slice = sliceOf(findings, at);
+      const slice = sliceOf(findings, at, LIMITS.webhookObjectQueriesMax);
       at += slice.length;
-      const answered = await Promise.all(slice.map((finding) => this.#answer(finding)));
+      const answered = await this.#answerAll(slice);
       const chunks = chunksOf(answered);
       for (const [index, chunk] of chunks.entries()) {
         const isLast = at === findings.length && index === chunks.length - 1;
@@ -149,6 +154,21 @@ export class FeedReader {
         this.#position = upTo;
       }
     }
+  }
+
+  /** What is asked for at once is answered at once where the ledger is in this process: with large metadata in a turn of the event loop
+   *  that is a hundred times as long. So callers come between, and the next are as many as such answers may be. */
+  async #answerAll(findings: readonly Finding[]): Promise<Answered[]> {
+    const answered: Answered[] = [];
+    while (answered.length < findings.length) {
+      const few = sliceOf(findings, answered.length, this.#askedAtOnce);
+      const toldBefore = this.#charactersTold;
+      answered.push(...(await Promise.all(few.map((finding) => this.#answer(finding)))));
+      const characters = this.#charactersTold - toldBefore;
+      if (characters > 0) this.#askedAtOnce = fitting(few, characters);
+      if (answered.length < findings.length) await setImmediate();
+    }
+    return answered;
   }
 
   async #answer({ sequence, endpoints, finals }: Finding): Promise<Answered> {
@@ -172,6 +192,7 @@ export class FeedReader {
       deadline: this.#deadline(),
     }));
     if (body === null) return null;
+    this.#charactersTold += body.length;
     const { event_id, created_at, object, apps } = JSON.parse(body) as WebhookObject;
     const eventType = `${object.object}.${status.toLowerCase()}`;
     return {
@@ -263,13 +284,20 @@ function endpointChangeOf(event: AccountEvent, accountId: string): EndpointChang
   return event.type === 'AppRemoved' ? { type: 'removed', appId: event.id } : null;
 }
 
-/** As many findings from `from` on as may be asked for at once, at least one. */
-function sliceOf(findings: readonly Finding[], from: number): readonly Finding[] {
+/** How many objects there may be in a turn, if they are as long as those of `told`, `characters` together. */
+function fitting(told: readonly Finding[], characters: number): number {
+  const objects = told.reduce((sum, { finals }) => sum + finals.length, 0);
+  const inTurn = Math.floor((objects * LIMITS.feedCharactersPerTurnMax) / characters);
+  return Math.max(1, Math.min(inTurn, LIMITS.webhookObjectQueriesMax));
+}
+
+/** As many findings from `from` on as `max` objects are asked for, at least one. */
+function sliceOf(findings: readonly Finding[], from: number, max: number): readonly Finding[] {
   let asked = 0;
   let to = from;
   while (to < findings.length) {
     asked += findings[to]!.finals.length;
-    if (to > from && asked > LIMITS.webhookObjectQueriesMax) break;
+    if (to > from && asked > max) break;
     to++;
   }
   return findings.slice(from, to);

@@ -236,6 +236,37 @@ void t.test('so many objects are asked for at once, and so many deliveries hande
   }
 });
 
+void t.test('of long objects fewer are asked for at once, as many as a turn has time for', async (t) => {
+  const upstream = new Upstream();
+  upstream.write(connected());
+  const reader = upstream.read();
+  await upstream.reached(1);
+  for (let n = 0; n < 5; n++) await turn();
+  const characters = LIMITS.feedCharactersPerTurnMax / 8;
+  const countIn = async (count: number, first: number): Promise<number[]> => {
+    let turns = 0;
+    const asked: number[] = [];
+    upstream.ledger = () => {
+      asked[turns] = (asked[turns] ?? 0) + 1;
+      return null;
+    };
+    const last = upstream.write(...Array.from({ length: count }, (_, n) => succeeded(first + n)));
+    while (upstream.webhooks.logic.cursor < last) {
+      await turn();
+      turns++;
+    }
+    return asked.filter((inTurn) => inTurn > 0);
+  };
+  upstream.description = 'x'.repeat(characters);
+  const [first, ...others] = await countIn(100, 1);
+  t.equal(first, LIMITS.webhookObjectQueriesBegin);
+  t.ok(others.length >= 8 && Math.max(...others) < 9, others.join(', '));
+  upstream.description = '';
+  const again = await countIn(LIMITS.webhookObjectQueriesMax, 101);
+  t.ok(again.length < 4, 'and of short ones as many as may be');
+  await reader.close();
+});
+
 void t.test('an event for many apps is as many deliveries', async (t) => {
   const upstream = new Upstream();
   upstream.apps = Array.from({ length: 100 }, (_, n) => appId(n + 1));
