@@ -3,6 +3,7 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { nameOf, type PartitionName } from '../../wal/types.ts';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
 import { LIMITS } from '../limits.ts';
@@ -50,6 +51,21 @@ export function readIdentity(directory: string): DataIdentity | null {
     return { format, partitions: partitions as number, masterKey, records: records as number };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
+}
+
+/** What is wrong where a directory says this beside a log that has these partitions: an account would be looked for, and begun anew,
+ *  where it is not. Null: nothing. */
+export function partitionsProblem(
+  directory: string,
+  { partitions }: DataIdentity,
+  names: readonly PartitionName[],
+): string | null {
+  const stray = names.find(({ group, partition }) => group !== 'platform' && partition >= partitions);
+  if (stray === undefined) return null;
+  return (
+    `${join(directory, IDENTITY_FILE)} says "partitions": ${partitions}, and the log has ${nameOf(stray)}: put the one back that ` +
+    'was kept with the backup of this log'
+  );
 }
 
 /** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has, or not so

@@ -6,10 +6,15 @@ import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { partitionOf } from '../bus/bus.ts';
 import { DEFAULT_POLICY } from '../domain/default-policy.ts';
 import { isId } from '../domain/id.ts';
-import { DataDirectoryError, OtherFormatError, readIdentity } from '../data-directory/identity.ts';
+import {
+  DataDirectoryError,
+  OtherFormatError,
+  partitionsProblem,
+  readIdentity,
+} from '../data-directory/identity.ts';
 import { groupsWithLog, type HostedGroup } from '../wiring/groups.ts';
 import { LogRewritten } from '../../wal/batch.ts';
-import { type LogReader, untilUnchanged } from '../../wal/log-reader.ts';
+import { type LogReader, LogUnsearchable, untilUnchanged } from '../../wal/log-reader.ts';
 import { withReader, withViews } from '../../wal/tools/partitions.ts';
 import { UsageError } from '../../wal/tools/tool.ts';
 import type { ViewPosition } from '../../wal/types.ts';
@@ -38,7 +43,7 @@ export async function withData<T>(
   readsViews = true,
 ): Promise<T> {
   return withReader(directory, async (log) => {
-    const identityProblem = problemOfIdentity(directory);
+    const identityProblem = problemOfIdentity(directory, log);
     const read = (views: ViewStore | null): Promise<T> =>
       untilUnchanged(async () => {
         log.refresh();
@@ -49,12 +54,14 @@ export async function withData<T>(
   });
 }
 
-function problemOfIdentity(directory: string): string | null {
+function problemOfIdentity(directory: string, log: LogReader): string | null {
   try {
-    readIdentity(directory);
-    return null;
+    const identity = readIdentity(directory);
+    return identity === null ? null : partitionsProblem(directory, identity, log.partitionNames());
   } catch (error) {
     if (error instanceof DataDirectoryError && !(error instanceof OtherFormatError)) return error.message;
+    // Whoever looks for partitions is told.
+    if (error instanceof LogUnsearchable) return null;
     throw error;
   }
 }
@@ -63,8 +70,13 @@ function problemOfIdentity(directory: string): string | null {
  *  in every partition it has. */
 function partitionCount(directory: string, log: LogReader): number {
   const identity = readIdentity(directory);
-  if (identity !== null) return identity.partitions;
-  const numbers = log.partitionNames().filter(({ group }) => group === 'accounts');
+  const names = log.partitionNames();
+  if (identity !== null) {
+    const problem = partitionsProblem(directory, identity, names);
+    if (problem !== null) throw new DataDirectoryError(problem);
+    return identity.partitions;
+  }
+  const numbers = names.filter(({ group }) => group === 'accounts');
   return Math.max(0, ...numbers.map(({ partition }) => partition)) + 1;
 }
 

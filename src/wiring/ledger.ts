@@ -13,7 +13,8 @@ import type { PartitionName } from '../../wal/types.ts';
 import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import { DamagedPartitions } from '../damage/damaged-partitions.ts';
-import type { DiskSpace } from '../data-directory/disk-space.ts';
+import type { DataDirectory } from '../data-directory/data-directory.ts';
+import { DataDirectoryError, partitionsProblem } from '../data-directory/identity.ts';
 import { type GroupPolicies, webhooksLogicOf } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from '../damage/scrub.ts';
@@ -22,9 +23,9 @@ import { watchStorage } from './metrics.ts';
 
 export interface LedgerOptions {
   readonly config: Config;
+  readonly directory: Pick<DataDirectory, 'identity' | 'space'>;
   readonly policies: GroupPolicies;
   readonly bus: LocalBus;
-  readonly space: DiskSpace;
   readonly log: Log;
   readonly metrics: Metrics;
   /** Of the process. */
@@ -48,8 +49,10 @@ export interface Ledger {
   close(): Promise<void>;
 }
 
+/** Throws DataDirectoryError, having written nothing, where the directory says that it has fewer partitions than are in its log. */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
-  const { config, policies, bus, space, log, metrics, clock, writeFormat } = options;
+  const { config, policies, bus, log, metrics, clock, writeFormat } = options;
+  const { identity, space } = options.directory;
   const damaged = new DamagedPartitions(log, metrics);
   let onRefused: OnRefused = () => {};
   const refuse = (group: GroupName, number: number, error: Error): void => {
@@ -73,6 +76,11 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
   });
   const logged = storage.log.partitionNames();
+  const problem = partitionsProblem(config.dataDir, identity, logged);
+  if (problem !== null) {
+    await storage.close();
+    throw new DataDirectoryError(`${problem}.`);
+  }
   const recovery = { storage, bus, refuse, hadRecords: hasRecords(storage.log, logged) };
   for (const group of ['platform', 'accounts', 'webhooks'] as const) {
     const from = performance.now();

@@ -26,19 +26,21 @@ import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import {
   checkMasterKey,
+  type DataDirectory,
   notingFormat,
   openDataDirectory,
   tellIfEmpty,
 } from '../data-directory/data-directory.ts';
+import { DataDirectoryError } from '../data-directory/identity.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
 import { webhooksLogicOf } from './groups.ts';
 import { type Ledger, openLedger } from './ledger.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { proveOwnKey } from './master-key-proof.ts';
-import { openRails } from './rails.ts';
+import { openRails, type Rails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import { urlOf } from './url.ts';
-import { proveStart } from '../damage/start-proof.ts';
+import { proveStart, type StartProof } from '../damage/start-proof.ts';
 import { watchReadiness } from './metrics.ts';
 
 /** Nobody else reads the log. */
@@ -92,9 +94,9 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const proof = await proveStart(config.dataDir, log);
   const ledger = await openLedger({
     config,
+    directory,
     policies: policiesOf(config, rails),
     bus,
-    space,
     log,
     metrics,
     clock,
@@ -103,7 +105,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
       state = 'failed';
       onFailure(error);
     },
-  });
+  }).catch((error: unknown) => letGo(error, { proof, rails, directory }));
   const { storage, damaged } = ledger;
   const closeAll = async (): Promise<void> => {
     await ledger.close();
@@ -176,6 +178,19 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   }
 
   return { ...urls, operatorToken, demo, stop };
+}
+
+/** Of a directory that is refused: no fault of the views, and it may be mended and tried again. */
+async function letGo(
+  error: unknown,
+  { proof, rails, directory }: { proof: StartProof; rails: Rails; directory: DataDirectory },
+): Promise<never> {
+  if (error instanceof DataDirectoryError) {
+    proof.end();
+    await rails.close();
+    await directory.release();
+  }
+  throw error;
 }
 
 /** Pollers and webhooks of every partition that is served. If a partition is refused later, as its log is read, its own are let go:

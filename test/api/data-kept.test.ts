@@ -130,6 +130,25 @@ t.test('a partition that is not in a log with records is begun on purpose alone'
   t.equal((await readiness(part))[0], 200);
 });
 
+t.test('what says fewer partitions than the log has is not its own', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const dataDir = join(directory, 'data');
+  const two = await startService({ PARTITIONS: '2' }, dataDir);
+  await two.stop();
+  const file = join(dataDir, 'daftari.json');
+  const kept = readFileSync(file, 'utf8');
+  writeFileSync(file, JSON.stringify({ ...(JSON.parse(kept) as object), partitions: 1 }));
+  const other = /daftari\.json says "partitions": 1, .* log has accounts.1: put the one back/;
+  await t.rejects(startService(ONE, dataDir), other);
+  const run = (...args: string[]) => runTool(logTools, ...args, '--data', dataDir);
+  t.match(await run('verify'), { status: 1, out: other });
+  t.match(await run('inspect', '--account', two.demo.account_id), { status: 1, err: other });
+  writeFileSync(file, kept);
+  t.equal((await readiness(dataDir, { PARTITIONS: '2' }))[0], 200, 'nothing was written');
+  t.equal((await run('verify')).status, 0);
+});
+
 t.test('views that a trimmed log cannot make anew are not dropped', async (t) => {
   const dataDir = await used(t);
   const archive = join(dataDir, '..', 'archive');
