@@ -9,7 +9,8 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { assert } from '../../src/domain/assert.ts';
-import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
+import type { AccountRecord } from '../../src/domain/account-event.ts';
+import type { FinalStatus } from '../../src/domain/transaction.ts';
 import { partitionOf } from '../../src/bus/bus.ts';
 import type { Bus, Message, OnReply, Reply } from '../../src/bus/bus.ts';
 import type { Feed, FeedBatch, Subscription } from '../../src/bus/feed.ts';
@@ -35,8 +36,6 @@ export interface FeedReaderOptions {
   /** Resolves when there is room for more deliveries. */
   readonly room: () => Promise<void>;
 }
-
-type FinalStatus = 'SUCCESSFUL' | 'FAILED' | 'REVERSED';
 
 /** What one upstream record means for webhooks. */
 interface Finding {
@@ -258,30 +257,56 @@ const RETRY_MS_LONGEST = 2_000;
 function findingIn({ accountId, events }: AccountRecord, sequence: number): Finding | null {
   const endpoints: EndpointChange[] = [];
   const finals: Finding['finals'][number][] = [];
+  const ended = (transactionId: string, status: FinalStatus): void => {
+    finals.push({ accountId, transactionId, status });
+  };
   for (const event of events) {
-    const status = finalStatusOf(event);
-    if (status !== null) finals.push({ accountId, transactionId: status.id, status: status.status });
-    const change = endpointChangeOf(event, accountId);
-    if (change !== null) endpoints.push(change);
+    switch (event.type) {
+      case 'TransactionSucceeded':
+        ended(event.id, 'SUCCESSFUL');
+        break;
+      case 'TransactionFailed':
+      case 'WithdrawalRejected':
+        ended(event.id, 'FAILED');
+        break;
+      case 'ChargeReversed':
+        ended(event.id, 'REVERSED');
+        break;
+      case 'AppConnected': {
+        const { id: appId, webhookUrl: url, signingSecretSealed } = event;
+        endpoints.push({ type: 'connected', appId, accountId, url, signingSecretSealed });
+        break;
+      }
+      case 'AppWebhookChanged':
+        endpoints.push({ type: 'changed', appId: event.id, url: event.webhookUrl });
+        break;
+      case 'AppRemoved':
+        endpoints.push({ type: 'removed', appId: event.id });
+        break;
+      case 'ChargeCreated':
+      case 'DepositCreated':
+      case 'PayoutCreated':
+      case 'WithdrawalCreated':
+      case 'WithdrawalApproved':
+      case 'SubmissionBegun':
+      case 'SubmissionAccepted':
+      case 'AnswerFixed':
+      case 'ChargeReleased':
+      case 'ReconciliationRaised':
+      case 'ReconciliationResolved':
+      case 'AccountOpened':
+      case 'AccountSettingsChanged':
+      case 'UserAdded':
+      case 'UserRoleChanged':
+      case 'UserRemoved':
+      case 'WalletAdded':
+      case 'WalletApproved':
+      case 'WalletActivated':
+      case 'WalletRevoked':
+        break; // Merchants hear of none of these.
+    }
   }
   return endpoints.length === 0 && finals.length === 0 ? null : { sequence, endpoints, finals };
-}
-
-function finalStatusOf(event: AccountEvent): { readonly id: string; readonly status: FinalStatus } | null {
-  if (event.type === 'TransactionSucceeded') return { id: event.id, status: 'SUCCESSFUL' };
-  if (event.type === 'TransactionFailed' || event.type === 'WithdrawalRejected') {
-    return { id: event.id, status: 'FAILED' };
-  }
-  return event.type === 'ChargeReversed' ? { id: event.id, status: 'REVERSED' } : null;
-}
-
-function endpointChangeOf(event: AccountEvent, accountId: string): EndpointChange | null {
-  if (event.type === 'AppConnected') {
-    const { id, webhookUrl, signingSecretSealed } = event;
-    return { type: 'connected', appId: id, accountId, url: webhookUrl, signingSecretSealed };
-  }
-  if (event.type === 'AppWebhookChanged') return { type: 'changed', appId: event.id, url: event.webhookUrl };
-  return event.type === 'AppRemoved' ? { type: 'removed', appId: event.id } : null;
 }
 
 /** How many objects there may be in a turn, if they are as long as those of `told`, `characters` together. */

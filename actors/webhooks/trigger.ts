@@ -3,6 +3,7 @@
 
 import type { Page, ServiceClient } from './service-client.ts';
 import { ServiceRefused } from './service-client.ts';
+import type { EventType } from '../../src/domain/webhook-message.ts';
 import { pause } from '../../src/pause.ts';
 
 export const TRIGGERS = {
@@ -15,9 +16,7 @@ export const TRIGGERS = {
   'payout.failed': (client) => payout(client, FAILS),
   'withdrawal.successful': (client) => withdrawal(client, APPROVES),
   'withdrawal.failed': (client) => withdrawal(client, FAILS),
-} as const satisfies Record<string, (client: ServiceClient) => Promise<Created>>;
-
-export type EventType = keyof typeof TRIGGERS;
+} as const satisfies Record<EventType, (client: ServiceClient) => Promise<Created>>;
 
 export function isEventType(text: string): text is EventType {
   return Object.hasOwn(TRIGGERS, text);

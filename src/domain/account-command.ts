@@ -11,6 +11,7 @@ import type { FeePolicy, LimitPolicy } from './policy.ts';
 import type {
   ApprovalStatus,
   FailureCode,
+  FinalStatus,
   Metadata,
   Source,
   Status,
@@ -367,7 +368,7 @@ export interface GetTrialBalance extends ForAccount {
 export interface GetWebhookObject extends ForAccount {
   readonly type: 'GetWebhookObject';
   readonly transactionId: string;
-  readonly status: 'SUCCESSFUL' | 'FAILED' | 'REVERSED';
+  readonly status: FinalStatus;
 }
 /** An app's current webhook URL and sealed signing secret, for deliveries. */
 export interface GetWebhookEndpoint extends ForAccount {

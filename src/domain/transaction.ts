@@ -134,6 +134,9 @@ export interface Transaction {
   sequence: number;
 }
 
+/** Merchants are told of each of these. */
+export type FinalStatus = Extract<Status, 'SUCCESSFUL' | 'FAILED' | 'REVERSED'>;
+
 export function isFinal(status: Status): boolean {
   return status === 'SUCCESSFUL' || status === 'FAILED' || status === 'REVERSED';
 }

@@ -4,10 +4,17 @@
 // A delivery that is not on the account answers `not_found`; a replay for an app without a webhook URL, or one that was
 // removed, answers `conflict`.
 
+import type { FinalStatus, TransactionType } from './transaction.ts';
+
 /** PENDING: waits for its first attempt. RETRYING: failed, another attempt is due. DEAD_LETTERED: no attempt is left.
  *  CANCELLED: the app was removed, or has no webhook URL any more. */
 export const DELIVERY_STATUSES = ['PENDING', 'RETRYING', 'DELIVERED', 'DEAD_LETTERED', 'CANCELLED'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+/** What merchants hear of: an object and its final status. Only charges are reversed. */
+export type EventType =
+  | `${Lowercase<Exclude<TransactionType, 'REFUND'>>}.${Lowercase<Exclude<FinalStatus, 'REVERSED'>>}`
+  | 'charge.reversed';
 
 interface ForAccount {
   readonly accountId: string;

@@ -4,6 +4,7 @@
 import type { TSchema } from './json-schema.ts';
 import { assert } from '../domain/assert.ts';
 import { ERROR_CODES, type ErrorCode } from '../domain/error-code.ts';
+import type { EventType } from '../domain/webhook-message.ts';
 import * as examples from './examples.ts';
 import { JSON_TYPE, type Route, type Surface } from './route.ts';
 import { ErrorReply, eventSchema, IdempotencyKey } from './schemas.ts';
@@ -295,8 +296,7 @@ const EVENT_EXAMPLES = {
   'payout.failed': examples.payoutFailed,
   'withdrawal.successful': examples.withdrawalSuccessful,
   'withdrawal.failed': examples.withdrawalFailed,
-} as const;
-export type EventType = keyof typeof EVENT_EXAMPLES;
+} as const satisfies Record<EventType, object>;
 
 function webhooksOf(components: Components): Record<string, Json> {
   return Object.fromEntries(
