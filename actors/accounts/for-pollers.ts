@@ -126,6 +126,7 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
       if (data.length > limit) return { reply: { type: 'unavailable' }, sequence: 0 };
     }
   }
+  const charactersUpTo = memory.charactersRead + LIMITS.listCharactersReadMax;
   let looked = 0;
   let next: string | null = null;
   const madeSince: MadeSince = (type) => {
@@ -134,7 +135,7 @@ export function listExpired(memory: Memory, views: Views, query: ListExpired, ex
   };
   for (const { key, id } of failedSince(views, madeSince, after)) {
     if (id !== null && !memory.isDirty(id)) take(memory.transaction(id)!);
-    if (++looked < limit) continue;
+    if (++looked < limit && memory.charactersRead < charactersUpTo) continue;
     next = key;
     break;
   }

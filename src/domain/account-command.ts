@@ -395,8 +395,8 @@ export interface GetPending extends ForAccount {
   readonly evenFinal?: boolean;
 }
 /** For the pollers' recovery: what has expired since a time, or was said to have failed by an operator. Body: {data:
- *  ExpiredTransaction[], next}; `next` is the `after` of the next page, null at the end. A page looks at `limit` rows, so it may be
- *  empty. `unavailable` while more have just expired than a page holds: asked again, all are told. accountId is not used. */
+ *  ExpiredTransaction[], next}; `next` is the `after` of the next page, null at the end. A page looks at `limit` rows at most, so it may
+ *  be empty. `unavailable` while more have just expired than a page holds: asked again, all are told. accountId is not used. */
 export interface ListExpired extends ForAccount {
   readonly type: 'ListExpired';
   /** Milliseconds since 1970. */

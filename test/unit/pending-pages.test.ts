@@ -1,13 +1,14 @@
-// Pages of what waits for a provider, for pollers that begin: each looks at a bounded part of what is in flight, whatever lies between
-// the transactions that it is about.
+// Pages of what waits for a provider, or has expired, for pollers that begin: each looks at a bounded part of it, whatever lies between
+// the transactions that it is about, and however long their rows are.
 
 import t from 'tap';
-import { listPending } from '../../actors/accounts/for-pollers.ts';
+import { listExpired, listPending } from '../../actors/accounts/for-pollers.ts';
 import { Memory } from '../../actors/accounts/memory.ts';
-import { encodeOpen, openKey, openOf } from '../../actors/accounts/rows.ts';
+import { encodeOpen, indexPrefix, openKey, openOf } from '../../actors/accounts/rows.ts';
 import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
-import { encodeTime } from '../../src/domain/id.ts';
+import { bodyOf, encodeTime } from '../../src/domain/id.ts';
 import { money } from '../../src/domain/money.ts';
+import { bucketOf } from '../../src/domain/transaction-filter.ts';
 import type { Transaction } from '../../src/domain/transaction.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Views } from '../../wal/types.ts';
@@ -137,4 +138,47 @@ t.test('a page reads no more of large metadata than it may', async (t) => {
   const query = { type: 'ListPending', accountId: '', deadline: Infinity, afterId: null } as const;
   listPending(memory, views, { ...query, limit: 500, mayBeShort: true });
   t.ok(memory.charactersRead < LIMITS.listCharactersReadMax + 70_000, `${memory.charactersRead} were read`);
+});
+
+t.test('nor does a page of what has expired, and the pages together are all of it', async (t) => {
+  const metadata = { ['k'.repeat(60_000)]: 1 };
+  const failed = { type: 'CHARGE', status: 'FAILED', failureCode: 'expired', metadata } as const;
+  const all = Array.from({ length: 60 }, (_, n) => withdrawal(n, failed)).map(({ id, events, ...rest }) => ({
+    ...rest,
+    id: `chg_${bodyOf(id)}`,
+    approvalStatus: 'NOT_REQUIRED' as const,
+    events: events.map((event) => ({ ...event, source: 'SYSTEM' as const })),
+  }));
+  const bucket = bucketOf(all[0]!);
+  const texts = new Map(all.map((transaction) => [transaction.id, encodeTransaction(transaction)]));
+  const rows = {
+    bucket: [indexPrefix(ACCOUNT, bucket).slice(0, -1)],
+    index: all.map(({ id }) => indexPrefix(ACCOUNT, bucket) + bodyOf(id)),
+  };
+  const views: Views = {
+    get: (_table, id) => texts.get(id),
+    *range(table, { start, end }) {
+      for (const key of rows[table as 'bucket' | 'index']) {
+        if (key >= start && key < end) yield { key, value: '' };
+      }
+    },
+  };
+  const memory = new Memory(views, { sequence: 1, writesRows: false });
+  const query = { type: 'ListExpired', accountId: '', deadline: Infinity, expiredSince: 0 } as const;
+  const ids: string[] = [];
+  let pages = 0;
+  for (let after: string | null = null; pages === 0 || after !== null; pages++) {
+    const before = memory.charactersRead;
+    const { reply } = listExpired(memory, views, { ...query, after, limit: 500 }, 1_800_000);
+    if (reply.type !== 'done') throw new Error(reply.type);
+    const page = JSON.parse(reply.body) as { data: { id: string }[]; next: string | null };
+    ids.push(...page.data.map(({ id }) => id));
+    after = page.next;
+    const read = memory.charactersRead - before;
+    t.ok(read < LIMITS.listCharactersReadMax + 70_000, `${read} were read`);
+  }
+  t.same(
+    ids,
+    all.map(({ id }) => id),
+  );
 });
