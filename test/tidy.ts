@@ -49,7 +49,10 @@ const importRules: readonly ImportRule[] = [
   { from: 'src/{limits,end-process,process-limits,node-http,pause}.ts', to: [] },
   { from: 'src/limit-relations.ts', to: ['src/limits.ts'] },
   { from: 'src/domain/**', to: ['src/domain/**'] },
-  { from: 'src/observability/**', to: ['src/observability/**', 'src/limits.ts', 'wal/printable.ts'] },
+  {
+    from: 'src/observability/**',
+    to: ['src/observability/**', 'src/domain/country.ts', 'src/limits.ts', 'wal/printable.ts'],
+  },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
   { from: 'src/config/**', to: ['src/domain/**', 'src/limits.ts', 'src/config/**', 'src/config.ts'] },
   { from: 'src/process-clock.ts', to: ['src/domain/assert.ts', 'src/limits.ts'] },

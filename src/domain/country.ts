@@ -22,5 +22,10 @@ export const COUNTRY_FACTS = {
   GH: { currency: 'GHS', dialingCode: '233' },
 } as const satisfies Record<Country, CountryFacts>;
 
+/** Alternatives of a regular expression that finds numbers. */
+export const DIALING_CODES = Object.values(COUNTRY_FACTS)
+  .map(({ dialingCode }) => dialingCode)
+  .join('|');
+
 /** Decimal places of the minor unit (ISO 4217). */
 export const CURRENCY_DECIMALS = { UGX: 0, KES: 2, GHS: 2 } as const satisfies Record<Currency, number>;

@@ -4,6 +4,8 @@
 // Redaction is by the name of a field and by the look of a text, so that a number inside a message is found, too. A number in local form
 // ("0772 123 456") is missed if it stands in a text whose field does not say what it holds.
 
+import { DIALING_CODES } from '../domain/country.ts';
+
 const REDACTED = '[redacted]';
 
 /** In lower case, without "_" and "-". */
@@ -29,11 +31,14 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
 const PHONE_FIELDS: ReadonlySet<string> = new Set(['msisdn', 'phone', 'phonenumber', 'partyid']);
 
 /** One test that is cheap and finds nothing in almost every text. */
-const SUSPICIOUS = /(?:256|254|233)\d{9}|\+(?:256|254|233)|_live_|whsec_|bearer |basic /i;
+const SUSPICIOUS = new RegExp(
+  String.raw`(?:${DIALING_CODES})\d{9}|\+(?:${DIALING_CODES})|_live_|whsec_|bearer |basic `,
+  'i',
+);
 /** A number may stand behind letters ("tel256…"), or 00, but not be part of a longer one: that is an amount or a time. */
-const PHONE = /(?<!\d)((?:00)?(?:256|254|233))(\d{2})\d{4}(\d{3})(?!\d)/g;
+const PHONE = new RegExp(String.raw`(?<!\d)((?:00)?(?:${DIALING_CODES}))(\d{2})\d{4}(\d{3})(?!\d)`, 'g');
 /** With blanks or hyphens, as people write it; only behind "+", since amounts and times follow one another too. */
-const SPACED_PHONE = /\+(?:256|254|233)(?:[ -]?\d){9}(?!\d)/g;
+const SPACED_PHONE = new RegExp(String.raw`\+(?:${DIALING_CODES})(?:[ -]?\d){9}(?!\d)`, 'g');
 const KEYS = /\b(sk_live_|pk_live_|whsec_)[\w-]+/g;
 const CREDENTIALS = /\b(bearer|basic) +[^\s"',]+/gi;
 

@@ -1,7 +1,7 @@
 // Final words of a provider in our own, as the adapters return them.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
-import { CURRENCIES, type Currency } from '../domain/country.ts';
+import { CURRENCIES, type Currency, DIALING_CODES } from '../domain/country.ts';
 import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
@@ -137,7 +137,10 @@ function withoutNumbers(text: string): string {
 }
 
 /** The last: a number as people write it, "+256 771 234-567" or "0771 234567". */
-const CODE_OR_NUMBER = /\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:256|254|233|0)(?:[ -]?\d){9}(?!\d)/gi;
+const CODE_OR_NUMBER = new RegExp(
+  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)(?:[ -]?\d){9}(?!\d)`,
+  'gi',
+);
 
 /** As long as the providers' own. */
 const MESSAGE_LENGTH = 255;

@@ -1,9 +1,11 @@
 // Nothing secret reaches a log line: neither by its field's name, nor inside a message, an error or a nested value.
 import t from 'tap';
+import { COUNTRIES, COUNTRY_FACTS } from '../../src/domain/country.ts';
 import { createHttpObserver } from '../../src/observability/http-observer.ts';
 import { createLog } from '../../src/observability/log.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { redact, redactText } from '../../src/observability/redact.ts';
+import { providerWord } from '../../src/rails/terminal.ts';
 
 function recorded(level = 'debug') {
   const lines: Record<string, unknown>[] = [];
@@ -29,6 +31,17 @@ const texts: [string, string][] = [
 
 t.test('texts lose numbers and keys and keep the rest', async (t) => {
   for (const [text, written] of texts) t.equal(redactText(text), written, text);
+});
+
+t.test('numbers of every country are known', async (t) => {
+  for (const { dialingCode } of COUNTRIES.map((country) => COUNTRY_FACTS[country])) {
+    t.equal(redactText(`no wallet on ${dialingCode}772123456`), `no wallet on ${dialingCode}77****456`);
+    t.equal(redactText(`call +${dialingCode} 772 123 456`), `call +${dialingCode}77****456`);
+    t.equal(
+      providerWord(`+${dialingCode} 77 212 is barred, +${dialingCode} 772 123 456`),
+      `+${dialingCode} 77 212 is barred, +****456`,
+    );
+  }
 });
 
 t.test('fields are judged by their names, at any depth', async (t) => {
