@@ -52,8 +52,8 @@ t.test(
     ajv.addSchema({ $id: 'https://daftari.test/strict.json', components: openApi.components });
     for (const source of new Set(schemasOf(openApi).map((schema) => JSON.stringify(schema)))) {
       const named = source.replaceAll('"#/', '"https://daftari.test/strict.json#/');
-      t.doesNotThrow(() => ajv.compile(JSON.parse(named) as object), source);
-      t.notMatch(source, /"enum":\[[^\]]*,null\]/, source);
+      t.doesNotThrow(() => ajv.compile(JSON.parse(named) as object), source.slice(0, 100));
+      t.notMatch(source, /"enum":\[[^\]]*,null\]/, source.slice(0, 100));
     }
     t.end();
   },
