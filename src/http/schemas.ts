@@ -171,8 +171,14 @@ export const CreateWithdrawalBody = body('CreateWithdrawal', {
   metadata,
 });
 
-/** Does not compile when a schema and the domain's input type part ways. */
-type Fits<Input, Schema extends TSchema> = Static<Schema> extends Input ? true : never;
+/** Does not compile when a schema and the domain's input type part ways: a field of one alone would be dropped unsaid. */
+type Fits<Input, Schema extends TSchema> = [Static<Schema>, keyof Input, keyof Static<Schema>] extends [
+  Input,
+  keyof Static<Schema>,
+  keyof Input,
+]
+  ? true
+  : never;
 const fits: [
   Fits<CollectInput, typeof CreateChargeBody>,
   Fits<CollectInput, typeof CreateDepositBody>,
