@@ -1,4 +1,5 @@
-// Countries, currencies and networks: the closed lists everything else is keyed by.
+// Countries, currencies and networks: the closed lists everything else is keyed by. The log and the index of lists hold the
+// place of a name in its list: a new one goes to the end.
 // Only facts that never change while the service runs; what an operator may change is policy (policy.ts).
 
 export const COUNTRIES = ['UG', 'KE', 'GH'] as const;
