@@ -168,7 +168,7 @@ export class WriteAheadLog extends LogReader {
     }
   }
 
-  /** Removes the batches above `batch`: what this node wrote and the replica never accepted, never acknowledged. */
+  /** Removes the batches above `batch`: what this node wrote and its replica does not have. */
   async truncateAfter(group: string, partition: number, batch: number): Promise<void> {
     await this.#alone(group, partition, async () => {
       const last = this.lastBatchNumber(group, partition);

@@ -2,10 +2,11 @@
 // that is next in line. The only writer of the local log while nobody has the partition open here.
 //
 // Invariants:
-//   - The stream decides. What this machine wrote and the stream never accepted was never acknowledged, and is cut off. With
-//     REPLICATION=async it may have been acknowledged: a node that takes the partition before anybody else has written gives it to the
-//     stream first (`sendOn`).
-//   - More than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person.
+//   - The stream decides. What it lacks may have been acknowledged all the same, with REPLICATION=async, or if its servers' disks have
+//     forgotten what they had taken: a node that takes the partition before anybody else has written gives it to the stream
+//     (`sendOn`). Where another has written, or nobody takes it, it is cut off.
+//   - More than a replaced writer can have left (streamAsyncOutstandingMax) is never cut off without a person; nor, where nobody has
+//     written since, more than a writer has on its way.
 //   - A stream that has never had anything decides nothing: it may have been made in the place of one that was lost.
 //   - What changes the local log, or says where it ends, happens in turn: a cut takes nothing with it that the stream accepted
 //     meanwhile.
@@ -39,8 +40,8 @@ export interface LogFollowerOptions extends StreamPartition {
   readonly firstBatch?: number;
   /** Batches that a writer may have on their way to the stream: the most that it can never have had. Absent: 1. */
   readonly outstandingMax?: number;
-  /** Has the stream take these batches, which go on where it ends at that offset; rejects when it does not. Absent: nobody was told of
-   *  them, and they are cut off. */
+  /** Has the stream take these batches, which go on where it ends at that offset; rejects when it does not. Absent: this node does not
+   *  take the partition. */
   readonly sendOn?: ((batches: readonly Batch[], offset: number) => Promise<void>) | undefined;
   /** What is after that batch is cut off when it has resolved. Absent: nobody else knows of it. */
   readonly beforeCut?: (batch: number) => Promise<void>;
@@ -147,6 +148,7 @@ export class LogFollower {
     const offset = Math.max(this.#handled, state.last_seq) - end.batch;
     if (this.#tip.batch > end.batch) {
       if (await this.#sendOn(end, offset)) return null;
+      this.#assertNotForgotten(end);
       await this.#truncate(end);
     }
     return { tip: end, offset };
@@ -159,7 +161,7 @@ export class LogFollower {
     return messages > 0 && batch > 0 && batch === log.startOf(group, partition).batch;
   }
 
-  /** False: nobody was told of what the stream lacks. Never to a stream that has had nothing: before anybody is told of anything, the
+  /** False: what the stream lacks is not to be sent. Never to a stream that has had nothing: before anybody is told of anything, the
    *  stream has the batch that opens the epoch, so an empty one may have been made in the place of one that was lost. */
   async #sendOn(end: Tip, offset: number): Promise<boolean> {
     const { log, group, partition, sendOn } = this.#options;
@@ -168,6 +170,19 @@ export class LogFollower {
     const batches = Array.from({ length: count }, (_, i) => log.batch(group, partition, end.batch + 1 + i));
     await sendOn(batches, offset);
     return true;
+  }
+
+  /** Of a writer's batches one stands in the stream before the next is made, or so many: what is more was there. Whoever takes the
+   *  partition with this log, or another like it, gives them back. */
+  #assertNotForgotten({ batch }: Tip): void {
+    const { outstandingMax = 1 } = this.#options;
+    const count = this.#tip.batch - batch;
+    if (count <= outstandingMax) return;
+    throw new LogDiverged(
+      `${this.#name}: the stream ends with batch ${batch}, and has had more: of the ${count} that this machine has after it a writer ` +
+        `has at most ${outstandingMax} on its way. The disks of NATS have forgotten them; whoever takes the partition with them gives ` +
+        'them back',
+    );
   }
 
   /** A log that has more than a writer can have had on its way, or that follows a trim or a snapshot, was in a stream. If the stream has

@@ -371,11 +371,11 @@ export class ClusterHost implements PartitionHost {
     };
   }
 
-  /** Undefined: nobody was told of what the stream does not have. */
+  /** What this machine has and the stream lacks. Also the one batch that a writer had on its way, of which nobody was told: it may be one
+   *  that the stream had, and forgot. */
   #sendOn(group: GroupName, partition: number): LogFollowerOptions['sendOn'] {
-    if (this.#options.replication === 'sync') return undefined;
     return async (batches, offset) => {
-      const replica = this.#streamReplica(group, partition, offset, () => true);
+      const replica = this.#streamReplica(group, partition, offset, () => true, false);
       for (const batch of batches) await replica.publish(batch);
       this.#options.log.info({ group, partition, batches: batches.length }, 'the stream has what it lacked');
     };
@@ -447,8 +447,10 @@ export class ClusterHost implements PartitionHost {
     partition: number,
     offset: number,
     mayWrite: () => boolean,
+    isRemembered = true,
   ): StreamReplica {
     const { publisher, link } = this.#options;
-    return new StreamReplica({ publisher, manager: link.manager, group, partition, offset, mayWrite });
+    const { manager } = link;
+    return new StreamReplica({ publisher, manager, group, partition, offset, mayWrite, isRemembered });
   }
 }
