@@ -20,6 +20,8 @@ export interface Work extends PartitionName {
 export interface VerifiedPartition extends Comparison, PartitionName {
   /** The sequence that the checkpoint reaches; 0: it has nothing of this partition yet. */
   readonly sequence: number;
+  /** Why its rows are not what the log is to be compared with; null: they are, or there are none. */
+  readonly uncompared: string | null;
 }
 
 /** What a replay found. */
@@ -96,6 +98,7 @@ export function allResult(views: ViewStore, replayed: Replayed, verify: boolean)
       ...faults.map(faultLine),
       ...ledgerLines(audits),
       ...verified.flatMap(differenceLines),
+      ...verified.flatMap(uncomparedLine),
       ...(verify ? verifiedLines(verified) : accountTable(accounts)),
       '',
       ...totalsTable(audits),
@@ -164,6 +167,10 @@ function verifiedLines(verified: readonly VerifiedPartition[]): string[] {
     return [place, sequence, rowsOf('account'), rowsOf('transaction'), all, differenceCount];
   });
   return table([['partition', 'sequence', 'accounts', 'transactions', 'rows', 'differences'], ...rows]);
+}
+
+function uncomparedLine(one: VerifiedPartition): string[] {
+  return one.uncompared === null ? [] : [`${nameOf(one)}: ${one.uncompared}: it was not compared`];
 }
 
 function differenceLines(one: VerifiedPartition): string[] {

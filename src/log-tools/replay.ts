@@ -11,6 +11,7 @@ import {
   groupOf,
   holdsCheckpoint,
   partitionOfAccount,
+  uncountedViews,
   withData,
 } from './data.ts';
 import { auditLedger, type LedgerAudit } from './ledger-audit.ts';
@@ -209,8 +210,10 @@ async function verifyPartition(
   }
   views.refresh();
   const position = views.position(group, partition);
-  if (position === null) {
-    return { ...place, sequence: 0, tables: [], differenceCount: 0, differences: [] };
+  const uncompared = uncountedViews(views, group, partition);
+  if (position === null || uncompared !== null) {
+    const nothing = { tables: [], differenceCount: 0, differences: [] };
+    return { ...place, sequence: position?.sequence ?? 0, uncompared, ...nothing };
   }
   const rows = views.rows(group, partition)[Symbol.iterator]();
   const first = rows.next();
@@ -224,7 +227,7 @@ async function verifyPartition(
     rebuild.views.refresh();
     const theirs = first.done === true ? [] : chained(first.value, rows);
     const compared = compareRows(rebuild.views.rows(group, partition), theirs, needlessIn(rebuild, name));
-    return { ...place, sequence: position.sequence, ...compared };
+    return { ...place, sequence: position.sequence, uncompared, ...compared };
   } finally {
     rows.return?.(undefined);
   }

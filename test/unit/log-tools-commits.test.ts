@@ -86,10 +86,13 @@ t.test(
     const uncounted = /accounts.0: .* is being made, or that was cut short/;
     t.match(await run('verify', '--data', directory), { status: 0, out: uncounted });
     t.match(await run(...account), { status: 2, err: uncounted });
+    const compare = ['replay', '--verify', '--data', directory];
+    t.match(await run(...compare), { status: 0, out: /accounts.0: .* cut short.* it was not compared/ });
 
     const other = { table: 'format', key: '', value: '1' };
     await views.commit('accounts', 0, tip, [other]);
     t.match(await run('verify', '--data', directory), { status: 0, out: /accounts.0: .* another version's/ });
+    t.match(await run(...compare), { status: 0, out: /accounts.0: .* another version's.* not compared/ });
     t.match(await run(...account), { status: 2, err: /accounts.0: .* another version's.* replay --account/ });
 
     await views.drop('accounts', 0);
