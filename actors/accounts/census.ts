@@ -8,6 +8,7 @@ import {
   RECONCILIATION_KINDS,
   type ReconciliationKind,
 } from '../../src/domain/account-event.ts';
+import type { Account } from '../../src/domain/account.ts';
 import { CURRENCIES, type Currency } from '../../src/domain/country.ts';
 import type { LedgerState, ReconciliationItem } from '../../src/domain/state.ts';
 import {
@@ -18,7 +19,7 @@ import {
   type Transaction,
   TRANSACTION_TYPES,
 } from '../../src/domain/transaction.ts';
-import { typeOfBucket } from '../../src/domain/transaction-filter.ts';
+import { currencyOfBucket, typeOfBucket } from '../../src/domain/transaction-filter.ts';
 
 type Ledger = Pick<LedgerState, 'transaction' | 'reconciliation'>;
 
@@ -55,10 +56,16 @@ export class Census {
   readonly #unresolved = new Float64Array(RECONCILIATION_KINDS.length);
 
   /** A transaction that is in flight when the partition is opened. `bucket`: of its open row. */
-  seed(bucket: string, id: string, ledger: Ledger): void {
-    const type = typeOfBucket(bucket);
+  seed(bucket: string): void {
     this.#open[Number(bucket.charAt(1))]!++;
-    if (isCashOut(type)) this.#hold(ledger.transaction(id)!, 1);
+    if (isCashOut(typeOfBucket(bucket))) this.#holds[CURRENCIES.indexOf(currencyOfBucket(bucket))]!++;
+  }
+
+  /** An account that has payouts or withdrawals in flight then. Its ledger knows what they hold: none of them need be read for it. */
+  seedHeld({ balances }: Pick<Account, 'balances'>): void {
+    for (const [currency, { SETTLEMENT_CLEARING: held }] of balances) {
+      this.#held[CURRENCIES.indexOf(currency)]! += BigInt(held);
+    }
   }
 
   /** A reconciliation item that is there when the partition is opened. */

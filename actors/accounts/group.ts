@@ -21,6 +21,7 @@ import type {
   Tick,
 } from '../runtime/group.ts';
 import { createdAt, isCashOut } from '../../src/domain/transaction.ts';
+import { typeOfBucket } from '../../src/domain/transaction-filter.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Census } from './census.ts';
 import { CashOutWindow, WINDOW_MS } from './cash-out-window.ts';
@@ -110,9 +111,16 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
 
   #count(views: Views): Census {
     const census = new Census();
+    /** The last account with any in flight: their rows are together. */
+    let holder = '';
     for (const { key, value } of views.range('open', { start: '', end: LAST_KEY })) {
-      const { bucket, id } = decodeOpen(key, value);
-      census.seed(bucket, id, this.#memory);
+      const { accountId, bucket } = decodeOpen(key, value);
+      census.seed(bucket);
+      if (accountId === holder || !isCashOut(typeOfBucket(bucket))) continue;
+      holder = accountId;
+      const account = this.#memory.account(holder);
+      assert(account !== undefined, 'a transaction in flight is of an account');
+      census.seedHeld(account);
     }
     for (const { value } of views.range('reconciliation', { start: '', end: LAST_KEY })) {
       census.seedItem(decodeReconciliation(value));

@@ -2,7 +2,7 @@
 
 import type { TransactionFilter } from './account-command.ts';
 import { assert } from './assert.ts';
-import { COUNTRIES, CURRENCIES, NETWORKS } from './country.ts';
+import { COUNTRIES, CURRENCIES, type Currency, NETWORKS } from './country.ts';
 import {
   APPROVAL_STATUSES,
   createdAt,
@@ -61,6 +61,13 @@ export function typeOfBucket(bucket: string): TransactionType {
   const type = TRANSACTION_TYPES[Number(bucket.charAt(0))];
   assert(type !== undefined, 'a bucket begins with the digit of a type');
   return type;
+}
+
+/** The currency of the transactions in it. */
+export function currencyOfBucket(bucket: string): Currency {
+  const currency = CURRENCIES[Number(bucket.charAt(5))];
+  assert(currency !== undefined, 'a bucket ends with the digit of a currency');
+  return currency;
 }
 
 const DIGITS = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];

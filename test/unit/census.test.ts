@@ -2,8 +2,11 @@
 
 import t from 'tap';
 import { Census } from '../../actors/accounts/census.ts';
+import { AccountsPartition } from '../../actors/accounts/group.ts';
+import { encodeAccount, encodeOpen, openKey, openOf } from '../../actors/accounts/rows.ts';
 import type { AccountRecord } from '../../src/domain/account-event.ts';
 import { money } from '../../src/domain/money.ts';
+import type { Views } from '../../wal/types.ts';
 import { fundedMerchant, outcome, payout } from './domain/scenario.ts';
 
 t.test('holds of many accounts may be more than a number counts', async (t) => {
@@ -21,7 +24,11 @@ t.test('holds of many accounts may be more than a number counts', async (t) => {
     transaction: (id: string) => holds.find((one) => one.id === id),
     reconciliation: () => undefined,
   };
-  for (const { id } of holds) census.seed('1100000', id, ledger);
+  for (const { amount, fee } of holds) {
+    census.seed('110000');
+    const clearing = { ...scenario.account().balances.get('UGX')!, SETTLEMENT_CLEARING: money(amount + fee) };
+    census.seedHeld({ balances: new Map([['UGX', clearing]]) });
+  }
   t.equal(census.holds('UGX').count, 3);
   scenario.when(outcome(held.id, 'FAILED'));
   const { events, status } = scenario.transaction(held.id);
@@ -32,3 +39,29 @@ t.test('holds of many accounts may be more than a number counts', async (t) => {
   }
   t.strictSame(census.holds('UGX'), { count: 1, amount: 501 });
 });
+
+t.test(
+  'what is on hold is known when a partition is opened, though nothing that holds it is read',
+  async (t) => {
+    const scenario = fundedMerchant();
+    const held = [1, 2, 3].map((n) => scenario.create(payout({}, { idempotencyKey: `payout-${n}` })));
+    const read: string[] = [];
+    const views: Views = {
+      get(table) {
+        read.push(table);
+        return table === 'account' ? encodeAccount(scenario.account()) : undefined;
+      },
+      *range(table) {
+        if (table !== 'open') return;
+        for (const { id, accountId } of held) {
+          yield { key: openKey(accountId, id), value: encodeOpen(openOf(scenario.transaction(id))!) };
+        }
+      },
+    };
+    const partition = new AccountsPartition(scenario.policy, views, { sequence: 1, timers: true });
+    const amount = held.reduce((sum, one) => sum + one.amount + one.fee, 0);
+    t.strictSame(partition.census!.holds('UGX'), { count: 3, amount });
+    t.equal(partition.census!.open('PENDING_PROVIDER'), 3);
+    t.strictSame(read, ['account']);
+  },
+);
