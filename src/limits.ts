@@ -380,6 +380,9 @@ export const LIMITS = {
   /** Old deliveries removed by one record, and rows looked at for them or for one page of a list. */
   webhookRemovalsPerRecordMax: 500,
   webhookRowsScannedMax: 5_000,
+  /** Characters of rows that one look for old deliveries reads; what is removed is read twice more. With what its endpoint answered to each
+   *  attempt a row has many times the usual length, and what is not ASCII takes ten times as long. */
+  webhookCharactersLookedMax: 2 * 1024 * 1024,
   /** How often old deliveries are looked for, and the pause between two looks, ms. */
   webhookRetentionEveryMs: 3_600_000,
   webhookRetentionPauseMs: 1_000,

@@ -201,9 +201,12 @@ export function oldDeliveries(
   const before = makeId('delivery', encodeTime(Math.max(0, now - retentionMs)));
   const deliveryIds: string[] = [];
   let looked = 0;
-  for (const id of state.oldest(after, before)) {
+  let read = 0;
+  for (const { id, characters } of state.oldest(after, before)) {
     if (!state.waits(id)) deliveryIds.push(id);
-    const isFull = deliveryIds.length === LIMITS.webhookRemovalsPerRecordMax;
+    read += characters;
+    const isFull =
+      deliveryIds.length === LIMITS.webhookRemovalsPerRecordMax || read >= LIMITS.webhookCharactersLookedMax;
     if (isFull || ++looked === LIMITS.webhookRowsScannedMax) return { deliveryIds, lookedTo: id };
   }
   return { deliveryIds, lookedTo: null };

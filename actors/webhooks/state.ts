@@ -202,9 +202,11 @@ export class WebhookState {
     return Array.from(ids, (id) => this.#deliveries.get(id)).filter((delivery) => delivery !== null);
   }
 
-  /** Ids of checkpointed deliveries above `after` and below `before`, oldest first. */
-  *oldest(after: string, before: string): Iterable<string> {
-    for (const { key } of this.#views.range('delivery', { start: keyAfter(after), end: before })) yield key;
+  /** Checkpointed deliveries with ids above `after` and below `before`, oldest first, and how long their rows are. */
+  *oldest(after: string, before: string): Iterable<{ readonly id: string; readonly characters: number }> {
+    for (const { key, value } of this.#views.range('delivery', { start: keyAfter(after), end: before })) {
+      yield { id: key, characters: value.length };
+    }
   }
 
   /** It waits for an attempt: said without reading the delivery where the views say so. */

@@ -258,6 +258,26 @@ void t.test('nothing is removed before its time, and no more at once than a reco
   t.end();
 });
 
+void t.test('of rows that are long with what their endpoint answered, one look reads fewer', (t) => {
+  const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
+  driven.connect(appId(1), URL_A);
+  for (let i = 0; i < 25; i++) driven.takeEvent('SUCCESSFUL', [appId(1)]);
+  const excerpt = 'x'.repeat(LIMITS.webhookCharactersLookedMax / 10);
+  for (const delivery of driven.due()) driven.record(delivery, { ...delivered, excerpt }, 0.5);
+  driven.checkpoint();
+  driven.now += 3_700_000;
+  const removed: number[] = [];
+  while (driven.logic.nextDue() <= driven.now) {
+    for (const command of driven.logic.takeDue(driven.now)) {
+      if (command.type === 'RemoveOldDeliveries') removed.push(command.deliveryIds.length);
+      driven.send(command);
+    }
+    driven.now += LIMITS.webhookRetentionPauseMs;
+  }
+  t.same(removed, [10, 10, 5]);
+  t.end();
+});
+
 void t.test('what is old is removed to the end, also where the views lag and much of it waits', (t) => {
   const driven = new DrivenWebhooks({ retentionMs: 3_600_000 });
   driven.connect(appId(1), URL_A);
