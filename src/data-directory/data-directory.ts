@@ -59,6 +59,18 @@ export function tellIfEmpty({ path }: DataDirectory, log: Log): void {
   log.info({}, `a log is begun in ${path}, where none was: if one should be, its volume is not mounted`);
 }
 
+/** The same where nobody else has what is lost here: one that says of itself that its log may have records has had one. Releases the
+ *  directory before it throws DataDirectoryError. */
+export async function checkLog(directory: DataDirectory, log: Log): Promise<void> {
+  const { path, identity, release } = directory;
+  if (identity.records === 0 || hasLog(path)) return tellIfEmpty(directory, log);
+  await release();
+  throw new DataDirectoryError(
+    `${path} has had a log, as ${IDENTITY_FILE} says, and none is there: restore it from a backup into an empty directory, and put ` +
+      `the kept files beside it after that. To begin with nothing, remove ${join(path, IDENTITY_FILE)}.`,
+  );
+}
+
 function makeDirectory(path: string): void {
   try {
     makeWithParents(path);

@@ -25,11 +25,11 @@ import { createProcessClock } from '../process-clock.ts';
 import { createSecrets, loadMasterKey, loadOperatorToken } from '../secrets.ts';
 import { callbackHandler, sendHint } from './callbacks.ts';
 import {
+  checkLog,
   checkMasterKey,
   type DataDirectory,
   notingFormat,
   openDataDirectory,
-  tellIfEmpty,
 } from '../data-directory/data-directory.ts';
 import { DataDirectoryError } from '../data-directory/identity.ts';
 import { tellDiskSpace } from '../data-directory/disk-space.ts';
@@ -70,7 +70,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   // 1. The data directory, and what standalone makes for itself.
   const said = { short: 'changes are refused until there is room', roomy: 'changes are taken' };
   const directory = await openDataDirectory(config, tellDiskSpace(log, said));
-  tellIfEmpty(directory, log);
+  await checkLog(directory, log);
   const { space } = directory;
   const secrets = createSecrets(loadMasterKey(config.dataDir, config.masterKey));
   const isKeyKnown = await checkMasterKey(directory, secrets);

@@ -5,6 +5,7 @@ import { execFile } from 'node:child_process';
 import {
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -292,6 +293,24 @@ t.test(
     }
   },
 );
+
+t.test('beside what was kept of a directory no log is begun anew where its restore has failed', async (t) => {
+  const dataDir = await used(t);
+  const [to, unmounted] = [join(dataDir, '..', 'to'), join(dataDir, '..', 'unmounted')];
+  t.match(await runTool(walTools, 'restore', '--from', unmounted, '--to', to), {
+    status: 2,
+    err: /no backup/,
+  });
+  mkdirSync(to);
+  for (const file of ['daftari.json', 'master.key']) cpSync(join(dataDir, file), join(to, file));
+  await t.rejects(
+    startService(ONE, to),
+    /has had a log, .* none is there: restore it .* remove .*daftari\.json/,
+  );
+  t.strictSame(readdirSync(to).toSorted(), ['daftari.json', 'master.key']);
+  rmSync(join(to, 'daftari.json'));
+  t.equal((await readiness(to))[0], 200);
+});
 
 /** Processes of their own: in this one they would share the service's LMDB. */
 function walOn(dataDir: string) {
