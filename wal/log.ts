@@ -181,8 +181,7 @@ export class WriteAheadLog extends LogReader {
 
   /** Removes all batches of the partition, the oldest first, and where it began: what a crash leaves is a log that begins later. */
   async clear(group: string, partition: number): Promise<void> {
-    this.#assertNotOpen(group, partition);
-    await this.#removePrepended(group, partition);
+    await this.removePrepended(group, partition);
     const last = this.lastBatchNumber(group, partition);
     if (last > 0) {
       await this.trimBefore(group, partition, last);
@@ -193,8 +192,9 @@ export class WriteAheadLog extends LogReader {
     }
   }
 
-  /** What whoever put batches before the partition's start has left that did not come to its end: it never counted. */
-  async #removePrepended(group: string, partition: number): Promise<void> {
+  /** Removes what whoever put batches before the partition's start has left that did not come to its end: it never counted. */
+  async removePrepended(group: string, partition: number): Promise<void> {
+    this.#assertNotOpen(group, partition);
     const start = this.startOf(group, partition).batch;
     let first = this.firstBatchNumber(group, partition);
     if (first > 0 && first <= start) await this.#makeRoom();

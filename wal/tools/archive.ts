@@ -153,7 +153,8 @@ export function trimTool(neededFrom: ((directory: string) => Promise<NeededFrom>
     help: `
 Without --yes it says what it would remove. Removes only batches that are in the archive (whose files are checked against
 their hashes, and their chain against the log's), below the checkpoint, and below every cursor that needs them. The hash of
-the last batch removed stays: the rest of the log is still proven. The service that writes the directory must be stopped.
+the last batch removed stays: the rest of the log is still proven. What an import that did not come to its end had put back
+before the log's beginning goes, too. The service that writes the directory must be stopped.
 
   trim --archive /mnt/archive/daftari
   trim --archive /mnt/archive/daftari --yes`,
@@ -178,6 +179,8 @@ interface Trim extends PartitionName {
   /** Batches up to this one go; `from` when none does. */
   readonly last: number;
   readonly from: number;
+  /** Before `from`, of an import that did not come to its end: they never counted. */
+  readonly left: number;
   readonly why: string;
 }
 
@@ -202,10 +205,11 @@ async function runTrim(
         return planned;
       })
     : await look();
-  const rows = trims.map(({ group, partition, from, last, why }) => {
-    return [nameOf({ group, partition }), `${last - from} batches to remove`, `kept: ${why}`];
+  const rows = trims.map(({ group, partition, from, last, left, why }) => {
+    const leftText = left === 0 ? '' : ` and ${left} that an import had left`;
+    return [nameOf({ group, partition }), `${last - from} batches${leftText} to remove`, `kept: ${why}`];
   });
-  const count = trims.reduce((sum, { from, last }) => sum + last - from, 0);
+  const count = trims.reduce((sum, { from, last, left }) => sum + last - from + left, 0);
   return {
     sound: true,
     report: { removed: yes, partitions: trims },
@@ -221,7 +225,8 @@ function trimmedText(count: number, yes: boolean): string {
 async function remove(directory: string, trims: readonly Trim[]): Promise<void> {
   const log = WriteAheadLog.open({ directory, now: Date.now, onFailure: () => {} });
   try {
-    for (const { group, partition, from, last } of trims) {
+    for (const { group, partition, from, last, left } of trims) {
+      if (left > 0) await log.removePrepended(group, partition);
       if (last > from) await log.trimBefore(group, partition, last + 1);
     }
   } finally {
@@ -259,6 +264,8 @@ async function planPartition(
 ): Promise<Trim> {
   const { group, partition } = name;
   const from = reader.startOf(group, partition).batch;
+  const first = reader.firstBatchNumber(group, partition);
+  const left = first > 0 && first <= from ? leftBefore(reader, name, first, from) : 0;
   const bounds: [number, string][] = [
     // The last batch stays: it says where the log ends.
     [reader.lastBatchNumber(group, partition) - 1, 'the last batch'],
@@ -270,14 +277,31 @@ async function planPartition(
     ],
   ];
   const [last, why] = bounds.reduce((least, bound) => (bound[0] < least[0] ? bound : least));
-  if (last <= from) return { group, partition, from, last: from, why };
+  if (last <= from) return { group, partition, from, last: from, left, why };
   for (const segment of source.segmentsOf(name)) {
     if (segment.end.batch <= from || segment.start.batch >= last) continue;
     await source.check(segment);
     const end = tipFrom(segment.end);
     if (!reader.holds(group, partition, end)) throw new Error(`${segment.file} is not of this log`);
   }
-  return { group, partition, from, last, why };
+  return { group, partition, from, last, left, why };
+}
+
+/** How many of the batches up to `last` are there, from `first` on without a gap. */
+function leftBefore(
+  reader: LogReader,
+  { group, partition }: PartitionName,
+  first: number,
+  last: number,
+): number {
+  let low = first;
+  let high = last;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (reader.bytesOf(group, partition, middle) === undefined) high = middle - 1;
+    else low = middle;
+  }
+  return low - first + 1;
 }
 
 /** The last batch of which the archive has all from the log's beginning on: an archive may begin later than the log, when it

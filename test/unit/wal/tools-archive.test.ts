@@ -2,6 +2,7 @@
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { emptyTip } from '../../../wal/batch.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { walTools } from '../../../wal/tools/all.ts';
@@ -50,6 +51,32 @@ t.test('no service starts between what trim finds unneeded and its removal', asy
     reader.partitions().every(({ start }) => start.sequence < cursor),
     `${cursor} is needed`,
   );
+});
+
+t.test('what an import that was killed had put back is gone with the next trim, which says so', async (t) => {
+  const [data, archive] = [next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  await tool('archive', '--data', data, '--to', archive);
+  const whole = WriteAheadLog.open({ directory: data, now: Date.now, onFailure: () => {} });
+  const first = [1, 2, 3].map((batch) => whole.batch('accounts', 1, batch).bytes);
+  await whole.close();
+  const trim = ['trim', '--data', data, '--archive', archive] as const;
+  t.match(await tool(...trim, '--yes'), { status: 0, out: /Removed/ });
+  const trimmed = await tips(data);
+  const log = WriteAheadLog.open({ directory: data, now: Date.now, onFailure: () => {} });
+  await log.prepend('accounts', 1, emptyTip, first);
+  await log.close();
+  t.match(await tool(...trim), {
+    status: 0,
+    out: /accounts.1 +0 batches and 3 that an import had left to remove/,
+  });
+  t.match(await tool(...trim, '--yes'), { status: 0, out: /Removed 3 batches/ });
+  const reader = LogReader.openReader({ directory: data });
+  t.ok(reader.firstBatchNumber('accounts', 1) > 3, 'its room is free again');
+  await reader.close();
+  t.strictSame(await tips(data), trimmed);
+  t.match(await tool(...trim, '--yes'), { status: 0, out: /nothing to remove/ });
 });
 
 t.test('a directory without a log is not made by a trim of it', async (t) => {
