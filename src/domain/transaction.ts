@@ -48,6 +48,17 @@ export const NEXT_STATUSES = {
   REVERSED: [],
 } as const satisfies Record<Status, readonly Status[]>;
 
+const IS_FINAL = {
+  INITIATED: false,
+  PENDING_PROVIDER: false,
+  AWAITING_CUSTOMER: false,
+  SUCCESSFUL: true,
+  FAILED: true,
+  REVERSED: true,
+} as const satisfies Record<Status, boolean>;
+/** Merchants are told of each of these. */
+export type FinalStatus = { [S in Status]: (typeof IS_FINAL)[S] extends true ? S : never }[Status];
+
 export const APPROVAL_STATUSES = ['NOT_REQUIRED', 'PENDING', 'APPROVED', 'REJECTED'] as const;
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
 
@@ -134,11 +145,8 @@ export interface Transaction {
   sequence: number;
 }
 
-/** Merchants are told of each of these. */
-export type FinalStatus = Extract<Status, 'SUCCESSFUL' | 'FAILED' | 'REVERSED'>;
-
 export function isFinal(status: Status): boolean {
-  return status === 'SUCCESSFUL' || status === 'FAILED' || status === 'REVERSED';
+  return IS_FINAL[status];
 }
 
 export function isCashOut(type: TransactionType): type is CashOutType {
