@@ -142,6 +142,8 @@ async function startProfile(options: ServiceOptions): Promise<() => Promise<void
 }
 
 function greet({ baseUrl, operatorUrl, simulatorUrl, demo }: Service, { rails, dataDir }: Config): void {
+  // Whoever collects the lines of a service takes each for JSON; the log says the same.
+  if (demo === null && !process.stdout.isTTY) return;
   const lines = ['', `Daftari serves merchants at ${baseUrl} and operators at ${operatorUrl}.`];
   if (simulatorUrl !== null) lines.push(`Play the customer at ${simulatorUrl}.`);
   if (demo !== null && rails.type === 'file') {

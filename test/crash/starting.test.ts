@@ -29,6 +29,23 @@ t.test(
   },
 );
 
+t.test('without a demo account all that it says is log lines', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
+  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const child = spawn(process.execPath, ['src/main.ts'], {
+    env: environmentOf(dataDir, { DEMO: 'false' }),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  let said = '';
+  for await (const text of child.stdout.setEncoding('utf8')) {
+    said += String(text);
+    if (said.includes('"message":"ready"')) child.kill('SIGTERM');
+  }
+  t.match(said, /"message":"ready"/);
+  for (const line of said.trimEnd().split('\n')) t.doesNotThrow(() => JSON.parse(line), line);
+});
+
 t.test('an argument is refused: what it was to set would be left at its default', async (t) => {
   const cwd = t.testdir();
   const main = join(import.meta.dirname, '../../src/main.ts');
