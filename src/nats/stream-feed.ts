@@ -1,7 +1,7 @@
 // The feed over JetStream: committed records of a partition, read from its stream.
 //
-// Invariants: leftovers of replaced writers are dropped (log-chain.ts); a gap is an error, never skipped; the next message
-// waits for the handler.
+// Invariants: leftovers of replaced writers are dropped (log-chain.ts); a gap is an error, never skipped, and so is a stream that goes
+// on from elsewhere than what was read; the next message waits for the handler.
 
 import { emptyTip, tipAt } from '../../wal/batch.ts';
 import type { Batch } from '../../wal/types.ts';
@@ -57,6 +57,8 @@ class StreamSubscription implements Subscription {
   #reached = 0;
   /** Messages after the end of the chain were removed before they were read. */
   #isCut = false;
+  /** Batches since then that should follow it by their numbers, and do not. */
+  #strangers = 0;
   #reader: StreamReader | null = null;
   #closed = false;
 
@@ -142,10 +144,18 @@ class StreamSubscription implements Subscription {
     if (batch === null) return null;
     if (this.#chain?.take(batch) === true) {
       this.#isCut = false;
+      this.#strangers = 0;
       return batch;
     }
     if (this.#chain !== null && message.sequence > this.#warmUpEnd) {
-      if (this.#isCut && batch.batch > this.#chain.tip.batch + 1) throw this.#gapBefore(batch);
+      const { batch: end } = this.#chain.tip;
+      if (this.#isCut && batch.batch > end + 1) throw this.#gapBefore(batch);
+      // Fewer may be a replaced writer's. Those from before the end come again where a stream was put back.
+      if (batch.batch > end && ++this.#strangers > LIMITS.streamWarmUpMessages) {
+        throw new Error(
+          `${this.#group}/${this.#partition}: the stream does not continue batch ${end}, which was read last`,
+        );
+      }
       return null;
     }
     // Begun in the middle, perhaps on a leftover: a batch further on shows where the log is.

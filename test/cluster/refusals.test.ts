@@ -8,9 +8,12 @@ import type { NatsLink } from '../../src/nats/connection.ts';
 import { LeaseTable } from '../../src/nats/lease-table.ts';
 import { StreamFeed } from '../../src/nats/stream-feed.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { ensureLeaseBucket } from '../../src/nats/streams.ts';
-import { LEASE_STREAM } from '../../src/nats/subjects.ts';
-import { link } from './adapters.ts';
+import { LIMITS } from '../../src/limits.ts';
+import { ensureLeaseBucket, ensureLogStream } from '../../src/nats/streams.ts';
+import { LEASE_STREAM, logStream, logSubject } from '../../src/nats/subjects.ts';
+import { emptyTip, tipAt } from '../../wal/batch.ts';
+import type { Tip } from '../../wal/types.ts';
+import { batchAfter, link } from './adapters.ts';
 import { needs } from '../needs.ts';
 
 needs('nats-server');
@@ -65,4 +68,35 @@ t.test('a feed whose stream is gone says so', async (t) => {
   const said = (after: number): string => `DAFTARI_accounts_${after} cannot be read: stream not found`;
   await waitFor('both say so', 20_000, () => problems.length >= 2);
   t.strictSame(problems.toSorted(), [said(0), said(5)]);
+});
+
+t.test('a feed whose stream goes on from elsewhere than what was read ends, and does not wait', async (t) => {
+  const nats = await start(t, []);
+  const publisher = new StreamPublisher(nats);
+  t.teardown(() => publisher.close());
+  const publish = async (after: Tip, epoch: number, count: number): Promise<Tip> => {
+    let tip = after;
+    for (let i = 0; i < count; i++) {
+      const batch = batchAfter(tip, 0, epoch, `record ${i} of ${epoch}`);
+      await publisher.publish(logSubject('accounts', 0), batch.bytes, {});
+      tip = tipAt(batch);
+    }
+    return tip;
+  };
+  await ensureLogStream(nats.manager, 'accounts', 0, 1);
+  await publish(emptyTip, 1, 5);
+  const errors: string[] = [];
+  let read = 0;
+  const onError = ({ message }: Error): void => void errors.push(message);
+  const feed = new StreamFeed({ link: nats, decode: (_, line) => line, onError });
+  const subscription = feed.subscribe('accounts', 0, 0, () => void read++);
+  t.teardown(() => subscription.close());
+  await waitFor('all is read', 20_000, () => read === 5);
+  // As where an older log was put back under a node that runs, and goes on.
+  await nats.manager.streams.delete(logStream('accounts', 0));
+  await ensureLogStream(nats.manager, 'accounts', 0, 1);
+  await publish(await publish(emptyTip, 1, 3), 2, LIMITS.streamWarmUpMessages + 4);
+  await waitFor('it is told', 20_000, () => errors.length > 0);
+  t.strictSame(errors, ['accounts/0: the stream does not continue batch 5, which was read last']);
+  t.equal(read, 5);
 });
