@@ -102,9 +102,11 @@ async function serve(config: Config): Promise<void> {
   const log = createLog({ level: config.logLevel, node: config.nodeName, stream: output });
   const onFailure = (error: Error): void => {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.
-    log.fatal({ err: error }, 'the log has failed; stopping');
-    process.exitCode = FAILED;
-    setImmediate(() => endProcess(FAILED));
+    const isOfAnother = error instanceof DataDirectoryError;
+    const status = isOfAnother ? WRONGLY_CONFIGURED : FAILED;
+    log.fatal({ err: error }, isOfAnother ? 'stopping' : 'the log has failed; stopping');
+    process.exitCode = status;
+    setImmediate(() => endProcess(status));
   };
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'an uncaught error; stopping');

@@ -27,5 +27,7 @@ export type FromCheckpointThread =
   | ({ readonly type: 'swept' } & PartitionPlace)
   /** The partition's log cannot be followed. The thread goes on with the others. */
   | ({ readonly type: 'damaged' } & Damage)
+  /** Its log has a record that a newer version made. */
+  | ({ readonly type: 'unreadable'; readonly why: string } & PartitionPlace)
   /** The views could not be written. */
   | ({ readonly type: 'failed'; readonly error: Error } & PartitionPlace);

@@ -16,6 +16,7 @@ import type {
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
+import { RecordUnreadable } from '../domain/event-codec.ts';
 import { LIMITS } from '../limits.ts';
 import { damageOf } from '../damage/damage.ts';
 import { groupNamed, groupsWithLog } from './groups.ts';
@@ -176,11 +177,16 @@ async function advance({ group, partition, upTo, toServe }: Advance): Promise<bo
     if (!checkpointer.follows(group, partition)) assertHistory(group, partition);
     return await checkpointer.advance(group, partition, upTo, onReached, mustWait);
   } catch (error) {
-    const damage = damageOf(error);
-    if (damage !== null) tell({ type: 'damaged', ...damage });
-    else tell({ type: 'failed', group, partition, error: error as Error });
+    tell(whatEnded({ group, partition }, error));
     return true;
   }
+}
+
+function whatEnded(place: PartitionPlace, error: unknown): FromCheckpointThread {
+  const damage = damageOf(error);
+  if (damage !== null) return { type: 'damaged', ...damage };
+  if (error instanceof RecordUnreadable) return { type: 'unreadable', ...place, why: error.message };
+  return { type: 'failed', ...place, error: error as Error };
 }
 
 /** Views that cannot be made anew are not dropped: after a trim they are the only copy of what was before. */

@@ -9,6 +9,7 @@ import type {
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
+import { OtherFormatError } from '../data-directory/identity.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import type { GroupPolicies } from './groups.ts';
 import { asError } from '../../wal/thrown.ts';
@@ -132,6 +133,9 @@ export class Checkpoints {
       for (const each of this.#waiting.get(key) ?? []) each.reject(error);
       this.#waiting.delete(key);
       this.#followers.get(key)?.damaged(error);
+    } else if (message.type === 'unreadable') {
+      const said = `the log of ${key} has a record that this version cannot read: ${message.why}`;
+      this.#fail(new OtherFormatError(`${said}. Start the version that wrote it, or a newer one.`));
     } else if (message.type === 'failed') {
       this.#fail(message.error);
     } else {

@@ -5,6 +5,8 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { merchant } from '../unit/domain/scenario.ts';
 import { environmentOf } from './service-process.ts';
 
 t.test(
@@ -67,6 +69,36 @@ t.test('a key that is none is told in words, and not tried again', async (t) => 
   t.equal(main.status, 2);
   t.match(main.stderr, /^.*master\.key does not hold 32 bytes in hex; restore it, or set MASTER_KEY\n$/);
 });
+
+t.test(
+  'a log with a record of a newer version, as of a backup that was restored, says what reads it',
+  async (t) => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
+    t.teardown(() => rmSync(dataDir, { recursive: true }));
+    const log = WriteAheadLog.open({
+      directory: dataDir,
+      now: Date.now,
+      onFailure: (error) => t.fail(error),
+    });
+    const partition = log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
+    const [opened = ''] = merchant().lines;
+    const newer = JSON.parse(opened) as [string, number, unknown[]];
+    newer[2][0] = 999;
+    partition.append(JSON.stringify(newer));
+    await partition.drained();
+    await log.close();
+    writeFileSync(join(dataDir, 'daftari.json'), '{"format":1,"partitions":16}');
+    writeFileSync(join(dataDir, 'master.key'), 'ab'.repeat(32));
+    const env = environmentOf(dataDir, {});
+    const main = spawnSync(process.execPath, ['src/main.ts'], { env, encoding: 'utf8', timeout: 120_000 });
+    t.equal(main.status, 2);
+    t.match(
+      main.stderr,
+      /^the log of accounts\/0 has a record .*event code 999.* Start the version .*, or a newer one\.\n$/,
+    );
+    t.notMatch(main.stdout, /the log has failed/);
+  },
+);
 
 t.test('the settings may be read by who has read enough of them', (t) => {
   const shell = ['-c', '{ "$0" src/main.ts --help; echo "status $?" >&2; } | true', process.execPath];
