@@ -3,6 +3,8 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { LogCorruption } from '../../wal/batch.ts';
+import type { LogReader } from '../../wal/log-reader.ts';
 import { nameOf, type PartitionName } from '../../wal/types.ts';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { RECORD_FORMATS } from '../domain/record-format.ts';
@@ -53,19 +55,31 @@ export function readIdentity(directory: string): DataIdentity | null {
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
 }
 
-/** What is wrong where a directory says this beside a log that has these partitions: an account would be looked for, and begun anew,
+/** What is wrong where a directory says this beside a log that has other partitions: an account would be looked for, and begun anew,
  *  where it is not. Null: nothing. */
 export function partitionsProblem(
   directory: string,
   { partitions }: DataIdentity,
-  names: readonly PartitionName[],
+  log: LogReader,
 ): string | null {
-  const stray = names.find(({ group, partition }) => group !== 'platform' && partition >= partitions);
+  const isBeyond = ({ group, partition }: PartitionName): boolean =>
+    group !== 'platform' && partition >= partitions;
+  const stray = log.partitionNames().find((name) => isBeyond(name) && isOwn(log, name));
   if (stray === undefined) return null;
   return (
     `${join(directory, IDENTITY_FILE)} says "partitions": ${partitions}, and the log has ${nameOf(stray)}: put the one back that ` +
     'was kept with the backup of this log'
   );
+}
+
+/** A bit that turned over in a key names a partition that nobody has; its batch says whose it is. */
+function isOwn(log: LogReader, { group, partition }: PartitionName): boolean {
+  try {
+    return log.batch(group, partition, log.firstBatchNumber(group, partition)).partition === partition;
+  } catch (error) {
+    if (error instanceof LogCorruption) return false;
+    throw error;
+  }
 }
 
 /** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has, or not so

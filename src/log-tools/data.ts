@@ -57,7 +57,7 @@ export async function withData<T>(
 function problemOfIdentity(directory: string, log: LogReader): string | null {
   try {
     const identity = readIdentity(directory);
-    return identity === null ? null : partitionsProblem(directory, identity, log.partitionNames());
+    return identity === null ? null : partitionsProblem(directory, identity, log);
   } catch (error) {
     if (error instanceof DataDirectoryError && !(error instanceof OtherFormatError)) return error.message;
     // Whoever looks for partitions is told.
@@ -70,13 +70,12 @@ function problemOfIdentity(directory: string, log: LogReader): string | null {
  *  in every partition it has. */
 function partitionCount(directory: string, log: LogReader): number {
   const identity = readIdentity(directory);
-  const names = log.partitionNames();
   if (identity !== null) {
-    const problem = partitionsProblem(directory, identity, names);
+    const problem = partitionsProblem(directory, identity, log);
     if (problem !== null) throw new DataDirectoryError(problem);
     return identity.partitions;
   }
-  const numbers = names.filter(({ group }) => group === 'accounts');
+  const numbers = log.partitionNames().filter(({ group }) => group === 'accounts');
   return Math.max(0, ...numbers.map(({ partition }) => partition)) + 1;
 }
 

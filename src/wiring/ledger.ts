@@ -76,7 +76,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     },
   });
   const logged = storage.log.partitionNames();
-  const problem = partitionsProblem(config.dataDir, identity, logged);
+  const problem = partitionsProblem(config.dataDir, identity, storage.log);
   if (problem !== null) {
     await storage.close();
     throw new DataDirectoryError(`${problem}.`);

@@ -19,6 +19,7 @@ import t, { type Test } from 'tap';
 import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { createSecrets } from '../../src/secrets.ts';
+import { commitDurably, openLogDatabase } from '../../wal/lmdb.ts';
 import { walTools } from '../../wal/tools/all.ts';
 import { whileStopped } from '../../wal/tools/stopped.ts';
 import type { Row } from '../../wal/types.ts';
@@ -148,6 +149,18 @@ t.test('what says fewer partitions than the log has is not its own', async (t) =
   writeFileSync(file, kept);
   t.equal((await readiness(dataDir, { PARTITIONS: '2' }))[0], 200, 'nothing was written');
   t.equal((await run('verify')).status, 0);
+
+  // A bit that turned over in a key names a partition that nobody has: that is damage, and no other directory's.
+  const database = openLogDatabase({ directory: dataDir });
+  const bytes = Buffer.from(database.getBinary(['accounts', 1, 1])!);
+  await commitDurably(database, [
+    { key: ['accounts', 1, 1], value: null },
+    { key: ['accounts', 5, 1], value: bytes },
+  ]);
+  await database.close();
+  const [status, text] = await readiness(dataDir, { PARTITIONS: '2' });
+  t.match([status, text], [503, /accounts.1/]);
+  t.notMatch(text, /accounts.0|webhooks.0/, 'the others are served');
 });
 
 t.test('views that a trimmed log cannot make anew are not dropped', async (t) => {
