@@ -1,180 +1,27 @@
 // The part of a node that serves partitions, against a real server: what goes wrong with one partition holds up no other.
-import { cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
-import { randomBytes } from 'node:crypto';
-import { tmpdir } from 'node:os';
+import { cpSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { accountsGroup } from '../../actors/accounts/group.ts';
-import { startNatsServers } from '../../deploy/nats-servers.ts';
 import type { Message, Reply } from '../../src/bus/bus.ts';
-import type { Replication } from '../../src/config.ts';
-import type { AccountRecord } from '../../src/domain/account-event.ts';
-import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
-import { encodeRecord } from '../../src/domain/event-codec.ts';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import type { LeaseEntry } from '../../src/nats/lease-table.ts';
-import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { LogFollower } from '../../src/nats/log-follower.ts';
-import { Snapshots } from '../../src/nats/snapshots.ts';
-import { areStreamsLost } from '../../src/nats/lost-streams.ts';
 import { batchAt } from '../../src/nats/stream-batches.ts';
-import { StreamFeed } from '../../src/nats/stream-feed.ts';
-import { StreamFaults } from '../../src/nats/stream-faults.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { StreamReplica } from '../../src/nats/stream-replica.ts';
-import { ensureLogStream } from '../../src/nats/streams.ts';
-import { logStream, logSubject, SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
-import { createLog } from '../../src/observability/log.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { ClusterHost } from '../../src/wiring/cluster-host.ts';
-import { NodeFeed } from '../../src/wiring/node-feed.ts';
 import type { Storage } from '../../src/wiring/storage.ts';
-import type { Row } from '../../wal/types.ts';
 import { damageBatch, fill, OPEN_ACCOUNT, openAccounts, openStorage, send } from '../unit/storage-driven.ts';
-import { opened } from '../unit/domain/scenario.ts';
-import { batchAfter, link, temporaryLog } from './adapters.ts';
+import { batchAfter } from './adapters.ts';
+import { type Hosting, startHostServers } from './host-driven.ts';
 import { needs } from '../needs.ts';
 import { until } from '../until.ts';
 
 needs('nats-server');
 
-const directory = mkdtempSync(join(tmpdir(), 'daftari-host-'));
-const servers = await startNatsServers({ directory: join(directory, 'nats') });
-const nats = await link(servers.url, 'ledger');
-const publisher = new StreamPublisher(nats);
-t.teardown(async () => {
-  publisher.close();
-  await nats.close();
-  await servers.stop();
-  rmSync(directory, { recursive: true });
-});
+const { directory, servers, nats, publisher, startHost } = await startHostServers(t);
 
-interface Hosting {
-  readonly host: ClusterHost;
-  readonly server: NatsBusServer;
-  readonly feed: NodeFeed;
-  readonly storage: Storage;
-  readonly lines: string[];
-  readonly unreadable: string[];
-  readonly stop: () => Promise<void>;
-}
-
-interface Writing {
-  readonly onFenced?: () => void;
-  readonly replication?: Replication;
-  /** By which it publishes. */
-  readonly to?: StreamPublisher;
-}
-
-const nobodyElse = (): void => fail(new Error('nobody else writes'));
 const ASYNC = { onFenced: () => {}, replication: 'async' } as const;
-
-function startHost(
-  said: Partial<LeaseEntry> = {},
-  unprovenOn: string | null = null,
-  { onFenced = nobodyElse, replication = 'sync', to = publisher }: Writing = {},
-): Hosting {
-  const storage = openStorage(directory);
-  const lines: string[] = [];
-  const unreadable: string[] = [];
-  const decode = (): never => {
-    throw new Error('nobody subscribes');
-  };
-  const feed = new NodeFeed({
-    stream: new StreamFeed({ link: nats, decode, onError: fail }),
-    own: { feed: storage.feed, beginsAfter: () => 0 },
-  });
-  const server = new NatsBusServer(nats.connection);
-  const host = new ClusterHost({
-    link: nats,
-    publisher: to,
-    server,
-    table: {
-      lease: () => ({
-        value: { node: 'ledger', session: 's', epoch: 1, ...said },
-        revision: 1,
-        seenAt: 0,
-      }),
-    },
-    storage,
-    feed,
-    faults: new StreamFaults(nats, 1),
-    replicas: 1,
-    replication,
-    snapshotEveryBatches: 1,
-    log: createLog({ level: 'info', node: 'ledger', stream: { write: (line) => void lines.push(line) } }),
-    holds: () => true,
-    unprovenOn: () => unprovenOn,
-    onUnreadable: (group, partition) => void unreadable.push(`${group}/${partition}`),
-    onFenced,
-    onServing: () => {},
-  });
-  const stop = async (): Promise<void> => {
-    await host.close();
-    await storage.close();
-  };
-  return { host, server, feed, storage, lines, unreadable, stop };
-}
-
-function fail(error: Error): void {
-  t.fail(error.message);
-}
-
-const BIG = 0;
-const SMALL = 1;
-
-t.test('a snapshot that fails holds up no other', async (t) => {
-  const { host, storage, lines, stop } = startHost();
-  t.teardown(stop);
-  for (const partition of [BIG, SMALL]) {
-    await host.acquire('accounts', partition, 1);
-    host.serve('accounts', partition);
-    const rows: Row[] = Array.from({ length: partition === BIG ? 10_000 : 1 }, (_, i) => ({
-      table: 'padding',
-      key: String(i),
-      value: randomBytes(100).toString('hex'),
-    }));
-    await storage.views.commit('accounts', partition, storage.log.tip('accounts', partition), rows);
-  }
-  t.strictSame(
-    storage.hosted().map(({ number }) => number),
-    [BIG, SMALL],
-    'the one that fails is the first',
-  );
-  const { log, views } = storage;
-  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
-  const saved = (): Promise<number[]> =>
-    Promise.all([BIG, SMALL].map((partition) => snapshots.batchOf('accounts', partition)));
-  t.strictSame(await saved(), [0, 0]);
-  const { config } = await nats.manager.streams.info(SNAPSHOT_STREAM);
-  // Room for the small one only.
-  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: 300_000 });
-  await host.snapshot();
-  t.strictSame(await saved(), [0, 1]);
-  const told = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn');
-  t.hasStrict(told, [{ message: 'no snapshot was saved', group: 'accounts', partition: BIG }]);
-
-  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
-  await host.snapshot();
-  t.strictSame(await saved(), [1, 1], 'the next time there is room');
-
-  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
-  await store.delete(`accounts.${SMALL}`);
-  await host.snapshot();
-  t.hasStrict(await store.info(`accounts.${SMALL}`), { deleted: false }, 'and where one was removed');
-  t.strictSame(await saved(), [1, 1]);
-});
-
-t.test('a snapshot is said to be saved when one was', async (t) => {
-  const OPENED = 14;
-  const { host, storage, lines, stop } = startHost();
-  t.teardown(stop);
-  const said = (): number => lines.filter((line) => line.includes('snapshot saved')).length;
-  await host.acquire('accounts', OPENED, 1);
-  await host.snapshot();
-  t.equal(storage.log.tip('accounts', OPENED).batch, 1);
-  t.equal(said(), 0, 'of an epoch that was opened there are no views');
-});
 
 t.test('the views never reach beyond the log, also where a take-over cuts it off', async (t) => {
   const STRAY = 2;
@@ -334,17 +181,22 @@ t.test(
 );
 
 t.test('a log that cannot be read is told of when the partition is prepared, and no other', async (t) => {
+  const [DAMAGED, SOUND] = [0, 1];
   const before = startHost();
-  const bytes = before.storage.log.bytesOf('accounts', BIG, 1)!;
+  for (const partition of [DAMAGED, SOUND]) {
+    await before.host.acquire('accounts', partition, 1);
+    before.host.serve('accounts', partition);
+  }
+  const bytes = before.storage.log.bytesOf('accounts', DAMAGED, 1)!;
   await before.stop();
   damageBatch(directory, bytes);
   const { host, unreadable, stop } = startHost();
   t.teardown(stop);
-  await host.prepare('accounts', SMALL);
+  await host.prepare('accounts', SOUND);
   t.strictSame(unreadable, []);
-  await t.rejects(host.prepare('accounts', BIG), { name: 'LogCorruption' });
-  await t.rejects(host.acquire('accounts', BIG, 2), { name: 'LogCorruption' });
-  t.strictSame(unreadable, [`accounts/${BIG}`, `accounts/${BIG}`]);
+  await t.rejects(host.prepare('accounts', DAMAGED), { name: 'LogCorruption' });
+  await t.rejects(host.acquire('accounts', DAMAGED, 2), { name: 'LogCorruption' });
+  t.strictSame(unreadable, [`accounts/${DAMAGED}`, `accounts/${DAMAGED}`]);
 });
 
 t.test('a partition that was served before is not begun anew with nothing', async (t) => {
@@ -564,43 +416,4 @@ t.test('a machine whose other streams are all lost begins no empty partition', a
     /the streams of all other logs of this machine were lost/,
   );
   t.equal(storage.log.tip('accounts', NEVER_HAD).batch, 0);
-});
-
-t.test('a log that begins with a snapshot was in a stream, also where nothing is after it', async (t) => {
-  const machine = temporaryLog();
-  t.teardown(() => machine.remove());
-  const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
-  await machine.log.startAt('accounts', 9, tip);
-  t.equal(await areStreamsLost(nats.manager, machine.log, 1), true);
-});
-
-t.test('an empty machine does not begin with a snapshot of another log', async (t) => {
-  const PLACE = { group: 'accounts', partition: 40 } as const;
-  const [writer, other] = [temporaryLog(), temporaryLog()];
-  t.teardown(() => Promise.all([writer.remove(), other.remove()]));
-  await ensureLogStream(nats.manager, PLACE.group, PLACE.partition, 1);
-  const { manager } = nats;
-  const written = writer.log.openPartition(PLACE.group, PLACE.partition, {
-    epoch: 1,
-    replica: new StreamReplica({ publisher, manager, ...PLACE, offset: 0, mayWrite: () => true }),
-    onDurable: () => {},
-  });
-  const accountId = makeId('account', `${encodeTime(0)}${'0'.repeat(16)}`);
-  written.append(encodeRecord({ accountId, at: 1, events: [opened] } as AccountRecord));
-  await written.drained();
-  // Of the stream's that was lost, in whose place a shorter log was put back.
-  const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
-  await other.log.startAt(PLACE.group, PLACE.partition, tip);
-  const format = { table: 'format', key: '', value: String(accountsGroup(DEFAULT_POLICY).viewsFormat) };
-  await other.views.commit(PLACE.group, PLACE.partition, tip, [format]);
-  const { log, views } = other;
-  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
-  t.equal(await snapshots.save(PLACE.group, PLACE.partition), tip.batch);
-
-  const { host, storage, lines, stop } = startHost();
-  t.teardown(stop);
-  await host.prepare(PLACE.group, PLACE.partition);
-  t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, written.tip.hash);
-  t.equal(storage.views.position(PLACE.group, PLACE.partition)?.sequence, written.tip.sequence);
-  t.ok(lines.some((line) => line.includes('the snapshot is not of this stream')));
 });

@@ -1,0 +1,109 @@
+// The part of a node that serves partitions, over a real nats-server and a log on the disk, without leases: who has what is said by hand.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import { startNatsServers, type NatsServers } from '../../deploy/nats-servers.ts';
+import type { Replication } from '../../src/config.ts';
+import type { NatsLink } from '../../src/nats/connection.ts';
+import type { LeaseEntry } from '../../src/nats/lease-table.ts';
+import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
+import { StreamFaults } from '../../src/nats/stream-faults.ts';
+import { StreamFeed } from '../../src/nats/stream-feed.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { createLog } from '../../src/observability/log.ts';
+import { ClusterHost } from '../../src/wiring/cluster-host.ts';
+import { NodeFeed } from '../../src/wiring/node-feed.ts';
+import type { Storage } from '../../src/wiring/storage.ts';
+import { openStorage } from '../unit/storage-driven.ts';
+import { link } from './adapters.ts';
+
+export interface Hosting {
+  readonly host: ClusterHost;
+  readonly server: NatsBusServer;
+  readonly feed: NodeFeed;
+  readonly storage: Storage;
+  readonly lines: string[];
+  readonly unreadable: string[];
+  readonly stop: () => Promise<void>;
+}
+
+export interface Writing {
+  readonly onFenced?: () => void;
+  readonly replication?: Replication;
+  /** By which it publishes. */
+  readonly to?: StreamPublisher;
+}
+
+export interface HostServers {
+  /** Of the logs; the server's own is `nats` in it. */
+  readonly directory: string;
+  readonly servers: NatsServers;
+  readonly nats: NatsLink;
+  readonly publisher: StreamPublisher;
+  /** Of the directory's log. `said`: of each lease besides that it is ours. */
+  readonly startHost: (said?: Partial<LeaseEntry>, unprovenOn?: string | null, writing?: Writing) => Hosting;
+}
+
+/** Until `t` ends; fails it when a host is fenced that does not expect it. */
+export async function startHostServers(t: Pick<Test, 'teardown' | 'fail'>): Promise<HostServers> {
+  const directory = mkdtempSync(join(tmpdir(), 'daftari-host-'));
+  const servers = await startNatsServers({ directory: join(directory, 'nats') });
+  const nats = await link(servers.url, 'ledger');
+  const publisher = new StreamPublisher(nats);
+  t.teardown(async () => {
+    publisher.close();
+    await nats.close();
+    await servers.stop();
+    rmSync(directory, { recursive: true });
+  });
+  const fail = (error: Error): void => void t.fail(error.message);
+  const nobodyElse = (): void => fail(new Error('nobody else writes'));
+  const decode = (): never => {
+    throw new Error('nobody subscribes');
+  };
+
+  const startHost: HostServers['startHost'] = (said = {}, unprovenOn = null, writing = {}) => {
+    const { onFenced = nobodyElse, replication = 'sync', to = publisher } = writing;
+    const storage = openStorage(directory);
+    const lines: string[] = [];
+    const unreadable: string[] = [];
+    const feed = new NodeFeed({
+      stream: new StreamFeed({ link: nats, decode, onError: fail }),
+      own: { feed: storage.feed, beginsAfter: () => 0 },
+    });
+    const server = new NatsBusServer(nats.connection);
+    const host = new ClusterHost({
+      link: nats,
+      publisher: to,
+      server,
+      table: {
+        lease: () => ({
+          value: { node: 'ledger', session: 's', epoch: 1, ...said },
+          revision: 1,
+          seenAt: 0,
+        }),
+      },
+      storage,
+      feed,
+      faults: new StreamFaults(nats, 1),
+      replicas: 1,
+      replication,
+      snapshotEveryBatches: 1,
+      log: createLog({ level: 'info', node: 'ledger', stream: { write: (line) => void lines.push(line) } }),
+      holds: () => true,
+      unprovenOn: () => unprovenOn,
+      onUnreadable: (group, partition) => void unreadable.push(`${group}/${partition}`),
+      onFenced,
+      onServing: () => {},
+    });
+    const stop = async (): Promise<void> => {
+      await host.close();
+      await storage.close();
+    };
+    return { host, server, feed, storage, lines, unreadable, stop };
+  };
+
+  return { directory, servers, nats, publisher, startHost };
+}

@@ -1,0 +1,117 @@
+// Snapshots of the partitions that a node serves, and what a machine makes of those it finds, against a real server.
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { accountsGroup } from '../../actors/accounts/group.ts';
+import type { AccountRecord } from '../../src/domain/account-event.ts';
+import { DEFAULT_POLICY } from '../../src/domain/default-policy.ts';
+import { encodeRecord } from '../../src/domain/event-codec.ts';
+import { encodeTime, makeId } from '../../src/domain/id.ts';
+import { Snapshots } from '../../src/nats/snapshots.ts';
+import { areStreamsLost } from '../../src/nats/lost-streams.ts';
+import { StreamReplica } from '../../src/nats/stream-replica.ts';
+import { ensureLogStream } from '../../src/nats/streams.ts';
+import { SNAPSHOT_BUCKET, SNAPSHOT_STREAM } from '../../src/nats/subjects.ts';
+import type { Row } from '../../wal/types.ts';
+import { opened } from '../unit/domain/scenario.ts';
+import { temporaryLog } from './adapters.ts';
+import { startHostServers } from './host-driven.ts';
+import { needs } from '../needs.ts';
+
+needs('nats-server');
+
+const { nats, publisher, startHost } = await startHostServers(t);
+
+const BIG = 0;
+const SMALL = 1;
+
+t.test('a snapshot that fails holds up no other', async (t) => {
+  const { host, storage, lines, stop } = startHost();
+  t.teardown(stop);
+  for (const partition of [BIG, SMALL]) {
+    await host.acquire('accounts', partition, 1);
+    host.serve('accounts', partition);
+    const rows: Row[] = Array.from({ length: partition === BIG ? 10_000 : 1 }, (_, i) => ({
+      table: 'padding',
+      key: String(i),
+      value: randomBytes(100).toString('hex'),
+    }));
+    await storage.views.commit('accounts', partition, storage.log.tip('accounts', partition), rows);
+  }
+  t.strictSame(
+    storage.hosted().map(({ number }) => number),
+    [BIG, SMALL],
+    'the one that fails is the first',
+  );
+  const { log, views } = storage;
+  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
+  const saved = (): Promise<number[]> =>
+    Promise.all([BIG, SMALL].map((partition) => snapshots.batchOf('accounts', partition)));
+  t.strictSame(await saved(), [0, 0]);
+  const { config } = await nats.manager.streams.info(SNAPSHOT_STREAM);
+  // Room for the small one only.
+  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: 300_000 });
+  await host.snapshot();
+  t.strictSame(await saved(), [0, 1]);
+  const told = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn');
+  t.hasStrict(told, [{ message: 'no snapshot was saved', group: 'accounts', partition: BIG }]);
+
+  await nats.manager.streams.update(SNAPSHOT_STREAM, { max_bytes: config.max_bytes });
+  await host.snapshot();
+  t.strictSame(await saved(), [1, 1], 'the next time there is room');
+
+  const store = await nats.connection.jetstream().views.os(SNAPSHOT_BUCKET);
+  await store.delete(`accounts.${SMALL}`);
+  await host.snapshot();
+  t.hasStrict(await store.info(`accounts.${SMALL}`), { deleted: false }, 'and where one was removed');
+  t.strictSame(await saved(), [1, 1]);
+});
+
+t.test('a snapshot is said to be saved when one was', async (t) => {
+  const OPENED = 14;
+  const { host, storage, lines, stop } = startHost();
+  t.teardown(stop);
+  const said = (): number => lines.filter((line) => line.includes('snapshot saved')).length;
+  await host.acquire('accounts', OPENED, 1);
+  await host.snapshot();
+  t.equal(storage.log.tip('accounts', OPENED).batch, 1);
+  t.equal(said(), 0, 'of an epoch that was opened there are no views');
+});
+
+t.test('a log that begins with a snapshot was in a stream, also where nothing is after it', async (t) => {
+  const machine = temporaryLog();
+  t.teardown(() => machine.remove());
+  const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await machine.log.startAt('accounts', 9, tip);
+  t.equal(await areStreamsLost(nats.manager, machine.log, 1), true);
+});
+
+t.test('an empty machine does not begin with a snapshot of another log', async (t) => {
+  const PLACE = { group: 'accounts', partition: 40 } as const;
+  const [writer, other] = [temporaryLog(), temporaryLog()];
+  t.teardown(() => Promise.all([writer.remove(), other.remove()]));
+  await ensureLogStream(nats.manager, PLACE.group, PLACE.partition, 1);
+  const { manager } = nats;
+  const written = writer.log.openPartition(PLACE.group, PLACE.partition, {
+    epoch: 1,
+    replica: new StreamReplica({ publisher, manager, ...PLACE, offset: 0, mayWrite: () => true }),
+    onDurable: () => {},
+  });
+  const accountId = makeId('account', `${encodeTime(0)}${'0'.repeat(16)}`);
+  written.append(encodeRecord({ accountId, at: 1, events: [opened] } as AccountRecord));
+  await written.drained();
+  // Of the stream's that was lost, in whose place a shorter log was put back.
+  const tip = { batch: 99, sequence: 99, epoch: 1, timeMs: 1, hash: Buffer.alloc(32, 1) };
+  await other.log.startAt(PLACE.group, PLACE.partition, tip);
+  const format = { table: 'format', key: '', value: String(accountsGroup(DEFAULT_POLICY).viewsFormat) };
+  await other.views.commit(PLACE.group, PLACE.partition, tip, [format]);
+  const { log, views } = other;
+  const snapshots = new Snapshots({ link: nats, log, views, replicas: 1 });
+  t.equal(await snapshots.save(PLACE.group, PLACE.partition), tip.batch);
+
+  const { host, storage, lines, stop } = startHost();
+  t.teardown(stop);
+  await host.prepare(PLACE.group, PLACE.partition);
+  t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, written.tip.hash);
+  t.equal(storage.views.position(PLACE.group, PLACE.partition)?.sequence, written.tip.sequence);
+  t.ok(lines.some((line) => line.includes('the snapshot is not of this stream')));
+});
