@@ -140,6 +140,18 @@ export async function* batchesAfter(
     onMessage: (message) => messages.give(message),
     onError: (error) => messages.fail(error),
   });
+  // What is wanted may be removed meanwhile: nothing comes then, and the reader waits for what will be written.
+  const look = setInterval(() => void endIfRemoved(), LIMITS.streamFollowHeartbeatMs);
+  const endIfRemoved = async (): Promise<void> => {
+    try {
+      const { state: now } = await link.manager.streams.info(stream);
+      if (now.first_seq > last) {
+        messages.fail(new Error(`the stream of ${group}/${partition} was emptied while it was read`));
+      }
+    } catch {
+      // While NATS is away the reader waits, too.
+    }
+  };
   try {
     for (let reached = after.batch; reached < last;) {
       const { data, sequence } = await messages.take();
@@ -151,6 +163,7 @@ export async function* batchesAfter(
       }
     }
   } finally {
+    clearInterval(look);
     messages.fail(new Error('nobody reads any more'));
     await reader.close();
   }

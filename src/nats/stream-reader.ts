@@ -67,6 +67,8 @@ export class StreamReader {
   #endTurn = (): void => {};
   #queue: Delivered[] = [];
   #handling = false;
+  /** Resolves when the handling in progress has ended. */
+  #handled: Promise<void> = Promise.resolve();
   #starting = false;
   #hasBegun = false;
   #heardAt = 0;
@@ -95,7 +97,7 @@ export class StreamReader {
     this.#endTurn();
     this.#subscription?.unsubscribe();
     this.#queue = [];
-    while (this.#handling) await new Promise((resolve) => setImmediate(resolve));
+    while (this.#handling) await this.#handled;
   }
 
   async #start(hasTurn = false): Promise<void> {
@@ -209,7 +211,7 @@ export class StreamReader {
       this.#pullLeft = 0;
       this.#endTurn();
     }
-    if (!this.#handling) void this.#handleAll(this.#generation);
+    if (!this.#handling) this.#handled = this.#handleAll(this.#generation);
   }
 
   async #handleAll(generation: number): Promise<void> {
@@ -240,7 +242,7 @@ export class StreamReader {
       this.#handling = false;
     }
     if (generation !== this.#generation) {
-      if (this.#queue.length > 0) void this.#handleAll(this.#generation);
+      if (this.#queue.length > 0) this.#handled = this.#handleAll(this.#generation);
     } else if (this.#pullLeft <= 0) {
       this.#askForMore();
     }

@@ -1,10 +1,14 @@
 // A node that is behind in many streams reads all of them over its one connection, and keeps it: what it owns stands on it.
 import t from 'tap';
+import { LIMITS } from '../../src/limits.ts';
+import { batchesAfter } from '../../src/nats/stream-batches.ts';
 import { StreamReader } from '../../src/nats/stream-reader.ts';
+import { logStream, logSubject } from '../../src/nats/subjects.ts';
 import { Semaphore } from '../../src/nats/semaphore.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { needs } from '../needs.ts';
-import { link } from './adapters.ts';
+import { emptyTip, tipAt } from '../../wal/batch.ts';
+import { batchAfter, link, partitionMaker } from './adapters.ts';
 
 needs('nats-server');
 
@@ -55,6 +59,30 @@ t.test('the server never keeps more for it than a connection may have', async (t
   writer.connection.publish('s.7', MESSAGE);
   await waitFor('what is written then is read at once', 10_000, () => read[7] === MESSAGES + 1);
   for (const each of readers) await each.close();
+});
+
+t.test('who reads to the end of a stream that is emptied meanwhile does not wait for it', async (t) => {
+  const servers = await startNatsServers();
+  t.teardown(() => servers.stop());
+  const nats = await link(servers.url, 'reader');
+  t.teardown(() => nats.close());
+  const place = { link: nats, group: 'accounts', partition: await partitionMaker(nats)() } as const;
+  const subject = logSubject(place.group, place.partition);
+  const jetstream = nats.connection.jetstream();
+  // More than the reader has asked for when the first is taken.
+  let tip = emptyTip;
+  for (let n = 0; n < LIMITS.streamReadMessages + 1; n++) {
+    const batch = batchAfter(tip, place.partition, 1, 'record');
+    await jetstream.publish(subject, batch.bytes);
+    tip = tipAt(batch);
+  }
+  const batches = batchesAfter(place, emptyTip);
+  t.hasStrict(await batches.next(), { value: { batch: 1 } });
+  await nats.manager.streams.purge(logStream(place.group, place.partition));
+  const rest = async (): Promise<void> => {
+    for await (const _ of batches);
+  };
+  await t.rejects(rest(), /accounts\/0 was emptied while it was read/);
 });
 
 t.test('turns are given in the order in which they were asked for, so many at a time', async (t) => {
