@@ -276,7 +276,10 @@ export class Pursuit implements Caller {
         return this.#rest(watched);
       case 'ended':
         if (answer.code !== null) this.#options.onNotice(noticeOf('not_taken', watched, answer.code));
-        return this.#keeper.forget(watched);
+        this.#keeper.forget(watched);
+        // A callback may have come while this was asked: somebody has sent it, whatever its account ended it as.
+        if (watched.hinted) this.#keeper.lookInto(watched.accountId, watched.id);
+        return;
     }
   }
 

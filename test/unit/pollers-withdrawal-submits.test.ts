@@ -251,6 +251,23 @@ t.test('a callback while its account is asked has its provider asked first', asy
   t.equal(driven.accounts.transaction(withdrawn.id).status, 'SUCCESSFUL');
 });
 
+t.test('a callback while its account ends what was never taken, as it seems, is looked into', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.onSubmit = () => BUSY;
+  const withdrawn = driven.accounts.create(withdrawal());
+  await driven.clock.advance(5_000);
+  driven.mtn.onEnquire = () => paid();
+  driven.accounts.intercept = (message) => {
+    if ('neverTaken' in message && message.neverTaken === true) driven.hint(withdrawn);
+    return null;
+  };
+  driven.accounts.when(revoke);
+  await driven.clock.advance(MINUTE, 500);
+  t.equal(driven.accounts.transaction(withdrawn.id).status, 'FAILED');
+  t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], 'it was paid, and is paid back');
+  t.equal(driven.pollers.size, 0);
+});
+
 t.test('what may have been sent goes on although its wallet is revoked', async (t) => {
   const driven = await new Driven().start();
   const answer = deferred<SubmitResult>();
