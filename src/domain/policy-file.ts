@@ -10,13 +10,14 @@
 //
 // Amounts are minor units, as strings of digits (whole numbers are taken too). In `fees`, basis_points are hundredths of a
 // percent; fixed and basis_points default to 0, floor and cap to none. In `limits`, null or absent is no limit. A row given
-// replaces the whole row of its type and currency. Deposits have no fee.
+// replaces the whole row of its type and currency. A field that is given twice is a mistake. Deposits have no fee.
 
 import { USAGE_KEYS, type UsageKey } from './account.ts';
 import { AMOUNT_MAX, NO_LIMIT } from './amount-limits.ts';
 import { CURRENCIES, type Currency } from './country.ts';
 import { type Money, parseAmount, ZERO } from './money.ts';
 import type { ByTypeAndCurrency, FeePolicy, LimitPolicy, Policy } from './policy.ts';
+import { repeatedName } from './repeated-name.ts';
 import { CREATABLE_TYPES, type CreatableType } from './transaction.ts';
 
 /** `path` as in "fees.CHARGE.UGX.cap"; "" for the whole. */
@@ -40,9 +41,15 @@ export interface AccountTerms {
   readonly limits: Terms<LimitPolicy | null>;
 }
 
-/** `text`: the file. Throws an Error that names every mistake. */
+/** As in "fees.CHARGE.UGX.cap". */
+const PATH_PARTS_MAX = 4;
+
+/** `text`: the file. Throws an Error that names every mistake; a field that is given twice, of which one would be lost, before all others. */
 export function parsePolicyFile(text: string, defaults: Policy): Policy {
-  const parsed = parsePolicy(JSON.parse(text), defaults);
+  const json: unknown = JSON.parse(text);
+  const repeated = repeatedName(text, json, PATH_PARTS_MAX);
+  if (repeated !== null) throw new Error(`${repeated} is given more than once`);
+  const parsed = parsePolicy(json, defaults);
   if (parsed.type === 'valid') return parsed.value;
   throw new Error(parsed.problems.map(({ message }) => message).join('; '));
 }

@@ -3,8 +3,11 @@
 // name that stands twice in its object.
 
 import { rejection, type Rejection } from '../domain/error-code.ts';
+import { joined, repeatedName } from '../domain/repeated-name.ts';
 import { invalidField } from './echoed.ts';
-import { joined, repeatedName } from './repeated-name.ts';
+
+/** Of the path to a repeated name: few bodies go deeper than metadata, and depth is the caller's to choose. */
+const PATH_PARTS_MAX = 2;
 
 /** A class, because no JSON text parses to one. */
 export class MalformedBody {
@@ -32,7 +35,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   } catch (error) {
     return new MalformedBody(rejection('invalid_json', explain(text, error)));
   }
-  const repeated = repeatedName(text, value);
+  const repeated = repeatedName(text, value, PATH_PARTS_MAX);
   if (repeated !== null) return invalid(repeated.toWellFormed(), 'is given more than once');
   if (text.includes('\\u')) {
     const path = brokenText(value);

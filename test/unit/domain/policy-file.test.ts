@@ -78,6 +78,24 @@ t.test('mistakes are all reported, each with its path', async (t) => {
   t.throws(() => parsePolicyFile('{', DEFAULT_POLICY), SyntaxError);
 });
 
+t.test('of two fields of one name neither is lost without a word', async (t) => {
+  const files: [text: string, path: string][] = [
+    ['{"minimums":{"UGX":"600"},"fees":{},"minimums":{"KES":"2000"}}', 'minimums'],
+    ['{"fees":{"CHARGE":{"UGX":{"fixed":1}},"CHARGE":{"KES":{"fixed":2}}}}', 'fees.CHARGE'],
+    ['{"limits":{"PAYOUT":{"UGX":{"daily":1}, "U\\u0047X" :{"monthly":2}}}}', 'limits.PAYOUT.UGX'],
+    ['{"fees":{"PAYOUT":{"GHS":{"cap":"1","cap":"10"}}}}', 'fees.PAYOUT.GHS.cap'],
+  ];
+  for (const [text, path] of files) {
+    t.throws(
+      () => parsePolicyFile(text, DEFAULT_POLICY),
+      { message: `${path} is given more than once` },
+      path,
+    );
+  }
+  const repeated = '{"fees":{"CHARGE":{"UGX":{"fixed":1},"KES":{"fixed":1}},"PAYOUT":{"UGX":{"fixed":1}}}}';
+  t.equal(parsePolicyFile(repeated, DEFAULT_POLICY).fees.CHARGE.KES.fixed, 1, 'in objects of their own');
+});
+
 t.test('terms at the edge of what they may be are taken, for every type that has them', async (t) => {
   const largest = 1_000_000_000_000;
   const rows: [json: object, fee: object][] = [

@@ -1,11 +1,12 @@
-// Finds a name that an object of a body has twice. JSON.parse keeps the last of them and says nothing: of two amounts
-// one would move, and nobody would know that there had been another.
+// Finds a name that an object of a body, or of the policy file, has twice. JSON.parse keeps the last of them and says nothing: of two
+// amounts one would move, and nobody would know that there had been another.
 //
 // Hot path: a body without one is told by counting. Takes time in proportion to the text's length, whatever stands in it.
 
-/** Path of the first name that stands a second time in its object; null: none does. `value`: what JSON.parse made of `text`. */
-export function repeatedName(text: string, value: unknown): string | null {
-  return endsOfNames(text) === namesIn(value) ? null : findRepeated(text);
+/** Path of the first name that stands a second time in its object, or its first `partsMax` parts; null: none does. `value`: what JSON.parse
+ *  made of `text`. */
+export function repeatedName(text: string, value: unknown, partsMax: number): string | null {
+  return endsOfNames(text) === namesIn(value) ? null : findRepeated(text, partsMax);
 }
 
 const QUOTE = 34;
@@ -50,7 +51,7 @@ interface Open {
   readonly path: string;
 }
 
-function findRepeated(text: string): string | null {
+function findRepeated(text: string, partsMax: number): string | null {
   const open: Open[] = [];
   let path = '';
   for (const [token, colon] of text.matchAll(TOKENS)) {
@@ -61,8 +62,7 @@ function findRepeated(text: string): string | null {
     } else if (colon !== undefined) {
       const holder = open.at(-1)!;
       const name = JSON.parse(token.slice(0, -colon.length)) as string;
-      // Deeper than metadata nothing passes the schema: the path need not grow.
-      path = holder.path.includes('.') ? holder.path : joined(holder.path, name);
+      path = holder.path.split('.').length < partsMax ? joined(holder.path, name) : holder.path;
       if (holder.names.has(name)) return path;
       holder.names.add(name);
     }
