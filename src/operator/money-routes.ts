@@ -114,16 +114,24 @@ function settlement(context: OperatorContext): PlainRoute {
     body: schemas.SettleBody,
     errors: ['transaction_not_found', 'conflict'],
     reply: replies.Settlement,
-    handle: ({ body, operator, parameters }, accountId) =>
-      askAccount(context, {
+    handle: async ({ body, operator, parameters }, accountId) => {
+      const { outcome } = body;
+      // A person who says both may mean the other outcome, and money that was settled stays so.
+      const foreign = outcome === 'FAILED' ? 'provider_transaction_id' : 'failure_code';
+      if (body[foreign] !== undefined) {
+        const message = `\`${foreign}\` does not go with the outcome ${outcome}.`;
+        return { type: 'rejected', rejection: rejection('validation_failed', message, foreign) };
+      }
+      return askAccount(context, {
         type: 'SettleCashOut',
         accountId,
         transactionId: parameters.transaction_id,
-        outcome: body.outcome,
+        outcome,
         failureCode: body.failure_code ?? 'unknown',
         providerTransactionId: body.provider_transaction_id ?? null,
         operator,
-      }),
+      });
+    },
   });
 }
 

@@ -121,9 +121,14 @@ export const SettleBody = body({
   outcome: oneOf(['SUCCESSFUL', 'FAILED'], 'What became of it, as the provider says.'),
   statement: words(500, 'Who of the provider said so, and how: kept in the audit log.'),
   failure_code: Type.Optional(
-    oneOf(PROVIDER_FAILURE_CODES, 'Of one that failed: what the merchant is told. Default `unknown`.'),
+    oneOf(
+      PROVIDER_FAILURE_CODES,
+      'Of one that failed, and no other: what the merchant is told. Default `unknown`.',
+    ),
   ),
-  provider_transaction_id: Type.Optional(words(64, "Of one that succeeded: the provider's id of it.")),
+  provider_transaction_id: Type.Optional(
+    words(64, "Of one that succeeded, and no other: the provider's id of it."),
+  ),
 });
 export const ResolveBody = body({
   account_id: idSchema('account', 'The account of the item.'),

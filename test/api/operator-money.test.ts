@@ -186,6 +186,9 @@ t.test('a payout of which its provider says nothing final is settled by a person
     [{ outcome: 'PENDING' }, 'outcome'],
     [{ statement: ' ' }, 'statement'],
     [{ failure_code: 'expired' }, 'failure_code'],
+    // Whoever sends it means the other outcome, or another payout.
+    [{ outcome: 'SUCCESSFUL', failure_code: 'wallet_inactive' }, 'failure_code'],
+    [{ provider_transaction_id: '4711' }, 'provider_transaction_id'],
   ] as const) {
     t.hasStrict(await settle(over), { status: 400, body: { error: { code: 'validation_failed', param } } });
   }
