@@ -72,7 +72,7 @@ function run(
   query: Record<string, unknown>,
   body: unknown,
 ): void {
-  call.wait();
+  const deadline = call.wait();
   const request: PlainRequest = {
     path: head.path,
     parameters: Object.fromEntries(facts.names.map((name, index) => [name, head.parameters[index] ?? ''])),
@@ -80,6 +80,7 @@ function run(
     body,
     operator: head.operator === '' ? null : head.operator,
     requestId: call.requestId,
+    deadline,
   };
   reply(call, facts.route.handle(request));
 }

@@ -78,6 +78,8 @@ export interface PlainRequest<Body = unknown, Query = unknown> {
   /** The `Operator` header: who acts, as they say; null without one. */
   readonly operator: string | null;
   readonly requestId: string;
+  /** Milliseconds since 1970: past it the caller is cut off, whatever is answered. */
+  readonly deadline: number;
 }
 
 export type Answer =

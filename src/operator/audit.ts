@@ -1,7 +1,7 @@
 // Every change that operators make is in the audit log: durably before it is tried, with what came of it after.
 //
-// Invariant: no change without its entry. When the entry cannot be written the change is not tried; when only its end
-// cannot be written the operator still gets the answer, and the entry stays open.
+// Invariant: no change without its entry. When the entry cannot be written, or not in time, the change is not tried; when only its
+// end cannot be written the operator still gets the answer, and the entry stays open.
 
 import { answerOf, UNAVAILABLE } from '../http/route.ts';
 import type { Answer, PlainRequest } from '../http/route.ts';
@@ -13,6 +13,9 @@ import type { OperatorContext } from './context.ts';
 
 const OPERATOR_BY_DEFAULT = 'operator';
 const NAME_LENGTH = 64;
+
+/** Its caller has been cut off, may have seen that it was not done, and may have sent it again: it is not done now. */
+const TOO_LATE: Answer = { type: 'rejected', rejection: UNAVAILABLE };
 
 /** Who acts: the `Operator` header, printable and short, or "operator". */
 export function operatorOf({ operator }: { readonly operator: string | null }): string {
@@ -43,7 +46,7 @@ export async function audited(
   if (begun.type === 'unknown') return { type: 'rejected', rejection: UNAVAILABLE };
   if (begun.type !== 'done') return answerOf(begun, 200);
 
-  const answer = await change();
+  const answer = Date.now() > request.deadline ? TOO_LATE : await change();
   const ended = await askPlatform(context, { type: 'EndAudit', auditId, ...endOf(answer) });
   if (ended.type !== 'done') {
     const fields = { request_id: request.requestId, audit_id: auditId, reply: ended.type, ...endOf(answer) };

@@ -342,6 +342,30 @@ t.test('nothing is changed when the audit log cannot be written', async (t) => {
   operator = await startOperator(dir);
 });
 
+t.test('a change whose caller has been cut off before its audit entry was there is not tried', async (t) => {
+  const id = await newAccount();
+  const now = Date.now;
+  const send = operator.bus.send.bind(operator.bus);
+  let waitedMs = 0;
+  t.intercept(Date, 'now', { value: () => now() + waitedMs });
+  t.intercept(operator.bus, 'send', {
+    value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) => {
+      const isBegun = message.type === 'BeginAudit';
+      send(group, partition, message, (reply) => {
+        // As of a disk that did not answer for so long.
+        if (isBegun) waitedMs += LIMITS.commandDeadlineMs + 1;
+        onReply(reply);
+      });
+    },
+  });
+  // Read meanwhile, it is not there: whoever sends it again would have two.
+  const user = { email: 'late@x', role: 'OWNER' };
+  refused(t, await operator.call('POST', `/accounts/${id}/users`, user), 503, 'service_unavailable');
+  t.strictSame((await operator.call('GET', `/accounts/${id}`)).body.users, []);
+  const { body } = await operator.call('GET', '/audit?limit=1');
+  t.match(body.data, [{ body: user, outcome: 'refused', status: 503, code: 'service_unavailable' }]);
+});
+
 t.test('what the HTTP library answers with an error, for bytes along with it, is not tried', async (t) => {
   const id = await newAccount();
   const newest = async (): Promise<unknown> => (await operator.call('GET', '/audit?limit=1')).body.data;
