@@ -4,7 +4,7 @@ import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
 import { charge, outcome, payout, settle } from './domain/scenario.ts';
-import { deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import { declined, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 
@@ -167,3 +167,20 @@ t.test(
     );
   },
 );
+
+t.test('a failure that is answered after an operator said that it was paid is looked into', async (t) => {
+  for (const said of ['SUCCESSFUL', 'FAILED'] as const) {
+    const driven = await new Driven().start();
+    const answer = deferred<EnquiryResult>();
+    const { id } = driven.accounts.create(payout());
+    driven.mtn.onEnquire = () => answer.promise;
+    await driven.clock.advance(15_000);
+    driven.accounts.when(settle(id, { outcome: said }));
+    driven.mtn.onEnquire = () => declined();
+    answer.resolve(declined());
+    await driven.clock.advance(MINUTE, 500);
+    t.strictSame(driven.accounts.reconciliation(), said === 'SUCCESSFUL' ? ['CONTRADICTION'] : []);
+    t.ok(driven.mtn.enquiries.length <= 2);
+    t.equal(driven.pollers.size, 0);
+  }
+});
