@@ -343,7 +343,8 @@ export const LIMITS = {
   /** Longest pause between retries to a failing endpoint, ms; and never over a tenth of the shortest wait of the
    *  schedule, so that it stays within the jitter of every row. */
   webhookPauseMsMax: 3_000,
-  /** What is overdue by more than the whole schedule is given up at an endpoint that has failed this long, ms. */
+  /** What is overdue by more than the whole schedule is given up at an endpoint that has failed this long, ms, and was never left in
+   *  peace for as long meanwhile, nor since. */
   webhookGiveUpFailingMs: 3_600_000,
   /** How often what cannot be signed is looked at again, ms: only whether its app still hears and its time is not over. */
   webhookUnsignedLookMs: 3_600_000,

@@ -57,7 +57,8 @@ interface Endpoint<Item> {
   /** The attempt that ended last was. */
   wasSlow: boolean;
   failuresInARow: number;
-  /** When the first of these ended, ms since 1970, and how much later the last did; 0 after a success. */
+  /** When the first of these ended with no long time between two of them, ms since 1970, and how much later the last did; 0 after a
+   *  success. */
   failingSince: number;
   failingForMs: number;
   /** No retry before this, ms since 1970. */
@@ -132,9 +133,11 @@ export class Dispatcher<Item extends DispatchItem> {
     return count;
   }
 
-  /** From the first to the last of the failures in a row, ms. Not till now: nothing may have been tried since. */
+  /** From the first to the last of the failures in a row, ms. Not till now: nothing may have been tried since. 0 if that is so for
+   *  long: nobody knows what it would have done. */
   failingForMs(endpointId: string): number {
-    return this.#endpoints.get(endpointId)?.failingForMs ?? 0;
+    const endpoint = this.#endpoints.get(endpointId);
+    return endpoint === undefined || isForgotten(endpoint, this.#clock()) ? 0 : endpoint.failingForMs;
   }
 
   /** An attempt goes to `url`. What was learnt at another says nothing of this one. */
@@ -352,7 +355,7 @@ export class Dispatcher<Item extends DispatchItem> {
     }
     const before = endpoint.failuresInARow;
     endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
-    if (before === 0 || end === 'delivered') endpoint.failingSince = at;
+    if (before === 0 || end === 'delivered' || isForgotten(endpoint, at)) endpoint.failingSince = at;
     endpoint.failingForMs = at - endpoint.failingSince;
     endpoint.pausedUntil = at + this.#pauseMs * pausePart(endpoint.failuresInARow);
   }
@@ -370,6 +373,11 @@ function mayStart(endpoint: Endpoint<unknown>): boolean {
 
 function isFailing({ failuresInARow, slow }: Endpoint<unknown>): boolean {
   return failuresInARow > 0 || slow > 0;
+}
+
+/** So long ago was its last failure that it is not to be given up for it. */
+function isForgotten({ failingSince, failingForMs }: Endpoint<unknown>, now: number): boolean {
+  return now - failingSince - failingForMs > LIMITS.webhookGiveUpFailingMs;
 }
 
 /** How much of the longest pause follows: nothing after none or a few failures, as a passing fault makes them; then doubling. */

@@ -189,24 +189,50 @@ async function failedOnce(t: Test, more: Partial<ServiceOptions> = {}) {
   return { service, receiver, attempts, pass };
 }
 
+/** Five deliveries that are due again since an hour, at an endpoint that takes 35 minutes to fail. It has failed three times since,
+ *  and is about to end the attempt of the fourth. */
+async function failingOnAndOn(t: Test) {
+  const { service, receiver, pass } = await failedOnce(t);
+  for (let n = 2; n <= 5; n++) await service.charge(ACCOUNT, 'sk_a', `order-000${n}`, 'SUCCESSFUL');
+  const count = async (status: string): Promise<number> =>
+    (await service.deliveries(ACCOUNT)).filter((delivery) => delivery.status === status).length;
+  await until(async () => (await count('RETRYING')) === 5);
+  // Or retries would pause.
+  receiver.answer = (_request, response) => response.writeHead(200).end();
+  await service.charge(ACCOUNT, 'sk_a', 'order-0006', 'SUCCESSFUL');
+  await until(async () => (await count('DELIVERED')) === 1);
+
+  const held: ((status: number) => void)[] = [];
+  receiver.answer = (_request, response) => held.push((status) => response.writeHead(status).end());
+  pass(HOUR_MS + 1_000);
+  for (let failed = 0; failed < 3; failed++) {
+    await until(() => held.length > 0);
+    pass(35 * 60_000);
+    held.shift()!(503);
+  }
+  await until(() => held.length > 0);
+  pass(35 * 60_000);
+  return { service, receiver, count, held };
+}
+
 void t.test(
   'what an endpoint that fails on and on leaves lying for longer than the schedule is given up',
   async (t) => {
-    const { service, receiver, attempts, pass } = await failedOnce(t);
-    pass(HOUR_MS + 1_000);
-    await attempts(2);
-    t.equal(receiver.received.length, 2);
-    pass(3 * HOUR_MS + 1_000);
-    await attempts(3);
-    const [delivery] = await service.deliveries(ACCOUNT);
-    t.hasStrict(delivery, { status: 'DEAD_LETTERED', next_attempt_at: null });
-    t.hasStrict(delivery!.attempts.at(-1), { error: 'given_up', status_code: null, duration_ms: 0 });
-    t.equal(receiver.received.length, 2, 'not tried again');
+    const { service, receiver, count, held } = await failingOnAndOn(t);
+    held.shift()!(503);
+    await until(async () => (await count('DEAD_LETTERED')) === 1);
+    const delivery = (await service.deliveries(ACCOUNT)).find(({ status }) => status === 'DEAD_LETTERED')!;
+    t.equal(delivery.next_attempt_at, null);
+    t.strictSame(
+      delivery.attempts.map(({ error }) => error),
+      ['http_status', 'given_up'],
+    );
+    t.hasStrict(delivery.attempts.at(-1), { status_code: null, duration_ms: 0 });
 
     receiver.answer = (_request, response) => response.writeHead(200).end();
-    await service.charge(ACCOUNT, 'sk_a', 'order-0002', 'SUCCESSFUL');
-    await receiver.until(() => receiver.received.length === 3);
-    await until(async () => (await service.deliveries(ACCOUNT)).some(({ status }) => status === 'DELIVERED'));
+    for (const answer of held.splice(0)) answer(503);
+    await service.charge(ACCOUNT, 'sk_a', 'order-0007', 'SUCCESSFUL');
+    await until(async () => (await count('DELIVERED')) >= 2);
   },
 );
 
@@ -218,42 +244,51 @@ void t.test('what only we left lying is tried, however late', async (t) => {
   t.equal(receiver.received.length, 2);
 });
 
+void t.test(
+  'so is it at an endpoint that had failed for long before we left it lying, and once more since',
+  async (t) => {
+    const { service, receiver, attempts, pass } = await failedOnce(t);
+    pass(HOUR_MS / 2);
+    await service.charge(ACCOUNT, 'sk_a', 'order-0002', 'SUCCESSFUL');
+    await until(async () => (await service.deliveries(ACCOUNT))[0]?.status === 'RETRYING');
+    pass(HOUR_MS / 2 + 1_000);
+    await attempts(2);
+    receiver.answer = (_request, response) => {
+      response.writeHead(receiver.received.length === 4 ? 503 : 200).end();
+    };
+    pass(100 * HOUR_MS);
+    await attempts(3);
+    const [second, first] = await service.deliveries(ACCOUNT);
+    t.strictSame(
+      [first, second].map((delivery) => delivery!.attempts.map(({ error }) => error)),
+      [
+        ['http_status', 'http_status', null],
+        ['http_status', 'http_status'],
+      ],
+    );
+  },
+);
+
 void t.test('nothing is given up at an endpoint that answers again', async (t) => {
-  const { service, receiver, attempts, pass } = await failedOnce(t);
-  pass(HOUR_MS + 1_000);
-  await attempts(2);
-  let answerLast = (): void => {};
-  receiver.answer = (_request, response) => {
-    answerLast = () => void response.writeHead(200).end();
-  };
-  await service.charge(ACCOUNT, 'sk_a', 'order-0002', 'SUCCESSFUL');
-  await receiver.until(() => receiver.received.length === 3);
-  pass(4 * HOUR_MS);
-  await until(() => Promise.resolve(service.executor.gauges().queued.retries === 1));
+  const { receiver, count, held } = await failingOnAndOn(t);
   receiver.answer = (_request, response) => response.writeHead(200).end();
-  answerLast();
-  await until(async () => (await service.deliveries(ACCOUNT)).every((each) => each.next_attempt_at === null));
-  const ended = await service.deliveries(ACCOUNT);
-  t.strictSame(
-    ended.map(({ status }) => status),
-    ['DELIVERED', 'DELIVERED'],
-  );
+  held.shift()!(200);
+  await until(async () => (await count('DELIVERED')) === 5);
+  t.equal(await count('RETRYING'), 1, 'its time has not come');
 });
 
 void t.test('nothing is given up at a URL that was not tried for as long', async (t) => {
-  const { service, receiver, attempts, pass } = await failedOnce(t);
-  pass(HOUR_MS + 1_000);
-  await attempts(2);
+  const { service, receiver, count, held } = await failingOnAndOn(t);
   const { app_id: appId } = (await service.deliveries(ACCOUNT))[0]!;
   const other = await listen(t);
   const operator = { accountId: ACCOUNT, operator: 'amina' };
   await service.command({ ...operator, type: 'ChangeAppWebhook', appId, webhookUrl: urlOf(other) });
-  await until(async () => (await service.deliveries(ACCOUNT))[0]?.url === urlOf(other));
-  pass(4 * HOUR_MS);
-  await until(async () => (await service.deliveries(ACCOUNT))[0]?.next_attempt_at === null);
-  t.equal((await service.deliveries(ACCOUNT))[0]?.status, 'DELIVERED');
-  t.equal(other.received.length, 1);
-  t.equal(receiver.received.length, 2);
+  await until(async () => (await service.deliveries(ACCOUNT))[1]?.url === urlOf(other));
+  const before = receiver.received.length;
+  held.shift()!(503);
+  await other.until(() => other.received.length >= 2);
+  t.equal(await count('DEAD_LETTERED'), 0);
+  t.equal(receiver.received.length, before);
 });
 
 const otherKey = (): never => {
