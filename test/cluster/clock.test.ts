@@ -93,7 +93,9 @@ class MovedCluster {
       },
       ...(body === undefined ? {} : { body }),
     });
-    return answer.json();
+    const said = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${said}`);
+    return JSON.parse(said);
   }
 
   async isDeadLettered(transactionId: string): Promise<boolean> {

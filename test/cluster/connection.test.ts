@@ -15,7 +15,8 @@ import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { withLink } from '../../deploy/operator-link.ts';
 import { withServers } from '../../deploy/server-path.ts';
 import { request } from '../../src/bus/bus.ts';
-import { connectNats } from '../../src/nats/connection.ts';
+import { connectNats, type NatsLink } from '../../src/nats/connection.ts';
+import { CannotConnect } from '../../src/nats/errors.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
 import { NatsBus } from '../../src/nats/nats-bus.ts';
 import { joining } from '../../src/nats/nats-problem.ts';
@@ -142,13 +143,24 @@ t.test('credentials that are renewed in their file are those of the next connect
   const mayCome = (user: typeof first): void => server.setUsers(`{ nkey: ${user.getPublicKey()} }`);
   write(first);
   mayCome(first);
-  let reconnects = 0;
-  const node = await connectNats({
-    url: `nats://${server.address}`,
-    name: 'front',
-    inboxPrefix: '_INBOX.front',
-    credentialsFile: file,
+  const connect = (): Promise<NatsLink> =>
+    connectNats({
+      url: `nats://${server.address}`,
+      name: 'front',
+      inboxPrefix: '_INBOX.front',
+      credentialsFile: file,
+    });
+  await waitFor('the server has read its list', 20_000, async () => {
+    try {
+      await (await connect()).close();
+      return true;
+    } catch (error) {
+      if (error instanceof CannotConnect) return false;
+      throw error;
+    }
   });
+  let reconnects = 0;
+  const node = await connect();
   t.teardown(() => node.close());
   node.onReconnect(() => reconnects++);
   writeFileSync(file, 'half of what is to st');
