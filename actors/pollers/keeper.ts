@@ -32,8 +32,8 @@ export interface Keeper {
   taken(id: string, verdict: Verdict): void;
   /** Nobody will find out what a callback was about. */
   gaveUp(id: string): void;
-  /** A callback, or as good as one, about a transaction it does not follow. */
-  lookInto(accountId: string, transactionId: string): boolean;
+  /** A callback, or as good as one, about a transaction it does not follow. Where too many are looked into operators are told. */
+  lookInto(accountId: string, transactionId: string): void;
 }
 
 /** A callback that nobody has looked into. */

@@ -293,10 +293,7 @@ export class PollerPartition implements Keeper {
     this.forget(watched);
     const isLookedAfter = expired && mayBePaid && this.#expired.lookAfter(watched);
     if (!isLookedAfter) this.#callbacks.remember(watched);
-    if (more && !this.lookInto(watched.accountId, transactionId)) {
-      const detail = 'too many others are looked into';
-      this.#options.onNotice({ what: 'hint_lost', provider: null, transactionId, detail });
-    }
+    if (more) this.lookInto(watched.accountId, transactionId);
   }
 
   // --- For the pursuit -----------------------------------------------------------------------------------------------
@@ -337,8 +334,10 @@ export class PollerPartition implements Keeper {
     this.#callbacks.letGo(watched.id);
   }
 
-  lookInto(accountId: string, transactionId: string): boolean {
-    return this.#callbacks.lookInto(accountId, transactionId);
+  lookInto(accountId: string, transactionId: string): void {
+    if (this.#callbacks.lookInto(accountId, transactionId)) return;
+    const detail = 'too many others are looked into';
+    this.#options.onNotice({ what: 'hint_lost', provider: null, transactionId, detail });
   }
 
   asked(id: string): void {

@@ -4,7 +4,7 @@ import t from 'tap';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult } from '../../src/rails/rail.ts';
 import { charge, outcome, payout, settle } from './domain/scenario.ts';
-import { deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
+import { declined, deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -167,6 +167,21 @@ t.test(
     t.equal(reversals.length, LIMITS.pollerLateMax);
   },
 );
+
+t.test('operators are told of what an answer contradicts where too many are looked into', async (t) => {
+  const driven = await new Driven().start();
+  const answer = deferred<EnquiryResult>();
+  const { id } = driven.accounts.create(payout());
+  driven.mtn.onEnquire = () => answer.promise;
+  await driven.clock.advance(15_000);
+  driven.accounts.intercept = ({ type }) => (type === 'GetPending' ? UNAVAILABLE : null);
+  const unknown = (n: number) => `chg_01JB2XK8Z${String(n).padStart(15, '0')}00`;
+  for (let n = 0; n < LIMITS.pollerLateMax; n++) driven.hint({ id: unknown(n) });
+  driven.accounts.when(settle(id, { outcome: 'SUCCESSFUL' }));
+  answer.resolve(declined());
+  await driven.clock.advance(1_000);
+  t.hasStrict(driven.notices, [{ what: 'hint_lost', transactionId: id }]);
+});
 
 t.test(
   'a callback about what has ended is not let go where a partition follows more than it may',
