@@ -106,12 +106,13 @@ export class Expired {
     this.#options.pursuit.lookAfterExpiry(watched, expiredAt);
   }
 
-  /** It was let go, or the feed was slow: it may have been paid all the same. Of many at once some are not looked at. */
+  /** It was let go, or the feed was slow: it may have been paid all the same. Its account is asked for as long as it takes. Of many at once
+   *  some are not looked at. */
   async lookAfterUnfollowed(accountId: string, transactionId: string): Promise<void> {
     if (this.#finding >= LIMITS.pollerLateMax) return;
     const expiredAt = this.#options.now();
     this.#finding++;
-    const found = await this.#reader.get(accountId, transactionId, true);
+    const found = await this.#reader.get(accountId, transactionId, true, Infinity);
     this.#finding--;
     if (found.type !== 'found' || this.#stopping || this.#followed.has(transactionId)) return;
     if (!this.#options.hasRail(found.transaction) || !this.#makeRoom()) return;
