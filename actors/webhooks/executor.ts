@@ -179,15 +179,17 @@ export class WebhookExecutor {
     let answering = handedOut;
     let feedPosition = 0;
     const queued = { ...this.#dispatcher.queued };
-    for (const { logic, reader, lines, unsigned } of this.#hosted.values()) {
+    for (const hosted of this.#hosted.values()) {
+      const { logic, reader, lines, unsigned } = hosted;
       feedPosition += reader.position;
       for (const line of lines.firsts.values()) queued.firsts += line.size;
       for (const line of lines.retries.values()) queued.retries += line.size;
       scheduled.firsts += logic.scheduled.firsts;
       scheduled.retries += logic.scheduled.retries + unsigned.size;
-      for (const { dueAt } of unsigned.values()) answering = Math.min(answering, dueAt);
       // What nobody has taken up yet waits for us, whosever it is.
-      answering = Math.min(answering, logic.nextAttemptAt());
+      let oldest = logic.nextAttemptAt();
+      for (const { dueAt } of unsigned.values()) oldest = Math.min(oldest, dueAt);
+      answering = Math.min(answering, this.#onOurClock(hosted, oldest));
     }
     return {
       scheduled,
@@ -319,8 +321,13 @@ export class WebhookExecutor {
       deliveryId: delivery.id,
       endpointId: delivery.appId,
       isFirst: isFirstAttempt(delivery),
-      dueAt: delivery.nextAt ?? 0,
+      dueAt: this.#onOurClock(hosted, delivery.nextAt ?? 0),
     });
+  }
+
+  /** Where the clock was set back, a partition is ahead of it for hours: nothing would seem to wait. */
+  #onOurClock({ clock }: Hosted, at: number): number {
+    return at - (clock() - this.#options.clock());
   }
 
   /** Its app has no webhook URL. Nothing goes to an endpoint, so it takes no place there: as few as an endpoint takes at once, and one

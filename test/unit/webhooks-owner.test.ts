@@ -23,6 +23,8 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 /** A process that has one delivery to attempt, and may have lost its partition. */
 class Process {
   isHeld = false;
+  /** How far its clock is behind that of its partition, which has a record of before the clock was set back. */
+  behindMs = 0;
   readonly webhooks = new DrivenWebhooks({});
   /** Where each attempt went. */
   readonly attempted: string[] = [];
@@ -35,7 +37,7 @@ class Process {
     feed: this.feed,
     sender: new Sender({ guard: { allowPrivate: true, ports: [] }, clock: Date.now }),
     openSecret: (sealed) => sealed,
-    clock: () => this.webhooks.now,
+    clock: () => this.webhooks.now - this.behindMs,
     random: () => 0.5,
     metrics: noMetrics,
   });
@@ -127,6 +129,22 @@ void t.test('what is due goes where its app points by now, also when the feed ha
   process.tellOfChange();
   while (process.attempted.length === 0) await turn();
   t.strictSame(process.attempted, [URL_NOW]);
+});
+
+void t.test('how long something waits is told right where the clock was set back', async (t) => {
+  const process = new Process(t);
+  process.behindMs = 900_000;
+  for (let more = 0; more < LIMITS.webhookEndpointInFlightBegin; more++) {
+    process.webhooks.takeEvent('SUCCESSFUL', [appId(1)]);
+  }
+  process.ledger = { type: 'unavailable' };
+  process.host();
+  process.webhooks.now += 400_000;
+  t.equal(process.executor.gauges().oldestDueMs.answering, 400_000, 'while the ledger is asked');
+  process.ledgerEndsAt(process.webhooks.logic.cursor);
+  process.executor.tick();
+  while (process.executor.gauges().queued.firsts !== 1) await turn();
+  t.equal(process.executor.gauges().oldestDueMs.answering, 400_000, 'in the queue of its endpoint');
 });
 
 /** One that has its delivery in flight, at an endpoint that answers when it is let. */
