@@ -239,10 +239,8 @@ class Attempt {
   constructor(outgoing: Outgoing, attemptMs: number, settle: (result: SendResult) => void) {
     this.#outgoing = outgoing;
     this.#settle = settle;
-    this.#deadline = setTimeout(
-      () => this.#brokenOff('timeout', `No answer within ${attemptMs} ms: ${WAITED_FOR[this.#phase]}.`),
-      attemptMs,
-    );
+    // An answer that came while this process stood still is read before its time is over.
+    this.#deadline = setTimeout(() => setImmediate(() => this.#late(attemptMs)), attemptMs);
   }
 
   start(keep: boolean): void {
@@ -312,6 +310,10 @@ class Attempt {
   #brokenOff(error: ErrorClass, detail: string): void {
     if (this.#statusCode === null) this.#end(error, detail);
     else this.#answered();
+  }
+
+  #late(attemptMs: number): void {
+    this.#brokenOff('timeout', `No answer within ${attemptMs} ms: ${WAITED_FOR[this.#phase]}.`);
   }
 
   #answered(): void {

@@ -1,8 +1,11 @@
 // One delivery attempt against real HTTPS endpoints that answer well, badly, slowly, endlessly or not at all. Where it goes is in
 // webhooks-names.test.ts.
 
+import { once } from 'node:events';
 import net from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
+import { Worker } from 'node:worker_threads';
 import { Stripe } from 'stripe';
 import t from 'tap';
 import type { ErrorClass, SendResult } from '../../actors/webhooks/sender.ts';
@@ -205,6 +208,40 @@ for (const [what, answer, excerpt] of BROKEN_BODIES) {
     }
   });
 }
+
+/** Answers at once, also while this thread stands still, and counts its answers. */
+const ENDPOINT = `
+  const { createServer } = require('node:http');
+  const { parentPort, workerData: answered } = require('node:worker_threads');
+  const server = createServer((request, response) => {
+    response.on('finish', () => Atomics.add(answered, 0, 1));
+    request.resume().on('end', () => response.writeHead(200).end('ok'));
+  });
+  server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
+`;
+
+void t.test(
+  'what was answered in time counts, though this process stood still meanwhile',
+  ALONE,
+  async (t) => {
+    const answered = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(ENDPOINT, { eval: true, workerData: answered });
+    t.teardown(() => worker.terminate());
+    const [port] = (await once(worker, 'message')) as [number];
+    const attemptMs = 200;
+    const sender = senderFor(t, { attemptMs });
+    const url = `http://127.0.0.1:${port}/`;
+    // Over a connection that is kept, the request leaves at once.
+    while ((await send(sender, url)).error !== null);
+    await setImmediate();
+    const before = Atomics.load(answered, 0);
+    const startedAt = performance.now();
+    const sent = send(sender, url);
+    await setImmediate();
+    while (Atomics.load(answered, 0) === before || performance.now() <= startedAt + attemptMs);
+    t.hasStrict(await sent, { error: null, statusCode: 200, excerpt: 'ok' });
+  },
+);
 
 void t.test('the time-out of the service is 10 seconds in total', (t) => {
   t.equal(LIMITS.webhookAttemptMs, 10_000);
