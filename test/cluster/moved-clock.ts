@@ -1,7 +1,8 @@
 // Loaded before a node (`node --import`): its machine's clock, which the test sets by a file of milliseconds to be ahead.
-// Beside that, `<file>.<pid>` says how far ahead the process now is.
+// Beside that, `<file>.<pid>` says how far ahead the process now is: its main thread, for each thread loads this.
 
 import { readFileSync, writeFileSync } from 'node:fs';
+import { isMainThread } from 'node:worker_threads';
 
 const file = process.env['CLOCK_FILE'] ?? '';
 const EVERY_MS = 20;
@@ -14,7 +15,7 @@ function look(): void {
   const text = readFileSync(file, 'utf8');
   if (text === '' || Number(text) === aheadMs) return;
   aheadMs = Number(text);
-  writeFileSync(`${file}.${process.pid}`, text);
+  if (isMainThread) writeFileSync(`${file}.${process.pid}`, text);
 }
 
 look();
