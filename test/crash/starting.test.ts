@@ -1,24 +1,34 @@
 // A start that is told to stop, and one that is told what it does not take.
 
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import t from 'tap';
+import type { Readable } from 'node:stream';
+import t, { type Test } from 'tap';
 import { WriteAheadLog } from '../../wal/log.ts';
 import { merchant } from '../unit/domain/scenario.ts';
 import { environmentOf } from './service-process.ts';
 
+/** A service without a demo account over a directory of its own, until the test ends. */
+function start(t: Test): {
+  readonly dataDir: string;
+  readonly child: ChildProcessByStdio<null, Readable, null>;
+} {
+  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
+  t.teardown(() => rmSync(dataDir, { recursive: true }));
+  const child = spawn(process.execPath, ['src/main.ts'], {
+    env: environmentOf(dataDir, { DEMO: 'false' }),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  return { dataDir, child };
+}
+
 t.test(
   'a stop while it starts: it ends as it should, and the next start need not prove the views',
   async (t) => {
-    const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
-    t.teardown(() => rmSync(dataDir, { recursive: true }));
-    const child = spawn(process.execPath, ['src/main.ts'], {
-      env: environmentOf(dataDir, { DEMO: 'false' }),
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    t.teardown(() => child.kill('SIGKILL'));
+    const { dataDir, child } = start(t);
     let said = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (said += text));
     const closed = new Promise<number | null>((resolve) => child.once('close', resolve));
@@ -32,13 +42,7 @@ t.test(
 );
 
 t.test('without a demo account all that it says is log lines', async (t) => {
-  const dataDir = mkdtempSync(join(tmpdir(), 'daftari-starting-'));
-  t.teardown(() => rmSync(dataDir, { recursive: true }));
-  const child = spawn(process.execPath, ['src/main.ts'], {
-    env: environmentOf(dataDir, { DEMO: 'false' }),
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  t.teardown(() => child.kill('SIGKILL'));
+  const { child } = start(t);
   let said = '';
   for await (const text of child.stdout.setEncoding('utf8')) {
     said += String(text);
