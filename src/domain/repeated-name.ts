@@ -49,20 +49,27 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"(\s*:)?|[{}[\]]/g;
 interface Open {
   readonly names: Set<string>;
   readonly path: string;
+  /** Of the path: not counted anew for each name in it, for names may be long. */
+  readonly parts: number;
 }
 
 function findRepeated(text: string, partsMax: number): string | null {
   const open: Open[] = [];
   let path = '';
+  let parts = 0;
   for (const [token, colon] of text.matchAll(TOKENS)) {
     if (token === '{' || token === '[') {
-      open.push({ names: new Set(), path });
+      open.push({ names: new Set(), path, parts });
     } else if (token === '}' || token === ']') {
-      ({ path } = open.pop()!);
+      ({ path, parts } = open.pop()!);
     } else if (colon !== undefined) {
       const holder = open.at(-1)!;
       const name = JSON.parse(token.slice(0, -colon.length)) as string;
-      path = holder.path.split('.').length < partsMax ? joined(holder.path, name) : holder.path;
+      ({ path, parts } = holder);
+      if (parts < partsMax) {
+        path = joined(path, name);
+        parts = path === '' ? 0 : parts + name.split('.').length;
+      }
       if (holder.names.has(name)) return path;
       holder.names.add(name);
     }
