@@ -500,10 +500,8 @@ export class Pursuit implements Caller {
   /** Its account made it final while the rail was busy with it. The refusal of a submit says nothing of what was submitted before; a
    *  failure that an enquiry found may contradict what an operator said. */
   #answeredTooLate(watched: Watched, result: SubmitResult | EnquiryResult): void {
-    const isOfEnquiry = watched.next === 'enquire';
-    const isOfCallback = watched.byHint && isOfEnquiry;
-    const hasFailed = result.type === 'failed' && isOfEnquiry;
-    if (isOfCallback || hasFailed || result.type === 'succeeded' || result.type === 'reversed') {
+    const isEnquiryThatSays = watched.next === 'enquire' && (watched.byHint || result.type === 'failed');
+    if (isEnquiryThatSays || result.type === 'succeeded' || result.type === 'reversed') {
       this.#keeper.lookInto(watched.accountId, watched.id);
     }
   }

@@ -98,13 +98,15 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
   };
 }
 
+export type Listening = Pick<Subscription, 'unsubscribe'>;
+
 /** A subscription until it is ended here. When a server is told anew who may listen to what, it ends what its users may not, and so
  *  does the client, for good: it is asked for again until it may be. */
 export function listen(
   connection: NatsConnection,
   subject: string,
   onMessage: (message: Msg) => void,
-): Pick<Subscription, 'unsubscribe'> {
+): Listening {
   const hear = whenHeard(onMessage);
   let retry: NodeJS.Timeout | undefined;
   const subscribe = (): Subscription =>

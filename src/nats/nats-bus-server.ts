@@ -9,10 +9,10 @@
 //   - After a rejection of a repeated attempt, older attempts of that request are refused: they cannot create what the
 //     caller was told was refused.
 
-import type { Msg, NatsConnection, Subscription } from 'nats';
+import type { Msg, NatsConnection } from 'nats';
 import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
-import { listen } from './connection.ts';
+import { listen, type Listening } from './connection.ts';
 import { isQuery } from './repeatable.ts';
 import { callerSubject, commandSubject, isReplySubject } from './subjects.ts';
 import { readCommands, replyLine } from './wire.ts';
@@ -46,7 +46,7 @@ interface Refused {
 export class ServedPartition {
   readonly #server: NatsBusServer;
   readonly #subject: string;
-  readonly #subscription: Pick<Subscription, 'unsubscribe'>;
+  readonly #subscription: Listening;
   /** By caller's subject and request id. */
   readonly #refused = new Map<string, Refused>();
   #served: Served | null = null;

@@ -14,11 +14,11 @@
 // that was replaced cannot become durable, whatever it thinks (stream-replica.ts). What reaches the same owner late,
 // after a newer attempt was rejected there, is refused by it (nats-bus-server.ts).
 
-import type { Msg, NatsConnection, Subscription } from 'nats';
+import type { Msg, NatsConnection } from 'nats';
 import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
-import { listen } from './connection.ts';
+import { listen, type Listening } from './connection.ts';
 import { isRepeatable, provesNothingDone } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
 import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
@@ -78,7 +78,7 @@ export class NatsBus implements Bus {
   readonly #lanes: Record<GroupName, Lane[]>;
   readonly #requests = new Map<number, Request>();
   readonly #wheel: TimerWheel;
-  readonly #subscription: Pick<Subscription, 'unsubscribe'>;
+  readonly #subscription: Listening;
   /** What a recent NATS message carried, for "no responders": [id, attempt, id, attempt, …] by message number. */
   readonly #sent = new Map<number, number[]>();
   /** Of all requests that were sent, or wait for an owner, and have no answer. */

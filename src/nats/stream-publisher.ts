@@ -2,9 +2,9 @@
 // subscription for all acknowledgements of a connection.
 
 import { headers } from 'nats';
-import type { NatsConnection, Subscription } from 'nats';
+import type { NatsConnection } from 'nats';
 import { LIMITS } from '../limits.ts';
-import { listen, type NatsLink } from './connection.ts';
+import { listen, type Listening, type NatsLink } from './connection.ts';
 
 /** What JetStream said. */
 export type PublishResult =
@@ -44,7 +44,7 @@ const NO_ROOM = new Set([10002, 10023, 10047]);
 export class StreamPublisher {
   readonly #connection: NatsConnection;
   readonly #prefix: string;
-  readonly #subscription: Pick<Subscription, 'unsubscribe'>;
+  readonly #subscription: Listening;
   readonly #waiting = new Map<string, Waiting>();
   #count = 0;
 

@@ -14,8 +14,7 @@ import type { OperatorContext } from './context.ts';
 const OPERATOR_BY_DEFAULT = 'operator';
 const NAME_LENGTH = 64;
 
-/** Its caller has been cut off, may have seen that it was not done, and may have sent it again: it is not done now. */
-const TOO_LATE: Answer = { type: 'rejected', rejection: UNAVAILABLE };
+const NOT_DONE: Answer = { type: 'rejected', rejection: UNAVAILABLE };
 
 /** Who acts: the `Operator` header, printable and short, or "operator". */
 export function operatorOf({ operator }: { readonly operator: string | null }): string {
@@ -43,10 +42,11 @@ export async function audited(
     body: textOf(request),
   });
   // The change was not tried, so this is certain even when the entry's fate is not.
-  if (begun.type === 'unknown') return { type: 'rejected', rejection: UNAVAILABLE };
+  if (begun.type === 'unknown') return NOT_DONE;
   if (begun.type !== 'done') return answerOf(begun, 200);
 
-  const answer = Date.now() > request.deadline ? TOO_LATE : await change();
+  // A caller who has been cut off may have seen that it was not done, and may have sent it again.
+  const answer = Date.now() > request.deadline ? NOT_DONE : await change();
   const ended = await askPlatform(context, { type: 'EndAudit', auditId, ...endOf(answer) });
   if (ended.type !== 'done') {
     const fields = { request_id: request.requestId, audit_id: auditId, reply: ended.type, ...endOf(answer) };
