@@ -6,6 +6,8 @@
 //
 // Invariants:
 //   - A lease stands on its holder's session (node-session.ts), and ends with it.
+//   - Of a lease that was dropped from the bucket others believe for leaseMs that it is held. Its holder does for as long as its
+//     session had before that, whatever renewals bring: until then the lease is said again, or somebody else may have it.
 //   - What protects the log is the epoch, not the lease (stream-replica.ts).
 
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
@@ -13,7 +15,7 @@ import { EpochPassed, type Ownership, type PartitionHost } from '../bus/ownershi
 import { LIMITS } from '../limits.ts';
 import { Candidates, type Flaw } from './candidates.ts';
 import type { LeaseEntry, LeaseTable, Seen, WantEntry } from './lease-table.ts';
-import { NodeSession, type SessionWords } from './node-session.ts';
+import { isWithin, NodeSession, type SessionWords, type Term } from './node-session.ts';
 import { pause } from '../pause.ts';
 import { assertToken, leaseKey, partitionKey } from './subjects.ts';
 import { messageOf } from '../../wal/thrown.ts';
@@ -28,6 +30,8 @@ interface Place extends PartitionPlace {
   passedEpoch: number;
   /** Its lease is being written again. */
   isSaidAgain: boolean;
+  /** The session's when its lease was found to be spoilt: others wait for no later one. Null: it is not spoilt. */
+  lastTerm: Term | null;
   /** The local copy of the log is kept up, so that a take-over is short: to be let go when this node is not next in line any more. */
   warm: boolean;
   /** Not tried again before, monotonic milliseconds. */
@@ -102,6 +106,7 @@ export class LeaseOwnership implements Ownership {
           epoch: 0,
           passedEpoch: 0,
           isSaidAgain: false,
+          lastTerm: null,
           warm: false,
           retryAt: 0,
           told: null,
@@ -114,7 +119,10 @@ export class LeaseOwnership implements Ownership {
 
   async start(): Promise<void> {
     await this.#session.start();
-    this.#table.onAnyChange(() => this.#look());
+    this.#table.onAnyChange(() => {
+      this.#noteSpoilt();
+      this.#look();
+    });
     this.#timer = setInterval(() => this.#look(), LIMITS.leaseLookMs);
     this.#look();
   }
@@ -130,7 +138,8 @@ export class LeaseOwnership implements Ownership {
   }
 
   holds(group: GroupName, partition: number): boolean {
-    return this.#place(group, partition)?.stage === 'held' && this.isSessionValid();
+    const place = this.#place(group, partition);
+    return place?.stage === 'held' && this.isSessionValid() && !this.#hasLapsed(place);
   }
 
   /** Nobody else can have ended this node's session. */
@@ -241,6 +250,20 @@ export class LeaseOwnership implements Ownership {
     await Promise.all(this.#places.filter(({ stage }) => stage === 'held').map((place) => this.#lose(place)));
   }
 
+  /** At once: the next renewal brings another term. */
+  #noteSpoilt(): void {
+    for (const place of this.#places) {
+      const lease = this.#table.lease(place.group, place.partition);
+      const isSpoilt = lease?.isSpoilt === true && this.#isOurs(lease);
+      place.lastTerm = isSpoilt ? (place.lastTerm ?? this.#session.term) : null;
+    }
+  }
+
+  /** Its lease was not said again in time: it may be another's. */
+  #hasLapsed({ lastTerm }: Place): boolean {
+    return lastTerm !== null && !isWithin(lastTerm);
+  }
+
   #look(): void {
     if (this.#closed) return;
     if (this.#looking) {
@@ -255,6 +278,7 @@ export class LeaseOwnership implements Ownership {
     try {
       do {
         this.#lookAgain = false;
+        this.#sayAgain();
         await this.#session.renewIfSpoilt();
         await this.#session.endSilent();
         this.#noteMembers();
@@ -265,6 +289,21 @@ export class LeaseOwnership implements Ownership {
     } finally {
       this.#looking = false;
     }
+  }
+
+  /** Whoever begins now does not know whose they are. The session may have to wait for its answer. */
+  #sayAgain(): void {
+    for (const place of this.#places) {
+      if (place.lastTerm === null || place.isSaidAgain || this.#hasLapsed(place)) continue;
+      const lease = this.#table.lease(place.group, place.partition);
+      if (place.stage === 'held' && lease?.value.epoch === place.epoch) void this.#sayOneAgain(place, lease);
+    }
+  }
+
+  async #sayOneAgain(place: Place, { value, revision }: Seen<LeaseEntry>): Promise<void> {
+    place.isSaidAgain = true;
+    await this.#table.write(leaseKey(place.group, place.partition), value, revision);
+    place.isSaidAgain = false;
   }
 
   #lookAtAll(): void {
@@ -288,11 +327,12 @@ export class LeaseOwnership implements Ownership {
   }
 
   #lookAtHeld(place: Place, lease: Seen<LeaseEntry> | undefined, first: string | undefined): void {
-    if (lease === undefined || !this.#isOurs(lease) || lease.value.epoch !== place.epoch) {
-      // Somebody has claimed it: our session must have been ended, and the next renewal will say so.
+    const isAnothers = lease === undefined || !this.#isOurs(lease) || lease.value.epoch !== place.epoch;
+    if (isAnothers || this.#hasLapsed(place)) {
+      // Of a session that was ended the next renewal will say so.
       void this.#lose(place);
-    } else if (lease.isSpoilt === true) {
-      void this.#sayAgain(place, lease);
+    } else if (place.lastTerm !== null) {
+      // Not before it is said again.
     } else if (first !== undefined && first !== this.#options.node && this.#isWantedBy(place, first)) {
       void this.#handOver(place);
     }
@@ -310,23 +350,17 @@ export class LeaseOwnership implements Ownership {
     }
   }
 
-  /** Where entries were dropped from the bucket, what stands there may not be all. A holder says its lease again within its session:
-   *  one that nobody says was released. A lease may be heard of before the session that it stands on is said again. */
+  /** A holder says a lease that was dropped from the bucket again within its session: one that nobody says was released. Of what was
+   *  written last before that nothing may have been heard, be it a claim of what was free. And a lease may be heard of before the
+   *  session that it stands on is said again. */
   #mayBeHeld({ value, revision, isSpoilt = false, seenAt }: Seen<LeaseEntry>): boolean {
+    const isRecent = performance.now() - Math.max(seenAt, this.#session.healthySince) <= LIMITS.leaseMs;
+    if (isSpoilt) return isRecent;
     if (value.node === null) return false;
-    const isRecent = performance.now() - seenAt <= LIMITS.leaseMs;
-    if (this.#table.isHeld(value)) return !isSpoilt || isRecent;
+    if (this.#table.isHeld(value)) return true;
     const node = this.#table.nodes.get(value.node);
     const isUnheard = node?.value.session !== value.session && (node?.revision ?? 0) < revision;
     return isUnheard && isRecent;
-  }
-
-  /** Whoever begins now does not know whose it is. */
-  async #sayAgain(place: Place, lease: Seen<LeaseEntry>): Promise<void> {
-    if (place.isSaidAgain) return;
-    place.isSaidAgain = true;
-    await this.#table.write(leaseKey(place.group, place.partition), lease.value, lease.revision);
-    place.isSaidAgain = false;
   }
 
   /** Another node should have it. */
@@ -429,7 +463,7 @@ export class LeaseOwnership implements Ownership {
       place.warm = false;
       await host.acquire(group, partition, place.epoch);
       await this.#noteBegun(place);
-      if (session !== this.#session.id) {
+      if (session !== this.#session.id || this.#hasLapsed(place)) {
         await this.#lose(place);
         return;
       }

@@ -12,6 +12,20 @@ import { LIMITS } from '../limits.ts';
 import type { LeaseTable, NodeEntry } from './lease-table.ts';
 import { newSession } from './subjects.ts';
 
+/** Until when a session is certainly not ended by another, counted from one renewal of it. */
+export interface Term {
+  /** Monotonic milliseconds. */
+  readonly until: number;
+  /** The same by the wall clock, which goes on while the machine is suspended and the other stands still. */
+  readonly untilByWall: number;
+}
+
+const NO_TERM: Term = { until: 0, untilByWall: 0 };
+
+export function isWithin({ until, untilByWall }: Term): boolean {
+  return performance.now() < until && Date.now() < untilByWall;
+}
+
 /** What a session says of its node. */
 export type SessionWords = Omit<NodeEntry, 'session'>;
 
@@ -31,15 +45,11 @@ export class NodeSession {
   /** It was seen in the table, or written: leases may stand on it, and it may be ended. */
   #isInUse = false;
   #timer: NodeJS.Timeout | undefined;
-  /** Until when it is certainly ours, monotonic milliseconds. */
-  #validUntil = 0;
-  /** The same by the wall clock, which goes on while the machine is suspended and the other stands still. */
-  #validUntilByWall = 0;
+  #term = NO_TERM;
   /** -Infinity: never; a process may be younger than any gap. */
   #renewedAt = -Infinity;
   /** When another process was last seen to be this node, monotonic milliseconds; -Infinity: never. */
   #rivalAt = -Infinity;
-  /** Silence of others counts from here: since then every renewal of ours went through. */
   #healthySince = Infinity;
   /** The one under way. */
   #renewal: Promise<void> | null = null;
@@ -56,7 +66,17 @@ export class NodeSession {
 
   /** Nobody else can have ended it. */
   get isValid(): boolean {
-    return performance.now() < this.#validUntil && Date.now() < this.#validUntilByWall;
+    return isWithin(this.#term);
+  }
+
+  /** What was not heard by the node counts from here, monotonic milliseconds: since then every renewal went through. */
+  get healthySince(): number {
+    return this.#healthySince;
+  }
+
+  /** As its last renewal has it. */
+  get term(): Term {
+    return this.#term;
   }
 
   /** Another process that is this node, too, for a person; null: none was seen lately. */
@@ -140,7 +160,7 @@ export class NodeSession {
     const { table, node } = this.#options;
     const own = table.nodes.get(node);
     if (own?.value.session !== this.#id || !this.isValid) return;
-    this.#validUntil = 0;
+    this.#term = NO_TERM;
     await table.write(`node.${node}`, { ...own.value, state: 'dead' }, own.revision);
   }
 
@@ -150,12 +170,11 @@ export class NodeSession {
     this.#isInUse = true;
     this.#renewedAt = sentAt;
     const validMs = LIMITS.leaseMs - LIMITS.leaseMarginMs;
-    this.#validUntil = sentAt + validMs;
-    this.#validUntilByWall = sentAtByWall + validMs;
+    this.#term = { until: sentAt + validMs, untilByWall: sentAtByWall + validMs };
   }
 
   async #beginAnew(): Promise<void> {
-    this.#validUntil = 0;
+    this.#term = NO_TERM;
     this.#id = newSession();
     this.#isInUse = false;
     await this.#options.onEnded();

@@ -134,7 +134,7 @@ export class World {
     this.#epochs.add(given);
     for (const node of this.nodes) {
       const serves = !node.isGone && node.serving.has(partition);
-      if (serves && this.as(node, () => node.ownership.isSessionValid())) {
+      if (serves && this.as(node, () => node.ownership.holds('accounts', partition))) {
         this.wrong.push(`${given} is given while ${node.name} serves it`);
       }
     }
