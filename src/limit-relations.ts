@@ -35,6 +35,10 @@ export function assertLimits(): void {
   }
   holds(LIMITS.mailboxMax <= LIMITS.checkpointLagMax, 'the mailbox fits the checkpoint lag');
   holds(
+    LIMITS.checkpointRoundMs < LIMITS.checkpointEveryMs,
+    'the next checkpoints are not waited for with rests of the last ones',
+  );
+  holds(
     LIMITS.checkpointBytesPerCommitMax * 25 * LIMITS.checkpointsAtOnce < LIMITS.catchUpThreadBytes,
     'what a thread that makes views has in hand fits its memory',
   );

@@ -115,6 +115,12 @@ export const LIMITS = {
   checkpointsAtOnce: 2,
   /** Partitions that are brought up to date between two portions of a sweep, even if there is always another that waits. */
   checkpointsPerSweepPortion: 16,
+  /** The checkpoint thread works for so long, ms, before it rests. */
+  checkpointStretchMs: 0.2,
+  /** For so many times what it worked. */
+  checkpointRests: 4,
+  /** And not any more when a round of checkpoints has taken so long, ms. */
+  checkpointRoundMs: 200,
   /** Young generation of the checkpoint thread, MiB. */
   checkpointYoungGenerationMb: 96,
   /** Threads that bring the views to the end of long logs at a start. */

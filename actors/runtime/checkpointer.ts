@@ -20,6 +20,16 @@ export interface CheckpointStore {
   commit(group: string, partition: number, position: ViewPosition, rows: Row[]): Promise<void>;
 }
 
+/** Lets others have the cores now and then. */
+export interface Pace {
+  /** Work begins. */
+  begin(): void;
+  /** Work may stand still here. */
+  rest(): void;
+}
+
+const WITHOUT_RESTS: Pace = { begin: () => {}, rest: () => {} };
+
 export interface LogReader {
   /** Batches with records above `after`, checked. */
   read(group: string, partition: number, after: ViewPosition): Iterable<Batch>;
@@ -52,15 +62,22 @@ export class Checkpointer {
   readonly #groups: Map<string, AnyGroup>;
   readonly #log: LogReader;
   readonly #store: CheckpointStore;
+  readonly #pace: Pace;
   /** Also those that are yet to be opened: they are let go of in the same way. */
   readonly #followers = new Map<string, Promise<Follower>>();
   /** Whose rows are looked through; null: nobody's, or that is to end. */
   #swept: string | null = null;
 
-  constructor(groups: readonly AnyGroup[], log: LogReader, store: CheckpointStore) {
+  constructor(
+    groups: readonly AnyGroup[],
+    log: LogReader,
+    store: CheckpointStore,
+    pace: Pace = WITHOUT_RESTS,
+  ) {
     this.#groups = new Map(groups.map((group) => [group.name, group]));
     this.#log = log;
     this.#store = store;
+    this.#pace = pace;
   }
 
   /** Brings the views of one partition up to `upTo`, a durable batch's last sequence. `onReached` is called after every
@@ -80,8 +97,11 @@ export class Checkpointer {
     try {
       const follower = await opening;
       while (follower.position.sequence < upTo && !isReleased()) {
+        this.#pace.begin();
         const position = this.#apply(follower, upTo);
-        await this.#commit(follower, position);
+        const committed = this.#commit(follower, position);
+        this.#pace.rest();
+        await committed;
         follower.position = position;
         onReached(position.sequence);
         if (mustWait()) break;
@@ -202,6 +222,7 @@ export class Checkpointer {
         sequence = batch.firstSequence + i;
         logic.evolve(group.decode(batch.records[i]!), sequence);
       }
+      this.#pace.rest();
       last = batch;
       bytes += batch.bytes.length;
       if (sequence >= upTo || bytes >= LIMITS.checkpointBytesPerCommitMax) break;

@@ -15,6 +15,7 @@ import type {
   FromCheckpointThread,
   ToCheckpointThread,
 } from './checkpoint-protocol.ts';
+import { CheckpointRests } from './checkpoint-rests.ts';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { RecordUnreadable } from '../domain/event-codec.ts';
 import { LIMITS } from '../limits.ts';
@@ -30,12 +31,14 @@ const port = parentPort!;
 const log = LogReader.openReader({ directory });
 const views = ViewStore.open({ directory });
 const groups = groupsWithLog(policies);
+const rests = new CheckpointRests();
 const checkpointer = new Checkpointer(
   groups,
   {
     read: (group, partition, after) => log.read(group, partition, { afterBatch: after.batch }),
   },
   views,
+  rests,
 );
 
 /** Newest wish of each partition, oldest partition first. */
@@ -56,6 +59,7 @@ let stopping = false;
 port.on('message', (message: ToCheckpointThread) => {
   if (message.type === 'stop') {
     stopping = true;
+    rests.hurry();
     wishes.clear();
     sweeps = [];
     checkpointer.endSweep();
@@ -78,6 +82,8 @@ tell({ type: 'started' });
 
 /** Together with what is wanted of the partition already. */
 function want(wish: Advance): void {
+  if (wish.toServe) rests.hurry();
+  else if (wishes.size === 0 && advancing.size === 0) rests.beginRound();
   const key = nameOf(wish);
   const { upTo = 0, toServe = false } = wishes.get(key) ?? {};
   wishes.set(key, { ...wish, upTo: Math.max(upTo, wish.upTo), toServe: toServe || wish.toServe });

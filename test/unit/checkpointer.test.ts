@@ -2,7 +2,7 @@
 // a function of the log, whatever they were before.
 
 import t, { type Test } from 'tap';
-import { Checkpointer, type CheckpointStore } from '../../actors/runtime/checkpointer.ts';
+import { Checkpointer, type Pace, type CheckpointStore } from '../../actors/runtime/checkpointer.ts';
 import type { Group, PartitionLogic } from '../../actors/runtime/group.ts';
 import type { Retention } from '../../actors/runtime/retention.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -50,6 +50,7 @@ async function following(t: Test, records: number, line = (n: number) => `record
     viewsFormat = 1,
     commit: CheckpointStore['commit'] = (...given) => views.commit(...given),
     drop: CheckpointStore['drop'] = (...place) => views.drop(...place),
+    pace?: Pace,
   ) => {
     const group = {
       name: 'accounts',
@@ -72,7 +73,7 @@ async function following(t: Test, records: number, line = (n: number) => `record
     };
     const read = (name: string, number: number, { batch }: { readonly batch: number }) =>
       log.read(name, number, { afterBatch: batch });
-    return new Checkpointer([group], { read }, store);
+    return new Checkpointer([group], { read }, store, pace);
   };
   const lines = (): string[] => {
     views.refresh();
@@ -86,6 +87,18 @@ const noRest = async (): Promise<void> => {};
 
 const upTo = (count: number, from = 1): string[] =>
   Array.from({ length: count - from + 1 }, (_, n) => `record ${n + from}`);
+
+t.test('work may stand still after each batch, and after each commit is handed over', async (t) => {
+  const batches = LIMITS.checkpointRecordsPerCommitMax / BATCH_RECORDS + 1;
+  const { open } = await following(t, batches * BATCH_RECORDS);
+  const told: string[] = [];
+  const pace: Pace = { begin: () => told.push('begin'), rest: () => told.push('rest') };
+  const checkpointer = open(undefined, undefined, undefined, pace);
+  await checkpointer.advance('accounts', 0, batches * BATCH_RECORDS, () => told.push('reached'));
+  const rests = (count: number): string[] => Array.from({ length: count }, () => 'rest');
+  const first = ['begin', ...rests(batches - 1), 'rest', 'reached'];
+  t.strictSame(told, [...first, 'begin', 'rest', 'rest', 'reached']);
+});
 
 t.test('it says what is reached, portion by portion, and lets go of that', async (t) => {
   const count = LIMITS.checkpointRecordsPerCommitMax * 2 + BATCH_RECORDS;
