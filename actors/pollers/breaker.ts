@@ -73,6 +73,11 @@ export class Breaker {
     return this.#openings;
   }
 
+  /** It was not made after all, which says nothing of the rail. */
+  withheld(started: number): void {
+    if (started === this.#openings) this.#probing = false;
+  }
+
   succeeded(now: number, started: number): void {
     if (started !== this.#openings) return;
     this.#all.count(now, 0);

@@ -71,6 +71,14 @@ export interface LaneOptions {
   readonly onFault: (error: unknown) => void;
 }
 
+interface Call {
+  readonly asked: Watched['next'];
+  /** What the breaker gave for it. */
+  readonly started: number;
+  /** It was not sent because it was not to be any more: that is no failure of the rail. */
+  isWithheld: boolean;
+}
+
 export class RailLane {
   readonly rail: Rail;
   readonly #now: () => number;
@@ -181,28 +189,35 @@ export class RailLane {
     watched.port.calling++;
     if (next === 'submit') this.#submitCount++;
     else this.#enquiryCount++;
+    const call: Call = { asked: next, started, isWithheld: false };
     let result: Answer | Promise<Answer>;
     try {
       result =
         next === 'submit'
-          ? this.rail.submit(watched, () => watched.port.caller.isToBeSent(watched))
+          ? this.rail.submit(watched, () => this.#isToBeSent(watched, call))
           : this.rail.enquire(watched);
     } catch (error) {
       result = this.#faulty(error);
     }
-    if (!(result instanceof Promise)) return this.#answered(watched, next, result, started);
+    if (!(result instanceof Promise)) return this.#answered(watched, call, result);
     void result
       .catch((error: unknown) => this.#faulty(error))
       .then((answer) => {
-        this.#answered(watched, next, answer, started);
+        this.#answered(watched, call, answer);
         this.pump();
       });
   }
 
-  #answered(watched: Watched, asked: Watched['next'], result: Answer, started: number): void {
+  #isToBeSent(watched: Watched, call: Call): boolean {
+    call.isWithheld = !watched.port.caller.isToBeSent(watched);
+    return !call.isWithheld;
+  }
+
+  #answered(watched: Watched, { asked, started, isWithheld }: Call, result: Answer): void {
     this.#calling--;
     watched.port.calling--;
-    this.#count(watched, result, started);
+    if (isWithheld) this.#breaker.withheld(started);
+    else this.#count(watched, result, started);
     if (asked === 'submit') watched.port.caller.submitted(watched, result as SubmitResult);
     else watched.port.caller.enquired(watched, result as EnquiryResult);
   }

@@ -153,6 +153,43 @@ t.test('what waits for a token is sent no more once another may have it, or it h
   t.equal(driven.accounts.transaction(flying.id).status, 'PENDING_PROVIDER', 'the next owner sends it');
 });
 
+t.test('what is not sent because we let go of it says nothing of its rail', async (t) => {
+  const driven = await new Driven().start();
+  const token = deferred<void>();
+  driven.mtn.onSubmit = async (_transaction, isToBeSent) => {
+    await token.promise;
+    return isToBeSent!() ? paid() : { type: 'not_accepted', reason: 'it is not to be sent any more' };
+  };
+  for (let n = 0; n < 30; n++) driven.accounts.create(charge());
+  const releasing = driven.pollers.release(0);
+  token.resolve();
+  await driven.clock.advance(100);
+  await releasing;
+  t.match(driven.pollers.railHealth()[0], { health: 'OPERATIONAL', breaker: 'closed', failures: 0 });
+});
+
+t.test('nor does it keep a rail from being tried again', async (t) => {
+  const driven = await new Driven().start();
+  const isDown = () => driven.pollers.railHealth()[0]?.breaker !== 'closed';
+  driven.mtn.onSubmit = () => BUSY;
+  for (let n = 0; n < 30; n++) driven.accounts.create(charge());
+  t.ok(isDown());
+  const token = deferred<void>();
+  driven.mtn.onSubmit = async (_transaction, isToBeSent) => {
+    await token.promise;
+    return isToBeSent!() ? paid() : { type: 'not_accepted', reason: 'it is not to be sent any more' };
+  };
+  await driven.clock.advance(5_000);
+  t.equal(driven.pollers.railHealth()[0]?.calling, 1, 'it is tried');
+  const releasing = driven.pollers.release(0);
+  token.resolve();
+  await driven.clock.advance(100);
+  await releasing;
+  await driven.pollers.start(0);
+  await driven.clock.advance(5_000);
+  t.notOk(isDown());
+});
+
 t.test('a partition that is handed over lets nothing expire: the next owner may have sent it', async (t) => {
   const driven = await new Driven().start();
   driven.mtn.onSubmit = () => BUSY;
