@@ -27,10 +27,15 @@ export interface DispatchItem {
 
 export type AttemptEnd = 'delivered' | 'failed';
 
-/** Told what the endpoint made of it, as soon as that is known: what then takes long is not the endpoint. Not told: nothing was sent,
- *  so nothing was learnt of it. */
-export type Heard = (end: AttemptEnd) => void;
-export type StartAttempt<Item> = (item: Item, heard: Heard) => Promise<void>;
+/** How an attempt says what is learnt of its endpoint. */
+export interface Told {
+  /** It goes to `url`. What was learnt at another, or is yet to be, says nothing of this one. */
+  readonly leadsTo: (url: string) => void;
+  /** What the endpoint made of it, as soon as that is known: what then takes long is not the endpoint. Not said: nothing was sent, so
+   *  nothing was learnt of it. */
+  readonly heard: (end: AttemptEnd) => void;
+}
+export type StartAttempt<Item> = (item: Item, told: Told) => Promise<void>;
 
 /** By what their endpoints do: those that fail, hang or are slow to answer (`failing`) have what waits for them waiting, whatever
  *  we do. */
@@ -45,11 +50,13 @@ interface Endpoint<Item> {
   readonly id: string;
   /** Where its attempts go; null: none was begun yet. */
   url: string | null;
+  /** How often that was another. */
+  urlsBefore: number;
   readonly firsts: Fifo<Item>;
   readonly retries: Fifo<Item>;
   inFlight: number;
   inFlightMax: number;
-  /** Of those in flight. */
+  /** Of those in flight to this URL. */
   slow: number;
   /** When the latest that was slow, and the latest that was answered soon, began, ms since 1970. */
   slowBegan: number;
@@ -70,6 +77,8 @@ interface Endpoint<Item> {
 interface Running<Item> {
   readonly endpoint: Endpoint<Item>;
   readonly startedAt: number;
+  /** Of its endpoint, of where it goes. */
+  urlsBefore: number;
   room: Room;
   isSlow: boolean;
   /** What the endpoint made of it, and when, ms since 1970; it is yet to be recorded. Null: not heard. */
@@ -140,20 +149,6 @@ export class Dispatcher<Item extends DispatchItem> {
     return endpoint === undefined || isForgotten(endpoint, this.#clock()) ? 0 : endpoint.failingForMs;
   }
 
-  /** An attempt goes to `url`. What was learnt at another says nothing of this one. */
-  leadsTo(endpointId: string, url: string): void {
-    const endpoint = this.#endpoint(endpointId);
-    if (endpoint.url === url) return;
-    endpoint.url = url;
-    endpoint.failuresInARow = 0;
-    endpoint.failingSince = 0;
-    endpoint.failingForMs = 0;
-    endpoint.pausedUntil = 0;
-    endpoint.inFlightMax = LIMITS.webhookEndpointInFlightBegin;
-    endpoint.soonBegan = 0;
-    endpoint.wasSlow = false;
-  }
-
   /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
   oldestDueAt(): OldestDue {
     const oldest = { answering: Infinity, failing: Infinity };
@@ -217,6 +212,7 @@ export class Dispatcher<Item extends DispatchItem> {
     const endpoint: Endpoint<Item> = {
       id,
       url: null,
+      urlsBefore: 0,
       firsts: new Fifo(),
       retries: new Fifo(),
       inFlight: 0,
@@ -305,19 +301,32 @@ export class Dispatcher<Item extends DispatchItem> {
   }
 
   #start(endpoint: Endpoint<Item>, item: Item, room: Room): void {
-    const running: Running<Item> = { endpoint, startedAt: this.#clock(), room, isSlow: false, heard: null };
+    const running: Running<Item> = {
+      endpoint,
+      startedAt: this.#clock(),
+      urlsBefore: endpoint.urlsBefore,
+      room,
+      isSlow: false,
+      heard: null,
+    };
     endpoint.inFlight++;
     this.#inFlight[room]++;
     this.#running.add(running);
-    void this.#attempt(item, (end) => this.#heard(running, end)).then(() => this.#ended(running));
+    const told: Told = {
+      leadsTo: (url) => leadsTo(running, url),
+      heard: (end) => this.#heard(running, end),
+    };
+    void this.#attempt(item, told).then(() => this.#ended(running));
   }
 
   #noticeSlow(running: Running<Item>): void {
     if (running.heard !== null) return;
     if (!running.isSlow) {
       running.isSlow = true;
-      running.endpoint.slow++;
-      running.endpoint.slowBegan = running.startedAt;
+      if (isOfItsUrl(running)) {
+        running.endpoint.slow++;
+        running.endpoint.slowBegan = running.startedAt;
+      }
     }
     if (running.room !== 'first' || this.#inFlight.slow >= LIMITS.webhookSlowInFlightMax) return;
     this.#inFlight.first--;
@@ -327,7 +336,7 @@ export class Dispatcher<Item extends DispatchItem> {
 
   #heard(running: Running<Item>, end: AttemptEnd): void {
     running.heard = { end, at: this.#clock() };
-    if (running.isSlow) running.endpoint.slow--;
+    if (running.isSlow && isOfItsUrl(running)) running.endpoint.slow--;
   }
 
   #ended(running: Running<Item>): void {
@@ -335,8 +344,10 @@ export class Dispatcher<Item extends DispatchItem> {
     this.#running.delete(running);
     this.#inFlight[room]--;
     endpoint.inFlight--;
-    if (heard !== null) this.#learn(running, heard.end, heard.at);
-    else if (isSlow) endpoint.slow--;
+    if (isOfItsUrl(running)) {
+      if (heard !== null) this.#learn(running, heard.end, heard.at);
+      else if (isSlow) endpoint.slow--;
+    }
     this.#run(endpoint);
   }
 
@@ -363,6 +374,31 @@ export class Dispatcher<Item extends DispatchItem> {
 
 /** How many endpoints are looked at to find idle ones: bounds the pause it makes. */
 const FORGET_LOOKS = 1_000;
+
+function leadsTo(running: Running<unknown>, url: string): void {
+  const { endpoint } = running;
+  if (endpoint.url !== url) {
+    endpoint.url = url;
+    endpoint.urlsBefore++;
+    endpoint.failuresInARow = 0;
+    endpoint.failingSince = 0;
+    endpoint.failingForMs = 0;
+    endpoint.pausedUntil = 0;
+    endpoint.inFlightMax = LIMITS.webhookEndpointInFlightBegin;
+    endpoint.slow = 0;
+    endpoint.slowBegan = 0;
+    endpoint.soonBegan = 0;
+    endpoint.wasSlow = false;
+  }
+  if (isOfItsUrl(running)) return;
+  running.urlsBefore = endpoint.urlsBefore;
+  running.isSlow = false;
+}
+
+/** It goes where the latest that was begun goes. */
+function isOfItsUrl({ endpoint, urlsBefore }: Running<unknown>): boolean {
+  return urlsBefore === endpoint.urlsBefore;
+}
 
 function mayStart(endpoint: Endpoint<unknown>): boolean {
   const { failuresInARow, slow, wasSlow, soonBegan, slowBegan } = endpoint;

@@ -12,7 +12,7 @@ import type { Feed } from '../../src/bus/feed.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { Fifo } from '../runtime/fifo.ts';
 import { Dispatcher } from './dispatcher.ts';
-import type { DispatchItem, Heard } from './dispatcher.ts';
+import type { DispatchItem, Told } from './dispatcher.ts';
 import { FeedReader } from './feed-reader.ts';
 import type { Send } from './feed-reader.ts';
 import type { DueAttempt, WebhooksLogic } from './group.ts';
@@ -106,7 +106,7 @@ export class WebhookExecutor {
 
   constructor(options: ExecutorOptions) {
     this.#options = options;
-    this.#dispatcher = new Dispatcher((item, heard) => this.#attempt(item, heard), options.clock);
+    this.#dispatcher = new Dispatcher((item, told) => this.#attempt(item, told), options.clock);
     this.#timer = setInterval(() => this.tick(), LIMITS.timerTickMs);
   }
 
@@ -340,8 +340,8 @@ export class WebhookExecutor {
     if (!hosted.released) this.#seeThrough(hosted, deliveryId);
   }
 
-  async #attempt({ hosted, deliveryId }: Item, heard: Heard): Promise<void> {
-    await this.#sendOnce(hosted, deliveryId, heard);
+  async #attempt({ hosted, deliveryId }: Item, told: Told): Promise<void> {
+    await this.#sendOnce(hosted, deliveryId, told);
     const dueAgain = hosted.active.get(deliveryId) === true;
     hosted.active.delete(deliveryId);
     if (dueAgain && !hosted.released) this.#seeThrough(hosted, deliveryId);
@@ -354,22 +354,22 @@ export class WebhookExecutor {
     if (delivery !== null) this.#lineUp(hosted, delivery);
   }
 
-  async #sendOnce(hosted: Hosted, deliveryId: string, heard: Heard): Promise<void> {
+  async #sendOnce(hosted: Hosted, deliveryId: string, told: Told): Promise<void> {
     const due = await this.#whatToSend(hosted, deliveryId);
     if (due === null || hosted.leaving) return;
     if (!hosted.holds()) return this.#untilHeld(hosted, deliveryId);
     hosted.begun++;
-    await this.#sendDue(hosted, due, heard);
+    await this.#sendDue(hosted, due, told);
     hosted.begun--;
   }
 
-  async #sendDue(hosted: Hosted, due: DueAttempt, heard: Heard): Promise<void> {
+  async #sendDue(hosted: Hosted, due: DueAttempt, told: Told): Promise<void> {
     const at = hosted.clock();
     const secret = this.#secretOf(due);
     if ('unreadable' in secret) {
       return this.#withhold(hosted, due, at, secret.unreadable);
     }
-    this.#dispatcher.leadsTo(due.delivery.appId, due.endpoint.url ?? '');
+    told.leadsTo(due.endpoint.url ?? '');
     if (this.#isHopeless(hosted, due.delivery, at)) {
       return this.#record(hosted, due, at, givenUp);
     }
@@ -377,7 +377,7 @@ export class WebhookExecutor {
     if (isFirstAttempt(due.delivery)) this.#options.metrics.firstAttempt(lagMs);
     const result = await this.#send(due, secret.opened);
     const end = result.error === null ? 'delivered' : 'failed';
-    heard(end);
+    told.heard(end);
     this.#options.metrics.attempted(end, result.error, result.durationMs);
     await this.#record(hosted, due, at, result);
   }

@@ -19,8 +19,11 @@ class Driven {
   readonly recording: (() => void)[] = [];
   /** What is heard is recorded at once. */
   records = true;
+  /** Where what begins now goes. */
+  url = 'https://shop.example.com/';
   readonly dispatcher = new Dispatcher<Started>(
-    (item, heard) => {
+    (item, { leadsTo, heard }) => {
+      leadsTo(this.url);
       this.started.push(item);
       return new Promise((resolve) => {
         this.running.set(item, (end) => {
@@ -247,16 +250,16 @@ void t.test('what goes to those known to be slow takes no room from others', asy
 
 void t.test('what was learnt of one URL says nothing of how much another takes', async (t) => {
   const driven = new Driven();
-  driven.dispatcher.leadsTo('a', 'https://shop.example.com/');
   driven.offer('a', true, 100);
   for (let n = 0; n < 10; n++) await driven.endOne('a', 'delivered');
   t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin + 10);
-  driven.dispatcher.leadsTo('a', 'https://new.example.com/');
+  driven.url = 'https://new.example.com/';
   await driven.end('a', 'none');
   t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin);
   driven.wait(LIMITS.webhookSlowMs);
   await driven.endOne('a', 'delivered');
-  driven.dispatcher.leadsTo('a', 'https://newer.example.com/');
+  driven.url = 'https://newer.example.com/';
+  await driven.endOne('a', 'none');
   await driven.end('a', 'none');
   t.same(
     driven.dispatcher.inFlight,
@@ -264,6 +267,23 @@ void t.test('what was learnt of one URL says nothing of how much another takes',
     'nor of how long',
   );
 });
+
+void t.test(
+  'what is in flight to a URL that was left says nothing of the one that came after it',
+  async (t) => {
+    const driven = new Driven();
+    driven.offer('a', true, 6);
+    driven.wait(1);
+    driven.url = 'https://new.example.com/';
+    driven.offer('a');
+    driven.wait(LIMITS.webhookSlowMs - 1);
+    driven.offer('a', true, 100);
+    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin, 'not that it hangs');
+    for (let n = 0; n < 6; n++) await driven.endOne('a', 'failed');
+    t.equal(driven.dispatcher.endpointsFailing, 0);
+    t.equal(driven.inFlight('a'), LIMITS.webhookEndpointInFlightBegin);
+  },
+);
 
 void t.test('one answer that takes long holds up nothing while others come at once', async (t) => {
   const driven = new Driven();
