@@ -81,6 +81,10 @@ export function assertLimits(): void {
     LIMITS.pollerNoteAfterMs * 2 < LIMITS.commandDeadlineMs,
     'who hands on a callback hears in time that it was noted',
   );
+  holds(
+    LIMITS.toolAnswerMs > LIMITS.commandDeadlineMs,
+    "a developer's tool hears that a front gave up waiting",
+  );
   holds(LIMITS.busTickMs * LIMITS.busWheelSlots > LIMITS.commandDeadlineMs, 'the wheel covers the deadline');
   holds(
     LIMITS.railAnswerWaitMsMax + LIMITS.timerTickMs < LIMITS.busSilenceMs - LIMITS.busTickMs,

@@ -304,6 +304,8 @@ export const LIMITS = {
   // Webhooks
   /** Longest webhook URL, characters. */
   webhookUrlLengthMax: 2_048,
+  /** How long the service may take to answer a developer's tool, ms: longer than a front waits before it closes the connection. */
+  toolAnswerMs: 20_000,
   /** A delivery attempt from its first DNS question to the last byte of the answer, ms. Specification part 6. */
   webhookAttemptMs: 10_000,
   /** Characters of an answer kept, each of one or two UTF-16 units. Specification part 6. */

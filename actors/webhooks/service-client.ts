@@ -1,5 +1,7 @@
 // What the developer's tools (cli.ts) ask of a running service: its operator API and its merchants' API, over HTTP.
 
+import { LIMITS } from '../../src/limits.ts';
+
 export interface ServiceAddress {
   readonly baseUrl: string;
   readonly operatorUrl: string;
@@ -38,21 +40,24 @@ export async function appOf(client: ServiceClient, appId: string): Promise<App> 
 
 export class ServiceClient {
   readonly address: ServiceAddress;
+  readonly #answerMs: number;
   #keys = 0;
 
-  constructor(address: ServiceAddress) {
+  /** `answerMs`: how long an answer may take. Tests shorten it. */
+  constructor(address: ServiceAddress, answerMs: number = LIMITS.toolAnswerMs) {
     this.address = address;
+    this.#answerMs = answerMs;
   }
 
   /** `path`: below the account, e.g. `/apps`. */
   operator<Body>(method: string, path: string, body?: object): Promise<Body> {
     const { operatorUrl, operatorToken, accountId } = this.address;
     const headers = { Authorization: `Bearer ${operatorToken}`, Operator: 'webhooks cli' };
-    return call(method, `${operatorUrl}/operator/v1/accounts/${accountId}${path}`, headers, body);
+    return this.#call(method, `${operatorUrl}/operator/v1/accounts/${accountId}${path}`, headers, body);
   }
 
   get<Body>(path: string): Promise<Body> {
-    return call('GET', this.address.baseUrl + path, this.#authorization());
+    return this.#call('GET', this.address.baseUrl + path, this.#authorization());
   }
 
   create<Body>(path: string, body: object): Promise<Body> {
@@ -60,46 +65,53 @@ export class ServiceClient {
       ...this.#authorization(),
       'Idempotency-Key': `trigger-${Date.now()}-${process.pid}-${this.#keys++}`,
     };
-    return call('POST', this.address.baseUrl + path, headers, body);
+    return this.#call('POST', this.address.baseUrl + path, headers, body);
   }
 
   #authorization(): { Authorization: string } {
     return { Authorization: `Bearer ${this.address.secretKey}` };
   }
-}
+  async #call<Body>(
+    method: string,
+    url: string,
+    headers: Record<string, string>,
+    body?: object,
+  ): Promise<Body> {
+    const { status, ok, text } = await this.#answer(method, url, headers, body);
+    const answer = parsed<Body & { error?: { code: string; message: string } }>(text);
+    if (answer === null) {
+      throw new ServiceRefused(
+        'not_the_service',
+        `${method} ${url}: HTTP ${status}, and what it says is no JSON: is that the service's address?`,
+      );
+    }
+    if (ok) return answer;
+    const { code = 'unknown', message = `HTTP ${status}` } = answer.error ?? {};
+    throw new ServiceRefused(code, `${method} ${new URL(url).pathname}: ${code}: ${message}`);
+  }
 
-async function call<Body>(
-  method: string,
-  url: string,
-  headers: Record<string, string>,
-  body?: object,
-): Promise<Body> {
-  let response: Response;
-  try {
-    response = await fetch(url, {
-      method,
-      headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-  } catch (error) {
-    throw new ServiceRefused(
-      'unreachable',
-      `${new URL(url).origin} cannot be reached: is the service running?`,
-      {
-        cause: error,
-      },
-    );
+  async #answer(
+    method: string,
+    url: string,
+    headers: Record<string, string>,
+    body: object | undefined,
+  ): Promise<{ readonly status: number; readonly ok: boolean; readonly text: string }> {
+    const signal = AbortSignal.timeout(this.#answerMs);
+    try {
+      const response = await fetch(url, {
+        method,
+        headers: body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal,
+      });
+      return { status: response.status, ok: response.ok, text: await response.text() };
+    } catch (error) {
+      const what = signal.aborted
+        ? `${method} ${url}: no answer within ${this.#answerMs} ms.`
+        : `${new URL(url).origin} cannot be reached: is the service running?`;
+      throw new ServiceRefused('unreachable', what, { cause: error });
+    }
   }
-  const answer = parsed<Body & { error?: { code: string; message: string } }>(await response.text());
-  if (answer === null) {
-    throw new ServiceRefused(
-      'not_the_service',
-      `${method} ${url}: HTTP ${response.status}, and what it says is no JSON: is that the service's address?`,
-    );
-  }
-  if (response.ok) return answer;
-  const { code = 'unknown', message = `HTTP ${response.status}` } = answer.error ?? {};
-  throw new ServiceRefused(code, `${method} ${new URL(url).pathname}: ${code}: ${message}`);
 }
 
 function parsed<Value>(text: string): Value | null {

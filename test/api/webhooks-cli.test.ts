@@ -336,3 +336,29 @@ void t.test('a key that is none, and an address of something else, are told in w
     t.match(child.text.trim(), says);
   }
 });
+
+void t.test('a service that does not answer, or not to the end, is told in words', async (t) => {
+  let begun = '';
+  const server = net.createServer((socket) => {
+    socket.on('error', () => {});
+    socket.write(begun);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const service = {
+    baseUrl: url,
+    operatorUrl: url,
+    operatorToken: '',
+    secretKey: '',
+    accountId: '',
+    appId: null,
+  };
+  const client = new ServiceClient(service, 200);
+  for (begun of ['', 'HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{']) {
+    await t.rejects(client.get('/v1/balances'), {
+      name: 'ServiceRefused',
+      message: `GET ${url}/v1/balances: no answer within 200 ms.`,
+    });
+  }
+});
