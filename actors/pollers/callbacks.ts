@@ -65,6 +65,11 @@ export class Callbacks {
     return this.#notes.isIdle;
   }
 
+  /** For twice as many as are looked into. */
+  get hasRoom(): boolean {
+    return 2 * (this.#lookingInto.size + this.#called.size) < LIMITS.pollerLateMax;
+  }
+
   /** Looks into it however late it is, by whichever clock: nobody else may ever ask about what has ended. */
   send({ accountId, transactionId, handedOn }: PollerMessage, onReply: OnReply): void {
     if (this.#stopping) return onReply(UNAVAILABLE);

@@ -340,6 +340,10 @@ export class PollerPartition implements Keeper {
     this.#options.onNotice({ what: 'hint_lost', provider: null, transactionId, detail });
   }
 
+  hasRoomForCalled(): boolean {
+    return this.#callbacks.hasRoom;
+  }
+
   asked(id: string): void {
     this.#callbacks.asked(id);
   }

@@ -100,6 +100,7 @@ export class Pursuit implements Caller {
     watched.hinted = true;
     // The provider speaks of it, so it has it, whatever the submits were answered, or will be.
     watched.maybeSent = true;
+    if (watched.late && !watched.expired) watched.enquiries = 0;
     if (watched.isQueuedToEnquire && !watched.isUrgent) return this.#call(watched);
     if (watched.state !== 'waiting' || watched.verdict !== null) return;
     watched.next = 'enquire';

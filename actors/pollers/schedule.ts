@@ -38,6 +38,8 @@ export interface Timings {
   readonly lastEnquiriesMissedMs: number;
   /** How often a final transaction is asked about again without a final answer. */
   readonly lateEnquiries: number;
+  /** What came after the end of its transaction was answered, and the payment stands: to the look that is made once more. */
+  readonly calledAgainMs: number;
   /** Unusable answers in a row after which a callback about one is given up: two to three days. */
   readonly hintEnquiries: number;
   /** From expiry to the first look whether the customer paid after all; each further one after four times as long. */
@@ -68,6 +70,7 @@ export const TIMINGS: Timings = {
   lastEnquiriesMs: 40_000,
   lastEnquiriesMissedMs: 480_000,
   lateEnquiries: 5,
+  calledAgainMs: 30_000,
   hintEnquiries: 4_000,
   afterExpiryMs: 600_000,
   makeUpSpreadMs: 3_600_000,

@@ -132,8 +132,11 @@ export class Telling {
     switch (reply.type) {
       case 'done':
         this.settleVerdict(watched);
-        watched.told = verdict.type;
         watched.state = 'waiting';
+        if (this.#mayLag(watched, verdict)) {
+          return this.#wheel.set(watched.number, now() + jittered(timings.calledAgainMs, random));
+        }
+        watched.told = verdict.type;
         // The feed usually ends it before that.
         return this.#wheel.set(watched.number, now() + this.#afterToldMs(watched));
       case 'rejected':
@@ -159,6 +162,13 @@ export class Telling {
   #afterToldMs(watched: Watched): number {
     const { random, timings } = this.#options;
     return watched.late && watched.hinted ? timings.hintGapMs : jittered(timings.enquiryGapMs, random);
+  }
+
+  /** What its provider called about may be that it has taken the payment back, and its answers may know that a while later. It does not
+   *  call again. */
+  #mayLag({ late, expired, hinted, enquiries }: Watched, verdict: Verdict): boolean {
+    const stands = verdict.type === 'RecordOutcome' && verdict.outcome === 'SUCCESSFUL';
+    return stands && late && !expired && !hinted && enquiries === 1 && this.#keeper.hasRoomForCalled();
   }
 
   /** There is nothing to tell any more. */

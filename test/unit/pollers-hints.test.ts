@@ -6,7 +6,7 @@ import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { ACCOUNT, charge, MEMBER, outcome, payout, withdrawal } from './domain/scenario.ts';
-import { BUSY, deferred, Driven, LOST, paid, reversed } from './pollers-driven.ts';
+import { BUSY, deferred, Driven, LOST, paid, reversed, settledCharge } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const UNAVAILABLE = { type: 'unavailable' } as const;
@@ -253,6 +253,24 @@ t.test('a callback soon after another about one that is final may be about a rev
   driven.hint(transaction);
   await driven.clock.advance(5_000);
   t.equal(driven.accounts.transaction(transaction.id).status, 'REVERSED');
+});
+
+t.test('what a provider calls about it may say only a while later', async (t) => {
+  const driven = await new Driven().start();
+  const taken = await settledCharge(driven, 5_000);
+  const called = await settledCharge(driven, 5_000);
+  for (const transaction of [taken, called]) driven.hint(transaction);
+  await driven.clock.advance(20_000);
+  driven.provider.settle(taken, reversed());
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(taken.id).status, 'REVERSED');
+  t.equal(driven.mtn.enquiriesOf(called.id).length, 2, 'and not for ever');
+  t.equal(driven.pollers.size, 0);
+  driven.hint(called);
+  await driven.clock.advance(20_000);
+  driven.provider.settle(called, reversed());
+  await driven.clock.advance(MINUTE);
+  t.equal(driven.accounts.transaction(called.id).status, 'REVERSED', 'each time that it calls');
 });
 
 t.test(
