@@ -10,17 +10,21 @@ import type { RegisterAccount, RegisteredAccount } from '../domain/platform-mess
 import { hashApiKey, makeApiKey } from '../http/api-key.ts';
 import { LIMITS } from '../limits.ts';
 import { makeSigningSecret } from '../secrets.ts';
-import { askAccount, askPlatform } from './context.ts';
+import { askAccount, askPlatform, fromNow } from './context.ts';
 import type { OperatorContext } from './context.ts';
 
 type NewAccount = Omit<RegisterAccount, 'type' | 'deadline'>;
 
-/** Done: the body is the account. Unavailable or rejected: there is none. */
-export async function createAccount(context: OperatorContext, account: NewAccount): Promise<Reply> {
+/** Done: the body is the account. Unavailable or rejected: there is none. `deadline`: it is not begun after that. */
+export async function createAccount(
+  context: OperatorContext,
+  account: NewAccount,
+  deadline: number,
+): Promise<Reply> {
   // If nobody serves its partition, the account would be registered and not opened, and so would each one that is tried instead.
   const asked = await askAccount(context, { type: 'GetAccount', accountId: account.accountId });
   if (!isDecided(asked)) return { type: 'unavailable' };
-  const registered = await askPlatform(context, { type: 'RegisterAccount', ...account });
+  const registered = await askPlatform(context, { type: 'RegisterAccount', ...account, deadline });
   if (registered.type !== 'done') return registered;
   const opened = await openAccount(context, account);
   if (opened.type === 'done') await markOpened(context, account.accountId);
@@ -29,12 +33,14 @@ export async function createAccount(context: OperatorContext, account: NewAccoun
 
 /** The account is registered, so it will exist: an answer that says otherwise would be wrong. */
 async function openAccount(context: OperatorContext, account: NewAccount, until?: number): Promise<Reply> {
-  const opened = await untilDecided(() => askAccount(context, { type: 'OpenAccount', ...account }), until);
+  const open = () => askAccount(context, { type: 'OpenAccount', ...account, deadline: fromNow() });
+  const opened = await untilDecided(open, until);
   return opened.type === 'unavailable' ? { type: 'unknown' } : opened;
 }
 
 async function markOpened(context: OperatorContext, accountId: string): Promise<boolean> {
-  const marked = await askPlatform(context, { type: 'MarkAccountOpened', accountId });
+  const mark = { type: 'MarkAccountOpened', accountId, deadline: fromNow() } as const;
+  const marked = await askPlatform(context, mark);
   if (marked.type === 'done') return true;
   const fields = { account_id: accountId, reply: marked.type };
   context.log.warn(fields, 'an opened account is not marked as opened; the next start does it');
@@ -118,6 +124,7 @@ export interface NewApp {
   readonly domain: string;
   readonly webhookUrl: string | null;
   readonly operator: string;
+  readonly deadline: number;
 }
 
 /** The same secrets again are the same app. */

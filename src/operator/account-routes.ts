@@ -32,16 +32,20 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       body: schemas.CreateAccountBody,
       status: 201,
       reply: replies.Account,
-      handle: ({ body, operator }) =>
-        createAccount(context, {
-          accountId: freshId('account'),
-          name: body.name,
-          country: body.country,
-          live: body.live ?? false,
-          payoutsEnabled: body.payouts_enabled ?? false,
-          withdrawalsEnabled: body.withdrawals_enabled ?? false,
-          operator,
-        }),
+      handle: ({ body, operator, deadline }) =>
+        createAccount(
+          context,
+          {
+            accountId: freshId('account'),
+            name: body.name,
+            country: body.country,
+            live: body.live ?? false,
+            payoutsEnabled: body.payouts_enabled ?? false,
+            withdrawalsEnabled: body.withdrawals_enabled ?? false,
+            operator,
+          },
+          deadline,
+        ),
     }),
     operatorRoute(context, {
       method: 'GET',
@@ -68,7 +72,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       summary: 'Change what an account may do, and its own terms',
       body: schemas.ChangeAccountBody,
       reply: replies.Account,
-      handle: async ({ body, operator }, accountId) => {
+      handle: async ({ body, operator, deadline }, accountId) => {
         const terms = parseAccountTerms(body);
         if (terms.type === 'invalid') return refuse(termsProblem(terms.problems));
         const changes: AccountSettingsChanges = {
@@ -78,7 +82,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
           cashOutPerMinute: body.cash_out_per_minute,
           ...terms.value,
         };
-        return askAccount(context, { type: 'ChangeAccountSettings', accountId, changes, operator });
+        return askAccount(context, { type: 'ChangeAccountSettings', accountId, changes, operator, deadline });
       },
     }),
   ];
@@ -95,8 +99,8 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
       status: 201,
       errors: ['conflict'],
       reply: replies.User,
-      handle: ({ body, operator }, accountId) =>
-        askAccount(context, { type: 'AddUser', accountId, ...body, operator }),
+      handle: ({ body, operator, deadline }, accountId) =>
+        askAccount(context, { type: 'AddUser', accountId, ...body, operator, deadline }),
     }),
     partOfAccount(context, 'users'),
     operatorRoute(context, {
@@ -107,7 +111,7 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
       body: schemas.ChangeUserBody,
       errors: ['not_permitted', 'conflict'],
       reply: replies.User,
-      handle: ({ body, operator, parameters }, accountId) =>
+      handle: ({ body, operator, deadline, parameters }, accountId) =>
         askAccount(context, {
           type: 'ChangeUserRole',
           accountId,
@@ -115,6 +119,7 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
           role: body.role,
           by: body.by ?? null,
           operator,
+          deadline,
         }),
     }),
     operatorRoute(context, {
@@ -125,13 +130,14 @@ function ofUsers(context: OperatorContext): PlainRoute[] {
       query: schemas.RemoveUserQuery,
       errors: ['not_permitted', 'conflict'],
       reply: replies.User,
-      handle: ({ query, operator, parameters }, accountId) =>
+      handle: ({ query, operator, deadline, parameters }, accountId) =>
         askAccount(context, {
           type: 'RemoveUser',
           accountId,
           userId: parameters.user_id,
           by: query.by ?? null,
           operator,
+          deadline,
         }),
     }),
   ];
@@ -148,13 +154,13 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       status: 201,
       errors: ['live_mode_not_enabled', 'conflict'],
       reply: replies.ConnectedApp,
-      handle: async ({ body, operator }, accountId) => {
+      handle: async ({ body, operator, deadline }, accountId) => {
         const webhookUrl = body.webhook_url ?? null;
         const problem = webhookProblem(context, webhookUrl);
         if (problem !== null) return refuse(problem);
         const secrets = makeAppSecrets(accountId);
         const app = { accountId, name: body.name, domain: body.domain, webhookUrl };
-        const reply = await connectApp(context, { ...app, operator }, secrets);
+        const reply = await connectApp(context, { ...app, operator, deadline }, secrets);
         return withFields(reply, { secret_key: secrets.secretKey, signing_secret: secrets.signingSecret });
       },
     }),
@@ -167,12 +173,19 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       body: schemas.ChangeAppBody,
       errors: ['conflict'],
       reply: replies.App,
-      handle: async ({ body, operator, parameters }, accountId) => {
+      handle: async ({ body, operator, deadline, parameters }, accountId) => {
         const webhookUrl = body.webhook_url;
         const problem = webhookProblem(context, webhookUrl);
         if (problem !== null) return refuse(problem);
         const appId = parameters.app_id;
-        return askAccount(context, { type: 'ChangeAppWebhook', accountId, appId, webhookUrl, operator });
+        return askAccount(context, {
+          type: 'ChangeAppWebhook',
+          accountId,
+          appId,
+          webhookUrl,
+          operator,
+          deadline,
+        });
       },
     }),
     operatorRoute(context, {
@@ -181,8 +194,8 @@ function ofApps(context: OperatorContext): PlainRoute[] {
       operationId: 'removeApp',
       summary: 'Remove an app: its keys stop working at once',
       reply: replies.App,
-      handle: ({ operator, parameters }, accountId) =>
-        askAccount(context, { type: 'RemoveApp', accountId, appId: parameters.app_id, operator }),
+      handle: ({ operator, deadline, parameters }, accountId) =>
+        askAccount(context, { type: 'RemoveApp', accountId, appId: parameters.app_id, operator, deadline }),
     }),
     operatorRoute(context, {
       method: 'POST',

@@ -8,7 +8,7 @@ import type { Answer, PlainRequest } from '../http/route.ts';
 import { ERROR_CODES } from '../domain/error-code.ts';
 import type { EndAudit } from '../domain/platform-message.ts';
 import { redact } from '../observability/redact.ts';
-import { askPlatform, freshId } from './context.ts';
+import { askPlatform, freshId, fromNow } from './context.ts';
 import type { OperatorContext } from './context.ts';
 
 const OPERATOR_BY_DEFAULT = 'operator';
@@ -40,6 +40,7 @@ export async function audited(
     action,
     target: request.path,
     body: textOf(request),
+    deadline: request.deadline,
   });
   // The change was not tried, so this is certain even when the entry's fate is not.
   if (begun.type === 'unknown') return NOT_DONE;
@@ -47,7 +48,8 @@ export async function audited(
 
   // A caller who has been cut off may have seen that it was not done, and may have sent it again.
   const answer = Date.now() > request.deadline ? NOT_DONE : await change();
-  const ended = await askPlatform(context, { type: 'EndAudit', auditId, ...endOf(answer) });
+  const end = { type: 'EndAudit', auditId, ...endOf(answer), deadline: fromNow() } as const;
+  const ended = await askPlatform(context, end);
   if (ended.type !== 'done') {
     const fields = { request_id: request.requestId, audit_id: auditId, reply: ended.type, ...endOf(answer) };
     context.log.error(fields, 'the end of a change is missing in the audit log');

@@ -8,7 +8,11 @@ import type { AccountCommand, AccountQuery } from '../domain/account-command.ts'
 import { ALPHABET, encodeTime, makeId } from '../domain/id.ts';
 import type { IdKind } from '../domain/id.ts';
 import type { PlatformCommand, PlatformQuery } from '../domain/platform-message.ts';
-import type { WebhookOperatorMessage } from '../domain/webhook-message.ts';
+import type {
+  ReplayDelivery,
+  ReplayFailedDeliveries,
+  WebhookOperatorMessage,
+} from '../domain/webhook-message.ts';
 import { LIMITS } from '../limits.ts';
 import type { Log } from '../observability/log.ts';
 import type { Secrets } from '../secrets.ts';
@@ -40,13 +44,19 @@ export type WriteFormatRaise =
   /** Nobody knows whether it was raised. */
   | { readonly type: 'unknown' };
 
-/** A command or query without its deadline. */
+/** A query without its deadline. */
 type WithoutDeadline<Message> = Message extends unknown ? Omit<Message, 'deadline'> : never;
+
+/** A command says until when it may be done: of a call, until its caller is cut off, for who has had no answer may look, find nothing, and
+ *  send it again. */
+type Asked<Command, Query> = Command | WithoutDeadline<Query>;
+
+type WebhookReplay = ReplayDelivery | ReplayFailedDeliveries;
 
 /** To the partition of the account that the message names. */
 export function askAccount(
   { bus }: OperatorContext,
-  message: WithoutDeadline<AccountCommand | AccountQuery>,
+  message: Asked<AccountCommand, AccountQuery>,
 ): Promise<Reply> {
   const partition = partitionOf(message.accountId, bus.partitions('accounts'));
   return requestOnce(bus, 'accounts', partition, withDeadline(message));
@@ -54,14 +64,14 @@ export function askAccount(
 
 export function askPlatform(
   { bus }: OperatorContext,
-  message: WithoutDeadline<PlatformCommand | PlatformQuery>,
+  message: Asked<PlatformCommand, PlatformQuery>,
 ): Promise<Reply> {
   return requestOnce(bus, 'platform', 0, withDeadline(message));
 }
 
 export function askWebhooks(
   { bus }: OperatorContext,
-  message: WithoutDeadline<WebhookOperatorMessage>,
+  message: Asked<WebhookReplay, Exclude<WebhookOperatorMessage, WebhookReplay>>,
 ): Promise<Reply> {
   const partition = partitionOf(message.accountId, bus.partitions('webhooks'));
   return requestOnce(bus, 'webhooks', partition, withDeadline(message));
@@ -78,8 +88,13 @@ export function askEveryPartition(
   );
 }
 
-function withDeadline(message: { readonly type: string }): GroupMessage {
-  return { ...message, deadline: Date.now() + LIMITS.commandDeadlineMs };
+function withDeadline(message: Omit<GroupMessage, 'deadline'> & Partial<GroupMessage>): GroupMessage {
+  return { ...message, deadline: message.deadline ?? fromNow() };
+}
+
+/** The deadline of a step that no caller waits for. */
+export function fromNow(): number {
+  return Date.now() + LIMITS.commandDeadlineMs;
 }
 
 /** Of the same form as the ids of the actors; made here where a command may be sent again. */

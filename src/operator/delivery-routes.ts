@@ -43,12 +43,13 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       summary: "Send a delivery again, to the app's current URL with the same event id",
       errors: ['conflict'],
       reply: replies.Delivery,
-      handle: ({ operator, parameters }, accountId) =>
+      handle: ({ operator, deadline, parameters }, accountId) =>
         askWebhooks(context, {
           type: 'ReplayDelivery',
           accountId,
           deliveryId: parameters.delivery_id,
           operator,
+          deadline,
         }),
     }),
     operatorRoute(context, {
@@ -60,10 +61,17 @@ export function deliveryRoutes(context: OperatorContext): readonly PlainRoute[] 
       body: schemas.ReplayFailedBody,
       errors: ['conflict'],
       reply: replies.Replayed,
-      handle: ({ body, operator, parameters }, accountId) => {
+      handle: ({ body, operator, deadline, parameters }, accountId) => {
         const appId = parameters.app_id;
         const since = parseTime(body.since) ?? 0;
-        return askWebhooks(context, { type: 'ReplayFailedDeliveries', accountId, appId, since, operator });
+        return askWebhooks(context, {
+          type: 'ReplayFailedDeliveries',
+          accountId,
+          appId,
+          since,
+          operator,
+          deadline,
+        });
       },
     }),
   ];

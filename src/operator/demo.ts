@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Reply } from '../bus/bus.ts';
 import { connectApp, createAccount, makeAppSecrets } from './account-actions.ts';
 import type { AppSecrets } from './account-actions.ts';
-import { askAccount, freshId } from './context.ts';
+import { askAccount, freshId, fromNow } from './context.ts';
 import type { OperatorContext } from './context.ts';
 import { namingNow } from '../../wal/thrown.ts';
 
@@ -122,12 +122,13 @@ async function make(
   const { accountId, secretKey, publishableKey, signingSecret } = plan;
   const may = { live: true, payoutsEnabled: true, withdrawalsEnabled: true };
   const account = { accountId, name: 'Demo', country: 'UG', ...may, operator: OPERATOR } as const;
-  bodyOf(await createAccount(context, account), 'opened');
+  bodyOf(await createAccount(context, account, fromNow()), 'opened');
   for (const email of OWNERS) {
-    const user = { type: 'AddUser', accountId, email, role: 'OWNER', operator: OPERATOR } as const;
-    bodyOf(await askAccount(context, user), 'given an owner');
+    const owner = { accountId, email, role: 'OWNER', operator: OPERATOR, deadline: fromNow() } as const;
+    bodyOf(await askAccount(context, { type: 'AddUser', ...owner }), 'given an owner');
   }
-  const app = { accountId, name: 'Demo shop', domain: 'demo.test', webhookUrl: null, operator: OPERATOR };
+  const shop = { name: 'Demo shop', domain: 'demo.test', webhookUrl: null };
+  const app = { accountId, ...shop, operator: OPERATOR, deadline: fromNow() };
   const connected = JSON.parse(bodyOf(await connectApp(context, app, plan), 'given an app')) as {
     id: string;
   };

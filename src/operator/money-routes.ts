@@ -39,13 +39,14 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       body: schemas.ByBody,
       errors: ['not_permitted', 'destination_not_found', 'conflict'],
       reply: PayoutDestination,
-      handle: ({ body, operator, parameters }, accountId) =>
+      handle: ({ body, operator, deadline, parameters }, accountId) =>
         askAccount(context, {
           type,
           accountId,
           walletId: parameters.wallet_id,
           by: body.by,
           operator,
+          deadline,
         }),
     });
   return [
@@ -59,10 +60,10 @@ function ofWallets(context: OperatorContext): PlainRoute[] {
       status: 201,
       errors: ['not_permitted', 'invalid_msisdn', 'network_required', 'conflict'],
       reply: PayoutDestination,
-      handle: ({ body, operator }, accountId) => {
+      handle: ({ body, operator, deadline }, accountId) => {
         const { label, msisdn, network = null, country = null, by } = body;
         const wallet = { label, msisdn, network, country, by };
-        return askAccount(context, { type: 'AddWallet', accountId, ...wallet, operator });
+        return askAccount(context, { type: 'AddWallet', accountId, ...wallet, operator, deadline });
       },
     }),
     partOfAccount(context, 'wallets'),
@@ -95,10 +96,10 @@ function ofWithdrawals(context: OperatorContext): PlainRoute[] {
         ...(verb === 'approve' ? APPROVAL_ERRORS : []),
       ],
       reply: replies.Verdict,
-      handle: ({ body, operator, parameters }, accountId) => {
+      handle: ({ body, operator, deadline, parameters }, accountId) => {
         const transactionId = parameters.withdrawal_id;
         const { by } = body;
-        return askAccount(context, { type, accountId, transactionId, by, operator });
+        return askAccount(context, { type, accountId, transactionId, by, operator, deadline });
       },
     });
   return [decide('ApproveWithdrawal', 'approve'), decide('RejectWithdrawal', 'reject')];
@@ -114,7 +115,7 @@ function settlement(context: OperatorContext): PlainRoute {
     body: schemas.SettleBody,
     errors: ['transaction_not_found', 'conflict'],
     reply: replies.Settlement,
-    handle: async ({ body, operator, parameters }, accountId) => {
+    handle: async ({ body, operator, deadline, parameters }, accountId) => {
       const { outcome } = body;
       // A person who says both may mean the other outcome, and money that was settled stays so.
       const foreign = outcome === 'FAILED' ? 'provider_transaction_id' : 'failure_code';
@@ -130,6 +131,7 @@ function settlement(context: OperatorContext): PlainRoute {
         failureCode: body.failure_code ?? 'unknown',
         providerTransactionId: body.provider_transaction_id ?? null,
         operator,
+        deadline,
       });
     },
   });
@@ -153,7 +155,7 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
         ...limitErrors,
       ],
       reply: Deposit,
-      handle: ({ body, operator }, accountId) => {
+      handle: ({ body, operator, deadline }, accountId) => {
         const { by, idempotency_key: idempotencyKey, ...input } = body;
         const repeatable =
           idempotencyKey === undefined
@@ -166,6 +168,7 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
           by,
           repeatable,
           operator,
+          deadline,
         });
       },
     }),
@@ -207,13 +210,14 @@ function ofReconciliation(context: OperatorContext): PlainRoute[] {
       body: schemas.ResolveBody,
       errors: ['conflict'],
       reply: replies.ReconciliationItem,
-      handle: ({ body, operator, parameters }) =>
+      handle: ({ body, operator, deadline, parameters }) =>
         askAccount(context, {
           type: 'ResolveReconciliation',
           accountId: body.account_id,
           reconciliationId: parameters.reconciliation_id,
           resolution: body.resolution,
           operator: body.by ?? operator,
+          deadline,
         }),
     }),
   ];

@@ -25,6 +25,8 @@ interface OperatorRequest<Body, Query, Path extends string> {
   readonly parameters: Readonly<Record<NamesIn<Path>, string>>;
   /** Who acts. */
   readonly operator: string;
+  /** Of a command; milliseconds since 1970. */
+  readonly deadline: number;
 }
 
 interface OperatorRoute<Body extends TObject, Query extends TObject, Path extends string> {
@@ -57,9 +59,9 @@ export function operatorRoute<Body extends TObject, Query extends TObject, Path 
   const action = `${method} ${path}`;
   const handle = async (request: PlainRequest<Static<Body>, Static<Query>>): Promise<Answer> => {
     const change = async (): Promise<Answer> => {
-      const { body, query, parameters } = request;
+      const { body, query, parameters, deadline } = request;
       const names = parameters as Readonly<Record<NamesIn<Path>, string>>;
-      const asked = { body, query, parameters: names, operator: operatorOf(request) };
+      const asked = { body, query, parameters: names, operator: operatorOf(request), deadline };
       const result = await route.handle(asked, parameters['account_id'] ?? '');
       return isReply(result) ? answerOf(result, status) : result;
     };

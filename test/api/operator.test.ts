@@ -10,7 +10,7 @@ import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { createAccount, finishOpenings, openRegisteredAccounts } from '../../src/operator/account-actions.ts';
-import { askPlatform, freshId } from '../../src/operator/context.ts';
+import { askPlatform, freshId, fromNow } from '../../src/operator/context.ts';
 import { open, readToEnd } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import type { Test } from 'tap';
@@ -342,30 +342,6 @@ t.test('nothing is changed when the audit log cannot be written', async (t) => {
   operator = await startOperator(dir);
 });
 
-t.test('a change whose caller has been cut off before its audit entry was there is not tried', async (t) => {
-  const id = await newAccount();
-  const now = Date.now;
-  const send = operator.bus.send.bind(operator.bus);
-  let waitedMs = 0;
-  t.intercept(Date, 'now', { value: () => now() + waitedMs });
-  t.intercept(operator.bus, 'send', {
-    value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) => {
-      const isBegun = message.type === 'BeginAudit';
-      send(group, partition, message, (reply) => {
-        // As of a disk that did not answer for so long.
-        if (isBegun) waitedMs += LIMITS.commandDeadlineMs + 1;
-        onReply(reply);
-      });
-    },
-  });
-  // Read meanwhile, it is not there: whoever sends it again would have two.
-  const user = { email: 'late@x', role: 'OWNER' };
-  refused(t, await operator.call('POST', `/accounts/${id}/users`, user), 503, 'service_unavailable');
-  t.strictSame((await operator.call('GET', `/accounts/${id}`)).body.users, []);
-  const { body } = await operator.call('GET', '/audit?limit=1');
-  t.match(body.data, [{ body: user, outcome: 'refused', status: 503, code: 'service_unavailable' }]);
-});
-
 t.test('what the HTTP library answers with an error, for bytes along with it, is not tried', async (t) => {
   const id = await newAccount();
   const newest = async (): Promise<unknown> => (await operator.call('GET', '/audit?limit=1')).body.data;
@@ -390,7 +366,7 @@ t.test('what was created is there after a restart, and what was only registered 
   const accountId = freshId('account');
   const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: true };
   const half = { accountId, name: 'Half', country: 'KE', ...flags, operator: 'amina' } as const;
-  await askPlatform(operator.context, { type: 'RegisterAccount', ...half });
+  await askPlatform(operator.context, { type: 'RegisterAccount', ...half, deadline: fromNow() });
   refused(t, await operator.call('GET', `/accounts/${accountId}`), 404, 'not_found');
   await operator.stop();
 
@@ -421,7 +397,11 @@ t.test('an account whose partition nobody serves is not registered', async (t) =
   const bus = withAccounts((_, __, ___, onReply) => onReply({ type: 'unavailable' }));
   const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: false };
   const account = { accountId: freshId('account'), name: 'Far', country: 'UG', ...flags } as const;
-  const created = await createAccount({ ...operator.context, bus }, { ...account, operator: 'amina' });
+  const created = await createAccount(
+    { ...operator.context, bus },
+    { ...account, operator: 'amina' },
+    fromNow(),
+  );
   t.strictSame(created, { type: 'unavailable' });
   t.equal(await openRegisteredAccounts(operator.context), 0);
 });
@@ -434,7 +414,7 @@ t.test('an account that is registered is never told not to be, and a start opens
     });
     const flags = { live: true, payoutsEnabled: false, withdrawalsEnabled: false };
     const account = { accountId: freshId('account'), name: 'Far', country: 'UG', ...flags } as const;
-    return createAccount({ ...operator.context, bus }, { ...account, operator: 'amina' });
+    return createAccount({ ...operator.context, bus }, { ...account, operator: 'amina' }, fromNow());
   };
   const now = Date.now;
   let waitedMs = 0;
@@ -471,7 +451,7 @@ t.test('what cannot be opened, or marked, waits for the next start, and nothing 
   const ids = Array.from({ length: count }, () => freshId('account')).sort();
   for (const accountId of ids) {
     const account = { accountId, name: 'Many', country: 'UG', ...flags, operator: 'amina' } as const;
-    await askPlatform(operator.context, { type: 'RegisterAccount', ...account });
+    await askPlatform(operator.context, { type: 'RegisterAccount', ...account, deadline: fromNow() });
   }
   let marks = 0;
   const full: Bus = {
