@@ -191,6 +191,8 @@ export const LIMITS = {
   operatorPageDefault: 25,
   /** Pause before a step of an operator's change is tried again, if its partition was unavailable. */
   operatorResendMs: 100,
+  /** How often whoever has the platform looks for accounts that were registered and not opened, ms: one look-up where there is none. */
+  unopenedLookMs: 5_000,
   /** Accounts that were registered and not opened that are looked at in one round. */
   unopenedAccountsPerRoundMax: 100,
   /** Log lines waiting for stdout; beyond it lines are dropped, and counted, rather than memory used. */

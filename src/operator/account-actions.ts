@@ -1,7 +1,7 @@
 // Making accounts and connecting apps: the two actions with more than one step, used by the routes and by the demo.
 //
 // An account is registered with the platform, opened in its own partition, and marked as opened: each step may be
-// repeated, so what a crash interrupts is finished at the next start. A secret key is made here and never kept: only its
+// repeated, so what a crash interrupts is finished by whoever has the platform then. A secret key is made here and never kept: only its
 // hash goes on.
 
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import type { RegisterAccount, RegisteredAccount } from '../domain/platform-mess
 import { hashApiKey, makeApiKey } from '../http/api-key.ts';
 import { LIMITS } from '../limits.ts';
 import { makeSigningSecret } from '../secrets.ts';
+import { messageOf } from '../../wal/thrown.ts';
 import { askAccount, askPlatform, fromNow } from './context.ts';
 import type { OperatorContext } from './context.ts';
 
@@ -43,33 +44,57 @@ async function markOpened(context: OperatorContext, accountId: string): Promise<
   const marked = await askPlatform(context, mark);
   if (marked.type === 'done') return true;
   const fields = { account_id: accountId, reply: marked.type };
-  context.log.warn(fields, 'an opened account is not marked as opened; the next start does it');
+  context.log.warn(fields, 'an opened account is not marked as opened; it is tried again');
   return false;
 }
 
-/** At start: accounts whose creation was cut off between its steps. What cannot be opened, as on a disk that is short, keeps
- *  nothing else from being served. */
-export async function finishOpenings(context: OperatorContext): Promise<void> {
-  try {
-    const count = await openRegisteredAccounts(context);
-    if (count > 0) context.log.info({ count }, 'opened accounts that were registered only');
-  } catch (error) {
-    const message = 'registered accounts could not be opened; the next start, or owner, tries again';
-    context.log.warn({ err: error }, message);
+/** Accounts whose creation was cut off between its steps: by whoever has the platform, since who was at it may have died elsewhere. What
+ *  cannot be opened, as on a disk that is short, keeps nothing else from being served. */
+export class Openings {
+  readonly #context: OperatorContext;
+  /** The problem that was told last. */
+  #told: string | null = null;
+
+  constructor(context: OperatorContext) {
+    this.#context = context;
+  }
+
+  /** At start: whoever is to open them may not be served yet. */
+  async finish(): Promise<void> {
+    this.#told = null;
+    await this.#open(fromNow());
+  }
+
+  /** Now and then. A creation that is under way may be finished by this. */
+  async retry(): Promise<void> {
+    await this.#open(0);
+  }
+
+  async #open(until: number): Promise<void> {
+    const { log } = this.#context;
+    try {
+      const count = await openRegisteredAccounts(this.#context, until);
+      this.#told = null;
+      if (count > 0) log.info({ count }, 'opened accounts that were registered only');
+    } catch (error) {
+      const problem = messageOf(error);
+      if (problem === this.#told) return;
+      this.#told = problem;
+      log.warn({ err: error }, 'registered accounts could not be opened; it is tried again and again');
+    }
   }
 }
 
 /** Resolves with how many were opened. What cannot be is listed first again: the rest is opened all the same, and a round that gets none
- *  off the list is the last. */
-export async function openRegisteredAccounts(context: OperatorContext): Promise<number> {
+ *  off the list is the last. `until`: after that each is asked for once, for a start may wait for all of them. */
+export async function openRegisteredAccounts(context: OperatorContext, until = fromNow()): Promise<number> {
   let count = 0;
-  // A start may wait for it: not once more for each.
-  const until = Date.now() + LIMITS.commandDeadlineMs;
   for (;;) {
     let marked = 0;
     let problem: string | null = null;
     const limit = LIMITS.unopenedAccountsPerRoundMax;
-    const reply = await untilDecided(() => askPlatform(context, { type: 'ListUnopenedAccounts', limit }));
+    const list = () => askPlatform(context, { type: 'ListUnopenedAccounts', limit });
+    const reply = await untilDecided(list, until);
     if (reply.type !== 'done') throw new Error(`registered accounts cannot be listed: ${reply.type}`);
     const { data } = JSON.parse(reply.body) as { data: readonly RegisteredAccount[] };
     for (const { id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } of data) {
@@ -89,10 +114,7 @@ export async function openRegisteredAccounts(context: OperatorContext): Promise<
 }
 
 /** For messages that change nothing the second time. `until`: after that each is sent once, milliseconds since 1970. */
-async function untilDecided(
-  send: () => Promise<Reply>,
-  until = Date.now() + LIMITS.commandDeadlineMs,
-): Promise<Reply> {
+async function untilDecided(send: () => Promise<Reply>, until = fromNow()): Promise<Reply> {
   for (;;) {
     const reply = await send();
     if (isDecided(reply) || Date.now() > until) return reply;

@@ -22,7 +22,7 @@ import { raiseWriteFormat, tellRaised } from '../nats/write-format.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
 import type { Log } from '../observability/log.ts';
 import { Metrics } from '../observability/metrics.ts';
-import { finishOpenings } from '../operator/account-actions.ts';
+import { Openings } from '../operator/account-actions.ts';
 import type { OperatorContext, WriteFormatRaise } from '../operator/context.ts';
 import { operatorSurface } from '../operator/surface.ts';
 import { createProcessClock } from '../process-clock.ts';
@@ -37,7 +37,7 @@ import { NodeFeed } from './node-feed.ts';
 import { notReady, partitionMap, unprovenElsewhere } from './node-status.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
-import { openRails } from './rails.ts';
+import { openRails, type Rails } from './rails.ts';
 import type { ServiceOptions } from './service-options.ts';
 import type { Storage } from './storage.ts';
 import { watchReadiness } from './metrics.ts';
@@ -98,7 +98,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     unprovenOn: (...place) => unprovenElsewhere(table, config.nodeName, ...place),
     onUnreadable: (group, partition) => disk?.damage.check(group, partition),
     onFenced: (group, partition) => void ownership.surrender(group, partition),
-    onServing: (group) => void (group === 'platform' ? finishOpenings(operators) : null),
+    onServing: (group) => void (group === 'platform' ? openings.finish() : null),
   });
   const ownership: LeaseOwnership = new LeaseOwnership({
     table,
@@ -132,19 +132,16 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
       state === 'started' ? notReady(roles, nats, disk, ownership, host) : `the node is ${state}`,
     metrics,
   };
+  const openings = new Openings(operators);
   watchNode(metrics, operators, disk === null ? null : host);
-  const observer = createHttpObserver(metrics, log);
-  const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
-  const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));
-  const front: HttpServer | null = roles.has('front')
-    ? createServer({ surface: merchantSurface(callbacks), bus, observer })
-    : null;
+  const { operatorServer, front } = edgeOf(config, operators, rails, metrics);
 
   // 6. Open for business.
   const jobs = startJobs(options, nats, disk, host);
-  const [operatorPort, port] = await listen(config, operatorServer, front, disk);
-  const baseUrl = port === undefined ? null : urlOf(config.host, port);
-  const operatorUrl = urlOf(config.operatorHost, operatorPort);
+  jobs.oneAtATime(LIMITS.unopenedLookMs, async () => {
+    if (ownership.holds('platform', 0)) await openings.retry();
+  });
+  const { baseUrl, operatorUrl } = await listen(config, operatorServer, front, disk);
   const callbackBase = config.callbackBaseUrl ?? baseUrl;
   if (callbackBase !== null) await rails.setCallbackBase(callbackBase);
   await disk?.damage.checkKept();
@@ -174,15 +171,36 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
   return { baseUrl, operatorUrl, stop };
 }
 
-/** The ports of operators and, of a front, of merchants. */
+/** `front`: null where there is none. */
+function edgeOf(
+  { roles }: Config,
+  operators: OperatorContext,
+  rails: Rails,
+  metrics: Metrics,
+): { readonly operatorServer: HttpServer; readonly front: HttpServer | null } {
+  const { bus, log } = operators;
+  const observer = createHttpObserver(metrics, log);
+  const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
+  const callbacks = callbackRoutes(callbackHandler(bus, rails, log, metrics));
+  const front = roles.has('front')
+    ? createServer({ surface: merchantSurface(callbacks), bus, observer })
+    : null;
+  return { operatorServer, front };
+}
+
+/** For operators and, at a front, for merchants. */
 async function listen(
-  { operatorHost, operatorPort, host, port }: Config,
+  config: Config,
   operatorServer: HttpServer,
   front: HttpServer | null,
   disk: NodeDisk | null,
-): Promise<readonly [number, number | undefined]> {
+): Promise<Pick<ClusterNode, 'baseUrl' | 'operatorUrl'>> {
+  const { operatorHost, host } = config;
   try {
-    return [await operatorServer.listen(operatorHost, operatorPort), await front?.listen(host, port)];
+    const operatorPort = await operatorServer.listen(operatorHost, config.operatorPort);
+    const port = await front?.listen(host, config.port);
+    const baseUrl = port === undefined ? null : urlOf(host, port);
+    return { baseUrl, operatorUrl: urlOf(operatorHost, operatorPort) };
   } catch (error) {
     disk?.endProof();
     throw error;

@@ -41,6 +41,7 @@ type OnRefused = (group: GroupName, number: number) => void;
 export interface Ledger {
   readonly storage: Storage;
   readonly damaged: DamagedPartitions;
+  readonly jobs: Jobs;
   /** From now on `listener` is told of each partition that is no longer served. */
   onRefused(listener: OnRefused): void;
   /** Checks what was there at the start and it did not need to read, behind the callers' backs. */
@@ -112,6 +113,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   return {
     storage,
     damaged,
+    jobs,
     onRefused(listener) {
       onRefused = listener;
     },

@@ -17,7 +17,7 @@ import { assertLimits } from '../limit-relations.ts';
 import { LIMITS } from '../limits.ts';
 import { createHttpObserver } from '../observability/http-observer.ts';
 import { Metrics } from '../observability/metrics.ts';
-import { finishOpenings } from '../operator/account-actions.ts';
+import { Openings } from '../operator/account-actions.ts';
 import type { OperatorContext } from '../operator/context.ts';
 import { type Demo, offerDemo } from '../operator/demo.ts';
 import { operatorSurface } from '../operator/surface.ts';
@@ -144,7 +144,7 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
   const operatorServer = createServer({ surface: operatorSurface(operators), bus, observer });
 
   // 7. Open for business.
-  if (damaged.size === 0) await finishOpenings(operators);
+  await openRegistered(operators, ledger);
   await serveOutbound(config, bus, ledger, pollers, executor);
   const listening = async (): Promise<readonly [number, number]> => {
     const operatorPort = await operatorServer.listen(config.operatorHost, config.operatorPort);
@@ -191,6 +191,12 @@ async function letGo(
     await directory.release();
   }
   throw error;
+}
+
+async function openRegistered(operators: OperatorContext, { damaged, jobs }: Ledger): Promise<void> {
+  const openings = new Openings(operators);
+  if (damaged.size === 0) await openings.finish();
+  jobs.oneAtATime(LIMITS.unopenedLookMs, () => openings.retry());
 }
 
 /** Pollers and webhooks of every partition that is served. If a partition is refused later, as its log is read, its own are let go:

@@ -9,7 +9,7 @@ import type { Bus } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { createAccount, finishOpenings, openRegisteredAccounts } from '../../src/operator/account-actions.ts';
+import { createAccount, openRegisteredAccounts, Openings } from '../../src/operator/account-actions.ts';
 import { askPlatform, freshId, fromNow } from '../../src/operator/context.ts';
 import { open, readToEnd } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
@@ -431,7 +431,7 @@ t.test('an account that is registered is never told not to be, and a start opens
       waitedMs = 2 * LIMITS.commandDeadlineMs;
       onReply(reply);
     });
-    await finishOpenings({ ...operator.context, bus: away });
+    await new Openings({ ...operator.context, bus: away }).finish();
     waitedMs = 0;
     t.match(operator.lines.slice(before).join(''), /could not be opened/, 'a start goes on without it');
     t.equal(await openRegisteredAccounts(operator.context), 1);
@@ -476,7 +476,7 @@ t.test('what cannot be opened, or marked, waits for the next start, and nothing 
     onReply({ type: 'unavailable' });
   });
   const before = operator.lines.length;
-  await finishOpenings({ ...operator.context, bus: away });
+  await new Openings({ ...operator.context, bus: away }).finish();
   waitedMs = 0;
   t.match(operator.lines.slice(before).join(''), `the registered account ${ids[0]} cannot be opened`);
   const inEachRound = [...ids.slice(0, 2), ...ids.slice(0, 2)];

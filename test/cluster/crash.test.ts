@@ -2,7 +2,14 @@
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
-import { Cluster, SMALL } from './cluster.ts';
+import { request } from '../../src/bus/bus.ts';
+import { LeaseTable } from '../../src/nats/lease-table.ts';
+import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
+import { NatsBus } from '../../src/nats/nats-bus.ts';
+import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
+import { freshId, fromNow } from '../../src/operator/context.ts';
+import { link } from './adapters.ts';
+import { Cluster, PARTITIONS, SMALL } from './cluster.ts';
 import { notCreated } from './load.ts';
 import { needs } from '../needs.ts';
 
@@ -97,3 +104,37 @@ t.test('a front is killed: its callers ask another one with the same key', async
   t.strictSame(notCreated(report.journal), []);
   t.strictSame(await cluster.check(report), []);
 });
+
+t.test(
+  'an account that a front had only registered when it died is opened, and no owner has to begin',
+  async (t) => {
+    await untilReady(cluster.running);
+    const hand = await link(cluster.nats.url, 'hand');
+    const publisher = new StreamPublisher(hand);
+    const table = new LeaseTable(hand, publisher, (error) => t.fail(error.message));
+    await table.ready();
+    const counts = { accounts: PARTITIONS, webhooks: PARTITIONS, pollers: PARTITIONS, platform: 1 };
+    const { connection } = hand;
+    const server = new NatsBusServer(connection, (problem) => t.fail(problem));
+    const bus = new NatsBus({ connection, caller: 'front.hand', routes: table, partitions: counts, server });
+    t.teardown(async () => {
+      bus.close();
+      publisher.close();
+      await table.close();
+      await hand.close();
+    });
+    const accountId = freshId('account');
+    const account = { accountId, name: 'Half', country: 'KE', operator: 'amina', deadline: fromNow() };
+    const may = { live: false, payoutsEnabled: false, withdrawalsEnabled: false };
+    const registered = await request(bus, 'platform', 0, { type: 'RegisterAccount', ...account, ...may });
+    t.equal(registered.type, 'done');
+    const { operatorUrl, operatorToken } = cluster.service;
+    const authorization = `Bearer ${operatorToken}`;
+    await waitFor('it is open', 30_000, async () => {
+      const got = await fetch(`${operatorUrl}/operator/v1/accounts/${accountId}`, {
+        headers: { authorization },
+      });
+      return got.status === 200;
+    });
+  },
+);
