@@ -1,6 +1,6 @@
-// A directory, with those it lies in.
+// A directory, with those it lies in, or without them.
 import { existsSync, mkdirSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { syncDirectoryNow } from './sync-directory.ts';
 
 /** What is in it is money, or keys. */
@@ -18,4 +18,15 @@ export function makeWithParents(path: string, mode: number = OWNERS_ALONE): void
     throw error;
   }
   syncDirectoryNow(parent);
+}
+
+/** For what a person names to be written to: where its volume is not mounted, it would fill the disk that has the mount point. */
+export function makeWithoutParents(path: string): void {
+  const parent = dirname(resolve(path));
+  if (!existsSync(parent)) {
+    throw new Error(
+      `${parent} is not there: mount its volume, or make it; only ${path} itself would be made`,
+    );
+  }
+  makeWithParents(path);
 }

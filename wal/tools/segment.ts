@@ -14,7 +14,7 @@ import { WAL_LIMITS } from '../limits.ts';
 import type { LogReader } from '../log-reader.ts';
 import { type Batch, nameOf, type PartitionName, type Tip } from '../types.ts';
 import { holdDirectory, socketFile, type HeldDirectory } from '../directory-socket.ts';
-import { makeWithParents } from '../make-with-parents.ts';
+import { makeWithoutParents } from '../make-with-parents.ts';
 import { claimFile, lockFile, WriterLock } from '../writer-lock.ts';
 import {
   allSegments,
@@ -61,15 +61,9 @@ export class SegmentDirectory {
     this.#removed = removed;
   }
 
-  /** For a tool that adds segments; makes the directory when it is not there, and none that it is in. Refused while another process adds to it.
+  /** For a tool that adds segments; makes the directory when it is not there. Refused while another process adds to it.
    *  What `use` wrote and did not `add` is removed when it fails: tried again on a disk that is full, it must not fill it. */
   static async extend<T>(path: string, use: (directory: SegmentDirectory) => Promise<T>): Promise<T> {
-    const parent = dirname(resolve(path));
-    if (!existsSync(parent)) {
-      throw new Error(
-        `${parent} is not there: mount its volume, or make it; only ${path} itself would be made`,
-      );
-    }
     return aloneIn(path, async (afterKilled) => {
       const files = readdirSync(path);
       const isNew = !files.includes(manifestFile);
@@ -247,7 +241,7 @@ export class SegmentDirectory {
   }
 }
 
-/** Makes the directory when it is not there. Refused while another process writes in it. `afterKilled`: the one before was. */
+/** Makes the directory when it is not there, and none that it is in. Refused while another process writes in it. `afterKilled`: the one before was. */
 export function aloneIn<T>(path: string, use: (afterKilled: boolean) => Promise<T>): Promise<T> {
   return holding(path, async () => {
     const lock = WriterLock.take(path);
@@ -261,7 +255,7 @@ export function aloneIn<T>(path: string, use: (afterKilled: boolean) => Promise<
 
 /** The same, where it is a data directory, and its log has the lock. */
 export async function holding<T>(path: string, use: () => Promise<T>): Promise<T> {
-  makeWithParents(path);
+  makeWithoutParents(path);
   const held = await hold(path);
   try {
     return await use();

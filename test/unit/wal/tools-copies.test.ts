@@ -166,8 +166,16 @@ t.test('a volume that is not mounted is not taken for one to which nothing was w
   const [data, mounted] = [next(), next()];
   await write(data, 3);
   const to = join(mounted, 'daftari');
-  for (const name of ['backup', 'archive', 'export']) {
-    const { status, err } = await tool(name, '--data', data, '--to', to);
+  const copy = next();
+  await tool('export', '--data', data, '--to', copy);
+  const cases = [
+    ...['backup', 'archive', 'export'].map((name) => [name, '--data', data, '--to', to]),
+    ['export', '--data', data, '--to', to, '--format', 'jsonl'],
+    ['restore', '--from', copy, '--to', to],
+    ['import', '--from', copy, '--data', to],
+  ];
+  for (const [name = '', ...args] of cases) {
+    const { status, err } = await tool(name, ...args);
     t.match({ status, err }, { status: 1, err: `${mounted} is not there: mount its volume` }, name);
   }
   t.notOk(existsSync(mounted));
