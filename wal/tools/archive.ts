@@ -11,6 +11,7 @@ import {
   partitionOptions,
   table,
   timeText,
+  withOthers,
   withReader,
   withViews,
 } from './partitions.ts';
@@ -92,7 +93,9 @@ async function runArchive(
   input: ToolInput,
 ): Promise<ToolResult> {
   const beforeMs = archiveBeforeOf(input.values);
-  const work = chosen(reader.partitionNames(), input.values).map((name) => {
+  // What the log has lost altogether is known to the archive.
+  const names = chosen(withOthers(reader.partitionNames(), target.partitions()), input.values);
+  const work = names.map((name) => {
     const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);
     if (!reader.holds(name.group, name.partition, start)) throw otherHistory(reader, name, start);
     return { name, start, last: Math.max(start.batch, lastBefore(reader, name, beforeMs)) };

@@ -190,10 +190,12 @@ t.test('a volume that is not mounted is not taken for one to which nothing was w
   }
 });
 
-t.test('a partition that the log has lost is not taken for backed up', async (t) => {
-  const [data, to] = [next(), next()];
+t.test('a partition that the log has lost is not taken for backed up, nor for archived', async (t) => {
+  const [data, to, archive] = [next(), next(), next()];
   await write(data, 3);
   await tool('backup', '--data', data, '--to', to);
+  const old = ['--before', '2999-01-01'];
+  await tool('archive', '--data', data, '--to', archive, ...old);
   const database = openLogDatabase({ directory: data });
   await database.batch(() => [1, 2, 3, 4].forEach((batch) => void database.remove(key(batch))));
   await database.close();
@@ -201,6 +203,11 @@ t.test('a partition that the log has lost is not taken for backed up', async (t)
     status: 1,
     out: /Nothing of accounts\/1 was added: .*the backup has batch 4, but the log ends at 0: its end is lost/,
   });
+  const lost = /accounts\/1: the archive ends with batch 4, the log with batch 0: .* has lost its end/;
+  t.match(await tool('archive', '--data', data, '--to', archive, ...old), { status: 1, err: lost });
+  const alone = ['--group', 'accounts', '--partition'];
+  t.match(await tool('archive', '--data', data, '--to', archive, ...alone, '1'), { status: 1, err: lost });
+  t.match(await tool('archive', '--data', data, '--to', archive, ...alone, '0'), { status: 0 });
 });
 
 t.test('an end that the log has lost is not taken for backed up, where a checkpoint has it', async (t) => {
