@@ -1,27 +1,90 @@
 // Whether the logs of several nodes are one: whoever has the same batch of a partition has the same bytes.
 
+import { realpathSync } from 'node:fs';
 import { LogReader } from '../wal/log-reader.ts';
 import { type Batch, nameOf, type PartitionName, type Tip } from '../wal/types.ts';
+import { CouldNotTell, reasonOf } from './could-not-tell.ts';
 
-/** Compares the logs of stopped or running nodes, partition by partition. */
+/** Compares the logs of stopped or running nodes, partition by partition. Findings, in words; none: they are one. Rejects with
+ *  CouldNotTell where a log cannot be opened, has nothing in it, or nothing in common with the others. */
 export async function checkReplicas(directories: readonly string[]): Promise<string[]> {
   const findings: string[] = [];
-  const readers = await Promise.all(
-    directories.map(async (directory) => ({ directory, log: await LogReader.openBeside({ directory }) })),
-  );
-  const names = new Map(
-    readers.flatMap(({ log }) => log.partitionNames()).map((name) => [nameOf(name), name]),
-  );
-  for (const [key, name] of names) {
-    // Every log is read and proved by its own chain; where two have the same batch it must be the same batch.
-    const seen = new Map<number, Seen>();
-    for (const reader of readers) {
-      const finding = compareLog(reader, name, seen);
-      if (finding !== null) findings.push(`${key}: ${finding}`);
+  // A log is not compared with itself.
+  const byPath = Map.groupBy(directories, pathOf);
+  const untold = [...byPath].flatMap(([path, { length }]) => (length > 1 ? [`${path} is named twice`] : []));
+  const logs: DirectoryLog[] = [];
+  try {
+    for (const [directory = ''] of byPath.values()) {
+      try {
+        const log = await LogReader.openBeside({ directory });
+        logs.push({ directory, log, names: [] });
+      } catch (error) {
+        untold.push(reasonOf(error));
+      }
     }
+    const names = new Map<string, PartitionName>();
+    for (const each of logs) {
+      try {
+        each.names = each.log.partitionNames();
+      } catch (error) {
+        untold.push(`${each.directory}: ${reasonOf(error)}`);
+        continue;
+      }
+      if (each.names.length === 0) untold.push(`${each.directory} holds a log with no partition in it`);
+      for (const name of each.names) names.set(nameOf(name), name);
+    }
+    for (const [key, name] of names) {
+      const having = logs.filter((each) => each.names.some((other) => nameOf(other) === key));
+      const told = comparePartition(having, name);
+      findings.push(...told.findings.map((finding) => `${key}: ${finding}`));
+      untold.push(...told.untold.map((why) => `${key}: ${why}`));
+    }
+  } finally {
+    for (const { log } of logs) await log.close();
   }
-  for (const { log } of readers) await log.close();
+  if (untold.length > 0) throw new CouldNotTell(untold, findings);
   return findings;
+}
+
+interface DirectoryLog {
+  readonly directory: string;
+  readonly log: LogReader;
+  names: readonly PartitionName[];
+}
+
+function pathOf(directory: string): string {
+  try {
+    return realpathSync(directory);
+  } catch {
+    // Whoever opens it is told.
+    return directory;
+  }
+}
+
+/** Every log is read and proved by its own chain; where two have the same batch it must be the same batch. */
+function comparePartition(
+  logs: readonly DirectoryLog[],
+  name: PartitionName,
+): { readonly findings: readonly string[]; readonly untold: readonly string[] } {
+  const findings: string[] = [];
+  const seen = new Map<number, Seen>();
+  const parts = new Parts();
+  const ends: { readonly directory: string; readonly end: Batch }[] = [];
+  for (const each of logs) {
+    const { finding, ownEnd } = compareLog(each, name, seen, parts);
+    if (finding !== null) findings.push(finding);
+    else parts.add(each.directory);
+    if (ownEnd !== null) ends.push({ directory: each.directory, end: ownEnd });
+  }
+  for (const { directory, end } of ends) {
+    const other = seen.get(end.batch);
+    if (other?.hash === end.hash.toString('hex')) parts.join(directory, other.directory);
+  }
+  const [first, ...apart] = parts.ofEach();
+  const untold = apart.map(
+    (directory) => `${first} and ${directory} have no batch in common, so nothing says that they are one log`,
+  );
+  return { findings, untold };
 }
 
 interface Seen {
@@ -29,39 +92,70 @@ interface Seen {
   readonly directory: string;
 }
 
+/** Which logs were compared with each other, themselves or by others. */
+class Parts {
+  readonly #partOf = new Map<string, string>();
+
+  add(directory: string): void {
+    if (!this.#partOf.has(directory)) this.#partOf.set(directory, directory);
+  }
+
+  join(one: string, other: string): void {
+    this.add(one);
+    this.add(other);
+    const [kept, gone] = [this.#partOf.get(other)!, this.#partOf.get(one)!];
+    if (kept === gone) return;
+    for (const [directory, part] of this.#partOf) if (part === gone) this.#partOf.set(directory, kept);
+  }
+
+  /** A directory of each part. */
+  ofEach(): string[] {
+    return [...new Set(this.#partOf.values())];
+  }
+}
+
 /** Proven batch by batch. What the log begins after is of the chain, too: from a snapshot on, two logs may have nothing else
  *  in common. */
 function* chainOf(
   log: LogReader,
   { group, partition }: PartitionName,
-): Generator<Pick<Tip, 'batch' | 'hash'>> {
+): Generator<Pick<Tip, 'batch' | 'hash'>, Batch | null> {
   const start = log.startOf(group, partition);
-  if (start.batch > 0) yield start;
+  yield start;
   let last: Batch | null = null;
   for (const batch of log.read(group, partition, { afterBatch: start.batch })) {
     if (last !== null) yield last;
     last = batch;
   }
+  if (last === null) return null;
   // A node that lost the partition as it opened an epoch has that batch alone, until it follows again: nothing is in it.
-  if (last !== null && last.records.length > 0) yield last;
+  if (last.records.length === 0) return last;
+  yield last;
+  return null;
 }
 
+/** `ownEnd`: a last batch that may be this log's alone. */
 function compareLog(
-  { directory, log }: { readonly directory: string; readonly log: LogReader },
+  { directory, log }: DirectoryLog,
   name: PartitionName,
   seen: Map<number, Seen>,
-): string | null {
+  parts: Parts,
+): { readonly finding: string | null; readonly ownEnd: Batch | null } {
   try {
-    for (const { batch, hash } of chainOf(log, name)) {
-      const own = { hash: hash.toString('hex'), directory };
-      const other = seen.get(batch) ?? own;
+    const chain = chainOf(log, name);
+    for (;;) {
+      const { done, value } = chain.next();
+      if (done === true) return { finding: null, ownEnd: value };
+      const own = { hash: value.hash.toString('hex'), directory };
+      const other = seen.get(value.batch) ?? own;
+      if (other !== own) parts.join(directory, other.directory);
       if (other.hash !== own.hash) {
-        return `batch ${batch} differs between ${other.directory} and ${directory}`;
+        const finding = `batch ${value.batch} differs between ${other.directory} and ${directory}`;
+        return { finding, ownEnd: null };
       }
-      seen.set(batch, other);
+      seen.set(value.batch, other);
     }
-    return null;
   } catch (error) {
-    return `${directory}: ${(error as Error).message}`;
+    return { finding: `${directory}: ${(error as Error).message}`, ownEnd: null };
   }
 }

@@ -6,11 +6,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import type { CouldNotTell } from '../../deploy/could-not-tell.ts';
 import { balanceFindings, checkJournal, entryFindings } from '../../deploy/journal-check.ts';
 import type { JournalEntry, Service } from '../../deploy/journal-check.ts';
 import { checkReplicas } from '../../deploy/log-comparison.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
+import type { Tip } from '../../wal/types.ts';
 import { startService } from './start.ts';
 
 t.test('what cannot be checked is told in words, with status 2', async (t) => {
@@ -308,6 +310,61 @@ t.test(
     }
   },
 );
+
+t.test('logs of which nothing is compared are not called one', async (t) => {
+  const root = t.testdir();
+  const at = (name: string): string => join(root, name);
+  const write = async (name: string, act: (log: WriteAheadLog) => Promise<void>): Promise<void> => {
+    const onFailure = (error: Error): void => void t.fail(error.message);
+    const log = WriteAheadLog.open({ directory: at(name), now: Date.now, onFailure });
+    await act(log);
+    await log.close();
+  };
+  const append = async (log: WriteAheadLog, epoch: number, records: readonly string[]): Promise<void> => {
+    const partition = log.openPartition('accounts', 0, { epoch, replica: null, onDurable: () => {} });
+    await partition.drained();
+    for (const record of records) {
+      partition.append(record);
+      await partition.drained();
+    }
+  };
+  const tipOf = async (name: string): Promise<Tip> => {
+    const reader = LogReader.openReader({ directory: at(name) });
+    const tip = reader.tip('accounts', 0);
+    await reader.close();
+    return tip;
+  };
+  await write('empty', () => Promise.resolve());
+  await write('early', (log) => append(log, 1, ['{}']));
+  cpSync(at('early'), at('whole'), { recursive: true });
+  await write('whole', (log) => append(log, 2, ['{}', '{}']));
+  const [early, whole] = [await tipOf('early'), await tipOf('whole')];
+  const late = { ...whole, hash: Buffer.alloc(32, 1) };
+  await write('late', (log) => log.startAt('accounts', 0, late));
+  await write('middle', (log) => log.startAt('accounts', 0, early));
+
+  const untold = async (
+    names: readonly string[],
+    why: string,
+    findings: readonly string[] = [],
+  ): Promise<void> => {
+    const error = (await checkReplicas(names.map(at)).catch((thrown: unknown) => thrown)) as CouldNotTell;
+    t.strictSame([error.message, error.findings], [why, findings], names.join(', '));
+  };
+  const nothingIn = `${at('empty')} holds a log with no partition in it`;
+  await untold(['empty'], nothingIn);
+  await untold(['early', 'empty'], nothingIn);
+  const apart = (one: string, other: string): string =>
+    `accounts/0: ${at(one)} and ${at(other)} have no batch in common, so nothing says that they are one log`;
+  await untold(['early', 'late'], apart('early', 'late'));
+  await untold(['late', 'early'], apart('late', 'early'));
+  t.strictSame(await checkReplicas(['early', 'middle', 'whole'].map(at)), []);
+  await untold(['early', 'early'], `${at('early')} is named twice`);
+  // What was found is told all the same.
+  await untold(['late', 'early', 'whole', 'empty'], nothingIn, [
+    `accounts/0: batch ${whole.batch} differs between ${at('late')} and ${at('whole')}`,
+  ]);
+});
 
 t.test(
   'a log that ends with an epoch that nobody else has is of the chain, unless that has records',

@@ -161,12 +161,14 @@ export class Cluster {
     return owners.every(({ node }) => node === name);
   }
 
-  /** Findings of the checker: callers' journal against the service, then the logs of all nodes against each other. */
-  async check(report: LoadReport): Promise<string[]> {
+  /** Findings of the checker: callers' journal against the service, then the logs of all ledgers, or of these nodes, against each
+   *  other. */
+  async check(
+    report: LoadReport,
+    nodes: readonly NodeProcess[] = this.nodes.filter(({ roles }) => roles.includes('ledger')),
+  ): Promise<string[]> {
     const findings = await checkJournal(report.journal, this.service);
-    const directories = new Set(
-      this.nodes.filter(({ roles }) => roles.includes('ledger')).map(({ dataDir }) => dataDir),
-    );
+    const directories = new Set(nodes.map(({ dataDir }) => dataDir));
     return [...findings, ...(await checkReplicas([...directories]))];
   }
 

@@ -210,6 +210,7 @@ t.test('the cluster goes on from what is left', async (t) => {
       [...written].every((partition) => starts[partition]! >= left[partition]! - 1),
       `its logs begin after batches ${starts.join(', ')}`,
     );
-    t.strictSame(await cluster.check(report), []);
+    // The other ledger, which has stopped, may have none of these batches any more.
+    t.strictSame(await cluster.check(report, [back]), []);
   });
 });
