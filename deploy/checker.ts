@@ -13,12 +13,13 @@
 //     add up to, and its trial balance is zero
 //   - the logs of all data directories have one hash chain per partition
 //
-// Exit status 0 only if all of it holds; 1 if not; 2 if it could not be found out.
+// Exit status 0 only if all of it holds; 1 if not, also where some of it could not be found out; 2 if that is all there is to tell.
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { printable } from '../wal/printable.ts';
-import { checkJournal, type JournalEntry } from './journal-check.ts';
+import { CouldNotTell, reasonOf } from './could-not-tell.ts';
+import { checkJournal, type JournalEntry, type Service } from './journal-check.ts';
 import { checkReplicas } from './log-comparison.ts';
 
 const HELP = `node_modules/.bin/node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL] [--data-dir DIR …]
@@ -30,11 +31,12 @@ are one. The environment has OPERATOR_TOKEN; deploy/README.md has the journal's 
 try {
   process.exitCode = await main();
 } catch (error) {
-  const { message, cause } = error as Error;
-  // fetch tells why in its cause alone.
-  const why = message === 'fetch failed' && cause instanceof Error ? `: ${cause.message}` : '';
-  process.stderr.write(printable(`Could not tell: ${message}${why}\n`));
+  tellUntold(error);
   process.exitCode = 2;
+}
+
+function tellUntold(error: unknown): void {
+  process.stderr.write(printable(`Could not tell: ${reasonOf(error)}\n`));
 }
 
 async function main(): Promise<number> {
@@ -52,27 +54,52 @@ async function main(): Promise<number> {
     process.stdout.write(`${HELP}\n`);
     return values.help ? 0 : 2;
   }
+  const { journal: path } = values;
+  const service = {
+    baseUrl: values['base-url'] ?? 'http://127.0.0.1:8080',
+    operatorUrl: values['operator-url'] ?? 'http://127.0.0.1:8081',
+    // Not an argument: everybody on the machine reads those of a process.
+    operatorToken: process.env['OPERATOR_TOKEN'] ?? '',
+  };
+  const checks: (() => Promise<Checked>)[] = [];
+  if (path !== undefined) checks.push(() => journalChecked(path, service));
+  if (directories.length > 0) checks.push(() => directoriesChecked(directories));
   const findings: string[] = [];
-  if (values.journal !== undefined) {
-    const journal = readJournal(values.journal);
-    // Of none nothing is known.
-    if (journal.length === 0) throw new Error(`${values.journal} has no creates`);
-    const service = {
-      baseUrl: values['base-url'] ?? 'http://127.0.0.1:8080',
-      operatorUrl: values['operator-url'] ?? 'http://127.0.0.1:8081',
-      // Not an argument: everybody on the machine reads those of a process.
-      operatorToken: process.env['OPERATOR_TOKEN'] ?? '',
-    };
-    findings.push(...(await checkJournal(journal, service)));
-    process.stdout.write(`${journal.length} creates checked\n`);
-  }
-  if (directories.length > 0) {
-    findings.push(...(await checkReplicas(directories)));
-    process.stdout.write(`${directories.length} data directories compared\n`);
+  const untold: unknown[] = [];
+  for (const check of checks) {
+    try {
+      const { found, what } = await check();
+      found.forEach((finding) => findings.push(finding));
+      process.stdout.write(`${what}\n`);
+    } catch (error) {
+      // What was found is told all the same, and what else there is to check is checked.
+      if (error instanceof CouldNotTell) error.findings.forEach((finding) => findings.push(finding));
+      untold.push(error);
+    }
   }
   for (const finding of findings) process.stdout.write(`FOUND ${printable(finding)}\n`);
-  process.stdout.write(findings.length === 0 ? 'Sound.\n' : `Not sound: ${findings.length} findings.\n`);
-  return findings.length === 0 ? 0 : 1;
+  for (const error of untold) tellUntold(error);
+  if (findings.length > 0) process.stdout.write(`Not sound: ${findings.length} findings.\n`);
+  else if (untold.length === 0) process.stdout.write('Sound.\n');
+  if (findings.length > 0) return 1;
+  return untold.length > 0 ? 2 : 0;
+}
+
+interface Checked {
+  readonly found: readonly string[];
+  readonly what: string;
+}
+
+async function journalChecked(path: string, service: Service): Promise<Checked> {
+  const journal = readJournal(path);
+  // Of none nothing is known.
+  if (journal.length === 0) throw new Error(`${path} has no creates`);
+  return { found: await checkJournal(journal, service), what: `${journal.length} creates checked` };
+}
+
+async function directoriesChecked(directories: readonly string[]): Promise<Checked> {
+  const found = await checkReplicas(directories);
+  return { found, what: `${directories.length} data directories compared` };
 }
 
 function readJournal(path: string): JournalEntry[] {

@@ -1,10 +1,11 @@
 // The checker: it finds nothing against a service that told the truth, and everything that would be a lie. Where it cannot tell,
 // a person reads why, and a script sees it by the exit status.
-import { spawnSync } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import type { CouldNotTell } from '../../deploy/could-not-tell.ts';
 import { balanceFindings, checkJournal, entryFindings } from '../../deploy/journal-check.ts';
@@ -27,7 +28,7 @@ t.test('what cannot be checked is told in words, with status 2', async (t) => {
     [['--journal', join(directory, 'none.jsonl')], /^Could not tell: ENOENT.*none\.jsonl/],
     [['--journal', join(directory, 'broken.jsonl')], /^Could not tell: line 2 of .*broken\.jsonl: /],
     [['--journal', join(directory, 'no.jsonl')], /^Could not tell: .*no\.jsonl has no creates\n$/],
-    [['--journal', sent, ...away], /^Could not tell: fetch failed: \S/],
+    [['--journal', sent, ...away], /^Could not tell: acc_1: fetch failed: \S/],
     [['--data-dir', join(directory, 'empty')], /^Could not tell: .*empty holds no log\n$/],
     [['--wrong'], /^Could not tell: .*--wrong/],
   ];
@@ -123,7 +124,19 @@ t.test('a service that told the truth is sound, and each lie is found', async (t
   t.equal((await checkJournal([charge, otherUnderItsKey], at)).length, 1, 'another create, under its key');
   await t.rejects(
     checkJournal([charge], { ...at, operatorToken: 'wrong' }),
-    /trial balance of acc_\w+ answers 401/,
+    /^acc_\w+: its trial balance answers 401/,
+  );
+  const [lost, elsewhere] = [
+    { ...payout, status: 201 },
+    { ...charge, account_id: 'acc_1', secret_key: 'sk_live_1' },
+  ];
+  await t.rejects(
+    checkJournal([elsewhere, lost], at),
+    {
+      message: /^acc_1: GET \S+ answers 401/,
+      findings: [/order-3 .* was acknowledged and does not exist$/],
+    },
+    'an account whose key was revoked hides nothing of others',
   );
 });
 
@@ -188,18 +201,38 @@ t.test('an account that changes while it is read is read again, and not called w
   const busy = await answering(t, changing(1000, 0));
   await t.rejects(
     checkJournal(busy.journal, busy.service),
-    /^acc_1 changed each of 10 times while being read/,
+    /^acc_1: it changed each of 10 times while being read/,
   );
   const refused = {
     ...busy.journal[0]!,
     status: 400,
     body: { ...busy.journal[0]!.body, reference: 'order-2' },
   };
-  t.match(
-    await checkJournal([refused], busy.service),
-    [/order-2 .* was refused with 400 and exists/],
+  await t.rejects(
+    checkJournal([refused], busy.service),
+    { message: /^acc_1: it changed /, findings: [/order-2 .* was refused with 400 and exists/] },
     'what was found is told all the same',
   );
+});
+
+t.test('all that is found is told, however much, and where something else cannot be looked at', async (t) => {
+  const nothing = { data: [], has_more: false };
+  const { journal, service } = await answering(t, () => nothing);
+  const [lost] = journal as [JournalEntry];
+  const all = Array.from({ length: 200_000 }, () => lost);
+  t.equal((await checkJournal(all, service)).length, all.length);
+
+  const directory = t.testdir({ 'sent.jsonl': JSON.stringify(lost) });
+  const args = ['--journal', join(directory, 'sent.jsonl'), '--data-dir', join(directory, 'none')];
+  const urls = ['--base-url', service.baseUrl, '--operator-url', service.operatorUrl];
+  const ran = await promisify(execFile)(process.execPath, ['deploy/checker.ts', ...args, ...urls]).catch(
+    (error: unknown) => error,
+  );
+  t.match(ran, {
+    code: 1,
+    stdout: /^1 creates checked\nFOUND acc_1: order-1 .* does not exist\nNot sound: 1 findings\.\n$/,
+    stderr: /^Could not tell: .*none holds no log\n$/,
+  });
 });
 
 /** A service that answers so, and the journal of a create that it acknowledged. */
