@@ -15,11 +15,11 @@
 //
 // Exit status 0 only if all of it holds; 1 if not, also where some of it could not be found out; 2 if that is all there is to tell.
 
-import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { printable } from '../wal/printable.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
-import { checkJournal, type JournalEntry, type Service } from './journal-check.ts';
+import { checkJournal, type Service } from './journal-check.ts';
+import { readJournal } from './journal-file.ts';
 import { checkReplicas } from './log-comparison.ts';
 
 const HELP = `node_modules/.bin/node deploy/checker.ts [--journal FILE --base-url URL --operator-url URL] [--data-dir DIR …]
@@ -100,17 +100,4 @@ async function journalChecked(path: string, service: Service): Promise<Checked> 
 async function directoriesChecked(directories: readonly string[]): Promise<Checked> {
   const found = await checkReplicas(directories);
   return { found, what: `${directories.length} data directories compared` };
-}
-
-function readJournal(path: string): JournalEntry[] {
-  const entries: JournalEntry[] = [];
-  for (const [index, line] of readFileSync(path, 'utf8').split('\n').entries()) {
-    if (line === '') continue;
-    try {
-      entries.push(JSON.parse(line) as JournalEntry);
-    } catch (error) {
-      throw new Error(`line ${index + 1} of ${path}: ${(error as Error).message}`, { cause: error });
-    }
-  }
-  return entries;
 }

@@ -1,7 +1,7 @@
 // The checker: it finds nothing against a service that told the truth, and everything that would be a lie. Where it cannot tell,
 // a person reads why, and a script sees it by the exit status.
 import { execFile, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import t, { type Test } from 'tap';
 import type { CouldNotTell } from '../../deploy/could-not-tell.ts';
 import { balanceFindings, checkJournal, entryFindings } from '../../deploy/journal-check.ts';
 import type { JournalEntry, Service } from '../../deploy/journal-check.ts';
+import { readJournal } from '../../deploy/journal-file.ts';
 import { checkReplicas } from '../../deploy/log-comparison.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
@@ -17,16 +18,28 @@ import type { Tip } from '../../wal/types.ts';
 import { startService } from './start.ts';
 
 t.test('what cannot be checked is told in words, with status 2', async (t) => {
-  const directory = t.testdir({ 'broken.jsonl': '{}\n{"account_id":\n', 'no.jsonl': '\n', empty: {} });
+  const body = { reference: 'order-1', amount: '500', currency: 'UGX' };
+  const entry = { account_id: 'acc_1', secret_key: 'sk_live_1', path: '/v1/charges', key: 'key-order', body };
+  const line = JSON.stringify({ ...entry, status: 201, reply: { id: 'chg_1' } });
+  const directory = t.testdir({
+    'sent.jsonl': `${line}\n`,
+    'broken.jsonl': `${line}\n{"account_id":\n`,
+    // Held for refused, it would be sound that it does not exist.
+    'text.jsonl': `${line}\n${JSON.stringify({ ...entry, status: '201', reply: { id: 'chg_2' } })}\n`,
+    'no.jsonl': '\n',
+    empty: {},
+  });
   const sent = join(directory, 'sent.jsonl');
-  const entry = { account_id: 'acc_1', secret_key: 'sk_live_1', path: '/v1/charges', key: 'k', body: {} };
-  writeFileSync(sent, `${JSON.stringify({ ...entry, status: 201, reply: {} })}\n`);
   // Nobody listens there: the port is reserved.
   const away = ['--base-url', 'http://127.0.0.1:1', '--operator-url', 'http://127.0.0.1:1'];
   const cases: [string[], RegExp][] = [
     [[], /^$/],
     [['--journal', join(directory, 'none.jsonl')], /^Could not tell: ENOENT.*none\.jsonl/],
     [['--journal', join(directory, 'broken.jsonl')], /^Could not tell: line 2 of .*broken\.jsonl: /],
+    [
+      ['--journal', join(directory, 'text.jsonl')],
+      /^Could not tell: line 2 of .*text\.jsonl: status "201" is no answer to a create: 201, 400 to 599, or null /,
+    ],
     [['--journal', join(directory, 'no.jsonl')], /^Could not tell: .*no\.jsonl has no creates\n$/],
     [['--journal', sent, ...away], /^Could not tell: acc_1: fetch failed: \S/],
     [['--data-dir', join(directory, 'empty')], /^Could not tell: .*empty holds no log\n$/],
@@ -41,6 +54,35 @@ t.test('what cannot be checked is told in words, with status 2', async (t) => {
     t.notMatch(stderr, /^ +at /m, 'no stack');
   }
   t.notOk(existsSync(join(directory, 'empty', 'log')), 'and nothing is made where there was no log');
+});
+
+t.test('a line of a journal that is no create is not passed over', (t) => {
+  const body = { reference: 'order-1', amount: '500', currency: 'UGX' };
+  const entry = { account_id: 'acc_1', secret_key: 'sk_live_1', path: '/v1/charges', key: 'key-order', body };
+  const done = { ...entry, status: 201, reply: { id: 'chg_1' } };
+  const read = (line: unknown): JournalEntry[] =>
+    readJournal(join(t.testdir({ 'sent.jsonl': `${JSON.stringify(line)}\n` }), 'sent.jsonl'));
+  for (const line of [
+    done,
+    { ...entry, status: null },
+    { ...entry, status: 400, body: { reference: 'o' } },
+  ]) {
+    t.strictSame(read(line), [line]);
+  }
+  for (const [line, problem] of [
+    [null, 'account_id is no text'],
+    [{ ...done, secret_key: '' }, 'secret_key is no text'],
+    [{ ...done, key: undefined }, 'key is no text'],
+    [entry, 'status undefined is no answer'],
+    [{ ...done, status: 0 }, 'status 0 is no answer'],
+    [{ ...done, status: 200 }, 'status 200 is no answer'],
+    [{ ...done, body: { ...body, amount: 500 } }, "the body's amount is no text"],
+    [{ ...entry, status: 503, body: '{"reference":"order-1"}' }, "the body's reference is no text"],
+    [{ ...done, reply: null }, 'the reply has no id'],
+  ] as const) {
+    t.throws(() => read(line), new RegExp(`^line 1 of .*sent\\.jsonl: ${problem}`));
+  }
+  t.end();
 });
 
 t.test('balances are held against the entries, also one that is not told at all', (t) => {
