@@ -7,6 +7,7 @@
 import { decodeWebhookRecord } from '../actors/webhooks/record.ts';
 import { withLink } from './operator-link.ts';
 import { putBackTool } from './put-back.ts';
+import type { PartitionPlace } from '../src/bus/bus.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
 import { readSnapshot } from '../src/nats/snapshots.ts';
@@ -19,11 +20,11 @@ import { emptyTip } from '../wal/batch.ts';
 import { archiveBeforeOf, archiveExamples, archiveOptions, finishArchive } from '../wal/tools/archive.ts';
 import { tipFrom } from '../wal/tools/manifest.ts';
 import type { Segment } from '../wal/tools/manifest.ts';
-import { chosen, partitionOptions, table } from '../wal/tools/partitions.ts';
+import { chosen, partitionOptions, table, withOthers } from '../wal/tools/partitions.ts';
 import { SegmentDirectory } from '../wal/tools/segment.ts';
 import { directoryOf } from '../wal/tools/tool.ts';
 import type { Tool, ToolInput, ToolResult } from '../wal/tools/tool.ts';
-import { type Batch, nameOf, type Tip } from '../wal/types.ts';
+import { type Batch, nameOf, type PartitionName, type Tip } from '../wal/types.ts';
 
 /** `connect` is called once, by the tool that is run. */
 export function streamTools(connect: () => Promise<NatsLink>): readonly Tool[] {
@@ -37,7 +38,8 @@ function archiveTool(connect: () => Promise<NatsLink>): Tool {
       'Write old batches of the streams to compressed segments, each once, with their hashes recorded.',
     help: `
 Adds to an archive what is older than --before and not in it yet, every batch checked. The streams keep it: trim removes it.
-The cluster goes on meanwhile. An archive that was begun from a node's log (npm run wal -- archive) goes on here.
+The cluster goes on meanwhile. An archive that was begun from a node's log (npm run wal -- archive) goes on here. Where the
+archive has a partition of which there is no stream it says so, with status 1.
 ${archiveExamples}`,
     options: archiveOptions,
     data: false,
@@ -50,7 +52,11 @@ ${archiveExamples}`,
 
 async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolInput): Promise<ToolResult> {
   const beforeMs = archiveBeforeOf(input.values);
-  const names = chosen(await logPartitions(link.manager), input.values);
+  const there = await partitionsThere(link);
+  const asked = chosen(withOthers(there, target.partitions()), input.values);
+  const known = new Set(there.map(nameOf));
+  const names = there.filter((name) => asked.some((other) => nameOf(other) === nameOf(name)));
+  const lost = asked.filter((name) => !known.has(nameOf(name)));
   const lengths = names.map(async ({ group, partition }) => {
     const { state } = await link.manager.streams.info(logStream(group, partition));
     return Math.max(0, state.last_seq - (target.endOf({ group, partition })?.batch ?? 0));
@@ -66,7 +72,27 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
     const segment = await target.write(name, start, batches, input.progress);
     if (segment !== null) segments.push(segment);
   }
-  return finishArchive(target, beforeMs, segments);
+  const { report, lines } = await finishArchive(target, beforeMs, segments);
+  return {
+    sound: lost.length === 0,
+    report: { ...report, lost },
+    lines: [...lines, ...lostLines(lost, target)],
+  };
+}
+
+/** What the archive has alone: a stream that is gone takes nothing with it in silence. */
+function lostLines(lost: readonly PartitionName[], target: SegmentDirectory): string[] {
+  return lost.map(
+    (name) =>
+      `${nameOf(name)}: nothing was added: there is no stream of it, and the archive has it up to batch ${target.endOf(name)?.batch}`,
+  );
+}
+
+/** Throws where there is none: another NATS than was meant has nothing that is old, either. */
+async function partitionsThere({ manager }: NatsLink): Promise<PartitionPlace[]> {
+  const names = await logPartitions(manager);
+  if (names.length > 0) return names;
+  throw new Error('this NATS has no log of a cluster: it is another one, or its streams are lost');
 }
 
 /** Those that follow the archive's end, which must be the stream's: what follows proves it, by its hash, or it stands there. */
@@ -125,7 +151,7 @@ interface Trim {
 async function runTrim(link: NatsLink, input: ToolInput): Promise<ToolResult> {
   const source = SegmentDirectory.open(directoryOf(input.values, 'archive'));
   const yes = input.values['yes'] === true;
-  const names = chosen(await logPartitions(link.manager), input.values);
+  const names = chosen(await partitionsThere(link), input.values);
   input.progress.start('trim', names.length);
   const trims: Trim[] = [];
   for (const name of names) {

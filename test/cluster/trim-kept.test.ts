@@ -15,7 +15,7 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { StreamReplica } from '../../src/nats/stream-replica.ts';
 import { removeUpTo } from '../../src/nats/stream-trim.ts';
 import { ensureLogStream } from '../../src/nats/streams.ts';
-import { SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
+import { logStream, SNAPSHOT_BUCKET } from '../../src/nats/subjects.ts';
 import type { PartitionLog } from '../../wal/partition-log.ts';
 import type { Manifest } from '../../wal/tools/manifest.ts';
 import type { Row } from '../../wal/types.ts';
@@ -134,6 +134,39 @@ async function webhooksHaveRead(partition: number, upstreamSequence: number): Pr
   await log.drained();
   return log;
 }
+
+t.test('an archive says of what it finds no stream', async (t) => {
+  const archive = join(archives, 'lost');
+  const add = (...args: string[]): Promise<ToolRun> => {
+    const tools = streamTools(() => link(servers.url, 'operator'));
+    return runTool(tools, 'archive', '--to', archive, '--before', '2999-01-01', ...args);
+  };
+  t.match(await add(), { status: 1, out: '', err: /^archive: this NATS has no log of a cluster/ });
+  const [lost, kept] = [await opened('accounts', 8), await opened('accounts', 9)];
+  for (const log of [lost, kept]) await writeTo(log, 3);
+  t.equal((await add('--partition', '8')).status, 0);
+  await nats.manager.streams.delete(logStream('accounts', 8));
+  const why = 'accounts/8: nothing was added: there is no stream of it, and the archive has it up to batch 3';
+  const { status, out } = await add();
+  t.equal(status, 1);
+  t.strictSame(out.split('\n').slice(1), [why, '']);
+  t.match(out, /^accounts.9: sequences 1 to 4/, 'all others are');
+  const again = await add('--partition', '8');
+  t.equal(again.status, 1);
+  t.match(again.out, why);
+  t.match(
+    await runTool(
+      streamTools(() => link(servers.url, 'operator')),
+      'trim',
+      '--archive',
+      archive,
+    ),
+    {
+      status: 0,
+      out: /^accounts.9 /,
+    },
+  );
+});
 
 t.test('what an empty machine looks at before the snapshot stays', async (t) => {
   const archive = await written(0);
