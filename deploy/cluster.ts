@@ -46,6 +46,8 @@ interface ClusterFile {
   }[];
 }
 
+type ClusterNode = ClusterFile['nodes'][number];
+
 const USAGE = `npm run cluster                    starts a small real cluster on this machine, prints its map, stops it on Ctrl-C
 npm run cluster -- drain <node>    has a node of the running cluster hand over what it has, and stops it
 npm run cluster -- start <node>    starts it again
@@ -72,6 +74,9 @@ const NODES: readonly (readonly [name: string, roles: string])[] = [
   ['poller1', 'poller'],
   ['poller2', 'poller'],
 ];
+
+/** How long a node may take to say who has what. */
+const MAP_MS = 2_000;
 
 const root = join(import.meta.dirname, '..');
 const directory = resolve(process.env['CLUSTER_DIR'] || 'data/cluster');
@@ -328,29 +333,53 @@ function report({ done, said }: { done: boolean; said: string }): number {
 }
 
 async function printMap(cluster: ClusterFile): Promise<number> {
-  const front = cluster.nodes.find(({ roles, mark }) => roles === 'front' && aliveIn(mark) !== null);
   console.log(`\nNATS        ${cluster.natsUrls.join('  ')}`);
   console.log(`simulator   ${cluster.simulatorUrl}`);
-  for (const { name, roles, mark, baseUrl, operatorUrl } of cluster.nodes) {
-    const pid = aliveIn(mark);
-    const state = pid === null ? 'ended' : `pid ${pid}`;
-    console.log(
-      `${name.padEnd(11)} ${roles === 'front' ? `merchants ${baseUrl}  ` : ''}operators ${operatorUrl}  ${state}`,
-    );
+  for (const node of cluster.nodes) {
+    const { name, roles, baseUrl, operatorUrl } = node;
+    const merchants = roles === 'front' ? `merchants ${baseUrl}  ` : '';
+    console.log(`${name.padEnd(11)} ${merchants}operators ${operatorUrl}  ${stateOf(node)}`);
   }
   console.log(`operator token  ${cluster.operatorToken}\n`);
-  if (front !== undefined) await printPartitions(front.operatorUrl, cluster.operatorToken);
-  return 0;
+  const running = cluster.nodes.filter(({ mark }) => aliveIn(mark) !== null);
+  if (running.length === 0) return 0;
+  try {
+    // Each knows: one that is stopped, or cannot, is not waited for.
+    printPartitions(await Promise.any(running.map((node) => partitionsOf(node, cluster.operatorToken))));
+    return 0;
+  } catch (error) {
+    const whys = (error as AggregateError).errors.map(
+      (why: Error, index) => `${running[index]?.name}: ${why.message}`,
+    );
+    console.error(`Nobody says who has what: ${whys.join('; ')}`);
+    return 1;
+  }
 }
 
-async function printPartitions(operatorUrl: string, token: string): Promise<void> {
+function stateOf({ mark }: ClusterNode): string {
+  const pid = aliveIn(mark);
+  return pid === null ? 'ended' : `pid ${pid}`;
+}
+
+interface OwnedPartition {
+  readonly group: string;
+  readonly partition: number;
+  readonly node: string | null;
+  readonly epoch: number;
+}
+
+async function partitionsOf({ operatorUrl }: ClusterNode, token: string): Promise<readonly OwnedPartition[]> {
   const answer = await fetch(`${operatorUrl}/operator/v1/partitions`, {
     headers: { authorization: `Bearer ${token}` },
+    signal: AbortSignal.timeout(MAP_MS),
   });
-  const { data } = (await answer.json()) as {
-    data: readonly { group: string; partition: number; node: string | null; epoch: number }[];
-  };
-  for (const [group, partitions] of Map.groupBy(data, (each) => each.group)) {
+  const body = await answer.text();
+  if (answer.status !== 200) throw new Error(`${answer.status} ${body}`);
+  return (JSON.parse(body) as { readonly data: readonly OwnedPartition[] }).data;
+}
+
+function printPartitions(all: readonly OwnedPartition[]): void {
+  for (const [group, partitions] of Map.groupBy(all, (each) => each.group)) {
     console.log(group);
     for (const [owner, own] of Map.groupBy(partitions, (each) => each.node ?? 'nobody')) {
       console.log(

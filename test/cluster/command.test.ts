@@ -1,12 +1,16 @@
 // `npm run cluster`, as a person uses it: the map, a charge with the printed curl, a node drained and started again, Ctrl-C.
 import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { writeWholeFile } from '../../src/data-directory/whole-file.ts';
-import { aliveIn, markOf } from '../../wal/process-mark.ts';
+import { aliveIn, markOf, ownMark } from '../../wal/process-mark.ts';
 import { WriterLock } from '../../wal/writer-lock.ts';
 import { needs } from '../needs.ts';
 import { ENVIRONMENT } from '../../deploy/environment.ts';
@@ -146,6 +150,42 @@ t.test('a process that got the number of one that ran a cluster is none', async 
     (error: { code: number; stderr: string }) => error,
   );
   t.match(refused, { code: 1, stderr: /^No cluster runs in/ });
+});
+
+t.test('the map is asked of all nodes: one that does not answer is waited for by nobody', async (t) => {
+  const urls: string[] = [];
+  const partition = { group: 'accounts', partition: 0, node: 'ledger1', epoch: 7 };
+  const answers: RequestListener[] = [
+    () => {},
+    (_, response) => response.writeHead(503).end('{"error":{}}'),
+    (_, response) => response.end(JSON.stringify({ data: [partition] })),
+  ];
+  for (const answer of answers) {
+    const server = createServer(answer).listen(0, '127.0.0.1');
+    t.teardown(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    await once(server, 'listening');
+    urls.push(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  }
+  const nodes = urls.map((operatorUrl, index) => {
+    const name = `front${index + 1}`;
+    return { name, roles: 'front', mark: ownMark(), baseUrl: operatorUrl, operatorUrl };
+  });
+  const cluster = { mark: ownMark(), operatorToken: 'token', natsUrls: [], simulatorUrl: '' };
+  const map = (running: typeof nodes): Promise<unknown> => {
+    const content = JSON.stringify({ ...cluster, nodes: running });
+    const env = { ...ENVIRONMENT, CLUSTER_DIR: t.testdir({ 'cluster.json': content }) };
+    return promisify(execFile)(process.execPath, [PROGRAM, 'map'], { env, timeout: 20_000 }).catch(
+      (error: unknown) => error,
+    );
+  };
+  t.match(await map(nodes), { stdout: /^accounts\n  ledger1 +0 \(epoch 7\)$/m });
+  t.match(await map(nodes.slice(0, 2)), {
+    code: 1,
+    stderr: /^Nobody says who has what: front1: [^\n]*timeout[^\n]*; front2: 503 \{"error":\{\}\}\n$/,
+  });
 });
 
 t.test('what a cluster that was killed had started is told, and how to end it', async (t) => {
