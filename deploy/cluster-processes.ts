@@ -10,6 +10,9 @@ import { exitOf, nextLook } from './nats-servers.ts';
 import { ENVIRONMENT } from './environment.ts';
 import { markOf } from '../wal/process-mark.ts';
 
+/** A node that is asked to stop has ended by then: it hands over, and all that it serves waits for its own. */
+export const STOP_MS_MAX = 131_000;
+
 export interface ClusterSettings {
   readonly natsUrl: string;
   /** Each node keeps its data and its log in a folder of its own here. */
@@ -118,13 +121,13 @@ export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_0
 }
 
 /** What its log ends with, and where the rest is. */
-export function lastWords({ logFile }: NodeProcess): string {
+export function lastWords({ logFile }: Pick<NodeProcess, 'logFile'>): string {
   const end = readFileSync(logFile, 'utf8').trimEnd().slice(-LIMITS.lastWordsMax);
   return `${end}\n(${logFile})`;
 }
 
 /** What it says itself, or why it says nothing; null: it is ready. */
-export async function whyNotReady({ operatorUrl }: NodeProcess): Promise<string | null> {
+export async function whyNotReady({ operatorUrl }: Pick<NodeProcess, 'operatorUrl'>): Promise<string | null> {
   try {
     const answer = await fetch(`${operatorUrl}/readyz`, { signal: AbortSignal.timeout(1_000) });
     return answer.status === 200 ? null : await answer.text();

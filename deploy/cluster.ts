@@ -7,12 +7,12 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
-import { startNode, untilReady } from './cluster-processes.ts';
+import { lastWords, startNode, STOP_MS_MAX, untilReady, whyNotReady } from './cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from './cluster-processes.ts';
 import { openDemoMerchant } from './demo-merchant.ts';
 import { freePort } from './free-ports.ts';
 import { StartedProcesses } from './started-processes.ts';
-import { NATS_SERVER_MISSING, startNatsServers, waitFor } from './nats-servers.ts';
+import { NATS_SERVER_MISSING, nextLook, startNatsServers, waitFor } from './nats-servers.ts';
 import type { NatsServers } from './nats-servers.ts';
 import { linkForOperator, natsOf } from './operator-link.ts';
 import type { Nats } from './operator-link.ts';
@@ -41,6 +41,8 @@ interface ClusterFile {
     readonly name: string;
     readonly roles: string;
     readonly mark: string;
+    /** Its exit status, or the signal that ended it; null: it runs. Absent: as `mark` above. */
+    readonly ended?: number | string | null;
     readonly baseUrl: string;
     readonly operatorUrl: string;
   }[];
@@ -75,8 +77,10 @@ const NODES: readonly (readonly [name: string, roles: string])[] = [
   ['poller2', 'poller'],
 ];
 
-/** How long a node may take to say who has what. */
+/** How long a node may take to become ready, to say who has what, and to be noted as ended once it has. */
+const READY_MS = 60_000;
 const MAP_MS = 2_000;
+const NOTED_MS = 10_000;
 
 const root = join(import.meta.dirname, '..');
 const directory = resolve(process.env['CLUSTER_DIR'] || 'data/cluster');
@@ -213,6 +217,8 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   }
   const save = (): ClusterFile => writeCluster(settings, nats, simulator.url, nodes);
   const cluster = save();
+  const noteEnd = (node: NodeProcess): void => void noted(node, stop, save);
+  nodes.forEach(noteEnd);
   await Promise.race([untilReady(nodes), stopped]);
   if (stop.aborted) return;
   await greet(cluster);
@@ -220,13 +226,25 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   const watcher = watch(directory, () => {
     // Who asked for one that does not start sees that it does not run; all others go on.
     starts = starts
-      .then(() => startWanted(nodes, start, save))
+      .then(() => startWanted(nodes, start, save, noteEnd))
       .catch((error: unknown) => console.error(messageOf(error)));
   });
   await stopped;
   watcher.close();
   // One that starts just now is to be stopped, too.
   await starts;
+}
+
+/** How it ended, for who asked for it, and for the map. */
+async function noted(node: NodeProcess, stop: AbortSignal, save: () => void): Promise<void> {
+  const status = await node.exited();
+  if (stop.aborted) return;
+  if (status !== 0) console.error(`${node.name} has ended with ${status} (${node.logFile}).`);
+  try {
+    save();
+  } catch (error) {
+    console.error(messageOf(error));
+  }
 }
 
 async function greet(cluster: ClusterFile): Promise<void> {
@@ -261,6 +279,7 @@ async function startWanted(
   nodes: NodeProcess[],
   start: (name: string, roles: string) => Promise<NodeProcess>,
   save: () => void,
+  noteEnd: (node: NodeProcess) => void,
 ): Promise<void> {
   if (!existsSync(startFile)) return;
   const name = readFileSync(startFile, 'utf8');
@@ -272,6 +291,7 @@ async function startWanted(
   nodes[index] = node;
   processes.note(old.name, node.pid);
   save();
+  noteEnd(node);
   console.log(`${name} starts again.`);
 }
 
@@ -285,11 +305,31 @@ async function drain(cluster: ClusterFile, name: string | undefined): Promise<nu
   }
   const startedAt = performance.now();
   process.kill(Number(pid), 'SIGTERM');
-  await waitFor(`${target.name} has handed over and ended`, 60_000, () => aliveIn(target.mark) === null);
-  console.log(
-    `${target.name} has handed over and ended, after ${Math.round(performance.now() - startedAt)} ms.`,
-  );
-  return printMap(cluster);
+  await waitFor(`${target.name} has ended`, STOP_MS_MAX, () => aliveIn(target.mark) === null);
+  const elapsedMs = Math.round(performance.now() - startedAt);
+  const status = await endOf(target);
+  if (status !== 0) {
+    throw new Error(
+      `${target.name} ended with ${status}, before it had handed over all that it had: ${lastWordsOf(target)}`,
+    );
+  }
+  console.log(`${target.name} has handed over and ended, after ${elapsedMs} ms.`);
+  await printMap(readCluster() ?? cluster);
+  return 0;
+}
+
+/** Of a process that has ended: as who started it saw it. */
+async function endOf({ name, mark }: ClusterNode): Promise<number | string> {
+  let ended: number | string | null = null;
+  await waitFor(`${name} is noted as ended`, NOTED_MS, () => {
+    ended = readCluster()?.nodes.find((each) => each.mark === mark)?.ended ?? null;
+    return ended !== null;
+  });
+  return ended ?? 'unknown';
+}
+
+function lastWordsOf({ name }: ClusterNode): string {
+  return lastWords({ logFile: join(directory, name, 'node.log') });
 }
 
 async function startAgain(cluster: ClusterFile, name: string | undefined): Promise<number> {
@@ -299,14 +339,29 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
     return 2;
   }
   writeWholeFile(startFile, target.name);
-  await waitFor(`${target.name} runs`, 30_000, () => {
-    return (
-      readCluster()?.nodes.some(({ name: other, mark }) => other === target.name && mark !== target.mark) ??
-      false
-    );
-  });
+  const startedIn = (now: ClusterFile | null): ClusterNode | undefined =>
+    now?.nodes.find((each) => each.name === target.name && each.mark !== target.mark);
+  await waitFor(`${target.name} runs`, 30_000, () => startedIn(readCluster()) !== undefined);
+  const node = startedIn(readCluster());
+  if (node === undefined) throw new Error(NONE_RUNS);
+  await untilServes(node);
   console.log(`${target.name} runs again.`);
   return 0;
+}
+
+async function untilServes(node: ClusterNode): Promise<void> {
+  const since = performance.now();
+  for (;;) {
+    if (aliveIn(node.mark) === null) {
+      throw new Error(`${node.name} has ended with ${await endOf(node)}: ${lastWordsOf(node)}`);
+    }
+    const why = await whyNotReady(node);
+    if (why === null) return;
+    if (performance.now() > since + READY_MS) {
+      throw new Error(`${node.name} runs, and is not ready after ${READY_MS / 1_000} s: ${why}`);
+    }
+    await nextLook(since);
+  }
 }
 
 async function upgradeCluster(): Promise<number> {
@@ -356,9 +411,10 @@ async function printMap(cluster: ClusterFile): Promise<number> {
   }
 }
 
-function stateOf({ mark }: ClusterNode): string {
+function stateOf({ mark, ended }: ClusterNode): string {
   const pid = aliveIn(mark);
-  return pid === null ? 'ended' : `pid ${pid}`;
+  if (pid !== null) return `pid ${pid}`;
+  return (ended ?? 0) === 0 ? 'ended' : `ended with ${ended}`;
 }
 
 interface OwnedPartition {
@@ -432,6 +488,7 @@ function writeCluster(
       name: each.name,
       roles: each.roles,
       mark: each.mark,
+      ended: each.exitStatus(),
       baseUrl: each.baseUrl,
       operatorUrl: each.operatorUrl,
     })),

@@ -1,10 +1,11 @@
 // `npm run cluster`, as a person uses it: the map, a charge with the printed curl, a node drained and started again, Ctrl-C.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -82,8 +83,31 @@ t.test('by its commands', async (t) => {
   await waitFor('it says why it does not start', 30_000, () => complained.includes(`EISDIR`));
   rmdirSync(log);
   renameSync(`${log}.kept`, log);
+  // So is one that starts, and cannot serve.
+  const data = join(directory, 'ledger2', 'data');
+  renameSync(data, `${data}.kept`);
+  writeFileSync(data, '');
+  const failed = await say('start', 'ledger2').catch((error: unknown) => error);
+  t.match(failed, { code: 1, stderr: /^start: ledger2 has ended with \d+: [^]*node\.log\)\n$/ });
+  rmSync(data);
+  renameSync(`${data}.kept`, data);
   t.match(await say('start', 'ledger2'), 'ledger2 runs again');
   t.not(file().nodes.find(({ name }) => name === 'ledger2')?.mark, drained?.mark);
+
+  // One that is killed before it has handed over has not.
+  const pid = Number(aliveIn(file().nodes.find(({ name }) => name === 'ledger3')?.mark ?? ''));
+  process.kill(pid, 'SIGSTOP');
+  const draining = say('drain', 'ledger3').catch((error: unknown) => error);
+  await waitFor('it was asked to stop', 30_000, () => {
+    const [, pending = '0'] = /^ShdPnd:\s*(\w+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+    return (Number.parseInt(pending, 16) & (1 << (constants.signals.SIGTERM - 1))) !== 0;
+  });
+  process.kill(pid, 'SIGKILL');
+  t.match(await draining, {
+    code: 1,
+    stderr: /^drain: ledger3 ended with SIGKILL, before it had handed over/,
+  });
+  t.match(await say('map'), /^ledger3 .* ended with SIGKILL$/m);
 
   const withTls = { ...env, NATS_URL: file().natsUrls[0]?.replace('nats:', 'tls:') };
   const upgrade = promisify(execFile)(process.execPath, [PROGRAM, 'upgrade'], { env: withTls });
@@ -106,7 +130,7 @@ t.test('by its commands', async (t) => {
     nodes.some(({ mark }) => aliveIn(mark) !== null),
     'no node runs on',
   );
-  for (const { name } of nodes) {
+  for (const { name } of nodes.filter((each) => each.name !== 'ledger3')) {
     const log = readFileSync(join(directory, name, 'node.log'), 'utf8');
     t.match(log, /"stopped"\}\n$/, `${name} has stopped`);
     t.notMatch(log, /connection was lost/, `${name} had its NATS until then`);

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { STOP_MS_MAX as NODE_STOP_MS_MAX } from '../../deploy/cluster-processes.ts';
 import { LIMITS } from '../../src/limits.ts';
 
 /** A server's, from when it takes no new connection: a request is read, then answered. */
@@ -21,3 +22,10 @@ for (const [file, given] of [
     t.ok(seconds * 1000 > STOP_MS_MAX, `${seconds} s, and a stop may take ${STOP_MS_MAX / 1000}`);
   });
 }
+
+t.test('who drains a node of a cluster waits for as long as that may take, as the README says', (t) => {
+  t.equal(NODE_STOP_MS_MAX, STOP_MS_MAX + LIMITS.drainMs);
+  const text = readFileSync(join(import.meta.dirname, '../../deploy/README.md'), 'utf8');
+  t.match(text, `wait for exit 0 (${NODE_STOP_MS_MAX / 1000} s at the very most`);
+  t.end();
+});
