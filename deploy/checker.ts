@@ -9,8 +9,8 @@
 // What must hold:
 //   - an acknowledged create (201) exists exactly once, as it was acknowledged; a refused one (4xx, 5xx) does not exist;
 //     one without a reply exists at most once
-//   - each transaction's ledger entries are what its status, amount and net say; each account's balances are what the entries
-//     add up to, and its trial balance is zero
+//   - each transaction's ledger entries are what its status, amount and net say; each account's balances and its trial
+//     balance are what the entries add up to, and that is zero
 //   - the logs of all data directories have one hash chain per partition
 //
 // Exit status 0 only if all of it holds; 1 if not, also where some of it could not be found out; 2 if that is all there is to tell.

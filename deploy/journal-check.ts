@@ -49,8 +49,15 @@ interface Transaction {
   readonly reference: string;
 }
 
-type LedgerAccount =
-  'MERCHANT_PENDING' | 'MERCHANT_AVAILABLE' | 'FEES_REVENUE' | 'PROVIDER_FLOAT' | 'SETTLEMENT_CLEARING';
+const LEDGER_ACCOUNTS = [
+  'MERCHANT_PENDING',
+  'MERCHANT_AVAILABLE',
+  'FEES_REVENUE',
+  'PROVIDER_FLOAT',
+  'SETTLEMENT_CLEARING',
+] as const;
+
+type LedgerAccount = (typeof LEDGER_ACCOUNTS)[number];
 
 interface Entry {
   readonly account: LedgerAccount;
@@ -111,7 +118,7 @@ function checkCreates(entries: readonly JournalEntry[], transactions: readonly T
   return findings;
 }
 
-/** Entries are what their transactions say, and balance; balances are what they add up to; so is the account's trial balance.
+/** Entries are what their transactions say, and balance; balances and the account's trial balance are what they add up to.
  *  An account that serves changes between two calls: a balance is wrong where nothing did from before the entries were read until
  *  after, and read again otherwise; what one transaction says of itself is wrong in any case. */
 async function checkMoney(
@@ -120,18 +127,22 @@ async function checkMoney(
   secretKey: string,
   found: (finding: string) => void,
 ): Promise<void> {
-  let standing = await standingOf(service, secretKey);
+  const stands = (): Promise<Standing> => standingOf(service, accountId, secretKey);
+  const told = (finding: string): void => found(`${accountId}: ${finding}`);
+  let standing = await stands();
   for (let tries = 1; tries <= READ_TRIES_MAX; tries++) {
     const { sums, findings } = await readEntries(service, secretKey, standing.transactions);
-    const wrong = balanceFindings(sums, standing.balances).map((finding) => `${accountId}: ${finding}`);
-    const after = wrong.length === 0 ? standing : await standingOf(service, secretKey);
+    const wrong = [
+      ...balanceFindings(sums, standing.balances),
+      ...trialBalanceFindings(sums, standing.trialBalance),
+    ];
+    const after = wrong.length === 0 ? standing : await stands();
     const isQuiet = isDeepStrictEqual(standing, after);
-    if (isQuiet || tries === READ_TRIES_MAX) findings.forEach(found);
-    if (isQuiet) {
-      wrong.forEach(found);
-      (await trialBalanceOf(service, accountId)).forEach(found);
-      return;
+    if (isQuiet || tries === READ_TRIES_MAX) {
+      findings.forEach(found);
+      offBalanceFindings(standing.trialBalance).forEach(told);
     }
+    if (isQuiet) return wrong.forEach(told);
     standing = after;
   }
   throw new Unread(
@@ -143,12 +154,13 @@ async function checkMoney(
 interface Standing {
   readonly transactions: readonly Transaction[];
   readonly balances: readonly Balance[];
+  readonly trialBalance: readonly TrialBalance[];
 }
 
-async function standingOf(service: Service, secretKey: string): Promise<Standing> {
+async function standingOf(service: Service, accountId: string, secretKey: string): Promise<Standing> {
   const transactions = await allTransactions(service, secretKey);
   const { data } = await merchantGet<{ data: readonly Balance[] }>(service, secretKey, '/v1/balances');
-  return { transactions, balances: data };
+  return { transactions, balances: data, trialBalance: await trialBalanceOf(service, accountId) };
 }
 
 /** `sums` as balanceFindings takes them. */
@@ -174,13 +186,13 @@ async function readEntries(
   return { sums, findings };
 }
 
-async function trialBalanceOf(service: Service, accountId: string): Promise<string[]> {
+async function trialBalanceOf(service: Service, accountId: string): Promise<readonly TrialBalance[]> {
   const { status, body } = await get(
     `${service.operatorUrl}/operator/v1/accounts/${accountId}/trial_balance`,
     service.operatorToken,
   );
   if (status !== 200) throw new Unread(`its trial balance answers ${status}: ${body}`);
-  return trialBalanceFindings(accountId, JSON.parse(body) as TrialBalance);
+  return (JSON.parse(body) as { readonly data: readonly TrialBalance[] }).data;
 }
 
 interface Detail {
@@ -253,9 +265,6 @@ interface Balance {
 
 /** `sums`: credits minus debits of the entries, by currency and ledger account. A currency with entries has a balance. */
 export function balanceFindings(sums: ReadonlyMap<string, bigint>, balances: readonly Balance[]): string[] {
-  const currencies = new Set([...sums.keys()].map((key) => key.split(' ')[0] ?? ''));
-  const told = new Set(balances.map(({ currency }) => currency));
-  const absent = [...currencies].filter((currency) => !told.has(currency));
   const differing = balances.flatMap(({ currency, available, pending }) => {
     const expected = [
       sums.get(`${currency} MERCHANT_AVAILABLE`) ?? 0n,
@@ -264,17 +273,48 @@ export function balanceFindings(sums: ReadonlyMap<string, bigint>, balances: rea
     if (expected[0] === BigInt(available) && expected[1] === BigInt(pending)) return [];
     return [`${currency} is ${available} + ${pending}, its entries say ${expected.join(' + ')}`];
   });
-  return [...absent.map((currency) => `there are entries in ${currency}, and no balance`), ...differing];
+  return [...absentIn(sums, balances, 'balance'), ...differing];
+}
+
+function absentIn(
+  sums: ReadonlyMap<string, bigint>,
+  rows: readonly { readonly currency: string }[],
+  what: string,
+): string[] {
+  const currencies = new Set([...sums.keys()].map((key) => key.split(' ')[0] ?? ''));
+  const told = new Set(rows.map(({ currency }) => currency));
+  const absent = [...currencies].filter((currency) => !told.has(currency));
+  return absent.map((currency) => `there are entries in ${currency}, and no ${what}`);
 }
 
 interface TrialBalance {
-  readonly data: readonly { readonly currency: string; readonly sum: string }[];
+  readonly currency: string;
+  readonly accounts: Readonly<Record<LedgerAccount, string>>;
+  readonly sum: string;
 }
 
-function trialBalanceFindings(accountId: string, { data }: TrialBalance): string[] {
-  return data
+/** As balanceFindings. The provider's part is debits minus credits there. */
+function trialBalanceFindings(
+  sums: ReadonlyMap<string, bigint>,
+  trialBalance: readonly TrialBalance[],
+): string[] {
+  const differing = trialBalance.flatMap(({ currency, accounts }) =>
+    LEDGER_ACCOUNTS.flatMap((account) => {
+      const sum = sums.get(`${currency} ${account}`) ?? 0n;
+      const expected = account === 'PROVIDER_FLOAT' ? -sum : sum;
+      if (BigInt(accounts[account]) === expected) return [];
+      return [
+        `the trial balance of ${currency} has ${account} ${accounts[account]}, its entries say ${expected}`,
+      ];
+    }),
+  );
+  return [...absentIn(sums, trialBalance, 'trial balance'), ...differing];
+}
+
+function offBalanceFindings(trialBalance: readonly TrialBalance[]): string[] {
+  return trialBalance
     .filter(({ sum }) => sum !== '0')
-    .map(({ currency, sum }) => `${accountId}: the trial balance of ${currency} is off by ${sum}`);
+    .map(({ currency, sum }) => `the trial balance of ${currency} is off by ${sum}`);
 }
 
 /** Once nothing is on its way any more, or as it stands after a while. */

@@ -207,6 +207,43 @@ t.test('a ledger that adds up and is not what its transactions say is not sound'
   t.match(findings, [/^chg_1: CHARGE is SUCCESSFUL, its entries say merchant 0, /]);
 });
 
+/** Of charges without a fee. */
+function trialBalance(amount: number): object {
+  const [told, none] = [String(amount), '0'];
+  const others = { MERCHANT_AVAILABLE: none, FEES_REVENUE: none, SETTLEMENT_CLEARING: none };
+  const accounts = { PROVIDER_FLOAT: told, MERCHANT_PENDING: told, ...others };
+  return { currency: 'UGX', accounts, sum: '0' };
+}
+
+t.test('the trial balance is held against the entries, whatever sum it says it has', async (t) => {
+  const charge = { id: 'chg_1', type: 'CHARGE', status: 'SUCCESSFUL', amount: '500', net: '500' };
+  const transaction = { ...charge, currency: 'UGX', reference: 'order-1' };
+  const entry = { amount: '500', currency: 'UGX', journal_id: 'jnl_1' };
+  const ledger = [
+    { ...entry, account: 'PROVIDER_FLOAT', side: 'DEBIT' },
+    { ...entry, account: 'MERCHANT_PENDING', side: 'CREDIT' },
+  ];
+  const found = async (data: readonly object[]): Promise<string[]> => {
+    const answers: Record<string, object> = {
+      '/v1/transactions?limit=100': { data: [transaction], has_more: false, next_cursor: null },
+      '/v1/transactions/chg_1': { transaction, ledger },
+      '/v1/balances': { data: [{ currency: 'UGX', available: '0', pending: '500' }] },
+      '/operator/v1/accounts/acc_1/trial_balance': { data },
+    };
+    const { journal, service } = await answering(t, (url) => answers[url] ?? {});
+    return checkJournal(journal, service);
+  };
+  t.strictSame(await found([trialBalance(500)]), []);
+  t.strictSame(await found([]), ['acc_1: there are entries in UGX, and no trial balance']);
+  t.strictSame(await found([trialBalance(501)]), [
+    'acc_1: the trial balance of UGX has MERCHANT_PENDING 501, its entries say 500',
+    'acc_1: the trial balance of UGX has PROVIDER_FLOAT 501, its entries say 500',
+  ]);
+  t.strictSame(await found([{ ...trialBalance(500), sum: '1' }]), [
+    'acc_1: the trial balance of UGX is off by 1',
+  ]);
+});
+
 t.test('an account that changes while it is read is read again, and not called wrong', async (t) => {
   // Each balance is read one charge after the transactions; from the charge `last` on none is made.
   const changing = (last: number, wrongBy: number) => {
@@ -221,7 +258,7 @@ t.test('an account that changes while it is read is read again, and not called w
       { ...entry, account: 'MERCHANT_PENDING', side: 'CREDIT' },
     ];
     return (url: string): object => {
-      if (url.includes('/trial_balance')) return { data: [] };
+      if (url.includes('/trial_balance')) return { data: [trialBalance(500 * charges)] };
       const [, id] = /transactions\/chg_(\d+)$/.exec(url) ?? [];
       if (id !== undefined) return { transaction: charge(Number(id)), ledger };
       if (url === '/v1/balances') {
