@@ -151,7 +151,7 @@ class Driver {
     this.#open++;
     connection.socket.write(this.#maker.request(counter), 'latin1');
     // When a connection was free, all of the wait was the driver's own doing.
-    if (ratePerSecond !== null && this.#idle.length > 0) {
+    if (ratePerSecond !== null && this.#idle.length > 0 && this.#isMeasured(connection.intendedAt)) {
       this.#lateness.recordValue(microseconds(now - connection.intendedAt));
     }
   }

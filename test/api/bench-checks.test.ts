@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { checkIds, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
 import { latencyAt, type Load } from '../../bench/result.ts';
+import { childrenOf } from '../../deploy/stop-signal.ts';
 import type { Driven } from '../../bench/load/drive.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
 import { driveOn, portOf } from './bench-endpoint.ts';
@@ -157,6 +158,32 @@ t.test(
     t.ok(latencyAt(load.latency, 75) > afterwardsMs, `p75 ${latencyAt(load.latency, 75)} ms`);
   },
 );
+
+/** Milliseconds. Whoever drives a load on this process does nothing meanwhile. */
+function stopDriver(ms: number, meanwhile = (): void => {}): void {
+  const [driver] = childrenOf(process.pid);
+  process.kill(driver!, 'SIGSTOP');
+  setTimeout(() => {
+    meanwhile();
+    process.kill(driver!, 'SIGCONT');
+  }, ms);
+}
+
+t.test('how late the driver was is of the measured time, not of the warm-up', async (t) => {
+  const stoppedMs = 1_000;
+  let count = 0;
+  const endpoint = createServer((request, response) => {
+    request.resume();
+    response.writeHead(201).end();
+    if (++count === 1) stopDriver(stoppedMs);
+  });
+  const { load } = await driveOn(t, await portOf(t, endpoint), {
+    connections: 4,
+    ratePerSecond: 50,
+    warmUpSeconds: 1.5,
+  });
+  t.ok(load.driverLateMsP99! < stoppedMs / 2, `${load.driverLateMsP99} ms`);
+});
 
 t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {
   const load = (changes: Partial<Load>, p99Ms = 10): Load => {
