@@ -54,7 +54,7 @@ class Driver {
   #answeredWith2xx = 0;
   #open = 0;
   #sending = true;
-  /** Measured. */
+  /** Measured; Infinity: until one is answered. */
   #seconds: number;
 
   constructor(job: DriverJob) {
@@ -86,11 +86,13 @@ class Driver {
 
   /** So that a stall longer than a short load is measured, not taken for a service that answers nothing. */
   async #untilOneAnswered(): Promise<void> {
+    if (this.#series.length > 0) return;
+    this.#seconds = Infinity;
     const giveUpAt = performance.now() + ANSWER_MS;
     while (this.#series.length === 0 && this.#all.length > 0 && performance.now() < giveUpAt) {
       await pause(TICK_MS);
-      this.#seconds = this.#secondOf(performance.now());
     }
+    this.#seconds = this.#secondOf(performance.now());
   }
 
   #finish(unsent: number): void {
@@ -206,8 +208,10 @@ class Driver {
     const isMeasured = this.#isMeasured(intendedAt);
     if (isMeasured) this.#latencies.recordValue(microseconds(now - intendedAt));
     const second = this.#secondOf(now);
-    // What comes after the end is not done in its time, but a refusal is one whenever it comes.
-    if (second < 0 || (!this.#sending && isDone)) return;
+    // What comes after the end is not done in its time, but a refusal is one whenever it comes. It may come before we know that
+    // the time is over.
+    const isOver = !this.#sending || second >= this.#seconds;
+    if (second < 0 || (isOver && isDone)) return;
     // What the warm-up left behind is not done of what was offered since.
     if (!isMeasured && this.#job.ratePerSecond !== null) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;

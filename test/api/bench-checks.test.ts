@@ -185,6 +185,26 @@ t.test('how late the driver was is of the measured time, not of the warm-up', as
   t.ok(load.driverLateMsP99! < stoppedMs / 2, `${load.driverLateMsP99} ms`);
 });
 
+t.test('an answer is done of a load that has not yet ended when it comes', async (t) => {
+  const firsts = 4;
+  const connections = 4;
+  const held: (() => void)[] = [];
+  let count = 0;
+  const endpoint = createServer((request, response) => {
+    request.resume();
+    const answer = (): void => void response.writeHead(201).end();
+    count++;
+    if (count <= firsts || count > firsts + connections) return answer();
+    // All that it has, until its time is over: it hears of the answers before it looks at its clock.
+    if (held.push(answer) === connections) {
+      stopDriver(1_200, () => held.forEach((each) => each()));
+    }
+  });
+  const { load } = await driveOn(t, await portOf(t, endpoint), { connections, ratePerSecond: 20 });
+  t.strictSame(load.errors, {});
+  t.strictSame([load.statuses, load.perSecond], [{ 201: firsts }, firsts]);
+});
+
 t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {
   const load = (changes: Partial<Load>, p99Ms = 10): Load => {
     const latency = { meanMs: 1, maxMs: p99Ms, percentiles: [[99, p99Ms]] } as const;
