@@ -90,7 +90,7 @@ export interface Load {
   readonly latency: Latency;
   /** How late the driver itself was to send, ms, p99: its own share of the latencies. Null in a closed loop. */
   readonly driverLateMsP99: number | null;
-  /** 2xx answers in each second of the measured time. */
+  /** 2xx answers in each whole second of the measured time. */
   readonly series: readonly number[];
   readonly processes: readonly ProcessUse[];
   /** Cores that all others used meanwhile, the host's other guests among them; null: not known. Absent in older reports. */

@@ -108,7 +108,7 @@ class Driver {
         driverLateMsP99: ratePerSecond === null ? null : this.#lateness.getValueAtPercentile(99) / US_PER_MS,
         seconds: this.#seconds,
         series: Array.from(
-          { length: Math.max(1, Math.round(this.#seconds)) },
+          { length: Math.max(1, Math.floor(this.#seconds)) },
           (_, at) => this.#series[at] ?? 0,
         ),
         sent: this.#sent,

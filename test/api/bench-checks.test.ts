@@ -205,6 +205,15 @@ t.test('an answer is done of a load that has not yet ended when it comes', async
   t.strictSame([load.statuses, load.perSecond], [{ 201: firsts }, firsts]);
 });
 
+t.test('a second that a load ends in is none of its seconds', async (t) => {
+  const endpoint = createServer((request, response) => {
+    request.resume();
+    response.writeHead(201).end();
+  });
+  const { load } = await driveOn(t, await portOf(t, endpoint), { ratePerSecond: 20, seconds: 1.5 });
+  t.equal(load.series.length, 1);
+});
+
 t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {
   const load = (changes: Partial<Load>, p99Ms = 10): Load => {
     const latency = { meanMs: 1, maxMs: p99Ms, percentiles: [[99, p99Ms]] } as const;
