@@ -22,6 +22,7 @@ const IDLE_MS = 5_000;
 const TICK_MS = 1;
 const US_PER_MS = 1_000;
 const MS_PER_SECOND = 1_000;
+const ANSWER_START = 'HTTP/';
 const HEAD_END = '\r\n\r\n';
 const HEAD_END_LENGTH = HEAD_END.length;
 const ID_START = '{"id":"';
@@ -182,13 +183,27 @@ class Driver {
   #hear(connection: Connection, chunk: Buffer): void {
     connection.received += chunk.toString('latin1');
     const { received } = connection;
+    if (connection.counter < 0) {
+      // Of an answer there may be something left.
+      if (!received.startsWith(ANSWER_START)) return;
+      this.#countError('unasked');
+      this.#lose(connection, 'unasked');
+      return;
+    }
     const headEnd = received.indexOf(HEAD_END);
     if (headEnd < 0) return;
     const length = contentLengthOf(received.slice(0, headEnd));
-    if (received.length < headEnd + HEAD_END_LENGTH + length) return;
+    const end = headEnd + HEAD_END_LENGTH + length;
+    if (received.length < end) return;
+    // It would be taken for the answer to the next request.
+    if (received.startsWith(ANSWER_START, end)) {
+      this.#lose(connection, 'unasked');
+      return;
+    }
     const status = received.slice(9, 12);
     this.#answered(connection, status, headEnd + HEAD_END_LENGTH);
     connection.counter = -1;
+    connection.received = '';
     this.#open--;
     this.#release(connection);
     this.#pump();
@@ -289,7 +304,7 @@ class Driver {
     if (free >= 0) this.#idle.splice(free, 1);
     if (connection.counter >= 0) {
       this.#open--;
-      this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
+      this.#countError(reason);
       if (this.#isMeasured(connection.intendedAt)) {
         this.#latencies.recordValue(microseconds(performance.now() - connection.intendedAt));
       }
@@ -302,8 +317,12 @@ class Driver {
     );
   }
 
+  #countError(reason: string): void {
+    this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
+  }
+
   #countRefused(): void {
-    this.#errors['refused'] = (this.#errors['refused'] ?? 0) + 1;
+    this.#countError('refused');
     if (this.#all.length === 0) this.#sending = false;
   }
 

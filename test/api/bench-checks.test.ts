@@ -2,7 +2,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { Socket } from 'node:net';
+import { createServer as createRawServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { checkIds, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
@@ -212,6 +212,19 @@ t.test('a second that a load ends in is none of its seconds', async (t) => {
   });
   const { load } = await driveOn(t, await portOf(t, endpoint), { ratePerSecond: 20, seconds: 1.5 });
   t.equal(load.series.length, 1);
+});
+
+t.test('an answer that nobody asked for is told, and answers no request', async (t) => {
+  const answer = 'HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n';
+  const firsts = 5;
+  let count = 0;
+  const endpoint = createRawServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', () => socket.write(answer.repeat(++count <= firsts ? 1 : 2)));
+  });
+  const { load } = await driveOn(t, await portOf(t, endpoint), { ratePerSecond: 20 });
+  t.notOk(checkAnswers(load).passed);
+  t.match(Object.keys(load.errors), ['unasked']);
 });
 
 t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {

@@ -1,15 +1,14 @@
 // A load of the bench on an endpoint of the test's own.
 
 import { once } from 'node:events';
-import type { Server as HttpServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server as Listener } from 'node:net';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { drive, type Driven, type DriveOptions } from '../../bench/load/drive.ts';
 import type { Server } from '../../bench/servers/server.ts';
 
 /** On which it listens from now on, until the test is over. */
-export async function portOf(t: Test, endpoint: HttpServer): Promise<number> {
+export async function portOf(t: Test, endpoint: Listener): Promise<number> {
   endpoint.listen(0, '127.0.0.1');
   await once(endpoint, 'listening');
   t.teardown(() => endpoint.close());
