@@ -28,6 +28,7 @@ export async function checkIds(
   const chosen = spread(all, countMax);
   const again = all.length - new Set(all.map(({ id }) => id)).size;
   const missing: string[] = [];
+  const nameless = all.filter(({ id }) => id === '').length;
   await eachOf(chosen, async ({ key, id }) => {
     const path = id.startsWith('pyt_') ? 'payouts' : 'charges';
     const response = await fetch(`http://${server.host}:${server.port}/v1/${path}/${id}`, {
@@ -39,8 +40,8 @@ export async function checkIds(
   return {
     what: `${how} ids exist`,
     // Of none nothing is known.
-    passed: all.length > 0 && missing.length === 0 && again === 0,
-    detail: `${chosen.length - missing.length} of ${chosen.length} found, of ${all.length} ${how}${again === 0 ? '' : `, ${again} of them another's`}${first(missing)}`,
+    passed: all.length > 0 && missing.length === 0 && again === 0 && nameless === 0,
+    detail: `${chosen.length - missing.length} of ${chosen.length} found, of ${all.length} ${how}${again === 0 ? '' : `, ${again} of them another's`}${nameless === 0 ? '' : `, ${nameless} answers without one`}${first(missing)}`,
   };
 }
 

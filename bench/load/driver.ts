@@ -12,7 +12,7 @@ import { connect, type Socket } from 'node:net';
 import { build, type Histogram } from 'hdr-histogram-js';
 import { PERCENTILES, type Latency } from '../result.ts';
 import type { DriverJob, DriverLine } from './job.ts';
-import { RequestMaker } from './work.ts';
+import { isCreate, kindOf, RequestMaker } from './work.ts';
 import { pause } from '../../src/pause.ts';
 
 /** Without a whole answer for this long a request is given up and its connection replaced. */
@@ -214,11 +214,9 @@ class Driver {
     const { counter, received, intendedAt } = connection;
     const isDone = status.startsWith('2');
     if (isDone) this.#answeredWith2xx++;
-    if (status === '201' && this.#job.acknowledgedFile !== null && received.startsWith(ID_START, bodyAt)) {
-      const idAt = bodyAt + ID_START.length;
-      this.#acknowledged.push(
-        `${this.#maker.keyNumberOf(counter)} ${received.slice(idAt, received.indexOf('"', idAt))}`,
-      );
+    const { acknowledgedFile, work } = this.#job;
+    if (isDone && acknowledgedFile !== null && isCreate(kindOf(work, counter))) {
+      this.#acknowledged.push(`${this.#maker.keyNumberOf(counter)} ${idIn(received, bodyAt)}`);
     }
     const isMeasured = this.#isMeasured(intendedAt);
     if (isMeasured) this.#latencies.recordValue(microseconds(now - intendedAt));
@@ -329,6 +327,13 @@ class Driver {
   async #untilAnswered(): Promise<void> {
     while (this.#open > 0) await pause(TICK_MS);
   }
+}
+
+/** '': it names none. */
+function idIn(received: string, bodyAt: number): string {
+  if (!received.startsWith(ID_START, bodyAt)) return '';
+  const idAt = bodyAt + ID_START.length;
+  return received.slice(idAt, received.indexOf('"', idAt));
 }
 
 function contentLengthOf(head: string): number {

@@ -12,7 +12,8 @@ export interface DriverJob {
   readonly warmUpSeconds: number;
   readonly seconds: number;
   readonly work: Work;
-  /** Where the ids of acknowledged creates go, "key number, space, id" a line; null: nowhere. */
+  /** Where the ids of acknowledged creates go, "key number, space, id" a line, without an id where the answer names none; null:
+   *  nowhere. */
   readonly acknowledgedFile: string | null;
 }
 

@@ -201,6 +201,11 @@ t.test('one create of many of which the answer names another that was made', asy
   t.strictSame(await failedChecks(t, confused), ['acknowledged ids exist']);
 });
 
+t.test('one create of many of which the answer names none', async (t) => {
+  const nameless = toOne(async (_, create, forward) => ({ ...(await forward(create)), text: '{}' }));
+  t.strictSame(await failedChecks(t, nameless), ['acknowledged ids exist']);
+});
+
 t.test('one create of many that is not made, and one that is made twice', async (t) => {
   const evened = (): Mischief => {
     let before: Answer | null = null;
