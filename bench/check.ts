@@ -86,17 +86,20 @@ export interface Done {
   readonly driven: Driven;
 }
 
-/** Of all creates, by their references in the lists that merchants read: a create lost and one made twice are together as many
+/** Of all creates, by their references in the lists of whoever sent them: a create lost and one made twice are together as many
  *  as were sent. `all`: the last loads that created, the first of them first, with none between. */
 export async function checkListed(server: Server, all: readonly Done[]): Promise<Check> {
   const times = new Map(all.map(({ work, driven }) => [work.prefix, new Uint8Array(driven.sent)]));
+  const keysOf = new Map(all.map(({ work }) => [work.prefix, linesOf(work.keysFile)]));
   const wrong: string[] = [];
-  await eachOf([...new Set(all.flatMap(({ work }) => linesOf(work.keysFile)))], async (key) => {
+  await eachOf([...new Set([...keysOf.values()].flat())], async (key) => {
     for await (const reference of newestReferences(server, key, wrong)) {
       const split = reference.lastIndexOf('-');
-      const of = times.get(reference.slice(0, split));
-      if (of === undefined) return;
+      const prefix = reference.slice(0, split);
+      const [of, keys] = [times.get(prefix), keysOf.get(prefix)];
+      if (of === undefined || keys === undefined) return;
       const counter = Number(reference.slice(split + 1));
+      if (keys[counter % keys.length] !== key) wrong.push(`${reference} is in another's list`);
       if (counter >= of.length) wrong.push(`${reference} was not sent`);
       else if (++of[counter]! === 2) wrong.push(`${reference} was made twice`);
     }

@@ -41,7 +41,17 @@ const ENOUGH = 80;
 const running = await startService({ SIMULATOR_APPROVE_AFTER_MS: '1' });
 t.teardown(() => running.stop());
 const { demo } = running;
+const keys = [demo.secret_key, await anotherMerchant()];
 let works = 0;
+
+/** Its secret key. */
+async function anotherMerchant(): Promise<string> {
+  const api = operatorApi(demo.operator_url, demo.operator_token);
+  const account = { name: 'Another', country: 'UG', live: true, payouts_enabled: true };
+  const { id } = (await api.operator('POST', '/accounts', account)) as { id: string };
+  const app = { name: 'Another', domain: 'another.test' };
+  return ((await api.operator('POST', `/accounts/${id}/apps`, app)) as { secret_key: string }).secret_key;
+}
 
 /** The names of the checks that fail. */
 async function failedChecks(
@@ -91,7 +101,7 @@ async function failedChecks(
 
   const directory = t.testdir();
   const [keysFile, acknowledgedFile] = [join(directory, 'keys'), join(directory, 'acknowledged')];
-  writeFileSync(keysFile, demo.secret_key);
+  writeFileSync(keysFile, keys.join('\n'));
   const { port } = proxy.address() as AddressInfo;
   const api = spoil(operatorApi(demo.operator_url, demo.operator_token));
   const service: Service = {
@@ -204,6 +214,14 @@ t.test('one create of many of which the answer names another that was made', asy
 t.test('one create of many of which the answer names none', async (t) => {
   const nameless = toOne(async (_, create, forward) => ({ ...(await forward(create)), text: '{}' }));
   t.strictSame(await failedChecks(t, nameless), ['acknowledged ids exist']);
+});
+
+t.test('one create of many that is made for another merchant', async (t) => {
+  const misbooked = toOne((_, create, forward) => {
+    const whose = keys.find((key) => create.headers['authorization'] !== `Bearer ${key}`);
+    return forward({ ...create, headers: { ...create.headers, authorization: `Bearer ${whose}` } });
+  });
+  t.strictSame(exceptReplays(await failedChecks(t, misbooked)), ['every create is listed once']);
 });
 
 t.test('one create of many that is not made, and one that is made twice', async (t) => {
