@@ -1,0 +1,127 @@
+// Days 4 and 10 of deploy/README.md, pasted as a whole: after what has failed, nothing that follows is done.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import t from 'tap';
+import { openMerchant } from './merchants.ts';
+import { startService } from './start.ts';
+
+const repository = join(import.meta.dirname, '../..');
+const runbook = readFileSync(join(repository, 'deploy/README.md'), 'utf8');
+const root = mkdtempSync(join(tmpdir(), 'runbook-'));
+t.teardown(() => rmSync(root, { recursive: true }));
+const hasJq = spawnSync('jq', ['--version']).status === 0;
+
+/** The lines of the runbook's day that have the word, as one pastes them. */
+function pasted(day: number, word: string): string {
+  const [, after = ''] = runbook.split(`\n### ${day}. `);
+  const [chapter = ''] = after.split('\n### ');
+  const blocks = [...chapter.matchAll(/^```\n(.*?)^```$/gms)].map(([, lines = '']) => lines);
+  const found = blocks.filter((lines) => lines.includes(word));
+  if (found.length !== 1) throw new Error(`day ${day} has ${found.length} blocks with ${word}`);
+  return found[0]!;
+}
+
+/** What root does is noted, but for files. */
+const ROOT = `
+sudo() {
+  case $1 in
+    install) mkdir -p "\${@: -1}" ;;
+    mv) "$@" ;;
+    *) echo "$*" >> asked ;;
+  esac
+}
+wal() { ${process.execPath} ${join(repository, 'wal/cli.ts')} "$@"; }
+`;
+
+/** In bash, which goes on after a line that fails, as a terminal's does. */
+async function paste(lines: string, env: Record<string, string>) {
+  const cwd = mkdtempSync(join(root, 'shell-'));
+  const shell = spawn('bash', [], { cwd, env: { PATH: process.env['PATH'], ...env } });
+  shell.stdin.end(ROOT + lines);
+  const [out, err] = await Promise.all([text(shell.stdout), text(shell.stderr), once(shell, 'close')]);
+  const asked = existsSync(join(cwd, 'asked')) ? readFileSync(join(cwd, 'asked'), 'utf8').trim() : '';
+  return { cwd, out, err, asked: asked.split('\n') };
+}
+
+t.test(
+  'day 10: nobody comes in before the payouts and withdrawals of all are off',
+  { skip: hasJq ? false : 'jq is not here' },
+  async (t) => {
+    const service = await startService();
+    let isStopped = false;
+    t.teardown(() => (isStopped ? undefined : service.stop()));
+    const merchants = [
+      await openMerchant(service),
+      await openMerchant(service, { payouts_enabled: false }),
+      await openMerchant(service),
+    ];
+    const settings = async () =>
+      Promise.all(
+        merchants.map(async ({ accountId }) => {
+          const { body } = await service.operator('GET', `/operator/v1/accounts/${accountId}`);
+          return [body.payouts_enabled, body.withdrawals_enabled];
+        }),
+      );
+    const { operator_url: url, operator_token: token } = service.demo;
+    const header = join(root, 'header');
+    writeFileSync(header, `Authorization: Bearer ${token}`);
+    const env = { OP: `${url}/operator/v1`, TOKEN: `@${header}` };
+    const off = pasted(10, 'accounts()')
+      .replace('http://127.0.0.1:8081', url)
+      .replace('limit=100', 'limit=1')
+      .replace('--retry 600', '--retry 0');
+
+    const { cwd, asked, err } = await paste(off, env);
+    t.equal(err, '');
+    t.strictSame(asked, ['systemctl stop nginx', 'systemctl start daftari', 'systemctl start nginx']);
+    t.strictSame(
+      await settings(),
+      merchants.map(() => [false, false]),
+    );
+    const on = /`(while read -r id what; [^`]*)`/.exec(runbook)?.[1] ?? '';
+    await paste(`cd ${cwd}\n${off}${on}`, env);
+    t.strictSame(
+      await settings(),
+      [
+        [true, true],
+        [false, true],
+        [true, true],
+      ],
+      'also where it was pasted twice',
+    );
+
+    await service.stop();
+    isStopped = true;
+    const closed = await paste(off, env);
+    t.notOk(closed.asked.includes('systemctl start nginx'), closed.asked.join('; '));
+  },
+);
+
+t.test('day 4: a directory stays where it is until the backup of it is restored', async (t) => {
+  const data = join(root, 'data');
+  mkdirSync(data);
+  for (const name of ['daftari.json', 'master.key', 'operator.token']) writeFileSync(join(data, name), '');
+  const restore = pasted(4, 'wal restore')
+    .replaceAll('/mnt/backup', join(root, 'backup'))
+    .replaceAll('/var/lib/daftari.mended', join(root, 'mended'));
+  const { asked, err } = await paste(restore, { DATA_DIR: data });
+  t.match(err, /restore: .* no backup/);
+  t.strictSame(
+    readdirSync(root).filter((name) => name.startsWith('data')),
+    ['data'],
+  );
+  t.notOk(asked.includes('systemctl start daftari'));
+});
