@@ -60,10 +60,18 @@ function compare(one: Place, other: Place): number {
 function inspectedIn(path: string): readonly Inspected[] {
   const text = readFileSync(path, 'utf8');
   try {
-    const { partitions } = JSON.parse(text) as { partitions?: Inspected[] };
-    if (partitions !== undefined) return partitions;
+    const { partitions } = Object(JSON.parse(text)) as { partitions?: unknown };
+    if (Array.isArray(partitions) && partitions.every(isInspected)) return partitions;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }
   throw new UsageError(`${path} is not what wal inspect --json prints: write it anew on its node`);
+}
+
+function isInspected(one: unknown): one is Inspected {
+  const { group, partition, problem, tip, start } = Object(one) as Record<string, unknown>;
+  if (typeof group !== 'string' || typeof partition !== 'number') return false;
+  const { epoch, sequence, batch } = Object(tip) as Record<string, unknown>;
+  const places = [epoch, sequence, batch, Object(start).batch];
+  return typeof problem === 'string' || places.every((place) => typeof place === 'number');
 }

@@ -181,8 +181,9 @@ t.test('of several nodes the log that ends latest is put back, whichever is aske
   };
   await inspect('c1');
   await inspect('c2');
-  // What the shell leaves of an inspect that failed.
-  for (const content of ['', '{"partitions":[', '{}']) {
+  const { out: verified } = await runTool(walTools, 'verify', '--data', join(root, 'c2'), '--json');
+  // What the shell leaves of an inspect that failed, and what was never one.
+  for (const content of ['', '{"partitions":[', '{}', 'null', '{"partitions":{}}', verified]) {
     writeFileSync(join(ends, 'c3.json'), content);
     const refused = await putBack('c1', '--ends', ends, ...WRITE);
     t.match(refused, { status: 2, err: /c3\.json is not what wal inspect --json prints/ }, content);
