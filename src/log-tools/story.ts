@@ -227,11 +227,18 @@ class Follower {
   }
 
   #hearPlatform(batch: Batch, sequence: number, record: PlatformRecord): void {
-    if (record.type === 'AuditBegun' && record.target.includes(this.#id)) {
+    if (record.type === 'AuditBegun' && this.#isAimedAtIt(record.target)) {
       this.#auditIds.add(record.id);
       this.#words.push(record.id, stemOf(record.id));
     } else if (record.type !== 'AuditEnded' || !this.#auditIds.has(record.id)) return;
     this.#add(batch, sequence, record.at, [record], nothingBooked);
+  }
+
+  /** Also at a webhook of it, or at what was raised of it: an operator's word of these names no transaction. */
+  #isAimedAtIt(target: string): boolean {
+    return target.split('/').some((part) => {
+      return part === this.#id || this.#deliveryIds.has(part) || this.#reconciliationIds.has(part);
+    });
   }
 
   #add(
