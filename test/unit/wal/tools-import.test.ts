@@ -86,6 +86,25 @@ t.test('of what was trimmed, which counts when it is whole: the log is served as
   t.match(await tool('import', '--data', data, '--from', archive), { status: 0 });
 });
 
+t.test('of what was trimmed, but for its beginning: that nothing is put back is said', async (t) => {
+  const [data, first, second] = [next(), next(), next()];
+  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await checkpointAll(data);
+  for (const [archive, before] of [
+    [first, '2026-01-01T00:00:06Z'],
+    [second, '2026-01-01T00:01:00Z'],
+  ] as const) {
+    await tool('archive', '--data', data, '--to', archive, '--before', before);
+    await tool('trim', '--data', data, '--archive', archive, '--yes');
+  }
+  const trimmed = await tips(data);
+  t.match(await tool('import', '--data', data, '--from', second), {
+    status: 0,
+    out: /^accounts\/0 begins after sequence 21: \S+ has not all that is before\n[^]*sound: 0 batches/,
+  });
+  t.strictSame(await tips(data), trimmed);
+});
+
 t.test('where a restore has not come to its end, nothing is imported', async (t) => {
   const [data, copy, to] = [next(), next(), next()];
   await write(data, 2);
