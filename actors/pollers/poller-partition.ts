@@ -235,7 +235,10 @@ export class PollerPartition implements Keeper {
   /** Not sent yet by anybody: nobody else serves this partition. */
   #submit(transaction: PendingTransaction): void {
     const watched = this.#follow(transaction);
-    if (watched !== null) this.#pursuit.begin(watched);
+    if (watched !== null) return this.#pursuit.begin(watched);
+    // A scan, or a callback, came upon it before the feed told of it.
+    const found = this.#followed.get(transaction.id);
+    if (found !== undefined) this.#pursuit.onlyOurs(found);
   }
 
   async #approved(accountId: string, transactionId: string): Promise<void> {

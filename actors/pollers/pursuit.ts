@@ -137,6 +137,20 @@ export class Pursuit implements Caller {
     this.#keeper.park(watched);
   }
 
+  /** It was taken for one that was in flight before this process knew of it, and was not: nobody else has sent it, so what its provider
+   *  does not know is sent at once. Of a withdrawal its account says whether it was. */
+  onlyOurs(watched: Watched): void {
+    const { type, next, submits, submitted, late, isOwed } = watched;
+    const isOnlyFound = next === 'enquire' && submits === 0 && !submitted && !late && !isOwed;
+    if (isOnlyFound && type !== 'WITHDRAWAL') {
+      watched.graceUntil = 0;
+      if (watched.state === 'waiting' && watched.verdict === null) {
+        this.#wheel.setBy(watched.number, this.#options.now());
+      }
+    }
+    this.#keeper.park(watched);
+  }
+
   /** It expired at the account at `expiredAt`, and may be paid after all: look now and then. The last look that was due before this process
    *  knew of it is made up for, unless the next one comes first: perhaps nobody was there to make it. */
   lookAfterExpiry(watched: Watched, expiredAt: number): void {

@@ -314,6 +314,39 @@ t.test('what the feed told of during a scan is not taken up a second time by it'
   t.equal(driven.mtn.submits.length, 1);
 });
 
+t.test(
+  'what a scan comes upon before the feed tells of it was sent by nobody: it is not waited for',
+  async (t) => {
+    for (const toldAfterMs of [0, 1_000]) {
+      const driven = await new Driven().start();
+      for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
+      const { accounts } = driven;
+      const untold: (() => void)[] = [];
+      const subscribe = accounts.subscribe.bind(accounts);
+      accounts.subscribe = <Told>(
+        ...[group, partition, after, handler]: Parameters<typeof subscribe<Told>>
+      ) =>
+        subscribe<Told>(group, partition, after, (batch) => {
+          untold.push(() => void handler(batch));
+        });
+      let pages = 0;
+      accounts.intercept = ({ type }) => {
+        if (type === 'ListPending' && ++pages === 2) accounts.create(charge());
+        return null;
+      };
+      await driven.crash();
+      await driven.clock.advance(toldAfterMs);
+      t.equal(driven.mtn.submits.length, 0, 'a poller before may have sent it');
+      t.equal(untold.length, 1);
+      for (const tell of untold) tell();
+      await driven.clock.advance(1_000);
+      t.equal(driven.mtn.submits.length, 1);
+      await driven.clock.advance(20_000);
+      t.equal(driven.mtn.submits.length, 1, 'once');
+    }
+  },
+);
+
 t.test('enquiries of recovery are spread', async (t) => {
   const driven = await new Driven({ random: randomFrom(1) }).start();
   for (let i = 0; i < 1_000; i++) driven.accounts.create(charge());
