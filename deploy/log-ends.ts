@@ -43,7 +43,7 @@ export class LogEnds {
       if ('problem' in other) {
         return { isKnown: false, why: `${file} cannot say where its log ends: ${other.problem}` };
       }
-      const order = compare(other.tip, tip) || start.batch - other.start.batch;
+      const order = compareEnds(other.tip, tip) || start.batch - other.start.batch;
       if (order > 0) {
         const { epoch, sequence, batch } = other.tip;
         return { isKnown: true, why: `${file} has epoch ${epoch}, sequence ${sequence}, batch ${batch}` };
@@ -53,7 +53,8 @@ export class LogEnds {
   }
 }
 
-function compare(one: Place, other: Place): number {
+/** Above 0: `one` is the later. */
+export function compareEnds(one: Place, other: Place): number {
   return one.epoch - other.epoch || one.sequence - other.sequence || one.batch - other.batch;
 }
 

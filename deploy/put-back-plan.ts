@@ -9,7 +9,10 @@ import { batchAt } from '../src/nats/stream-batches.ts';
 import type { StreamPartition } from '../src/nats/stream-batches.ts';
 import { hasStream } from '../src/nats/streams.ts';
 import { logStream } from '../src/nats/subjects.ts';
+import { tipAt } from '../wal/batch.ts';
 import type { LogReader } from '../wal/log-reader.ts';
+import type { Tip } from '../wal/types.ts';
+import { compareEnds } from './log-ends.ts';
 
 export interface Writing {
   readonly type: 'writing';
@@ -47,7 +50,7 @@ export async function planOf(
   const tip = log.tip(group, partition).batch;
   const begun = lease?.puttingBack;
   if (messages > 0) {
-    if (begun === undefined) return { type: 'kept', why: 'the stream is not empty: it says what the log is' };
+    if (begun === undefined) return besideStream(log, place, state!);
     return goingOn(log, place, begun, state!);
   }
   if (tip === start) {
@@ -64,6 +67,37 @@ export async function planOf(
   if (last <= start) return { type: 'refused', why: 'the stream has had nothing of this log' };
   const after = Math.max(start, last - LIMITS.streamWarmUpMessages);
   return { type: 'writing', what: 'end', after, last, offset: had - after, isMoved: false };
+}
+
+/** What the stream has is the log, but where this one goes on behind all that it has: then a shorter log was put back by who did not know
+ *  of this one, and what this one has more was acknowledged. A few batches more its next owner gives back itself. */
+async function besideStream(
+  log: LogReader,
+  place: StreamPartition,
+  { first_seq: first, last_seq: last }: { readonly first_seq: number; readonly last_seq: number },
+): Promise<Plan> {
+  const kept: Plan = { type: 'kept', why: 'the stream is not empty: it says what the log is' };
+  const { group, partition } = place;
+  const tip = log.tip(group, partition);
+  let end: Tip | null = null;
+  // Of a replaced writer the last ones may be leftovers.
+  for (let at = last; at >= Math.max(first, last - LIMITS.streamWarmUpMessages); at--) {
+    const batch = await batchAt(place, at);
+    if (batch === null) continue;
+    const found = tipAt(batch);
+    if (compareEnds(found, tip) >= 0) return kept;
+    if (end === null || compareEnds(found, end) > 0) end = found;
+  }
+  if (end === null) return kept;
+  const isThisLogs = end.batch > log.startOf(group, partition).batch && log.holds(group, partition, end);
+  if (isThisLogs && tip.batch - end.batch <= LIMITS.streamAsyncOutstandingMax) return kept;
+  return {
+    type: 'refused',
+    why:
+      `this log ends later than its stream, which has epoch ${end.epoch}, sequence ${end.sequence}, batch ${end.batch}: a shorter ` +
+      'one was put back. Start no node, have the files of all nodes with --ends, remove that ' +
+      `(nats stream rm ${logStream(group, partition)}), and run this again`,
+  };
 }
 
 /** A put-back did not come to its end. */

@@ -1,5 +1,5 @@
 // A log that is put back to a stream that was lost: each batch in its place, the latest log and no other, nothing half.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -203,6 +203,29 @@ t.test('of several nodes the log that ends latest is put back, whichever is aske
   await isProven(t, 'c2', stale);
   const again = await putBack('c1', '--ends', ends, ...WRITE);
   t.match(again.out, new RegExp(`accounts/${late} +kept: the stream is not empty`));
+});
+
+t.test('a log that ends later than the one that was put back without it is not passed over', async (t) => {
+  const [partition, ahead] = [newPartition(), newPartition()];
+  await write('g1', partition, [1, 2]);
+  await write('g2', partition, [1]);
+  await write('g2', ahead, [1], 2);
+  cpSync(join(root, 'g2'), join(root, 'g3'), { recursive: true });
+  await write('g3', ahead, [2], 2);
+  const ends = join(root, 'ends-of-g');
+  mkdirSync(ends);
+  // The files of the others were forgotten.
+  const { out } = await runTool(walTools, 'inspect', '--data', join(root, 'g2'), '--json');
+  writeFileSync(join(ends, 'g2.json'), out);
+  const early = await putBack('g2', '--ends', ends, ...WRITE);
+  t.match(early, { status: 0 }, early.err);
+  const late = await putBack('g1', '--ends', ends, ...WRITE);
+  const why = 'refused: this log ends later than its stream, which has epoch 1, sequence 3, batch 4: ';
+  t.match(late, { status: 1, out: new RegExp(`accounts/${partition} +${why}`) }, late.err);
+  t.match(late.out, `nats stream rm ${logStream(GROUP, partition)}`);
+  // So many its next owner gives back itself.
+  const bit = await putBack('g3', '--ends', ends, ...WRITE);
+  t.match(bit, { status: 0, out: new RegExp(`accounts/${ahead} +kept: the stream is not empty`) }, bit.err);
 });
 
 t.test(
