@@ -98,6 +98,6 @@ async function journalChecked(path: string, service: Service): Promise<Checked> 
 }
 
 async function directoriesChecked(directories: readonly string[]): Promise<Checked> {
-  const found = await checkReplicas(directories);
+  const found = await checkReplicas(directories, (line) => process.stdout.write(printable(`${line}\n`)));
   return { found, what: `${directories.length} data directories compared` };
 }

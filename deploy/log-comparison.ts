@@ -6,8 +6,12 @@ import { type Batch, nameOf, type PartitionName, type Tip } from '../wal/types.t
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
 
 /** Compares the logs of stopped or running nodes, partition by partition. Findings, in words; none: they are one. Rejects with
- *  CouldNotTell where a log cannot be opened, has nothing in it, or nothing in common with the others. */
-export async function checkReplicas(directories: readonly string[]): Promise<string[]> {
+ *  CouldNotTell where a log cannot be opened, has nothing in it, or nothing in common with the others. `note` hears what no other
+ *  log has: a node that has lost a partition, or has another role, looks the same. */
+export async function checkReplicas(
+  directories: readonly string[],
+  note: (line: string) => void = () => {},
+): Promise<string[]> {
   const findings: string[] = [];
   // A log is not compared with itself.
   const byPath = Map.groupBy(directories, pathOf);
@@ -33,11 +37,17 @@ export async function checkReplicas(directories: readonly string[]): Promise<str
       if (each.names.length === 0) untold.push(`${each.directory} holds a log with no partition in it`);
       for (const name of each.names) names.set(nameOf(name), name);
     }
+    const alone: { readonly key: string; readonly directory: string }[] = [];
     for (const [key, name] of names) {
       const having = logs.filter((each) => each.names.some((other) => nameOf(other) === key));
+      const [first, ...others] = having;
+      if (first !== undefined && others.length === 0) alone.push({ key, directory: first.directory });
       const told = comparePartition(having, name);
       findings.push(...told.findings.map((finding) => `${key}: ${finding}`));
       untold.push(...told.untold.map((why) => `${key}: ${why}`));
+    }
+    for (const [directory, keys] of Map.groupBy(logs.length > 1 ? alone : [], (each) => each.directory)) {
+      note(`In ${directory} alone, and compared with nothing: ${keys.map(({ key }) => key).join(', ')}`);
     }
   } finally {
     for (const { log } of logs) await log.close();

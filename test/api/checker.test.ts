@@ -244,6 +244,32 @@ t.test('the trial balance is held against the entries, whatever sum it says it h
   ]);
 });
 
+t.test('a create that was done twice is found, and a journal that does not balance', async (t) => {
+  const charge = { id: 'chg_1', type: 'CHARGE', status: 'SUCCESSFUL', amount: '500', net: '500' };
+  const transaction = { ...charge, currency: 'UGX', reference: 'order-1' };
+  const both = [transaction, { ...transaction, id: 'chg_2' }];
+  const side = { currency: 'UGX', journal_id: 'jnl_1' };
+  const ledger = [
+    { ...side, amount: '500', account: 'PROVIDER_FLOAT', side: 'DEBIT' },
+    { ...side, amount: '501', account: 'MERCHANT_PENDING', side: 'CREDIT' },
+  ];
+  const { journal, service } = await answering(t, (url) => {
+    if (url === '/v1/transactions?limit=100') return { data: both, has_more: false };
+    if (url.startsWith('/v1/transactions/')) return { transaction: both[Number(url.at(-1)) - 1], ledger };
+    if (url === '/v1/balances') return { data: [{ currency: 'UGX', available: '0', pending: '1000' }] };
+    return { data: [trialBalance(1000)] };
+  });
+  const findings = await checkJournal(journal, service);
+  for (const finding of [
+    /^acc_1: order-1 \(key key-order\) exists 2 times$/,
+    /^chg_1: journal jnl_1 is off by 1$/,
+    /^chg_2: CHARGE is SUCCESSFUL, its entries say merchant 501, provider -500, /,
+    /^acc_1: UGX is 0 \+ 1000, its entries say 0 \+ 1002$/,
+  ]) {
+    t.equal(findings.filter((each) => finding.test(each)).length, 1, String(finding));
+  }
+});
+
 t.test('an account that changes while it is read is read again, and not called wrong', async (t) => {
   // Each balance is read one charge after the transactions; from the charge `last` on none is made.
   const changing = (last: number, wrongBy: number) => {
@@ -472,6 +498,16 @@ t.test('logs of which nothing is compared are not called one', async (t) => {
   await untold(['late', 'early'], apart('late', 'early'));
   t.strictSame(await checkReplicas(['early', 'middle', 'whole'].map(at)), []);
   await untold(['early', 'early'], `${at('early')} is named twice`);
+  await write('more', async (log) => {
+    const partition = log.openPartition('accounts', 1, { epoch: 1, replica: null, onDurable: () => {} });
+    await partition.drained();
+  });
+  const args = ['early', 'more'].flatMap((name) => ['--data-dir', at(name)]);
+  const { stdout } = await promisify(execFile)(process.execPath, ['deploy/checker.ts', ...args]);
+  t.strictSame(stdout.split('\n').slice(0, 2), [
+    `In ${at('early')} alone, and compared with nothing: accounts/0`,
+    `In ${at('more')} alone, and compared with nothing: accounts/1`,
+  ]);
   // What was found is told all the same.
   await untold(['late', 'early', 'whole', 'empty'], nothingIn, [
     `accounts/0: batch ${whole.batch} differs between ${at('late')} and ${at('whole')}`,
