@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { logUseBetween, readLogCounters, type LogCounters } from '../measure/log-counters.ts';
-import { sumOf, type Metric } from '../measure/metrics.ts';
+import { countOf, type Metric } from '../measure/metrics.ts';
 import { ProcessWatch, type Watched } from '../measure/process-use.ts';
 import type { Load } from '../result.ts';
 import { runProgram } from '../servers/child.ts';
@@ -171,7 +171,7 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
 async function madeBy({ readMetrics }: Server): Promise<number> {
   if (readMetrics === null) return 0;
   const read = async (): Promise<number> =>
-    sumOf(await readMetrics(), 'daftari_transactions_entered_total', { status: 'PENDING_PROVIDER' });
+    countOf(await readMetrics(), 'daftari_transactions_entered_total', { status: 'PENDING_PROVIDER' });
   let made = await read();
   for (let look = 0; look < STILL_LOOKS_MAX; look++) {
     await pause(STILL_MS);

@@ -1,7 +1,7 @@
 // What the service's log did between two readings of /metrics.
 
 import type { LogUse } from '../result.ts';
-import { sumOf, type Metric } from './metrics.ts';
+import { countOf, type Metric } from './metrics.ts';
 
 export interface LogCounters {
   readonly atMs: number;
@@ -16,10 +16,10 @@ const MS_PER_SECOND = 1_000;
 export function readLogCounters(metrics: readonly Metric[]): LogCounters {
   return {
     atMs: performance.now(),
-    flushes: sumOf(metrics, 'daftari_log_flush_seconds_count'),
-    flushSeconds: sumOf(metrics, 'daftari_log_flush_seconds_sum'),
-    records: sumOf(metrics, 'daftari_log_flush_records_sum'),
-    bytes: sumOf(metrics, 'daftari_log_bytes_total'),
+    flushes: countOf(metrics, 'daftari_log_flush_seconds_count'),
+    flushSeconds: countOf(metrics, 'daftari_log_flush_seconds_sum'),
+    records: countOf(metrics, 'daftari_log_flush_records_sum'),
+    bytes: countOf(metrics, 'daftari_log_bytes_total'),
   };
 }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { commitOf, findConditions } from '../../bench/measure/conditions.ts';
 import { logUseBetween, readLogCounters } from '../../bench/measure/log-counters.ts';
-import { parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
+import { countOf, parseMetrics, sumOf } from '../../bench/measure/metrics.ts';
 import { growthOf, ProcessWatch, threadTimeOf } from '../../bench/measure/process-use.ts';
 import { searchHighestRate } from '../../bench/rate-search.ts';
 import { stagesOf } from '../../bench/report/profile.ts';
@@ -262,7 +262,9 @@ other_total{route="/v1/y",status="201"} 7
   const metrics = parseMetrics(text(1, 2, 3));
   t.equal(sumOf(metrics, 'other_total'), 12);
   t.equal(sumOf(metrics, 'other_total', { route: '/v1/y' }), 7);
-  t.equal(sumOf(metrics, 'absent'), 0);
+  t.throws(() => sumOf(metrics, 'absent'), /no absent/, 'which is no 0');
+  t.throws(() => sumOf(metrics, 'other_total', { route: '/v1/z' }), /no other_total/);
+  t.equal(countOf(metrics, 'absent'), 0, 'what has not counted yet');
 
   const before = { ...readLogCounters(parseMetrics(text(10, 100, 10_000))), atMs: 0 };
   const after = { ...readLogCounters(parseMetrics(text(30, 500, 50_000))), atMs: 2_000 };
