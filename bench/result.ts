@@ -20,6 +20,7 @@ export interface Failure {
 
 /** Where it was measured. Whatever can differ between two machines or two days. */
 export interface Conditions {
+  /** That may be used. */
   readonly cores: number;
   readonly cpu: string;
   readonly memoryMiB: number;

@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
-import { cpus, loadavg, release, totalmem } from 'node:os';
+import { availableParallelism, cpus, loadavg, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { hasWrk } from '../load/wrk.ts';
 import type { Conditions } from '../result.ts';
@@ -19,7 +19,7 @@ export function findConditions(
 ): Omit<Conditions, 'commit'> {
   const processors = cpus();
   return {
-    cores: processors.length,
+    cores: availableParallelism(),
     cpu: processors[0]?.model.trim() ?? 'unknown',
     memoryMiB: Math.round(totalmem() / MIB),
     node: process.version,

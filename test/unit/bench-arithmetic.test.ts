@@ -45,6 +45,15 @@ t.test('two benches measure one disk at once, and neither takes the file of the 
   t.strictSame(readdirSync(directory), ['fsync-probe']);
 });
 
+const hasTaskset = spawnSync('taskset', ['--version']).status === 0;
+t.test('the cores that are told are those that may be used', { skip: !hasTaskset }, async (t) => {
+  const module = new URL('../../bench/measure/conditions.ts', import.meta.url);
+  const code = `import { findConditions } from '${module.href}';
+    process.stdout.write(String(findConditions(process.cwd(), 0.01, false).cores));`;
+  const one = ['-c', '0', process.execPath, '--input-type=module', '-e', code];
+  t.equal(spawnSync('taskset', one, { cwd: t.testdir(), encoding: 'utf8' }).stdout, '1');
+});
+
 t.test(
   'what others use is told: all that is busy, but for who is watched',
   { skip: !existsSync('/proc/stat') },
