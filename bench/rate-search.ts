@@ -40,6 +40,7 @@ export async function searchHighestRate<Outcome>(
   let low = options.lowPerSecond;
   let high = options.highPerSecond;
   if (!(await holdsAt(low))) return { highestPerSecond: 0, trials };
+  if (trials.length >= options.trialsMax) return { highestPerSecond: low, trials };
   if (await holdsAt(high)) return { highestPerSecond: high, trials };
   // Rates are whole: between neighbours there is none.
   while (trials.length < options.trialsMax && high - low > 1 && high / low > 1 + options.precision) {

@@ -207,6 +207,8 @@ t.test('the search at its ends', async (t) => {
   const few = await trial(500, 4);
   t.equal(few.trials.length, 4);
   t.ok(few.highestPerSecond <= 500, 'never more than was shown to hold');
+  const one = await trial(5_000, 1);
+  t.strictSame([one.trials.length, one.highestPerSecond], [1, 100], 'no more than it may');
 });
 
 t.test('CPU time of a thread, whatever its name', async (t) => {
