@@ -94,6 +94,7 @@ async function driveWithWrk(options: DriveOptions, directory: string): Promise<W
   const load: Load = {
     ...loadOf(options, 'wrk'),
     ...shown,
+    warmUpSeconds: warm.seconds,
     seconds: result.seconds,
     statuses: { '2xx': done, ...(result.refused === 0 ? {} : { 'not 2xx': result.refused }) },
     errors: withoutZeros(result.errors),

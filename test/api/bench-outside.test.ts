@@ -72,8 +72,9 @@ t.test('wrk sends every request that is told as sent, its first too', { skip: !h
     request.resume().on('end', () => response.end());
   });
   const connections = 2;
-  const offer = { connections, warmUpSeconds: 1, wrk: true };
-  const { sent, brokeOffAt } = await driveOn(t, await portOf(t, endpoint), offer);
+  const offer = { connections, warmUpSeconds: 0.1, wrk: true };
+  const { load, sent, brokeOffAt } = await driveOn(t, await portOf(t, endpoint), offer);
+  t.ok(load.warmUpSeconds > 0.9, 'it knows whole seconds only, and that is told');
   const missing = Array.from({ length: sent }, (_, counter) => counter).filter(
     (counter) => !arrived.has(counter),
   );
