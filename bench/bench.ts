@@ -26,6 +26,8 @@ export interface Scenario {
   readonly summary: string;
   /** What two checkouts can also take side by side; absent: it is no load on one service. */
   readonly peak?: Peak;
+  /** It can also be measured against a peer. */
+  readonly hasPeer?: boolean;
   /** What it needs that npm does not install; it is left out of a run that names no scenarios. */
   readonly needs: string | null;
   /** `repeat` counts from 0. */

@@ -191,7 +191,7 @@ Without scenarios: all that need nothing installed. --list names them.
   --recovery-accounts n              accounts of its start from a checkpoint
   --rate n                           events a second of \`lifecycle\`
   --search n                         search the highest rate with p99 under 10 ms, in at most n trials
-  --peer postgres                    also the same work on Fastify and PostgreSQL, started from Debian's package
+  --peer postgres                    charges and payouts also on Fastify and PostgreSQL, started from Debian's package
   --against folder                   the service of another checkout too, in turn with this one's (its dependencies
                                      installed), and the ratios of the pairs: is a change faster than the noise?
   --side-by-side                     with --against, for charges, payouts, reads and mixed: both services run all the time
@@ -208,8 +208,14 @@ export function parseCommand(args: readonly string[]): Command {
   const { values, positionals } = parse(args);
   if (values.help === true) return { type: 'help' };
   if (values.list === true) return { type: 'list' };
-  if (positionals[0] === 'compare') return { type: 'compare', ...pairOf(positionals.slice(1)) };
-  if (positionals[0] === 'profile') return { type: 'profile', file: oneOf(positionals.slice(1)) };
+  const [first, ...files] = positionals;
+  if (first === 'compare' || first === 'profile') {
+    const [option] = Object.keys(values);
+    if (option !== undefined) throw new UsageError(`${first} takes no --${option}`);
+    return first === 'compare'
+      ? { type: 'compare', ...pairOf(files) }
+      : { type: 'profile', file: oneOf(files) };
+  }
   const form = choice('form', values.form ?? 'quick', FORMS);
   const sizes = SIZES[form];
   const seconds = number('seconds', values.seconds, sizes.seconds);
@@ -217,6 +223,7 @@ export function parseCommand(args: readonly string[]): Command {
   if (sideBySide && values.against === undefined) {
     throw new UsageError('--side-by-side takes --against folder: whom to measure beside this checkout');
   }
+  if (sideBySide && values.peer !== undefined) throw new UsageError('--peer is not for --side-by-side');
   return {
     type: 'run',
     options: {

@@ -151,22 +151,27 @@ async function runOnce(
   }
 }
 
-function chosen({ scenarios: names, sideBySide }: RunOptions): readonly Scenario[] {
+function chosen(options: RunOptions): readonly Scenario[] {
+  const { scenarios: names, sideBySide, peer } = options;
   if (names.length === 0) {
     return SCENARIOS.filter(({ needs, peak }) => needs === null && (!sideBySide || peak !== undefined));
   }
-  return names.map((name) => {
-    const scenario = SCENARIOS.find((each) => each.name === name);
-    if (scenario === undefined) {
-      throw new UsageError(
-        `no scenario "${name}"; there are ${SCENARIOS.map((each) => each.name).join(', ')}`,
-      );
-    }
-    if (sideBySide && scenario.peak === undefined) {
-      throw new UsageError(`${name} is no load on one service: it cannot be measured side by side`);
-    }
-    return scenario;
-  });
+  const scenarios = names.map((name) => named(name, sideBySide));
+  if (peer !== null && !scenarios.some(({ hasPeer }) => hasPeer === true)) {
+    throw new UsageError(`--peer: none of ${names.join(', ')} is measured against one`);
+  }
+  return scenarios;
+}
+
+function named(name: string, sideBySide: boolean): Scenario {
+  const scenario = SCENARIOS.find((each) => each.name === name);
+  if (scenario === undefined) {
+    throw new UsageError(`no scenario "${name}"; there are ${SCENARIOS.map((each) => each.name).join(', ')}`);
+  }
+  if (sideBySide && scenario.peak === undefined) {
+    throw new UsageError(`${name} is no load on one service: it cannot be measured side by side`);
+  }
+  return scenario;
 }
 
 /** The first that writes there. */

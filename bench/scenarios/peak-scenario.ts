@@ -21,6 +21,7 @@ export function peakScenario({ name, summary, bareTarget, peerTarget, ...peak }:
     name,
     summary,
     peak,
+    hasPeer: peerTarget !== null,
     needs: null,
     async run(bench) {
       const { prepared, service } = await startPeak(bench, peak);

@@ -37,6 +37,13 @@ t.test('files that cannot be used are told before anything is measured', async (
     [['bare', '--directory', '/proc/daftari-bench/data'], /--directory: ENOENT.*\/proc\/daftari-bench/],
     [['charges', '--side-by-side'], /--side-by-side takes --against/],
     [['lists', '--side-by-side', '--against', '.'], /lists is no load on one service/],
+    [['compare', old!, old!, '--html', 'out.html'], /compare takes no --html/],
+    [['profile', old!, '--repeats', '3'], /profile takes no --repeats/],
+    [['reads', 'bare', '--peer', 'postgres'], /--peer: none of reads, bare is measured against one/],
+    [
+      ['payouts', '--side-by-side', '--against', '.', '--peer', 'postgres'],
+      /--peer is not for --side-by-side/,
+    ],
   ];
   for (const [args, words] of cases) {
     const child = spawnSync(process.execPath, ['bench/cli.ts', ...args], { encoding: 'utf8' });
