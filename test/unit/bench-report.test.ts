@@ -1,5 +1,6 @@
 // What the bench prints and draws, and what its command line takes.
 
+import { resolve } from 'node:path';
 import t from 'tap';
 import { parseCommand, UsageError } from '../../bench/options.ts';
 import { againstText, compareText } from '../../bench/report/compare.ts';
@@ -241,6 +242,10 @@ t.test('the command line', async (t) => {
   t.hasStrict(command, {
     type: 'run',
     options: { scenarios: ['charges'], seconds: 2, listTransactions: [10, 20] },
+  });
+  // A checkout's service has that checkout as its working directory.
+  t.hasStrict(parseCommand(['--directory', 'data', '--profile', 'profiles', '--against', '.']), {
+    options: { directory: resolve('data'), profile: resolve('profiles') },
   });
   for (const wrong of [
     ['--form', 'huge'],
