@@ -136,17 +136,41 @@ export function reportOf(text: string): Report {
   if (typeof command !== 'string') throw new Error('it has no command');
   if (typeof conditions?.fsync?.perSecond !== 'number') throw new Error('it has no conditions');
   const isWhole = ({ name, repeats }: Partial<ScenarioResult>): boolean =>
-    typeof name === 'string' && Array.isArray(repeats) && repeats.every(hasFigures);
-  if (!Array.isArray(scenarios) || !scenarios.map(Object).every(isWhole)) {
+    typeof name === 'string' && isListOf(repeats, isRepeat) && repeats.length > 0;
+  if (!isListOf(scenarios, (each) => isWhole(Object(each) as Partial<ScenarioResult>))) {
     throw new Error('it has no scenarios with their repeats');
   }
+  if (!isListOf(report.failures ?? [], isFailure)) throw new Error('it has no list of failures');
   return report as Report;
 }
 
-function hasFigures(repeat: unknown): boolean {
+function isListOf(value: unknown, isOne: (item: unknown) => boolean): value is readonly unknown[] {
+  return Array.isArray(value) && value.every(isOne);
+}
+
+function isRepeat(repeat: unknown): boolean {
   const { figures, checks } = Object(repeat) as Partial<Repeat>;
-  const isNamed = (figure: unknown): boolean => typeof (Object(figure) as Partial<Figure>).name === 'string';
-  return Array.isArray(figures) && figures.every(isNamed) && Array.isArray(checks);
+  return isListOf(figures, isFigure) && isListOf(checks, isCheck);
+}
+
+function isFigure(figure: unknown): boolean {
+  const { name, unit, value, better } = Object(figure) as Partial<Figure>;
+  return (
+    typeof name === 'string' &&
+    typeof unit === 'string' &&
+    typeof value === 'number' &&
+    (better === 'more' || better === 'less' || better === 'neither')
+  );
+}
+
+function isCheck(check: unknown): boolean {
+  const { what, passed, detail } = Object(check) as Partial<Check>;
+  return typeof what === 'string' && typeof passed === 'boolean' && typeof detail === 'string';
+}
+
+function isFailure(failure: unknown): boolean {
+  const { scenario, error } = Object(failure) as Partial<Failure>;
+  return typeof scenario === 'string' && typeof error === 'string';
 }
 
 export function latencyAt({ percentiles }: Latency, percent: number): number {

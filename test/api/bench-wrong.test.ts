@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';
 import { parseCommand } from '../../bench/options.ts';
+import { reportOf } from '../../bench/result.ts';
 
 t.test('files that cannot be used are told before anything is measured', async (t) => {
   const directory = t.testdir({
@@ -70,4 +71,29 @@ t.test('numbers that nothing can be made of are told before anything is measured
   t.hasStrict(parseCommand(['lists', '--list-transactions', '10,20,30', '--seconds', '0.5']), {
     options: { listTransactions: [10, 20, 30], seconds: 0.5 },
   });
+});
+
+t.test('a report that is damaged in one place is none', async (t) => {
+  const figure = { name: 'peak', unit: '/s', value: 1, better: 'more' };
+  const check = { what: 'ids exist', passed: true, detail: '' };
+  const sound = { figures: [figure], loads: [], checks: [check], notes: [] };
+  const saying = (repeat: object, more: object = {}): string =>
+    JSON.stringify({
+      format: 1,
+      command: '',
+      conditions: { fsync: { perSecond: 1 } },
+      scenarios: [{ name: 'bare', repeats: [{ ...sound, ...repeat }] }],
+      ...more,
+    });
+  t.equal(reportOf(saying({})).scenarios.length, 1);
+  const damaged: [string, string][] = [
+    ['value', saying({ figures: [{ ...figure, value: '1' }] })],
+    ['unit', saying({ figures: [{ ...figure, unit: undefined }] })],
+    ['better', saying({ figures: [{ ...figure, better: 'higher' }] })],
+    ['checks', saying({ checks: [null] })],
+    ['passed', saying({ checks: [{ ...check, passed: 'no' }] })],
+    ['repeats', saying({}, { scenarios: [{ name: 'bare', repeats: [] }] })],
+    ['failures', saying({}, { failures: [null] })],
+  ];
+  for (const [what, text] of damaged) t.throws(() => reportOf(text), /^it has no /, what);
 });
