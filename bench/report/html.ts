@@ -101,7 +101,7 @@ function plotsOf({ name, repeats }: ScenarioResult): string[] {
       xLabel: 'offered, requests a second',
       yLabel: 'ms',
       yLog: true,
-      lines: open.length < 2 ? [] : [50, 99, 99.9].map((percent) => rateLine(open, percent)),
+      lines: rateLines(open),
     }),
     name === 'lists' ? listsPlot(repeats) : '',
   ].filter((svg) => svg !== '');
@@ -115,11 +115,26 @@ function percentileLine({ label, latency }: Load): Line {
   return { label, points };
 }
 
-function rateLine(loads: readonly Load[], percent: number): Line {
+/** Of each server that took more than one. */
+function rateLines(open: readonly Load[]): Line[] {
+  const servers = [...Map.groupBy(open, ({ label }) => serverIn(label))].filter(
+    ([, loads]) => loads.length > 1,
+  );
+  return servers.flatMap(([server, loads]) =>
+    [50, 99, 99.9].map((percent) => rateLine(server, loads, percent)),
+  );
+}
+
+/** With its colon, where a scenario has more than one. */
+function serverIn(label: string): string {
+  return label.slice(0, label.indexOf(': ') + 1);
+}
+
+function rateLine(server: string, loads: readonly Load[], percent: number): Line {
   const points = loads
     .map((load) => [load.offeredPerSecond ?? 0, latencyAt(load.latency, percent)] as const)
     .toSorted((a, b) => a[0] - b[0]);
-  return { label: `p${percent}`, points };
+  return { label: `${server} p${percent}`.trim(), points };
 }
 
 /** Figures named "… at N transactions" against N. */

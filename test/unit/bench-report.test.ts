@@ -220,6 +220,23 @@ t.test('the page stands alone', async (t) => {
   t.notMatch(page, /NaN|undefined/);
 });
 
+t.test('latency is drawn against the rates of one server, not of two', async (t) => {
+  const of = (...labels: string[]): string => {
+    const loads = labels.map((label, n) => ({ ...load, label, offeredPerSecond: 1_000 * (n + 1) }));
+    return htmlOf({
+      ...report([]),
+      scenarios: [{ name: 'cluster', repeats: [{ ...repeat(20_000), loads }] }],
+    });
+  };
+  const names = (page: string): string[] =>
+    Array.from(page.matchAll(/>(?:(\w+ replicas?): )?p99</g), ([, name = 'the only']) => name);
+  t.strictSame(names(of('one replica: 50 %', 'three replicas: 50 %')), []);
+  t.strictSame(names(of('one replica: 50 %', 'three replicas: 50 %', 'three replicas: 90 %')), [
+    'three replicas',
+  ]);
+  t.strictSame(names(of('50 %', 'search, 2000/s')), ['the only']);
+});
+
 t.test('plots leave out what they cannot draw', async (t) => {
   const options = { title: 'x', xLabel: 'x', yLabel: 'y' };
   t.equal(plot({ ...options, lines: [] }), '');
