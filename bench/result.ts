@@ -130,7 +130,10 @@ export interface LogUse {
 
 /** Of a file, which may be anything. What `compare` has to have is looked for. */
 export function reportOf(text: string): Report {
-  const report = Object(JSON.parse(text)) as Partial<Report>;
+  // JSON has null for what is no number.
+  const numbered = (key: string, value: unknown): unknown =>
+    key === 'value' && value === null ? Number.NaN : value;
+  const report = Object(JSON.parse(text, numbered)) as Partial<Report>;
   if (report.format !== 1) throw new Error('it has no format that is known here');
   const { command, conditions, scenarios } = report;
   if (typeof command !== 'string') throw new Error('it has no command');

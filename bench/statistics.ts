@@ -13,8 +13,10 @@ export interface Summary {
   readonly spread: number;
 }
 
+/** NaN where one of them is: sorting would put it anywhere. */
 export function median(values: readonly number[]): number {
   if (values.length === 0) throw new Error('the median of nothing');
+  if (values.some(Number.isNaN)) return Number.NaN;
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;

@@ -72,7 +72,7 @@ function verdictText({ ratio, verdict, resolution }: Comparison, better: Figure[
   const shown = `${fixed((resolution ?? 0) * 100)} %`;
   switch (verdict) {
     case 'unknown':
-      return 'too few repeats to tell';
+      return Number.isNaN(ratio) ? 'no number to judge' : 'too few repeats to tell';
     case 'within noise':
       return `within the noise of the repeats (which show changes above ${shown})`;
     case 'differs':

@@ -7,7 +7,13 @@ import { againstText, compareText } from '../../bench/report/compare.ts';
 import { htmlOf } from '../../bench/report/html.ts';
 import { plot } from '../../bench/report/plot.ts';
 import { fixed, reportText, scenarioText } from '../../bench/report/table.ts';
-import { PERCENTILES, type Load, type Repeat, type Report } from '../../bench/result.ts';
+import {
+  PERCENTILES,
+  reportOf,
+  type Load,
+  type Repeat,
+  type Report,
+} from '../../bench/result.ts';
 
 const load: Load = {
   label: 'service, <peak>',
@@ -101,6 +107,19 @@ t.test('no target is met by figures whose checks failed', async (t) => {
   const page = htmlOf({ ...report([]), scenarios: [untrue] });
   t.match(page, /class="missed">not judged, a check failed</);
   t.notMatch(page, /class="met">/);
+});
+
+t.test('a figure that is no number in one repeat is none, and meets nothing', async (t) => {
+  const withNone = (repeats: readonly Repeat[]): Report => ({
+    ...report([]),
+    scenarios: [{ name: 'charges', repeats }],
+  });
+  const none = withNone([20_000, 22_000, Number.NaN].map((peak) => ({ ...repeat(peak), checks: [] })));
+  const first = withNone(none.scenarios[0]!.repeats.toReversed());
+  for (const each of [none, first, reportOf(JSON.stringify(none))]) {
+    t.match(reportText(each), /service \/ bare +NaN .* MISSED/);
+    t.match(compareText(report([20_000, 22_000]), each), /service, peak +21,000 → NaN .* no number/);
+  }
 });
 
 t.test('others who used the cores are told, where there were any', async (t) => {
