@@ -2,7 +2,7 @@
 
 import type { Figure, Report, ScenarioResult } from '../result.ts';
 import { comparePairs, compareRepeats, median, type Comparison } from '../statistics.ts';
-import { aligned, failedChecks, failuresOf, figuresOf, fixed } from './table.ts';
+import { aligned, failedChecks, failuresOf, figuresOf, fixed, type FigureValues } from './table.ts';
 
 /** Where a report goes to makes no other run of it. */
 const REPORT_OPTIONS = / --(?:json|html)[= ]\S+/g;
@@ -38,8 +38,9 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
     if (old === undefined) continue;
     const oldFigures = figuresOf(old.repeats);
     const rows: string[][] = [];
-    for (const { figure, values } of figuresOf(repeats)) {
-      const oldValues = oldFigures.find((each) => each.figure.name === figure.name)?.values;
+    const figures = figuresOf(repeats);
+    for (const { figure, values } of figures) {
+      const oldValues = oldFigures.find((each) => isSame(each.figure, figure))?.values;
       if (oldValues === undefined) continue;
       const comparison = compare(oldValues, values);
       verdicts.push(comparison.verdict);
@@ -52,7 +53,9 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
     }
     yield '';
     yield name;
-    yield aligned(rows);
+    if (rows.length > 0) yield aligned(rows);
+    yield* onlyText('before', oldFigures, figures);
+    yield* onlyText('after', figures, oldFigures);
     yield* failedText('before', old);
     yield* failedText('after', scenario);
   }
@@ -61,6 +64,20 @@ function* ratios(before: Report, after: Report, compare: Compare): Generator<str
   const differing = verdicts.filter((verdict) => verdict === 'differs').length;
   yield '';
   yield `${differing} of ${judged} figures differ; at 95 %, one in twenty does where nothing was changed`;
+}
+
+function isSame(one: Figure, other: Figure): boolean {
+  return one.name === other.name && one.unit === other.unit;
+}
+
+/** What is compared with nothing. */
+function* onlyText(
+  which: string,
+  figures: readonly FigureValues[],
+  others: readonly FigureValues[],
+): Generator<string> {
+  const only = figures.filter(({ figure }) => !others.some((other) => isSame(other.figure, figure)));
+  if (only.length > 0) yield `  only ${which}: ${only.map(({ figure }) => figure.name).join('; ')}`;
 }
 
 /** A figure whose checks failed is not a figure. */

@@ -10,6 +10,7 @@ import { fixed, reportText, scenarioText } from '../../bench/report/table.ts';
 import {
   PERCENTILES,
   reportOf,
+  type Figure,
   type Load,
   type Repeat,
   type Report,
@@ -175,6 +176,26 @@ t.test('compare prints ratios, and says what is within the noise', async (t) => 
   t.match(compareText(report([1]), elsewhere), /differs: scenarios: charges \/ reads/);
   const exported = { ...report([1]), conditions: { ...report([1]).conditions, commit: null } };
   t.match(compareText(report([1]), exported), /commits abc1234 → unknown$/m);
+});
+
+t.test('compare tells of figures that only one of both has, or in another unit', async (t) => {
+  const [whole, part] = [report([20_000, 21_000]), report([20_000, 21_000])];
+  const changed = (change: (figure: Figure) => Figure[]): Report => ({
+    ...part,
+    scenarios: part.scenarios.map(({ name, repeats }) => {
+      return { name, repeats: repeats.map((each) => ({ ...each, figures: each.figures.flatMap(change) })) };
+    }),
+  });
+  const without = changed((figure) => (figure.name === 'service, peak' ? [] : [figure]));
+  t.match(compareText(whole, without), /^  only before: service, peak$/m);
+  t.match(compareText(without, whole), /^  only after: service, peak$/m);
+  const inMinutes = changed((figure) =>
+    figure.name === 'service, peak' ? [{ ...figure, unit: '/min' }] : [figure],
+  );
+  const text = compareText(whole, inMinutes);
+  t.match(text, /^  only before: service, peak$/m);
+  t.notMatch(text, /× 1\.000 .*\n.*× 1\.000/);
+  t.notMatch(compareText(whole, whole), /only/);
 });
 
 t.test('what only follows from the load is neither better nor worse', async (t) => {
