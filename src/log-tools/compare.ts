@@ -146,13 +146,18 @@ function differ(path: string, log: unknown, checkpoint: unknown, found: FieldDif
   found.push({ path, log: shown(path, log), checkpoint: shown(path, checkpoint) });
 }
 
+/** In a row that cannot be read nothing says what is a number; times are longer. */
+const LIKE_MSISDN = /(?<!\d)\d{9,12}(?!\d)/g;
+
 /** Full phone numbers are not shown. */
 function shown(path: string, value: unknown): unknown {
   if (isObject(value)) {
     const entries = Object.entries(value).map(([name, inner]) => [name, shown(name, inner)]);
     return Array.isArray(value) ? entries.map(([, inner]) => inner) : Object.fromEntries(entries);
   }
-  return path.endsWith('msisdn') && typeof value === 'string' ? maskMsisdn(value) : value;
+  if (typeof value !== 'string') return value;
+  if (path === '') return value.replaceAll(LIKE_MSISDN, maskMsisdn);
+  return path.endsWith('msisdn') ? maskMsisdn(value) : value;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -272,10 +272,9 @@ t.test('rows of a checkpoint that cannot be read are named by verify, and shown 
         { partition, accountId, problem: /the row cannot be read/ },
         `${table} ${value}`,
       );
-      t.match(await tool('replay', '--verify', '--data', copy), {
-        status: 1,
-        out: new RegExp(`accounts/${partition} ${table} ${key}:`),
-      });
+      const shown = await tool('replay', '--verify', '--data', copy);
+      t.match(shown, { status: 1, out: new RegExp(`accounts/${partition} ${table} ${key}:`) });
+      t.notMatch(shown.out, /\b256\d{9}\b/);
     }
     const rows = [{ table, key, value: sound }];
     await views.commit('accounts', partition, views.position('accounts', partition)!, rows);
