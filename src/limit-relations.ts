@@ -78,7 +78,8 @@ export function assertLimits(): void {
     'many clients take long answers from one front at once',
   );
   holds(
-    LIMITS.pollerNoteAfterMs * 2 < LIMITS.commandDeadlineMs,
+    Math.max(LIMITS.pollerNoteAfterMs * 2, LIMITS.pollerCommandDeadlineMs + LIMITS.pollerNoteAfterMs / 2) <
+      LIMITS.commandDeadlineMs,
     'who hands on a callback hears in time that it was noted',
   );
   holds(

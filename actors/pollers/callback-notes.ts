@@ -2,7 +2,8 @@
 // the next poller of its transaction then asks, too. The note is resolved when the provider has explained it.
 //
 // Invariants: a note is resolved only when its account has the answer to an enquiry that began after the last callback; a transaction
-// has at most one command about its note on its way.
+// has at most one command about its note on its way. What the poller before has sent may resolve its notes for as long as a command may
+// take: until then none of them stands for a callback that came here. A poller that may have lost its partition resolves none.
 
 import type { Reply } from '../../src/bus/bus.ts';
 import type { NoteCallback, NotedCallback, ResolveReconciliation } from '../../src/domain/account-command.ts';
@@ -22,12 +23,14 @@ interface Unexplained {
   isExplained: boolean;
   /** Id of the note; null: it has none, or nobody knows. */
   noteId: string | null;
+  /** Nothing that a poller before has sent can resolve the note. */
+  isSure: boolean;
   isTelling: boolean;
 }
 
 export interface CallbackNotesOptions extends Pick<
   PursuitOptions,
-  'partition' | 'bus' | 'now' | 'deadlineClock'
+  'partition' | 'bus' | 'now' | 'deadlineClock' | 'holds'
 > {
   /** It is durable that a callback about this transaction came. */
   readonly onNoted: (id: string) => void;
@@ -42,9 +45,13 @@ export class CallbackNotes {
   /** Those whose account is to be told something later, what is due first comes first. */
   readonly #due = new Map<string, Unexplained>();
   #telling = 0;
+  /** From then on nothing of what a poller before has sent arrives. */
+  readonly #aloneFrom: number;
+  #stopping = false;
 
   constructor(options: CallbackNotesOptions) {
     this.#options = options;
+    this.#aloneFrom = options.now() + LIMITS.pollerCommandDeadlineMs;
   }
 
   /** Nothing is on its way to an account. */
@@ -58,9 +65,15 @@ export class CallbackNotes {
     if (unexplained === undefined) return false;
     if (unexplained.isTelling || unexplained.noteId !== null) return true;
     unexplained.noteId = noteId;
+    if (!this.#isAlone()) return true;
+    unexplained.isSure = true;
     this.#due.delete(id);
     this.#options.onNoted(id);
     return true;
+  }
+
+  #isAlone(): boolean {
+    return this.#options.now() >= this.#aloneFrom;
   }
 
   isNoted(id: string): boolean {
@@ -74,6 +87,8 @@ export class CallbackNotes {
       // Its note may be resolved by now.
       if (before.isExplained && !before.isTelling) before.noteId = null;
       Object.assign(before, { isAsked: false, verdict: null, isExplained: false });
+      // Whether there is a note of this one, too, its account knows.
+      if (noteId === null && !before.isSure && !before.isTelling && !this.#due.has(id)) this.#later(before);
       return;
     }
     if (this.#all.size >= LIMITS.pollerWaitersMax) return;
@@ -85,6 +100,7 @@ export class CallbackNotes {
       verdict: null,
       isExplained: false,
       noteId,
+      isSure: noteId !== null && this.#isAlone(),
       isTelling: false,
     };
     this.#all.set(id, unexplained);
@@ -130,12 +146,13 @@ export class CallbackNotes {
 
   /** Notes what is not noted yet: nobody here asks any more. */
   stop(): void {
+    this.#stopping = true;
     const due = [...this.#due.values()];
     for (const unexplained of due) this.#tell(unexplained);
   }
 
   #later(unexplained: Unexplained): void {
-    unexplained.dueAt = this.#options.now() + LIMITS.pollerNoteAfterMs;
+    unexplained.dueAt = Math.max(this.#options.now() + LIMITS.pollerNoteAfterMs, this.#aloneFrom);
     this.#due.set(unexplained.id, unexplained);
   }
 
@@ -147,22 +164,31 @@ export class CallbackNotes {
   }
 
   #tell(unexplained: Unexplained): void {
-    const { bus, partition } = this.#options;
-    const { id, accountId, noteId } = unexplained;
+    const { bus, partition, holds } = this.#options;
+    const { id, accountId, noteId, isExplained } = unexplained;
+    const noteToResolve = isExplained ? noteId : null;
+    // The next poller asks, and resolves it: it may stand for a callback that came there.
+    if (noteToResolve !== null && (this.#stopping || !holds())) return this.drop(id);
     unexplained.isTelling = true;
     this.#due.delete(id);
     this.#telling++;
     const deadline = messageDeadline(this.#options);
     const command: NoteCallback | ResolveReconciliation =
-      noteId === null
+      noteToResolve === null
         ? { type: 'NoteCallback', accountId, deadline, transactionId: id }
-        : { type: 'ResolveReconciliation', accountId, deadline, reconciliationId: noteId, ...RESOLVED };
+        : {
+            type: 'ResolveReconciliation',
+            accountId,
+            deadline,
+            reconciliationId: noteToResolve,
+            ...RESOLVED,
+          };
     bus.send('accounts', partition, command, (reply) => {
       this.#telling--;
       unexplained.isTelling = false;
       // It was let go of.
       if (this.#all.get(id) !== unexplained) return;
-      if (noteId === null) this.#noted(unexplained, reply);
+      if (noteToResolve === null) this.#noted(unexplained, reply);
       else this.#resolved(unexplained, reply);
     });
   }
@@ -172,6 +198,7 @@ export class CallbackNotes {
     switch (reply.type) {
       case 'done':
         unexplained.noteId = (JSON.parse(reply.body) as NotedCallback).id;
+        unexplained.isSure = this.#isAlone();
         this.#options.onNoted(id);
         if (isExplained) this.#tell(unexplained);
         return;

@@ -309,7 +309,7 @@ t.test('a note that a dead poller had sent is found although it arrives late', a
     else send(group, partition, message, onReply);
   };
   driven.hint(transaction);
-  await driven.clock.advance(LIMITS.pollerNoteAfterMs + 500);
+  await driven.clock.advance(LIMITS.pollerCommandDeadlineMs + 500);
   await driven.crash();
   driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
   await driven.clock.advance(3_000);
@@ -334,12 +334,68 @@ t.test('a note is resolved although its provider called the next poller before t
   driven.hint(transaction, (reply) => replies.push(reply));
   accounts.intercept = () => null;
   await driven.clock.advance(3_000);
+  t.strictSame(replies, [], 'a poller before may have sent what resolves it');
+  await driven.clock.advance(LIMITS.pollerCommandDeadlineMs);
   t.hasStrict(replies, [{ type: 'done' }], 'it is noted');
   answer.resolve(reversed());
   await driven.clock.advance(100);
   t.equal(statusOf(driven, transaction), 'REVERSED');
   t.strictSame(accounts.notes(), [ANSWERED]);
-  t.equal(noting(driven), 1);
+  t.equal(noting(driven), 2);
+});
+
+t.test('what the poller before has sent resolves no note of a callback that came to the next', async (t) => {
+  const driven = await new Driven().start();
+  const { accounts, provider } = driven;
+  const transaction = await takenBack(driven);
+  provider.settle(transaction, paid());
+  driven.hint(transaction);
+  await driven.clock.advance(12_000);
+  t.strictSame(accounts.notes(), [null]);
+  const send = accounts.send.bind(accounts);
+  const onTheirWay: (() => void)[] = [];
+  accounts.send = (group, partition, message, onReply) => {
+    if (message.type !== 'ResolveReconciliation') return send(group, partition, message, onReply);
+    onTheirWay.push(() => send(group, partition, message, () => {}));
+  };
+  driven.mtn.onEnquire = (asked) => provider.enquire(asked);
+  while (onTheirWay.length === 0) await driven.clock.advance(500);
+  provider.settle(transaction, reversed());
+  accounts.send = send;
+  await driven.crash(() => {
+    driven.mtn.onEnquire = () => LOST;
+  });
+  const replies: Reply[] = [];
+  driven.hint(transaction, (reply) => replies.push(reply));
+  await driven.clock.advance(3_000);
+  for (const arrive of onTheirWay) arrive();
+  t.strictSame(accounts.notes(), [ANSWERED]);
+  await driven.clock.advance(LIMITS.commandDeadlineMs);
+  t.hasStrict(replies, [{ type: 'done' }], 'its provider need not call again');
+  await driven.crash();
+  await driven.clock.advance(2 * MINUTE, 500);
+  t.equal(statusOf(driven, transaction), 'REVERSED');
+  t.strictSame(accounts.notes(), [ANSWERED, ANSWERED]);
+});
+
+t.test('nor does one that may have lost its partition resolve any', async (t) => {
+  const driven = new Driven();
+  let holds = true;
+  await driven.pollers.start(0, { holds: () => holds });
+  const transaction = await takenBack(driven);
+  driven.hint(transaction);
+  await driven.clock.advance(12_000);
+  const answer = deferred<EnquiryResult>();
+  driven.mtn.onEnquire = () => answer.promise;
+  await driven.clock.advance(MINUTE, 500);
+  holds = false;
+  answer.resolve(paid());
+  await driven.clock.advance(MINUTE, 500);
+  t.strictSame(driven.accounts.notes(), [null]);
+  await driven.crash();
+  await driven.clock.advance(2 * MINUTE, 500);
+  t.equal(statusOf(driven, transaction), 'REVERSED');
+  t.strictSame(driven.accounts.notes(), [ANSWERED]);
 });
 
 t.test('what is written is of the first record format: versions before it read it', async (t) => {
