@@ -29,6 +29,8 @@ export interface DriveOptions {
   /** For closed loops, where it is installed. */
   readonly wrk: boolean;
   readonly onProgress: (text: string) => void;
+  /** The warm-up is over; of loads by the node driver. */
+  readonly onBegin?: () => void;
   /** Kills the driver when it is aborted. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -133,8 +135,10 @@ async function driveWithNode(options: DriveOptions, directory: string): Promise<
   const observed = new Observation(server);
   const hear = (line: Exclude<DriverLine, { type: 'failed' }>, pid: number): DriverResult | null => {
     if (line.type === 'result') return line.result;
-    if (line.type === 'begin') observed.begin({ name: 'driver', pid });
-    else if (line.type === 'end') observed.end();
+    if (line.type === 'begin') {
+      observed.begin({ name: 'driver', pid });
+      options.onBegin?.();
+    } else if (line.type === 'end') observed.end();
     else {
       const offered = ratePerSecond === null ? 'closed loop' : `of ${Math.round(ratePerSecond)}/s offered`;
       options.onProgress(`${label}: second ${line.second + 1} of ${seconds}, ${line.perSecond}/s ${offered}`);

@@ -177,11 +177,14 @@ t.test('how late the driver was is of the measured time, not of the warm-up', as
     response.writeHead(201).end();
     if (++count === 1) stopDriver(stoppedMs);
   });
+  const counts: number[] = [];
   const { load } = await driveOn(t, await portOf(t, endpoint), {
     connections: 4,
     ratePerSecond: 50,
     warmUpSeconds: 1.5,
+    onBegin: () => counts.push(count),
   });
+  t.ok(counts.length === 1 && counts[0]! > 4, `it began after ${counts.join(' and ')}`);
   t.ok(load.driverLateMsP99! < stoppedMs / 2, `${load.driverLateMsP99} ms`);
 });
 
