@@ -102,7 +102,7 @@ function meanAndVariance(values: readonly number[]): { mean: number; variance: n
   return { mean, variance: squares / (values.length - 1) };
 }
 
-/** Two-sided 95 %, by degrees of freedom 1 … 10, 15, 20, 30; beyond that the normal distribution's. */
+/** Two-sided 95 %, by degrees of freedom. */
 const CRITICAL_T: readonly (readonly [number, number])[] = [
   [1, 12.706],
   [2, 4.303],
@@ -117,13 +117,12 @@ const CRITICAL_T: readonly (readonly [number, number])[] = [
   [15, 2.131],
   [20, 2.086],
   [30, 2.042],
+  [60, 2.0],
+  [120, 1.98],
 ];
-const CRITICAL_NORMAL = 1.96;
 
 /** Rounds down to a row of the table: never more certain than the repeats allow. */
 function criticalT(freedom: number): number {
   const first = CRITICAL_T[0]![1];
-  const last = CRITICAL_T.at(-1)![0];
-  if (freedom > 2 * last) return CRITICAL_NORMAL;
   return CRITICAL_T.reduce((found, [row, value]) => (freedom >= row ? value : found), first);
 }

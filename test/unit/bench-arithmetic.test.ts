@@ -153,6 +153,10 @@ t.test('pairs are judged by their ratios: what the machine did to both of a pair
   t.equal(comparePairs([10, 20], [20, 10]).ratio, 1, 'the mean of a doubling and a halving');
   // ln of the ratios 1.1, 1.2, 1.3: mean 0.1800, standard error 0.0482, times 4.303 at 2 degrees of freedom.
   t.ok(Math.abs(comparePairs([1, 1, 1], [1.1, 1.2, 1.3]).resolution! - Math.expm1(0.2076)) < 0.001);
+  // Of 62 pairs 1.98 standard errors are no difference: at 61 degrees of freedom 2.00 are needed.
+  const ones = Array.from({ length: 62 }, () => 1);
+  const pairs = ones.map((_, n) => Math.exp(1.98 / Math.sqrt(61) + (n % 2 === 0 ? 1 : -1)));
+  t.equal(comparePairs(ones, pairs).verdict, 'within noise');
   t.throws(() => comparePairs([1], [1, 2]), /no pairs/);
 });
 
