@@ -318,12 +318,21 @@ export class LeaseOwnership implements Ownership {
     const { node } = this.#options;
     const lease = this.#table.lease(place.group, place.partition);
     const [first, second] = this.#candidates.ranked(place);
+    this.#noteLeftBehind(place);
     if (place.stage === 'held') this.#lookAtHeld(place, lease, first);
     else if (first === node && this.#state === 'live') this.#lookAtDue(place, lease);
     else {
       const isNext = second === node || this.#candidates.isToProve(place);
       this.#lookAtOthers(place, lease, isNext && this.#state === 'live');
     }
+  }
+
+  /** Otherwise nobody would hear of it, nor mend it, before a take-over has to read all that has come since. */
+  #noteLeftBehind(place: Place): void {
+    if (!place.warm || (place.stage !== 'free' && place.stage !== 'wanted')) return;
+    if (this.#options.host.isLeftBehind?.(place.group, place.partition) !== true) return;
+    place.warm = false;
+    place.stage = 'free';
   }
 
   #lookAtHeld(place: Place, lease: Seen<LeaseEntry> | undefined, first: string | undefined): void {

@@ -127,6 +127,11 @@ export class ClusterHost implements PartitionHost {
     return this.#unproven.has(group, partition);
   }
 
+  /** A copy that was kept up for a take-over is not any more. */
+  isLeftBehind(group: GroupName, partition: number): boolean {
+    return this.#followed?.hasFailed(group, partition) ?? false;
+  }
+
   /** For /readyz; null: there are none. */
   get problem(): string | null {
     return this.#unproven.problem;

@@ -112,6 +112,11 @@ export class FollowedLogs {
     return this.follow(group, partition, sendOn);
   }
 
+  /** It has stopped by itself. */
+  hasFailed(group: GroupName, partition: number): boolean {
+    return (this.#followers.get(`${group}/${partition}`)?.failure ?? null) !== null;
+  }
+
   /** The copy need not be kept up any more. */
   async forget(group: GroupName, partition: number): Promise<void> {
     const key = `${group}/${partition}`;

@@ -199,6 +199,24 @@ t.test('a log that cannot be read is told of when the partition is prepared, and
   t.strictSame(unreadable, [`accounts/${DAMAGED}`, `accounts/${DAMAGED}`]);
 });
 
+t.test('a copy that can no longer be kept up is said to be left behind', async (t) => {
+  const LEFT = 23;
+  const owner = startHost();
+  await owner.host.acquire('accounts', LEFT, 1);
+  const tip = owner.storage.log.tip('accounts', LEFT);
+  await owner.host.release('accounts', LEFT);
+  await owner.host.prepare('accounts', LEFT);
+  t.teardown(owner.stop);
+  t.notOk(owner.host.isLeftBehind('accounts', LEFT));
+  const { bytes } = batchAfter(tip, LEFT, 1, 'a record');
+  const rotten = Buffer.from(bytes);
+  rotten[70]! ^= 1;
+  nats.connection.publish(logSubject('accounts', LEFT), rotten);
+  await until(() => owner.host.isLeftBehind('accounts', LEFT));
+  await t.rejects(owner.host.prepare('accounts', LEFT), { name: 'LogCorruption' });
+  t.match(owner.lines.join(''), 'following the log begins anew');
+});
+
 t.test('a partition that was served before is not begun anew with nothing', async (t) => {
   const LOST = 3;
   const { host, storage, stop } = startHost({ hasBegun: true });

@@ -70,7 +70,14 @@ class Node implements PartitionHost {
     return node;
   }
 
-  async prepare(): Promise<void> {}
+  /** Partitions whose copies are not kept up any more. */
+  readonly leftBehind = new Set<number>();
+  async prepare(_: GroupName, partition: number): Promise<void> {
+    this.leftBehind.delete(partition);
+  }
+  isLeftBehind(_: GroupName, partition: number): boolean {
+    return this.leftBehind.has(partition);
+  }
   async forget(): Promise<void> {}
   async acquire(group: GroupName, partition: number, epoch: number): Promise<void> {
     this.attempts++;
@@ -173,6 +180,16 @@ t.test('partitions spread over the nodes that live, each held once', async (t) =
   t.strictSame(heldBy(nodes), everything);
   for (const p of b.held) t.equal(b.serving.get(`accounts/${p}`), 2, 'under a new epoch');
   for (const { name, early } of nodes) t.equal(early, 0, `${name} serves what it holds`);
+});
+
+t.test('a copy that is left behind is prepared again, and not only when its owner is gone', async (t) => {
+  const { nodes } = await cluster(t, ['a', 'b']);
+  await waitFor('two share', 60_000, () => isSpread(nodes));
+  const [a, b] = nodes as [Node, Node];
+  for (const partition of everything) b.leftBehind.add(partition);
+  await waitFor('its copies are kept up', 60_000, () => a.held.every((p) => !b.leftBehind.has(p)));
+  for (const partition of a.held) b.leftBehind.add(partition);
+  await waitFor('and are again', 20_000, () => a.held.every((p) => !b.leftBehind.has(p)));
 });
 
 t.test('a silent node is replaced, within its lease and a little more', async (t) => {
