@@ -81,7 +81,11 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
   }).catch((cause: unknown) => {
     throw new CannotConnect(`cannot connect to NATS: ${refusalIn(cause) ?? silenceOf(cause)}`, { cause });
   });
-  await assertCarries(connection);
+  const unfit = unfitness(connection);
+  if (unfit !== null) {
+    await connection.close();
+    throw new NatsUnfit(unfit);
+  }
   const listeners = new Set<() => void>();
   void watchStatus(connection, listeners, events);
   return {
@@ -182,14 +186,14 @@ function silenceOf(error: unknown): string {
     : `${message}: no server of NATS_URL answers as one should`;
 }
 
-/** What is too long for it the client throws at whoever sends it, which ends the process: merchants could do that at will. */
-async function assertCarries(connection: NatsConnection): Promise<void> {
-  const payload = connection.info?.max_payload ?? 0;
-  if (payload >= LIMITS.natsPayloadBytes) return;
-  await connection.close();
-  throw new NatsUnfit(
+/** In words; null: it carries what this product sends. What is too long for it the client throws at whoever sends it, which ends the
+ *  process: merchants could do that at will. */
+function unfitness({ info }: NatsConnection): string | null {
+  const payload = info?.max_payload ?? 0;
+  if (payload >= LIMITS.natsPayloadBytes) return null;
+  return (
     `the NATS servers take messages of at most ${payload} bytes, and some have ${LIMITS.natsPayloadBytes}: set max_payload to 1MB, ` +
-      'as deploy/nats/nats.conf has it',
+    'as deploy/nats/nats.conf has it'
   );
 }
 
@@ -205,9 +209,19 @@ async function watchStatus(
   let isLost = false;
   /** What is not permitted is tried again four times a second. */
   const told = new Set<string>();
+  let isUnfit = false;
   for await (const status of connection.status()) {
     const { permissionContext: refused } = status;
     if (status.type === Events.Reconnect) {
+      const unfit = unfitness(connection);
+      if (unfit !== null) {
+        if (!isUnfit) events.onProblem?.(`${connection.getServer()} is left: ${unfit}`);
+        isUnfit = true;
+        // Another server may carry it. Rejects only if the connection is ended here.
+        void connection.reconnect().catch(() => {});
+        continue;
+      }
+      isUnfit = false;
       isLost = false;
       told.clear();
       for (const listener of listeners) listener();

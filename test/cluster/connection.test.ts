@@ -15,6 +15,7 @@ import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
 import { withLink } from '../../deploy/operator-link.ts';
 import { withServers } from '../../deploy/server-path.ts';
 import { request } from '../../src/bus/bus.ts';
+import { LIMITS } from '../../src/limits.ts';
 import { connectNats, type NatsLink } from '../../src/nats/connection.ts';
 import { CannotConnect } from '../../src/nats/errors.ts';
 import { NatsBusServer } from '../../src/nats/nats-bus-server.ts';
@@ -24,6 +25,7 @@ import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
 import { link, RoutesByHand } from './adapters.ts';
 import { done, repeatable } from './bus-driven.ts';
 import { needs } from '../needs.ts';
+import { until } from '../until.ts';
 
 needs('nats-server');
 
@@ -213,6 +215,31 @@ t.test('servers that take no message of the length that some have are refused', 
   const options = { name: 'front', inboxPrefix: '_INBOX.front' };
   const joined = connectNats({ ...options, url: servers.url });
   await t.rejects(joined, { name: 'NatsUnfit', message: /at most 262144 bytes.*set max_payload to 1MB/ });
+});
+
+t.test('nor are they stayed with when another server has gone', async (t) => {
+  const fit = await startNatsServers();
+  t.teardown(() => fit.stop());
+  const unfit = await startNatsServers({ configuration: 'max_payload: 256KB' });
+  t.teardown(() => unfit.stop());
+  const problems: string[] = [];
+  const options = { url: `${fit.url},${unfit.url}`, name: 'front', inboxPrefix: '_INBOX.front' };
+  // The client begins with either.
+  const connect = (): Promise<NatsLink | null> =>
+    connectNats(options, { onProblem: (problem) => problems.push(problem) }).catch(() => null);
+  const node = (await until(connect, (joined) => joined !== null))!;
+  t.teardown(() => node.close());
+  let reconnects = 0;
+  node.onReconnect(() => reconnects++);
+  const refusals = (): number => problems.filter((problem) => /at most 262144 bytes/.test(problem)).length;
+  await fit.kill(0, 'SIGKILL');
+  await waitFor('it says what is wrong with the other', 20_000, () => refusals() > 0);
+  await fit.restart(0);
+  await waitFor('it is back', 20_000, () => reconnects > 0);
+  t.ok(fit.url.endsWith(node.connection.getServer()));
+  t.equal(refusals(), 1, 'told once, however often it is tried');
+  node.connection.publish('any', new Uint8Array(LIMITS.natsPayloadBytes));
+  await t.resolves(node.connection.flush());
 });
 
 t.test('what NATS does not give a node that begins is told in a line, with what mends it', async (t) => {
