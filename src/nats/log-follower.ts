@@ -313,7 +313,12 @@ export class LogFollower {
   #countAfter({ batch }: Tip): number {
     const count = this.#tip.batch - batch;
     if (count <= LIMITS.streamAsyncOutstandingMax) return count;
-    throw new LogDiverged(`${this.#name}: ${count} batches of this machine are not in the stream`);
+    const { group, partition } = this.#options;
+    throw new LogDiverged(
+      `${this.#name}: ${count} batches of this machine are not in the stream, and a writer leaves at most ` +
+        `${LIMITS.streamAsyncOutstandingMax}: it is not served here. If the stream has lost them, it is removed ` +
+        `(nats stream rm ${logStream(group, partition)}) and put back: see "The streams are lost" in deploy/nats/README.md`,
+    );
   }
 
   async #flush(): Promise<void> {

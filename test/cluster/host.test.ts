@@ -199,6 +199,27 @@ t.test('a log that cannot be read is told of when the partition is prepared, and
   t.strictSame(unreadable, [`accounts/${DAMAGED}`, `accounts/${DAMAGED}`]);
 });
 
+t.test('of more than the next owner gives back it is said what mends it', async (t) => {
+  const FAR = 24;
+  const before = startHost();
+  await before.host.acquire('accounts', FAR, 1);
+  await before.stop();
+  const alone = openStorage(directory);
+  await fill(alone, FAR, 0);
+  for (let batches = 0; batches <= LIMITS.streamAsyncOutstandingMax; batches++) {
+    const deadline = Date.now() + 60_000;
+    await send(alone, FAR, { ...OPEN_ACCOUNT, accountId: `acc_${batches}`, deadline });
+  }
+  await alone.close();
+  const { host, stop } = startHost();
+  t.teardown(stop);
+  await t.rejects(host.acquire('accounts', FAR, 9), {
+    name: 'LogDiverged',
+    message:
+      /: \d+ batches of this machine are not in the stream, .* \(nats stream rm DAFTARI_accounts_24\) /,
+  });
+});
+
 t.test('a copy that can no longer be kept up is said to be left behind', async (t) => {
   const LEFT = 23;
   const owner = startHost();
