@@ -143,11 +143,27 @@ export function decideSettle(state: LedgerState, command: SettleCashOut, context
     return refuse(rejection('conflict', `A ${object} is ended by its provider, or expires.`));
   }
   const body = `{"id":"${id}","object":"${object}","status":"${outcome}"}`;
-  if (status === outcome) return done(null, body);
+  if (status === outcome) {
+    const other = otherThanSaid(transaction, command);
+    return other === null
+      ? done(null, body)
+      : refuse(rejection('conflict', `The ${object} is ${status}, with ${other}.`));
+  }
   if (status !== 'PENDING_PROVIDER') return refuse(rejection('conflict', `The ${object} is ${status}.`));
   const said = { outcome, failureCode, failureMessage: null, providerTransactionId };
   const event = conclusion(transaction, { ...said, source: 'DASHBOARD', providerStatus: null }, context);
   return changed(accountId, context.now, event, body);
+}
+
+/** What is known of it and stays, though the person says another; null: nothing. A failure code that nobody said is `unknown`. */
+function otherThanSaid(transaction: Transaction, said: SettleCashOut): string | null {
+  const { failureCode, providerTransactionId: id } = transaction;
+  if (said.outcome === 'FAILED') {
+    const isOther = said.failureCode !== 'unknown' && said.failureCode !== failureCode;
+    return isOther ? `the failure code ${failureCode ?? 'unknown'}` : null;
+  }
+  if (said.providerTransactionId === null || said.providerTransactionId === id) return null;
+  return id === null ? 'no transaction id of the provider' : `the provider's transaction id ${id}`;
 }
 
 function afterSuccess(

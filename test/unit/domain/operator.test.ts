@@ -347,6 +347,10 @@ t.test('what became of a cash-out is said by a person where its provider says no
     thenRecorded(again);
     t.strictSame(thenBody(again), thenBody(decision));
     thenRefused(scenario.decide(settle(id, { outcome: 'SUCCESSFUL' })), 'conflict');
+    // Who says no code says none other.
+    thenRecorded(scenario.when(settle(id, { failureCode: 'unknown' })));
+    const other = scenario.decide(settle(id, { failureCode: 'wallet_inactive' }));
+    thenTold(other, 'The payout is FAILED, with the failure code provider_rejected.');
   });
 
   t.test('one that succeeded is as if its provider had said so', async (t) => {
@@ -357,6 +361,9 @@ t.test('what became of a cash-out is said by a person where its provider says no
       else scenario.when(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: '77' }));
       t.hasStrict(scenario.transaction(id), { status: 'SUCCESSFUL', providerTransactionId: '77' });
       thenRefused(scenario.decide(settle(id)), 'conflict');
+      thenRecorded(scenario.when(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: null })));
+      const other = scenario.decide(settle(id, { outcome: 'SUCCESSFUL', providerTransactionId: '78' }));
+      thenTold(other, "The payout is SUCCESSFUL, with the provider's transaction id 77.");
     }
     t.strictSame(said.account().balances, told.account().balances);
   });
