@@ -56,6 +56,8 @@ export interface LeaseOwnershipOptions {
   readonly isShort?: () => boolean;
   /** The copy of this node is damaged: others have the partition. Absent: never. */
   readonly isDamaged?: (group: GroupName, partition: number) => boolean;
+  /** As its session says them. Absent: nothing. */
+  readonly terms?: SessionWords['terms'];
   /** Partitions of the groups that this node can own. */
   readonly partitions: Partial<Record<GroupName, number>>;
   readonly onProblem: (problem: string, error?: unknown) => void;
@@ -222,7 +224,7 @@ export class LeaseOwnership implements Ownership {
 
   /** What the session says of this node. */
   #words(): SessionWords {
-    const { partitions, newestFormat, isShort } = this.#options;
+    const { partitions, newestFormat, isShort, terms } = this.#options;
     const keysOf = (what: Flaw): string[] =>
       this.#places
         .filter(({ group, partition }) => this.#hasFlaw(what, group, partition))
@@ -234,6 +236,7 @@ export class LeaseOwnership implements Ownership {
       isShort: isShort?.() ?? false,
       damaged: keysOf('damaged'),
       unproven: keysOf('unproven'),
+      ...(terms === undefined ? {} : { terms }),
     };
   }
 

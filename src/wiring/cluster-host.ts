@@ -127,6 +127,10 @@ export class ClusterHost implements PartitionHost {
     return this.#unproven.has(group, partition);
   }
 
+  isServing(group: GroupName, partition: number): boolean {
+    return this.#serving.has(`${group}/${partition}`);
+  }
+
   /** A copy that was kept up for a take-over is not any more. */
   isLeftBehind(group: GroupName, partition: number): boolean {
     return this.#followed?.hasFailed(group, partition) ?? false;

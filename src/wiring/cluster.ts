@@ -35,6 +35,7 @@ import { Jobs } from './jobs.ts';
 import { openNodeDisk, type NodeDisk } from './node-disk.ts';
 import { NodeFeed } from './node-feed.ts';
 import { notReady, partitionMap, unprovenElsewhere } from './node-status.ts';
+import { NodeTerms, termsOf } from './node-terms.ts';
 import { createPollers, createWebhooks, guardOf, policiesOf } from './outbound.ts';
 import { urlOf } from './url.ts';
 import { openRails, type Rails } from './rails.ts';
@@ -100,6 +101,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     onFenced: (group, partition) => void ownership.surrender(group, partition),
     onServing: (group) => void (group === 'platform' ? openings.finish() : null),
   });
+  const terms = new NodeTerms(termsOf(policies, groupsOf(config)), config.nodeName, table, log);
   const ownership: LeaseOwnership = new LeaseOwnership({
     table,
     host,
@@ -108,6 +110,7 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     isShort: () => disk?.isShort ?? false,
     isDamaged: (group, partition) => disk?.damage.damaged.has(group, partition) ?? false,
     partitions: ownable(config, nats),
+    terms: terms.own,
     onProblem: (problem, error) => log.warn(error === undefined ? {} : { err: error }, problem),
   });
 
@@ -133,14 +136,11 @@ export async function startClusterNode(options: ServiceOptions): Promise<Cluster
     metrics,
   };
   const openings = new Openings(operators);
-  watchNode(metrics, operators, disk === null ? null : host);
+  watchNode(metrics, operators, disk === null ? null : host, terms);
   const { operatorServer, front } = edgeOf(config, operators, rails, metrics);
 
   // 6. Open for business.
-  const jobs = startJobs(options, nats, disk, host);
-  jobs.oneAtATime(LIMITS.unopenedLookMs, async () => {
-    if (ownership.holds('platform', 0)) await openings.retry();
-  });
+  const jobs = startJobs(options, nats, disk, host, terms, openings);
   const { baseUrl, operatorUrl } = await listen(config, operatorServer, front, disk);
   const callbackBase = config.callbackBaseUrl ?? baseUrl;
   if (callbackBase !== null) await rails.setCallbackBase(callbackBase);
@@ -227,12 +227,19 @@ function nodeFeed(
 }
 
 /** `host`: null where there is no log. */
-function watchNode(metrics: Metrics, { notReady }: OperatorContext, host: ClusterHost | null): void {
+function watchNode(
+  metrics: Metrics,
+  { notReady }: OperatorContext,
+  host: ClusterHost | null,
+  terms: NodeTerms,
+): void {
   watchReadiness(metrics, notReady);
   if (host === null) return;
   const unproven =
     'Partitions that this node last failed to bring to the end of their streams: a person must see to them.';
   metrics.gauge('daftari_partitions_unproven', unproven, () => host.unprovenCount);
+  const otherTerms = 'Live nodes that decide by other fees, limits, routes or durations than this one.';
+  metrics.gauge('daftari_nodes_with_other_terms', otherTerms, () => terms.others.length);
 }
 
 function startJobs(
@@ -240,10 +247,16 @@ function startJobs(
   nats: ClusterNats,
   disk: NodeDisk | null,
   host: ClusterHost,
+  terms: NodeTerms,
+  openings: Openings,
 ): Jobs {
   const jobs = new Jobs();
   jobs.everyMinute(() => lookAtStreams(nats, host));
   jobs.everySecond(nats.proveKey);
+  jobs.everySecond(() => terms.look());
+  jobs.oneAtATime(LIMITS.unopenedLookMs, async () => {
+    if (host.isServing('platform', 0)) await openings.retry();
+  });
   if (disk === null) return jobs;
   disk.storage.schedule(jobs);
   jobs.everySecond(() => void host.keepViewsUp());
@@ -270,9 +283,12 @@ async function lookAtStreams({ table, faults }: ClusterNats, host: ClusterHost):
   }
 }
 
-function ownable({ roles }: Config, { counts }: ClusterNats): Partial<Record<GroupName, number>> {
-  const groups = [...roles].flatMap((role) => GROUPS_OF[role]);
-  return Object.fromEntries(groups.map((group) => [group, counts[group]]));
+function groupsOf({ roles }: Config): readonly GroupName[] {
+  return [...roles].flatMap((role) => GROUPS_OF[role]);
+}
+
+function ownable(config: Config, { counts }: ClusterNats): Partial<Record<GroupName, number>> {
+  return Object.fromEntries(groupsOf(config).map((group) => [group, counts[group]]));
 }
 
 async function raiseFormat(

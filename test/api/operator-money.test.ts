@@ -260,7 +260,9 @@ t.test('the README has every metric, with its type, its labels and its meaning, 
 t.test('the alerts are of metrics, labels and values that there are', async (t) => {
   const alerts = readFileSync(join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml'), 'utf8');
   const { text } = await service.operator('GET', '/metrics');
-  const ofNodes = '# TYPE daftari_partitions_unproven gauge';
+  const ofNodes = ['daftari_partitions_unproven', 'daftari_nodes_with_other_terms']
+    .map((name) => `# TYPE ${name} gauge`)
+    .join('\n');
   const named = [...alerts.matchAll(/\b(daftari_\w+?)(_bucket|_count|_sum)?\b(?:\{(.*?)\})?/g)];
   t.ok(named.length > 10);
   for (const [, name = '', part, matchers = ''] of named) {

@@ -1,9 +1,10 @@
 // What the nodes of a cluster tell Prometheus: between them all that one process would, and of a partition its owner alone,
 // whoever that is.
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { untilReady } from '../../deploy/cluster-processes.ts';
+import type { NodeProcess } from '../../deploy/cluster-processes.ts';
 import { waitFor } from '../../deploy/nats-servers.ts';
 import { Cluster, SMALL, TOGETHER } from './cluster.ts';
 import { notCreated } from './load.ts';
@@ -57,6 +58,30 @@ t.test('the transactions of every partition are counted, also when it has moved'
       [],
     );
   });
+
+  await t.test(
+    'and a node that was started with other fees is told of by the others, and by itself',
+    async (t) => {
+      const one = cluster.node('ledger2');
+      const others = (node: NodeProcess): Promise<boolean> =>
+        fetch(`${node.operatorUrl}/metrics`).then(async (answer) =>
+          /^daftari_nodes_with_other_terms [1-9]/m.test(await answer.text()),
+        );
+      t.notOk(await others(one));
+      const file = join(cluster.directory, 'policy.json');
+      writeFileSync(file, '{ "fees": { "CHARGE": { "UGX": { "basis_points": 300 } } } }');
+      const other = await cluster.add('ledger3', 'ledger', { POLICY_FILE: file });
+      for (const node of [one, other]) {
+        await waitFor('it says so', 60_000, () => others(node));
+        const line = /nodes decide by other terms/;
+        await waitFor('its log names it', 20_000, async () => line.test(readFileSync(node.logFile, 'utf8')));
+      }
+      await untilReady([one, other]);
+      other.signal('SIGTERM');
+      t.equal(await other.exited(), 0);
+      await waitFor('there is no other any more', 60_000, async () => !(await others(one)));
+    },
+  );
 
   // An alert fires while it is not.
   await waitFor('everything is looked at for webhooks', 60_000, async () => {
