@@ -76,8 +76,10 @@ export class FollowedLogs {
     }
     const firstBatch = await firstBatchOf({ link, group, partition });
     if (log.tip(group, partition).batch > 0) await this.#beginAnewIfLeftBehind(group, partition, firstBatch);
-    else if (await this.#restore(group, partition)) {
-      if (firstBatch === 1) await this.#dropIfOfAnother(group, partition);
+    else await this.#restore(group, partition);
+    // Also of what a process has restored that died before it had come to this, or to the end of it.
+    if (firstBatch === 1 && this.#isSnapshotAlone(group, partition)) {
+      await this.#dropIfOfAnother(group, partition);
     }
     if (storage.lacksHistory(group, partition)) await this.#readHistory(group, partition);
     let hadStrayViews = false;
@@ -165,14 +167,19 @@ export class FollowedLogs {
     }
   }
 
-  /** False: there is no snapshot. */
-  async #restore(group: GroupName, partition: number): Promise<boolean> {
+  async #restore(group: GroupName, partition: number): Promise<void> {
     const startedAt = performance.now();
     const tip = await this.#options.snapshots.restore(group, partition);
-    if (tip === null) return false;
+    if (tip === null) return;
     const ms = Math.round(performance.now() - startedAt);
     this.#options.log.info({ group, partition, batch: tip.batch, ms }, 'restored from a snapshot');
-    return true;
+  }
+
+  /** The local log has no batch but what it begins after. */
+  #isSnapshotAlone(group: GroupName, partition: number): boolean {
+    const { log } = this.#options.storage;
+    const { batch } = log.startOf(group, partition);
+    return batch > 0 && batch === log.tip(group, partition).batch;
   }
 
   /** The stream was lost, and a shorter log was put back in its place, say: the snapshot is of what was there before. */

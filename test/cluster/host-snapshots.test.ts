@@ -114,4 +114,14 @@ t.test('an empty machine does not begin with a snapshot of another log', async (
   t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, written.tip.hash);
   t.equal(storage.views.position(PLACE.group, PLACE.partition)?.sequence, written.tip.sequence);
   t.ok(lines.some((line) => line.includes('the snapshot is not of this stream')));
+
+  for (const died of ['when it had read the snapshot', 'when it had dropped its views again']) {
+    await host.forget(PLACE.group, PLACE.partition);
+    await storage.clear(PLACE.group, PLACE.partition);
+    const own = { link: nats, log: storage.log, views: storage.views, replicas: 1 };
+    await new Snapshots(own).restore(PLACE.group, PLACE.partition);
+    if (died.includes('dropped')) await storage.views.drop(PLACE.group, PLACE.partition);
+    await t.resolves(host.prepare(PLACE.group, PLACE.partition), `a machine that died ${died}`);
+    t.strictSame(storage.log.tip(PLACE.group, PLACE.partition).hash, written.tip.hash);
+  }
 });
