@@ -6,6 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { pause } from '../src/pause.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
+import { LEDGER_ACCOUNTS, type LedgerAccount } from '../src/domain/ledger.ts';
 
 /** How often a call is tried, and how long the first pause in between is, ms: each further one is as much longer. */
 const TRIES_MAX = 8;
@@ -48,16 +49,6 @@ interface Transaction {
   readonly currency: string;
   readonly reference: string;
 }
-
-const LEDGER_ACCOUNTS = [
-  'MERCHANT_PENDING',
-  'MERCHANT_AVAILABLE',
-  'FEES_REVENUE',
-  'PROVIDER_FLOAT',
-  'SETTLEMENT_CLEARING',
-] as const;
-
-type LedgerAccount = (typeof LEDGER_ACCOUNTS)[number];
 
 interface Entry {
   readonly account: LedgerAccount;
