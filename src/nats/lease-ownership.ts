@@ -343,11 +343,12 @@ export class LeaseOwnership implements Ownership {
     if (isAnothers || this.#hasLapsed(place)) {
       // Of a session that was ended the next renewal will say so.
       void this.#lose(place);
-    } else if (place.lastTerm !== null) {
-      // Not before it is said again.
-    } else if (first !== undefined && first !== this.#options.node && this.#isWantedBy(place, first)) {
-      void this.#handOver(place);
+      return;
     }
+    const isDueElsewhere =
+      first !== undefined && first !== this.#options.node && this.#isWantedBy(place, first);
+    // What is dropped is said again first.
+    if (isDueElsewhere && place.lastTerm === null) void this.#handOver(place);
   }
 
   /** This node should have it. */
