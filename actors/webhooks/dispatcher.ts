@@ -48,13 +48,19 @@ type Room = 'first' | 'retry' | 'slow';
 
 interface Endpoint<Item> {
   readonly id: string;
-  /** Where its attempts go; null: none was begun yet. */
-  url: string | null;
-  /** How often that was another. */
-  urlsBefore: number;
+  /** Of where its attempts go now. */
+  learnt: Learnt;
   readonly firsts: Fifo<Item>;
   readonly retries: Fifo<Item>;
   inFlight: number;
+  /** A failing endpoint's first attempts and retries take turns. */
+  lastWasFirst: boolean;
+}
+
+/** What attempts to one URL have shown. Those in flight to one that was left go on telling of that one, and nobody asks. */
+interface Learnt {
+  /** Null: no attempt was begun yet. */
+  readonly url: string | null;
   inFlightMax: number;
   /** Of those in flight to this URL. */
   slow: number;
@@ -70,15 +76,28 @@ interface Endpoint<Item> {
   failingForMs: number;
   /** No retry before this, ms since 1970. */
   pausedUntil: number;
-  /** A failing endpoint's first attempts and retries take turns. */
-  lastWasFirst: boolean;
+}
+
+function nothingLearnt(url: string | null): Learnt {
+  return {
+    url,
+    inFlightMax: LIMITS.webhookEndpointInFlightBegin,
+    slow: 0,
+    slowBegan: 0,
+    soonBegan: 0,
+    wasSlow: false,
+    failuresInARow: 0,
+    failingSince: 0,
+    failingForMs: 0,
+    pausedUntil: 0,
+  };
 }
 
 interface Running<Item> {
   readonly endpoint: Endpoint<Item>;
   readonly startedAt: number;
-  /** Of its endpoint, of where it goes. */
-  urlsBefore: number;
+  /** Of where it goes. */
+  learnt: Learnt;
   room: Room;
   isSlow: boolean;
   /** What the endpoint made of it, and when, ms since 1970; it is yet to be recorded. Null: not heard. */
@@ -136,7 +155,8 @@ export class Dispatcher<Item extends DispatchItem> {
   get endpointsFailing(): number {
     const since = this.#clock() - LIMITS.webhookFailingShownMs;
     let count = 0;
-    for (const { failuresInARow, failingSince, failingForMs } of this.#endpoints.values()) {
+    for (const { learnt } of this.#endpoints.values()) {
+      const { failuresInARow, failingSince, failingForMs } = learnt;
       count += Number(failuresInARow > 0 && failingSince + failingForMs > since);
     }
     return count;
@@ -145,17 +165,16 @@ export class Dispatcher<Item extends DispatchItem> {
   /** From the first to the last of the failures in a row, ms. Not till now: nothing may have been tried since. 0 if that is so for
    *  long: nobody knows what it would have done. */
   failingForMs(endpointId: string): number {
-    const endpoint = this.#endpoints.get(endpointId);
-    return endpoint === undefined || isForgotten(endpoint, this.#clock()) ? 0 : endpoint.failingForMs;
+    const learnt = this.#endpoints.get(endpointId)?.learnt;
+    return learnt === undefined || isForgotten(learnt, this.#clock()) ? 0 : learnt.failingForMs;
   }
 
   /** When the oldest queued item fell due; Infinity: none is queued. Looks at every endpoint: for a scrape. */
   oldestDueAt(): OldestDue {
     const oldest = { answering: Infinity, failing: Infinity };
-    for (const endpoint of this.#endpoints.values()) {
-      const { firsts, retries } = endpoint;
+    for (const { firsts, retries, learnt } of this.#endpoints.values()) {
       const dueAt = Math.min(firsts.peek()?.dueAt ?? Infinity, retries.peek()?.dueAt ?? Infinity);
-      const what = isFailing(endpoint) || endpoint.wasSlow ? 'failing' : 'answering';
+      const what = isFailing(learnt) || learnt.wasSlow ? 'failing' : 'answering';
       oldest[what] = Math.min(oldest[what], dueAt);
     }
     return oldest;
@@ -193,7 +212,7 @@ export class Dispatcher<Item extends DispatchItem> {
       this.#noticeSlow(running);
     }
     for (const endpoint of this.#paused) {
-      if (endpoint.pausedUntil > now) continue;
+      if (endpoint.learnt.pausedUntil > now) continue;
       this.#paused.delete(endpoint);
       this.#queueUp(endpoint);
     }
@@ -211,20 +230,10 @@ export class Dispatcher<Item extends DispatchItem> {
     if (this.#endpoints.size >= LIMITS.webhookEndpointsKnownMax) this.#forgetIdle();
     const endpoint: Endpoint<Item> = {
       id,
-      url: null,
-      urlsBefore: 0,
+      learnt: nothingLearnt(null),
       firsts: new Fifo(),
       retries: new Fifo(),
       inFlight: 0,
-      inFlightMax: LIMITS.webhookEndpointInFlightBegin,
-      slow: 0,
-      slowBegan: 0,
-      soonBegan: 0,
-      wasSlow: false,
-      failuresInARow: 0,
-      failingSince: 0,
-      failingForMs: 0,
-      pausedUntil: 0,
       lastWasFirst: false,
     };
     this.#endpoints.set(id, endpoint);
@@ -273,8 +282,9 @@ export class Dispatcher<Item extends DispatchItem> {
   #nextRoom(endpoint: Endpoint<Item>): Room | null {
     const queue = mayStart(endpoint) ? this.#nextQueue(endpoint) : null;
     if (queue === null) return null;
-    if (queue === endpoint.retries || endpoint.failuresInARow > 0) return 'retry';
-    return endpoint.wasSlow ? 'slow' : 'first';
+    const { failuresInARow, wasSlow } = endpoint.learnt;
+    if (queue === endpoint.retries || failuresInARow > 0) return 'retry';
+    return wasSlow ? 'slow' : 'first';
   }
 
   #startNext(endpoint: Endpoint<Item>, room: Room): void {
@@ -290,12 +300,12 @@ export class Dispatcher<Item extends DispatchItem> {
     const { firsts, retries } = endpoint;
     const retryReady = retries.size > 0 && !this.#isPaused(endpoint);
     if (firsts.size === 0) return retryReady ? retries : null;
-    const retryFirst = retryReady && endpoint.failuresInARow > 0 && endpoint.lastWasFirst;
+    const retryFirst = retryReady && endpoint.learnt.failuresInARow > 0 && endpoint.lastWasFirst;
     return retryFirst ? retries : firsts;
   }
 
   #isPaused(endpoint: Endpoint<Item>): boolean {
-    if (endpoint.pausedUntil <= this.#clock()) return false;
+    if (endpoint.learnt.pausedUntil <= this.#clock()) return false;
     this.#paused.add(endpoint);
     return true;
   }
@@ -304,7 +314,7 @@ export class Dispatcher<Item extends DispatchItem> {
     const running: Running<Item> = {
       endpoint,
       startedAt: this.#clock(),
-      urlsBefore: endpoint.urlsBefore,
+      learnt: endpoint.learnt,
       room,
       isSlow: false,
       heard: null,
@@ -323,10 +333,8 @@ export class Dispatcher<Item extends DispatchItem> {
     if (running.heard !== null) return;
     if (!running.isSlow) {
       running.isSlow = true;
-      if (isOfItsUrl(running)) {
-        running.endpoint.slow++;
-        running.endpoint.slowBegan = running.startedAt;
-      }
+      running.learnt.slow++;
+      running.learnt.slowBegan = running.startedAt;
     }
     if (running.room !== 'first' || this.#inFlight.slow >= LIMITS.webhookSlowInFlightMax) return;
     this.#inFlight.first--;
@@ -336,39 +344,36 @@ export class Dispatcher<Item extends DispatchItem> {
 
   #heard(running: Running<Item>, end: AttemptEnd): void {
     running.heard = { end, at: this.#clock() };
-    if (running.isSlow && isOfItsUrl(running)) running.endpoint.slow--;
+    if (running.isSlow) running.learnt.slow--;
   }
 
   #ended(running: Running<Item>): void {
-    const { endpoint, room, isSlow, heard } = running;
+    const { endpoint, learnt, room, isSlow, heard } = running;
     this.#running.delete(running);
     this.#inFlight[room]--;
     endpoint.inFlight--;
-    if (isOfItsUrl(running)) {
-      if (heard !== null) this.#learn(running, heard.end, heard.at);
-      else if (isSlow) endpoint.slow--;
-    }
+    if (heard !== null) this.#learn(running, heard.end, heard.at);
+    else if (isSlow) learnt.slow--;
     this.#run(endpoint);
   }
 
-  #learn({ endpoint, startedAt, isSlow }: Running<Item>, end: AttemptEnd, at: number): void {
-    endpoint.wasSlow = isSlow;
-    if (end === 'delivered' && !isSlow) endpoint.soonBegan = Math.max(endpoint.soonBegan, startedAt);
+  #learn({ endpoint, learnt, startedAt, isSlow }: Running<Item>, end: AttemptEnd, at: number): void {
+    learnt.wasSlow = isSlow;
+    if (end === 'delivered' && !isSlow) learnt.soonBegan = Math.max(learnt.soonBegan, startedAt);
     if (end === 'failed' || at - startedAt >= LIMITS.webhookLateMs) {
-      const half = Math.floor(endpoint.inFlightMax / 2);
-      const least =
-        end === 'failed' ? 1 : Math.min(endpoint.inFlightMax, LIMITS.webhookEndpointInFlightBegin);
-      endpoint.inFlightMax = Math.max(half, least);
-    } else if (endpoint.inFlight + 1 >= Math.floor(endpoint.inFlightMax)) {
+      const half = Math.floor(learnt.inFlightMax / 2);
+      const least = end === 'failed' ? 1 : Math.min(learnt.inFlightMax, LIMITS.webhookEndpointInFlightBegin);
+      learnt.inFlightMax = Math.max(half, least);
+    } else if (endpoint.inFlight + 1 >= Math.floor(learnt.inFlightMax)) {
       // It had as many as it may. Who takes one at a time well has not shown that it takes more at once.
-      const more = isSlow ? 1 / endpoint.inFlightMax : 1;
-      endpoint.inFlightMax = Math.min(endpoint.inFlightMax + more, LIMITS.webhookEndpointInFlightMax);
+      const more = isSlow ? 1 / learnt.inFlightMax : 1;
+      learnt.inFlightMax = Math.min(learnt.inFlightMax + more, LIMITS.webhookEndpointInFlightMax);
     }
-    const before = endpoint.failuresInARow;
-    endpoint.failuresInARow = end === 'delivered' ? 0 : before + 1;
-    if (before === 0 || end === 'delivered' || isForgotten(endpoint, at)) endpoint.failingSince = at;
-    endpoint.failingForMs = at - endpoint.failingSince;
-    endpoint.pausedUntil = at + this.#pauseMs * pausePart(endpoint.failuresInARow);
+    const before = learnt.failuresInARow;
+    learnt.failuresInARow = end === 'delivered' ? 0 : before + 1;
+    if (before === 0 || end === 'delivered' || isForgotten(learnt, at)) learnt.failingSince = at;
+    learnt.failingForMs = at - learnt.failingSince;
+    learnt.pausedUntil = at + this.#pauseMs * pausePart(learnt.failuresInARow);
   }
 }
 
@@ -377,42 +382,25 @@ const FORGET_LOOKS = 1_000;
 
 function leadsTo(running: Running<unknown>, url: string): void {
   const { endpoint } = running;
-  if (endpoint.url !== url) {
-    endpoint.url = url;
-    endpoint.urlsBefore++;
-    endpoint.failuresInARow = 0;
-    endpoint.failingSince = 0;
-    endpoint.failingForMs = 0;
-    endpoint.pausedUntil = 0;
-    endpoint.inFlightMax = LIMITS.webhookEndpointInFlightBegin;
-    endpoint.slow = 0;
-    endpoint.slowBegan = 0;
-    endpoint.soonBegan = 0;
-    endpoint.wasSlow = false;
-  }
-  if (isOfItsUrl(running)) return;
-  running.urlsBefore = endpoint.urlsBefore;
+  if (endpoint.learnt.url !== url) endpoint.learnt = nothingLearnt(url);
+  if (running.learnt === endpoint.learnt) return;
+  running.learnt = endpoint.learnt;
   running.isSlow = false;
 }
 
-/** It goes where the latest that was begun goes. */
-function isOfItsUrl({ endpoint, urlsBefore }: Running<unknown>): boolean {
-  return urlsBefore === endpoint.urlsBefore;
-}
-
-function mayStart(endpoint: Endpoint<unknown>): boolean {
-  const { failuresInARow, slow, wasSlow, soonBegan, slowBegan } = endpoint;
+function mayStart({ inFlight, learnt }: Endpoint<unknown>): boolean {
+  const { failuresInARow, inFlightMax, slow, wasSlow, soonBegan, slowBegan } = learnt;
   // To who answers after three seconds that an answer takes longer than one says nothing.
   const mayHang = slow > 0 && !wasSlow && soonBegan <= slowBegan;
-  return endpoint.inFlight < (failuresInARow > 0 || mayHang ? 1 : Math.floor(endpoint.inFlightMax));
+  return inFlight < (failuresInARow > 0 || mayHang ? 1 : Math.floor(inFlightMax));
 }
 
-function isFailing({ failuresInARow, slow }: Endpoint<unknown>): boolean {
+function isFailing({ failuresInARow, slow }: Learnt): boolean {
   return failuresInARow > 0 || slow > 0;
 }
 
 /** So long ago was its last failure that it is not to be given up for it. */
-function isForgotten({ failingSince, failingForMs }: Endpoint<unknown>, now: number): boolean {
+function isForgotten({ failingSince, failingForMs }: Learnt, now: number): boolean {
   return now - failingSince - failingForMs > LIMITS.webhookGiveUpFailingMs;
 }
 
