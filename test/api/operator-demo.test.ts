@@ -10,24 +10,17 @@ import { demoCurl, ensureDemo } from '../../src/operator/demo.ts';
 import type { Demo } from '../../src/operator/demo.ts';
 import type { OperatorContext } from '../../src/operator/context.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
-import type { Operator } from './operator-harness.ts';
 import { startService } from './start.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'daftari-demo-'));
+const dir = t.testdir();
 const path = join(dir, 'demo.json');
 const urls = {
   baseUrl: 'http://127.0.0.1:1',
   operatorUrl: 'http://127.0.0.1:2',
   simulatorUrl: 'http://127.0.0.1:3',
 };
-let operator: Operator;
-t.before(async () => {
-  operator = await startOperator(dir);
-});
-t.teardown(async () => {
-  await operator.stop();
-  rmSync(dir, { recursive: true });
-});
+const operator = await startOperator(dir);
+t.teardown(() => operator.stop());
 
 async function accountIds(): Promise<string[]> {
   const { body } = await operator.call('GET', '/accounts');

@@ -1,24 +1,13 @@
 // An operator's change whose caller has been cut off is not made any more: they may have looked, found nothing, and sent it again.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import type { Bus } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
 import { startOperator } from './operator-harness.ts';
-import type { Operator } from './operator-harness.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'daftari-operator-late-'));
-let operator: Operator;
-t.before(async () => {
-  operator = await startOperator(dir);
-});
-t.teardown(async () => {
-  await operator.stop();
-  rmSync(dir, { recursive: true });
-});
+const operator = await startOperator(t.testdir());
+t.teardown(() => operator.stop());
 
 const SHOP = { name: 'Kampala Coffee', country: 'UG', live: true };
 

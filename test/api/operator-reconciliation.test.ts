@@ -1,23 +1,13 @@
 // Reconciliation items: listed in one order, resolved once, counted for `/metrics` whatever becomes of the process.
 import { equal } from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import { partitionOf, request } from '../../src/bus/bus.ts';
 import type { ReconciliationKind } from '../../src/domain/account-event.ts';
 import { startOperator } from './operator-harness.ts';
-import type { Operator } from './operator-harness.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'daftari-reconciliation-'));
-let operator: Operator;
-t.before(async () => {
-  operator = await startOperator(dir);
-});
-t.teardown(async () => {
-  await operator.stop();
-  rmSync(dir, { recursive: true });
-});
+const dir = t.testdir();
+let operator = await startOperator(dir);
+t.teardown(() => operator.stop());
 
 async function newAccount(): Promise<string> {
   const { status, body } = await operator.call('POST', '/accounts', {

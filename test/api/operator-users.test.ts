@@ -1,22 +1,14 @@
 // Members of an account, as an operator or a dashboard changes them: their role, and that they are gone.
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { freshId } from '../../src/operator/context.ts';
-import { type Operator, type Reply, startOperator } from './operator-harness.ts';
+import { type Reply, startOperator } from './operator-harness.ts';
 
-let dir: string;
-let operator: Operator;
-t.before(async () => {
-  dir = mkdtempSync(join(tmpdir(), 'daftari-'));
-  operator = await startOperator(dir);
-});
-t.teardown(async () => {
-  await operator.stop();
-  rmSync(dir, { recursive: true });
-});
+const dir = t.testdir();
+let operator = await startOperator(dir);
+t.teardown(() => operator.stop());
 
 function refused(t: Test, reply: Reply, status: number, code: string, param: string | null = null): void {
   t.hasStrict(reply, { status, body: { error: { code, param } } }, `${status} ${code} ${param}`);

@@ -14,17 +14,11 @@ import { askPlatform, freshId, fromNow } from '../../src/operator/context.ts';
 import { open, readToEnd } from './front.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 import type { Test } from 'tap';
-import type { Operator, Reply } from './operator-harness.ts';
+import type { Reply } from './operator-harness.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'daftari-operator-'));
-let operator: Operator;
-t.before(async () => {
-  operator = await startOperator(dir);
-});
-t.teardown(async () => {
-  await operator.stop();
-  rmSync(dir, { recursive: true });
-});
+const dir = t.testdir();
+let operator = await startOperator(dir);
+t.teardown(() => operator.stop());
 
 const SHOP = { name: 'Kampala Coffee', country: 'UG', live: true, payouts_enabled: true };
 
