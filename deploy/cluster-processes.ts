@@ -99,12 +99,17 @@ export async function startNode(
   };
 }
 
+/** Of a node that somebody may have started in another process. */
+interface AwaitedNode extends Pick<NodeProcess, 'name' | 'operatorUrl' | 'logFile'> {
+  exitStatus(): ReturnType<NodeProcess['exitStatus']> | Promise<number | string>;
+}
+
 /** Resolves when every node says that it can serve. Rejects when one has ended, or says why it cannot for too long. */
-export async function untilReady(nodes: readonly NodeProcess[], timeoutMs = 60_000): Promise<void> {
+export async function untilReady(nodes: readonly AwaitedNode[], timeoutMs = 60_000): Promise<void> {
   const since = performance.now();
   for (;;) {
     for (const node of nodes) {
-      const status = node.exitStatus();
+      const status = await node.exitStatus();
       if (status !== null) throw new Error(`${node.name} has ended with ${status}: ${lastWords(node)}`);
     }
     const reasons = await Promise.all(nodes.map(whyNotReady));

@@ -7,12 +7,12 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join, resolve } from 'node:path';
-import { lastWords, startNode, STOP_MS_MAX, untilReady, whyNotReady } from './cluster-processes.ts';
+import { lastWords, startNode, STOP_MS_MAX, untilReady } from './cluster-processes.ts';
 import type { ClusterSettings, NodeProcess } from './cluster-processes.ts';
 import { openDemoMerchant } from './demo-merchant.ts';
 import { freePort } from './free-ports.ts';
 import { StartedProcesses } from './started-processes.ts';
-import { NATS_SERVER_MISSING, nextLook, startNatsServers, waitFor } from './nats-servers.ts';
+import { NATS_SERVER_MISSING, startNatsServers, waitFor, waitForValue } from './nats-servers.ts';
 import type { NatsServers } from './nats-servers.ts';
 import { linkForOperator, natsOf } from './operator-link.ts';
 import type { Nats } from './operator-link.ts';
@@ -77,8 +77,7 @@ const NODES: readonly (readonly [name: string, roles: string])[] = [
   ['poller2', 'poller'],
 ];
 
-/** How long a node may take to become ready, to say who has what, and to be noted as ended once it has. */
-const READY_MS = 60_000;
+/** How long a node may take to say who has what, and to be noted as ended once it has. */
 const MAP_MS = 2_000;
 const NOTED_MS = 10_000;
 
@@ -310,7 +309,7 @@ async function drain(cluster: ClusterFile, name: string | undefined): Promise<nu
   const status = await endOf(target);
   if (status !== 0) {
     throw new Error(
-      `${target.name} ended with ${status}, before it had handed over all that it had: ${lastWordsOf(target)}`,
+      `${target.name} ended with ${status}, before it had handed over all that it had: ${lastWords({ logFile: logFileOf(target) })}`,
     );
   }
   console.log(`${target.name} has handed over and ended, after ${elapsedMs} ms.`);
@@ -320,16 +319,15 @@ async function drain(cluster: ClusterFile, name: string | undefined): Promise<nu
 
 /** Of a process that has ended: as who started it saw it. */
 async function endOf({ name, mark }: ClusterNode): Promise<number | string> {
-  let ended: number | string | null = null;
-  await waitFor(`${name} is noted as ended`, NOTED_MS, () => {
-    ended = readCluster()?.nodes.find((each) => each.mark === mark)?.ended ?? null;
-    return ended !== null;
-  });
-  return ended ?? 'unknown';
+  return waitForValue(
+    `${name} is noted as ended`,
+    NOTED_MS,
+    () => readCluster()?.nodes.find((each) => each.mark === mark)?.ended ?? undefined,
+  );
 }
 
-function lastWordsOf({ name }: ClusterNode): string {
-  return lastWords({ logFile: join(directory, name, 'node.log') });
+function logFileOf({ name }: ClusterNode): string {
+  return join(directory, name, 'node.log');
 }
 
 async function startAgain(cluster: ClusterFile, name: string | undefined): Promise<number> {
@@ -339,29 +337,13 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
     return 2;
   }
   writeWholeFile(startFile, target.name);
-  const startedIn = (now: ClusterFile | null): ClusterNode | undefined =>
-    now?.nodes.find((each) => each.name === target.name && each.mark !== target.mark);
-  await waitFor(`${target.name} runs`, 30_000, () => startedIn(readCluster()) !== undefined);
-  const node = startedIn(readCluster());
-  if (node === undefined) throw new Error(NONE_RUNS);
-  await untilServes(node);
+  const node = await waitForValue(`${target.name} runs`, 30_000, () =>
+    readCluster()?.nodes.find((each) => each.name === target.name && each.mark !== target.mark),
+  );
+  const exitStatus = () => (aliveIn(node.mark) === null ? endOf(node) : null);
+  await untilReady([{ ...node, logFile: logFileOf(node), exitStatus }]);
   console.log(`${target.name} runs again.`);
   return 0;
-}
-
-async function untilServes(node: ClusterNode): Promise<void> {
-  const since = performance.now();
-  for (;;) {
-    if (aliveIn(node.mark) === null) {
-      throw new Error(`${node.name} has ended with ${await endOf(node)}: ${lastWordsOf(node)}`);
-    }
-    const why = await whyNotReady(node);
-    if (why === null) return;
-    if (performance.now() > since + READY_MS) {
-      throw new Error(`${node.name} runs, and is not ready after ${READY_MS / 1_000} s: ${why}`);
-    }
-    await nextLook(since);
-  }
 }
 
 async function upgradeCluster(): Promise<number> {

@@ -135,8 +135,19 @@ export async function waitFor(
   timeoutMs: number,
   condition: () => boolean | Promise<boolean>,
 ): Promise<void> {
+  await waitForValue(what, timeoutMs, async () => ((await condition()) ? true : undefined));
+}
+
+/** Asks until there is one, and resolves with it. */
+export async function waitForValue<Value>(
+  what: string,
+  timeoutMs: number,
+  find: () => Value | undefined | Promise<Value | undefined>,
+): Promise<Value> {
   const since = performance.now();
-  while (!(await condition())) {
+  for (;;) {
+    const found = await find();
+    if (found !== undefined) return found;
     if (performance.now() > since + timeoutMs) throw new Error(`not within ${timeoutMs} ms: ${what}`);
     await nextLook(since);
   }
