@@ -13,36 +13,15 @@ export async function checkReplicas(
   note: (line: string) => void = () => {},
 ): Promise<string[]> {
   const findings: string[] = [];
-  // A log is not compared with itself.
-  const byPath = Map.groupBy(directories, pathOf);
-  const untold = [...byPath].flatMap(([path, { length }]) => (length > 1 ? [`${path} is named twice`] : []));
-  const logs: DirectoryLog[] = [];
+  const untold: string[] = [];
+  const logs = await openLogs(directories, untold);
   try {
-    for (const [directory = ''] of byPath.values()) {
-      try {
-        const log = await LogReader.openBeside({ directory });
-        logs.push({ directory, log, names: [] });
-      } catch (error) {
-        untold.push(reasonOf(error));
-      }
-    }
-    const names = new Map<string, PartitionName>();
-    for (const each of logs) {
-      try {
-        each.names = each.log.partitionNames();
-      } catch (error) {
-        untold.push(`${each.directory}: ${reasonOf(error)}`);
-        continue;
-      }
-      if (each.names.length === 0) untold.push(`${each.directory} holds a log with no partition in it`);
-      for (const name of each.names) names.set(nameOf(name), name);
-    }
+    const copies = logs.flatMap((each) => partitionsIn(each, untold).map((name) => ({ ...each, name })));
     const alone: { readonly key: string; readonly directory: string }[] = [];
-    for (const [key, name] of names) {
-      const having = logs.filter((each) => each.names.some((other) => nameOf(other) === key));
-      const [first, ...others] = having;
-      if (first !== undefined && others.length === 0) alone.push({ key, directory: first.directory });
-      const told = comparePartition(having, name);
+    for (const [key, ofOne] of Map.groupBy(copies, ({ name }) => nameOf(name))) {
+      const [{ directory }, ...others] = ofOne as [Copy, ...Copy[]];
+      if (others.length === 0) alone.push({ key, directory });
+      const told = comparePartition(ofOne);
       findings.push(...told.findings.map((finding) => `${key}: ${finding}`));
       untold.push(...told.untold.map((why) => `${key}: ${why}`));
     }
@@ -56,10 +35,40 @@ export async function checkReplicas(
   return findings;
 }
 
-interface DirectoryLog {
+interface OpenLog {
   readonly directory: string;
   readonly log: LogReader;
-  names: readonly PartitionName[];
+}
+
+/** Of a partition. */
+interface Copy extends OpenLog {
+  readonly name: PartitionName;
+}
+
+/** Those that can be opened, each once: a log is not compared with itself. */
+async function openLogs(directories: readonly string[], untold: string[]): Promise<OpenLog[]> {
+  const byPath = Map.groupBy(directories, pathOf);
+  for (const [path, { length }] of byPath) if (length > 1) untold.push(`${path} is named twice`);
+  const logs: OpenLog[] = [];
+  for (const [directory = ''] of byPath.values()) {
+    try {
+      logs.push({ directory, log: await LogReader.openBeside({ directory }) });
+    } catch (error) {
+      untold.push(reasonOf(error));
+    }
+  }
+  return logs;
+}
+
+function partitionsIn({ directory, log }: OpenLog, untold: string[]): readonly PartitionName[] {
+  try {
+    const names = log.partitionNames();
+    if (names.length === 0) untold.push(`${directory} holds a log with no partition in it`);
+    return names;
+  } catch (error) {
+    untold.push(`${directory}: ${reasonOf(error)}`);
+    return [];
+  }
 }
 
 function pathOf(directory: string): string {
@@ -72,16 +81,16 @@ function pathOf(directory: string): string {
 }
 
 /** Every log is read and proved by its own chain; where two have the same batch it must be the same batch. */
-function comparePartition(
-  logs: readonly DirectoryLog[],
-  name: PartitionName,
-): { readonly findings: readonly string[]; readonly untold: readonly string[] } {
+function comparePartition(copies: readonly Copy[]): {
+  readonly findings: readonly string[];
+  readonly untold: readonly string[];
+} {
   const findings: string[] = [];
   const seen = new Map<number, Seen>();
   const parts = new Parts();
   const ends: { readonly directory: string; readonly end: Batch }[] = [];
-  for (const each of logs) {
-    const { finding, ownEnd } = compareLog(each, name, seen, parts);
+  for (const each of copies) {
+    const { finding, ownEnd } = compareLog(each, seen, parts);
     if (finding !== null) findings.push(finding);
     else parts.add(each.directory);
     if (ownEnd !== null) ends.push({ directory: each.directory, end: ownEnd });
@@ -146,8 +155,7 @@ function* chainOf(
 
 /** `ownEnd`: a last batch that may be this log's alone. */
 function compareLog(
-  { directory, log }: DirectoryLog,
-  name: PartitionName,
+  { directory, log, name }: Copy,
   seen: Map<number, Seen>,
   parts: Parts,
 ): { readonly finding: string | null; readonly ownEnd: Batch | null } {
