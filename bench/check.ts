@@ -89,27 +89,31 @@ export interface Done {
 /** Of all creates, by their references in the lists of whoever sent them: a create lost and one made twice are together as many
  *  as were sent. `all`: the last loads that created, the first of them first, with none between. */
 export async function checkListed(server: Server, all: readonly Done[]): Promise<Check> {
-  const times = new Map(all.map(({ work, driven }) => [work.prefix, new Uint8Array(driven.sent)]));
-  const keysOf = new Map(all.map(({ work }) => [work.prefix, linesOf(work.keysFile)]));
+  const loads = all.map(({ work, driven }) => ({
+    work,
+    driven,
+    keys: linesOf(work.keysFile),
+    times: new Uint8Array(driven.sent),
+  }));
+  const byPrefix = new Map(loads.map((load) => [load.work.prefix, load]));
   const wrong: string[] = [];
-  await eachOf([...new Set([...keysOf.values()].flat())], async (key) => {
+  await eachOf([...new Set(loads.flatMap(({ keys }) => keys))], async (key) => {
     for await (const reference of newestReferences(server, key, wrong)) {
       const split = reference.lastIndexOf('-');
-      const prefix = reference.slice(0, split);
-      const [of, keys] = [times.get(prefix), keysOf.get(prefix)];
-      if (of === undefined || keys === undefined) return;
+      const load = byPrefix.get(reference.slice(0, split));
+      if (load === undefined) return;
+      const { keys, times } = load;
       const counter = Number(reference.slice(split + 1));
       if (keys[counter % keys.length] !== key) wrong.push(`${reference} is in another's list`);
-      if (counter >= of.length) wrong.push(`${reference} was not sent`);
-      else if (++of[counter]! === 2) wrong.push(`${reference} was made twice`);
+      if (counter >= times.length) wrong.push(`${reference} was not sent`);
+      else if (++times[counter]! === 2) wrong.push(`${reference} was made twice`);
     }
   });
   let listed = 0;
   let sent = 0;
-  for (const { work, driven } of all) {
-    const of = times.get(work.prefix)!;
+  for (const { work, driven, times } of loads) {
     const creates = createsOf(work, driven);
-    const missing = creates.filter((counter) => of[counter] === 0);
+    const missing = creates.filter((counter) => times[counter] === 0);
     const lost = missing.find((counter) => isSure(driven, counter));
     if (lost !== undefined) wrong.push(`request ${lost} of ${work.prefix} is not there`);
     const unsure = driven.sent - driven.answered;

@@ -5,8 +5,8 @@ export class CouldNotTell extends Error {
   readonly findings: readonly string[];
 
   /** `why`: in words, one for each thing that could not be looked at. */
-  constructor(why: readonly string[], findings: readonly string[], options?: ErrorOptions) {
-    super(why.join('; '), options);
+  constructor(why: readonly string[], findings: readonly string[]) {
+    super(why.join('; '));
     this.findings = findings;
   }
 }

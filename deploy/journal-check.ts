@@ -4,9 +4,9 @@
 // operators read it, over HTTP.
 
 import { isDeepStrictEqual } from 'node:util';
+import { LEDGER_ACCOUNTS, type LedgerAccount } from '../src/domain/ledger.ts';
 import { pause } from '../src/pause.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
-import { LEDGER_ACCOUNTS, type LedgerAccount } from '../src/domain/ledger.ts';
 
 /** How often a call is tried, and how long the first pause in between is, ms: each further one is as much longer. */
 const TRIES_MAX = 8;

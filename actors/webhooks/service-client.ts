@@ -71,6 +71,7 @@ export class ServiceClient {
   #authorization(): { Authorization: string } {
     return { Authorization: `Bearer ${this.address.secretKey}` };
   }
+
   async #call<Body>(
     method: string,
     url: string,

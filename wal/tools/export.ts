@@ -329,20 +329,18 @@ async function importAll(
     const verified = await verifyPartitions(reader, names, progress);
     const faults = verified.flatMap((one) => one.faults);
     const sound = faults.length === 0;
-    const starts = sound
-      ? names.map((name) => ({ name, ...reader.startOf(name.group, name.partition) }))
-      : [];
+    const late = (sound ? names : [])
+      .map((name) => ({ name, ...reader.startOf(name.group, name.partition) }))
+      .filter(({ batch }) => batch > 0);
     return {
       sound,
       report: { sound, imported, faults },
       lines: [
         ...faults.map((fault) => `${nameOf(fault)} batch ${fault.batch}: ${fault.problem}`),
-        ...starts
-          .filter(({ batch }) => batch > 0)
-          .map(
-            ({ name, sequence }) =>
-              `${nameOf(name)} begins after sequence ${sequence}: ${source.path} has not all that is before`,
-          ),
+        ...late.map(
+          ({ name, sequence }) =>
+            `${nameOf(name)} begins after sequence ${sequence}: ${source.path} has not all that is before`,
+        ),
         `${sound ? 'sound' : 'NOT SOUND'}: ${imported} batches imported into ${directory}`,
       ],
     };
