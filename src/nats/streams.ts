@@ -1,7 +1,7 @@
 // Makes the streams and buckets that the cluster needs, and checks what is fixed when a cluster is created.
 
 import { DiscardPolicy, nanos, RetentionPolicy, StorageType } from 'nats';
-import type { JetStreamManager, StreamState } from 'nats';
+import type { JetStreamManager, MsgRequest, StoredMsg, StreamState } from 'nats';
 import type { GroupName, PartitionPlace } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
 import { CannotJoin } from './errors.ts';
@@ -121,8 +121,19 @@ export async function messageAt(
 }
 
 async function storedAt(manager: JetStreamManager, name: string, seq: number): Promise<Buffer | null> {
+  const stored = await storedMessage(manager, name, { seq });
+  return stored === null ? null : Buffer.from(stored.data);
+}
+
+/** Null: there is none. Rejects when there is no such stream, or nobody can say. */
+export async function storedMessage(
+  manager: JetStreamManager,
+  name: string,
+  query: MsgRequest,
+): Promise<StoredMsg | null> {
+  if (!(await hasMessages(manager, name))) return null;
   try {
-    return Buffer.from((await manager.streams.getMessage(name, { seq })).data);
+    return await manager.streams.getMessage(name, query);
   } catch (error) {
     if (/no message found/i.test(String(error))) return null;
     throw error;
@@ -144,8 +155,8 @@ export async function lastSequenceOf(
   return sequence;
 }
 
-/** To be asked before a message is (STREAM.MSG.GET): nats-server 2.9 dies of that question when the stream is being made by
- *  somebody else at the moment and has no store yet. Rejects when there is no such stream. */
+/** To be asked before a message is (STREAM.MSG.GET, as storedMessage does): nats-server 2.9 dies of that question when the stream is
+ *  being made by somebody else at the moment and has no store yet. Rejects when there is no such stream. */
 export async function hasMessages(manager: JetStreamManager, name: string): Promise<boolean> {
   const { state } = await manager.streams.info(name);
   return state.messages > 0;

@@ -217,6 +217,7 @@ async function raisedFormat(link: NatsLink): Promise<{ format: number; revision:
   });
 }
 
+/** Whoever asks has joined, and a front may not ask first whether the bucket has anything (deploy/nats/permissions.conf). */
 async function newestOf({ manager }: NatsLink): Promise<StoredMsg | null> {
   try {
     return await manager.streams.getMessage(CLUSTER_STREAM, { last_by_subj: WRITE_FORMAT_SUBJECT });

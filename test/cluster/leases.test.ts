@@ -9,7 +9,7 @@ import { LeaseOwnership } from '../../src/nats/lease-ownership.ts';
 import { LeaseTable } from '../../src/nats/lease-table.ts';
 import { rankNodes } from '../../src/nats/rendezvous.ts';
 import { StreamPublisher } from '../../src/nats/stream-publisher.ts';
-import { ensureLeaseBucket } from '../../src/nats/streams.ts';
+import { ensureLeaseBucket, storedMessage } from '../../src/nats/streams.ts';
 import { LEASE_STREAM, LEASE_SUBJECT_PREFIX } from '../../src/nats/subjects.ts';
 import { link } from './adapters.ts';
 import { startNatsServers, waitFor } from '../../deploy/nats-servers.ts';
@@ -154,8 +154,8 @@ function isSpread(nodes: readonly Node[]): boolean {
 
 /** Of an entry in the bucket that is there now; null: it has none. */
 async function revisionOf({ manager }: NatsLink, key: string): Promise<number | null> {
-  return manager.streams.getMessage(LEASE_STREAM, { last_by_subj: LEASE_SUBJECT_PREFIX + key }).then(
-    ({ seq }) => seq,
+  return storedMessage(manager, LEASE_STREAM, { last_by_subj: LEASE_SUBJECT_PREFIX + key }).then(
+    (stored) => stored?.seq ?? null,
     () => null,
   );
 }

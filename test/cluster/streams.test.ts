@@ -1,12 +1,12 @@
 // What the cluster asks of JetStream when it makes its streams: nats-server since 2.12 refuses a request that has a field
-// which it does not know, and the one that tests run on may be older and take anything. And what it says of streams whose
-// settings somebody has changed.
+// which it does not know, and the one that tests run on may be older and take anything. What it says of streams whose
+// settings somebody has changed. And what it asks of a stream that is being made.
 import { DiscardPolicy, nanos, StorageType } from 'nats';
 import t from 'tap';
 import { Snapshots } from '../../src/nats/snapshots.ts';
 import { joinCluster } from '../../src/nats/cluster-identity.ts';
 import { StreamFaults } from '../../src/nats/stream-faults.ts';
-import { ensureLeaseBucket, ensureLogStream } from '../../src/nats/streams.ts';
+import { ensureLeaseBucket, ensureLogStream, messageAt } from '../../src/nats/streams.ts';
 import {
   CLUSTER_STREAM,
   LEASE_STREAM,
@@ -97,4 +97,32 @@ t.test('settings of a stream that lose what it should keep are told of, once', a
   t.strictSame(said, [
     'DAFTARI_accounts_1 does not keep what it should: it has storage memory, not file; num_replicas 1, not NATS_REPLICAS=3',
   ]);
+});
+
+t.test('a message that is asked for while its stream is made leaves the server alive', async (t) => {
+  const servers = await startNatsServers();
+  t.teardown(() => servers.stop());
+  const [maker, asker] = await Promise.all(['maker', 'asker'].map((name) => link(servers.url, name)));
+  t.teardown(() => Promise.all([maker!.close(), asker!.close()]));
+  const name = logStream('accounts', 0);
+  let isMaking = true;
+  let answers = 0;
+  const ask = async (): Promise<void> => {
+    while (isMaking) {
+      const why = await messageAt(asker!.manager, name, 1).then(String, String);
+      if (/stream not found|NothingThere/.test(why)) answers++;
+      else throw new Error(why);
+    }
+  };
+  const make = async (): Promise<void> => {
+    for (let round = 0; round < 200; round++) {
+      await ensureLogStream(maker!.manager, 'accounts', 0, 1);
+      await maker!.manager.streams.delete(name);
+    }
+  };
+  const making = make().finally(() => {
+    isMaking = false;
+  });
+  await Promise.all([making, ...Array.from({ length: 8 }, ask)]);
+  t.ok(answers > 200, `asked ${answers} times`);
 });
