@@ -96,38 +96,21 @@ export function collect(
   return created(account, id, event, now, false);
 }
 
-// --- Payouts ---------------------------------------------------------------------------------------------------------
+// --- Payouts and withdrawals -----------------------------------------------------------------------------------------
 
 export function decidePayout(state: LedgerState, command: CreatePayout, context: Context): Decision {
-  const access = authorise(state, command, context.now);
-  if (access.type === 'refused') return refuse(access.rejection);
-  const repeated = checkIdempotency(state, command, 'PAYOUT');
-  if (repeated !== null) return repeated;
-  const { account, app } = access;
-  const tooMany = checkRate(account, context);
-  if (tooMany !== null) return refuse(tooMany);
-
-  // From here on the request counts against the rate, whatever becomes of it.
-  if (!account.settings.payoutsEnabled) return refuseCashOut(rejection('payouts_not_enabled_live'));
-  const { problem, input } = command;
-  if (problem !== null) return refuseCashOut(problem);
-  assert(input !== null, 'a command without a problem has an input');
-  const { policy, now, freshBody } = context;
-  const target = readTarget(account, input, policy);
-  if (isRejection(target)) return refuseCashOut(target);
+  const checked = checkCashOut(state, command, 'PAYOUT', readTarget, context);
+  if (checked.type === 'decided') return checked.decision;
+  const { account, app, input, target, fee } = checked;
   const { amount, country, network, msisdn, provider } = target;
-  const { currency } = input;
-  const fee = feeOfCashOut(account, 'PAYOUT', amount, currency, context);
-  if (typeof fee !== 'number') return refuseCashOut(fee);
-
-  const id = makeId('payout', freshBody);
+  const id = makeId('payout', context.freshBody);
   const event: AccountEvent = {
     type: 'PayoutCreated',
     id,
     appId: app.id,
     requestedBy: null,
     amount,
-    currency,
+    currency: input.currency,
     country,
     network,
     msisdn,
@@ -139,35 +122,18 @@ export function decidePayout(state: LedgerState, command: CreatePayout, context:
     requestHash: command.requestHash,
     narration: input.narration ?? null,
   };
-  return created(account, id, event, now, true);
+  return created(account, id, event, context.now, true);
 }
 
-// --- Withdrawals -----------------------------------------------------------------------------------------------------
-
 export function decideWithdrawal(state: LedgerState, command: CreateWithdrawal, context: Context): Decision {
-  const access = authorise(state, command, context.now);
-  if (access.type === 'refused') return refuse(access.rejection);
-  const repeated = checkIdempotency(state, command, 'WITHDRAWAL');
-  if (repeated !== null) return repeated;
-  const { account, app } = access;
-  const tooMany = checkRate(account, context);
-  if (tooMany !== null) return refuse(tooMany);
-
-  // From here on the request counts against the rate, whatever becomes of it.
-  if (!account.settings.withdrawalsEnabled) return refuseCashOut(rejection('withdrawals_not_enabled_live'));
-  const { problem, input } = command;
-  if (problem !== null) return refuseCashOut(problem);
-  assert(input !== null, 'a command without a problem has an input');
-  const { policy, now, freshBody, writeFormat } = context;
-  const target = readDestination(account, input, policy);
-  if (isRejection(target)) return refuseCashOut(target);
+  const checked = checkCashOut(state, command, 'WITHDRAWAL', readDestination, context);
+  if (checked.type === 'decided') return checked.decision;
+  const { account, app, input, target, fee } = checked;
   const { amount, country, network, msisdn, provider } = target;
   const { currency } = input;
-  const fee = feeOfCashOut(account, 'WITHDRAWAL', amount, currency, context);
-  if (typeof fee !== 'number') return refuseCashOut(fee);
-
-  const threshold = account.settings.approvalThresholds[currency] ?? policy.approvalThresholds[currency];
-  const id = makeId('withdrawal', freshBody);
+  const threshold =
+    account.settings.approvalThresholds[currency] ?? context.policy.approvalThresholds[currency];
+  const id = makeId('withdrawal', context.freshBody);
   const event: AccountEvent = {
     type: 'WithdrawalCreated',
     id,
@@ -187,9 +153,58 @@ export function decideWithdrawal(state: LedgerState, command: CreateWithdrawal, 
     narration: input.narration ?? null,
     destination: input.destination,
     approvalRequired: amount > threshold,
-    unsent: writeFormat >= SUBMISSION_BEGUN_FORMAT,
+    unsent: context.writeFormat >= SUBMISSION_BEGUN_FORMAT,
   };
-  return created(account, id, event, now, true);
+  return created(account, id, event, context.now, true);
+}
+
+type CheckedCashOut<Input> =
+  | { readonly type: 'decided'; readonly decision: Decision }
+  | {
+      readonly type: 'passed';
+      readonly account: Account;
+      readonly app: App;
+      readonly input: Input;
+      readonly target: Target;
+      readonly fee: Money;
+    };
+
+/** All checks of a payout or a withdrawal. `read` has the field rules. */
+function checkCashOut<Input extends PayoutInput | WithdrawalInput>(
+  state: LedgerState,
+  command: (CreatePayout | CreateWithdrawal) & { readonly input: Input | null },
+  type: CashOutType,
+  read: (account: Account, input: Input, policy: Policy) => Target | Rejection,
+  context: Context,
+): CheckedCashOut<Input> {
+  const access = authorise(state, command, context.now);
+  if (access.type === 'refused') return decided(refuse(access.rejection));
+  const repeated = checkIdempotency(state, command, type);
+  if (repeated !== null) return decided(repeated);
+  const { account, app } = access;
+  const tooMany = checkRate(account, context);
+  if (tooMany !== null) return decided(refuse(tooMany));
+
+  // From here on the request counts against the rate, whatever becomes of it.
+  const disabled = checkEnabled(account, type);
+  if (disabled !== null) return decided(refuseCashOut(disabled));
+  const { problem, input } = command;
+  if (problem !== null) return decided(refuseCashOut(problem));
+  assert(input !== null, 'a command without a problem has an input');
+  const target = read(account, input, context.policy);
+  if (isRejection(target)) return decided(refuseCashOut(target));
+  const fee = feeOfCashOut(account, type, target.amount, input.currency, context);
+  if (typeof fee !== 'number') return decided(refuseCashOut(fee));
+  return { type: 'passed', account, app, input, target, fee };
+}
+
+function checkEnabled({ settings }: Account, type: CashOutType): Rejection | null {
+  if (type === 'PAYOUT') return settings.payoutsEnabled ? null : rejection('payouts_not_enabled_live');
+  return settings.withdrawalsEnabled ? null : rejection('withdrawals_not_enabled_live');
+}
+
+function decided(decision: Decision): CheckedCashOut<never> {
+  return { type: 'decided', decision };
 }
 
 // --- The checks, in their order --------------------------------------------------------------------------------------
