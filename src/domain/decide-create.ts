@@ -22,12 +22,13 @@ import { type Decision, refuse } from './decision.ts';
 import { isRejection, type Rejection, rejection } from './error-code.ts';
 import { quoteFee } from './fees.ts';
 import { makeId, PREFIX_OF_TYPE } from './id.ts';
+import type { CashOutType } from './ledger.ts';
 import { add, type Money, parseAmount } from './money.ts';
 import { networkOf, parseMsisdn } from './msisdn.ts';
 import { type Policy, routeOf } from './policy.ts';
 import { SUBMISSION_BEGUN_FORMAT } from './record-format.ts';
 import type { Context, LedgerState } from './state.ts';
-import type { CashOutType, CreatableType } from './transaction.ts';
+import type { CreatableType } from './transaction.ts';
 
 // --- Charges and deposits --------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@
 import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { add, money, type Money, subtract, ZERO } from './money.ts';
-import type { CashOutType } from './transaction.ts';
 
 export const LEDGER_ACCOUNTS = [
   'MERCHANT_PENDING',
@@ -31,6 +30,9 @@ export const REASONS = [
   'WITHDRAWAL_RETURNED',
 ] as const;
 export type Reason = (typeof REASONS)[number];
+
+/** A movement out of the available balance, by which it is held meanwhile. */
+export type CashOutType = 'PAYOUT' | 'WITHDRAWAL';
 
 /** `amount` is never negative; entries of amount zero are left out. */
 export interface Entry {

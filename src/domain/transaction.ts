@@ -10,7 +10,7 @@
 
 import { assert } from './assert.ts';
 import type { Country, Currency, Network } from './country.ts';
-import type { Journal } from './ledger.ts';
+import type { CashOutType, Journal } from './ledger.ts';
 import type { Money } from './money.ts';
 
 export const TRANSACTION_TYPES = ['CHARGE', 'PAYOUT', 'DEPOSIT', 'WITHDRAWAL', 'REFUND'] as const;
@@ -24,9 +24,6 @@ export const CREATABLE_TYPES = [
   'WITHDRAWAL',
 ] as const satisfies readonly TransactionType[];
 export type CreatableType = (typeof CREATABLE_TYPES)[number];
-
-/** A movement out of the available balance. */
-export type CashOutType = 'PAYOUT' | 'WITHDRAWAL';
 
 export const STATUSES = [
   'INITIATED',

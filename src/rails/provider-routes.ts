@@ -6,12 +6,12 @@ import type { Policy } from '../domain/policy.ts';
 import { callbackHashIsValid } from './airtel-crypto.ts';
 import { AirtelRail } from './airtel.ts';
 import { Callbacks } from './callbacks.ts';
+import type { LoadedRails, LoadRailsOptions } from './loaded-rails.ts';
 import { MtnRail } from './mtn.ts';
 import type { CallbackUrlOf, ProviderRail } from './provider-rail.ts';
 import { type Clock, closeAll } from './rail.ts';
 import { readRoutesFile, type Route } from './routes-file.ts';
 import { provisionSimulator, setPortalUrls } from './routes-simulator.ts';
-import type { LoadedRails, LoadRailsOptions } from './routes.ts';
 
 /** Throws RoutesFileError with all that is wrong. */
 export function loadFile(options: LoadRailsOptions, path: string): LoadedRails {

@@ -4,7 +4,7 @@ import { type Bus, partitionOf } from '../bus/bus.ts';
 import type { CallbackResult, OnCallback } from '../http/callbacks.ts';
 import { LIMITS } from '../limits.ts';
 import type { OutcomeHint } from '../rails/rail.ts';
-import type { LoadedRails } from '../rails/routes.ts';
+import type { LoadedRails } from '../rails/loaded-rails.ts';
 import type { Log } from '../observability/log.ts';
 import type { Metrics } from '../observability/metrics.ts';
 

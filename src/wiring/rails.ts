@@ -3,7 +3,8 @@
 import type { Config } from '../config.ts';
 import type { Log } from '../observability/log.ts';
 import type { OnHint } from '../rails/rail.ts';
-import { loadRails, type LoadedRails, type RailsConfig } from '../rails/routes.ts';
+import type { LoadedRails, RailsConfig } from '../rails/loaded-rails.ts';
+import { loadRails } from '../rails/routes.ts';
 import { startSimulatorThread } from '../rails/simulator/thread.ts';
 import { clockBy } from '../rails/system-clock.ts';
 import type { Secrets } from '../secrets.ts';

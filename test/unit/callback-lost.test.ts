@@ -8,7 +8,7 @@ import { LIMITS } from '../../src/limits.ts';
 import { Metrics } from '../../src/observability/metrics.ts';
 import { referenceOf } from '../../src/rails/reference.ts';
 import { Callbacks } from '../../src/rails/callbacks.ts';
-import type { LoadedRails } from '../../src/rails/routes.ts';
+import type { LoadedRails } from '../../src/rails/loaded-rails.ts';
 import { callbackHandler, sendHint } from '../../src/wiring/callbacks.ts';
 import { startFront } from '../api/front.ts';
 
