@@ -2,6 +2,7 @@
 // answered twice and logged once.
 
 import { rejection } from '../../src/domain/error-code.ts';
+import type { Rejection } from '../../src/domain/error-code.ts';
 import type {
   BeginAudit,
   EndAudit,
@@ -34,6 +35,13 @@ export function decide(state: PlatformState, command: PlatformCommand, now: numb
 function registerAccount(state: PlatformState, command: RegisterAccount, at: number): PlatformDecision {
   const { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } = command;
   if (state.get('accounts', id) !== null) return done(id);
+  const { repeatable = null } = command;
+  const known = repeatable === null ? null : state.get('keys', repeatable.idempotencyKey);
+  if (known !== null) {
+    return known.requestHash === repeatable?.requestHash
+      ? done(known.accountId)
+      : refuse(rejection('idempotency_key_reused'));
+  }
   return done(id, {
     type: 'AccountRegistered',
     at,
@@ -44,6 +52,7 @@ function registerAccount(state: PlatformState, command: RegisterAccount, at: num
     payoutsEnabled,
     withdrawalsEnabled,
     operator,
+    repeatable,
   });
 }
 
@@ -75,6 +84,10 @@ function done(id: string, record: PlatformRecord | null = null): PlatformDecisio
 }
 
 function notFound(message: string): PlatformDecision {
-  const reply = { type: 'rejected', rejection: rejection('not_found', message) } as const;
+  return refuse(rejection('not_found', message));
+}
+
+function refuse(refusal: Rejection): PlatformDecision {
+  const reply = { type: 'rejected', rejection: refusal } as const;
   return { record: null, outcome: { type: 'reply', reply }, answers: null };
 }

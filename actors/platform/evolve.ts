@@ -7,9 +7,12 @@ import type { PlatformState } from './state.ts';
 export function evolve(state: PlatformState, record: PlatformRecord, sequence: number): void {
   switch (record.type) {
     case 'AccountRegistered': {
-      const { type: _, at, ...rest } = record;
+      const { type: _, at, repeatable, ...rest } = record;
       state.put('accounts', record.id, { ...rest, createdAt: at, openedAt: null }, sequence);
       state.put('unopened', record.id, true, sequence);
+      if (repeatable === null) return;
+      const { idempotencyKey, requestHash } = repeatable;
+      state.put('keys', idempotencyKey, { accountId: record.id, requestHash }, sequence);
       return;
     }
     case 'RegisteredAccountOpened': {

@@ -3,11 +3,13 @@
 // that lack it, and a letter is never used again for something else.
 //
 //   R time id name country live payoutsEnabled withdrawalsEnabled operator    an account was registered
+//     [idempotencyKey requestHash]                                            … by a command that may be sent again
 //   O time id                                                                 … and opened
 //   B time id operator action target body                                     an operator's change was begun
 //   E time id outcome status code                                             … and ended
 
 import { assert } from '../../src/domain/assert.ts';
+import type { Repeatable } from '../../src/domain/account-command.ts';
 import type { Country } from '../../src/domain/country.ts';
 import type { AuditOutcome } from '../../src/domain/platform-message.ts';
 
@@ -22,6 +24,7 @@ export interface AccountRegistered {
   readonly payoutsEnabled: boolean;
   readonly withdrawalsEnabled: boolean;
   readonly operator: string;
+  readonly repeatable: Repeatable | null;
 }
 export interface RegisteredAccountOpened {
   readonly type: 'RegisteredAccountOpened';
@@ -66,6 +69,9 @@ function fieldsOf(record: PlatformRecord): readonly unknown[] {
         record.payoutsEnabled,
         record.withdrawalsEnabled,
         record.operator,
+        ...(record.repeatable === null
+          ? []
+          : [record.repeatable.idempotencyKey, record.repeatable.requestHash]),
       ];
     case 'RegisteredAccountOpened':
       return ['O', at, id];
@@ -88,13 +94,18 @@ export function decodePlatformRecord(line: string): PlatformRecord {
   return ended(fields as EndedFields);
 }
 
-type RegisteredFields = [string, number, string, string, Country, boolean, boolean, boolean, string];
+type RegisteredFields = [
+  ...[string, number, string, string, Country, boolean, boolean, boolean, string],
+  idempotencyKey?: string,
+  requestHash?: string,
+];
 type OpenedFields = [string, number, string];
 type BegunFields = [string, number, string, string, string, string, string | null];
 type EndedFields = [string, number, string, AuditOutcome, number | null, string | null];
 
 function registered(fields: RegisteredFields): AccountRegistered {
-  const [, at, id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator] = fields;
+  const [, at, id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator, ...rest] = fields;
+  const [idempotencyKey, requestHash = ''] = rest;
   return {
     type: 'AccountRegistered',
     at,
@@ -105,6 +116,7 @@ function registered(fields: RegisteredFields): AccountRegistered {
     payoutsEnabled,
     withdrawalsEnabled,
     operator,
+    repeatable: idempotencyKey === undefined ? null : { idempotencyKey, requestHash },
   };
 }
 

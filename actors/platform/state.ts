@@ -23,9 +23,16 @@ export interface AuditRow {
   readonly endedAt: number | null;
 }
 
-/** Tables and what they hold. `unopened` is the index of accounts that are not opened yet. */
+interface KeyRow {
+  readonly accountId: string;
+  readonly requestHash: string;
+}
+
+/** Tables and what they hold. `unopened` is the index of accounts that are not opened yet, `keys` that of accounts which were made with an
+ *  idempotency key. */
 interface Tables {
   readonly accounts: AccountRow;
+  readonly keys: KeyRow;
   readonly unopened: true;
   readonly audit: AuditRow;
 }
@@ -45,6 +52,7 @@ export class PlatformState {
   readonly #writesRows: boolean;
   readonly #touched: Record<TableName, Map<string, Touched>> = {
     accounts: new Map(),
+    keys: new Map(),
     unopened: new Map(),
     audit: new Map(),
   };

@@ -3,6 +3,7 @@
 //
 // Ids are made by the sender, so that a command sent again (an answer was lost) changes nothing the second time.
 
+import type { Repeatable } from './account-command.ts';
 import type { Country } from './country.ts';
 
 interface ForPlatform {
@@ -20,6 +21,8 @@ export interface RegisterAccount extends ForPlatform {
   readonly payoutsEnabled: boolean;
   readonly withdrawalsEnabled: boolean;
   readonly operator: string;
+  /** Absent or null: of each command comes an account. With a key that came before, the answer names the account of that time. */
+  readonly repeatable?: Repeatable | null;
 }
 /** The accounts group has the account. */
 export interface MarkAccountOpened extends ForPlatform {

@@ -6,6 +6,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Reply } from '../bus/bus.ts';
+import type { Repeatable } from '../domain/account-command.ts';
 import type { RegisterAccount, RegisteredAccount } from '../domain/platform-message.ts';
 import { hashApiKey, makeApiKey } from '../http/api-key.ts';
 import { LIMITS } from '../limits.ts';
@@ -14,21 +15,29 @@ import { messageOf } from '../../wal/thrown.ts';
 import { askAccount, askPlatform, fromNow } from './context.ts';
 import type { OperatorContext } from './context.ts';
 
-type NewAccount = Omit<RegisterAccount, 'type' | 'deadline'>;
+type NewAccount = Omit<RegisterAccount, 'type' | 'deadline' | 'repeatable'>;
 
-/** Done: the body is the account. Unavailable or rejected: there is none. `deadline`: it is not begun after that. */
+/** Done: the body is the account. Unavailable or rejected: there is none. `deadline`: it is not begun after that. With a key that came
+ *  before it is the account of that time, as it is now. */
 export async function createAccount(
   context: OperatorContext,
   account: NewAccount,
   deadline: number,
+  repeatable: Repeatable | null = null,
 ): Promise<Reply> {
   // If nobody serves its partition, the account would be registered and not opened, and so would each one that is tried instead.
   const asked = await askAccount(context, { type: 'GetAccount', accountId: account.accountId });
   if (!isDecided(asked)) return { type: 'unavailable' };
-  const registered = await askPlatform(context, { type: 'RegisterAccount', ...account, deadline });
+  const registered = await askPlatform(context, {
+    type: 'RegisterAccount',
+    ...account,
+    repeatable,
+    deadline,
+  });
   if (registered.type !== 'done') return registered;
-  const opened = await openAccount(context, account);
-  if (opened.type === 'done') await markOpened(context, account.accountId);
+  const { id } = JSON.parse(registered.body) as { id: string };
+  const opened = await openAccount(context, { ...account, accountId: id });
+  if (opened.type === 'done') await markOpened(context, id);
   return opened;
 }
 

@@ -14,7 +14,7 @@ import { CannotOpen } from '../secrets.ts';
 import { connectApp, createAccount, makeAppSecrets } from './account-actions.ts';
 import { askAccount, askPlatform, freshId } from './context.ts';
 import type { OperatorContext } from './context.ts';
-import { done, operatorRoute, pageOf } from './route.ts';
+import { done, operatorRoute, pageOf, repeatableOf } from './route.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -31,6 +31,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       summary: 'Create an account',
       body: schemas.CreateAccountBody,
       status: 201,
+      errors: ['idempotency_key_reused'],
       reply: replies.Account,
       handle: ({ body, operator, deadline }) =>
         createAccount(
@@ -45,6 +46,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
             operator,
           },
           deadline,
+          repeatableOf(body),
         ),
     }),
     operatorRoute(context, {

@@ -6,14 +6,13 @@ import type { ListReconciliation } from '../domain/account-command.ts';
 import { rejection } from '../domain/error-code.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
 import { isId } from '../domain/id.ts';
-import { requestHashOf } from '../http/account-calls.ts';
 import type { PlainRoute } from '../http/route.ts';
 import { limitErrors, walletErrors } from '../http/routes.ts';
 import { Deposit, PayoutDestination } from '../http/schemas.ts';
 import { partOfAccount } from './account-routes.ts';
 import { askAccount, askEveryPartition } from './context.ts';
 import type { OperatorContext } from './context.ts';
-import { done, operatorRoute, pageOf } from './route.ts';
+import { done, operatorRoute, pageOf, repeatableOf } from './route.ts';
 import * as replies from './reply-schemas.ts';
 import * as schemas from './schemas.ts';
 
@@ -156,17 +155,13 @@ function ofBooks(context: OperatorContext): PlainRoute[] {
       ],
       reply: Deposit,
       handle: ({ body, operator, deadline }, accountId) => {
-        const { by, idempotency_key: idempotencyKey, ...input } = body;
-        const repeatable =
-          idempotencyKey === undefined
-            ? null
-            : { idempotencyKey, requestHash: requestHashOf(JSON.stringify(body)) };
+        const { by, idempotency_key: _, ...input } = body;
         return askAccount(context, {
           type: 'CreateDashboardDeposit',
           accountId,
           input,
           by,
-          repeatable,
+          repeatable: repeatableOf(body),
           operator,
           deadline,
         });

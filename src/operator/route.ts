@@ -4,7 +4,9 @@
 import { Type } from '../http/json-schema.ts';
 import type { Static, TObject, TSchema } from '../http/json-schema.ts';
 import type { Reply } from '../bus/bus.ts';
+import type { Repeatable } from '../domain/account-command.ts';
 import type { ErrorCode } from '../domain/error-code.ts';
+import { requestHashOf } from '../http/account-calls.ts';
 import { answerOf, JSON_TYPE, plainRoute } from '../http/route.ts';
 import type { Answer, Method, PathParameter, PlainRequest, PlainRoute } from '../http/route.ts';
 import { audited, operatorOf } from './audit.ts';
@@ -99,6 +101,13 @@ function parametersOf(path: string): Readonly<Record<string, PathParameter>> {
 /** The rows that a query asks for, as every message of a list takes them. */
 export function pageOf(query: { readonly limit?: number; readonly starting_after?: string }) {
   return { limit: query.limit ?? LIMITS.operatorPageDefault, startingAfter: query.starting_after ?? null };
+}
+
+/** Of a create that may be sent again. */
+export function repeatableOf(body: { readonly idempotency_key?: string }): Repeatable | null {
+  const { idempotency_key: idempotencyKey } = body;
+  if (idempotencyKey === undefined) return null;
+  return { idempotencyKey, requestHash: requestHashOf(JSON.stringify(body)) };
 }
 
 /** A reply that no partition gives: it is made here. */

@@ -45,12 +45,25 @@ const terms = (description: string) =>
     description: `${description} As in a policy file (deploy/policy.json): what is given for one replaces all of it, null gives the service's own back.`,
   });
 
+/** Of what was parsed: spaces do not count here, as they do for merchants. */
+const idempotencyKey = (noun: string) =>
+  Type.Optional(
+    Type.String({
+      ...IdempotencyKey,
+      description:
+        `New and unique for each ${noun} you mean to make. The same key with the same fields in the same order gives the ` +
+        'original answer.',
+      'x-rule': 'must be 8 to 255 printable ASCII characters',
+    }),
+  );
+
 export const CreateAccountBody = body({
   name: words(128, 'Name of the merchant.'),
   country,
   live: Type.Optional(Type.Boolean({ description: 'Live payments are on. Default false.' })),
   payouts_enabled: Type.Optional(Type.Boolean({ description: 'Default false.' })),
   withdrawals_enabled: Type.Optional(Type.Boolean({ description: 'Default false.' })),
+  idempotency_key: idempotencyKey('account'),
 });
 export const ChangeAccountBody = body({
   live: Type.Optional(Type.Boolean()),
@@ -98,16 +111,7 @@ export const ByBody = body({ by });
 export const DepositBody = body({
   ...CreateDepositBody.properties,
   by,
-  idempotency_key: Type.Optional(
-    Type.String({
-      ...IdempotencyKey,
-      // Of what was parsed: spaces do not count here, as they do for merchants.
-      description:
-        'New and unique for each deposit you mean to make. The same key with the same fields in the same order gives the ' +
-        'original answer.',
-      'x-rule': 'must be 8 to 255 printable ASCII characters',
-    }),
-  ),
+  idempotency_key: idempotencyKey('deposit'),
 });
 export const ReplayFailedBody = body({
   since: Type.String({

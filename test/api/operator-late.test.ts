@@ -4,9 +4,10 @@ import type { Test } from 'tap';
 import type { Bus } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { until } from '../until.ts';
-import { startOperator } from './operator-harness.ts';
+import { startOperator, TOKEN } from './operator-harness.ts';
 
-const operator = await startOperator(t.testdir());
+const directory = t.testdir();
+let operator = await startOperator(directory);
 t.teardown(() => operator.stop());
 
 const SHOP = { name: 'Kampala Coffee', country: 'UG', live: true };
@@ -79,3 +80,40 @@ t.test('a change that reaches its account when its caller has been cut off is no
   await callLate(t, 'RegisterAccount', '/accounts', SHOP);
   t.equal(await list(), before);
 });
+
+t.test(
+  'an account that is asked for again with its key, after the connection was cut, is made once',
+  async (t) => {
+    const listed = async () =>
+      (await operator.call('GET', '/accounts?limit=100')).body.data.map(({ id }: { id: string }) => id);
+    const before: readonly string[] = await listed();
+    const shop = { ...SHOP, idempotency_key: 'merchant 4711' };
+    const send = operator.bus.send.bind(operator.bus);
+    const cut = new AbortController();
+    const bus = t.intercept(operator.bus, 'send', {
+      value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) => {
+        send(group, partition, message, onReply);
+        if (message.type === 'RegisterAccount') cut.abort();
+      },
+    });
+    const url = `http://127.0.0.1:${operator.port}/operator/v1/accounts`;
+    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' };
+    const first = fetch(url, { method: 'POST', headers, body: JSON.stringify(shop), signal: cut.signal });
+    await t.rejects(first, { name: 'AbortError' });
+    bus.restore();
+    const again = await operator.call('POST', '/accounts', shop);
+    const third = await operator.call('POST', '/accounts', shop);
+    t.strictSame(await listed(), [again.body.id, ...before]);
+    t.hasStrict(third, { status: 201, body: { ...again.body } });
+    t.hasStrict(await operator.call('POST', '/accounts', { ...shop, country: 'KE' }), {
+      status: 422,
+      body: { error: { code: 'idempotency_key_reused' } },
+    });
+
+    await operator.stop();
+    operator = await startOperator(directory);
+    t.equal((await operator.call('POST', '/accounts', shop)).body.id, again.body.id, 'after a restart too');
+    const other = await operator.call('POST', '/accounts', { ...shop, idempotency_key: 'merchant 4712' });
+    t.not(other.body.id, again.body.id);
+  },
+);

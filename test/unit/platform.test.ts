@@ -186,6 +186,9 @@ t.test('every record is read back as it was written', async (t) => {
       payoutsEnabled: fc.boolean(),
       withdrawalsEnabled: fc.boolean(),
       operator: text,
+      repeatable: fc.option(
+        fc.record({ idempotencyKey: text, requestHash: text }, { noNullPrototype: true }),
+      ),
     }),
     fc.record({ type: fc.constant('RegisteredAccountOpened' as const), at, id: text }),
     fc.record({
