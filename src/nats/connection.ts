@@ -13,7 +13,7 @@ import type {
   Subscription,
 } from 'nats';
 import { LIMITS } from '../limits.ts';
-import { CannotConnect, NatsUnfit } from './errors.ts';
+import { CannotConnect, NatsEnded, NatsUnfit } from './errors.ts';
 import { persist } from './persist.ts';
 import { Semaphore } from './semaphore.ts';
 
@@ -45,11 +45,15 @@ export interface NatsLink {
    *  end that. */
   onReconnect(listener: () => void): () => void;
   close(): Promise<void>;
+  /** Sends what stands ready, and closes. */
+  drain(): Promise<void>;
 }
 
 export interface NatsEvents {
   /** Anything the server or the client complains of: permissions, limits, slow consumer, no connection. */
   readonly onProblem?: (problem: string) => void;
+  /** The client has given up, for good, and nobody here asked for it. It should not: this connection is of no use any more. */
+  readonly onEnd?: (error: NatsEnded) => void;
 }
 
 /** Throws CannotConnect when servers refuse, or none answers for too long, and NatsUnfit. */
@@ -88,6 +92,12 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
   }
   const listeners = new Set<() => void>();
   void watchStatus(connection, listeners, events);
+  let isOurs = false;
+  void connection.closed().then((cause) => {
+    if (isOurs) return;
+    const why = cause === undefined ? '' : `: ${cause.message}`;
+    events.onEnd?.(new NatsEnded(`the NATS client has ended its connection for good${why}`, { cause }));
+  });
   return {
     connection,
     manager: await connection.jetstreamManager({ checkAPI: false, timeout: LIMITS.natsConnectMs }),
@@ -98,7 +108,14 @@ export async function connectNats(options: NatsOptions, events: NatsEvents = {})
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    close: () => connection.close(),
+    close() {
+      isOurs = true;
+      return connection.close();
+    },
+    drain() {
+      isOurs = true;
+      return connection.drain();
+    },
   };
 }
 

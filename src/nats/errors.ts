@@ -20,6 +20,11 @@ export class CannotJoin extends Error {
   override readonly name = 'CannotJoin';
 }
 
+/** The client keeps no connection any more, which it never should of its own accord. */
+export class NatsEnded extends Error {
+  override readonly name = 'NatsEnded';
+}
+
 /** The servers cannot carry what this product sends; the message says what to do. */
 export class NatsUnfit extends Error {
   override readonly name = 'NatsUnfit';

@@ -61,7 +61,7 @@ export async function joinNats(
       keyFile: config.natsKeyFile ?? undefined,
       credentialsFile: config.natsCredentialsFile ?? undefined,
     },
-    { onProblem },
+    { onProblem, onEnd: onFailure },
   );
   // A front may not make anything: it waits for a node that may.
   const mayMake = [...config.roles].some((role) => role !== 'front');
@@ -113,7 +113,7 @@ export async function joinNats(
       server.flush();
       bus.close();
       publisher.close();
-      await link.connection.drain();
+      await link.drain();
     },
   };
 }

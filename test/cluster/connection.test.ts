@@ -131,6 +131,24 @@ t.test(
   },
 );
 
+t.test('a client that gives up for good is told of; one that is closed here is not', async (t) => {
+  const server = await startGuarded(t, 'right');
+  const ends: Error[] = [];
+  const linked = () =>
+    link(`nats://front:right@${server.address}`, 'front', { onEnd: (end) => ends.push(end) });
+  for (const end of ['close', 'drain'] as const) {
+    const node = await linked();
+    await node[end]();
+    await node.connection.closed();
+  }
+  t.strictSame(ends, []);
+  const { connection } = await linked();
+  // Nothing is known that brings the client to it: behind the back of the link it ends as it would.
+  await connection.close();
+  await waitFor('it is told', 5_000, () => ends.length > 0);
+  t.strictSame(ends.map(String), ['NatsEnded: the NATS client has ended its connection for good']);
+});
+
 t.test('credentials that are renewed in their file are those of the next connection', async (t) => {
   const server = await startGuarded(t, 'right');
   const [first, renewed] = [nkeys.createUser(), nkeys.createUser()];
