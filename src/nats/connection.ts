@@ -10,6 +10,7 @@ import type {
   Msg,
   NatsConnection,
   NatsError,
+  PublishOptions,
   Subscription,
 } from 'nats';
 import { LIMITS } from '../limits.ts';
@@ -148,6 +149,22 @@ export function listen(
       subscription.unsubscribe();
     },
   };
+}
+
+/** Whatever may be long is published with this. A server that the client has just come to may take shorter messages: until it is left for
+ *  another, what is too long for it is lost, as all is that is sent to one which goes. */
+export function publish(
+  connection: NatsConnection,
+  subject: string,
+  data: Uint8Array,
+  options?: PublishOptions,
+): void {
+  try {
+    connection.publish(subject, data, options);
+  } catch (error) {
+    const isTooLong = (error as NatsError).code === ErrorCode.MaxPayloadExceeded;
+    if (!isTooLong || unfitness(connection) === null) throw error;
+  }
 }
 
 /** For a subscription. The client takes an exception for the end of its connection and goes on, hearing little: it becomes

@@ -12,7 +12,7 @@
 import type { Msg, NatsConnection } from 'nats';
 import type { GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import { LIMITS } from '../limits.ts';
-import { listen, type Listening } from './connection.ts';
+import { listen, publish, type Listening } from './connection.ts';
 import { isQuery } from './repeatable.ts';
 import { callerSubject, commandSubject, isReplySubject } from './subjects.ts';
 import { readCommands, replyLine } from './wire.ts';
@@ -204,7 +204,7 @@ export class NatsBusServer {
       this.#outgoing.set(caller, ready + line);
     } else {
       // What stands ready goes first: a long reply is then a message of its own.
-      if (ready !== '') this.#connection.publish(caller, Buffer.from(ready));
+      if (ready !== '') publish(this.#connection, caller, Buffer.from(ready));
       this.#outgoing.set(caller, line);
     }
     if (this.#flushing) return;
@@ -219,7 +219,7 @@ export class NatsBusServer {
     this.#outgoing = new Map();
     if (this.#connection.isClosed()) return;
     for (const [caller, text] of outgoing) {
-      if (text !== '') this.#connection.publish(caller, Buffer.from(text));
+      if (text !== '') publish(this.#connection, caller, Buffer.from(text));
     }
   }
 }

@@ -18,7 +18,7 @@ import type { Msg, NatsConnection } from 'nats';
 import type { Bus, GroupName, Message, OnReply, Reply } from '../bus/bus.ts';
 import type { Routes } from '../bus/ownership.ts';
 import { LIMITS } from '../limits.ts';
-import { listen, type Listening } from './connection.ts';
+import { listen, publish, type Listening } from './connection.ts';
 import { isRepeatable, provesNothingDone } from './repeatable.ts';
 import type { NatsBusServer } from './nats-bus-server.ts';
 import { assertToken, callerSubject, commandSubject, replyPrefix, newSession } from './subjects.ts';
@@ -228,7 +228,7 @@ export class NatsBus implements Bus {
     const number = ++this.#lastMessage;
     this.#sent.set(number, carried);
     this.#sent.delete(number - LIMITS.busMessagesRemembered);
-    this.#connection.publish(subject, Buffer.from(text), { reply: this.#replyPrefix + String(number) });
+    publish(this.#connection, subject, Buffer.from(text), { reply: this.#replyPrefix + String(number) });
   }
 
   #onMessage(message: Msg): void {

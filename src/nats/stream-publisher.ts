@@ -4,7 +4,7 @@
 import { headers } from 'nats';
 import type { NatsConnection } from 'nats';
 import { LIMITS } from '../limits.ts';
-import { listen, type Listening, type NatsLink } from './connection.ts';
+import { listen, publish, type Listening, type NatsLink } from './connection.ts';
 
 /** What JetStream said. */
 export type PublishResult =
@@ -77,7 +77,7 @@ export class StreamPublisher {
       if (expected.lastSubjectSequence !== undefined) {
         head.set('Nats-Expected-Last-Subject-Sequence', String(expected.lastSubjectSequence));
       }
-      this.#connection.publish(subject, data, { headers: head, reply: this.#prefix + number });
+      publish(this.#connection, subject, data, { headers: head, reply: this.#prefix + number });
     });
   }
 

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { nkeys } from 'nats';
 import t from 'tap';
 import type { Test } from 'tap';
@@ -250,7 +251,13 @@ t.test('nor are they stayed with when another server has gone', async (t) => {
   let reconnects = 0;
   node.onReconnect(() => reconnects++);
   const refusals = (): number => problems.filter((problem) => /at most 262144 bytes/.test(problem)).length;
+  const publisher = new StreamPublisher(node);
   await fit.kill(0, 'SIGKILL');
+  // Before anybody here knows that it has come to another.
+  while (node.connection.info?.max_payload !== 262_144) await setImmediate();
+  const log = publisher.publish('log', Buffer.alloc(LIMITS.natsPayloadBytes), {});
+  publisher.close();
+  t.hasStrict(await log, { type: 'unanswered' }, 'what is too long for it is lost');
   await waitFor('it says what is wrong with the other', 20_000, () => refusals() > 0);
   await fit.restart(0);
   await waitFor('it is back', 20_000, () => reconnects > 0);
