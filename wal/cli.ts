@@ -38,6 +38,7 @@ function run(): Promise<number> {
     args: process.argv.slice(2),
     stopSignals: STOP_SIGNALS,
     left: LEFT,
+    elsewhere: new Set(['restore']),
     endBy(signal) {
       // The first process of a container is ended by none.
       if (process.pid === 1) endProcess(STATUS_BY_SIGNAL + constants.signals[signal]);

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { waitFor } from '../../deploy/nats-servers.ts';
+import { waitFor, waitForValue } from '../../deploy/nats-servers.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import { logTools } from '../../src/log-tools/commands.ts';
 import { statOf } from '../../wal/process-mark.ts';
@@ -61,6 +61,29 @@ for (const [args, prefix, bytes, signal] of cases) {
     t.equal(told, args[0] === 'restore' ? `restore: interrupted by ${signal}: ${left}\n` : '');
   });
 }
+
+t.test(
+  'restore, ended by what it reads or writes: no data directory is looked at for it',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const env = { ...ENVIRONMENT, DATA_DIR: data };
+    const args = [CLI, 'restore', '--from', backup, '--to', join(root, 'died')];
+    const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    let told = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (told += text));
+    const ended = new Promise((resolve) => child.once('close', resolve));
+    const tool = await waitForValue('it is at work', 60_000, () =>
+      childrenOf(child.pid!).find((pid) => writtenBy(pid, '/died/log/data.mdb') >= 1),
+    );
+    // As LMDB where the disk has gone.
+    process.kill(tool, 'SIGBUS');
+    t.equal(await ended, 1);
+    t.match(
+      told,
+      /^restore: it was ended by SIGBUS: .* disk that it writes to\? what it wrote is no log, .*\n$/,
+    );
+  },
+);
 
 t.test('replay, Ctrl-Z, and on', { skip: process.platform !== 'linux' }, async (t) => {
   const child = spawn(process.execPath, [CLI, 'replay', '--data', data], { stdio: 'ignore' });

@@ -22,6 +22,8 @@ export interface Supervision {
   readonly stopSignals: readonly NodeJS.Signals[];
   /** What a tool leaves that such a signal has ended, by its name. */
   readonly left: Readonly<Record<string, string>>;
+  /** Tools that look at no data directory: what has ended one is not in it. */
+  readonly elsewhere: ReadonlySet<string>;
   /** Ends this process as one that the signal has ended. */
   readonly endBy: (signal: NodeJS.Signals) => void;
   /** Whether a process is ended so by what it reads. */
@@ -46,6 +48,13 @@ export async function supervised(supervision: Supervision): Promise<number> {
   const hasFailed = supervision.isDeath(first.signal) || first.status === LOG_UNSEARCHABLE;
   if (!hasFailed) return statusOf(supervision, first);
   const tool = args[0] ?? '';
+  if (supervision.elsewhere.has(tool)) {
+    say(
+      `${tool}: ${endingText(first)}: is there too little memory, or is something wrong with the disk that it writes to? ` +
+        (supervision.left[tool] ?? ''),
+    );
+    return 1;
+  }
   say(`${tool}: ${endingText(first)}: looking for what in ${directory} cannot be read`);
   const { unreadable, log } = await supervision.prove(directory);
   if (log !== null) {
