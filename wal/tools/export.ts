@@ -365,7 +365,11 @@ function assertMeets(source: SegmentDirectory, log: WriteAheadLog, name: Partiti
     );
   }
   if (log.holds(group, partition, before)) return;
-  throw new Error(`${nameOf(name)}: batch ${before.batch} of ${source.path} differs from the log's`);
+  throw differing(source, { ...name, batch: before.batch });
+}
+
+function differing({ path }: SegmentDirectory, place: PartitionName & { readonly batch: number }): Error {
+  return new Error(`${nameOf(place)}: batch ${place.batch} of ${path} differs from the log's`);
 }
 
 async function importPartition(
@@ -404,6 +408,8 @@ async function importPartition(
   let imported = 0;
   for await (const batch of source.read(name)) {
     progress.add(1, batch.bytes.length);
+    // Of what is before its beginning the log knows the last.
+    if (batch.batch === start.batch && !batch.hash.equals(start.hash)) throw differing(source, batch);
     if (batch.batch <= start.batch) {
       if (!putsBack) continue;
       await before.add(batch);
@@ -411,7 +417,7 @@ async function importPartition(
       if (batch.batch === start.batch) await before.flush();
     } else if (batch.batch <= tip.batch) {
       if (log.holds(group, partition, { sequence: 0, batch: batch.batch, hash: batch.hash })) continue;
-      throw new Error(`${nameOf(name)}: batch ${batch.batch} of ${source.path} differs from the log's`);
+      throw differing(source, batch);
     } else {
       await after.add(batch);
       imported += 1;

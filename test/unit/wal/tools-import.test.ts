@@ -86,9 +86,10 @@ t.test('of what was trimmed, which counts when it is whole: the log is served as
   t.match(await tool('import', '--data', data, '--from', archive), { status: 0 });
 });
 
-t.test('of what was trimmed, but for its beginning: that nothing is put back is said', async (t) => {
+/** A log, and an archive of what was trimmed of it, but for its beginning. */
+async function trimmedTwice(epoch: number): Promise<[string, string]> {
   const [data, first, second] = [next(), next(), next()];
-  await write(data, 8, { atMs: Date.parse('2026-01-01T00:00:00Z') });
+  await write(data, 8, { epoch, atMs: Date.parse('2026-01-01T00:00:00Z') });
   await checkpointAll(data);
   for (const [archive, before] of [
     [first, '2026-01-01T00:00:06Z'],
@@ -97,12 +98,27 @@ t.test('of what was trimmed, but for its beginning: that nothing is put back is 
     await tool('archive', '--data', data, '--to', archive, '--before', before);
     await tool('trim', '--data', data, '--archive', archive, '--yes');
   }
+  return [data, second];
+}
+
+t.test('of what was trimmed, but for its beginning: that nothing is put back is said', async (t) => {
+  const [data, second] = await trimmedTwice(1);
   const trimmed = await tips(data);
   t.match(await tool('import', '--data', data, '--from', second), {
     status: 0,
     out: /^accounts\/0 begins after sequence 21: \S+ has not all that is before\n[^]*sound: 0 batches/,
   });
   t.strictSame(await tips(data), trimmed);
+});
+
+t.test('of what ends where the log begins, otherwise: that it is of another log is said', async (t) => {
+  const [[data], [, archive]] = [await trimmedTwice(1), await trimmedTwice(2)];
+  const before = await tips(data);
+  t.match(await tool('import', '--data', data, '--from', archive), {
+    status: 1,
+    err: /^import: accounts\/0: batch 8 of \S+ differs from the log's\n$/,
+  });
+  t.strictSame(await tips(data), before);
 });
 
 t.test('where a restore has not come to its end, nothing is imported', async (t) => {
