@@ -4,12 +4,14 @@
 // Invariant: a batch leaves a stream only when the archive has it, whole from the first batch on, a snapshot of this stream from
 // which an empty machine begins reaches well beyond it, and webhooks have read it.
 
+import { NatsError } from 'nats';
 import { decodeWebhookRecord } from '../actors/webhooks/record.ts';
 import { withLink } from './operator-link.ts';
 import { putBackTool } from './put-back.ts';
 import type { PartitionPlace } from '../src/bus/bus.ts';
 import type { NatsLink } from '../src/nats/connection.ts';
 import { LIMITS } from '../src/limits.ts';
+import { natsProblem } from '../src/nats/nats-problem.ts';
 import { readSnapshot } from '../src/nats/snapshots.ts';
 import { batchesAfter, firstBatchOf } from '../src/nats/stream-batches.ts';
 import type { StreamPartition } from '../src/nats/stream-batches.ts';
@@ -39,7 +41,8 @@ function archiveTool(connect: () => Promise<NatsLink>): Tool {
     help: `
 Adds to an archive what is older than --before and not in it yet, every batch checked. The streams keep it: trim removes it.
 The cluster goes on meanwhile. An archive that was begun from a node's log (npm run wal -- archive) goes on here. Where the
-archive has a partition of which there is no stream it says so, with status 1.
+archive has a partition of which there is no stream, or that does not go on with its stream, it says so, with status 1, and
+adds the others.
 ${archiveExamples}`,
     options: archiveOptions,
     data: false,
@@ -66,18 +69,39 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
     (await Promise.all(lengths)).reduce((sum, length) => sum + length, 0),
   );
   const segments: Segment[] = [];
+  const failures: Failure[] = [];
+  let isOfCluster = target.partitions().length === 0;
   for (const name of names) {
     const start = target.endOf(name) ?? emptyTip;
     const batches = olderThan(batchesFollowing({ link, ...name }, start, target), beforeMs);
-    const segment = await target.write(name, start, batches, input.progress);
-    if (segment !== null) segments.push(segment);
+    try {
+      const segment = await target.attempt(() => target.write(name, start, batches, input.progress));
+      if (segment !== null) segments.push(segment);
+      isOfCluster ||= start.batch > 0;
+    } catch (error) {
+      failures.push({ ...name, error });
+      // Nor would it answer for the others.
+      if (error instanceof NatsError) break;
+    }
   }
+  const [failure] = failures;
+  // What begins here could be added to the archive of another cluster.
+  if (failure !== undefined && !isOfCluster) throw failure.error;
   const { report, lines } = await finishArchive(target, beforeMs, segments);
+  const faults = failures.map(({ error, ...name }) => ({ ...name, problem: natsProblem(error) }));
   return {
-    sound: lost.length === 0,
-    report: { ...report, lost },
-    lines: [...lines, ...lostLines(lost, target)],
+    sound: lost.length === 0 && faults.length === 0,
+    report: { ...report, lost, faults },
+    lines: [
+      ...(segments.length === 0 && faults.length > 0 ? [] : lines),
+      ...lostLines(lost, target),
+      ...faults.map((fault) => `${nameOf(fault)}: nothing was added: ${fault.problem}`),
+    ],
   };
+}
+
+interface Failure extends PartitionName {
+  readonly error: unknown;
 }
 
 /** What the archive has alone: a stream that is gone takes nothing with it in silence. */

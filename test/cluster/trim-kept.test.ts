@@ -1,6 +1,6 @@
 // What trimming leaves in a stream, to the batch: what an empty machine looks at before its snapshot, what webhooks have still to
 // read, and all that the archive does not prove to have.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -166,6 +166,40 @@ t.test('an archive says of what it finds no stream', async (t) => {
       out: /^accounts.9 /,
     },
   );
+});
+
+t.test('an archive that cannot go on with a partition goes on with the others', async (t) => {
+  const archive = join(archives, 'gap');
+  const add = async (...args: string[]): Promise<ToolRun> => {
+    const tools = streamTools(() => link(servers.url, 'operator'));
+    return runTool(tools, 'archive', '--to', archive, '--before', '2999-01-01', ...args);
+  };
+  const [trimmed, kept] = [await opened('accounts', 11), await opened('accounts', 12)];
+  for (const log of [trimmed, kept]) await writeTo(log, 3);
+  t.equal((await add('--partition', '11')).status, 0);
+  const other = join(archives, 'other');
+  cpSync(archive, other, { recursive: true });
+  t.equal((await add('--partition', '12')).status, 0);
+  for (const log of [trimmed, kept]) await writeTo(log, 6);
+  await removeUpTo({ link: nats, group: 'accounts', partition: 11 }, 5);
+  const { status, out } = await add();
+  t.equal(status, 1);
+  t.match(out, /^accounts.12: sequences 5 to 10/m);
+  t.match(out, /^accounts.11: nothing was added: .* begins with batch 6: what is before was trimmed/m);
+  t.match(await add(), { status: 1, out: /^accounts.11: nothing was added: [^\n]*\n$/ });
+
+  const manifest = readFileSync(join(other, 'manifest.json'), 'utf8');
+  const { out: none, err } = await runTool(
+    streamTools(() => link(servers.url, 'operator')),
+    'archive',
+    '--to',
+    other,
+    '--before',
+    '2999-01-01',
+  );
+  t.match(err, /^archive: the stream of accounts.11 begins with batch 6/);
+  t.equal(none, '');
+  t.equal(readFileSync(join(other, 'manifest.json'), 'utf8'), manifest, 'nothing shows that it is of this');
 });
 
 t.test('what an empty machine looks at before the snapshot stays', async (t) => {
