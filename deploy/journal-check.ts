@@ -11,6 +11,8 @@ import { CouldNotTell, reasonOf } from './could-not-tell.ts';
 /** How often a call is tried, and how long the first pause in between is, ms: each further one is as much longer. */
 const TRIES_MAX = 8;
 const RETRY_MS = 200;
+/** How long an answer may take, ms: longer than any that a service gives. */
+const ANSWER_MS = 20_000;
 /** How often it is looked whether nothing is on its way any more, and the pause in between, ms. */
 const SETTLE_TRIES_MAX = 60;
 const SETTLE_MS = 500;
@@ -38,6 +40,8 @@ export interface Service {
   readonly baseUrl: string;
   readonly operatorUrl: string;
   readonly operatorToken: string;
+  /** Default: ANSWER_MS. */
+  readonly answerMs?: number;
 }
 
 interface Transaction {
@@ -181,6 +185,7 @@ async function trialBalanceOf(service: Service, accountId: string): Promise<read
   const { status, body } = await get(
     `${service.operatorUrl}/operator/v1/accounts/${accountId}/trial_balance`,
     service.operatorToken,
+    service.answerMs,
   );
   if (status !== 200) throw new Unread(`its trial balance answers ${status}: ${body}`);
   return (JSON.parse(body) as { readonly data: readonly TrialBalance[] }).data;
@@ -333,16 +338,21 @@ async function allTransactions(service: Service, secretKey: string): Promise<Tra
 }
 
 async function merchantGet<Body>(service: Service, secretKey: string, path: string): Promise<Body> {
-  const { status, body } = await get(service.baseUrl + path, secretKey);
+  const { status, body } = await get(service.baseUrl + path, secretKey, service.answerMs);
   if (status !== 200) throw new Unread(`GET ${path} answers ${status}: ${body}`);
   return JSON.parse(body) as Body;
 }
 
-/** A service that is being repaired may be away for a moment. */
-async function get(url: string, bearer: string): Promise<{ status: number; body: string }> {
+/** A service that is being repaired may be away for a moment. One that stands still says nothing, for ever. */
+async function get(
+  url: string,
+  bearer: string,
+  answerMs = ANSWER_MS,
+): Promise<{ status: number; body: string }> {
   for (let tries = 1; ; tries++) {
     try {
-      const answer = await fetch(url, { headers: { authorization: `Bearer ${bearer}` } });
+      const signal = AbortSignal.timeout(answerMs);
+      const answer = await fetch(url, { headers: { authorization: `Bearer ${bearer}` }, signal });
       const body = await answer.text();
       if (answer.status < 500 || tries >= TRIES_MAX) return { status: answer.status, body };
     } catch (error) {

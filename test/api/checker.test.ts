@@ -2,7 +2,7 @@
 // a person reads why, and a script sees it by the exit status.
 import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, existsSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -320,6 +320,21 @@ t.test('an account that changes while it is read is read again, and not called w
   );
 });
 
+t.test('a service that stands still is not waited for without end', async (t) => {
+  const calls: string[] = [];
+  const server = createServer(({ url = '' }, response) => {
+    calls.push(url);
+    // Of the first call the head alone, then nothing at all.
+    if (calls.length === 1) response.write('{');
+    if (calls.length > 2) response.writeHead(404).end('{}');
+  });
+  const { journal, service } = await serving(t, server);
+  await t.rejects(checkJournal(journal, { ...service, answerMs: 100 }), {
+    message: 'acc_1: GET /v1/transactions?limit=100 answers 404: {}',
+  });
+  t.equal(calls.length, 3);
+});
+
 t.test('all that is found is told, however much, and where something else cannot be looked at', async (t) => {
   const nothing = { data: [], has_more: false };
   const { journal, service } = await answering(t, () => nothing);
@@ -345,8 +360,15 @@ async function answering(
   t: Test,
   answer: (url: string) => object,
 ): Promise<{ journal: JournalEntry[]; service: Service }> {
-  const server = createServer((request, response) => response.end(JSON.stringify(answer(request.url ?? ''))));
+  return serving(
+    t,
+    createServer((request, response) => response.end(JSON.stringify(answer(request.url ?? '')))),
+  );
+}
+
+async function serving(t: Test, server: Server): Promise<{ journal: JournalEntry[]; service: Service }> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.closeAllConnections());
   t.teardown(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const body = { reference: 'order-1', amount: '500', currency: 'UGX' };
