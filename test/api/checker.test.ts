@@ -138,6 +138,9 @@ t.test('a service that told the truth is sound, and each lie is found', async (t
     [201, 201, 201, 400],
   );
   t.strictSame(await checkJournal(journal, at), []);
+  // As the key of an app that was removed since.
+  const [before, ...after] = journal as [JournalEntry];
+  t.strictSame(await checkJournal([{ ...before, secret_key: 'sk_live_gone' }, ...after], at), []);
 
   const [deposit, charge, , payout] = journal as [JournalEntry, JournalEntry, JournalEntry, JournalEntry];
   const { reply } = charge;
