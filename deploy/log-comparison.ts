@@ -1,7 +1,9 @@
 // Whether the logs of several nodes are one: whoever has the same batch of a partition has the same bytes.
 
 import { realpathSync } from 'node:fs';
-import { LogReader } from '../wal/log-reader.ts';
+import { LogRewritten } from '../wal/batch.ts';
+import { LogReader, untilUnchanged } from '../wal/log-reader.ts';
+import { BATCHES_A_BREATH, breathe } from '../wal/tools/priority.ts';
 import { type Batch, nameOf, type PartitionName, type Tip } from '../wal/types.ts';
 import { CouldNotTell, reasonOf } from './could-not-tell.ts';
 
@@ -21,7 +23,7 @@ export async function checkReplicas(
     for (const [key, ofOne] of Map.groupBy(copies, ({ name }) => nameOf(name))) {
       const [{ directory }, ...others] = ofOne as [Copy, ...Copy[]];
       if (others.length === 0) alone.push({ key, directory });
-      const told = comparePartition(ofOne);
+      const told = await compareAgain(ofOne);
       findings.push(...told.findings.map((finding) => `${key}: ${finding}`));
       untold.push(...told.untold.map((why) => `${key}: ${why}`));
     }
@@ -80,17 +82,30 @@ function pathOf(directory: string): string {
   }
 }
 
-/** Every log is read and proved by its own chain; where two have the same batch it must be the same batch. */
-function comparePartition(copies: readonly Copy[]): {
+interface Compared {
   readonly findings: readonly string[];
   readonly untold: readonly string[];
-} {
+}
+
+/** Of running nodes one may write its log anew while another's is read: what is found then is found again, or it was nothing. */
+async function compareAgain(copies: readonly Copy[]): Promise<Compared> {
+  try {
+    const told = await untilUnchanged(() => comparePartition(copies));
+    return told.findings.length === 0 ? told : await untilUnchanged(() => comparePartition(copies));
+  } catch (error) {
+    if (!(error instanceof LogRewritten)) throw error;
+    return { findings: [], untold: ['it is written anew again and again: try again later'] };
+  }
+}
+
+/** Every log is read and proved by its own chain; where two have the same batch it must be the same batch. */
+async function comparePartition(copies: readonly Copy[]): Promise<Compared> {
   const findings: string[] = [];
   const seen = new Map<number, Seen>();
   const parts = new Parts();
   const ends: { readonly directory: string; readonly end: Batch }[] = [];
   for (const each of copies) {
-    const { finding, ownEnd } = compareLog(each, seen, parts);
+    const { finding, ownEnd } = await compareLog(each, seen, parts);
     if (finding !== null) findings.push(finding);
     else parts.add(each.directory);
     if (ownEnd !== null) ends.push({ directory: each.directory, end: ownEnd });
@@ -154,14 +169,17 @@ function* chainOf(
 }
 
 /** `ownEnd`: a last batch that may be this log's alone. */
-function compareLog(
+async function compareLog(
   { directory, log, name }: Copy,
   seen: Map<number, Seen>,
   parts: Parts,
-): { readonly finding: string | null; readonly ownEnd: Batch | null } {
+): Promise<{ readonly finding: string | null; readonly ownEnd: Batch | null }> {
   try {
+    log.refresh();
     const chain = chainOf(log, name);
-    for (;;) {
+    for (let batches = 1; ; batches++) {
+      // A turn is one read transaction, and what a service has freed since is not used again as long as it lasts.
+      if (batches % BATCHES_A_BREATH === 0) await breathe();
       const { done, value } = chain.next();
       if (done === true) return { finding: null, ownEnd: value };
       const own = { hash: value.hash.toString('hex'), directory };
@@ -174,6 +192,7 @@ function compareLog(
       seen.set(value.batch, other);
     }
   } catch (error) {
+    if (error instanceof LogRewritten) throw error;
     return { finding: `${directory}: ${(error as Error).message}`, ownEnd: null };
   }
 }

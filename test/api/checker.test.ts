@@ -14,6 +14,7 @@ import { readJournal } from '../../deploy/journal-file.ts';
 import { checkReplicas } from '../../deploy/log-comparison.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { WriteAheadLog } from '../../wal/log.ts';
+import { BATCHES_A_BREATH } from '../../wal/tools/priority.ts';
 import type { Tip } from '../../wal/types.ts';
 import { startService } from './start.ts';
 
@@ -473,6 +474,30 @@ t.test(
     }
   },
 );
+
+t.test('logs are read in many turns: a service beside them is not held up', async (t) => {
+  const directory = join(t.testdir(), 'long');
+  const log = WriteAheadLog.open({
+    directory,
+    now: Date.now,
+    onFailure: (error) => void t.fail(error.message),
+  });
+  const partition = log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
+  for (let batches = 0; batches < 8 * BATCHES_A_BREATH; batches++) {
+    partition.append('{}');
+    await partition.drained();
+  }
+  await log.close();
+  let turns = 0;
+  const count = (): void => {
+    turns++;
+    next = setImmediate(count);
+  };
+  let next = setImmediate(count);
+  t.strictSame(await checkReplicas([directory]), []);
+  clearImmediate(next);
+  t.ok(turns >= 8, `${turns} turns`);
+});
 
 t.test('logs of which nothing is compared are not called one', async (t) => {
   const root = t.testdir();
