@@ -18,9 +18,11 @@ type Inspected = PartitionName &
   ({ readonly tip: Place; readonly start: { readonly batch: number } } | { readonly problem: string });
 
 export class LogEnds {
+  readonly directory: string;
   readonly #files: ReadonlyMap<string, readonly Inspected[]>;
 
-  private constructor(files: ReadonlyMap<string, readonly Inspected[]>) {
+  private constructor(directory: string, files: ReadonlyMap<string, readonly Inspected[]>) {
+    this.directory = directory;
     this.#files = files;
   }
 
@@ -28,7 +30,12 @@ export class LogEnds {
   static read(directory: string): LogEnds {
     const names = readdirSync(directory).filter((name) => name.endsWith('.json'));
     if (names.length === 0) throw new UsageError(`${directory} has no file ending in .json`);
-    return new LogEnds(new Map(names.map((name) => [name, inspectedIn(join(directory, name))])));
+    return new LogEnds(directory, new Map(names.map((name) => [name, inspectedIn(join(directory, name))])));
+  }
+
+  /** Their names. */
+  get files(): readonly string[] {
+    return [...this.#files.keys()];
   }
 
   /** Why another log is to be put back, or none; null: this one, which ends and begins there. */

@@ -118,7 +118,7 @@ async function putBack(all: PutBack, { values, progress }: ToolInput): Promise<T
     throw new Error(`${nameOf(only.name)}: ${only.plan.why}`);
   }
   const isWritten = values['yes'] === true;
-  if (!isWritten) return resultOf(all.log, planned, false);
+  if (!isWritten) return resultOf(all, planned, false);
   const left = planned.filter(({ plan }) => plan.type === 'writing');
   const written: Planned[] = planned.filter(({ plan }) => plan.type !== 'writing');
   progress.start(
@@ -135,7 +135,7 @@ async function putBack(all: PutBack, { values, progress }: ToolInput): Promise<T
   await Promise.all(lines);
   const order = (one: Planned): number => all.names.indexOf(one.name);
   return resultOf(
-    all.log,
+    all,
     written.toSorted((one, other) => order(one) - order(other)),
     true,
   );
@@ -253,7 +253,7 @@ async function changeLease(
   }
 }
 
-function resultOf(log: LogReader, planned: readonly Planned[], written: boolean): ToolResult {
+function resultOf({ log, ends }: PutBack, planned: readonly Planned[], written: boolean): ToolResult {
   const rows = planned.map(({ name, plan }) => {
     if (plan.type !== 'writing') return [nameOf(name), `${plan.type}: ${plan.why}`];
     const { epoch, firstSequence, records } = log.batch(name.group, name.partition, plan.last);
@@ -265,9 +265,18 @@ function resultOf(log: LogReader, planned: readonly Planned[], written: boolean)
   const sound = planned.every(({ plan }) => plan.type !== 'refused');
   return {
     sound,
-    report: { written, partitions: planned.map(({ name, plan }) => ({ ...name, ...plan })) },
-    lines: [...table(rows), lastLine(planned, written, sound)],
+    report: {
+      written,
+      compared: ends?.files ?? null,
+      partitions: planned.map(({ name, plan }) => ({ ...name, ...plan })),
+    },
+    lines: [...comparedLines(ends), ...table(rows), lastLine(planned, written, sound)],
   };
+}
+
+/** Whoever forgot a node sees it here. */
+function comparedLines(ends: LogEnds | null): string[] {
+  return ends === null ? [] : [`Compared with what is in ${ends.directory}: ${ends.files.join(', ')}.`];
 }
 
 function lastLine(planned: readonly Planned[], written: boolean, sound: boolean): string {

@@ -192,6 +192,7 @@ t.test('of several nodes the log that ends latest is put back, whichever is aske
   t.match(await putBack('c1', ...WRITE), { status: 2, err: /--ends/ }, 'not all of a log without comparing');
   const first = await putBack('c1', '--ends', ends, ...WRITE);
   t.match(first, { status: 0 }, first.err);
+  t.match(first.out, `Compared with what is in ${ends}: c1.json, c2.json.\n`);
   t.match(first.out, new RegExp(`accounts/${late} +batches 1 to 4`));
   t.match(first.out, new RegExp(`accounts/${stale} +kept: c2.json has epoch 1, sequence 4, batch 5`));
   t.match(first.out, new RegExp(`accounts/${equal} +batches 1 to 4`));
