@@ -86,7 +86,8 @@ const directory = resolve(process.env['CLUSTER_DIR'] || 'data/cluster');
 const NONE_RUNS = `No cluster runs in ${directory}. Start one with: npm run cluster`;
 const NO_NATS = `No cluster runs in ${directory}. For another one set NATS_URL, and NATS_CA_FILE where its NATS has TLS`;
 const clusterFile = join(directory, 'cluster.json');
-const startFile = join(directory, 'start');
+/** Of each node one: of two that are asked for at once neither is forgotten. */
+const startFileOf = (name: string): string => join(directory, `start-${name}`);
 const processes = new StartedProcesses(directory);
 
 process.exitCode = await obey(process.argv.slice(2));
@@ -224,9 +225,7 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   let starts = Promise.resolve();
   const watcher = watch(directory, () => {
     // Who asked for one that does not start sees that it does not run; all others go on.
-    starts = starts
-      .then(() => startWanted(nodes, start, save, noteEnd))
-      .catch((error: unknown) => console.error(messageOf(error)));
+    starts = starts.then(() => startWanted(nodes, start, save, noteEnd));
   });
   await stopped;
   watcher.close();
@@ -273,25 +272,28 @@ async function stopAll({ lock, nodes, nats, simulator }: Started): Promise<void>
   lock?.release();
 }
 
-/** Another invocation has written the name of a node to start. */
+/** Those that another invocation wants started, one after the other. */
 async function startWanted(
   nodes: NodeProcess[],
   start: (name: string, roles: string) => Promise<NodeProcess>,
   save: () => void,
   noteEnd: (node: NodeProcess) => void,
 ): Promise<void> {
-  if (!existsSync(startFile)) return;
-  const name = readFileSync(startFile, 'utf8');
-  rmSync(startFile, { force: true });
-  const index = nodes.findIndex((each) => each.name === name && aliveIn(each.mark) === null);
-  const old = nodes[index];
-  if (old === undefined) return;
-  const node = await start(old.name, old.roles);
-  nodes[index] = node;
-  processes.note(old.name, node.pid);
-  save();
-  noteEnd(node);
-  console.log(`${name} starts again.`);
+  for (const [index, { name, roles, mark }] of nodes.entries()) {
+    if (!existsSync(startFileOf(name))) continue;
+    try {
+      rmSync(startFileOf(name), { force: true });
+      if (aliveIn(mark) !== null) continue;
+      const node = await start(name, roles);
+      nodes[index] = node;
+      processes.note(name, node.pid);
+      save();
+      noteEnd(node);
+      console.log(`${name} starts again.`);
+    } catch (error) {
+      console.error(messageOf(error));
+    }
+  }
 }
 
 async function drain(cluster: ClusterFile, name: string | undefined): Promise<number> {
@@ -336,7 +338,7 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
     console.error(`"${name ?? ''}" is not a node that has ended.`);
     return 2;
   }
-  writeWholeFile(startFile, target.name);
+  writeWholeFile(startFileOf(target.name), '');
   const node = await waitForValue(`${target.name} runs`, 30_000, () =>
     readCluster()?.nodes.find((each) => each.name === target.name && each.mark !== target.mark),
   );

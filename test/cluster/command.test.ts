@@ -79,7 +79,7 @@ t.test('by its commands', async (t) => {
   const log = join(directory, 'ledger2', 'node.log');
   renameSync(log, `${log}.kept`);
   mkdirSync(log);
-  writeWholeFile(join(directory, 'start'), 'ledger2');
+  writeWholeFile(join(directory, 'start-ledger2'), '');
   await waitFor('it says why it does not start', 30_000, () => complained.includes(`EISDIR`));
   rmdirSync(log);
   renameSync(`${log}.kept`, log);
@@ -91,7 +91,16 @@ t.test('by its commands', async (t) => {
   t.match(failed, { code: 1, stderr: /^start: ledger2 has ended with \d+: [^]*node\.log\)\n$/ });
   rmSync(data);
   renameSync(`${data}.kept`, data);
-  t.match(await say('start', 'ledger2'), 'ledger2 runs again');
+  t.match(await say('drain', 'poller2'), /poller2 has handed over and ended/);
+  // Two at once, while nobody looks.
+  running.kill('SIGSTOP');
+  const both = ['ledger2', 'poller2'];
+  const starting = Promise.all(both.map((name) => say('start', name)));
+  await waitFor('both are asked for', 30_000, () =>
+    both.every((name) => existsSync(join(directory, `start-${name}`))),
+  );
+  running.kill('SIGCONT');
+  t.strictSame(await starting, ['ledger2 runs again.\n', 'poller2 runs again.\n']);
   t.not(file().nodes.find(({ name }) => name === 'ledger2')?.mark, drained?.mark);
 
   // One that is killed before it has handed over has not.
