@@ -71,11 +71,11 @@ function beginAudit(state: PlatformState, command: BeginAudit, at: number): Plat
 }
 
 function endAudit(state: PlatformState, command: EndAudit, at: number): PlatformDecision {
-  const { auditId: id, outcome, status, code } = command;
+  const { auditId: id, outcome, status, code, objectId = null } = command;
   const entry = state.get('audit', id);
   if (entry === null) return notFound(`There is no audit entry ${id}.`);
   if (entry.outcome !== null) return done(id);
-  return done(id, { type: 'AuditEnded', at, id, outcome, status, code });
+  return done(id, { type: 'AuditEnded', at, id, outcome, status, code, objectId });
 }
 
 function done(id: string, record: PlatformRecord | null = null): PlatformDecision {

@@ -50,7 +50,7 @@ function accountView({ id, name, country, openedAt, createdAt }: AccountRow) {
 }
 
 function auditView(entry: AuditRow) {
-  const { id, at, operator, action, target, body, outcome, status, code, endedAt } = entry;
+  const { id, at, operator, action, target, body, outcome, status, code, objectId = null, endedAt } = entry;
   return {
     id,
     object: 'audit_entry',
@@ -61,6 +61,7 @@ function auditView(entry: AuditRow) {
     outcome,
     status,
     code,
+    object_id: objectId,
     created_at: iso(at),
     ended_at: endedAt === null ? null : iso(endedAt),
   };

@@ -7,6 +7,7 @@
 //   O time id                                                                 … and opened
 //   B time id operator action target body                                     an operator's change was begun
 //   E time id outcome status code                                             … and ended
+//     [objectId]                                                              … having made this
 
 import { assert } from '../../src/domain/assert.ts';
 import type { Repeatable } from '../../src/domain/account-command.ts';
@@ -47,6 +48,7 @@ export interface AuditEnded {
   readonly outcome: AuditOutcome;
   readonly status: number | null;
   readonly code: string | null;
+  readonly objectId: string | null;
 }
 
 export type PlatformRecord = AccountRegistered | RegisteredAccountOpened | AuditBegun | AuditEnded;
@@ -78,7 +80,15 @@ function fieldsOf(record: PlatformRecord): readonly unknown[] {
     case 'AuditBegun':
       return ['B', at, id, record.operator, record.action, record.target, record.body];
     case 'AuditEnded':
-      return ['E', at, id, record.outcome, record.status, record.code];
+      return [
+        'E',
+        at,
+        id,
+        record.outcome,
+        record.status,
+        record.code,
+        ...(record.objectId === null ? [] : [record.objectId]),
+      ];
   }
 }
 
@@ -101,7 +111,10 @@ type RegisteredFields = [
 ];
 type OpenedFields = [string, number, string];
 type BegunFields = [string, number, string, string, string, string, string | null];
-type EndedFields = [string, number, string, AuditOutcome, number | null, string | null];
+type EndedFields = [
+  ...[string, number, string, AuditOutcome, number | null, string | null],
+  objectId?: string | null,
+];
 
 function registered(fields: RegisteredFields): AccountRegistered {
   const [, at, id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator, ...rest] = fields;
@@ -128,6 +141,6 @@ function begun([, at, id, operator, action, target, body]: BegunFields): AuditBe
   return { type: 'AuditBegun', at, id, operator, action, target, body };
 }
 
-function ended([, at, id, outcome, status, code]: EndedFields): AuditEnded {
-  return { type: 'AuditEnded', at, id, outcome, status, code };
+function ended([, at, id, outcome, status, code, objectId = null]: EndedFields): AuditEnded {
+  return { type: 'AuditEnded', at, id, outcome, status, code, objectId };
 }

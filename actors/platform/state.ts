@@ -20,6 +20,8 @@ export interface AuditRow {
   readonly outcome: AuditOutcome | null;
   readonly status: number | null;
   readonly code: string | null;
+  /** Absent: in a row from before 2026-11-27. */
+  readonly objectId?: string | null;
   readonly endedAt: number | null;
 }
 

@@ -49,6 +49,8 @@ export interface EndAudit extends ForPlatform {
   /** HTTP status that the operator got (null: none), and the error code if it was refused. */
   readonly status: number | null;
   readonly code: string | null;
+  /** Of what was made. Absent, from a version before 2026-11-27, or null: nothing was. */
+  readonly objectId?: string | null;
 }
 
 /** 'unknown': sent, and no answer came; it may have been done. */
@@ -69,7 +71,7 @@ export interface ListUnopenedAccounts extends ForPlatform {
   readonly limit: number;
 }
 /** Newest first. Body: {object: 'list', data: [{id, object: 'audit_entry', operator, action, target, body, outcome,
- *  status, code, created_at, ended_at}], has_more, next_cursor}. */
+ *  status, code, object_id, created_at, ended_at}], has_more, next_cursor}. */
 export interface GetAudit extends ForPlatform {
   readonly type: 'GetAudit';
   readonly limit: number;

@@ -63,15 +63,22 @@ function textOf({ body, query }: PlainRequest<unknown, object>): string | null {
   return Object.keys(query).length === 0 ? null : JSON.stringify(redact(query));
 }
 
-function endOf(answer: Answer): Pick<EndAudit, 'outcome' | 'status' | 'code'> {
+function endOf(answer: Answer): Pick<EndAudit, 'outcome' | 'status' | 'code' | 'objectId'> {
   switch (answer.type) {
     case 'body':
-      return { outcome: 'done', status: answer.status, code: null };
+      return { outcome: 'done', status: answer.status, code: null, objectId: madeBy(answer) };
     case 'rejected': {
       const { code } = answer.rejection;
-      return { outcome: 'refused', status: ERROR_CODES[code].status, code };
+      return { outcome: 'refused', status: ERROR_CODES[code].status, code, objectId: null };
     }
     case 'unknown':
-      return { outcome: 'unknown', status: null, code: null };
+      return { outcome: 'unknown', status: null, code: null, objectId: null };
   }
+}
+
+/** Its id, of a create; null: nothing was made. */
+function madeBy({ status, body }: Extract<Answer, { type: 'body' }>): string | null {
+  if (status !== 201) return null;
+  const { id } = JSON.parse(body) as { readonly id?: unknown };
+  return typeof id === 'string' ? id : null;
 }

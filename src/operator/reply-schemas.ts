@@ -215,6 +215,10 @@ export const AuditPage = page(
       type: ['string', 'null'],
       enum: [...Object.keys(ERROR_CODES), null],
     }),
+    object_id: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'Of what was made, with its prefix; null: nothing was, or by a version before 2026-11-27.',
+    }),
     created_at: time,
     ended_at: timeOrNull('Null: nobody saw the end of it.'),
   }),

@@ -305,6 +305,7 @@ t.test('every change is in the audit log, refused ones too, without secrets', as
       outcome: 'refused',
       status: 404,
       code: 'not_found',
+      object_id: null,
     },
     {
       operator: 'Grce',
@@ -313,9 +314,10 @@ t.test('every change is in the audit log, refused ones too, without secrets', as
       body: { label: 'Till of 25677****001', msisdn: '+25677****001' },
       outcome: 'done',
       status: 201,
+      object_id: /^wal_/,
     },
-    { operator: 'amina', body: { email: 'o@x' }, outcome: 'done' },
-    { operator: 'operator', action: 'POST /operator/v1/accounts', outcome: 'done', ended_at: /Z$/ },
+    { operator: 'amina', body: { email: 'o@x' }, outcome: 'done', object_id: user.body.id },
+    { operator: 'operator', action: 'POST /operator/v1/accounts', object_id: id, ended_at: /Z$/ },
   ]);
   t.notMatch(text, /772000001/);
   t.equal(body.has_more, true);

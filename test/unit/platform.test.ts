@@ -207,6 +207,7 @@ t.test('every record is read back as it was written', async (t) => {
       outcome: fc.constantFrom(...AUDIT_OUTCOMES),
       status: fc.option(fc.nat(599)),
       code: fc.option(text),
+      objectId: fc.option(text),
     }),
   );
   t.doesNotThrow(() =>
