@@ -3,7 +3,7 @@
 
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
 import { deliveryIdOf } from '../../actors/webhooks/record.ts';
-import type { PlatformRecord } from '../../actors/platform/record.ts';
+import type { AuditBegun, AuditEnded, PlatformRecord } from '../../actors/platform/record.ts';
 import type { AccountEvent, AccountRecord } from '../domain/account-event.ts';
 import { CURRENCIES } from '../domain/country.ts';
 import { evolve } from '../domain/evolve.ts';
@@ -15,11 +15,15 @@ import { maskMsisdn } from '../domain/msisdn.ts';
 import { renderDetail } from '../domain/render.ts';
 import type { StatusEvent } from '../domain/transaction.ts';
 import { type Data, groupOf } from './data.ts';
+import { LIMITS } from '../limits.ts';
 import { batchToReadFrom } from './places.ts';
 import { LogCorruption, LogRewritten } from '../../wal/batch.ts';
 import { BATCHES_A_BREATH, breathe } from '../../wal/tools/priority.ts';
 import type { Progress } from '../../wal/tools/progress.ts';
 import type { Batch, PartitionName } from '../../wal/types.ts';
+
+/** An operator's change is decided so long after it was begun, ms, at the latest. Clocks of two nodes differ by less. */
+const AROUND_MS = LIMITS.commandDeadlineMs;
 
 export interface Chapter {
   readonly group: string;
@@ -54,7 +58,9 @@ export async function storyOf(data: Data, transactionId: string, progress: Progr
     { group: 'webhooks', partition },
     { group: 'platform', partition: 0 },
   ].filter((name) => data.log.lastBatchNumber(name.group, name.partition) > 0);
-  const from = (name: PartitionName): number => batchToReadFrom(data.log, name, createdAtMs);
+  // What an operator asked for is written before it is done.
+  const from = (name: PartitionName): number =>
+    batchToReadFrom(data.log, name, createdAtMs - (name.group === 'platform' ? AROUND_MS : 0));
   progress.start(
     'inspect',
     places.reduce((sum, name) => {
@@ -121,21 +127,27 @@ async function follow(
 class Follower {
   readonly #id: string;
   /** A line without any of these says nothing of the transaction. */
-  readonly #words: string[];
+  readonly #words: Set<string>;
   readonly #chapters: Chapter[] = [];
   readonly #state = new MemoryState();
   readonly #auditIds = new Set<string>();
   readonly #reconciliationIds = new Set<string>();
-  readonly #deliveryIds = new Set<string>();
+  /** Whose they are, by their ids. */
+  readonly #deliveries = new Map<string, string>();
+  /** Of them, with others of the app. */
+  readonly #replays: { readonly appId: string; readonly at: number }[] = [];
+  /** What operators began that may be of it, though it does not name it. */
+  readonly #begun = new Map<string, Begun>();
   #accountId = '';
 
   constructor(transactionId: string) {
     this.#id = transactionId;
-    this.#words = [stemOf(transactionId)];
+    this.#words = new Set([stemOf(transactionId)]);
   }
 
   concerns(line: string): boolean {
-    return this.#words.some((word) => line.includes(word));
+    for (const word of this.#words) if (line.includes(word)) return true;
+    return false;
   }
 
   hear(batch: Batch, sequence: number, line: string): void {
@@ -152,6 +164,7 @@ class Follower {
   story(partition: number): Story | null {
     const transaction = this.#state.transaction(this.#id);
     if (transaction === undefined) return null;
+    for (const { record, tell } of this.#begun.values()) if (this.#isOfIt(record, null)) tell();
     const chapters = this.#chapters.sort((a, b) => a.at - b.at);
     const detail = JSON.parse(renderDetail(transaction)) as object;
     return { transactionId: this.#id, accountId: this.#accountId, partition, chapters, detail };
@@ -163,7 +176,7 @@ class Follower {
     for (const event of events) {
       if (event.type !== 'ReconciliationRaised') continue;
       this.#reconciliationIds.add(event.id);
-      this.#words.push(event.id);
+      this.#words.add(event.id);
     }
     if (this.#accountId === '') this.#standIn(record);
     const before = this.#state.transaction(this.#id);
@@ -185,6 +198,7 @@ class Follower {
   /** The rest of its account is not read: an account that has enough of every currency stands in for it. */
   #standIn({ accountId, at }: AccountRecord): void {
     this.#accountId = accountId;
+    this.#words.add(depositsOf(accountId));
     const settings = {
       live: true,
       payoutsEnabled: true,
@@ -206,9 +220,10 @@ class Follower {
   #hearWebhook(batch: Batch, sequence: number, record: WebhookRecord): void {
     if (record.type !== 'EventsTaken') {
       const ids = 'deliveryIds' in record ? record.deliveryIds : [record.deliveryId];
-      const ours = ids.filter((id) => this.#deliveryIds.has(id));
+      const ours = ids.filter((id) => this.#deliveries.has(id));
       if (ours.length === 0) return;
       const said = 'deliveryIds' in record ? { ...record, deliveryIds: ours } : record;
+      if (record.type === 'DeliveriesReplayed') this.#noteReplays(ours, record.at);
       this.#add(batch, sequence, record.at, [said], nothingBooked);
       return;
     }
@@ -216,9 +231,9 @@ class Follower {
     for (const event of record.events) {
       const deliveries = event.appIds.map((appId) => ({ appId, id: deliveryIdOf(record.idBody, index++) }));
       if (event.transactionId !== this.#id) continue;
-      for (const { id } of deliveries) {
-        this.#deliveryIds.add(id);
-        this.#words.push(id);
+      for (const { id, appId } of deliveries) {
+        this.#deliveries.set(id, appId);
+        this.#words.add(id);
       }
       const { id, eventType } = event;
       const taken = { type: 'EventTaken', eventId: id, eventType, body: JSON.parse(event.body), deliveries };
@@ -226,18 +241,48 @@ class Follower {
     }
   }
 
+  #noteReplays(deliveryIds: readonly string[], at: number): void {
+    for (const appId of new Set(deliveryIds.map((id) => this.#deliveries.get(id) ?? ''))) {
+      this.#replays.push({ appId, at });
+      this.#words.add(replayFailedOf(appId));
+    }
+  }
+
   #hearPlatform(batch: Batch, sequence: number, record: PlatformRecord): void {
-    if (record.type === 'AuditBegun' && this.#isAimedAtIt(record.target)) {
+    const tell = (): void => this.#add(batch, sequence, record.at, [record], nothingBooked);
+    if (record.type === 'AuditBegun') {
+      this.#words.add(stemOf(record.id));
+      if (!this.#isAimedAtIt(record.target)) return void this.#begun.set(record.id, { record, tell });
       this.#auditIds.add(record.id);
-      this.#words.push(record.id, stemOf(record.id));
-    } else if (record.type !== 'AuditEnded' || !this.#auditIds.has(record.id)) return;
-    this.#add(batch, sequence, record.at, [record], nothingBooked);
+      tell();
+    } else if (record.type === 'AuditEnded') {
+      const begun = this.#begun.get(record.id);
+      // One of many, as a rule.
+      this.#begun.delete(record.id);
+      this.#words.delete(stemOf(record.id));
+      const isOfIt = begun !== undefined && this.#isOfIt(begun.record, record);
+      if (isOfIt) begun.tell();
+      if (isOfIt || this.#auditIds.has(record.id)) tell();
+    }
+  }
+
+  /** Whether it made the transaction, or sent its webhooks again with others. Null: nobody saw its end. */
+  #isOfIt(begun: AuditBegun, ended: AuditEnded | null): boolean {
+    if (ended !== null && ended.objectId !== null) return ended.objectId === this.#id;
+    if (ended?.outcome === 'refused') return false;
+    const until = (ended?.at ?? begun.at) + AROUND_MS;
+    const isThen = (at: number): boolean => at > begun.at - AROUND_MS && at < until;
+    if (begun.target.endsWith(depositsOf(this.#accountId))) {
+      const { reference } = JSON.parse(begun.body ?? '{}') as { readonly reference?: unknown };
+      return reference === this.#state.transaction(this.#id)?.reference && isThen(timeOf(this.#id));
+    }
+    return this.#replays.some(({ appId, at }) => begun.target.endsWith(replayFailedOf(appId)) && isThen(at));
   }
 
   /** Also at a webhook of it, or at what was raised of it: an operator's word of these names no transaction. */
   #isAimedAtIt(target: string): boolean {
     return target.split('/').some((part) => {
-      return part === this.#id || this.#deliveryIds.has(part) || this.#reconciliationIds.has(part);
+      return part === this.#id || this.#deliveries.has(part) || this.#reconciliationIds.has(part);
     });
   }
 
@@ -250,6 +295,20 @@ class Follower {
   ): void {
     this.#chapters.push({ group, partition, batch, sequence, at, events, statuses, journals });
   }
+}
+
+/** Ends of the paths that an operator calls. */
+function depositsOf(accountId: string): string {
+  return `/accounts/${accountId}/deposits`;
+}
+
+function replayFailedOf(appId: string): string {
+  return `/apps/${appId}/replay_failed`;
+}
+
+interface Begun {
+  readonly record: AuditBegun;
+  readonly tell: () => void;
 }
 
 const nothingBooked = { statuses: [], journals: [] } as const;

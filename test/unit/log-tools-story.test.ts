@@ -1,7 +1,15 @@
-// A transaction's story for a terminal: what a merchant chose cannot look like a line of it.
+// A transaction's story: what operators did is part of it, also where that names it not; what a merchant chose cannot look like a line
+// of it.
 import t from 'tap';
+import { encodePlatformRecord, type PlatformRecord } from '../../actors/platform/record.ts';
+import { encodeWebhookRecord } from '../../actors/webhooks/record.ts';
+import { makeId } from '../../src/domain/id.ts';
+import { logTools } from '../../src/log-tools/commands.ts';
 import { storyLines } from '../../src/log-tools/story-text.ts';
 import type { Story } from '../../src/log-tools/story.ts';
+import { WriteAheadLog } from '../../wal/log.ts';
+import { ACCOUNT, APP, body, charge, merchant, START } from './domain/scenario.ts';
+import { runTool } from './wal/run-tool.ts';
 
 const FORGED = 'top-up\n2026-11-24T00:00:00.000Z  accounts/1  sequence 9, batch 9';
 
@@ -20,4 +28,85 @@ t.test('texts of more than a word are quoted, on one line', async (t) => {
     `    ChargeCreated: description ${JSON.stringify(FORGED)}, reference order-1`,
     `    → FAILED (PROVIDER: ${JSON.stringify(FORGED)})`,
   ]);
+});
+
+t.test('what operators asked for that made it, or sent its webhooks again, is in it', async (t) => {
+  const directory = `${t.testdir()}/data`;
+  const account = merchant();
+  const made = account.create(charge());
+  const event = {
+    id: makeId('event', body(2)),
+    accountId: ACCOUNT,
+    transactionId: made.id,
+    eventType: 'deposit.failed',
+    body: '{}',
+    at: START,
+    appIds: [APP],
+  };
+  const idBody = body(3);
+  const taken = {
+    type: 'EventsTaken',
+    at: START,
+    upstreamSequence: 9,
+    idBody,
+    endpoints: [],
+    events: [event],
+  };
+  const deliveryIds = [makeId('delivery', `${idBody.slice(0, -2)}01`)];
+  const replayed = { type: 'DeliveriesReplayed', at: START + 60_000, deliveryIds, by: 'amina' };
+  const deposits = `/operator/v1/accounts/${ACCOUNT}/deposits`;
+  const replays = (app: string): string => `/operator/v1/accounts/${ACCOUNT}/apps/${app}/replay_failed`;
+  let number = 10;
+  const asked = (at: number, target: string, ended: object | null): PlatformRecord[] => {
+    const id = makeId('audit', body(number++));
+    const text = JSON.stringify({ reference: made.reference });
+    const begun = {
+      type: 'AuditBegun',
+      at,
+      id,
+      operator: `${number}`,
+      action: 'POST',
+      target,
+      body: text,
+    } as const;
+    const end = {
+      type: 'AuditEnded',
+      at: at + 5,
+      id,
+      outcome: 'done',
+      status: 201,
+      code: null,
+      objectId: null,
+    } as const;
+    return ended === null ? [begun] : [begun, { ...end, ...ended }];
+  };
+  const audits = [
+    asked(START - 3, deposits, { objectId: made.id }),
+    asked(START - 2, deposits, { objectId: makeId('deposit', body(4)) }),
+    asked(START - 2, deposits, { outcome: 'refused' }),
+    asked(START - 1, deposits, null),
+    asked(START + 60_000 - 1, replays(APP), {}),
+    asked(START + 60_000 - 1, replays(makeId('app', body(5))), {}),
+    asked(START + 120_000, replays(APP), {}),
+  ];
+  const log = WriteAheadLog.open({
+    directory,
+    now: () => START - 60_000,
+    onFailure: (error) => t.fail(error.message),
+  });
+  const lines = {
+    accounts: account.lines,
+    webhooks: [taken, replayed].map((record) => encodeWebhookRecord(record as never)),
+    platform: audits.flat().map(encodePlatformRecord),
+  };
+  for (const [group, records] of Object.entries(lines)) {
+    const partition = log.openPartition(group, 0, { epoch: 1, replica: null, onDurable: () => {} });
+    for (const record of records) partition.append(record);
+    await partition.drained();
+  }
+  await log.close();
+  const { out } = await runTool(logTools, 'inspect', '--transaction', made.id, '--data', directory, '--json');
+  const { chapters } = JSON.parse(out) as Story;
+  const told = chapters.filter(({ group }) => group === 'platform').flatMap(({ events }) => events);
+  t.strictSame(told, [audits[0]![0], audits[3]![0], audits[0]![1], audits[4]![0], audits[4]![1]]);
 });
