@@ -4,6 +4,7 @@
 
 import { decodeAccount } from '../../actors/accounts/rows.ts';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
+import { AssertionFailure } from '../domain/assert.ts';
 import type { LedgerBalances } from '../domain/account.ts';
 import type { Currency } from '../domain/country.ts';
 import { type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
@@ -113,9 +114,17 @@ function readable<T extends { readonly id: string }>(
     const found = decode(row);
     return found.id === key ? found : `the row cannot be read: it is that of ${found.id}`;
   } catch (error) {
-    if (error instanceof Error) return `the row cannot be read: ${error.message}`;
+    if (error instanceof Error) return `the row cannot be read: ${wrongIn(error)}`;
     throw error;
   }
+}
+
+/** In words of ours: those of the parser quote what stands there, which may be a phone number. */
+function wrongIn(error: Error): string {
+  if (error instanceof AssertionFailure) return error.message;
+  if (!(error instanceof SyntaxError)) return 'a field of it is missing, or is of another kind';
+  const [, position] = / at position (\d+)/.exec(error.message) ?? [];
+  return `it is not JSON${position === undefined ? '' : `, from character ${position} on`}`;
 }
 
 type Tell = (accountId: string, transactionId: string | null, problem: string) => void;

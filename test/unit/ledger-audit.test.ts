@@ -106,6 +106,17 @@ t.test('a ledger that holds has no faults, and its totals', async (t) => {
   }
 });
 
+t.test('a row that cannot be read is told in words, without what stands in it', async (t) => {
+  const row = encodeTransaction(charge);
+  const told = (value: string): string | undefined =>
+    auditLedger([{ table: 'transaction', key: charge.id, value }]).faults[0]?.problem;
+  const at = row.indexOf('"256772000001"') + '"256772000001"'.length;
+  const notJson = 'the row cannot be read: it is not JSON';
+  t.equal(told(`${row.slice(0, at)}x${row.slice(at)}`), `${notJson}, from character ${at} on`);
+  t.equal(told(`${row.slice(0, at + 1)}x${row.slice(at + 1)}`), notJson);
+  t.equal(told('null'), 'the row cannot be read: a field of it is missing, or is of another kind');
+});
+
 t.test('what many accounts have together is told exactly, also beyond the safe integers', async (t) => {
   const most = Number.MAX_SAFE_INTEGER;
   const rows = ['acc_1', 'acc_2', 'acc_3'].map((id) => {
