@@ -140,12 +140,19 @@ async function exportSegments(
     if (segment !== null) segments.push(segment);
   }
   await target.add(segments, null);
+  const written = new Set(segments.map(nameOf));
   return {
     sound: true,
     report: { to: target.path, removed: target.removed, segments },
     lines: [
       ...removedLines(target),
       ...segments.map((one) => `${nameOf(one)}: ${sequencesText(one)}, ${one.file}`),
+      ...names
+        .filter((name) => !written.has(nameOf(name)))
+        .map(
+          (name) =>
+            `${nameOf(name)}: no whole batch${sequence === undefined ? '' : ` up to sequence ${sequence}`}`,
+        ),
     ],
   };
 }

@@ -111,6 +111,15 @@ t.test('of what was trimmed, but for its beginning: that nothing is put back is 
   t.strictSame(await tips(data), trimmed);
 });
 
+t.test('of what was exported of before a log begins, which is said to be nothing', async (t) => {
+  const [data] = await trimmedTwice(1);
+  const args = ['--data', data, '--group', 'accounts', '--partition', '0', '--to-sequence', '20'];
+  t.match(await tool('export', ...args, '--to', next()), {
+    status: 0,
+    out: 'accounts/0: no whole batch up to sequence 20\n',
+  });
+});
+
 t.test('of what ends where the log begins, otherwise: that it is of another log is said', async (t) => {
   const [[data], [, archive]] = [await trimmedTwice(1), await trimmedTwice(2)];
   const before = await tips(data);
