@@ -197,10 +197,10 @@ export class LeaseOwnership implements Ownership {
     await this.#session.renew();
     const until = performance.now() + LIMITS.drainMs;
     // Others warm up and say that they want; what nobody wants by then, or could have, is let go. What is on its way in or out
-    // needs the log and NATS, which go next, whoever has it then.
+    // needs the log and NATS, which go next, whoever has it then. What is only being prepared nobody misses.
     const isWaitedFor = (place: Place): boolean => {
       if (place.stage === 'claiming' || place.stage === 'releasing') return true;
-      return place.stage !== 'free' && this.#candidates.of(place).length > 0;
+      return place.stage === 'held' && this.#candidates.of(place).length > 0;
     };
     while (this.#places.some(isWaitedFor) && performance.now() < until && !this.#closed) {
       this.#look();
@@ -424,7 +424,8 @@ export class LeaseOwnership implements Ownership {
   /** What is tried again fails in the same way until a person has seen to it; /readyz says it all the time. */
   #tellOnce(place: Place, problem: string, error: unknown): void {
     const told = `${problem}: ${messageOf(error)}`;
-    if (told === place.told) return;
+    // What is cut off by the end of this node is no news.
+    if (told === place.told || this.#closed) return;
     place.told = told;
     this.#options.onProblem(`${place.group}/${place.partition} ${problem}`, error);
   }

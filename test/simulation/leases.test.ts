@@ -158,6 +158,20 @@ t.test('a node that leaves alone has let go of what it was just taking over', as
   }
 });
 
+t.test('a node that leaves waits for nothing that it is only preparing', async (t) => {
+  const world = new World(randomFrom(SEED));
+  world.join('a');
+  await world.until(10_000);
+  const b = world.join('b');
+  b.preparesUntil = 200_000;
+  await world.until(20_000);
+  t.ok(b.followed.size > 0, 'it is at it');
+  let leftAt = Infinity;
+  world.at(world.now, b, () => void b.ownership.drain().then(() => (leftAt = world.now)));
+  await world.until(20_000 + LIMITS.drainMs / 2);
+  t.ok(leftAt < Infinity);
+});
+
 t.test('what was asked for in a life before is not handed to a node that has begun anew', async (t) => {
   const world = new World(randomFrom(SEED));
   world.join('a');
