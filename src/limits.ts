@@ -406,6 +406,8 @@ export const LIMITS = {
   /** Transactions at rest that one partition's poller follows; those beyond are taken up again as these finish.
    *  About 0.3 KiB each, outside of the heap: 300 MiB for a million of 16 partitions. */
   pollerPendingMax: 60_000,
+  /** The same where those beyond are of rails with fewer than another, which is to let go of its own: until then they are followed, too. */
+  pollerPendingAtWorst: 120_000,
   /** Calls of each kind (submits, enquiries) that wait for one rail, of one account half as many; more wait their turn among the
    *  due times. */
   railQueueMax: 20_000,

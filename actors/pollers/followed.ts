@@ -44,6 +44,7 @@ export class Followed {
   add(watched: Watched): void {
     const number = this.#index.add(watched.id);
     watched.number = number;
+    watched.port.followed++;
     // Numbers are given one after the other: no place is left out.
     this.#awake[number] = watched;
   }
@@ -53,6 +54,7 @@ export class Followed {
     const { number } = watched;
     if (this.#awake[number] !== watched) return;
     this.#index.remove(number);
+    watched.port.followed--;
     this.#leave(number, watched);
   }
 

@@ -3,13 +3,14 @@
 import type { Bus } from '../../src/bus/bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import type { Notice } from './notice.ts';
+import type { Port } from './rail-lane.ts';
 import type { Random, Timings } from './schedule.ts';
 import type { Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
 
 export interface Keeper {
-  /** It follows more than it may. */
-  isFull(): boolean;
+  /** It follows more than it may, and those of this rail are to go. */
+  isFull(port: Port): boolean;
   /** The one that has this number. */
   at(number: number): Watched;
   /** The one that has this id, if it is in flight. */
@@ -20,7 +21,7 @@ export interface Keeper {
   forget(watched: Watched): void;
   /** Follows it no more although it is in flight; to be found again by a scan. */
   letGo(watched: Watched): void;
-  /** Lets go of the one that has this id, if it only waits and there are too many. */
+  /** Lets go of the one that has this id, if it only waits. */
   letGoWaiting(id: string): void;
   /** An enquiry about it is about to be made. */
   asked(id: string): void;

@@ -40,7 +40,7 @@ export interface PartitionOptions extends PursuitOptions {
   readonly routes: Policy['routes'];
 }
 
-/** Below this share of what it may follow, a partition looks for what it let go. */
+/** Below this share of what it may follow, or a rail's part of that, a partition looks for what it let go. */
 const ROOM_AGAIN = 0.75;
 
 export class PollerPartition implements Keeper {
@@ -58,8 +58,8 @@ export class PollerPartition implements Keeper {
   #scanning: Promise<void> | null = null;
   /** What became final since the scan asked for a page: the page may still have it. */
   #finishedSinceAsked: Set<string> | null = null;
-  /** It let go of transactions that are still in flight. */
-  #overflowed = false;
+  /** Of these there may be transactions in flight that it does not follow. */
+  readonly #leftOut = new Set<Port>();
   /** What was created up to then it may have found in flight: of that a poller before it may have told the account more than has
    *  arrived there. By the accounts' time. */
   #foundUntil = 0;
@@ -71,7 +71,7 @@ export class PollerPartition implements Keeper {
     this.#reader = new AccountReader(this.#options);
     this.#pursuit = new Pursuit(this.#options, this);
     for (const [provider, lane] of options.lanes) {
-      this.#ports.set(provider, { lane, caller: this.#pursuit, calling: 0 });
+      this.#ports.set(provider, { lane, caller: this.#pursuit, calling: 0, followed: 0 });
     }
     this.#followed = new Followed([...this.#ports.values()]);
     const parts = {
@@ -106,8 +106,12 @@ export class PollerPartition implements Keeper {
 
   /** Resolves when everything in flight is known; new transactions are served long before. */
   start(): Promise<void> {
+    return this.#lookFor([...this.#ports.values()]);
+  }
+
+  #lookFor(ports: readonly Port[]): Promise<void> {
     const isFirst = this.#subscription === null;
-    this.#scanning ??= this.#scan().finally(() => {
+    this.#scanning ??= this.#scan(ports).finally(() => {
       this.#scanning = null;
       this.#finishedSinceAsked = null;
       if (!isFirst) return;
@@ -127,11 +131,9 @@ export class PollerPartition implements Keeper {
     this.#reader.tick(now);
     this.#pursuit.tick(now);
     this.#callbacks.tick(now);
-    const hasRoom = this.#followed.size < ROOM_AGAIN * LIMITS.pollerPendingMax;
-    if (this.#overflowed && hasRoom && !this.#stopping && this.#scanning === null) {
-      this.#overflowed = false;
-      void this.start();
-    }
+    if (this.#leftOut.size === 0 || this.#stopping || this.#scanning !== null) return;
+    const withRoom = [...this.#leftOut].filter((port) => this.#hasRoomAgain(port));
+    if (withRoom.length > 0) void this.#lookFor(withRoom);
   }
 
   /** Takes nothing new and calls no rail; what is with rails or accounts already goes on until `isIdle`. */
@@ -156,8 +158,10 @@ export class PollerPartition implements Keeper {
 
   // --- What is in flight ---------------------------------------------------------------------------------------------
 
-  async #scan(): Promise<void> {
+  /** For those of `ports`, and whatever else it comes upon. */
+  async #scan(ports: readonly Port[]): Promise<void> {
     const { feed, partition } = this.#options;
+    for (const port of ports) this.#leftOut.delete(port);
     for (let afterId: string | null = null; ;) {
       this.#finishedSinceAsked = new Set();
       const page = await this.#reader.page(afterId);
@@ -166,10 +170,10 @@ export class PollerPartition implements Keeper {
       this.#subscription ??= feed.subscribe<AccountRecord>('accounts', partition, page.sequence, (batch) =>
         this.#committed(batch),
       );
-      for (const transaction of page.data) this.#recover(transaction);
+      for (const transaction of page.data) this.#found(transaction);
       const { data, next = data.length < LIMITS.pollerScanPageMax ? null : (data.at(-1)?.id ?? null) } = page;
       afterId = next;
-      if (afterId === null || this.#overflowed) return;
+      if (afterId === null || ports.every((port) => this.#leftOut.has(port))) return;
       // A long scan shares the process.
       await setImmediate();
     }
@@ -250,7 +254,15 @@ export class PollerPartition implements Keeper {
     else if (before !== undefined) this.park(before);
     if (found.type === 'found') this.#submit(found.transaction);
     // A scan will find it.
-    if (found.type === 'unanswered') this.#overflowed = true;
+    if (found.type === 'unanswered') for (const port of this.#ports.values()) this.#leftOut.add(port);
+  }
+
+  /** By a scan. */
+  #found(transaction: PendingTransaction): void {
+    const port = this.#portOf(transaction);
+    const isNew = !this.#followed.has(transaction.id);
+    if (port !== undefined && isNew && this.#isFullBeside(port, 1)) this.#leaveOut(port, transaction.id);
+    else this.#recover(transaction);
   }
 
   /** Whoever served the partition before may have sent it. */
@@ -301,8 +313,24 @@ export class PollerPartition implements Keeper {
 
   // --- For the pursuit -----------------------------------------------------------------------------------------------
 
-  isFull(): boolean {
-    return this.#followed.size > LIMITS.pollerPendingMax;
+  isFull(port: Port): boolean {
+    return this.#isFullBeside(port, 0);
+  }
+
+  /** With `more` of this rail. Those go of which there are most: a rail that is down has them, and is to cost the others nothing. */
+  #isFullBeside({ followed }: Port, more: number): boolean {
+    const size = this.#followed.size + more;
+    if (size <= LIMITS.pollerPendingMax) return false;
+    if (size > LIMITS.pollerPendingAtWorst) return true;
+    for (const other of this.#ports.values()) if (other.followed > followed + more) return false;
+    return true;
+  }
+
+  #hasRoomAgain({ followed }: Port): boolean {
+    const { size } = this.#followed;
+    const max = ROOM_AGAIN * LIMITS.pollerPendingMax;
+    if (size < max) return true;
+    return followed < max / this.#ports.size && size < ROOM_AGAIN * LIMITS.pollerPendingAtWorst;
   }
 
   at(number: number): Watched {
@@ -328,13 +356,16 @@ export class PollerPartition implements Keeper {
   }
 
   letGo(watched: Watched): void {
-    if (!this.#overflowed) {
-      const { provider, id } = watched;
-      this.#options.onNotice({ what: 'follows_too_many', provider, transactionId: id, detail: null });
-    }
-    this.#overflowed = true;
+    this.#leaveOut(watched.port, watched.id);
     this.forget(watched);
     this.#callbacks.letGo(watched.id);
+  }
+
+  #leaveOut(port: Port, transactionId: string): void {
+    if (this.#leftOut.has(port)) return;
+    this.#leftOut.add(port);
+    const provider = port.lane.rail.id;
+    this.#options.onNotice({ what: 'follows_too_many', provider, transactionId, detail: null });
   }
 
   lookInto(accountId: string, transactionId: string): void {

@@ -306,8 +306,8 @@ export class Pursuit implements Caller {
 
   /** Beyond its bound a partition lets go of what rests or finds no place in its rail's queue, for a scan to find it again. Not if its
    *  account has yet to take its acceptance, of which a scan would not know. */
-  #mayLetGo({ late, lastUntil, acceptanceUntold }: Watched): boolean {
-    return !late && lastUntil === 0 && !acceptanceUntold && this.#keeper.isFull();
+  #mayLetGo({ late, lastUntil, acceptanceUntold, port }: Watched): boolean {
+    return !late && lastUntil === 0 && !acceptanceUntold && this.#keeper.isFull(port);
   }
 
   /** Until the next enquiry or submit. */

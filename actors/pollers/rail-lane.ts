@@ -32,6 +32,8 @@ export interface Port {
   readonly caller: Caller;
   /** Calls in the air. */
   calling: number;
+  /** Transactions that the partition follows. */
+  followed: number;
 }
 
 /** By rail id. Undefined: its rail is not there, or is another country's or network's by now. */

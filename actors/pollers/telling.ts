@@ -45,7 +45,7 @@ export class Telling {
     watched.acceptanceUntold = false;
     this.#telling++;
     const deadline = messageDeadline(this.#options);
-    const { accountId, id } = watched;
+    const { accountId, id, port } = watched;
     const command = {
       type: 'RecordSubmission',
       accountId,
@@ -56,7 +56,7 @@ export class Telling {
     bus.send('accounts', partition, command, (reply) => {
       this.#telling--;
       if (reply.type !== 'done') this.#acceptanceNotTaken(id, reply);
-      else if (this.#keeper.isFull()) this.#keeper.letGoWaiting(id);
+      else if (this.#keeper.isFull(port)) this.#keeper.letGoWaiting(id);
     });
   }
 

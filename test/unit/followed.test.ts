@@ -14,7 +14,7 @@ import { seedOf } from '../seed.ts';
 const SEED = seedOf(t);
 
 const PORTS = ['mtn-ug', 'airtel-ke', 'loopback'].map((id): Port => {
-  return { lane: { rail: { id } }, caller: null, calling: 0 } as unknown as Port;
+  return { lane: { rail: { id } }, caller: null, calling: 0, followed: 0 } as unknown as Port;
 });
 
 const anyTime = fc.integer({ min: 1_600_000_000_000, max: 4_000_000_000_000 });

@@ -6,8 +6,8 @@ import { Breaker } from '../../actors/pollers/breaker.ts';
 import { NOTICES } from '../../actors/pollers/notice.ts';
 import type { EnquiryResult, SubmitResult } from '../../src/rails/rail.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { charge, outcome, payout } from './domain/scenario.ts';
-import { ACCEPTED, BUSY, deferred, Driven, LOST, paid } from './pollers-driven.ts';
+import { charge, payout } from './domain/scenario.ts';
+import { ACCEPTED, BUSY, deferred, Driven, LOST } from './pollers-driven.ts';
 
 const MINUTE = 60_000;
 const AIRTEL = '+256702123456';
@@ -478,108 +478,6 @@ t.test('more callbacks about what it does not follow than it may look into are r
   t.equal(driven.accounts.reconciliation().length, LIMITS.pollerLateMax, 'each is looked into in the end');
   t.equal(driven.hint({ id: id(LIMITS.pollerLateMax) }), undefined, 'there is room again');
 });
-
-t.test(
-  'more submits than a rail may have waiting wait their turn, and no more than may be followed',
-  async (t) => {
-    const driven = await new Driven().start();
-    driven.mtn.maxConcurrency = 0;
-    const count = LIMITS.pollerPendingMax + 100;
-    for (let i = 0; i < count; i++) driven.accounts.create(charge({ amount: '500' }));
-    t.hasStrict(driven.pollers.railHealth(), [{ submitsWaiting: LIMITS.railQueueMax / 2 }, {}]);
-    t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
-    t.strictSame(
-      driven.notices.map(({ what }) => what),
-      ['follows_too_many'],
-    );
-    driven.mtn.maxConcurrency = 10;
-    await driven.clock.advance(20_000);
-    t.equal(driven.mtn.submits.length, LIMITS.pollerPendingMax, 'all of them are sent');
-  },
-);
-
-t.test('beyond its bound a partition lets go of accepted ones, and finds them again', async (t) => {
-  const driven = await new Driven().start();
-  const count = LIMITS.pollerPendingMax + 1_000;
-  const all = Array.from({ length: count }, () => driven.accounts.create(charge({ amount: '500' })));
-  t.equal(driven.mtn.submits.length, count, 'every one was sent');
-  t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
-  t.strictSame(
-    driven.notices.map(({ what }) => what),
-    ['follows_too_many'],
-    'told once',
-  );
-
-  const [last] = all.slice(-1);
-  driven.provider.settle(last!, paid());
-  driven.hint(last!);
-  await driven.clock.advance(50);
-  t.equal(driven.accounts.transaction(last!.id).status, 'SUCCESSFUL', 'a callback finds it');
-
-  for (const { id } of all.slice(0, 20_000)) driven.accounts.when(outcome(id, 'FAILED'));
-  await driven.clock.advance(10_000);
-  t.equal(driven.pollers.size, count - 1 - 20_000, 'a scan finds the others');
-});
-
-t.test('one that is let go although a callback came is left to the scan, which finds it', async (t) => {
-  const driven = await new Driven().start();
-  const all = Array.from({ length: LIMITS.pollerPendingMax }, () =>
-    driven.accounts.create(charge({ amount: '500' })),
-  );
-  const first = all[0]!;
-  const enquiry = deferred<EnquiryResult>();
-  driven.mtn.onEnquire = () => enquiry.promise;
-  driven.hint(first);
-  driven.hint(first);
-  driven.mtn.onSubmit = () => new Promise(() => {});
-  driven.accounts.create(charge({ amount: '500' }));
-  t.equal(
-    driven.pollers.size,
-    LIMITS.pollerPendingMax + 1,
-    'one more than it may follow, while a rail has it',
-  );
-  enquiry.resolve({ type: 'pending', providerStatus: 'PENDING' });
-  await driven.clock.advance(50);
-  t.equal(driven.pollers.size, LIMITS.pollerPendingMax);
-
-  driven.provider.settle(first, paid());
-  driven.mtn.onEnquire = (transaction) => driven.provider.enquire(transaction);
-  for (const { id } of all.slice(1, 20_000)) driven.accounts.when(outcome(id, 'FAILED'));
-  await driven.clock.advance(15_000);
-  t.equal(driven.accounts.transaction(first.id).status, 'SUCCESSFUL');
-});
-
-t.test(
-  'what its account has yet to be told was accepted is not let go: a scan would send it again',
-  async (t) => {
-    for (const [saidBy, afterMs] of [
-      ['submit', 1_000],
-      ['enquiry', 4_000],
-    ] as const) {
-      const driven = await new Driven().start();
-      for (let n = 0; n < LIMITS.pollerPendingMax; n++) driven.accounts.create(charge({ amount: '500' }));
-      driven.accounts.intercept = ({ type }) =>
-        type === 'RecordSubmission' ? { type: 'unavailable' } : null;
-      driven.mtn.onSubmit = (transaction) => {
-        const answer = driven.provider.submit(transaction);
-        return saidBy === 'submit' ? answer : LOST;
-      };
-      const { id } = driven.accounts.create(payout());
-      await driven.clock.advance(afterMs);
-      t.equal(driven.mtn.enquiries.length, saidBy === 'submit' ? 0 : 1);
-      t.equal(driven.pollers.size, LIMITS.pollerPendingMax + 1, saidBy);
-      t.strictSame(driven.notices, []);
-      driven.accounts.intercept = () => null;
-      await driven.clock.advance(3_000);
-      t.ok(driven.accounts.transaction(id).submitted);
-      t.equal(driven.pollers.size, LIMITS.pollerPendingMax, 'now it may go');
-      t.strictSame(
-        driven.notices.map(({ what, transactionId }) => [what, transactionId]),
-        [['follows_too_many', id]],
-      );
-    }
-  },
-);
 
 function succeed(breaker: Breaker, now: number, times = 1): void {
   for (let i = 0; i < times; i++) breaker.succeeded(now, breaker.started());
