@@ -430,6 +430,9 @@ export const LIMITS = {
   pollerRecentMax: 1_000,
   /** Due transactions one partition takes up in one tick, so that a backlog cannot block the loop. */
   pollerDuePerTickMax: 200,
+  /** Of those that find no place in their rail's queue, how many of one partition try again in a second: a tenth of what is taken up in the
+   *  same time, so that others are in time even if the tick is late. */
+  pollerNoPlacePerSecondMax: 2_000,
   pollerTickMs: 10,
   /** The tick while nothing is followed: the first transaction waits longer than this for its first enquiry anyway. */
   pollerIdleTickMs: 100,

@@ -23,6 +23,7 @@ import {
   enquiryGapMs,
   jittered,
   lastEnquiriesMsAt,
+  noPlaceGapMs,
   notBeforeAskedMs,
   retryGapMs,
 } from './schedule.ts';
@@ -223,7 +224,8 @@ export class Pursuit implements Caller {
     }
     if (!watched.port.lane.call(watched)) {
       if (watched.next === 'enquire') watched.hinted = watched.byHint;
-      this.#outOfTurn(watched);
+      const { random, timings } = this.#options;
+      this.#outOfTurn(watched, noPlaceGapMs(timings, watched.port.followed, random));
     } else if (watched.state === 'queued') {
       this.#endInTime(watched);
     }
@@ -246,11 +248,17 @@ export class Pursuit implements Caller {
   }
 
   /** Its rail has no place for it, or it is not this process's to call now. */
-  #outOfTurn(watched: Watched): void {
-    const { now, random, timings } = this.#options;
+  #outOfTurn(watched: Watched, gapMs = this.#shortGapMs()): void {
     watched.hinted = watched.isOwed;
-    if (this.#mayLetGo(watched)) this.#keeper.letGo(watched);
-    else this.#wait(watched, now() + retryGapMs(timings, 3, random));
+    if (this.#mayLetGo(watched)) return this.#keeper.letGo(watched);
+    const { lastUntil } = watched;
+    const dueAt = this.#options.now() + gapMs;
+    this.#wait(watched, lastUntil === 0 ? dueAt : Math.min(lastUntil, dueAt));
+  }
+
+  #shortGapMs(): number {
+    const { random, timings } = this.#options;
+    return retryGapMs(timings, 3, random);
   }
 
   /** However long it waits for its rail. */

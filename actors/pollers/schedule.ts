@@ -1,6 +1,7 @@
 // When a poller asks, submits again, and gives up waiting: delays as pure functions of how often it has been tried.
 // Randomness comes in as `random` (0 to 1), so that tests can seed it.
 
+import { LIMITS } from '../../src/limits.ts';
 import type { Watched } from './watched.ts';
 
 export type Random = () => number;
@@ -124,6 +125,12 @@ export function afterExpiryMsMax(timings: Timings): number {
 /** After `tries` tries that failed, from 1. */
 export function retryGapMs(timings: Timings, tries: number, random: Random): number {
   return jittered(doubled(timings.retryMs, timings.retrySlowestMs, tries - 1), random);
+}
+
+/** Of what finds no place in its rail's queue. `followed`: as many of its partition may. */
+export function noPlaceGapMs(timings: Timings, followed: number, random: Random): number {
+  const inTurnMs = jittered((followed * 1000) / LIMITS.pollerNoPlacePerSecondMax, random);
+  return Math.max(retryGapMs(timings, 3, random), inTurnMs);
 }
 
 function doubled(firstMs: number, slowestMs: number, times: number): number {
