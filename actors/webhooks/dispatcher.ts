@@ -52,6 +52,7 @@ interface Endpoint<Item> {
   learnt: Learnt;
   readonly firsts: Fifo<Item>;
   readonly retries: Fifo<Item>;
+  /** Also to URLs that were left. */
   inFlight: number;
   /** A failing endpoint's first attempts and retries take turns. */
   lastWasFirst: boolean;
@@ -61,6 +62,7 @@ interface Endpoint<Item> {
 interface Learnt {
   /** Null: no attempt was begun yet. */
   readonly url: string | null;
+  inFlight: number;
   inFlightMax: number;
   /** Of those in flight to this URL. */
   slow: number;
@@ -81,6 +83,7 @@ interface Learnt {
 function nothingLearnt(url: string | null): Learnt {
   return {
     url,
+    inFlight: 0,
     inFlightMax: LIMITS.webhookEndpointInFlightBegin,
     slow: 0,
     slowBegan: 0,
@@ -196,6 +199,14 @@ export class Dispatcher<Item extends DispatchItem> {
       endpoint.retries.push(item);
       this.#queuedRetries++;
     }
+    this.#run(endpoint);
+  }
+
+  /** What is yet to be sent to the endpoint goes to `url` from now on, and waits for nothing that is in flight elsewhere. */
+  moved(endpointId: string, url: string): void {
+    const endpoint = this.#endpoints.get(endpointId);
+    if (endpoint === undefined) return;
+    learnOf(endpoint, url);
     this.#run(endpoint);
   }
 
@@ -320,6 +331,7 @@ export class Dispatcher<Item extends DispatchItem> {
       heard: null,
     };
     endpoint.inFlight++;
+    endpoint.learnt.inFlight++;
     this.#inFlight[room]++;
     this.#running.add(running);
     const told: Told = {
@@ -352,19 +364,20 @@ export class Dispatcher<Item extends DispatchItem> {
     this.#running.delete(running);
     this.#inFlight[room]--;
     endpoint.inFlight--;
+    learnt.inFlight--;
     if (heard !== null) this.#learn(running, heard.end, heard.at);
     else if (isSlow) learnt.slow--;
     this.#run(endpoint);
   }
 
-  #learn({ endpoint, learnt, startedAt, isSlow }: Running<Item>, end: AttemptEnd, at: number): void {
+  #learn({ learnt, startedAt, isSlow }: Running<Item>, end: AttemptEnd, at: number): void {
     learnt.wasSlow = isSlow;
     if (end === 'delivered' && !isSlow) learnt.soonBegan = Math.max(learnt.soonBegan, startedAt);
     if (end === 'failed' || at - startedAt >= LIMITS.webhookLateMs) {
       const half = Math.floor(learnt.inFlightMax / 2);
       const least = end === 'failed' ? 1 : Math.min(learnt.inFlightMax, LIMITS.webhookEndpointInFlightBegin);
       learnt.inFlightMax = Math.max(half, least);
-    } else if (endpoint.inFlight + 1 >= Math.floor(learnt.inFlightMax)) {
+    } else if (learnt.inFlight + 1 >= Math.floor(learnt.inFlightMax)) {
       // It had as many as it may. Who takes one at a time well has not shown that it takes more at once.
       const more = isSlow ? 1 / learnt.inFlightMax : 1;
       learnt.inFlightMax = Math.min(learnt.inFlightMax + more, LIMITS.webhookEndpointInFlightMax);
@@ -382,14 +395,20 @@ const FORGET_LOOKS = 1_000;
 
 function leadsTo(running: Running<unknown>, url: string): void {
   const { endpoint } = running;
-  if (endpoint.learnt.url !== url) endpoint.learnt = nothingLearnt(url);
+  learnOf(endpoint, url);
   if (running.learnt === endpoint.learnt) return;
+  running.learnt.inFlight--;
   running.learnt = endpoint.learnt;
+  running.learnt.inFlight++;
   running.isSlow = false;
 }
 
-function mayStart({ inFlight, learnt }: Endpoint<unknown>): boolean {
-  const { failuresInARow, inFlightMax, slow, wasSlow, soonBegan, slowBegan } = learnt;
+function learnOf(endpoint: Endpoint<unknown>, url: string): void {
+  if (endpoint.learnt.url !== url) endpoint.learnt = nothingLearnt(url);
+}
+
+function mayStart({ learnt }: Endpoint<unknown>): boolean {
+  const { failuresInARow, inFlight, inFlightMax, slow, wasSlow, soonBegan, slowBegan } = learnt;
   // To who answers after three seconds that an answer takes longer than one says nothing.
   const mayHang = slow > 0 && !wasSlow && soonBegan <= slowBegan;
   return inFlight < (failuresInARow > 0 || mayHang ? 1 : Math.floor(inFlightMax));

@@ -16,7 +16,7 @@ import type { DispatchItem, Told } from './dispatcher.ts';
 import { FeedReader } from './feed-reader.ts';
 import type { Send } from './feed-reader.ts';
 import type { DueAttempt, WebhooksLogic } from './group.ts';
-import type { WebhookCommand } from './message.ts';
+import type { EndpointChange, WebhookCommand } from './message.ts';
 import type { WebhookGauges, WebhookMetrics } from './metrics.ts';
 import { GIVEN_UP, SECRET_UNREADABLE } from './record.ts';
 import type { Attempt, Delivery } from './record.ts';
@@ -122,7 +122,10 @@ export class WebhookExecutor {
       send: toPartition,
       cursor: () => logic.cursor,
       deadlineClock: this.#options.deadlineClock ?? this.#options.clock,
-      onTaken: () => this.#takeFrom(hosted),
+      onTaken: (changes) => {
+        for (const change of changes) this.#moved(change);
+        this.#takeFrom(hosted);
+      },
       room: () => this.#room(),
     });
     const lines = { firsts: new Map(), retries: new Map() };
@@ -144,6 +147,10 @@ export class WebhookExecutor {
     this.#hosted.set(partition, hosted);
     this.#askLedger(partition, hosted);
     this.#dispatcher.limitPause(logic.shortestRetryMs * PAUSE_PART);
+  }
+
+  #moved(change: EndpointChange): void {
+    if (change.type === 'changed' && change.url !== null) this.#dispatcher.moved(change.appId, change.url);
   }
 
   /** Another process delivers for the partition from now on. What is in flight has `graceMs` to be recorded; what has not been by

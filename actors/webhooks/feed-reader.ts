@@ -31,8 +31,8 @@ export interface FeedReaderOptions {
   readonly cursor: () => number;
   /** By which deadlines of messages are set, milliseconds since 1970. */
   readonly deadlineClock: () => number;
-  /** Called when deliveries have been taken. */
-  readonly onTaken: () => void;
+  /** Called when deliveries have been taken, or apps have another endpoint than before. */
+  readonly onTaken: (endpoints: readonly EndpointChange[]) => void;
   /** Resolves when there is room for more deliveries. */
   readonly room: () => Promise<void>;
 }
@@ -224,7 +224,7 @@ export class FeedReader {
     // where it should be all the same.
     if (cursor === upstreamSequence) {
       this.#logged = cursor;
-      if (events.length > 0) this.#options.onTaken();
+      if (events.length > 0 || endpoints.length > 0) this.#options.onTaken(endpoints);
       return;
     }
     // The partition has moved, and its new owner reads on: nothing is left to do here.

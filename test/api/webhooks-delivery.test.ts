@@ -444,6 +444,20 @@ void t.test('an endpoint that hangs fills its own queue, and nobody else waits f
   await until(async () => service.executor.gauges().queued.firsts === 0);
 });
 
+void t.test('what is due at a changed URL waits for nothing that hangs at the old one', async (t) => {
+  const service = await start(t, { attemptMs: HOUR_MS });
+  const [old, now] = [await listen(t), await listen(t)];
+  old.answer = () => {};
+  const appId = await service.merchant(ACCOUNT, 'sk_a', urlOf(old));
+  const inFlight = LIMITS.webhookEndpointInFlightBegin;
+  const charge = (n: number) => service.charge(ACCOUNT, 'sk_a', `order-${n}-0000`, 'SUCCESSFUL');
+  for (let n = 0; n <= inFlight; n++) await charge(n);
+  await old.until(() => old.received.length === inFlight);
+  const to = { accountId: ACCOUNT, operator: 'amina', appId, webhookUrl: urlOf(now) };
+  await service.command({ type: 'ChangeAppWebhook', ...to });
+  await now.until(() => now.received.length === 1);
+});
+
 void t.test('nor is it left waiting when its app was removed meanwhile', async (t) => {
   const { service, receiver, appId, deliveryId, answerFirst } = await replayedInFlight(t);
   await service.command({ type: 'RemoveApp', accountId: ACCOUNT, operator: 'amina', appId });
