@@ -435,6 +435,8 @@ export class WebhookExecutor {
       durationMs: 0,
       excerpt,
     });
+    // Whoever has the partition next finds it due.
+    if (hosted.released) return;
     const now = hosted.clock();
     const dueAt = hosted.logic.dueDelivery(id, now)?.nextAt ?? null;
     // To the back.

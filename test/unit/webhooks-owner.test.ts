@@ -11,7 +11,9 @@ import type { Reply } from '../../src/bus/bus.ts';
 import { LocalBus } from '../../src/bus/local-bus.ts';
 import { LIMITS } from '../../src/limits.ts';
 import { noMetrics } from '../no-metrics.ts';
-import { Receiver } from '../api/webhooks-receiver.ts';
+import { until } from '../until.ts';
+import { makeCertificate, Receiver } from '../api/webhooks-receiver.ts';
+import { WebhookService } from '../api/webhooks-service.ts';
 import { accountId, appId, DrivenWebhooks } from './webhooks-driven.ts';
 
 /** Refused before anything is sent, so that an attempt that is made is told of at once. */
@@ -112,6 +114,27 @@ void t.test('a stop does not wait for what this process may not send', async (t)
   process.isHeld = true;
   while (process.executor.gauges().inFlight.firsts > 0) await turn();
   t.strictSame(process.attempted, []);
+});
+
+void t.test('nor is what cannot be signed looked up in views that are closed by then', async (t) => {
+  const { cert: ca } = await makeCertificate();
+  const openSecret = (): string => {
+    throw new Error('sealed with another key');
+  };
+  const service = await WebhookService.start({ directory: t.testdir(), ca, openSecret });
+  let tries = 0;
+  const send = service.bus.send.bind(service.bus);
+  service.bus.send = (group, partition, message, onReply) => {
+    if (message.type !== 'RecordAttempt') return send(group, partition, message, onReply);
+    tries++;
+    onReply({ type: 'unavailable' });
+  };
+  await service.merchant(accountId(1), 'sk_a', URL_THEN);
+  await service.charge(accountId(1), 'sk_a', 'order-0001', 'SUCCESSFUL');
+  await until(async () => tries > 0);
+  await service.checkpoint();
+  await service.stop();
+  await until(async () => service.executor.gauges().inFlight.firsts === 0);
 });
 
 void t.test('what is due goes where its app points by now, also when the feed has yet to tell', async (t) => {
