@@ -92,6 +92,10 @@ export const LIMITS = {
   /** Apps an account has connected at once: each event is a delivery to each of them, and the ids of one event's deliveries
    *  end at 1,023. */
   appsPerAccountMax: 100,
+  /** Payout wallets that an account may ever have had. Those revoked are kept for ever: withdrawals name them, and who asks for another is
+   *  told that they are not active. Each takes 240 bytes in the account's row, which is written after each of its payments; so many are half
+   *  a megabyte, and a wallet a day for five years. */
+  walletsPerAccountMax: 2_000,
   /** Bytes that an account's users may take in an answer; also its connected apps, and its payout wallets that are not revoked: some
    *  2,000 users, 1,000 wallets. One more is refused, since the bus must carry the account. */
   accountListBytesMax: 300 * 1024,

@@ -144,6 +144,7 @@ export class AccountsPartition implements PartitionLogic<AccountCommand, Account
       cashOutWindowFreesAt: isRateLimited ? this.#cashOutsFreeAt(accountId, tick) : 0,
       unknownReferencesLeft: command.type === 'RaiseReconciliation' ? this.#unknownReferencesLeft() : 0,
       appsMax: LIMITS.appsPerAccountMax,
+      walletsMax: LIMITS.walletsPerAccountMax,
       accountListBytesMax: LIMITS.accountListBytesMax,
     };
     const decision = decide(this.#memory, command, context);

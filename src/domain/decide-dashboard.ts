@@ -59,7 +59,7 @@ function notPermitted(message: string): Member {
 export function decideAddWallet(
   state: LedgerState,
   command: AddWallet,
-  { now, freshBody, accountListBytesMax }: Context,
+  { now, freshBody, walletsMax, accountListBytesMax }: Context,
 ): Decision {
   const member = memberWith(state, command, ['OWNER', 'ADMIN']);
   if (member.type === 'refused') return refuse(member.rejection);
@@ -84,7 +84,14 @@ export function decideAddWallet(
     const message = `The account has ${inUse.length} payout wallets: no more can be told, revoke one.`;
     return refuse(rejection('conflict', message));
   }
+  if (account.wallets.size >= walletsMax) return refuse(hadTooMany(account.wallets.size, inUse.length));
   return changed(account.id, now, event, body);
+}
+
+function hadTooMany(wallets: number, inUse: number): Rejection {
+  const had = `The account has had ${wallets} payout wallets, as many as it may`;
+  const message = `${had}: use one of the ${inUse} that are not revoked, a payout, or another account.`;
+  return rejection('conflict', message);
 }
 
 export function decideApproveWallet(state: LedgerState, command: ApproveWallet, context: Context): Decision {

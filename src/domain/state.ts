@@ -64,6 +64,8 @@ export interface Context {
   readonly unknownReferencesLeft: number;
   /** Apps that one account may have connected at once. */
   readonly appsMax: number;
+  /** Payout wallets that one account may ever have had. */
+  readonly walletsMax: number;
   /** The most bytes that an account's users may take in an answer. The same bound holds for its connected apps, and for its
    *  wallets that are not revoked. */
   readonly accountListBytesMax: number;

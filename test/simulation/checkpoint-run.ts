@@ -77,6 +77,7 @@ export class Run {
       cashOutWindowFreesAt: 0,
       unknownReferencesLeft: 10_000,
       appsMax: 100,
+      walletsMax: 2_000,
       accountListBytesMax: 300 * 1024,
     };
     return decide(this.state, command, { now: this.now, freshBody, policy: POLICY, writeFormat: 3, ...soft });

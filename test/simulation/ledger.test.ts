@@ -166,6 +166,7 @@ class Ledger {
       cashOutWindowFreesAt: 0,
       unknownReferencesLeft: 10_000,
       appsMax: 100,
+      walletsMax: 2_000,
       accountListBytesMax: 300 * 1024,
     };
     const before = this.#snapshot();

@@ -235,6 +235,26 @@ t.test('a payout wallet', async (t) => {
     t.equal(told().length, added);
   });
 
+  t.test(
+    'is refused where the account has had as many as it may: each is kept, also when revoked',
+    async () => {
+      const scenario = merchant();
+      scenario.walletsMax = 3;
+      const numbered = (index: number) => addWallet(OWNER, { msisdn: `0772000${100 + index}` });
+      for (let index = 0; index < 3; index++) {
+        const added = thenBody(scenario.when(numbered(index)));
+        if (index > 0) scenario.when(revokeWallet(OWNER, String(added['id'])));
+      }
+      const refused = scenario.decide(numbered(3));
+      thenRefused(refused, 'conflict');
+      thenTold(
+        refused,
+        'The account has had 3 payout wallets, as many as it may: use one of the 1 that are not revoked, a payout, or another account.',
+      );
+      thenRecorded(scenario.when(numbered(0)));
+    },
+  );
+
   t.test('that was revoked is made text only where there is room for it', async (t) => {
     const account = merchant()
       .given({ ...walletAdded, by: OWNER })

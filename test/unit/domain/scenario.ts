@@ -85,6 +85,7 @@ export class Scenario {
   cashOutWindowFreesAt = 0;
   unknownReferencesLeft = 10_000;
   appsMax = 100;
+  walletsMax = 2_000;
   accountListBytesMax = 300 * 1024;
   #fresh = 0;
 
@@ -150,6 +151,7 @@ export class Scenario {
       cashOutWindowFreesAt: this.cashOutWindowFreesAt,
       unknownReferencesLeft: this.unknownReferencesLeft,
       appsMax: this.appsMax,
+      walletsMax: this.walletsMax,
       accountListBytesMax: this.accountListBytesMax,
     };
   }
