@@ -61,12 +61,25 @@ export function checkLimits(
   }
   const usage = account.usage.get(key);
   const leftToday = limits.daily - usedOn(usage, dayOf(now));
-  if (amount > leftToday) return rejection('daily_limit_exceeded', null, 'amount');
+  if (amount > leftToday) {
+    return rejection('daily_limit_exceeded', leftOf('day', limits.daily, leftToday, currency), 'amount');
+  }
   const usedThisMonth = usedIn(usage, monthOf(now));
   const leftThisMonth = limits.monthly - usedThisMonth;
-  if (amount > leftThisMonth) return rejection('monthly_limit_exceeded', null, 'amount');
+  if (amount > leftThisMonth) {
+    return rejection(
+      'monthly_limit_exceeded',
+      leftOf('month', limits.monthly, leftThisMonth, currency),
+      'amount',
+    );
+  }
   if (type !== 'CHARGE' && type !== 'DEPOSIT') return null;
   return checkSums(account.balances.get(currency), amount, usedThisMonth);
+}
+
+/** `left` is below zero where the limit was lowered. */
+function leftOf(span: 'day' | 'month', limit: number, left: number, currency: Currency): string {
+  return `At most ${limit} ${currency} in minor units a UTC ${span}; ${Math.max(left, 0)} are left.`;
 }
 
 /** For what brings money in. */

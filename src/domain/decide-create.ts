@@ -331,7 +331,10 @@ function noRoute(country: Country, network: Network, param: string): Rejection {
 function checkBalance(account: Account, amount: Money, fee: Money, currency: Currency): Rejection | null {
   const balances = account.balances.get(currency);
   const available = balances === undefined ? 0 : balances.MERCHANT_AVAILABLE;
-  return available < add(amount, fee) ? rejection('insufficient_balance') : null;
+  const total = add(amount, fee);
+  if (available >= total) return null;
+  const message = `Amount and fee are ${total} ${currency} in minor units; ${available} are available.`;
+  return rejection('insufficient_balance', message);
 }
 
 // --- Results ---------------------------------------------------------------------------------------------------------

@@ -111,12 +111,12 @@ export const ERROR_CODES = {
   daily_limit_exceeded: {
     status: 400,
     meaning: "The account's daily limit would be exceeded.",
-    mend: 'Wait for the next UTC day, or ask the operator to raise the limit.',
+    mend: 'Send less, wait for the next UTC day, or ask the operator to raise the limit.',
   },
   monthly_limit_exceeded: {
     status: 400,
     meaning: "The account's monthly limit would be exceeded.",
-    mend: 'Wait for the next UTC month, or ask the operator to raise the limit.',
+    mend: 'Send less, wait for the next UTC month, or ask the operator to raise the limit.',
   },
   insufficient_balance: {
     status: 400,

@@ -14,6 +14,7 @@ import {
   APP,
   appConnected,
   charge,
+  DAY,
   deposit,
   fundedMerchant,
   KEY_HASH,
@@ -459,6 +460,33 @@ t.test('a refusal says what would have been right', async () => {
   const hasty = fundedMerchant({ cashOutPerMinute: 2 });
   hasty.cashOutsInWindow = 2;
   thenTold(hasty.decide(payout()), 'At most 2 payouts and withdrawals a minute.');
+});
+
+// Nothing else tells a merchant its limits, nor what a payout will cost: who asks for more than a whole day's would wait for the next one.
+t.test('a refusal by a limit or by the balance says what is left', async () => {
+  const limited = merchant(lowLimits(20_000, 25_000));
+  limited.create(charge({ amount: '12000' }));
+  const again = { idempotencyKey: 'key-00000002' };
+  for (const amount of ['8001', '20001']) {
+    thenTold(
+      limited.decide(charge({ amount }, again)),
+      'At most 20000 UGX in minor units a UTC day; 8000 are left.',
+    );
+  }
+  const month = 'At most 25000 UGX in minor units a UTC month; 13000 are left.';
+  thenTold(limited.later(DAY).decide(charge({ amount: '13001' }, again)), month);
+  limited.given({
+    type: 'AccountSettingsChanged',
+    settings: { ...SETTINGS, ...lowLimits(9_000, 9_000) },
+    by: 'amina',
+  });
+  const lowered = 'At most 9000 UGX in minor units a UTC month; 0 are left.';
+  thenTold(limited.decide(charge({ amount: '1000' }, again)), lowered);
+
+  const short = 'Amount and fee are 20010000 UGX in minor units; 20000000 are available.';
+  const funded = fundedMerchant();
+  thenTold(funded.decide(withdrawal({ amount: '20000000' })), short);
+  thenTold(merchant().decide(payout()), 'Amount and fee are 50500 UGX in minor units; 0 are available.');
 });
 
 t.test('a withdrawal keeps what it was sent with', async (t) => {
