@@ -27,7 +27,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   try {
     text = decoder.decode(bytes);
   } catch {
-    return new MalformedBody(rejection('invalid_json', 'The body is not valid UTF-8.'));
+    return new MalformedBody(rejection('invalid_json', explainBytes(bytes)));
   }
   let value: unknown;
   try {
@@ -104,6 +104,12 @@ function decimalOf(text: string): string {
   // An exponent that is not exact as a double is that of no finite double but 0.
   const lastPower = Number(exponent) - fraction.length + (digits.length - end);
   return `${sign}${digits.slice(start, end)}e${lastPower}`;
+}
+
+/** Some libraries and proxies compress what they send, unseen by who writes the body. */
+function explainBytes([first, second]: Uint8Array): string {
+  const isGzip = first === 0x1f && second === 0x8b;
+  return isGzip ? 'The body is compressed (gzip); send it as it is.' : 'The body is not valid UTF-8.';
 }
 
 function explain(text: string, error: unknown): string {

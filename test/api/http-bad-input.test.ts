@@ -1,6 +1,7 @@
 // Bad input of every kind gets its own clear error and changes nothing: no input whatever gives a 5xx. What the front
 // alone can judge; what accounts judge (numbers, limits, balances) is in spec-creates.test.ts and its neighbours.
 
+import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { ERROR_CODES, type ErrorCode } from '../../src/domain/error-code.ts';
 import { makeApiKey } from '../../src/http/api-key.ts';
@@ -501,6 +502,8 @@ const bodiesInWords: [unknown, string][] = [
     '`metadata.a` is a number that a double does not keep exactly: send it as a string.',
   ]),
   [{ ...CHARGE, colour: 'red' }, '`colour` is not a field of this request.'],
+  [Buffer.from('{"é":1}', 'latin1'), 'The body is not valid UTF-8.'],
+  [gzipSync(JSON.stringify(CHARGE)), 'The body is compressed (gzip); send it as it is.'],
 ];
 
 t.test('a refusal says in words what is wrong', async (t) => {
