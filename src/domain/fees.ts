@@ -30,6 +30,30 @@ export function quoteFee(
   policy: Policy,
 ): Money {
   if (type === 'DEPOSIT') return ZERO;
-  const fee = feeOn(amount, settings.fees[USAGE_KEYS[type][currency]] ?? policy.fees[type][currency]);
+  const fee = feeOn(amount, termsOf(type, currency, settings, policy));
   return type === 'CHARGE' && fee > amount ? amount : fee;
+}
+
+function termsOf(
+  type: CreatableType,
+  currency: Currency,
+  { fees }: AccountSettings,
+  policy: Policy,
+): FeePolicy {
+  const own = fees[USAGE_KEYS[type][currency]];
+  if (own !== undefined) return own;
+  const terms = policy.fees[type][currency];
+  const ofPayouts = fees[USAGE_KEYS.PAYOUT[currency]];
+  if (type !== 'WITHDRAWAL' || ofPayouts === undefined) return terms;
+  // The fee of a withdrawal is the payout fee (specification, part 2), unless something else is said of withdrawals.
+  return areSame(terms, policy.fees.PAYOUT[currency]) ? ofPayouts : terms;
+}
+
+function areSame(one: FeePolicy, other: FeePolicy): boolean {
+  return (
+    one.fixed === other.fixed &&
+    one.basisPoints === other.basisPoints &&
+    one.floor === other.floor &&
+    one.cap === other.cap
+  );
 }

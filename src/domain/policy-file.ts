@@ -10,7 +10,8 @@
 //
 // Amounts are minor units, as strings of digits (whole numbers are taken too). In `fees`, basis_points are hundredths of a
 // percent; fixed and basis_points default to 0, floor and cap to none. In `limits`, null or absent is no limit. A row given
-// replaces the whole row of its type and currency. A field that is given twice is a mistake. Deposits have no fee.
+// replaces the whole row of its type and currency; a fee of PAYOUT is that of WITHDRAWAL, too, unless one is given. A field that is
+// given twice is a mistake. Deposits have no fee.
 
 import { USAGE_KEYS, type UsageKey } from './account.ts';
 import { AMOUNT_MAX, NO_LIMIT } from './amount-limits.ts';
@@ -70,7 +71,7 @@ export function parsePolicy(json: unknown, defaults: Policy): Parsed<Policy> {
       ...defaults.approvalThresholds,
       ...(thresholds as Partial<Record<Currency, Money>>),
     },
-    fees: replaceRows(defaults.fees, fees as Terms<FeePolicy>),
+    fees: replaceRows(defaults.fees, withWithdrawals(fees as Terms<FeePolicy>)),
     limits: replaceRows(defaults.limits, limits as Terms<LimitPolicy>),
   });
 }
@@ -96,6 +97,16 @@ function refuseNulls(reader: Reader, parts: Readonly<Record<string, object>>): v
       reader.problem(`${part}.${key.replace(':', '.')}`, 'has a value; leave it out for the default');
     }
   }
+}
+
+/** Of a currency without a row of withdrawals that of payouts holds for both. */
+function withWithdrawals(fees: Terms<FeePolicy>): Terms<FeePolicy> {
+  const whole = { ...fees };
+  for (const currency of CURRENCIES) {
+    const row = fees[USAGE_KEYS.WITHDRAWAL[currency]] ?? fees[USAGE_KEYS.PAYOUT[currency]];
+    if (row !== undefined) whole[USAGE_KEYS.WITHDRAWAL[currency]] = row;
+  }
+  return whole;
 }
 
 function replaceRows<T>(defaults: ByTypeAndCurrency<T>, terms: Terms<T>): ByTypeAndCurrency<T> {

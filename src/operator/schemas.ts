@@ -77,7 +77,9 @@ export const ChangeAccountBody = body({
       maximum: LIMITS.cashOutPerMinuteMax,
     }),
   ),
-  fees: Type.Optional(terms('By type and currency.')),
+  fees: Type.Optional(
+    terms('By type and currency; what is said of `PAYOUT` alone holds for withdrawals, too.'),
+  ),
   limits: Type.Optional(terms('By type and currency.')),
 });
 export const AddUserBody = body({

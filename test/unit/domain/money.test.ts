@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import t from 'tap';
+import type { AccountSettings } from '../../../src/domain/account.ts';
 import { NO_LIMIT } from '../../../src/domain/amount-limits.ts';
 import { CURRENCIES, CURRENCY_DECIMALS } from '../../../src/domain/country.ts';
 import { DEFAULT_POLICY } from '../../../src/domain/default-policy.ts';
@@ -25,6 +26,8 @@ import {
   toMajorUnits,
   ZERO,
 } from '../../../src/domain/money.ts';
+import type { Policy } from '../../../src/domain/policy.ts';
+import { parsePolicyFile } from '../../../src/domain/policy-file.ts';
 import {
   charge,
   deposit,
@@ -130,6 +133,26 @@ t.test('fees', async (t) => {
     t.equal(quoteFee('PAYOUT', money(10_000), 'UGX', settings, DEFAULT_POLICY), 7);
     t.equal(quoteFee('PAYOUT', money(10_000), 'KES', settings, DEFAULT_POLICY), 1_000);
     t.equal(quoteFee('DEPOSIT', money(10_000), 'UGX', settings, DEFAULT_POLICY), 0);
+  });
+
+  // Part 2 of the specification: the fee of a withdrawal is the payout fee.
+  t.test('a withdrawal costs what a payout does, unless withdrawals have terms of their own', async (t) => {
+    const fixed = (fee: number) => ({ fixed: money(fee), basisPoints: 0, floor: null, cap: null });
+    const quote = (settings: AccountSettings, policy = DEFAULT_POLICY): number =>
+      quoteFee('WITHDRAWAL', money(10_000), 'UGX', settings, policy);
+    const agreed = { ...SETTINGS, fees: { 'PAYOUT:UGX': fixed(7) } };
+    t.equal(quote(agreed), 7);
+    t.equal(quoteFee('WITHDRAWAL', money(10_000), 'KES', agreed, DEFAULT_POLICY), 1_000);
+    t.equal(quote({ ...SETTINGS, fees: { ...agreed.fees, 'WITHDRAWAL:UGX': fixed(8) } }), 8);
+
+    const file = (fees: object): Policy => parsePolicyFile(JSON.stringify({ fees }), DEFAULT_POLICY);
+    const row = (fee: number) => ({ UGX: { fixed: String(fee) } });
+    t.equal(quote(SETTINGS, file({ PAYOUT: row(9) })), 9);
+    t.equal(quote(agreed, file({ PAYOUT: row(9) })), 7);
+    for (const free of [file({ WITHDRAWAL: row(0) }), file({ PAYOUT: row(9), WITHDRAWAL: row(0) })]) {
+      t.equal(quote(SETTINGS, free), 0);
+      t.equal(quote(agreed, free), 0);
+    }
   });
 
   t.test(
