@@ -2,6 +2,7 @@
 // what a statement means is in statement.ts, what a route is in routes-file.ts.
 
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { isOfFormat } from '../../actors/runtime/checkpointer.ts';
 import { parseMasterKey } from '../config/master-key.ts';
@@ -9,7 +10,7 @@ import { COUNTRY_FACTS } from '../domain/country.ts';
 import { decodeRecord } from '../domain/event-codec.ts';
 import { endBySignals } from '../end-process.ts';
 import { groupOf, withData } from '../log-tools/data.ts';
-import { createSecrets } from '../secrets.ts';
+import { createSecrets, MASTER_KEY_FILE } from '../secrets.ts';
 import type { LogReader } from '../../wal/log-reader.ts';
 import { table } from '../../wal/tools/partitions.ts';
 import {
@@ -47,8 +48,9 @@ const check: Tool = {
   name: 'check',
   summary: 'Tries every route of a file: token, balance, and the look-up of a number',
   help: `
-Reads the file as the service does, then asks each provider for a token, for the balance, and, with --msisdn, whether the
-number has a wallet: only routes of the number's country are asked. Nothing is moved. Sound when every route answers.
+Reads the file as the service does (what is sealed with MASTER_KEY or, without it, with the key in the data directory), then
+asks each provider for a token, for the balance, and, with --msisdn, whether the number has a wallet: only routes of the
+number's country are asked. Nothing is moved. Sound when every route answers.
 
   npm run rails -- check rails.json --msisdn 256772000001`,
   options: {
@@ -103,11 +105,12 @@ before decimals: 10,50 is refused.`,
 
 const seal: Tool = {
   name: 'seal',
-  summary: 'Seals a secret with MASTER_KEY, for {"sealed": …} in a file of routes',
+  summary: 'Seals a secret with the master key, for {"sealed": …} in a file of routes',
   help: `
-Reads the secret from standard input and prints what to write into the file.
+Reads the secret from standard input and prints what to write into the file. The key is MASTER_KEY or, without it, the one that
+the service has made in its data directory.
 
-  printf %s "$SUBSCRIPTION_KEY" | MASTER_KEY="$(cat data/master.key)" npm run --silent rails -- seal`,
+  printf %s "$SUBSCRIPTION_KEY" | npm run --silent rails -- seal --data ./data`,
   options: {},
   run: runSeal,
 };
@@ -118,12 +121,12 @@ interface Checked extends CheckResult {
   readonly route: string;
 }
 
-async function runCheck({ values, progress }: ToolInput): Promise<ToolResult> {
+async function runCheck({ directory, values, progress }: ToolInput): Promise<ToolResult> {
   const msisdn = stringOf(values, 'msisdn') ?? null;
   if (msisdn !== null && !/^[1-9]\d{9,14}$/.test(msisdn)) {
     throw new UsageError('--msisdn takes an international number without +, such as 256772000001');
   }
-  const { routes: all } = readRoutesFile(requiredString(values, 'file'), secretSource());
+  const { routes: all } = readRoutesFile(requiredString(values, 'file'), secretSource(directory));
   const only = stringOf(values, 'route');
   const routes = only === undefined ? all : all.filter(({ id }) => id === only);
   if (routes.length === 0) throw new UsageError(`the file has no route ${only}`);
@@ -169,20 +172,31 @@ async function checkRoute(route: Route, msisdn: string | null): Promise<Checked[
   return checked;
 }
 
-function secretSource() {
-  const key = masterKey();
+function secretSource(directory: string) {
+  const key = masterKey(directory);
   const secrets = key === null ? null : createSecrets(key);
   const openSealed =
     secrets === null ? null : (sealed: string): string => secrets.open('rail-credential', sealed);
   return { environment: process.env, openSealed };
 }
 
-function masterKey(): Buffer | null {
-  const text = process.env['MASTER_KEY'] ?? '';
-  if (text === '') return null;
+/** As the service has it: MASTER_KEY, or what it made in its data directory. Null: neither, or it is not this user's to read. */
+function masterKey(directory: string): Buffer | null {
+  const given = process.env['MASTER_KEY'] ?? '';
+  const text = given === '' ? textIn(join(directory, MASTER_KEY_FILE)) : given;
+  if (text === null) return null;
   const key = parseMasterKey(text);
-  if (key === undefined) throw new UsageError('MASTER_KEY: takes 32 bytes in hex or base64');
+  const name = given === '' ? MASTER_KEY_FILE : 'MASTER_KEY';
+  if (key === undefined) throw new UsageError(`${name}: takes 32 bytes in hex or base64`);
   return key;
+}
+
+function textIn(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch {
+    return null;
+  }
 }
 
 // --- reconcile -----------------------------------------------------------------------------------------------------------
@@ -323,9 +337,13 @@ function describe(findings: readonly Finding[]): string[] {
 
 // --- seal ----------------------------------------------------------------------------------------------------------------
 
-function runSeal(): Promise<ToolResult> {
-  const key = masterKey();
-  if (key === null) throw new UsageError('MASTER_KEY is needed');
+function runSeal({ directory }: ToolInput): Promise<ToolResult> {
+  const key = masterKey(directory);
+  if (key === null) {
+    throw new UsageError(
+      `MASTER_KEY is needed, or the data directory with the ${MASTER_KEY_FILE} of its service`,
+    );
+  }
   const secret = readFileSync(0, 'utf8').replace(/\n$/, '');
   if (secret === '') throw new UsageError('nothing came from standard input');
   const report = { sealed: createSecrets(key).seal('rail-credential', secret) };

@@ -423,7 +423,11 @@ class Field {
       case 'file':
         return this.#ofFile(named);
       case 'sealed':
-        if (openSealed === null) return this.#wrong('is sealed, and there is no MASTER_KEY to open it with');
+        if (openSealed === null) {
+          return this.#wrong(
+            'is sealed, and there is no MASTER_KEY, nor a master.key to be read, to open it with',
+          );
+        }
         return this.#opened(openSealed, named);
     }
     return this.#wrong('takes {"env": "NAME"}, {"file": "path"} or {"sealed": "v1.…"}');

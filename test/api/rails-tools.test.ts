@@ -232,6 +232,23 @@ t.test('seal: what is sealed opens in a file of routes', async (t) => {
     (await rails(['check', path], '', other)).err,
     /sealed\.json:\d+: .*subscription_key: cannot be opened/,
   );
-  t.match((await rails(['check', path])).err, /there is no MASTER_KEY/);
-  t.equal((await rails(['seal'], 'a secret')).status, 2, 'no master key');
+  const none = ['--data', join(directory, 'nowhere')];
+  t.match((await rails(['check', path, ...none])).err, /there is no MASTER_KEY, nor a master\.key/);
+  t.equal((await rails(['seal', ...none], 'a secret')).status, 2, 'no master key');
+});
+
+t.test('seal, and check: the key is the one that a service made in its data directory, too', async (t) => {
+  const made = t.testdir({ 'master.key': `${'ef'.repeat(32)}\n` });
+  const secret = readFileSync(join(directory, 'secrets', '1'), 'utf8');
+  const sealed = await rails(['seal', '--data', made], secret);
+  t.equal(sealed.status, 0, sealed.err);
+
+  const path = join(directory, 'sealed-by-made.json');
+  const text = readFileSync(external.railsFile, 'utf8');
+  writeFileSync(path, text.replace(/\{\s*"file": "secrets\/1"\s*\}/, sealed.out.trim()));
+  const args = ['check', path, '--route', 'mtn_ug', '--data', made];
+  const checked = await rails(args);
+  t.equal(checked.status, 0, checked.err);
+  const given = await rails(args, '', { MASTER_KEY: 'ab'.repeat(32) });
+  t.match(given.err, /cannot be opened/, 'MASTER_KEY goes before it, as in the service');
 });
