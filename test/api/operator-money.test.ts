@@ -257,6 +257,53 @@ t.test('the README has every metric, with its type, its labels and its meaning, 
   t.ok(counters.every((each) => /_total counter: /.test(each)));
 });
 
+t.test('the README has every route of operators, with what it takes, and no other', async (t) => {
+  const readme = readFileSync(join(import.meta.dirname, '../../src/operator/README.md'), 'utf8');
+  const told = Array.from(
+    readme.matchAll(/^\| (`(?:GET|POST|PATCH|DELETE) .*?) *\| (.*?) *\| .*\|$/gm),
+    ([, calls = '', takes = '']) => routesTold(calls, takes),
+  ).flat();
+  const document = (await service.operator('GET', '/openapi.json')).body as unknown as OperatorDocument;
+  const routes = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, { parameters = [], requestBody }]) => {
+      const { properties = {}, required = [] } = requestBody?.content['application/json'].schema ?? {};
+      const fields = Object.keys(properties).map((name) => (required.includes(name) ? name : `${name}?`));
+      const query = parameters.filter(({ in: place }) => place === 'query').map(({ name }) => `${name}=`);
+      const short = path.replace('/operator/v1', '').replace(/\{\w+\}/g, ':id');
+      return [method.toUpperCase(), short, ...[...fields, ...query].sort()].join(' ');
+    }),
+  );
+  t.strictSame([...told, 'GET /openapi.json'].sort(), routes.sort());
+});
+
+interface OperatorDocument {
+  readonly paths: Record<string, Record<string, OperatorCall>>;
+}
+
+interface OperatorCall {
+  readonly parameters?: readonly { readonly in: string; readonly name: string }[];
+  readonly requestBody?: {
+    readonly content: {
+      readonly 'application/json': { schema: { properties?: object; required?: string[] } };
+    };
+  };
+}
+
+/** "`GET /a/:id`, `/b`" is a GET of /a/:id and one of /a/b; what stands in brackets says more of a field. */
+function routesTold(calls: string, takes: string): string[] {
+  const [first = '', ...others] = Array.from(calls.matchAll(/`(.*?)`/g), ([, call = '']) => call);
+  const [method = '', path = ''] = first.replace('…', '/accounts/:id').split(' ');
+  const [names = ''] = takes.replaceAll(/\(.*?\)/g, '').match(/`.*`/) ?? [];
+  const query = names.match(/[a-z_]+=/g) ?? [];
+  const fields = query.length > 0 ? [] : (names.match(/[a-z_]+\??/g) ?? []);
+  const rest = others.map((other) => {
+    if (other.includes(' ')) return other;
+    const before = other === '/:id' ? path : path.slice(0, path.lastIndexOf('/'));
+    return [method, `${before}${other}`, ...fields.sort()].join(' ');
+  });
+  return [[method, path, ...[...fields, ...query].sort()].join(' '), ...rest];
+}
+
 t.test('the alerts are of metrics, labels and values that there are', async (t) => {
   const alerts = readFileSync(join(import.meta.dirname, '../../deploy/prometheus/alerts.yaml'), 'utf8');
   const { text } = await service.operator('GET', '/metrics');
