@@ -32,6 +32,12 @@ interface LogPlace extends PartitionName {
   readonly sequence: number;
 }
 
+function shownPlace({ group, partition, batch, sequence }: LogPlace): string {
+  const batchShown = batch === 0 ? '' : ` batch ${batch}`;
+  const sequenceShown = sequence === 0 ? '' : ` (sequence ${sequence})`;
+  return `${group}/${partition}${batchShown}${sequenceShown}`;
+}
+
 /** What is wrong with a stored batch, and where. */
 export class LogCorruption extends Error implements LogPlace {
   readonly group: string;
@@ -41,7 +47,7 @@ export class LogCorruption extends Error implements LogPlace {
   readonly problem: string;
 
   constructor(at: LogPlace, problem: string) {
-    super(`log corrupt: ${at.group}/${at.partition} batch ${at.batch} (sequence ${at.sequence}): ${problem}`);
+    super(`log corrupt: ${shownPlace(at)}: ${problem}`);
     this.name = 'LogCorruption';
     this.group = at.group;
     this.partition = at.partition;

@@ -84,6 +84,14 @@ t.test('every shorter and longer batch is found', async (t) => {
   t.throws(() => decodeBatch(Buffer.concat([bytes, Buffer.alloc(1)]), place), { name: 'LogCorruption' });
 });
 
+t.test('what is wrong is told with the place that is known, and no other', async (t) => {
+  const messageAt = (batch: number, sequence: number): string =>
+    new LogCorruption({ group: 'accounts', partition: 3, batch, sequence }, 'it is odd').message;
+  t.equal(messageAt(11, 10), 'log corrupt: accounts/3 batch 11 (sequence 10): it is odd');
+  t.equal(messageAt(11, 0), 'log corrupt: accounts/3 batch 11: it is odd');
+  t.equal(messageAt(0, 0), 'log corrupt: accounts/3: it is odd');
+});
+
 /** A batch as somebody else would have written it, whole by its CRC. */
 function resealed(bytes: Buffer, change: (copy: Buffer) => void): Buffer {
   const copy = Buffer.from(bytes);
