@@ -1,4 +1,4 @@
-// Makes the golden log of a new version: node_modules/.bin/node test/golden/long.ts v2. A version once committed is never made again.
+// Makes the golden log of a new version: node_modules/.bin/node test/golden/long.ts vN. A version once committed is never made again.
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { stateOf } from './state.ts';
 const version = process.argv[2] ?? '';
 const target = join(import.meta.dirname, version);
 if (!/^v\d+$/.test(version) || existsSync(target)) {
-  throw new Error('name a version that is not there yet, such as v2');
+  throw new Error('name a version that is not there yet, as v and its number');
 }
 const directory = mkdtempSync(join(tmpdir(), 'daftari-golden-'));
 const lived = await liveIn(directory);
