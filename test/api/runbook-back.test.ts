@@ -2,19 +2,12 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import t from 'tap';
+import { WriteAheadLog } from '../../wal/log.ts';
 import { openMerchant } from './merchants.ts';
 import { startService } from './start.ts';
 
@@ -110,18 +103,32 @@ t.test(
   },
 );
 
+function restoreOf(place: string): string {
+  return pasted(4, 'wal restore')
+    .replaceAll('/mnt/backup', join(place, 'backup'))
+    .replaceAll('/var/lib/daftari.mended', join(place, 'mended'))
+    .replace('--retry 600', '--retry 0');
+}
+
 t.test('day 4: a directory stays where it is until the backup of it is restored', async (t) => {
-  const data = join(root, 'data');
-  mkdirSync(data);
-  for (const name of ['daftari.json', 'master.key', 'operator.token']) writeFileSync(join(data, name), '');
-  const restore = pasted(4, 'wal restore')
-    .replaceAll('/mnt/backup', join(root, 'backup'))
-    .replaceAll('/var/lib/daftari.mended', join(root, 'mended'));
-  const { asked, err } = await paste(restore, { DATA_DIR: data });
+  const place = t.testdir({ data: { 'daftari.json': '', 'master.key': '', 'operator.token': '' } });
+  const { asked, err } = await paste(restoreOf(place), { DATA_DIR: join(place, 'data') });
   t.match(err, /restore: .* no backup/);
-  t.strictSame(
-    readdirSync(root).filter((name) => name.startsWith('data')),
-    ['data'],
-  );
+  t.notOk(readdirSync(place).includes('data.damaged'));
   t.notOk(asked.includes('systemctl start daftari'));
+});
+
+t.test('day 4: what was kept goes with it, also where the token is in the environment', async (t) => {
+  const kept = ['daftari.json', 'master.key'];
+  const place = t.testdir({ data: Object.fromEntries(kept.map((name) => [name, name])), backup: {} });
+  const data = join(place, 'data');
+  const onFailure = (error: Error): void => void t.fail(error.message);
+  const log = WriteAheadLog.open({ directory: data, now: Date.now, onFailure });
+  log.openPartition('accounts', 0, { epoch: 1, replica: null, onDurable: () => {} });
+  await log.close();
+  const backup = `wal backup --data ${data} --to ${join(place, 'backup/daftari')}`;
+  const { asked, err } = await paste(`${backup}\n${restoreOf(place)}`, { DATA_DIR: data });
+  t.strictSame(asked, ['systemctl start daftari'], err);
+  t.strictSame(readdirSync(data).sort(), [...kept, 'log'].sort());
+  t.ok(readdirSync(place).includes('data.damaged'));
 });
