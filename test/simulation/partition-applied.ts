@@ -53,6 +53,7 @@ function applyEvent(model: Model, accountId: string, event: AccountEvent, applie
     case 'TransactionSucceeded':
       one.releaseAt = one.type === 'CHARGE' ? at + policy.chargeReleaseMs : null;
       assert.equal(event.releaseAt, one.releaseAt);
+      one.providerId = event.providerTransactionId;
       enter('SUCCESSFUL');
       break;
     case 'TransactionFailed':

@@ -185,7 +185,7 @@ export class Choice {
       type: 'SettleCashOut',
       transactionId: (this.once(4) ? undefined : this.#any(open)?.id) ?? otherwise,
       outcome: this.of('SUCCESSFUL', 'FAILED'),
-      failureCode: 'unknown',
+      failureCode: this.of('unknown', 'wallet_inactive'),
       providerTransactionId: this.of(null, '99'),
     } as const;
   }

@@ -56,6 +56,8 @@ export interface ModelTransaction {
   releaseAt: number | null;
   released: boolean;
   failure: string | null;
+  /** What the provider calls it, once it succeeded. */
+  providerId: string | null;
 }
 
 interface ModelWallet {
@@ -401,6 +403,7 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
     releaseAt: null,
     released: false,
     failure: null,
+    providerId: null,
   };
   return { events: [CREATED[type]], created: transaction };
 }
@@ -517,10 +520,19 @@ function expectedOfResolve(item: ModelItem | undefined, command: ResolveReconcil
   return isRepeat ? NOTHING : refused('conflict');
 }
 
-function expectedOfSettle({ outcome }: SettleCashOut, own: ModelTransaction | undefined): Expected {
+function expectedOfSettle(
+  { outcome, failureCode, providerTransactionId: providerId }: SettleCashOut,
+  own: ModelTransaction | undefined,
+): Expected {
   if (own === undefined) return refused('transaction_not_found');
   if (!isCashOut(own.type)) return refused('conflict');
-  if (own.status === outcome) return NOTHING;
+  if (own.status === outcome) {
+    const isSame =
+      outcome === 'FAILED'
+        ? ['unknown', own.failure].includes(failureCode)
+        : [null, own.providerId].includes(providerId);
+    return isSame ? NOTHING : refused('conflict');
+  }
   if (own.status !== 'PENDING_PROVIDER') return refused('conflict');
   return ends(outcome, 'DASHBOARD');
 }
