@@ -4,6 +4,7 @@
 // that a crash could take back, reads included; what is read afterwards is what the model holds. `SEED=… RUNS=… STEPS=…` reruns or lengthens it.
 
 import { strict as assert } from 'node:assert';
+import { join } from 'node:path';
 import t from 'tap';
 import type { AccountsPartition } from '../../actors/accounts/group.ts';
 import { CURRENCIES } from '../../src/domain/country.ts';
@@ -156,12 +157,8 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
       const choice = new Choice(random, !setsClockBack);
       const start = Date.UTC(2026, choice.of(0, 1, 10, 11), 26 + choice.below(6), choice.below(24));
       const { newest } = RECORD_FORMATS;
-      const world = new World(
-        t.testdir(),
-        start,
-        choice.policy(),
-        choice.of(newest, 1 + choice.below(newest)),
-      );
+      const directory = t.testdir();
+      const world = new World(directory, start, choice.policy(), choice.of(newest, 1 + choice.below(newest)));
       await world.open();
       t.teardown(() => world.close());
       openAccounts(world);
@@ -174,6 +171,7 @@ for (let seed = SEED; seed < SEED + RUNS; seed++) {
       await compare(world, [...world.model.transactions.keys()]);
       await world.restart(true, DAY, choice.policy());
       await compare(world, [...world.model.transactions.keys()]);
+      await world.verify(join(directory, 'from-the-log'));
       const { transactions, items } = world.model;
       const { lost, swept, replayed, readEarly } = world.seen;
       t.comment(
