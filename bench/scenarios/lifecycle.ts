@@ -6,7 +6,7 @@ import { checkAnswers, checkTrialBalances } from '../check.ts';
 import { sumOf, type Metric } from '../measure/metrics.ts';
 import { latencyAt, type Figure, type ProcessUse } from '../result.ts';
 import { sinceAt, startReceiver } from '../servers/start-receiver.ts';
-import { untilDelivered } from './webhooks.ts';
+import { driveMeasured, untilDelivered } from './webhooks.ts';
 import { workOf } from './peaks.ts';
 
 const APPROVE_AFTER_MS = 100;
@@ -34,7 +34,7 @@ export const lifecycle: Scenario = {
     });
     const work = workOf(bench, prepared, ['charge'], { msisdn: APPROVES });
     const label = `${ratePerSecond} charges/s`;
-    const driven = await bench.drive({ label, server, work, ratePerSecond });
+    const driven = await driveMeasured(bench, receiver, { label, server, work, ratePerSecond });
     const { atEnd } = driven;
     if (atEnd === null) throw new Error('the service told nothing at the end of its load');
     const stats = await untilDelivered(bench, receiver, driven.sent);

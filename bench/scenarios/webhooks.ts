@@ -3,6 +3,7 @@
 
 import type { Bench, Scenario } from '../bench.ts';
 import { checkAnswers } from '../check.ts';
+import type { Driven } from '../load/drive.ts';
 import type { Check, Figure, Load } from '../result.ts';
 import { sinceAt, startReceiver, type Receiver, type ReceiverStats } from '../servers/start-receiver.ts';
 import { ProcessWatch } from '../measure/process-use.ts';
@@ -75,7 +76,12 @@ async function besideHanging(bench: Bench): Promise<{ figures: Figure[]; checks:
   const server = await bench.service(prepared, ALLOW);
   const work = workOf(bench, prepared, ['charge'], { msisdn: INSTANT });
   const label = `${eventsPerSecond} events/s to ${endpoints} endpoints`;
-  const driven = await bench.drive({ label, server, work, ratePerSecond: eventsPerSecond });
+  const driven = await driveMeasured(bench, receiver, {
+    label,
+    server,
+    work,
+    ratePerSecond: eventsPerSecond,
+  });
   // The n-th charge is of the n-th account, in turn.
   const accounts = Array.from({ length: driven.sent }, (_, counter) => counter % endpoints);
   const healthy = accounts.filter((account) => account % HANG_EVERY !== 0).length;
@@ -96,6 +102,23 @@ async function besideHanging(bench: Bench): Promise<{ figures: Figure[]; checks:
     },
   ];
   return { figures, checks, load: driven.load };
+}
+
+/** The receiver tells the times of what is created when the warm-up is over. */
+export async function driveMeasured(
+  bench: Bench,
+  receiver: Receiver,
+  options: Parameters<Bench['drive']>[0],
+): Promise<Driven> {
+  let begun = Promise.resolve();
+  const onBegin = (): void => {
+    begun = receiver.begin();
+    // Told when the load is over.
+    begun.catch(() => {});
+  };
+  const driven = await bench.drive({ ...options, onBegin });
+  await begun;
+  return driven;
 }
 
 /** Until so many different events have come, or none has come for a while. */

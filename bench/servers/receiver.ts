@@ -1,7 +1,7 @@
 // Merchants' webhook endpoints, all of them, in a program of its own: POST /hook/<number of the account>. It answers 200 at
 // once, or never where it is told to hang, and remembers how old each event was when it first came.
 //
-//   node receiver.ts '{"hangEvery":5}'   0: none hangs. GET /stats tells.
+//   node receiver.ts '{"hangEvery":5}'   0: none hangs. GET /stats tells; after POST /begin of the times of what is created from then on.
 
 import { App } from 'uWebSockets.js';
 import { build } from 'hdr-histogram-js';
@@ -17,6 +17,8 @@ const SEEN_MAX = 5_000_000;
 const sinceEvent = build({ highestTrackableValue: 3_600_000, numberOfSignificantValueDigits: 3 });
 const sinceCreate = build({ highestTrackableValue: 3_600_000, numberOfSignificantValueDigits: 3 });
 const seen = new Set<string>();
+/** Whose object was created before it is not in the times, ms since 1970. */
+let begunAt = 0;
 let deliveries = 0;
 let firstAt = 0;
 let lastAt = 0;
@@ -47,14 +49,23 @@ function receive(eventId: string, text: string): void {
   seen.add(eventId);
   const eventAt = text.indexOf(CREATED_AT);
   const objectAt = text.indexOf(CREATED_AT, eventAt + 1);
+  const createdAt = timeAt(text, objectAt);
+  if (createdAt < begunAt) return;
   sinceEvent.recordValue(Math.max(0, now - timeAt(text, eventAt)));
-  sinceCreate.recordValue(Math.max(0, now - timeAt(text, objectAt)));
+  sinceCreate.recordValue(Math.max(0, now - createdAt));
 }
 
 function timeAt(text: string, at: number): number {
   const from = at + CREATED_AT.length;
   return Date.parse(text.slice(from, from + TIME_LENGTH));
 }
+
+app.post('/begin/:at', (response, request) => {
+  begunAt = Number(request.getParameter(0));
+  sinceEvent.reset();
+  sinceCreate.reset();
+  response.end();
+});
 
 app.get('/stats', (response) => {
   const stats: ReceiverStats = {

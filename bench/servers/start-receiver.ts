@@ -19,6 +19,8 @@ export interface ReceiverStats {
 export interface Receiver extends Server {
   /** For prepare: # is the number of the account. */
   readonly webhookUrl: string;
+  /** Of what was created before now the times are not told: it belongs to the warm-up. */
+  begin(): Promise<void>;
   stats(): Promise<ReceiverStats>;
 }
 
@@ -29,6 +31,10 @@ export async function startReceiver(hangEvery: number): Promise<Receiver> {
   return {
     ...server,
     webhookUrl: `${url}/hook/#`,
+    begin: async () => {
+      const { status } = await fetch(`${url}/begin/${Date.now()}`, { method: 'POST' });
+      if (status !== 200) throw new Error(`the receiver answers ${status}`);
+    },
     stats: async () => (await (await fetch(`${url}/stats`)).json()) as ReceiverStats,
   };
 }

@@ -10,6 +10,7 @@ import { latencyAt, type Load } from '../../bench/result.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import type { Driven } from '../../bench/load/drive.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
+import { sinceAt, startReceiver } from '../../bench/servers/start-receiver.ts';
 import { driveOn, portOf } from './bench-endpoint.ts';
 import { startService } from './start.ts';
 
@@ -247,4 +248,27 @@ t.test('what is looked at is spread over all, with the last', async (t) => {
   t.strictSame(spread([1, 2, 3], 3), [1, 2, 3]);
   t.strictSame(spread([1, 2, 3, 4, 5, 6, 7], 3), [2, 4, 7]);
   t.strictSame(spread([], 3), []);
+});
+
+t.test('the times of webhooks are of what was created when the warm-up was over', async (t) => {
+  const receiver = await startReceiver(0);
+  t.teardown(() => receiver.stop());
+  const deliver = async (id: string, createdAgoMs: number): Promise<void> => {
+    const ago = (ms: number): string => new Date(Date.now() - ms).toISOString();
+    const event = { id, created_at: ago(0), data: { object: { created_at: ago(createdAgoMs) } } };
+    const headers = { 'service-event-id': id };
+    await fetch(receiver.webhookUrl.replace('#', '1'), {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(event),
+    });
+  };
+  await deliver('evt_1', 600_000);
+  await receiver.begin();
+  await deliver('evt_2', 500_000);
+  const { events, sinceCreate } = await receiver.stats();
+  t.equal(events, 2);
+  t.equal(sinceAt(sinceCreate, 100), 0);
+  await deliver('evt_3', -1_000);
+  t.equal((await receiver.stats()).events, 3);
 });
