@@ -44,7 +44,7 @@ async function obey(args: readonly string[]): Promise<number> {
       }
       return 0;
     case 'compare':
-      console.log(compareText(readReport(command.before), readReport(command.after)));
+      console.log(compared(command.before, command.after));
       return 0;
     case 'profile':
       console.log(profileOf(command.file));
@@ -77,7 +77,7 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   console.log(reportText(report));
   if (against !== null) console.log(`\n${againstText(against, report)}`);
   const areKept = [
-    json === null || isWritten(json, `${JSON.stringify(report, null, 1)}\n`),
+    json === null || isWritten(json, `${JSON.stringify(withPairs(report, against), null, 1)}\n`),
     html === null || isWritten(html, htmlOf(report)),
   ];
   const scenarios = [...report.scenarios, ...(against?.scenarios ?? [])];
@@ -95,6 +95,22 @@ function isWritten(file: string, text: string): boolean {
     console.error(`The report is not in ${file}: ${(error as Error).message}`);
     return false;
   }
+}
+
+function withPairs(report: Report, against: Report | null): Report {
+  return against === null ? report : { ...report, against };
+}
+
+/** `after` null: the two checkouts of one run. */
+function compared(before: string, after: string | null): string {
+  const report = readReport(before);
+  if (after !== null) return compareText(report, readReport(after));
+  if (report.against === undefined) {
+    throw new UsageError(
+      `${before} is of one checkout: compare takes two reports, or one of a run with --against`,
+    );
+  }
+  return againstText(report.against, report);
 }
 
 function assertWritable(file: string): void {

@@ -63,7 +63,7 @@ export type Command =
   | { readonly type: 'help' }
   | { readonly type: 'list' }
   | { readonly type: 'run'; readonly options: RunOptions }
-  | { readonly type: 'compare'; readonly before: string; readonly after: string }
+  | { readonly type: 'compare'; readonly before: string; readonly after: string | null }
   | { readonly type: 'profile'; readonly file: string };
 
 /** Of the person at the terminal: shown without a stack. */
@@ -173,7 +173,7 @@ const ARGUMENTS = {
 } as const;
 
 export const HELP = `npm run bench -- [scenario …] [option …]
-npm run bench -- compare before.json after.json
+npm run bench -- compare before.json after.json   (or one report of a run with --against)
 npm run bench -- profile file.cpuprofile
 
 Measures the service against a bare uWebSockets.js handler in the same run, and says under which conditions.
@@ -265,10 +265,10 @@ function parse(args: readonly string[]) {
   }
 }
 
-function pairOf(positionals: readonly string[]): { before: string; after: string } {
-  const [before, after, ...more] = positionals;
-  if (before === undefined || after === undefined || more.length > 0) {
-    throw new UsageError('compare takes two JSON reports');
+function pairOf(positionals: readonly string[]): { before: string; after: string | null } {
+  const [before, after = null, ...more] = positionals;
+  if (before === undefined || more.length > 0) {
+    throw new UsageError('compare takes two JSON reports, or one of a run with --against');
   }
   return { before, after };
 }

@@ -11,6 +11,8 @@ export interface Report {
   readonly scenarios: readonly ScenarioResult[];
   /** Repeats that could not be measured, and are missing above; absent in older reports. */
   readonly failures?: readonly Failure[];
+  /** Of the other checkout, whose repeats are the pairs of these; absent: none was measured beside this one. */
+  readonly against?: Report;
 }
 
 export interface Failure {
@@ -134,6 +136,11 @@ export function reportOf(text: string): Report {
   const numbered = (key: string, value: unknown): unknown =>
     key === 'value' && value === null ? Number.NaN : value;
   const report = Object(JSON.parse(text, numbered)) as Partial<Report>;
+  checkReport(report);
+  return report as Report;
+}
+
+function checkReport(report: Partial<Report>): void {
   if (report.format !== 1) throw new Error('it has no format that is known here');
   const { command, conditions, scenarios } = report;
   if (typeof command !== 'string') throw new Error('it has no command');
@@ -144,7 +151,8 @@ export function reportOf(text: string): Report {
     throw new Error('it has no scenarios with their repeats');
   }
   if (!isListOf(report.failures ?? [], isFailure)) throw new Error('it has no list of failures');
-  return report as Report;
+  // As this one it may be anything.
+  if (report.against !== undefined) checkReport(report.against);
 }
 
 function isListOf(value: unknown, isOne: (item: unknown) => boolean): value is readonly unknown[] {

@@ -1,5 +1,6 @@
 // What the bench prints and draws, and what its command line takes.
 
+import { spawnSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import t from 'tap';
 import { parseCommand, UsageError } from '../../bench/options.ts';
@@ -238,6 +239,22 @@ t.test('compare tells of another command, but for where its report went to', asy
   );
 });
 
+t.test('a report of two checkouts measured in turn has both, and compare tells of their pairs', async (t) => {
+  const before = report([20_000, 10_000, 16_000]);
+  const after = report([21_000, 10_520, 16_780]);
+  const both = JSON.stringify({ ...after, against: before });
+  t.strictSame(reportOf(both).against, before);
+  t.throws(() => reportOf(both.replace(JSON.stringify(before), '{}')), /it has no format/);
+  const directory = t.testdir({ 'both.json': both, 'one.json': JSON.stringify(after) });
+  const compare = (name: string) =>
+    spawnSync(process.execPath, ['bench/cli.ts', 'compare', `${directory}/${name}`], { encoding: 'utf8' });
+  t.equal(compare('both.json').stdout, `${againstText(before, after)}\n`);
+  t.match(compare('one.json'), {
+    status: 2,
+    stderr: /one\.json is of one checkout: compare takes two reports, /,
+  });
+});
+
 t.test('two checkouts measured in turn are compared by pairs', async (t) => {
   // Each pair differs by 5 %, and the machine by more from pair to pair.
   const before = report([20_000, 10_000, 16_000]);
@@ -308,7 +325,8 @@ t.test('the command line', async (t) => {
     ['--form', 'huge'],
     ['--seconds', '-1'],
     ['--nothing'],
-    ['compare', 'a'],
+    ['compare'],
+    ['compare', 'a', 'b', 'c'],
     ['--peer', 'mysql'],
     ['--against', 'test'],
   ]) {
