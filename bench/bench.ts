@@ -207,10 +207,17 @@ export class Bench {
     });
   }
 
-  /** After each repeat: nothing runs on, nothing stays. */
+  /** After each repeat: nothing runs on, nothing stays. Rejects with the first that could not be stopped, when all others are. */
   async clear(): Promise<void> {
-    while (this.#running.length > 0) await this.#running.pop()!.stop();
+    const failures: unknown[] = [];
+    while (this.#running.length > 0) {
+      await this.#running
+        .pop()!
+        .stop()
+        .catch((error: unknown) => failures.push(error));
+    }
     for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
     this.#directories = [];
+    if (failures.length > 0) throw failures[0];
   }
 }

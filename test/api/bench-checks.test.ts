@@ -1,11 +1,13 @@
 // The bench's checks say no where they should: a check that cannot fail proves nothing of what was measured.
 
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createRawServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
+import { Bench } from '../../bench/bench.ts';
 import { checkIds, checkAnswers, checkReplays, spread } from '../../bench/check.ts';
+import { parseCommand } from '../../bench/options.ts';
 import { latencyAt, type Load } from '../../bench/result.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import type { Driven } from '../../bench/load/drive.ts';
@@ -271,4 +273,17 @@ t.test('the times of webhooks are of what was created when the warm-up was over'
   t.equal(sinceAt(sinceCreate, 100), 0);
   await deliver('evt_3', -1_000);
   t.equal((await receiver.stats()).events, 3);
+});
+
+t.test('what runs is stopped, also where another cannot be', async (t) => {
+  const command = parseCommand(['bare', '--form', 'smoke']);
+  if (command.type !== 'run') throw new Error('it names a run');
+  const bench = new Bench(command.options, '.', t.testdir(), () => {});
+  const directory = bench.directory();
+  const receiver = bench.keep(await startReceiver(0));
+  t.teardown(() => receiver.stop());
+  bench.keep({ stop: () => Promise.reject(new Error('it does not end')) });
+  await t.rejects(bench.clear(), { message: 'it does not end' });
+  await t.rejects(receiver.stats(), { message: 'fetch failed' });
+  t.notOk(existsSync(directory));
 });
