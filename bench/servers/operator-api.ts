@@ -10,7 +10,12 @@ export interface OperatorApi {
 
 export function operatorApi(url: string, token: string): OperatorApi {
   return {
-    metrics: async () => parseMetrics(await (await fetch(`${url}/metrics`)).text()),
+    async metrics() {
+      const response = await fetch(`${url}/metrics`);
+      const text = await response.text();
+      if (!response.ok) throw new Error(`GET /metrics: ${response.status} ${text}`);
+      return parseMetrics(text);
+    },
     async operator(method, path, body) {
       const response = await fetch(`${url}/operator/v1${path}`, {
         method,

@@ -12,6 +12,7 @@ import { latencyAt, type Load } from '../../bench/result.ts';
 import { childrenOf } from '../../deploy/stop-signal.ts';
 import type { Driven } from '../../bench/load/drive.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
+import { operatorApi } from '../../bench/servers/operator-api.ts';
 import { sinceAt, startReceiver } from '../../bench/servers/start-receiver.ts';
 import { driveOn, portOf } from './bench-endpoint.ts';
 import { startService } from './start.ts';
@@ -286,4 +287,10 @@ t.test('what runs is stopped, also where another cannot be', async (t) => {
   await t.rejects(bench.clear(), { message: 'it does not end' });
   await t.rejects(receiver.stats(), { message: 'fetch failed' });
   t.notOk(existsSync(directory));
+});
+
+t.test('what a service answers that has no metrics to tell is not taken for some', async (t) => {
+  const server = createServer((_, response) => response.writeHead(503).end('daftari_log_sequence 0\n'));
+  const api = operatorApi(`http://127.0.0.1:${await portOf(t, server)}`, '');
+  await t.rejects(api.metrics(), { message: 'GET /metrics: 503 daftari_log_sequence 0\n' });
 });
