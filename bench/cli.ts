@@ -64,14 +64,14 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   const listener: RunListener = {
     progress: (text) => progress.show(text),
     finished: (scenario, repeat) =>
-      progress.show(`${scenario}: repeat ${repeat + 1} of ${options.repeats} done`),
+      progress.tell(`${scenario}: repeat ${repeat + 1} of ${options.repeats} done`),
     failed: (scenario, error) => {
       progress.clear();
       console.error(`${scenario} could not be measured:`, error);
     },
   };
   const stop = stopSignal();
-  stop.addEventListener('abort', () => progress.show('stopping …'));
+  stop.addEventListener('abort', () => progress.tell('stopping …'));
   const command = `npm run bench -- ${args.join(' ')}`;
   const { report, against } = await run(options, command, listener, stop).finally(() => progress.clear());
   console.log(reportText(report));
@@ -139,18 +139,21 @@ function usable<T>(use: () => T, which = ''): T {
   }
 }
 
-/** On a terminal one line, written over; elsewhere a line every few seconds. */
-function progressLine(): { show(text: string): void; clear(): void } {
+/** On a terminal one line, written over; elsewhere a line every few seconds, and what is told once. */
+function progressLine(): { show(text: string): void; tell(text: string): void; clear(): void } {
   const { stderr } = process;
   let shownAt = -Infinity;
   if (!stderr.isTTY) {
-    const show = (text: string): void => {
-      if (performance.now() - shownAt < PLAIN_PROGRESS_EVERY_MS) return;
+    const tell = (text: string): void => {
       shownAt = performance.now();
       stderr.write(`${text}\n`);
     };
-    return { show, clear: () => {} };
+    const show = (text: string): void => {
+      if (performance.now() - shownAt >= PLAIN_PROGRESS_EVERY_MS) tell(text);
+    };
+    return { show, tell, clear: () => {} };
   }
   const clear = (): void => void stderr.write('\r\u001b[K');
-  return { show: (text) => void stderr.write(`\r\u001b[K${text.slice(0, stderr.columns - 1)}`), clear };
+  const show = (text: string): void => void stderr.write(`\r\u001b[K${text.slice(0, stderr.columns - 1)}`);
+  return { show, tell: show, clear };
 }

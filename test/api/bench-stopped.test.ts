@@ -14,7 +14,7 @@ t.test('by SIGTERM', async (t) => {
   const bench = await startBench(t, 'charges', ['src/main.ts', 'bare.ts', 'driver.ts']);
   bench.kill('SIGTERM');
   t.equal(await bench.exited, 128 + 15);
-  t.match(bench.said(), /^Interrupted by SIGTERM/m);
+  t.match(bench.said(), /^stopping …\nInterrupted by SIGTERM/m);
   t.notMatch(bench.said(), /could not be measured/);
   t.strictSame(bench.left(), []);
 });
