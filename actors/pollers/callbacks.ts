@@ -65,9 +65,9 @@ export class Callbacks {
     return this.#notes.isIdle;
   }
 
-  /** For twice as many as are looked into. */
-  get hasRoom(): boolean {
-    return 2 * (this.#lookingInto.size + this.#called.size) < LIMITS.pollerLateMax;
+  /** For `times` as many as are looked into. */
+  hasRoom(times: number): boolean {
+    return times * (this.#lookingInto.size + this.#called.size) < LIMITS.pollerLateMax;
   }
 
   /** Looks into it however late it is, by whichever clock: nobody else may ever ask about what has ended. */

@@ -33,8 +33,8 @@ export interface Keeper {
   taken(id: string, verdict: Verdict): void;
   /** Nobody will find out what a callback was about. */
   gaveUp(id: string): void;
-  /** What callbacks are about that came after its end may be asked about more than once: there is room for those to come. */
-  hasRoomForCalled(): boolean;
+  /** What callbacks are about that came after its end may be asked about once more: there is room for `times` as many. */
+  hasRoomForCalled(times: number): boolean;
   /** A callback, or as good as one, about a transaction it does not follow. Where too many are looked into operators are told. */
   lookInto(accountId: string, transactionId: string): void;
 }

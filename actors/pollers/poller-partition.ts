@@ -374,8 +374,8 @@ export class PollerPartition implements Keeper {
     this.#options.onNotice({ what: 'hint_lost', provider: null, transactionId, detail });
   }
 
-  hasRoomForCalled(): boolean {
-    return this.#callbacks.hasRoom;
+  hasRoomForCalled(times: number): boolean {
+    return this.#callbacks.hasRoom(times);
   }
 
   asked(id: string): void {

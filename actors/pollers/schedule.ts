@@ -39,8 +39,10 @@ export interface Timings {
   readonly lastEnquiriesMissedMs: number;
   /** How often a final transaction is asked about again without a final answer. */
   readonly lateEnquiries: number;
-  /** What came after the end of its transaction was answered, and the payment stands: to the look that is made once more. */
+  /** What came after the end of its transaction was answered, and the payment stands: to the first further look, each of the others after
+   *  ten times as long, and how many there are. */
   readonly calledAgainMs: number;
+  readonly calledAgainLooks: number;
   /** Unusable answers in a row after which a callback about one is given up: two to three days. */
   readonly hintEnquiries: number;
   /** From expiry to the first look whether the customer paid after all; each further one after four times as long. */
@@ -72,6 +74,7 @@ export const TIMINGS: Timings = {
   lastEnquiriesMissedMs: 480_000,
   lateEnquiries: 5,
   calledAgainMs: 30_000,
+  calledAgainLooks: 3,
   hintEnquiries: 4_000,
   afterExpiryMs: 600_000,
   makeUpSpreadMs: 3_600_000,
@@ -125,6 +128,11 @@ export function afterExpiryMsMax(timings: Timings): number {
 /** After `tries` tries that failed, from 1. */
 export function retryGapMs(timings: Timings, tries: number, random: Random): number {
   return jittered(doubled(timings.retryMs, timings.retrySlowestMs, tries - 1), random);
+}
+
+/** After `enquiries` answers to a callback, from 1, that the payment stands. */
+export function calledAgainGapMs(timings: Timings, enquiries: number, random: Random): number {
+  return jittered(timings.calledAgainMs * 10 ** (enquiries - 1), random);
 }
 
 /** Of what finds no place in its rail's queue. `followed`: as many of its partition may. */

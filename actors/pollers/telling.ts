@@ -11,7 +11,7 @@ import { LIMITS } from '../../src/limits.ts';
 import type { Terminal } from '../../src/rails/rail.ts';
 import { type Keeper, messageDeadline, type PursuitOptions } from './keeper.ts';
 import { noticeOf } from './notice.ts';
-import { jittered, retryGapMs } from './schedule.ts';
+import { calledAgainGapMs, jittered, retryGapMs } from './schedule.ts';
 import type { TimingWheel } from './timing-wheel.ts';
 import { isOfSubmits, NEVER_HAD_IT, outcomeOf, type Verdict } from './verdict.ts';
 import type { Watched } from './watched.ts';
@@ -134,7 +134,10 @@ export class Telling {
         this.settleVerdict(watched);
         watched.state = 'waiting';
         if (this.#mayLag(watched, verdict)) {
-          return this.#wheel.set(watched.number, now() + jittered(timings.calledAgainMs, random));
+          return this.#wheel.set(
+            watched.number,
+            now() + calledAgainGapMs(timings, watched.enquiries, random),
+          );
         }
         watched.told = verdict.type;
         // The feed usually ends it before that.
@@ -165,10 +168,12 @@ export class Telling {
   }
 
   /** What its provider called about may be that it has taken the payment back, and its answers may know that a while later. It does not
-   *  call again. */
+   *  call again. Most such calls are about nothing new, so the first look again, soon, has room that later ones do not take. */
   #mayLag({ late, expired, hinted, enquiries }: Watched, verdict: Verdict): boolean {
     const stands = verdict.type === 'RecordOutcome' && verdict.outcome === 'SUCCESSFUL';
-    return stands && late && !expired && !hinted && enquiries === 1 && this.#keeper.hasRoomForCalled();
+    if (!stands || !late || expired || hinted) return false;
+    if (enquiries > this.#options.timings.calledAgainLooks) return false;
+    return this.#keeper.hasRoomForCalled(enquiries === 1 ? 2 : 4);
   }
 
   /** There is nothing to tell any more. */

@@ -197,6 +197,8 @@ t.test('a repeated callback about a final transaction raises nothing', async (t)
   await driven.clock.advance(MINUTE);
   t.strictSame(driven.accounts.reconciliation(), []);
   t.ok(driven.mtn.enquiries.length <= 3, `${driven.mtn.enquiries.length} enquiries`);
+  await driven.clock.advance(65 * MINUTE, 1_000);
+  t.ok(driven.mtn.enquiries.length <= 5, `${driven.mtn.enquiries.length} enquiries`);
   t.equal(driven.pollers.size, 0);
 });
 
@@ -257,14 +259,21 @@ t.test('a callback soon after another about one that is final may be about a rev
 
 t.test('what a provider calls about it may say only a while later', async (t) => {
   const driven = await new Driven().start();
-  const taken = await settledCharge(driven, 5_000);
   const called = await settledCharge(driven, 5_000);
-  for (const transaction of [taken, called]) driven.hint(transaction);
-  await driven.clock.advance(20_000);
-  driven.provider.settle(taken, reversed());
-  await driven.clock.advance(MINUTE);
-  t.equal(driven.accounts.transaction(taken.id).status, 'REVERSED');
-  t.equal(driven.mtn.enquiriesOf(called.id).length, 2, 'and not for ever');
+  driven.hint(called);
+  for (const [lagMs, heardMs] of [
+    [20_000, 20_000],
+    [4 * MINUTE, 3 * MINUTE],
+    [50 * MINUTE, 20 * MINUTE],
+  ] as const) {
+    const taken = await settledCharge(driven, 5_000);
+    driven.hint(taken);
+    await driven.clock.advance(lagMs, 500);
+    driven.provider.settle(taken, reversed());
+    await driven.clock.advance(heardMs, 500);
+    t.equal(driven.accounts.transaction(taken.id).status, 'REVERSED', `${lagMs / 1000} s later`);
+  }
+  t.equal(driven.mtn.enquiriesOf(called.id).length, 4, 'and not for ever');
   t.equal(driven.pollers.size, 0);
   driven.hint(called);
   await driven.clock.advance(20_000);
