@@ -23,8 +23,12 @@ import {
 const ID_BODY = '[0-9A-HJKMNP-TV-Z]{26}';
 
 export function idSchema(kind: IdKind, description: string) {
-  const pattern = `^${ID_PREFIXES[kind]}${ID_BODY}$`;
-  return { ...Type.String({ description, pattern }), pattern };
+  const prefix = ID_PREFIXES[kind];
+  const pattern = `^${prefix}${ID_BODY}$`;
+  return {
+    ...Type.String({ description, pattern, 'x-rule': `must be an id: ${prefix} and 26 characters` }),
+    pattern,
+  };
 }
 
 const transactionIdPattern = `^(?:chg|pyt|dep|wdl|ref)_${ID_BODY}$`;

@@ -174,6 +174,13 @@ t.test('wrong bodies, queries and paths are refused by name, and change nothing'
   for (const [method, path, body, status, code, param] of wrong) {
     refused(t, await operator.call(method, path, body), status, code, param);
   }
+  const words = '`by` must be an id: usr_ and 26 characters.';
+  for (const by of ['amina@shop.test', freshId('app'), 'usr_1']) {
+    const { body } = await operator.call('POST', `/accounts/${id}/wallets/${freshId('wallet')}/revoke`, {
+      by,
+    });
+    t.equal(body.error.message, words, 'what is wrong is said in words, not as a pattern');
+  }
   for (const names of [['x'.repeat(60_000)], Array.from({ length: 4_000 }, (_, at) => `field${at}`)]) {
     const fees = Object.fromEntries(names.map((name) => [name, 1]));
     const long = await operator.call('PATCH', `/accounts/${id}`, { fees });
