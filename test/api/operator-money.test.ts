@@ -325,6 +325,18 @@ t.test('the alerts are of metrics, labels and values that there are', async (t) 
   }
 });
 
+t.test('the runbook says of each notice that calls for a person what is to be done', async (t) => {
+  const deploy = join(import.meta.dirname, '../../deploy');
+  const [, notices = ''] =
+    /daftari_rail_notices_total\{what=~"(.*?)"/.exec(
+      readFileSync(join(deploy, 'prometheus/alerts.yaml'), 'utf8'),
+    ) ?? [];
+  const [, table = ''] =
+    /^\| notice .*\n((?:\|.*\n)*)/m.exec(readFileSync(join(deploy, 'README.md'), 'utf8')) ?? [];
+  const told = Array.from(table.matchAll(/^\| `(\w+)`/gm), ([, name = '']) => name);
+  t.strictSame([...new Set(told)].sort(), notices.split('|').sort());
+});
+
 t.test('the printed command creates a charge when pasted', async (t) => {
   const { stdout } = await promisify(execFile)('/bin/sh', ['-c', demoCurl(service.demo)]);
   t.match(JSON.parse(stdout), { id: /^chg_/, object: 'charge', amount: '5000', reference: 'order-1' });
