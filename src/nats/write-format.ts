@@ -1,4 +1,4 @@
-// The format in which the cluster writes records, in KV, raised by an operator once every node reads the next one. So a node
+// The format in which the cluster writes records, in KV, raised by an operator once every node reads the newest. So a node
 // of a new version, started beside old ones, writes what they read; and one that could not read the log does not start.
 //
 //   version 2 starts beside version 1     writes format 1, says in its session that it reads 2

@@ -187,7 +187,9 @@ export const Delivery = object('Delivery', {
       }),
       error: nullable({ description: 'Null: a 2xx came in time. Otherwise a word for what went wrong.' }),
       duration_ms: Type.Number({ minimum: 0 }),
-      excerpt: nullable({ description: 'The first 2,000 characters of the answer.' }),
+      excerpt: nullable({
+        description: 'The first 2,000 characters of the answer; where there was none, what went wrong.',
+      }),
     }),
   ),
 });
