@@ -179,7 +179,7 @@ npm run bench -- profile file.cpuprofile
 Measures the service against a bare uWebSockets.js handler in the same run, and says under which conditions.
 Without scenarios: all that need nothing installed. --list names them.
 
-  --form smoke|quick|standard|full   how long and how large; default quick. Seconds, a minute, some minutes, an hour
+  --form smoke|quick|standard|full   how long and how large; default quick. Seconds, half a minute, some minutes, an hour
                                      for each scenario
   --repeats n                        of every scenario; differences need at least 3
   --seconds n  --warm-up n           of each load
