@@ -129,9 +129,9 @@ t.test('what many accounts have together is told exactly, also beyond the safe i
 
 t.test('so is all that ever went through one account', async (t) => {
   const amount = money(6e15);
-  const settled = { ...charge, amount, fee: money(0), status: 'SUCCESSFUL' } as const;
+  const free = { ...charge, amount, fee: money(0) };
   const journals = [chargeSettled(amount, money(0), 'UGX', AT), chargeReleased(amount, money(0), 'UGX', AT)];
-  const charges = ['chg_1', 'chg_2', 'chg_3'].map((id) => ({ ...settled, id, journals }));
+  const charges = ['chg_1', 'chg_2', 'chg_3'].map((id) => ({ ...free, id, journals }));
   const payouts = ['pyt_1', 'pyt_2', 'pyt_3'].map((id) => ({
     ...payout,
     id,
@@ -149,6 +149,8 @@ t.test('so is all that ever went through one account', async (t) => {
 
 const inKes = { ...charge, journals: [chargeSettled(paid, fee, 'KES', AT), charge.journals[1]!] };
 const short = { MERCHANT_AVAILABLE: -11_500, SETTLEMENT_CLEARING: 60_500 };
+const settled = charge.journals[0]!;
+const unreleased = { MERCHANT_PENDING: 49_000, MERCHANT_AVAILABLE: 0, SETTLEMENT_CLEARING: 0 };
 const reversed: Transaction = { ...charge, id: 'chg_2', status: 'REVERSED', journals: [] };
 
 // [what was changed, stated balances, transactions, all faults]
@@ -195,6 +197,14 @@ const cases: [string, Partial<Record<LedgerAccount, number>> | null, Transaction
     [/^available is -11500 UGX, and nothing was reversed$/],
   ],
   ['the same, after a reversal', short, [charge, payoutOf(60_000), reversed], []],
+  ['nothing is available, and all of it pending', unreleased, [{ ...charge, journals: [settled] }], []],
+  ['a withdrawal holds as a payout does', {}, [charge, { ...payout, type: 'WITHDRAWAL' }], []],
+  [
+    'a balance that is no amount',
+    { FEES_REVENUE: 0.5 },
+    [charge, payout],
+    [/^FEES_REVENUE is stated as 0\.5 UGX, its journals add up to 1000$/],
+  ],
 ];
 
 for (const [what, stated, transactions, problems] of cases) {
@@ -208,3 +218,12 @@ for (const [what, stated, transactions, problems] of cases) {
     t.ok(faults.every(({ accountId }) => accountId === 'acc_1'));
   });
 }
+
+t.test('rows under keys of others are told, and add nothing', async (t) => {
+  const row = { table: 'transaction', key: 'chg_2', value: encodeTransaction(charge) };
+  const { faults, journals } = auditLedger([row]);
+  t.strictSame(faults, [
+    { accountId: '', transactionId: 'chg_2', problem: 'the row cannot be read: it is that of chg_1' },
+  ]);
+  t.equal(journals, 0);
+});
