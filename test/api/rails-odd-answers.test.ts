@@ -142,7 +142,7 @@ t.test('what is not the end of a call ends nothing', async (t) => {
     t.equal((await mtn.submit(payout())).type, type, what);
   }
   for (const [rail, transaction, paid] of PAID) {
-    for (const status of ['301 Moved', '302 Found', '307 Temporary Redirect', '308 Permanent Redirect']) {
+    for (const status of ['300 Choices', '301 Moved', '302 Found', '307 Temporary', '308 Permanent']) {
       says(`${status}\r\nLocation: ${RAIL.baseUrl}/elsewhere`, paid);
       t.equal((await rail.submit(transaction())).type, 'unknown', status);
       t.equal((await rail.enquire(transaction())).type, 'unknown', status);
