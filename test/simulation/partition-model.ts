@@ -1,6 +1,7 @@
 // What an account partition is to do, said naively and from the specification alone: lists of transactions, users and wallets,
 // every balance a sum over them. `expected` says what a command comes to; what was logged is taken in by partition-applied.ts.
 
+import { isDeepStrictEqual } from 'node:util';
 import type { AccountSettings, Role } from '../../src/domain/account.ts';
 import type {
   AccountCommand,
@@ -377,7 +378,7 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
       .reduce((sum, one) => sum + one.amount, 0);
   if (usedSince('2026-01-01'.length) + amount > limits.daily) return refused('daily_limit_exceeded');
   if (usedSince('2026-01'.length) + amount > limits.monthly) return refused('monthly_limit_exceeded');
-  const fee = feeOf(type, amount, settings.fees[`${type}:${currency}`] ?? policy.fees[type][currency]);
+  const fee = feeOf(type, amount, feeTerms(type, currency, settings, policy));
   const isOut = isCashOut(type);
   const available = balances(transactionsOf(model, accountId, currency)).MERCHANT_AVAILABLE;
   if (isOut && available < amount + fee) return refused('insufficient_balance');
@@ -418,7 +419,16 @@ const CREATED = {
 /** The first characters of a time: its day, its month. */
 const isoStart = (time: number, length: number): string => new Date(time).toISOString().slice(0, length);
 
-function feeOf(type: Type, amount: number, terms: Policy['fees']['CHARGE']['UGX']): number {
+type FeeTerms = Policy['fees']['CHARGE']['UGX'];
+
+/** An account's own terms of payouts hold for its withdrawals, too, where the policy makes no difference between them. */
+function feeTerms(type: Type, currency: Currency, { fees }: AccountSettings, policy: Policy): FeeTerms {
+  const terms = policy.fees[type][currency];
+  const isAsPayout = type === 'WITHDRAWAL' && isDeepStrictEqual(terms, policy.fees.PAYOUT[currency]);
+  return fees[`${type}:${currency}`] ?? (isAsPayout ? fees[`PAYOUT:${currency}`] : undefined) ?? terms;
+}
+
+function feeOf(type: Type, amount: number, terms: FeeTerms): number {
   if (type === 'DEPOSIT') return 0;
   const exact = terms.fixed + Math.floor((amount * terms.basisPoints + 5_000) / 10_000);
   const fee = Math.min(terms.cap ?? Infinity, Math.max(terms.floor ?? 0, exact));
