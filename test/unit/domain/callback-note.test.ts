@@ -74,3 +74,24 @@ t.test("of nothing, or of another account's: refused", async () => {
   thenRefused(scenario.when(note(`${id.slice(0, -2)}ZZ`)), 'transaction_not_found');
   thenRefused(scenario.when({ ...note(id), accountId: `acc_${'0'.repeat(26)}` }), 'transaction_not_found');
 });
+
+t.test(
+  'a callback about nothing of ours that a person has seen is no other item, unless it says another thing',
+  async () => {
+    const scenario = merchant();
+    const nobodys = `${scenario.create(charge()).id.slice(0, -2)}ZZ`;
+    const raise = (detail: string) =>
+      scenario.when({
+        type: 'RaiseReconciliation',
+        accountId: ACCOUNT,
+        deadline: FOR_EVER,
+        kind: 'UNKNOWN_REFERENCE',
+        transactionId: nobodys,
+        detail,
+      });
+    thenRecorded(raise('It called back.'), 'ReconciliationRaised');
+    resolve(scenario);
+    thenRecorded(raise('It called back.'));
+    thenRecorded(raise('It called back in other words.'), 'ReconciliationRaised');
+  },
+);
