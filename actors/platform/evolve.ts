@@ -24,7 +24,7 @@ export function evolve(state: PlatformState, record: PlatformRecord, sequence: n
     }
     case 'AuditBegun': {
       const { type: _, ...rest } = record;
-      const open = { outcome: null, status: null, code: null, objectId: null, endedAt: null };
+      const open = { outcome: null, status: null, code: null, endedAt: null };
       state.put('audit', record.id, { ...rest, ...open }, sequence);
       return;
     }
@@ -32,7 +32,8 @@ export function evolve(state: PlatformState, record: PlatformRecord, sequence: n
       const entry = state.get('audit', record.id);
       assert(entry !== null, 'a change is begun before it is ended');
       const { outcome, status, code, objectId, at } = record;
-      state.put('audit', record.id, { ...entry, outcome, status, code, objectId, endedAt: at }, sequence);
+      const made = objectId === null ? null : { objectId };
+      state.put('audit', record.id, { ...entry, outcome, status, code, ...made, endedAt: at }, sequence);
     }
   }
 }

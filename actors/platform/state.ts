@@ -20,8 +20,8 @@ export interface AuditRow {
   readonly outcome: AuditOutcome | null;
   readonly status: number | null;
   readonly code: string | null;
-  /** Absent: in a row from before 2026-11-27. */
-  readonly objectId?: string | null;
+  /** Absent: nothing was made, or the row is from before 2026-11-27; replayed, it has the bytes that it had. */
+  readonly objectId?: string;
   readonly endedAt: number | null;
 }
 
