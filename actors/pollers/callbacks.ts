@@ -65,6 +65,11 @@ export class Callbacks {
     return this.#notes.isIdle;
   }
 
+  /** Transactions that are followed although they have ended. */
+  get calledSize(): number {
+    return this.#called.size;
+  }
+
   /** For `times` as many as are looked into. */
   hasRoom(times: number): boolean {
     return times * (this.#lookingInto.size + this.#called.size) < LIMITS.pollerLateMax;

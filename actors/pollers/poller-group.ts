@@ -146,9 +146,18 @@ export class PollerGroup {
 
   /** Transactions that are followed. */
   get size(): number {
-    let size = 0;
-    for (const { size: ofOne } of this.#partitions.values()) size += ofOne;
-    return size;
+    return this.#sumOf(({ size }) => size);
+  }
+
+  /** Those that have not ended. */
+  get inFlight(): number {
+    return this.#sumOf(({ inFlight }) => inFlight);
+  }
+
+  #sumOf(count: (poller: PollerPartition) => number): number {
+    let sum = 0;
+    for (const poller of this.#partitions.values()) sum += count(poller);
+    return sum;
   }
 
   #tick(): void {
@@ -158,8 +167,8 @@ export class PollerGroup {
     const listeners = this.#onTick;
     this.#onTick = [];
     for (const listener of listeners) listener();
-    // Being woken is most of what an idle process costs.
-    const isIdle = this.size === 0 && this.#leaving.size === 0;
+    // Being woken is most of what an idle process costs. What has ended is looked at now and then.
+    const isIdle = this.inFlight === 0 && this.#leaving.size === 0;
     this.#tickEvery(isIdle ? LIMITS.pollerIdleTickMs : LIMITS.pollerTickMs);
   }
 

@@ -87,9 +87,14 @@ export class PollerPartition implements Keeper {
     this.#callbacks = new Callbacks({ ...parts, recover, foundUntil: () => this.#foundUntil });
   }
 
-  /** Transactions in flight that it follows. */
+  /** Transactions that it follows, but for what has expired. */
   get size(): number {
     return this.#followed.size - this.#expired.size;
+  }
+
+  /** Of those, the ones that have not ended. */
+  get inFlight(): number {
+    return this.size - this.#callbacks.calledSize;
   }
 
   /** What is created from now on is heard of. */

@@ -133,7 +133,7 @@ export function watchPollers(metrics: Metrics, pollers: PollerGroup): void {
   metrics.gauge(
     'daftari_transactions_in_flight',
     'Transactions that wait for their provider.',
-    () => pollers.size,
+    () => pollers.inFlight,
   );
   const perRail = (read: (rail: RailHealth) => number) => () =>
     pollers.railHealth().map((rail) => [rail.id, read(rail)] as const);

@@ -144,7 +144,7 @@ class Service {
   }
 
   get following(): number {
-    return this.#pollers.size;
+    return this.#pollers.inFlight;
   }
 
   async stop(): Promise<void> {

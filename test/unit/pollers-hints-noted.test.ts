@@ -184,7 +184,7 @@ t.test('a callback outlives what an operator says of its transaction, and its po
   driven.hint(transaction);
   driven.provider.settle(transaction, reversed());
   driven.accounts.when(settle(transaction.id, { outcome: 'SUCCESSFUL' }));
-  await driven.clock.advance(10_000);
+  await driven.clock.advance(10_000 + LIMITS.pollerIdleTickMs);
   await driven.crash();
   driven.mtn.onEnquire = (asked) => driven.provider.enquire(asked);
   await driven.clock.advance(MINUTE, 500);

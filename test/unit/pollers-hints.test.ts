@@ -269,6 +269,7 @@ t.test('what a provider calls about it may say only a while later', async (t) =>
     const taken = await settledCharge(driven, 5_000);
     driven.hint(taken);
     await driven.clock.advance(lagMs, 500);
+    t.equal(driven.pollers.inFlight, 0, 'it has ended all the same');
     driven.provider.settle(taken, reversed());
     await driven.clock.advance(heardMs, 500);
     t.equal(driven.accounts.transaction(taken.id).status, 'REVERSED', `${lagMs / 1000} s later`);

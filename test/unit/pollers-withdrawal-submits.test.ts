@@ -265,7 +265,7 @@ t.test('a callback while its account ends what was never taken, as it seems, is 
   await driven.clock.advance(MINUTE, 500);
   t.equal(driven.accounts.transaction(withdrawn.id).status, 'FAILED');
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL'], 'it was paid, and is paid back');
-  t.equal(driven.pollers.size, 0);
+  t.equal(driven.pollers.inFlight, 0);
 });
 
 t.test('what may have been sent goes on although its wallet is revoked', async (t) => {

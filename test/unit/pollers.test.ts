@@ -539,7 +539,7 @@ t.test(
       answer.resolve(result);
       await driven.clock.advance(10 * MINUTE, 500);
       t.strictSame(driven.accounts.reconciliation(), kinds);
-      t.equal(driven.pollers.size, 0);
+      t.equal(driven.pollers.inFlight, 0);
     }
   },
 );
