@@ -3,7 +3,7 @@
 import { Type } from '../http/json-schema.ts';
 import type { TProperties } from '../http/json-schema.ts';
 import { ROLES } from '../domain/account.ts';
-import { COUNTRIES, NETWORKS } from '../domain/country.ts';
+import { COUNTRIES } from '../domain/country.ts';
 import { FAILURE_CODES, type FailureCode } from '../domain/transaction.ts';
 import { DELIVERY_STATUSES } from '../domain/webhook-message.ts';
 import type { PathParameter } from '../http/route.ts';
@@ -33,7 +33,6 @@ function body<Properties extends TProperties>(properties: Properties) {
 }
 
 const country = oneOf(COUNTRIES, 'ISO 3166-1 code.');
-const network = oneOf(NETWORKS, 'Mobile money network.');
 const by = idSchema('user', 'Id of the member who acts.');
 const webhookUrl = Type.Unsafe<string | null>({
   type: ['string', 'null'],
@@ -105,8 +104,8 @@ export const ChangeAppBody = body({ webhook_url: webhookUrl });
 export const AddWalletBody = body({
   label: words(64, 'What members call it.'),
   msisdn: words(32, 'Wallet number.'),
-  network: Type.Optional(network),
-  country: Type.Optional(country),
+  network: CreateDepositBody.properties.network,
+  country: CreateDepositBody.properties.country,
   by,
 });
 export const ByBody = body({ by });
