@@ -63,6 +63,14 @@ async function amountsAtProvider(count: number): Promise<unknown> {
   return (data as { amount: string }[]).map(({ amount }) => amount);
 }
 
+t.test(
+  'only what the simulator has accepted may be sent to it again: a network never loses it',
+  async (t) => {
+    t.equal((await railOf(t, {}, {})).forgetful, false);
+    for (const [id, rail] of rails.loaded.rails) t.equal(rail.forgetful, true, id);
+  },
+);
+
 t.test('without a word in the file, amounts have the decimals of their currency', async (t) => {
   const rail = await railOf(t, {}, {});
   for (const type of ['CHARGE', 'PAYOUT'] as const) {

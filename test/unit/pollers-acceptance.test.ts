@@ -52,6 +52,21 @@ t.test('an accepted payout is not sent again though its account never hears of t
   }
 });
 
+t.test('a rail that may have lost what it accepted gets it again, under one reference', async (t) => {
+  const driven = await new Driven().start();
+  driven.mtn.forgetful = true;
+  const { id } = driven.accounts.create(payout());
+  driven.provider.accepted.clear();
+  await driven.clock.advance(MINUTE, 1_000);
+  const [first, ...again] = driven.mtn.submits;
+  t.strictSame(
+    again.map(({ reference }) => reference),
+    [first?.reference],
+  );
+  t.strictSame(driven.notices, []);
+  t.equal(driven.accounts.transaction(id).status, 'PENDING_PROVIDER');
+});
+
 t.test('a callback is looked into at once though an acceptance is yet to be told', async (t) => {
   const driven = await new Driven().start();
   withoutAcceptances(driven);

@@ -297,6 +297,8 @@ export class DrivenRail implements Rail {
   readonly #clock: Clock;
   maxConcurrency = 100;
   notFoundGraceMs = 5_000;
+  /** As the adapters of networks are. */
+  forgetful = false;
   /** Scripts; by default the provider answers at once. */
   onSubmit: Rail['submit'];
   onEnquire: (transaction: PendingTransaction) => EnquiryResult | Promise<EnquiryResult>;
