@@ -71,6 +71,17 @@ t.test('where only what fails is tried a withdrawal is not held back for ever', 
   t.ok(submitted());
 });
 
+t.test('a callback about one that waits for its rail to come up delays it no longer than that', async (t) => {
+  const driven = await new Driven().start();
+  await down(driven);
+  const withdrawn = driven.accounts.create(withdrawal({ amount: '7000' }));
+  await driven.clock.advance(10_000);
+  driven.hint(withdrawn);
+  driven.mtn.onSubmit = (transaction) => driven.provider.submit(transaction);
+  await driven.clock.advance(10 * MINUTE, 500);
+  t.equal(driven.mtn.submits.filter((submit) => submit.id === withdrawn.id).length, 1);
+});
+
 t.test('what was certainly refused so far fails when its wallet is revoked', async (t) => {
   for (const writeFormat of [1, RECORD_FORMATS.newest]) {
     const driven = await new Driven().start();
