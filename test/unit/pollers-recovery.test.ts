@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import type { Message } from '../../src/bus/bus.ts';
 import type { AccountCommand } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { charge, payout } from './domain/scenario.ts';
+import { beginning, charge, payout, withdrawal } from './domain/scenario.ts';
 import { declined, Driven, LOST, paid, reversed } from './pollers-driven.ts';
 import { randomFrom } from '../seed.ts';
 
@@ -314,6 +314,17 @@ t.test('what the feed told of during a scan is not taken up a second time by it'
   t.equal(driven.mtn.submits.length, 1);
 });
 
+/** What the feed of the next pollers has to tell, each to be told when it is called. */
+function holdFeedBack({ accounts }: Driven): (() => void)[] {
+  const untold: (() => void)[] = [];
+  const subscribe = accounts.subscribe.bind(accounts);
+  accounts.subscribe = <Told>(...[group, partition, after, handler]: Parameters<typeof subscribe<Told>>) =>
+    subscribe<Told>(group, partition, after, (batch) => {
+      untold.push(() => void handler(batch));
+    });
+  return untold;
+}
+
 t.test(
   'what a scan comes upon before the feed tells of it was sent by nobody: it is not waited for',
   async (t) => {
@@ -321,14 +332,7 @@ t.test(
       const driven = await new Driven().start();
       for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
       const { accounts } = driven;
-      const untold: (() => void)[] = [];
-      const subscribe = accounts.subscribe.bind(accounts);
-      accounts.subscribe = <Told>(
-        ...[group, partition, after, handler]: Parameters<typeof subscribe<Told>>
-      ) =>
-        subscribe<Told>(group, partition, after, (batch) => {
-          untold.push(() => void handler(batch));
-        });
+      const untold = holdFeedBack(driven);
       let pages = 0;
       accounts.intercept = ({ type }) => {
         if (type === 'ListPending' && ++pages === 2) accounts.create(charge());
@@ -344,6 +348,30 @@ t.test(
       await driven.clock.advance(20_000);
       t.equal(driven.mtn.submits.length, 1, 'once');
     }
+  },
+);
+
+t.test(
+  'but a withdrawal whose submit was recorded by then was sent by somebody: it is waited for',
+  async (t) => {
+    const driven = await new Driven().start();
+    for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
+    const { accounts } = driven;
+    const untold = holdFeedBack(driven);
+    let pages = 0;
+    accounts.intercept = ({ type }) => {
+      if (type === 'ListPending' && ++pages === 2) {
+        const { id } = accounts.create(withdrawal());
+        accounts.when(beginning(id));
+      }
+      return null;
+    };
+    await driven.crash();
+    for (const tell of untold) tell();
+    await driven.clock.advance(LIMITS.pollerCommandDeadlineMs - 1_000);
+    t.equal(driven.mtn.submits.length, 0, 'the word of a refusal may be on its way');
+    await driven.clock.advance(MINUTE, 500);
+    t.equal(driven.mtn.submits.length, 1);
   },
 );
 
