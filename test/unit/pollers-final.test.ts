@@ -118,6 +118,26 @@ t.test('a callback while an expired charge is looked at is answered soon', async
   t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
 });
 
+t.test(
+  'a callback during the last look at an expired charge is looked into though nothing answers that look',
+  async (t) => {
+    const driven = await new Driven({ timings: { lateEnquiries: 1 } }).start();
+    const transaction = driven.accounts.create(charge());
+    await driven.clock.advance(32 * MINUTE, 1_000);
+    t.equal(driven.accounts.transaction(transaction.id).failureCode, 'expired');
+    const answer = deferred<EnquiryResult>();
+    driven.mtn.onEnquire = () => answer.promise;
+    const before = driven.mtn.enquiries.length;
+    await driven.clock.advance(15 * MINUTE, 1_000);
+    t.equal(driven.mtn.enquiries.length, before + 1);
+    driven.hint(transaction);
+    driven.mtn.onEnquire = () => paid();
+    answer.resolve(LOST);
+    await driven.clock.advance(MINUTE, 1_000);
+    t.strictSame(driven.accounts.reconciliation(), ['SUCCESS_AFTER_FINAL']);
+  },
+);
+
 t.test('one that is let go and then failed by an operator is looked at on: it may be paid', async (t) => {
   const driven = await new Driven().start();
   for (let n = 0; n < LIMITS.pollerPendingMax; n++) driven.accounts.create(charge({ amount: '500' }));
