@@ -1,5 +1,5 @@
 // The money of one partition, added up a second time from the journals of every transaction, and held against the balances
-// that its accounts state. Shares no code with what booked them. Over many accounts, and over all that ever went through one,
+// that its accounts state; each transaction has the journals that are due for what became of it. Shares no code with what booked them. Over many accounts, and over all that ever went through one,
 // money adds up to more than the safe integers: it is added up as bigint.
 
 import { decodeAccount } from '../../actors/accounts/rows.ts';
@@ -11,6 +11,7 @@ import { type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/led
 import { LIMITS } from '../limits.ts';
 import type { Transaction } from '../domain/transaction.ts';
 import { nameOf, type PartitionName, type Row } from '../../wal/types.ts';
+import { journalsProblem } from './due-journals.ts';
 
 export interface LedgerFault {
   readonly accountId: string;
@@ -155,6 +156,8 @@ function addTransaction(sums: Map<string, Sums>, transaction: Transaction, tell:
     }
     if (journal.currency !== currency) tell(accountId, id, `${journal.reason} is in ${journal.currency}`);
   }
+  const problem = journalsProblem(transaction);
+  if (problem !== null) tell(accountId, id, problem);
   if (status === 'REVERSED') of.reversed = true;
   const isOpen = status !== 'SUCCESSFUL' && status !== 'FAILED';
   if ((type === 'PAYOUT' || type === 'WITHDRAWAL') && isOpen) of.openHolds += BigInt(amount + fee);

@@ -3,7 +3,9 @@ import t from 'tap';
 import { encodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import {
   chargeReleased,
+  chargeReversed,
   chargeSettled,
+  depositSettled,
   emptyBalances,
   held,
   type LedgerAccount,
@@ -51,6 +53,7 @@ const charge: Transaction = {
   amount: paid,
   fee,
   status: 'SUCCESSFUL',
+  released: true,
   journals: [chargeSettled(paid, fee, 'UGX', AT), chargeReleased(paid, fee, 'UGX', AT)],
 };
 const payout: Transaction = payoutOf(7_000);
@@ -151,7 +154,21 @@ const inKes = { ...charge, journals: [chargeSettled(paid, fee, 'KES', AT), charg
 const short = { MERCHANT_AVAILABLE: -11_500, SETTLEMENT_CLEARING: 60_500 };
 const settled = charge.journals[0]!;
 const unreleased = { MERCHANT_PENDING: 49_000, MERCHANT_AVAILABLE: 0, SETTLEMENT_CLEARING: 0 };
-const reversed: Transaction = { ...charge, id: 'chg_2', status: 'REVERSED', journals: [] };
+const mirrored = [settled, chargeReversed(paid, fee, false, 'UGX', AT)];
+const reversed: Transaction = {
+  ...charge,
+  id: 'chg_2',
+  status: 'REVERSED',
+  released: false,
+  journals: mirrored,
+};
+const withdrawal: Transaction = {
+  ...payout,
+  type: 'WITHDRAWAL',
+  journals: [held('WITHDRAWAL', money(7_000), money(500), 'UGX', AT)],
+};
+const cheaper = [chargeSettled(paid, money(900), 'UGX', AT), chargeReleased(paid, money(900), 'UGX', AT)];
+const nothingYet = emptyBalances();
 
 // [what was changed, stated balances, transactions, all faults]
 const cases: [string, Partial<Record<LedgerAccount, number>> | null, Transaction[], RegExp[]][] = [
@@ -175,19 +192,28 @@ const cases: [string, Partial<Record<LedgerAccount, number>> | null, Transaction
     'a hold whose payout is over',
     {},
     [charge, { ...payout, status: 'SUCCESSFUL' }],
-    [/^SETTLEMENT_CLEARING is 7500 UGX, open holds are 0$/],
+    [
+      /^it is SUCCESSFUL, for which its journals are PAYOUT_HELD, PAYOUT_SETTLED, and it has PAYOUT_HELD$/,
+      /^SETTLEMENT_CLEARING is 7500 UGX, open holds are 0$/,
+    ],
   ],
   [
     'a hold whose payout failed',
     {},
     [charge, { ...payout, status: 'FAILED' }],
-    [/^SETTLEMENT_CLEARING is 7500 UGX, open holds are 0$/],
+    [
+      /^it is FAILED, for which its journals are PAYOUT_HELD, PAYOUT_RETURNED, and it has PAYOUT_HELD$/,
+      /^SETTLEMENT_CLEARING is 7500 UGX, open holds are 0$/,
+    ],
   ],
   [
     'an open hold is less than was booked',
     {},
     [charge, { ...payout, fee: money(400) }],
-    [/^SETTLEMENT_CLEARING is 7500 UGX, open holds are 7400$/],
+    [
+      /^PAYOUT_HELD does not move its amount and its fee as it should$/,
+      /^SETTLEMENT_CLEARING is 7500 UGX, open holds are 7400$/,
+    ],
   ],
   ['a journal in another currency', {}, [inKes, payout], [/^CHARGE_SETTLED is in KES$/]],
   [
@@ -197,8 +223,46 @@ const cases: [string, Partial<Record<LedgerAccount, number>> | null, Transaction
     [/^available is -11500 UGX, and nothing was reversed$/],
   ],
   ['the same, after a reversal', short, [charge, payoutOf(60_000), reversed], []],
-  ['nothing is available, and all of it pending', unreleased, [{ ...charge, journals: [settled] }], []],
-  ['a withdrawal holds as a payout does', {}, [charge, { ...payout, type: 'WITHDRAWAL' }], []],
+  [
+    'nothing is available, and all of it pending',
+    unreleased,
+    [{ ...charge, released: false, journals: [settled] }],
+    [],
+  ],
+  ['a withdrawal holds as a payout does', {}, [charge, withdrawal], []],
+  [
+    'a charge that was paid and is in no journal, nor in a balance',
+    nothingYet,
+    [{ ...charge, journals: [] }],
+    [/^it is SUCCESSFUL, for which its journals are CHARGE_SETTLED, CHARGE_RELEASED, and it has none$/],
+  ],
+  [
+    'a payout of which nothing was held',
+    nothingYet,
+    [{ ...payout, status: 'SUCCESSFUL', journals: [] }],
+    [/^it is SUCCESSFUL, for which its journals are PAYOUT_HELD, PAYOUT_SETTLED, and it has none$/],
+  ],
+  [
+    'another fee was booked, and balances are of that',
+    { MERCHANT_AVAILABLE: 49_100, FEES_REVENUE: 900, SETTLEMENT_CLEARING: 0 },
+    [{ ...charge, journals: cheaper }],
+    [/^CHARGE_SETTLED does not move its amount and its fee as it should$/],
+  ],
+  [
+    'a failed deposit that was booked all the same',
+    { MERCHANT_AVAILABLE: 50_000, FEES_REVENUE: 0, SETTLEMENT_CLEARING: 0 },
+    [
+      {
+        ...charge,
+        type: 'DEPOSIT',
+        fee: money(0),
+        status: 'FAILED',
+        released: false,
+        journals: [depositSettled(paid, 'UGX', AT)],
+      },
+    ],
+    [/^it is FAILED, for which its journals are none, and it has DEPOSIT_SETTLED$/],
+  ],
   [
     'a balance that is no amount',
     { FEES_REVENUE: 0.5 },
