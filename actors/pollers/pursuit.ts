@@ -438,7 +438,7 @@ export class Pursuit implements Caller {
   #notFound(watched: Watched, now: number): void {
     if (watched.late) return this.#restLate(watched);
     const { rail } = watched.port.lane;
-    if (watched.submitted && rail.forgetful !== true) {
+    if (watched.submitted && !rail.forgetful) {
       // It said that it had it. To send it again could pay twice: a person looks, and we go on asking.
       if (now >= watched.graceUntil && !watched.alarmed) {
         this.#options.onNotice(noticeOf('provider_forgot', watched, null));

@@ -62,7 +62,7 @@ export interface Rail {
   readonly notFoundGraceMs: number;
   /** True: it forgets what it accepted when the process ends (loopback), so that `not_found` for an accepted
    *  reference means "submit it again". A network never forgets: there it means "something is wrong, keep asking". */
-  readonly forgetful?: boolean;
+  readonly forgetful: boolean;
   /** Sends it under the reference derived from its id (the same for every attempt). An adapter that knows the answer
    *  at once may return it without a promise. */
   submit(transaction: PendingTransaction, isToBeSent?: IsToBeSent): SubmitResult | Promise<SubmitResult>;
