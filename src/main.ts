@@ -29,7 +29,7 @@ import { SecretFileError } from './secrets.ts';
 import { DataDirectoryError } from './data-directory/identity.ts';
 import { WAL_LIMITS } from '../wal/limits.ts';
 import { UnusableFile } from '../wal/meta-pages.ts';
-import type { ServiceOptions } from './wiring/service-options.ts';
+import type { OnFailure, ServiceOptions } from './wiring/service-options.ts';
 import type { Service } from './wiring/standalone.ts';
 
 const FAILED = 1;
@@ -100,11 +100,12 @@ async function run(): Promise<void> {
 async function serve(config: Config): Promise<void> {
   const output = new LogOutput();
   const log = createLog({ level: config.logLevel, node: config.nodeName, stream: output });
-  const onFailure = (error: Error): void => {
+  const onFailure: OnFailure = (error, part) => {
     // What was decided may or may not be on disk: recovery says, so nothing more is said here.
     const isOfAnother = error instanceof DataDirectoryError;
     const status = isOfAnother ? WRONGLY_CONFIGURED : FAILED;
-    log.fatal({ err: error }, isOfAnother ? 'stopping' : 'the log has failed; stopping');
+    const failed = isOfAnother || part === undefined ? '' : `${part} has failed; `;
+    log.fatal({ err: error }, `${failed}stopping`);
     process.exitCode = status;
     setImmediate(() => endProcess(status));
   };

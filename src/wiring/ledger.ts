@@ -18,6 +18,7 @@ import { DataDirectoryError, partitionsProblem } from '../data-directory/identit
 import { type GroupPolicies, webhooksLogicOf } from './groups.ts';
 import { Jobs } from './jobs.ts';
 import { Scrub } from '../damage/scrub.ts';
+import type { OnFailure } from './service-options.ts';
 import { Storage } from './storage.ts';
 import { watchStorage } from './metrics.ts';
 
@@ -33,7 +34,7 @@ export interface LedgerOptions {
   /** Newest format of records that may be written. */
   readonly writeFormat: () => number;
   /** Nothing may be acknowledged any more: the process must end. */
-  readonly onFailure: (error: Error) => void;
+  readonly onFailure: OnFailure;
 }
 
 type OnRefused = (group: GroupName, number: number) => void;
@@ -71,9 +72,9 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
     onFlush: (flush) => metrics.flushed(flush),
     isDiskShort: () => space.isShort,
     onDamage: refuse,
-    onFailure: (error) => {
+    onFailure: (error, part) => {
       storage.abandon();
-      options.onFailure(error);
+      options.onFailure(error, part);
     },
   });
   const logged = storage.log.partitionNames();

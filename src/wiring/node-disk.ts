@@ -17,7 +17,7 @@ import type { Secrets } from '../secrets.ts';
 import { type ClusterNats, usesDataDirectory } from './cluster-nats.ts';
 import type { GroupPolicies } from './groups.ts';
 import { clusterKeyProof } from './master-key-proof.ts';
-import type { ServiceOptions } from './service-options.ts';
+import type { OnFailure, ServiceOptions } from './service-options.ts';
 import { Storage } from './storage.ts';
 import { watchStorage } from './metrics.ts';
 
@@ -71,9 +71,9 @@ export async function openNodeDisk(options: NodeDiskOptions): Promise<NodeDisk |
   const { space } = directory;
   const damage = new NodeDamage({ directory: config.dataDir, log, metrics, onRefused });
   const proof = await proveStart(config.dataDir, log);
-  const fail = (error: Error): void => {
+  const fail: OnFailure = (error, part) => {
     storage.abandon();
-    onFailure(error);
+    onFailure(error, part);
   };
   const storage = new Storage({
     directory: config.dataDir,

@@ -101,9 +101,9 @@ export async function startStandalone({ config, log, onFailure }: ServiceOptions
     metrics,
     clock,
     writeFormat: notingFormat(directory, () => OWN_FORMAT.format),
-    onFailure: (error) => {
+    onFailure: (error, part) => {
       state = 'failed';
-      onFailure(error);
+      onFailure(error, part);
     },
   }).catch((error: unknown) => letGo(error, { proof, rails, directory }));
   const { storage, damaged } = ledger;

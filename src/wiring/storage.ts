@@ -20,6 +20,7 @@ import { InTurns } from './in-turns.ts';
 import { groupNamed, type GroupPolicies, groupsWithLog, type HostedGroup } from './groups.ts';
 import { lacksHistory } from './history.ts';
 import type { Jobs } from './jobs.ts';
+import type { OnFailure } from './service-options.ts';
 
 export type HostedPartition = Partition<never, never, unknown>;
 
@@ -40,7 +41,7 @@ export interface StorageOptions {
   /** Newest format of records that may be written now. Absent: this version's; nobody else reads this log. */
   readonly writeFormat?: () => number;
   /** The log or the checkpoints have failed: nothing may be acknowledged any more, and the process must stop. */
-  readonly onFailure: (error: Error) => void;
+  readonly onFailure: OnFailure;
   readonly onFlush: (report: FlushReport) => void;
   /** True while the disk has no room for more. Absent: never. */
   readonly isDiskShort?: () => boolean;
@@ -84,12 +85,14 @@ export class Storage {
     this.log = WriteAheadLog.open({
       directory: options.directory,
       now: options.clock,
-      onFailure: options.onFailure,
+      onFailure: (error) => options.onFailure(error, 'the log'),
       onFlush: options.onFlush,
     });
     this.views = ViewStore.open({ directory: options.directory });
     this.feed = new LocalFeed((group, partition, after) => this.#readLog(group, partition, after));
-    this.#checkpoints = new Checkpoints(options.directory, options.policies, options.onFailure);
+    this.#checkpoints = new Checkpoints(options.directory, options.policies, (error) =>
+      options.onFailure(error, 'writing checkpoints'),
+    );
   }
 
   /** For how long the disk has worked on the flush in flight while this process ran, ms; 0: none is, or it has just begun. */

@@ -12,6 +12,8 @@ export interface ServiceProcess {
   readonly pid: number;
   /** True when it has ended. */
   readonly gone: boolean;
+  /** Its last lines. */
+  readonly printed: readonly string[];
   /** Its exit status, when it ends by itself or otherwise; null when a signal ended it. */
   readonly ended: Promise<number | null>;
   /** Ends it with the signal; resolves with its exit status, null when a signal ended it. */
@@ -35,7 +37,8 @@ export async function startProcess(
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = new Promise<number | null>((resolve) => child.once('exit', (status) => resolve(status)));
-  await untilReady(child);
+  const printed: string[] = [];
+  await untilReady(child, printed);
   return {
     demo: JSON.parse(readFileSync(join(dataDir, 'demo.json'), 'utf8')) as Demo,
     pid: child.pid!,
@@ -43,6 +46,7 @@ export async function startProcess(
       return child.exitCode !== null || child.signalCode !== null;
     },
     ended: exited,
+    printed,
     end: (signal) => {
       child.kill(signal);
       return exited;
@@ -50,9 +54,8 @@ export async function startProcess(
   };
 }
 
-function untilReady(child: ChildProcess): Promise<void> {
+function untilReady(child: ChildProcess, printed: string[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const printed: string[] = [];
     const give = setTimeout(() => {
       child.kill('SIGKILL');
       reject(new Error(`not ready after ${READY_MS} ms:\n${printed.join('\n')}`));
