@@ -1,7 +1,7 @@
 // Decisions on what operators do with the operator token: open and configure accounts, connect apps.
 // What a front resends because it lost the answer finds its own work done and gets the same answer.
 
-import type { Account, AccountSettings } from './account.ts';
+import type { Account, AccountSettings, App } from './account.ts';
 import type {
   AccountSettingsChanges,
   ChangeAccountSettings,
@@ -16,6 +16,7 @@ import { newAccount } from './evolve.ts';
 import { makeId } from './id.ts';
 import { bytesOf, isNotRemoved, renderAccount, renderApp } from './render-account.ts';
 import type { Context, LedgerState } from './state.ts';
+import { formatTime } from './time.ts';
 
 export const NO_APP: Rejection = rejection('not_found', 'There is no such app on the account.');
 
@@ -99,7 +100,11 @@ export function decideConnectApp(
   if (!account.settings.live) return refuse(rejection('live_mode_not_enabled'));
   let connected = 0;
   for (const app of account.apps.values()) {
-    if (app.publishableKey === command.publishableKey) return done(null, renderApp(app));
+    if (app.publishableKey === command.publishableKey) {
+      // The same command, sent again by the bus, or another with the idempotency key of the first.
+      const isSame = app.secretKeyHash === command.secretKeyHash;
+      return isSame ? done(null, renderApp(app)) : refuse(connectedBefore(app));
+    }
     if (app.removedAt === null) connected++;
   }
   if (connected >= appsMax) {
@@ -121,6 +126,16 @@ export function decideConnectApp(
   const body = renderApp({ ...app, removedAt: null, createdAt: now });
   if (bytesOf([...otherApps(account, id), body]) > accountListBytesMax) return refuse(APPS_TOO_LONG);
   return changed(account.id, now, { type: 'AppConnected', ...app, by }, body);
+}
+
+function connectedBefore({ id, createdAt, removedAt }: App): Rejection {
+  const what = `${id} was connected with this idempotency key at ${formatTime(createdAt)}`;
+  const mend =
+    'Its secret key is told once: where nobody has it, remove the app, and connect another with a new key.';
+  return rejection(
+    'conflict',
+    removedAt === null ? `${what}. ${mend}` : `${what}, and removed since: use a new key.`,
+  );
 }
 
 const APPS_TOO_LONG: Rejection = rejection(

@@ -23,9 +23,14 @@ export interface ParsedApiKey {
   readonly wellFormed: boolean;
 }
 
-export function makeApiKey(kind: ApiKeyKind, accountId: string): string {
+/** `bytes`: 32, of which each character takes five bits. */
+export function makeApiKey(
+  kind: ApiKeyKind,
+  accountId: string,
+  bytes: Buffer = randomBytes(RANDOM_LENGTH),
+): string {
   let random = '';
-  for (const byte of randomBytes(RANDOM_LENGTH)) random += ALPHABET.charAt(byte & 31);
+  for (const byte of bytes) random += ALPHABET.charAt(byte & 31);
   return PREFIXES[kind] + accountId.slice(ID_PREFIXES.account.length) + random;
 }
 

@@ -4,6 +4,7 @@
 // repeated, so what a crash interrupts is finished by whoever has the platform then. A secret key is made here and never kept: only its
 // hash goes on.
 
+import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Reply } from '../bus/bus.ts';
 import type { Repeatable } from '../domain/account-command.ts';
@@ -141,12 +142,18 @@ export interface AppSecrets {
   readonly signingSecret: string;
 }
 
-export function makeAppSecrets(accountId: string): AppSecrets {
+/** With an idempotency key the publishable one is made of it, by which the account finds the app again. */
+export function makeAppSecrets(accountId: string, idempotencyKey: string | null = null): AppSecrets {
+  const bytes = idempotencyKey === null ? undefined : bytesOf(accountId, idempotencyKey);
   return {
-    publishableKey: makeApiKey('publishable', accountId),
+    publishableKey: makeApiKey('publishable', accountId, bytes),
     secretKey: makeApiKey('secret', accountId),
     signingSecret: makeSigningSecret(),
   };
+}
+
+function bytesOf(accountId: string, idempotencyKey: string): Buffer {
+  return createHash('sha256').update(`${accountId} ${idempotencyKey}`).digest();
 }
 
 export interface NewApp {

@@ -160,7 +160,7 @@ function ofApps(context: OperatorContext): PlainRoute[] {
         const webhookUrl = body.webhook_url ?? null;
         const problem = webhookProblem(context, webhookUrl);
         if (problem !== null) return refuse(problem);
-        const secrets = makeAppSecrets(accountId);
+        const secrets = makeAppSecrets(accountId, body.idempotency_key);
         const app = { accountId, name: body.name, domain: body.domain, webhookUrl };
         const reply = await connectApp(context, { ...app, operator, deadline }, secrets);
         return withFields(reply, { secret_key: secrets.secretKey, signing_secret: secrets.signingSecret });

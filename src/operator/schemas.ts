@@ -99,6 +99,15 @@ export const ConnectAppBody = body({
   name: words(128, 'Name of the app.'),
   domain: words(253, 'Domain of the app.'),
   webhook_url: Type.Optional(webhookUrl),
+  idempotency_key: Type.Optional(
+    Type.String({
+      ...IdempotencyKey,
+      description:
+        'New and unique for each app you mean to connect. The same key again is refused, and the refusal names the app: its secret ' +
+        'key is told once.',
+      'x-rule': 'must be 8 to 255 printable ASCII characters',
+    }),
+  ),
 });
 export const ChangeAppBody = body({ webhook_url: webhookUrl });
 export const AddWalletBody = body({

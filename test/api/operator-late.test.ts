@@ -2,7 +2,9 @@
 import t from 'tap';
 import type { Test } from 'tap';
 import type { Bus } from '../../src/bus/bus.ts';
+import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
+import { askAccount } from '../../src/operator/context.ts';
 import { until } from '../until.ts';
 import { startOperator, TOKEN } from './operator-harness.ts';
 
@@ -81,6 +83,23 @@ t.test('a change that reaches its account when its caller has been cut off is no
   t.equal(await list(), before);
 });
 
+/** Sends it, and cuts the connection as soon as the message of this type is on its way. */
+async function cutOff(t: Test, type: string, path: string, body: object): Promise<void> {
+  const send = operator.bus.send.bind(operator.bus);
+  const cut = new AbortController();
+  const bus = t.intercept(operator.bus, 'send', {
+    value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) => {
+      send(group, partition, message, onReply);
+      if (message.type === type) cut.abort();
+    },
+  });
+  const url = `http://127.0.0.1:${operator.port}/operator/v1${path}`;
+  const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' };
+  const sent = fetch(url, { method: 'POST', headers, body: JSON.stringify(body), signal: cut.signal });
+  await t.rejects(sent, { name: 'AbortError' });
+  bus.restore();
+}
+
 t.test(
   'an account that is asked for again with its key, after the connection was cut, is made once',
   async (t) => {
@@ -88,19 +107,7 @@ t.test(
       (await operator.call('GET', '/accounts?limit=100')).body.data.map(({ id }: { id: string }) => id);
     const before: readonly string[] = await listed();
     const shop = { ...SHOP, idempotency_key: 'merchant 4711' };
-    const send = operator.bus.send.bind(operator.bus);
-    const cut = new AbortController();
-    const bus = t.intercept(operator.bus, 'send', {
-      value: (...[group, partition, message, onReply]: Parameters<Bus['send']>) => {
-        send(group, partition, message, onReply);
-        if (message.type === 'RegisterAccount') cut.abort();
-      },
-    });
-    const url = `http://127.0.0.1:${operator.port}/operator/v1/accounts`;
-    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' };
-    const first = fetch(url, { method: 'POST', headers, body: JSON.stringify(shop), signal: cut.signal });
-    await t.rejects(first, { name: 'AbortError' });
-    bus.restore();
+    await cutOff(t, 'RegisterAccount', '/accounts', shop);
     const again = await operator.call('POST', '/accounts', shop);
     const third = await operator.call('POST', '/accounts', shop);
     t.strictSame(await listed(), [again.body.id, ...before]);
@@ -115,5 +122,43 @@ t.test(
     t.equal((await operator.call('POST', '/accounts', shop)).body.id, again.body.id, 'after a restart too');
     const other = await operator.call('POST', '/accounts', { ...shop, idempotency_key: 'merchant 4712' });
     t.not(other.body.id, again.body.id);
+  },
+);
+
+t.test(
+  'an app that is asked for again with its key, after the connection was cut, is made once',
+  async (t) => {
+    const { id } = (await operator.call('POST', '/accounts', SHOP)).body;
+    const apps = `/accounts/${id}/apps`;
+    const till = { name: 'Till', domain: 'coffee.test', idempotency_key: 'till of merchant 4711' };
+    await cutOff(t, 'ConnectApp', apps, till);
+    const again = await operator.call('POST', apps, till);
+    const [app, ...others] = (await operator.call('GET', apps)).body.data;
+    t.strictSame(others, []);
+    t.equal(again.status, 409);
+    const { code, message } = again.body.error;
+    t.equal(code, 'conflict');
+    t.ok(
+      message.startsWith(`${app.id} was connected with this idempotency key at ${app.created_at}. `),
+      message,
+    );
+
+    await operator.stop();
+    operator = await startOperator(directory);
+    t.equal((await operator.call('POST', apps, till)).status, 409, 'after a restart too');
+    await operator.call('DELETE', `${apps}/${app.id}`);
+    const removed = await operator.call('POST', apps, till);
+    t.equal(removed.status, 409);
+    t.match(removed.body.error.message, /and removed since: use a new key\.$/);
+
+    const second = await operator.call('POST', apps, { ...till, idempotency_key: 'another till' });
+    t.equal(second.status, 201);
+    const { secret_key: key } = second.body;
+    const balances = { type: 'GetBalances', accountId: id, keyHash: hashApiKey(key), problem: null } as const;
+    t.equal((await askAccount(operator.context, balances)).type, 'done', 'its key opens');
+    const elsewhere = (await operator.call('POST', '/accounts', SHOP)).body.id;
+    const theirs = await operator.call('POST', `/accounts/${elsewhere}/apps`, till);
+    t.equal(theirs.status, 201, 'keys are of an account');
+    t.not(theirs.body.publishable_key, app.publishable_key);
   },
 );
