@@ -87,16 +87,12 @@ async function runArchive(link: NatsLink, target: SegmentDirectory, input: ToolI
   const [failure] = failures;
   // What begins here could be added to the archive of another cluster.
   if (failure !== undefined && !isOfCluster) throw failure.error;
-  const { report, lines } = await finishArchive(target, beforeMs, segments);
   const faults = failures.map(({ error, ...name }) => ({ ...name, problem: natsProblem(error) }));
+  const { sound, report, lines } = await finishArchive(target, beforeMs, segments, faults);
   return {
-    sound: lost.length === 0 && faults.length === 0,
-    report: { ...report, lost, faults },
-    lines: [
-      ...(segments.length === 0 && faults.length > 0 ? [] : lines),
-      ...lostLines(lost, target),
-      ...faults.map((fault) => `${nameOf(fault)}: nothing was added: ${fault.problem}`),
-    ],
+    sound: sound && lost.length === 0,
+    report: { ...report, lost },
+    lines: [...lines, ...lostLines(lost, target)],
   };
 }
 

@@ -1,8 +1,8 @@
 // `archive`: old batches into segments, each once. `trim`: removes from a stopped log what is archived, proven to be the
 // same, and needed by nobody.
-import { tipAt } from '../batch.ts';
+import { LogCorruption, tipAt } from '../batch.ts';
 import { WriteAheadLog } from '../log.ts';
-import type { LogReader } from '../log-reader.ts';
+import { type LogReader, untilUnchanged } from '../log-reader.ts';
 import { tipFrom } from './manifest.ts';
 import type { Segment } from './manifest.ts';
 import {
@@ -45,29 +45,36 @@ export function archiveBeforeOf(values: ToolInput['values']): number {
   return timeOf(values, 'before') ?? Date.now() - daysKept * dayMs;
 }
 
+/** A partition of which nothing was added, and why. */
+export interface ArchiveFault extends PartitionName {
+  readonly problem: string;
+}
+
 /** Names the segments in the manifest, and says what was done. */
 export async function finishArchive(
   target: SegmentDirectory,
   beforeMs: number,
   segments: readonly Segment[],
+  faults: readonly ArchiveFault[],
 ): Promise<ToolResult> {
   if (segments.length > 0) await target.add(segments, null);
   const lines = segments.map((one) => `${nameOf(one)}: ${sequencesText(one)}, ${one.fileBytes} bytes`);
+  const nothing = `Nothing to archive that is older than ${timeText(beforeMs)} (--before).`;
   return {
-    sound: true,
+    sound: faults.length === 0,
     report: {
       to: target.path,
       before: new Date(beforeMs).toISOString(),
       begun: target.isNew,
       removed: target.removed,
       segments,
+      faults,
     },
     lines: [
       ...(segments.length > 0 ? begunLines(target) : []),
       ...removedLines(target),
-      ...(lines.length > 0
-        ? lines
-        : [`Nothing to archive that is older than ${timeText(beforeMs)} (--before).`]),
+      ...(lines.length === 0 && faults.length === 0 ? [nothing] : lines),
+      ...faults.map((fault) => `${nameOf(fault)}: nothing was added: ${fault.problem}`),
     ],
   };
 }
@@ -77,7 +84,8 @@ export const archive: Tool = {
   summary: 'Write old batches to compressed segments, each once, with their hashes recorded.',
   help: `
 Adds to an archive what is older than --before and not in it yet. The log keeps it: trim removes it. Works on a live
-directory.
+directory. Where a partition is damaged, or does not go on from where the archive has it, it says so, with status 1, and adds the
+others.
 ${archiveExamples}`,
   options: archiveOptions,
   run: (input) =>
@@ -95,39 +103,87 @@ async function runArchive(
   const beforeMs = archiveBeforeOf(input.values);
   // What the log has lost altogether is known to the archive.
   const names = chosen(withOthers(reader.partitionNames(), target.partitions()), input.values);
-  const work = names.map((name) => {
-    const start = target.endOf(name) ?? reader.startOf(name.group, name.partition);
-    if (!reader.holds(name.group, name.partition, start)) throw otherHistory(reader, name, start);
-    return { name, start, last: Math.max(start.batch, lastBefore(reader, name, beforeMs)) };
-  });
+  const faults: ArchiveFault[] = [];
+  const orFault = async (name: PartitionName, work: () => void | Promise<void>): Promise<void> => {
+    try {
+      await untilUnchanged(async () => work());
+    } catch (error) {
+      faults.push({ ...name, problem: problemIn(error) });
+    }
+  };
+  const works: Work[] = [];
+  let isOfLog = target.partitions().length === 0;
+  for (const name of names) {
+    await orFault(name, () => {
+      const work = workOf(reader, target, name, beforeMs);
+      works.push(work);
+      isOfLog ||= target.endOf(name) !== null;
+    });
+  }
+  const [fault] = faults;
+  // What begins here could be added to the archive of another log.
+  if (fault !== undefined && !isOfLog) throw new Error(`${nameOf(fault)}: ${fault.problem}`);
   input.progress.start(
     'archive',
-    work.reduce((sum, { start, last }) => sum + last - start.batch, 0),
+    works.reduce((sum, { start, last }) => sum + last - start.batch, 0),
   );
   const segments: Segment[] = [];
-  for (const { name, start, last } of work) {
-    if (last === start.batch) continue;
-    const end = tipAt(reader.batch(name.group, name.partition, last));
-    const segment = await target.write(name, start, batchesUpTo(reader, name, start, end), input.progress);
-    if (segment !== null) segments.push(segment);
+  for (const { name } of works) {
+    await orFault(name, async () => {
+      // Looked at again: it may have been cut off, and written anew, since.
+      const { start, last } = workOf(reader, target, name, beforeMs);
+      if (last === start.batch) return;
+      const end = tipAt(reader.batch(name.group, name.partition, last));
+      const batches = batchesUpTo(reader, name, start, end);
+      const segment = await target.attempt(() => target.write(name, start, batches, input.progress));
+      if (segment !== null) segments.push(segment);
+    });
   }
-  return finishArchive(target, beforeMs, segments);
+  return finishArchive(target, beforeMs, segments, faults);
+}
+
+interface Work {
+  readonly name: PartitionName;
+  readonly start: Tip;
+  readonly last: number;
+}
+
+/** Throws OtherHistory, and LogCorruption. */
+function workOf(
+  reader: LogReader,
+  target: SegmentDirectory,
+  { group, partition }: PartitionName,
+  beforeMs: number,
+): Work {
+  const name = { group, partition };
+  const start = target.endOf(name) ?? reader.startOf(group, partition);
+  if (!reader.holds(group, partition, start)) throw otherHistory(reader, name, start);
+  return { name, start, last: Math.max(start.batch, lastBefore(reader, name, beforeMs)) };
+}
+
+/** The archive has what the log does not go on from. */
+class OtherHistory extends Error {}
+
+/** What keeps one partition out; anything else is thrown on. */
+function problemIn(error: unknown): string {
+  if (error instanceof LogCorruption || error instanceof OtherHistory) return error.message;
+  throw error;
 }
 
 /** Of an archive whose end is not in the log. Also where the log has nothing old enough to go on with: the archive may have what
  *  nobody else has any more, and none of what the log comes to have. */
-function otherHistory(reader: LogReader, name: PartitionName, { batch }: Tip): Error {
+function otherHistory(reader: LogReader, name: PartitionName, { batch }: Tip): OtherHistory {
   const begins = reader.startOf(name.group, name.partition).batch;
   const last = reader.lastBatchNumber(name.group, name.partition);
   if (batch < begins) {
-    return new Error(`${nameOf(name)}: the archive is of another log, or what follows it was trimmed`);
+    return new OtherHistory('the archive is of another log, or what follows it was trimmed');
   }
   const differs =
     batch > last
       ? `the archive ends with batch ${batch}, the log with batch ${last}`
       : `the log has another batch ${batch} than the archive`;
-  return new Error(
-    `${nameOf(name)}: ${differs}: the archive is of another log, or this one has lost its end or was restored to before that. ` +
+  return new OtherHistory(
+    `${differs}: the archive is of another log, or this one has lost its end or was restored to before that. ` +
       'Keep the archive, and begin another directory for this log',
   );
 }

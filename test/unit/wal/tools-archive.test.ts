@@ -3,13 +3,14 @@ import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import t from 'tap';
 import { emptyTip } from '../../../wal/batch.ts';
+import { openLogDatabase } from '../../../wal/lmdb.ts';
 import { WriteAheadLog } from '../../../wal/log.ts';
 import { LogReader } from '../../../wal/log-reader.ts';
 import { walTools } from '../../../wal/tools/all.ts';
 import { trimTool } from '../../../wal/tools/archive.ts';
 import { whileStopped } from '../../../wal/tools/stopped.ts';
 import { runTools } from '../../../wal/tools/tool.ts';
-import { checkpointAll, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
+import { bytesAt, checkpointAll, key, next, segmentIn, tips, tool, toolJson, write } from './tool-logs.ts';
 import { runTool } from './run-tool.ts';
 
 t.test('trim removes nothing that its archive begins after', async (t) => {
@@ -217,6 +218,49 @@ t.test(
     t.equal((await tool('archive', '--data', restored, '--to', next())).status, 0);
   },
 );
+
+t.test('an archive that cannot go on with a partition goes on with the others', async (t) => {
+  const [data, archive, alone, other] = [next(), next(), next(), next()];
+  const atMs = Date.parse('2026-01-01T00:00:00Z');
+  await write(data, 4, { atMs });
+  await tool('archive', '--data', data, '--to', archive);
+  await tool('archive', '--data', data, '--to', alone, '--group', 'accounts');
+  await write(data, 2, { epoch: 2, atMs: atMs + 10_000 });
+  const database = openLogDatabase({ directory: data });
+  const damaged = bytesAt(database, 7);
+  damaged[damaged.length - 1]! ^= 1;
+  await database.put(key(7), damaged);
+  await database.close();
+  const { status, report } = await toolJson('archive', '--data', data, '--to', archive);
+  t.equal(status, 1);
+  t.match(report, {
+    segments: [
+      { group: 'accounts', partition: 0, end: { batch: 8 } },
+      { group: 'webhooks', partition: 0, end: { batch: 8 } },
+    ],
+    faults: [{ group: 'accounts', partition: 1, problem: /batch 7/ }],
+  });
+  t.strictSame(
+    readdirSync(archive).filter((name) => name.startsWith('accounts-1')).length,
+    1,
+    'nothing is left of what was begun',
+  );
+  t.match(await tool('archive', '--data', data, '--to', archive), {
+    status: 1,
+    out: /^accounts\/1: nothing was added: [^\n]*batch 7[^\n]*\n$/,
+  });
+  t.match(await tool('restore', '--from', archive, '--to', next()), { status: 0 });
+
+  // Of another log, of which one partition could be gone on with: nothing shows that it is of this.
+  await write(other, 6, { atMs: atMs + 1 });
+  const kept = readFileSync(join(alone, 'manifest.json'), 'utf8');
+  t.match(await tool('archive', '--data', other, '--to', alone), {
+    status: 1,
+    out: '',
+    err: /of another log/,
+  });
+  t.equal(readFileSync(join(alone, 'manifest.json'), 'utf8'), kept);
+});
 
 t.test('without a time, archive takes what is older than 30 days', async (t) => {
   const [data, archive] = [next(), next()];
