@@ -508,4 +508,6 @@ export const LIMITS = {
   logToolTransactionsShown: 20,
   /** Transactions that a damaged batch is said to concern. */
   logToolTransactionsNamedMax: 50,
+  /** Partitions that a log has nothing of. */
+  logToolPartitionsNamedMax: 50,
 } as const;

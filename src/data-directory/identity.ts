@@ -85,7 +85,13 @@ function isOwn(log: LogReader, { group, partition }: PartitionName): boolean {
 /** Every partition that may have a log in it: as many as any directory has, where it does not say how many it has, or not so
  *  that it can be understood. */
 export function placesIn(directory: string): PartitionPlace[] {
-  return placesOf(partitionsNoted(directory) ?? LIMITS.partitionsMax);
+  return placesNoted(directory) ?? placesOf(LIMITS.partitionsMax);
+}
+
+/** Null: it does not say how many it has, or not so that it can be understood. */
+export function placesNoted(directory: string): PartitionPlace[] | null {
+  const partitions = partitionsNoted(directory);
+  return partitions === null ? null : placesOf(partitions);
 }
 
 /** Every partition that has a log where there are so many. */

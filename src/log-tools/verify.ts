@@ -1,13 +1,14 @@
 // `verify` with the domain in it: what wal's own verify finds wrong with the log, with the transactions at fault; and the
 // money, added up a second time from what the checkpoint has.
 
+import { placesNoted } from '../data-directory/identity.ts';
 import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, uncountedViews, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
 import { ViewsUnreadable } from '../../wal/tools/partitions.ts';
 import { breathe } from '../../wal/tools/priority.ts';
-import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
+import { numberOf, stringOf, type Tool, type ToolInput, type ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
 import { nameOf, type PartitionName } from '../../wal/types.ts';
 
@@ -39,7 +40,8 @@ async function verifyAll(input: ToolInput, damage: string | null): Promise<ToolR
   const log = await verifyLog(input, damage === null);
   return withData(
     input.directory,
-    (data) => withDomain(data, log, { views: damage, identity: data.identityProblem }),
+    (data) =>
+      withDomain(data, log, { views: damage, identity: data.identityProblem }, absentFrom(log, input)),
     damage === null,
   );
 }
@@ -47,7 +49,34 @@ async function verifyAll(input: ToolInput, damage: string | null): Promise<ToolR
 /** Of wal's own verify. `partitions`: all it has looked at. */
 interface LogReport {
   readonly faults: readonly Fault[];
-  readonly partitions: readonly PartitionName[];
+  readonly partitions: readonly (PartitionName & { readonly sequence: number })[];
+}
+
+/** Those of the places that the directory has, and of which its log has nothing. A log without any record may be young; with one, a
+ *  standalone service has a batch in each of them (src/wiring/ledger.ts), and a node of a cluster has those that it had to do with. */
+function absentFrom({ report }: ToolResult, { directory, values }: ToolInput): PartitionName[] {
+  const { partitions, faults } = report as LogReport;
+  if (faults.length === 0 && partitions.every(({ sequence }) => sequence === 0)) return [];
+  const there = new Set(partitions.map(nameOf));
+  const group = stringOf(values, 'group');
+  const partition = numberOf(values, 'partition');
+  return (placesNoted(directory) ?? []).filter(
+    (place) =>
+      (group ?? place.group) === place.group &&
+      (partition ?? place.partition) === place.partition &&
+      !there.has(nameOf(place)),
+  );
+}
+
+function absentLines(absent: readonly PartitionName[]): string[] {
+  if (absent.length === 0) return [];
+  const named = absent.slice(0, LIMITS.logToolPartitionsNamedMax).map(nameOf).join(', ');
+  const hidden = absent.length - LIMITS.logToolPartitionsNamedMax;
+  const names = hidden > 0 ? `${named} and ${hidden} more` : named;
+  return [
+    `not in this log, of the partitions that daftari.json says: ${names}. A node of a cluster need not have them; a standalone service refuses them, ` +
+      'for they are lost, or were left out of what was restored',
+  ];
 }
 
 /** What is wrong besides the log; null: nothing. */
@@ -56,7 +85,12 @@ interface Damages {
   readonly identity: string | null;
 }
 
-async function withDomain(data: Data, log: ToolResult, damages: Damages): Promise<ToolResult> {
+async function withDomain(
+  data: Data,
+  log: ToolResult,
+  damages: Damages,
+  absent: readonly PartitionName[],
+): Promise<ToolResult> {
   const { faults, partitions } = log.report as LogReport;
   const explained = faults.map((fault) => ({ ...fault, ...damageOf(data, fault) }));
   const { audits, unaudited } = await auditAll(data, partitions);
@@ -66,11 +100,12 @@ async function withDomain(data: Data, log: ToolResult, damages: Damages): Promis
   const sound = log.sound && ledger.length === 0 && damages.views === null && damages.identity === null;
   return {
     sound,
-    report: { ...log.report, sound, faults: explained, ledger, unaudited, ...damages },
+    report: { ...log.report, sound, faults: explained, ledger, unaudited, absent, ...damages },
     lines: [
       ...explained.flatMap(faultLines),
       ...ledgerLines(audits),
       ...unaudited.map((one) => `${nameOf(one)}: ${one.why}: its ledger was not looked at`),
+      ...absentLines(absent),
       // The verdict on the log alone comes last of its lines.
       ...log.lines.slice(faults.length),
       ...(data.views === null

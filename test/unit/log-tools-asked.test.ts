@@ -135,3 +135,35 @@ t.test('a directory that does not say what it is hides nothing of what its log s
     err: /daftari\.json is damaged: put the one back/,
   });
 });
+
+t.test('verify names the partitions that a log with records has nothing of', async (t) => {
+  const [lacking, young] = [next(), next()];
+  await write(lacking, 3);
+  await write(young, 0);
+  const identify = (directory: string, partitions: number): void =>
+    writeFileSync(join(directory, 'daftari.json'), JSON.stringify({ format: 1, partitions }));
+  identify(lacking, 2);
+  identify(young, 2);
+  const verify = (directory: string, ...args: string[]) =>
+    runTool(tools, 'verify', '--data', directory, ...args);
+  // Whether it is a node's of a cluster, to which they need not be, is not known here.
+  t.match(await verify(lacking), {
+    status: 0,
+    out: /^not in this log, of the partitions that daftari.json says: platform\/0, webhooks\/1\. A node/m,
+  });
+  t.match(JSON.parse((await verify(lacking, '--json')).out), {
+    sound: true,
+    absent: [
+      { group: 'platform', partition: 0 },
+      { group: 'webhooks', partition: 1 },
+    ],
+  });
+  t.match((await verify(lacking, '--group', 'webhooks')).out, /^not in this log, .*: webhooks\/1\. /m);
+  t.notMatch((await verify(lacking, '--partition', '0', '--group', 'accounts')).out, 'not in this log');
+  t.notMatch((await verify(young)).out, 'not in this log');
+  // Without what says how many there are.
+  t.notMatch((await verify(data)).out, 'not in this log');
+  identify(lacking, 1_000);
+  const { out } = await verify(lacking);
+  t.match(out, /^not in this log, .*: accounts\/2, accounts\/3, .* and 1948 more\. /m);
+});
