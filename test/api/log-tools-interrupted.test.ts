@@ -85,6 +85,24 @@ t.test(
   },
 );
 
+t.test(
+  'a rehearsal, ended by what it reads or writes, leaves nothing',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    const temporary = mkdtempSync(join(root, 'tmp-'));
+    const env = { ...ENVIRONMENT, TMPDIR: temporary };
+    const args = [CLI, 'restore', '--from', backup, '--rehearse'];
+    const child = spawn(process.execPath, args, { env, stdio: 'ignore' });
+    const ended = new Promise((resolve) => child.once('close', resolve));
+    const tool = await waitForValue('it is at work', 60_000, () =>
+      childrenOf(child.pid!).find((pid) => writtenBy(pid, 'daftari-rehearsal-') >= 1),
+    );
+    process.kill(tool, 'SIGBUS');
+    t.equal(await ended, 1);
+    t.strictSame(readdirSync(temporary), []);
+  },
+);
+
 t.test('replay, Ctrl-Z, and on', { skip: process.platform !== 'linux' }, async (t) => {
   const child = spawn(process.execPath, [CLI, 'replay', '--data', data], { stdio: 'ignore' });
   const ended = new Promise((resolve) => child.once('close', (code, by) => resolve(by ?? code)));

@@ -6,7 +6,8 @@ import { logTools } from '../../src/log-tools/commands.ts';
 import { LogUnsearchable } from '../log-reader.ts';
 import { noteUnreadable } from '../unreadable.ts';
 import { walTools } from './all.ts';
-import { LOG_UNSEARCHABLE, type ToTool } from './supervised.ts';
+import { type FromTool, LOG_UNSEARCHABLE, type ToTool } from './supervised.ts';
+import { watchTemporaries } from './temporary.ts';
 import { ownTerminal, runTools, type Tool } from './tool.ts';
 
 endBySignals();
@@ -16,6 +17,8 @@ process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 const { directory, unreadable } = await new Promise<ToTool>((resolve) => process.once('message', resolve));
 process.channel?.unref();
 if (unreadable !== null) noteUnreadable(directory, unreadable);
+
+watchTemporaries((temporary) => process.send?.({ temporary } satisfies FromTool));
 
 process.exitCode = await runTools(
   'npm run wal --',

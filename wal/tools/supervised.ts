@@ -1,8 +1,10 @@
 // A tool in a process of its own, watched by one that reads nothing: what LMDB finds in a damaged file can end the process that
 // reads it without a word. Then it is found out what that was, said, and the tool runs once more without it.
 import { spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { constants } from 'node:os';
 import { parseArgs } from 'node:util';
+import { messageOf } from '../thrown.ts';
 import type { Unreadable } from '../unreadable.ts';
 import { dataDirectoryOf } from './tool.ts';
 
@@ -13,6 +15,11 @@ export const LOG_UNSEARCHABLE = 3;
 export interface ToTool {
   readonly directory: string;
   readonly unreadable: Unreadable | null;
+}
+
+/** A directory that it has for as long as it works. */
+export interface FromTool {
+  readonly temporary: string;
 }
 
 export interface Supervision {
@@ -117,6 +124,8 @@ function runOnce({ program, args, stopSignals }: Supervision, message: ToTool): 
     // No open file is left for it: it has no channel, and nothing but its error is told.
     if (child.pid === undefined) return;
     const passOn = (signal: NodeJS.Signals): void => void child.kill(signal);
+    const temporaries: string[] = [];
+    child.on('message', ({ temporary }: FromTool) => void temporaries.push(temporary));
     const pause = (): void => {
       child.kill('SIGSTOP');
       process.kill(process.pid, 'SIGSTOP');
@@ -127,6 +136,7 @@ function runOnce({ program, args, stopSignals }: Supervision, message: ToTool): 
     child.once('exit', (status, signal) => {
       for (const each of passedOn) process.off(each, passOn);
       process.off('SIGTSTP', pause);
+      if (signal !== null) temporaries.forEach(removeOrName);
       resolve({ status, signal });
     });
     child.send(message, (error) => {
@@ -134,6 +144,15 @@ function runOnce({ program, args, stopSignals }: Supervision, message: ToTool): 
       if (error !== null && child.connected) reject(error);
     });
   });
+}
+
+/** The disk that ended a tool may keep this, too. */
+function removeOrName(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true });
+  } catch (error) {
+    say(`${path} is left, and may be removed: ${messageOf(error)}`);
+  }
 }
 
 function say(text: string): void {

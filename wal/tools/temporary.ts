@@ -4,10 +4,18 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+/** Whoever removes it where this process is ended by a signal that nobody hears. */
+let watcher: (path: string) => void = () => {};
+
+export function watchTemporaries(by: typeof watcher): void {
+  watcher = by;
+}
+
 const interrupts = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export async function withTemporary<T>(prefix: string, use: (path: string) => Promise<T>): Promise<T> {
   const path = mkdtempSync(join(tmpdir(), prefix));
+  watcher(path);
   const remove = (): void => rmSync(path, { recursive: true, force: true });
   const unhear = (): void => interrupts.forEach((each) => void process.off(each, end));
   const end = (signal: NodeJS.Signals): void => {
