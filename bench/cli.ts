@@ -78,7 +78,7 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   if (against !== null) console.log(`\n${againstText(against, report)}`);
   const areKept = [
     json === null || isWritten(json, `${JSON.stringify(withPairs(report, against), null, 1)}\n`),
-    html === null || isWritten(html, htmlOf(report)),
+    html === null || isWritten(html, htmlOf(withPairs(report, against))),
   ];
   const scenarios = [...report.scenarios, ...(against?.scenarios ?? [])];
   const checks = scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));

@@ -3,6 +3,7 @@
 import type { Load, Report, ScenarioResult } from '../result.ts';
 import { latencyAt } from '../result.ts';
 import { summarize } from '../statistics.ts';
+import { againstText } from './compare.ts';
 import { escape, plot, type Line } from './plot.ts';
 import {
   conditionsText,
@@ -43,10 +44,17 @@ from the intended send time.</p>
 ${failuresOf(report)
   .map((text) => `<p class="missed">${escape(text)}</p>`)
   .join('\n')}
+${report.against === undefined ? '' : `<pre>${escape(againstText(report.against, report))}</pre>`}
 ${report.scenarios.map(scenarioHtml).join('\n')}
+${report.against === undefined ? '' : otherHtml(report.against)}
 </body>
 </html>
 `;
+}
+
+function otherHtml({ conditions, scenarios }: Report): string {
+  const commit = conditions.commit ?? 'unknown';
+  return `<h1>Of commit ${escape(commit)}, measured in turn with it</h1>\n${scenarios.map(scenarioHtml).join('\n')}`;
 }
 
 function scenarioHtml(scenario: ScenarioResult): string {

@@ -277,6 +277,21 @@ t.test('the page stands alone', async (t) => {
   t.notMatch(page, /NaN|undefined/);
 });
 
+t.test('the page of two checkouts measured in turn has both, and their pairs', async (t) => {
+  const before = {
+    ...report([20_000, 10_000, 16_000]),
+    conditions: { ...report([]).conditions, commit: 'old5678' },
+  };
+  const after = report([21_000, 10_520, 16_780]);
+  const page = htmlOf({ ...after, against: before });
+  t.match(page, /<pre>in turn: commits old5678 → abc1234, by pairs\n[^<]*service, peak .*× 1\.050 +better/);
+  t.match(
+    page,
+    /<h2>charges<\/h2>[^]*<h1>Of commit old5678, measured in turn with it<\/h1>[^]*<h2>charges<\/h2>/,
+  );
+  t.notMatch(htmlOf(after), /in turn/);
+});
+
 t.test('latency is drawn against the rates of one server, not of two', async (t) => {
   const of = (...labels: string[]): string => {
     const loads = labels.map((label, n) => ({ ...load, label, offeredPerSecond: 1_000 * (n + 1) }));
