@@ -43,7 +43,7 @@ async function drainBacklog(bench: Bench) {
   const service = await bench.service(prepared, ALLOW);
   const watch = new ProcessWatch([...service.processes, ...receiver.processes]);
   const stats = await untilDelivered(bench, receiver, count).finally(() => watch.stop());
-  const perSecond = stats.events / Math.max(0.001, (stats.lastAt - stats.firstAt) / MS_PER_SECOND);
+  const perSecond = stats.timed / Math.max(0.001, (stats.lastAt - stats.firstAt) / MS_PER_SECOND);
   const figures: Figure[] = [
     {
       name: 'deliveries of a backlog',

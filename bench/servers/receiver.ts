@@ -20,6 +20,7 @@ const seen = new Set<string>();
 /** Whose object was created before it is not in the times, ms since 1970. */
 let begunAt = 0;
 let deliveries = 0;
+let timed = 0;
 let firstAt = 0;
 let lastAt = 0;
 
@@ -42,8 +43,6 @@ app.post('/hook/:account', (response, request) => {
 
 function receive(eventId: string, text: string): void {
   const now = Date.now();
-  if (deliveries === 0) firstAt = now;
-  lastAt = now;
   deliveries++;
   if (seen.has(eventId) || seen.size >= SEEN_MAX) return;
   seen.add(eventId);
@@ -51,6 +50,9 @@ function receive(eventId: string, text: string): void {
   const objectAt = text.indexOf(CREATED_AT, eventAt + 1);
   const createdAt = timeAt(text, objectAt);
   if (createdAt < begunAt) return;
+  if (timed === 0) firstAt = now;
+  lastAt = now;
+  timed++;
   sinceEvent.recordValue(Math.max(0, now - timeAt(text, eventAt)));
   sinceCreate.recordValue(Math.max(0, now - createdAt));
 }
@@ -62,6 +64,7 @@ function timeAt(text: string, at: number): number {
 
 app.post('/begin/:at', (response, request) => {
   begunAt = Number(request.getParameter(0));
+  timed = 0;
   sinceEvent.reset();
   sinceCreate.reset();
   response.end();
@@ -71,6 +74,7 @@ app.get('/stats', (response) => {
   const stats: ReceiverStats = {
     deliveries,
     events: seen.size,
+    timed,
     firstAt,
     lastAt,
     sinceEvent: PERCENTILES.map((percent) => [percent, sinceEvent.getValueAtPercentile(percent)]),

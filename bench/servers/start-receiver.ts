@@ -7,7 +7,9 @@ export interface ReceiverStats {
   readonly deliveries: number;
   /** Different event ids. */
   readonly events: number;
-  /** Milliseconds since 1970. */
+  /** Those of them of which the times are told. */
+  readonly timed: number;
+  /** When the first and the last of these came, milliseconds since 1970. */
   readonly firstAt: number;
   readonly lastAt: number;
   /** [percent, ms] from the event to its first delivery. */

@@ -269,11 +269,18 @@ t.test('the times of webhooks are of what was created when the warm-up was over'
   await deliver('evt_1', 600_000);
   await receiver.begin();
   await deliver('evt_2', 500_000);
-  const { events, sinceCreate } = await receiver.stats();
+  const { events, timed, sinceCreate } = await receiver.stats();
   t.equal(events, 2);
+  t.equal(timed, 0);
   t.equal(sinceAt(sinceCreate, 100), 0);
+  const before = Date.now();
   await deliver('evt_3', -1_000);
-  t.equal((await receiver.stats()).events, 3);
+  const after = await receiver.stats();
+  t.hasStrict(after, { events: 3, timed: 1 });
+  t.ok(after.firstAt >= before, 'nor is the time from which a rate is told');
+  t.equal(after.lastAt, after.firstAt);
+  await deliver('evt_2', 500_000);
+  t.equal((await receiver.stats()).lastAt, after.lastAt);
 });
 
 t.test('what runs is stopped, also where another cannot be', async (t) => {
