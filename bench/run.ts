@@ -111,7 +111,7 @@ async function runSideBySide(
     } catch (error) {
       listener.failed(name, error);
     } finally {
-      for (const bench of benches) await bench.clear();
+      for (const bench of benches) await cleared(bench, name, listener);
     }
   }
 }
@@ -147,7 +147,16 @@ async function runOnce(
     listener.failed(scenario.name, error);
     return null;
   } finally {
+    await cleared(bench, scenario.name, listener);
+  }
+}
+
+/** What could not be stopped is told, as what could not be measured is: hours of load are not lost by it. */
+async function cleared(bench: Bench, scenario: string, listener: RunListener): Promise<void> {
+  try {
     await bench.clear();
+  } catch (error) {
+    listener.failed(scenario, error);
   }
 }
 

@@ -13,6 +13,7 @@ import { childrenOf } from '../../deploy/stop-signal.ts';
 import type { Driven } from '../../bench/load/drive.ts';
 import { isHeld } from '../../bench/scenarios/peaks.ts';
 import { operatorApi } from '../../bench/servers/operator-api.ts';
+import { run } from '../../bench/run.ts';
 import { sinceAt, startReceiver } from '../../bench/servers/start-receiver.ts';
 import { driveOn, portOf } from './bench-endpoint.ts';
 import { startService } from './start.ts';
@@ -294,6 +295,24 @@ t.test('what runs is stopped, also where another cannot be', async (t) => {
   await t.rejects(bench.clear(), { message: 'it does not end' });
   await t.rejects(receiver.stats(), { message: 'fetch failed' });
   t.notOk(existsSync(directory));
+});
+
+t.test('a report has what was measured before something could not be stopped', async (t) => {
+  const command = parseCommand(['bare', '--form', 'smoke']);
+  if (command.type !== 'run') throw new Error('it names a run');
+  const clear = Reflect.get(Bench.prototype, 'clear') as (this: Bench) => Promise<void>;
+  t.intercept(Bench.prototype, 'clear', {
+    value(this: Bench) {
+      this.keep({ stop: () => Promise.reject(new Error('it does not end')) });
+      return clear.call(this);
+    },
+  });
+  const told: string[] = [];
+  const listener = { progress() {}, finished() {}, failed: (name: string) => void told.push(name) };
+  const { report } = await run(command.options, '', listener);
+  t.match(report.scenarios, [{ name: 'bare', repeats: [{ figures: [{ unit: '/s' }] }] }]);
+  t.strictSame(report.failures, [{ scenario: 'bare', error: 'it does not end' }]);
+  t.strictSame(told, ['bare']);
 });
 
 t.test('what a service answers that has no metrics to tell is not taken for some', async (t) => {
