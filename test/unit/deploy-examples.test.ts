@@ -1,5 +1,6 @@
 // The examples of deploy/ against the service's own bounds: what runs it does not end it before it has done what it is asked to.
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { STOP_MS_MAX as NODE_STOP_MS_MAX } from '../../deploy/cluster-processes.ts';
@@ -29,3 +30,24 @@ t.test('who drains a node of a cluster waits for as long as that may take, as th
   t.match(text, `wait for exit 0 (${NODE_STOP_MS_MAX / 1000} s at the very most`);
   t.end();
 });
+
+t.test(
+  "what the runbook sets once in a shell works for a user without a home, as a service's mostly is",
+  (t) => {
+    const runbook = readFileSync(join(import.meta.dirname, '../../deploy/README.md'), 'utf8');
+    const [pasted = ''] = /^export DATA_DIR=[^\n]*\n[^]*?(?=\n```)/m.exec(runbook) ?? [];
+    const env = {
+      PATH: process.env['PATH'],
+      HOME: '/nonexistent',
+      TMPDIR: t.testdir(),
+      OPERATOR_TOKEN: 'secret',
+    };
+    const shown = `${pasted}\nstat -c %a "\${TOKEN#@}" && cat "\${TOKEN#@}"`;
+    t.match(spawnSync('bash', ['-c', shown], { env, encoding: 'utf8' }), {
+      stdout: '600\nAuthorization: Bearer secret\n',
+      stderr: '',
+    });
+    t.strictSame(readdirSync(env.TMPDIR), [], 'nor does the token outlive the shell');
+    t.end();
+  },
+);
