@@ -50,6 +50,7 @@ class Driver {
   /** The longest idle first: each is used in its turn. */
   readonly #idle: Connection[] = [];
   readonly #all: Connection[] = [];
+  readonly #connecting = new Set<Socket>();
   #startAt = 0;
   #sent = 0;
   #answeredWith2xx = 0;
@@ -81,7 +82,9 @@ class Driver {
     const unsent = await this.#countUnsent();
     await this.#untilAnswered();
     clearInterval(ticking);
+    // Or this process would live on for them.
     for (const { socket } of this.#all) socket.destroy();
+    for (const socket of this.#connecting) socket.destroy();
     this.#finish(unsent);
   }
 
@@ -259,9 +262,15 @@ class Driver {
         sentAt: 0,
         idleSince: 0,
       };
-      socket.once('error', reject);
+      this.#connecting.add(socket);
+      const refused = (error: Error): void => {
+        this.#connecting.delete(socket);
+        reject(error);
+      };
+      socket.once('error', refused);
       socket.once('connect', () => {
-        socket.off('error', reject);
+        this.#connecting.delete(socket);
+        socket.off('error', refused);
         this.#all.push(connection);
         this.#attach(connection);
         resolve();

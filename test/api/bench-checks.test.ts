@@ -1,5 +1,7 @@
 // The bench's checks say no where they should: a check that cannot fail proves nothing of what was measured.
 
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createRawServer, type Socket } from 'node:net';
@@ -233,6 +235,31 @@ t.test('an answer that nobody asked for is told, and answers no request', async 
   const { load } = await driveOn(t, await portOf(t, endpoint), { ratePerSecond: 20 });
   t.notOk(checkAnswers(load).passed);
   t.match(Object.keys(load.errors), ['unasked']);
+});
+
+/** Answers one request, closes all its connections, and takes no more than two others from then on. */
+const DEAF = `
+  const sockets = [];
+  const server = require('node:net').createServer((socket) => {
+    sockets.push(socket.on('error', () => {}));
+    socket.once('data', () => {
+      socket.end('HTTP/1.1 201 Created\\r\\nContent-Length: 2\\r\\n\\r\\n{}', () => {
+        for (const each of sockets) each.destroy();
+        setImmediate(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0));
+      });
+    });
+  });
+  server.listen({ host: '127.0.0.1', port: 0, backlog: 1 }, () => process.stdout.write(String(server.address().port)));
+`;
+
+t.test('a load ends with its time, whatever connection of it has not come about yet', async (t) => {
+  const endpoint = spawn(process.execPath, ['-e', DEAF], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.teardown(() => endpoint.kill('SIGKILL'));
+  const [port] = (await once(endpoint.stdout, 'data')) as [Buffer];
+  const signal = AbortSignal.timeout(20_000);
+  const { load } = await driveOn(t, Number(port), { connections: 6, ratePerSecond: 0.9, signal });
+  t.strictSame(load.statuses, { 201: 1 });
+  t.notOk(signal.aborted, 'its driver ends by itself');
 });
 
 t.test('a rate is held by whoever does all of it in time, not by refusing quickly', async (t) => {
