@@ -10,29 +10,31 @@ import type {
   PlatformCommand,
   RegisterAccount,
 } from '../../src/domain/platform-message.ts';
-import type { Decision } from '../runtime/group.ts';
+import { MADE_KNOWN_FORMAT } from '../../src/domain/record-format.ts';
+import type { Decision, Tick } from '../runtime/group.ts';
 import type { PlatformRecord } from './record.ts';
 import type { PlatformState } from './state.ts';
 
 type PlatformDecision = Decision<PlatformRecord>;
 
-export function decide(state: PlatformState, command: PlatformCommand, now: number): PlatformDecision {
+export function decide(state: PlatformState, command: PlatformCommand, tick: Tick): PlatformDecision {
+  const { now } = tick;
   if (command.deadline < now) {
     return { record: null, outcome: { type: 'reply', reply: { type: 'unavailable' } }, answers: null };
   }
   switch (command.type) {
     case 'RegisterAccount':
-      return registerAccount(state, command, now);
+      return registerAccount(state, command, tick);
     case 'MarkAccountOpened':
       return markAccountOpened(state, command, now);
     case 'BeginAudit':
       return beginAudit(state, command, now);
     case 'EndAudit':
-      return endAudit(state, command, now);
+      return endAudit(state, command, tick);
   }
 }
 
-function registerAccount(state: PlatformState, command: RegisterAccount, at: number): PlatformDecision {
+function registerAccount(state: PlatformState, command: RegisterAccount, tick: Tick): PlatformDecision {
   const { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } = command;
   if (state.get('accounts', id) !== null) return done(id);
   const { repeatable = null } = command;
@@ -42,9 +44,10 @@ function registerAccount(state: PlatformState, command: RegisterAccount, at: num
       ? done(known.accountId)
       : refuse(rejection('idempotency_key_reused'));
   }
+  if (repeatable !== null && tick.writeFormat < MADE_KNOWN_FORMAT) return refuse(keysUnknown(tick));
   return done(id, {
     type: 'AccountRegistered',
-    at,
+    at: tick.now,
     id,
     name,
     country,
@@ -54,6 +57,12 @@ function registerAccount(state: PlatformState, command: RegisterAccount, at: num
     operator,
     repeatable,
   });
+}
+
+/** Nodes of older versions would pass over the key: whoever counted on it would have a second account. */
+function keysUnknown({ writeFormat }: Tick): Rejection {
+  const message = `Records are written in format ${writeFormat}, which has no idempotency keys of accounts`;
+  return rejection('conflict', `${message}: raise it first, or send none.`);
 }
 
 function markAccountOpened(state: PlatformState, command: MarkAccountOpened, at: number): PlatformDecision {
@@ -70,12 +79,13 @@ function beginAudit(state: PlatformState, command: BeginAudit, at: number): Plat
   return done(id, { type: 'AuditBegun', at, id, operator, action, target, body });
 }
 
-function endAudit(state: PlatformState, command: EndAudit, at: number): PlatformDecision {
-  const { auditId: id, outcome, status, code, objectId = null } = command;
+function endAudit(state: PlatformState, command: EndAudit, tick: Tick): PlatformDecision {
+  const { auditId: id, outcome, status, code } = command;
   const entry = state.get('audit', id);
   if (entry === null) return notFound(`There is no audit entry ${id}.`);
   if (entry.outcome !== null) return done(id);
-  return done(id, { type: 'AuditEnded', at, id, outcome, status, code, objectId });
+  const objectId = tick.writeFormat < MADE_KNOWN_FORMAT ? null : (command.objectId ?? null);
+  return done(id, { type: 'AuditEnded', at: tick.now, id, outcome, status, code, objectId });
 }
 
 function done(id: string, record: PlatformRecord | null = null): PlatformDecision {

@@ -37,7 +37,7 @@ export const platformGroup: Group<PlatformCommand, PlatformQuery, PlatformRecord
 function openLogic(state: PlatformState): PlatformLogic {
   let lastSequence = 0;
   return {
-    decide: (command, tick) => decide(state, command, tick.now),
+    decide: (command, tick) => decide(state, command, tick),
     evolve(record, sequence) {
       evolve(state, record, sequence);
       lastSequence = sequence;

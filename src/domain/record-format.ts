@@ -8,6 +8,7 @@
 //   1  the first
 //   2  a withdrawal's first submit is recorded before it is made: WithdrawalCreated.unsent, SubmissionBegun
 //   3  users are removed, and their roles changed: UserRoleChanged, UserRemoved
+//   4  an account has the key that it was asked for with, an audit entry what was made: AccountRegistered.repeatable, AuditEnded.objectId
 
 export interface RecordFormats {
   /** Written still, for a cluster that has not been told to go further. */
@@ -22,5 +23,8 @@ export const SUBMISSION_BEGUN_FORMAT = 2;
 /** From this one on users are removed, and their roles changed. */
 export const USERS_CHANGED_FORMAT = 3;
 
+/** From this one on an account has its idempotency key, and an audit entry what was made. */
+export const MADE_KNOWN_FORMAT = 4;
+
 /** Of this version. */
-export const RECORD_FORMATS: RecordFormats = { oldestWritten: 1, newest: 3 };
+export const RECORD_FORMATS: RecordFormats = { oldestWritten: 1, newest: 4 };

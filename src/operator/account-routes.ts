@@ -31,7 +31,7 @@ function ofAccounts(context: OperatorContext): PlainRoute[] {
       summary: 'Create an account',
       body: schemas.CreateAccountBody,
       status: 201,
-      errors: ['idempotency_key_reused'],
+      errors: ['idempotency_key_reused', 'conflict'],
       reply: replies.Account,
       handle: ({ body, operator, deadline }) =>
         createAccount(

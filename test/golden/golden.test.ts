@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
-import type { PlatformRecord } from '../../actors/platform/record.ts';
+import { FIELDS_MAX, type PlatformRecord } from '../../actors/platform/record.ts';
 import type { WebhookRecord } from '../../actors/webhooks/record.ts';
+import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { groupOf } from '../../src/log-tools/data.ts';
 import { LogReader } from '../../wal/log-reader.ts';
 import { importTool } from '../../wal/tools/export.ts';
@@ -97,7 +98,9 @@ t.test(
   async (t) => {
     const directory = await imported(versions.at(-1) ?? '');
     const log = LogReader.openReader({ directory });
+    t.equal(versions.at(-1), `v${RECORD_FORMATS.newest}`, 'it is of the newest record format');
     const found = new Set<string>();
+    const fieldsOf: Record<string, number> = {};
     for (const { group, partition } of log.partitionNames()) {
       const format = groupOf(group);
       for (const { records } of log.read(group, partition, { fromSequence: 1 })) {
@@ -106,12 +109,17 @@ t.test(
           for (const { type } of 'events' in record && !('type' in record) ? record.events : [record]) {
             found.add(`${group} ${(type as string | undefined) ?? ''}`);
           }
+          if (group === 'platform') {
+            const [letter, ...rest] = JSON.parse(line) as [string, ...unknown[]];
+            fieldsOf[letter] = Math.max(fieldsOf[letter] ?? 0, rest.length + 1);
+          }
           const written = format.encode(record as never);
           if (written !== line) t.equal(written, line);
         }
       }
     }
     await log.close();
+    t.strictSame(fieldsOf, FIELDS_MAX, 'the platform has no field that came without a format');
     t.strictSame(
       [...found].sort(),
       Object.entries(KINDS)

@@ -50,6 +50,7 @@ async function inUsualTimes(dataDir: string, webhookUrl: string): Promise<Omit<L
   const owner = await member(service, at, 'OWNER');
   await service.operator('PATCH', `${at}/apps/${service.demo.app_id}`, { webhook_url: webhookUrl });
 
+  await another(service);
   await deposit(service, at, owner);
   const chargeId = await create(service, '/v1/charges', {
     ...WALLET,
@@ -83,6 +84,15 @@ async function inUsualTimes(dataDir: string, webhookUrl: string): Promise<Omit<L
   );
   await service.stop();
   return { accountId, chargeId, reversedId, payoutId, withdrawalId };
+}
+
+/** Of which nothing is asked but that it is there. */
+async function another(service: Running): Promise<void> {
+  const shop = { name: 'Second shop', country: 'KE', idempotency_key: 'second-shop' };
+  for (let i = 0; i < 2; i++) {
+    const { status, text } = await service.operator('POST', '/operator/v1/accounts', shop);
+    if (status !== 201) throw new Error(`the account answered ${text}`);
+  }
 }
 
 async function deposit(service: Running, at: string, by: string): Promise<void> {

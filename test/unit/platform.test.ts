@@ -60,12 +60,13 @@ class Driven {
   readonly logic = platformGroup.open(0, this.#views(), { timers: true, sequence: 0 });
   readonly follower = platformGroup.open(0, this.#views(), { timers: false, sequence: 0 });
 
-  send(command: PlatformCommand, now = 1) {
+  /** `writeFormat`: that of the cluster, where nodes of older versions may read it. */
+  send(command: PlatformCommand, now = 1, writeFormat = 1) {
     const { record, outcome } = this.logic.decide(command, {
       now,
       freshBody: '',
       elapsedMs: 0,
-      writeFormat: 1,
+      writeFormat,
     });
     if (record !== null) this.apply(platformGroup.encode(record));
     return outcome.type === 'reply' ? outcome.reply : outcome;
@@ -157,6 +158,25 @@ t.test('an audit entry is begun, then ended, once each', async (t) => {
   t.equal(platform.log.length, 2);
 });
 
+t.test('no record has a field that older nodes pass over before the cluster writes its format', async (t) => {
+  const repeatable = { idempotencyKey: 'shop-1', requestHash: 'a' };
+  const keyed = { ...register(1), repeatable };
+  const ended = { ...end(1), objectId: id('account', 1) };
+  const old = new Driven();
+  const refused = { type: 'rejected', rejection: { code: 'conflict', message: /format 3.*raise it first/ } };
+  t.match(old.send(keyed, 1, 3), refused);
+  for (const command of [register(1), begin(1), ended]) old.send(command, 1, 3);
+  const lengths = ({ log }: Driven) => log.map((line) => (JSON.parse(line) as unknown[]).length);
+  t.strictSame(lengths(old), [9, 7, 6], 'as the versions of format 3 wrote them');
+
+  const raised = new Driven();
+  for (const command of [keyed, begin(1), ended]) raised.send(command, 1, 4);
+  t.strictSame(lengths(raised), [11, 7, 7]);
+  t.hasStrict(raised.send({ ...keyed, accountId: id('account', 2) }, 1, 4), {
+    body: JSON.stringify({ id: id('account', 1) }),
+  });
+});
+
 t.test('a command past its deadline is dropped undecided', async (t) => {
   const platform = new Driven();
   t.strictSame(platform.send(register(1), DEADLINE + 1), { type: 'unavailable' });
@@ -220,7 +240,8 @@ t.test('every record is read back as it was written', async (t) => {
       { seed, numRuns: 200 },
     ),
   );
-  for (const line of ['{}', '["X",1,"a"]', '[]']) {
+  const later = ['["O",1,"a",null]', '["E",1,"a","done",200,null,null,"new"]'];
+  for (const line of ['{}', '["X",1,"a"]', '[]', ...later]) {
     t.throws(() => decodePlatformRecord(line), { name: 'AssertionFailure' });
   }
 });
