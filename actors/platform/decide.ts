@@ -9,6 +9,7 @@ import type {
   MarkAccountOpened,
   PlatformCommand,
   RegisterAccount,
+  RegisterKeyedAccount,
 } from '../../src/domain/platform-message.ts';
 import { MADE_KNOWN_FORMAT } from '../../src/domain/record-format.ts';
 import type { Decision, Tick } from '../runtime/group.ts';
@@ -24,6 +25,7 @@ export function decide(state: PlatformState, command: PlatformCommand, tick: Tic
   }
   switch (command.type) {
     case 'RegisterAccount':
+    case 'RegisterKeyedAccount':
       return registerAccount(state, command, tick);
     case 'MarkAccountOpened':
       return markAccountOpened(state, command, now);
@@ -34,10 +36,14 @@ export function decide(state: PlatformState, command: PlatformCommand, tick: Tic
   }
 }
 
-function registerAccount(state: PlatformState, command: RegisterAccount, tick: Tick): PlatformDecision {
+function registerAccount(
+  state: PlatformState,
+  command: RegisterAccount | RegisterKeyedAccount,
+  tick: Tick,
+): PlatformDecision {
   const { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } = command;
   if (state.get('accounts', id) !== null) return done(id);
-  const { repeatable = null } = command;
+  const repeatable = command.type === 'RegisterKeyedAccount' ? command.repeatable : null;
   const known = repeatable === null ? null : state.get('keys', repeatable.idempotencyKey);
   if (known !== null) {
     return known.requestHash === repeatable?.requestHash

@@ -17,6 +17,7 @@ export const platformGroup: Group<PlatformCommand, PlatformQuery, PlatformRecord
   name: 'platform',
   messages: {
     RegisterAccount: 'command',
+    RegisterKeyedAccount: 'command',
     MarkAccountOpened: 'command',
     BeginAudit: 'command',
     EndAudit: 'command',

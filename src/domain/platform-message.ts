@@ -12,8 +12,7 @@ interface ForPlatform {
 }
 
 /** Everything that opening the account needs is kept, so that a registered account can be opened after a crash. */
-export interface RegisterAccount extends ForPlatform {
-  readonly type: 'RegisterAccount';
+interface NewAccount extends ForPlatform {
   readonly accountId: string;
   readonly name: string;
   readonly country: Country;
@@ -21,8 +20,15 @@ export interface RegisterAccount extends ForPlatform {
   readonly payoutsEnabled: boolean;
   readonly withdrawalsEnabled: boolean;
   readonly operator: string;
-  /** Absent or null: of each command comes an account. With a key that came before, the answer names the account of that time. */
-  readonly repeatable?: Repeatable | null;
+}
+export interface RegisterAccount extends NewAccount {
+  readonly type: 'RegisterAccount';
+}
+/** With a key that came before the answer names the account of that time. A type of its own: a node of an older version would pass over
+ *  the key, and make an account of each. */
+export interface RegisterKeyedAccount extends NewAccount {
+  readonly type: 'RegisterKeyedAccount';
+  readonly repeatable: Repeatable;
 }
 /** The accounts group has the account. */
 export interface MarkAccountOpened extends ForPlatform {
@@ -90,5 +96,6 @@ export interface RegisteredAccount {
   readonly createdAt: number;
 }
 
-export type PlatformCommand = RegisterAccount | MarkAccountOpened | BeginAudit | EndAudit;
+export type PlatformCommand =
+  RegisterAccount | RegisterKeyedAccount | MarkAccountOpened | BeginAudit | EndAudit;
 export type PlatformQuery = ListAccounts | ListUnopenedAccounts | GetAudit;

@@ -18,6 +18,7 @@ const REPEATABLE_COMMANDS: ReadonlySet<string> = new Set([
   'ReleaseCharge',
   'ActivateWallet',
   'RegisterAccount',
+  'RegisterKeyedAccount',
   'MarkAccountOpened',
   'BeginAudit',
   'EndAudit',

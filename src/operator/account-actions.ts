@@ -16,7 +16,7 @@ import { messageOf } from '../../wal/thrown.ts';
 import { askAccount, askPlatform, fromNow } from './context.ts';
 import type { OperatorContext } from './context.ts';
 
-type NewAccount = Omit<RegisterAccount, 'type' | 'deadline' | 'repeatable'>;
+type NewAccount = Omit<RegisterAccount, 'type' | 'deadline'>;
 
 /** Done: the body is the account. Unavailable or rejected: there is none. `deadline`: it is not begun after that. With a key that came
  *  before it is the account of that time, as it is now. */
@@ -29,12 +29,12 @@ export async function createAccount(
   // If nobody serves its partition, the account would be registered and not opened, and so would each one that is tried instead.
   const asked = await askAccount(context, { type: 'GetAccount', accountId: account.accountId });
   if (!isDecided(asked)) return { type: 'unavailable' };
-  const registered = await askPlatform(context, {
-    type: 'RegisterAccount',
-    ...account,
-    repeatable,
-    deadline,
-  });
+  const registered = await askPlatform(
+    context,
+    repeatable === null
+      ? { type: 'RegisterAccount', ...account, deadline }
+      : { type: 'RegisterKeyedAccount', ...account, repeatable, deadline },
+  );
   if (registered.type !== 'done') return registered;
   const { id } = JSON.parse(registered.body) as { id: string };
   const opened = await openAccount(context, { ...account, accountId: id });

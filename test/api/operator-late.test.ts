@@ -1,6 +1,7 @@
 // An operator's change whose caller has been cut off is not made any more: they may have looked, found nothing, and sent it again.
 import t from 'tap';
 import type { Test } from 'tap';
+import { platformGroup } from '../../actors/platform/group.ts';
 import type { Bus } from '../../src/bus/bus.ts';
 import { hashApiKey } from '../../src/http/api-key.ts';
 import { LIMITS } from '../../src/limits.ts';
@@ -107,7 +108,7 @@ t.test(
       (await operator.call('GET', '/accounts?limit=100')).body.data.map(({ id }: { id: string }) => id);
     const before: readonly string[] = await listed();
     const shop = { ...SHOP, idempotency_key: 'merchant 4711' };
-    await cutOff(t, 'RegisterAccount', '/accounts', shop);
+    await cutOff(t, 'RegisterKeyedAccount', '/accounts', shop);
     const again = await operator.call('POST', '/accounts', shop);
     const third = await operator.call('POST', '/accounts', shop);
     t.strictSame(await listed(), [again.body.id, ...before]);
@@ -122,6 +123,13 @@ t.test(
     t.equal((await operator.call('POST', '/accounts', shop)).body.id, again.body.id, 'after a restart too');
     const other = await operator.call('POST', '/accounts', { ...shop, idempotency_key: 'merchant 4712' });
     t.not(other.body.id, again.body.id);
+    const known = await listed();
+    const { RegisterKeyedAccount: _, ...messages } = platformGroup.messages;
+    t.intercept(platformGroup, 'messages', { value: messages });
+    const late = { ...SHOP, idempotency_key: 'merchant 4713' };
+    const refused = { status: 503, body: { error: { code: 'service_unavailable' } } };
+    t.hasStrict(await operator.call('POST', '/accounts', late), refused, 'none, where its owner is older');
+    t.strictSame(await listed(), known);
   },
 );
 

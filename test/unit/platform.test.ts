@@ -160,7 +160,7 @@ t.test('an audit entry is begun, then ended, once each', async (t) => {
 
 t.test('no record has a field that older nodes pass over before the cluster writes its format', async (t) => {
   const repeatable = { idempotencyKey: 'shop-1', requestHash: 'a' };
-  const keyed = { ...register(1), repeatable };
+  const keyed = { ...register(1), type: 'RegisterKeyedAccount', repeatable } as const;
   const ended = { ...end(1), objectId: id('account', 1) };
   const old = new Driven();
   const refused = { type: 'rejected', rejection: { code: 'conflict', message: /format 3.*raise it first/ } };
