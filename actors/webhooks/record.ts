@@ -136,8 +136,27 @@ export function encodeWebhookRecord(record: WebhookRecord): string {
   return JSON.stringify({ v: VERSION, ...record });
 }
 
+type FieldsOf<Type extends WebhookRecord['type']> = keyof Extract<WebhookRecord, { readonly type: Type }>;
+
+/** By type. A record with another is of a later version. */
+export const FIELDS = {
+  EventsTaken: ['type', 'at', 'upstreamSequence', 'idBody', 'endpoints', 'events'],
+  AttemptRecorded: ['type', 'at', 'deliveryId', 'attempt', 'next'],
+  DeliveriesReplayed: ['type', 'at', 'deliveryIds', 'by'],
+  DeliveryCancelled: ['type', 'at', 'deliveryId'],
+  DeliveriesRemoved: ['type', 'at', 'deliveryIds'],
+} as const satisfies { readonly [Type in WebhookRecord['type']]: readonly FieldsOf<Type>[] };
+
+const KNOWN = new Map<string, ReadonlySet<string>>(
+  Object.entries(FIELDS).map(([type, fields]) => [type, new Set(fields)]),
+);
+
+/** Throws AssertionFailure on a line that this version does not know in full: it would pass over what a later one says. */
 export function decodeWebhookRecord(line: string): WebhookRecord {
   const { v, ...record } = JSON.parse(line) as { readonly v: number } & WebhookRecord;
   assert(v === VERSION, 'a webhook record is of a version this program reads');
+  const known = KNOWN.get(record.type);
+  assert(known !== undefined, 'a webhook record is of a type this program reads');
+  for (const field in record) assert(known.has(field), 'a webhook record has fields this program reads');
   return record;
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
 import { FIELDS_MAX, type PlatformRecord } from '../../actors/platform/record.ts';
-import type { WebhookRecord } from '../../actors/webhooks/record.ts';
+import { FIELDS, type WebhookRecord } from '../../actors/webhooks/record.ts';
 import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { groupOf } from '../../src/log-tools/data.ts';
 import { LogReader } from '../../wal/log-reader.ts';
@@ -101,6 +101,7 @@ t.test(
     t.equal(versions.at(-1), `v${RECORD_FORMATS.newest}`, 'it is of the newest record format');
     const found = new Set<string>();
     const fieldsOf: Record<string, number> = {};
+    const namesOf: Record<string, string[]> = {};
     for (const { group, partition } of log.partitionNames()) {
       const format = groupOf(group);
       for (const { records } of log.read(group, partition, { fromSequence: 1 })) {
@@ -113,6 +114,10 @@ t.test(
             const [letter, ...rest] = JSON.parse(line) as [string, ...unknown[]];
             fieldsOf[letter] = Math.max(fieldsOf[letter] ?? 0, rest.length + 1);
           }
+          if (group === 'webhooks') {
+            const { v: _, ...fields } = JSON.parse(line) as { v: number; type: string };
+            namesOf[fields.type] = Object.keys(fields);
+          }
           const written = format.encode(record as never);
           if (written !== line) t.equal(written, line);
         }
@@ -120,6 +125,7 @@ t.test(
     }
     await log.close();
     t.strictSame(fieldsOf, FIELDS_MAX, 'the platform has no field that came without a format');
+    t.same(namesOf, FIELDS, 'nor have webhooks');
     t.strictSame(
       [...found].sort(),
       Object.entries(KINDS)

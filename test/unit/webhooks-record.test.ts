@@ -43,5 +43,9 @@ void t.test('a log of version 1 gives the state it gave', (t) => {
 void t.test('what is written is what was written', (t) => {
   for (const line of VERSION_1) t.equal(encodeWebhookRecord(decodeWebhookRecord(line)), line);
   t.throws(() => decodeWebhookRecord('{"v":2,"type":"EventsTaken"}'), /version/);
+  // Passed over, they would leave this version's rows without what they say.
+  t.throws(() => decodeWebhookRecord('{"v":1,"type":"DeliveryHeld","at":1,"deliveryId":"dlv_1"}'), /type/);
+  const more = '{"v":1,"type":"DeliveryCancelled","at":1,"deliveryId":"dlv_1","by":"amina"}';
+  t.throws(() => decodeWebhookRecord(more), /fields/);
   t.end();
 });
