@@ -219,6 +219,8 @@ async function serve(started: Started, stop: AbortSignal): Promise<void> {
   const cluster = save();
   const noteEnd = (node: NodeProcess): void => void noted(node, stop, save);
   nodes.forEach(noteEnd);
+  // Of an earlier cluster: a node that is drained would start again at once.
+  for (const { name } of nodes) rmSync(startFileOf(name), { force: true });
   await Promise.race([untilReady(nodes), stopped]);
   if (stop.aborted) return;
   await greet(cluster);
@@ -338,14 +340,23 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
     console.error(`"${name ?? ''}" is not a node that has ended.`);
     return 2;
   }
-  writeWholeFile(startFileOf(target.name), '');
-  const node = await waitForValue(`${target.name} runs`, 30_000, () =>
-    readCluster()?.nodes.find((each) => each.name === target.name && each.mark !== target.mark),
-  );
+  const node = await wanted(target);
   const exitStatus = () => (aliveIn(node.mark) === null ? endOf(node) : null);
   await untilReady([{ ...node, logFile: logFileOf(node), exitStatus }]);
   console.log(`${target.name} runs again.`);
   return 0;
+}
+
+/** Resolves with it as whoever runs the cluster has started it. */
+async function wanted({ name, mark }: ClusterNode): Promise<ClusterNode> {
+  writeWholeFile(startFileOf(name), '');
+  try {
+    return await waitForValue(`${name} runs`, 30_000, () =>
+      readCluster()?.nodes.find((each) => each.name === name && each.mark !== mark),
+    );
+  } finally {
+    rmSync(startFileOf(name), { force: true });
+  }
 }
 
 async function upgradeCluster(): Promise<number> {

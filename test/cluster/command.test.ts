@@ -36,6 +36,9 @@ t.test('by its commands', async (t) => {
     return stdout;
   };
 
+  // As of a `start` that nobody took up before the cluster was stopped.
+  writeWholeFile(join(directory, 'start-ledger2'), '');
+
   // A group of its own, as a terminal's command has.
   const running = spawn(process.execPath, [PROGRAM], {
     env,
@@ -74,6 +77,7 @@ t.test('by its commands', async (t) => {
 
   const [drained] = file().nodes.filter(({ name }) => name === 'ledger2');
   t.match(await say('drain', 'ledger2'), /ledger2 has handed over and ended/);
+  t.notMatch(printed, 'ledger2 starts again');
   t.match(await say('map'), /^ledger2 .* ended$/m);
   // What is in the way of its start ends nothing else.
   const log = join(directory, 'ledger2', 'node.log');
