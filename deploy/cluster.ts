@@ -88,6 +88,8 @@ const NO_NATS = `No cluster runs in ${directory}. For another one set NATS_URL, 
 const clusterFile = join(directory, 'cluster.json');
 /** Of each node one: of two that are asked for at once neither is forgotten. */
 const startFileOf = (name: string): string => join(directory, `start-${name}`);
+/** That of any node, for who runs a cluster since before 2026-11-27. */
+const oldStartFile = join(directory, 'start');
 const processes = new StartedProcesses(directory);
 
 process.exitCode = await obey(process.argv.slice(2));
@@ -350,12 +352,14 @@ async function startAgain(cluster: ClusterFile, name: string | undefined): Promi
 /** Resolves with it as whoever runs the cluster has started it. */
 async function wanted({ name, mark }: ClusterNode): Promise<ClusterNode> {
   writeWholeFile(startFileOf(name), '');
+  writeWholeFile(oldStartFile, name);
   try {
     return await waitForValue(`${name} runs`, 30_000, () =>
       readCluster()?.nodes.find((each) => each.name === name && each.mark !== mark),
     );
   } finally {
     rmSync(startFileOf(name), { force: true });
+    rmSync(oldStartFile, { force: true });
   }
 }
 
