@@ -175,7 +175,16 @@ function guardedHandler(
  *  follows would be one more, that the proxy has not seen. */
 function endsElsewhere(request: HttpRequest): boolean {
   const coding = request.getHeader('transfer-encoding');
-  return coding !== '' && coding.toLowerCase() !== 'chunked';
+  return coding !== '' && (coding.toLowerCase() !== 'chunked' || isSentTwice(request, 'transfer-encoding'));
+}
+
+/** Of the lines of a header `getHeader` knows the first. */
+function isSentTwice(request: HttpRequest, header: string): boolean {
+  let lines = 0;
+  request.forEach((name) => {
+    if (name === header) lines++;
+  });
+  return lines > 1;
 }
 
 function callOf(context: CallContext, name: RouteName, safe: boolean, response: HttpResponse): Call {

@@ -487,7 +487,15 @@ t.test('a body in another coding than chunks is none, wherever it may end for ot
     const head = { ...createHeaders(), 'Transfer-Encoding': coding };
     return Buffer.concat([requestBytes('POST', path, head, null), Buffer.from(chunks)]);
   };
-  for (const coding of ['identity', 'xchunked', 'gzip, chunked', 'chunked, identity', 'chunked;a=b']) {
+  const twice = ['identity', 'chunked', ''].map((second) => `chunked\r\nTransfer-Encoding: ${second}`);
+  for (const coding of [
+    'identity',
+    'xchunked',
+    'gzip, chunked',
+    'chunked, identity',
+    'chunked;a=b',
+    ...twice,
+  ]) {
     for (const path of ['/v1/charges', '/nowhere']) {
       const socket = await open(front.port);
       const all = readToEnd(socket);
