@@ -60,6 +60,9 @@ const PASSING_ERRORS = [CannotConnect, CannotJoin, CannotListen, SimulatorCannot
 // Whoever read these streams may have gone. Without a listener the next write, be it a warning of Node's, would end the process.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
+// The socket in the data directory and LMDB's files are made as this says. Whoever may write to the socket could stop all commits.
+process.umask(0o077);
+
 const given = process.argv.slice(2);
 if (given.some((argument) => argument === '--help' || argument === '-h')) {
   process.stdout.write(

@@ -1,7 +1,7 @@
 // A start that is told to stop, and one that is told what it does not take.
 
 import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -25,6 +25,12 @@ function start(t: Test): {
   return { dataDir, child };
 }
 
+/** What others than its user may read, write, or, of the socket, ask. */
+function openToOthers(dataDir: string): string[] {
+  const files = readdirSync(dataDir, { recursive: true, encoding: 'utf8' });
+  return files.filter((file) => (statSync(join(dataDir, file)).mode & 0o077) !== 0);
+}
+
 t.test(
   'a stop while it starts: it ends as it should, and the next start need not prove the views',
   async (t) => {
@@ -41,16 +47,26 @@ t.test(
   },
 );
 
-t.test('without a demo account all that it says is log lines', async (t) => {
-  const { child } = start(t);
-  let said = '';
-  for await (const text of child.stdout.setEncoding('utf8')) {
-    said += String(text);
-    if (said.includes('"message":"ready"')) child.kill('SIGTERM');
-  }
-  t.match(said, /"message":"ready"/);
-  for (const line of said.trimEnd().split('\n')) t.doesNotThrow(() => JSON.parse(line), line);
-});
+t.test(
+  'without a demo account all that it says is log lines, and nobody else gets at what it makes',
+  async (t) => {
+    const umask = process.umask(0);
+    const { child, dataDir } = start(t);
+    process.umask(umask);
+    chmodSync(dataDir, 0o755);
+    let said = '';
+    let open: string[] | null = null;
+    for await (const text of child.stdout.setEncoding('utf8')) {
+      said += String(text);
+      if (!said.includes('"message":"ready"')) continue;
+      open ??= openToOthers(dataDir);
+      child.kill('SIGTERM');
+    }
+    t.strictSame(open, [], 'whatever umask it was started with');
+    t.match(said, /"message":"ready"/);
+    for (const line of said.trimEnd().split('\n')) t.doesNotThrow(() => JSON.parse(line), line);
+  },
+);
 
 t.test('an argument is refused: what it was to set would be left at its default', async (t) => {
   const cwd = t.testdir();
