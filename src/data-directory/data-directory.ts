@@ -6,7 +6,7 @@ import { hasLog } from '../../wal/lmdb.ts';
 import { makeWithParents } from '../../wal/make-with-parents.ts';
 import { holdDirectory, type HeldDirectory } from '../../wal/directory-socket.ts';
 import { unfinishedProblem } from '../../wal/unfinished.ts';
-import type { Config } from '../config.ts';
+import type { Config, RailsSetting } from '../config.ts';
 import type { Log } from '../observability/log.ts';
 import { MASTER_KEY_FILE, type Secrets } from '../secrets.ts';
 import {
@@ -14,6 +14,7 @@ import {
   type DataIdentity,
   FORMAT,
   IDENTITY_FILE,
+  type Money,
   readIdentity,
   writeIdentity,
 } from './identity.ts';
@@ -84,7 +85,7 @@ function openIdentity(path: string, partitions: number, { shortage }: DiskSpace)
   if (identity === null) {
     requireBesideLog(path, IDENTITY_FILE);
     if (shortage !== null) throw new DataDirectoryError(`${shortage}, or choose another disk with DATA_DIR.`);
-    const made = { format: FORMAT, partitions, masterKey: null, records: 0 };
+    const made = { format: FORMAT, partitions, masterKey: null, records: 0, money: null };
     writeIdentity(path, made);
     return made;
   }
@@ -126,6 +127,22 @@ export function noteMasterKey(directory: DataDirectory, { fingerprint }: Secrets
   if (directory.identity.masterKey !== fingerprint) note(directory, { masterKey: fingerprint });
 }
 
+/** What a simulator has paid in a provider would pay out; what it says that it has paid out nobody is sent. So where the one has moved
+ *  money the other moves none: throws DataDirectoryError. */
+export function checkMoney(directory: Noted, { type }: RailsSetting): void {
+  const { path, identity } = directory;
+  const money: Money = type === 'file' ? 'real' : 'simulated';
+  if (identity.money === null) return note(directory, { money });
+  if (identity.money === money) return;
+  const file = join(path, IDENTITY_FILE);
+  throw new DataDirectoryError(
+    money === 'real'
+      ? `${file} says that money is simulated there, and RAILS would pay it out: choose an empty directory with DATA_DIR. If it was ` +
+          'real all the time, say "money": "real" there.'
+      : `${file} says that money is real there, and RAILS=${type}, as it is unless it is set, moves none: set RAILS to the file of routes.`,
+  );
+}
+
 /** As `writeFormat`, and noted before the first record of a newer format is made: a version that does not read it is refused from then
  *  on. Where the views have all records it would come upon none, and take what they say for what it knows. */
 export function notingFormat(directory: DataDirectory, writeFormat: () => number): () => number {
@@ -140,7 +157,9 @@ export function notingFormat(directory: DataDirectory, writeFormat: () => number
   };
 }
 
-function note({ path, identity }: DataDirectory, noted: Partial<DataIdentity>): void {
+type Noted = Pick<DataDirectory, 'path' | 'identity'>;
+
+function note({ path, identity }: Noted, noted: Partial<DataIdentity>): void {
   writeIdentity(path, { ...(readIdentity(path) ?? identity), ...noted });
 }
 

@@ -1,5 +1,5 @@
 // What a data directory says of itself: its format, the newest format of its records, and what never changes after it was made: its
-// number of partitions, and the master key.
+// number of partitions, the master key, and whether its money is real.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,12 @@ export interface DataIdentity {
   readonly masterKey: string | null;
   /** The newest format that its log may have records of. 0: made before it was noted, or not begun. */
   readonly records: number;
+  /** What has moved in it. Null: made before it was noted, or not begun. */
+  readonly money: Money | null;
 }
+
+export const MONEY = ['real', 'simulated'] as const;
+export type Money = (typeof MONEY)[number];
 
 /** What can be wrong with a data directory, for the person who starts the service. */
 export class DataDirectoryError extends Error {
@@ -36,7 +41,7 @@ export function readIdentity(directory: string): DataIdentity | null {
   const file = join(directory, IDENTITY_FILE);
   if (!existsSync(file)) return null;
   const found = Object(parsedOrNull(readFileSync(file, 'utf8'))) as Record<string, unknown>;
-  const { format, partitions, masterKey = null, records = 0 } = found;
+  const { format, partitions, masterKey = null, records = 0, money: noted = null } = found;
   if (Number.isInteger(format) && format !== FORMAT) {
     throw new OtherFormatError(
       `${directory} has format ${String(format)}; this version reads format ${FORMAT}`,
@@ -48,9 +53,10 @@ export function readIdentity(directory: string): DataIdentity | null {
         `${RECORD_FORMATS.newest}: start the version that wrote them, or a newer one`,
     );
   }
+  const money = MONEY.find((each) => each === noted) ?? null;
   const isWhole = format === FORMAT && Number.isInteger(partitions) && Number.isInteger(records);
-  if (isWhole && (masterKey === null || typeof masterKey === 'string')) {
-    return { format, partitions: partitions as number, masterKey, records: records as number };
+  if (isWhole && (masterKey === null || typeof masterKey === 'string') && money === noted) {
+    return { format, partitions: partitions as number, masterKey, records: records as number, money };
   }
   throw new DataDirectoryError(`${file} is damaged: put the one back that was kept with the backup.`);
 }

@@ -13,7 +13,7 @@ import type { PartitionName } from '../../wal/types.ts';
 import { catchUp, recordsOf, threadsFor } from './catch-up.ts';
 import { corruptionOf } from '../damage/damage.ts';
 import { DamagedPartitions } from '../damage/damaged-partitions.ts';
-import type { DataDirectory } from '../data-directory/data-directory.ts';
+import { checkMoney, type DataDirectory } from '../data-directory/data-directory.ts';
 import { DataDirectoryError, partitionsProblem } from '../data-directory/identity.ts';
 import { type GroupPolicies, webhooksLogicOf } from './groups.ts';
 import { Jobs } from './jobs.ts';
@@ -24,7 +24,7 @@ import { watchStorage } from './metrics.ts';
 
 export interface LedgerOptions {
   readonly config: Config;
-  readonly directory: Pick<DataDirectory, 'identity' | 'space'>;
+  readonly directory: Pick<DataDirectory, 'path' | 'identity' | 'space'>;
   readonly policies: GroupPolicies;
   readonly bus: LocalBus;
   readonly log: Log;
@@ -51,10 +51,12 @@ export interface Ledger {
   close(): Promise<void>;
 }
 
-/** Throws DataDirectoryError, having written nothing, where the directory says that it has fewer partitions than are in its log. */
+/** Throws DataDirectoryError, having written nothing, where the directory says that it has fewer partitions than are in its log, or that
+ *  other money than that of RAILS has moved in it. */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const { config, policies, bus, log, metrics, clock, writeFormat } = options;
   const { identity, space } = options.directory;
+  checkMoney(options.directory, config.rails);
   const damaged = new DamagedPartitions(log, metrics);
   let onRefused: OnRefused = () => {};
   const refuse = (group: GroupName, number: number, error: Error): void => {

@@ -85,6 +85,41 @@ t.test('what was made with a data directory is not made a second time beside its
   t.equal((await readiness(dataDir))[0], 200);
 });
 
+t.test(
+  'what a simulator has paid in no provider pays out, nor does a simulator say that real money moved',
+  async (t) => {
+    const dataDir = await used(t);
+    const rails = join(dataDir, '..', 'rails.json');
+    const key = { env: 'PATH' };
+    const collection = { subscription_key: key, api_user: 'user', api_key: key };
+    const route = {
+      id: 'mtn_ug',
+      country: 'UG',
+      network: 'MTN',
+      adapter: 'mtn',
+      target_environment: 'mtnuganda',
+    };
+    const routes = [{ ...route, base_url: 'http://127.0.0.1:1', collection }];
+    writeFileSync(rails, JSON.stringify({ routes }));
+    const real = { ...ONE, RAILS: rails };
+    const kept = readFileSync(join(dataDir, 'daftari.json'), 'utf8');
+    await t.rejects(startService(real, dataDir), {
+      name: 'DataDirectoryError',
+      message: /money is simulated there/,
+    });
+    t.equal(readFileSync(join(dataDir, 'daftari.json'), 'utf8'), kept);
+
+    // As one made before it was noted.
+    writeFileSync(join(dataDir, 'daftari.json'), kept.replace(/,\s*"money": "simulated"/, ''));
+    t.equal((await readiness(dataDir, real))[0], 200);
+    for (const RAILS of ['simulator', 'loopback']) {
+      const message = `RAILS=${RAILS}, as it is unless it is set, moves none: set RAILS`;
+      await t.rejects(startService({ ...ONE, RAILS }, dataDir), { message: new RegExp(message) });
+    }
+    t.equal((await readiness(dataDir, real))[0], 200);
+  },
+);
+
 t.test('half of a log, of a restore that did not end, is not served', async (t) => {
   const dataDir = await used(t);
   const [backup, half] = [join(dataDir, '..', 'backup'), join(dataDir, '..', 'half')];

@@ -20,7 +20,8 @@ t.test('what was kept is read, until nothing is', async (t) => {
 for (const rotten of ['[{"group":"acc', '', '{}', 'null', '[null]', '[{"group":"accounts"}]', '[2]']) {
   t.test(`of ${JSON.stringify(rotten)} any partition may have been refused`, async (t) => {
     const directory = t.testdir();
-    writeIdentity(directory, { format: FORMAT, partitions: PARTITIONS, masterKey: null, records: 0 });
+    const identity = { format: FORMAT, partitions: PARTITIONS, masterKey: null, records: 0, money: null };
+    writeIdentity(directory, identity);
     writeFileSync(join(directory, 'damaged.json'), rotten);
     t.strictSame(readKept(directory), placesOf(PARTITIONS));
   });
