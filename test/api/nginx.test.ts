@@ -24,7 +24,7 @@ const CHARGE = { currency: 'UGX', amount: '5000', reference: 'order-1', msisdn: 
 interface Proxy {
   readonly url: string;
   readonly agent: Agent;
-  /** Of its access log, where nothing says otherwise. */
+  /** Of its logs, where nothing says otherwise. */
   readonly logged: () => string;
 }
 
@@ -81,7 +81,8 @@ ${example}
       () => false,
     );
   });
-  return { url, agent, logged: () => readFileSync(join(directory, 'access.log'), 'utf8') };
+  const logs = ['access.log', 'error.log'].map((file) => join(directory, file));
+  return { url, agent, logged: () => logs.map((file) => readFileSync(file, 'utf8')).join('') };
 }
 
 /** A server that gets requests whole and closes the connection in place of an answer. */
@@ -161,14 +162,29 @@ t.test('where no server listens a create gets no answer either', async (t) => {
   await t.rejects(create(nginx, 'sk_live_x', JSON.stringify(CHARGE)), { cause: { code: 'UND_ERR_SOCKET' } });
 });
 
-t.test('what providers call is in no access log', async (t) => {
+t.test('what providers call is in no log, whatever becomes of it', async (t) => {
   const service = await startService();
   t.teardown(() => service.stop());
-  const nginx = await startNginx(t, [new URL(service.demo.base_url).host]);
-  for (const path of ['/callbacks/airtel_ug/portal/a-secret', '/openapi.json']) {
-    const { status } = await fetch(nginx.url + path, { method: 'POST', dispatcher: nginx.agent });
-    t.equal(status, path.startsWith('/callbacks') ? 404 : 405, 'it is passed on');
+  const silent = await startSilent(t);
+  const path = '/callbacks/airtel_ug/portal/a-secret';
+  const called = async ({ url, agent }: Proxy, body: string): Promise<number | null> => {
+    const answered = fetch(url + path, { method: 'POST', body, dispatcher: agent });
+    return answered.then(
+      ({ status }) => status,
+      () => null,
+    );
+  };
+  for (const [at, statuses] of [
+    [new URL(service.demo.base_url).host, [404, 413]],
+    [silent.at, [null, 413]],
+    [`127.0.0.1:${await freePort()}`, [null, 413]],
+  ] as const) {
+    const nginx = await startNginx(t, [at]);
+    const bodies = ['{}', ' '.repeat(2_000_000)];
+    t.strictSame([await called(nginx, bodies[0]!), await called(nginx, bodies[1]!)], statuses);
+    await fetch(`${nginx.url}/openapi.json`, { method: 'POST', dispatcher: nginx.agent }).catch(() => null);
+    await waitFor('nginx has logged', 20_000, async () => nginx.logged().includes('/openapi.json'));
+    t.notMatch(nginx.logged(), /callbacks|a-secret/);
   }
-  await waitFor('nginx has logged', 20_000, async () => nginx.logged().includes('/openapi.json'));
-  t.notMatch(nginx.logged(), /callbacks|a-secret/);
+  t.strictSame(silent.got, [`POST ${path}`, 'POST /openapi.json'], 'it is passed on once');
 });
