@@ -19,9 +19,11 @@ export interface GuardOptions {
 export function checkWebhookUrl(text: string, options: GuardOptions): string | null {
   const lengthMax = LIMITS.webhookUrlLengthMax;
   if (text.length > lengthMax) return `is longer than ${lengthMax} characters`;
-  // The URL parser drops tabs and newlines, trims spaces and reads "\" as "/": what a person reads is then not where it
-  // goes.
-  if (/[\s\\\p{Cc}]/u.test(text)) return 'contains white space, a control character or a backslash';
+  // The URL parser drops tabs and newlines, trims spaces and reads "\" as "/", and some characters turn the direction of writing: what a
+  // person reads is then not where it goes.
+  if (/[\s\\\p{Cc}\p{Bidi_Control}]/u.test(text)) {
+    return 'contains white space, a control character or a backslash';
+  }
   const url = URL.parse(text);
   if (url === null) return 'is not a URL';
   const isAllowed = url.protocol === 'https:' || (options.allowPrivate && url.protocol === 'http:');

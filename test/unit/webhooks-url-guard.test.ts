@@ -25,6 +25,8 @@ const REFUSED_URLS: readonly (readonly [url: string, why: string])[] = [
   ['https://example.com\t.evil.com/', 'tab that the parser drops'],
   ['https://exa\nmple.com/', 'newline that the parser drops'],
   [' https://example.com/', 'leading space'],
+  ['https://evil.com/\u202emoc.elpmaxe//:sptth', 'read from the right, another address'],
+  ['https://example.com/\u2066hook', 'the direction of writing is turned'],
   ['https://example.com/#fragment', 'fragment'],
   ['https://example.com:8443/', 'odd port'],
   ['https://example.com:22/', 'odd port'],
