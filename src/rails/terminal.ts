@@ -136,9 +136,9 @@ function withoutNumbers(text: string): string {
   return text.replace(CODE_OR_NUMBER, (found, code?: string) => code ?? masked(found));
 }
 
-/** The last: a number as people write it, "+256 771 234-567" or "0771 234567". */
+/** The last: a number as people write it, "+256 771 234-567", "(0771) 234567" or "0771.234.567". */
 const CODE_OR_NUMBER = new RegExp(
-  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)(?:[ -]?\d){9}(?!\d)`,
+  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)(?:[ .()/-]{0,2}\d){9}(?!\d)`,
   'gi',
 );
 

@@ -394,6 +394,7 @@ t.test('a message shows no full number, however it is written', async (t) => {
     ['no wallet on 256771234567.', 'no wallet on ****567.'],
     ['+256 771 234 567 is barred', '+****567 is barred'],
     ['0771-234-567 or 0771 234567', '****567 or ****567'],
+    ['(0771) 234 567 or 0771.234.567, +256 (771) 234/567', '(****567 or ****567, +****567'],
     ['2026-11-21 10:30, limit 5 000 000', '2026-11-21 10:30, limit 5 000 000'],
   ] as const;
   for (const [message, shown] of CASES) {

@@ -20,6 +20,7 @@ const texts: [string, string][] = [
   ['00256772123456', '0025677****456'],
   ['call +256 772 123 456, or +254-712-345678', 'call +25677****456, or +25471****678'],
   ['256 batches of 123456789 bytes, 254 772 123 456', '256 batches of 123456789 bytes, 254 772 123 456'],
+  ['call +(256) 772.123.456 or +256 (772) 123456', 'call +25677****456 or +25677****456'],
   ['msisdn=256772123456&x=1', 'msisdn=25677****456&x=1'],
   ['amount 1256772123456 and time 2567721234561', 'amount 1256772123456 and time 2567721234561'],
   ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'],
