@@ -47,6 +47,7 @@ t.test('by its commands', async (t) => {
   });
   // Not SIGKILL: its children would run on.
   t.teardown(async () => {
+    running.kill('SIGCONT');
     running.kill('SIGINT');
     await exited;
   });
