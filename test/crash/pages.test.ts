@@ -96,7 +96,8 @@ function pagesWanted(): Found {
     const { stdout, stderr } = tool(damaged('log', page, zeros), 'inspect');
     // The partition that is paid in stays whole.
     if (/was ended by SIG/.test(stderr) && /^accounts\/\d+ +\d{3}/m.test(stdout)) ending = page;
-    else if (/cannot be searched/.test(stderr)) refused = page;
+    // Nor is it the root, wherever that was written last: without it nothing is found.
+    else if (/cannot be searched/.test(stderr) && /^accounts\/\d+ /m.test(stdout)) refused = page;
   }
   return { ending, refused };
 }
