@@ -1,8 +1,7 @@
 // Today's code reads the log of every released version, byte for byte, and makes of it what that version made: the same for callers, and
 // the same rows.
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import type { AccountEvent, AccountRecord } from '../../src/domain/account-event.ts';
@@ -11,36 +10,25 @@ import { FIELDS, type WebhookRecord } from '../../actors/webhooks/record.ts';
 import { RECORD_FORMATS } from '../../src/domain/record-format.ts';
 import { groupOf } from '../../src/log-tools/data.ts';
 import { LogReader } from '../../wal/log-reader.ts';
-import { importTool } from '../../wal/tools/export.ts';
-import { Progress } from '../../wal/tools/progress.ts';
 import { verify } from '../../wal/tools/verify.ts';
 import { type Rows, rowsOf } from './rows.ts';
 import { type State, stateOf } from './state.ts';
-
-const progress = new Progress({ write: () => {}, shown: false, overwrites: false });
-const versions = readdirSync(import.meta.dirname)
-  .filter((name) => /^v\d+$/.test(name))
-  .sort((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
+import { imported, quiet, VERSIONS } from './versions.ts';
 
 function json<T>(version: string, name: string): T {
   return JSON.parse(readFileSync(join(import.meta.dirname, version, name), 'utf8')) as T;
 }
 
-async function imported(version: string): Promise<string> {
-  const directory = mkdtempSync(join(tmpdir(), 'daftari-golden-'));
+async function directoryOf(version: string): Promise<string> {
+  const directory = await imported(version);
   t.teardown(() => rmSync(directory, { recursive: true }));
-  await importTool.run({
-    directory,
-    values: { from: join(import.meta.dirname, version, 'log') },
-    progress,
-  });
   return directory;
 }
 
-for (const version of versions) {
+for (const version of VERSIONS) {
   t.test(`the golden log ${version} is whole, and means what it meant`, async (t) => {
-    const directory = await imported(version);
-    t.hasStrict(await verify.run({ directory, values: {}, progress }), { sound: true });
+    const directory = await directoryOf(version);
+    t.hasStrict(await verify.run({ directory, values: {}, progress: quiet }), { sound: true });
     t.strictSame(JSON.parse(JSON.stringify(await stateOf(directory))), json<State>(version, 'state.json'));
     const { beforeRetention } = json<{ beforeRetention: Record<string, number> }>(version, 'lived.json');
     const { deliveries } = await stateOf(directory, beforeRetention);
@@ -96,9 +84,9 @@ const KINDS = {
 t.test(
   'the newest golden log has every kind of record, and they are still written as they are in it',
   async (t) => {
-    const directory = await imported(versions.at(-1) ?? '');
+    const directory = await directoryOf(VERSIONS.at(-1) ?? '');
     const log = LogReader.openReader({ directory });
-    t.equal(versions.at(-1), `v${RECORD_FORMATS.newest}`, 'it is of the newest record format');
+    t.equal(VERSIONS.at(-1), `v${RECORD_FORMATS.newest}`, 'it is of the newest record format');
     const found = new Set<string>();
     const fieldsOf: Record<string, number> = {};
     const namesOf: Record<string, string[]> = {};

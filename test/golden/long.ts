@@ -1,30 +1,29 @@
 // Makes the golden log of a new version: node_modules/.bin/node test/golden/long.ts vN. A version once committed is never made again; only
 // the sums of its rows, with `rows` in the place of vN, when a viewsFormat was raised.
 
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { exportTool, importTool } from '../../wal/tools/export.ts';
+import { exportTool } from '../../wal/tools/export.ts';
 import { LogReader } from '../../wal/log-reader.ts';
-import { Progress } from '../../wal/tools/progress.ts';
 import { liveIn } from './life.ts';
 import { rowsOf } from './rows.ts';
 import { stateOf } from './state.ts';
+import { imported, quiet, VERSION, VERSIONS } from './versions.ts';
 
-const progress = new Progress({ write: () => {}, shown: false, overwrites: false });
 const [version = ''] = process.argv.slice(2);
 if (version === 'rows') await writeRowsAnew();
 else await make(version);
 
 async function make(version: string): Promise<void> {
   const target = join(import.meta.dirname, version);
-  if (!/^v\d+$/.test(version) || existsSync(target)) {
+  if (!VERSION.test(version) || existsSync(target)) {
     throw new Error('name a version that is not there yet, as v and its number');
   }
   const directory = mkdtempSync(join(tmpdir(), 'daftari-golden-'));
   const lived = await liveIn(directory);
   mkdirSync(target);
-  await exportTool.run({ directory, values: { to: join(target, 'log') }, progress });
+  await exportTool.run({ directory, values: { to: join(target, 'log') }, progress: quiet });
   write(target, 'state.json', await stateOf(directory));
   const ends = await beforeRetention(directory);
   write(target, 'lived.json', { ...lived, beforeRetention: ends });
@@ -35,11 +34,9 @@ async function make(version: string): Promise<void> {
 }
 
 async function writeRowsAnew(): Promise<void> {
-  for (const name of readdirSync(import.meta.dirname).filter((each) => /^v\d+$/.test(each))) {
-    const target = join(import.meta.dirname, name);
-    const directory = mkdtempSync(join(tmpdir(), 'daftari-golden-'));
-    await importTool.run({ directory, values: { from: join(target, 'log') }, progress });
-    write(target, 'rows.json', await rowsOf(directory));
+  for (const each of VERSIONS) {
+    const directory = await imported(each);
+    write(join(import.meta.dirname, each), 'rows.json', await rowsOf(directory));
     rmSync(directory, { recursive: true });
   }
 }

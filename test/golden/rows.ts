@@ -2,10 +2,8 @@
 // after an upgrade, take rows of one `viewsFormat` for the same bytes.
 
 import { createHash, type Hash } from 'node:crypto';
-import { Rebuild } from '../../src/log-tools/rebuild.ts';
 import { groupOf } from '../../src/log-tools/data.ts';
-import { LogReader } from '../../wal/log-reader.ts';
-import { Progress } from '../../wal/tools/progress.ts';
+import { withRebuilt } from './versions.ts';
 
 /** By group. */
 export type Rows = Record<
@@ -15,26 +13,15 @@ export type Rows = Record<
 
 /** Rejects when the log cannot be replayed. */
 export async function rowsOf(directory: string): Promise<Rows> {
-  const log = LogReader.openReader({ directory });
-  const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
-  const rebuild = new Rebuild(log, null, quiet);
   const sums: Record<string, Record<string, Hash>> = {};
-  try {
-    for (const { group, partition } of log.partitionNames()) {
-      const fault = await rebuild.advance({ group, partition }, log.tip(group, partition).sequence);
-      if (fault !== null) throw new Error(`${group}/${partition} ${fault.sequence}: ${fault.problem}`);
-    }
-    rebuild.views.refresh();
-    for (const { group, partition } of log.partitionNames()) {
+  await withRebuilt(directory, {}, (views, names) => {
+    for (const { group, partition } of names) {
       const tables = (sums[group] ??= {});
-      for (const { table, key, value } of rebuild.views.rows(group, partition)) {
+      for (const { table, key, value } of views.rows(group, partition)) {
         (tables[table] ??= createHash('sha256')).update(`${partition} ${key}\0${value}\n`);
       }
     }
-  } finally {
-    await rebuild.close();
-    await log.close();
-  }
+  });
   return Object.fromEntries(
     Object.entries(sums).map(([group, tables]) => [
       group,

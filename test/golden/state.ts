@@ -12,9 +12,8 @@ import {
 } from '../../src/domain/render-account.ts';
 import { renderAnswer, renderCurrent, renderDetail } from '../../src/domain/render.ts';
 import { groupOf } from '../../src/log-tools/data.ts';
-import { Rebuild } from '../../src/log-tools/rebuild.ts';
-import { LogReader } from '../../wal/log-reader.ts';
-import { Progress } from '../../wal/tools/progress.ts';
+import type { Rebuild } from '../../src/log-tools/rebuild.ts';
+import { withRebuilt } from './versions.ts';
 
 export interface State {
   readonly accounts: Record<string, object>;
@@ -29,27 +28,14 @@ export async function stateOf(
   directory: string,
   ends: Readonly<Record<string, number>> = {},
 ): Promise<State> {
-  const log = LogReader.openReader({ directory });
-  const quiet = new Progress({ write: () => {}, shown: false, overwrites: false });
-  const rebuild = new Rebuild(log, null, quiet);
   const state: State = { accounts: {}, transactions: {}, reconciliation: [], deliveries: {}, platform: {} };
-  try {
-    for (const { group, partition } of log.partitionNames()) {
-      const end = ends[`${group}/${partition}`] ?? log.tip(group, partition).sequence;
-      const fault = await rebuild.advance({ group, partition }, end);
-      if (fault !== null) throw new Error(`${group}/${partition} ${fault.sequence}: ${fault.problem}`);
-    }
-    rebuild.views.refresh();
-    for (const { group, partition } of log.partitionNames()) add(state, rebuild, group, partition);
-    return state;
-  } finally {
-    await rebuild.close();
-    await log.close();
-  }
+  await withRebuilt(directory, ends, (views, names) => {
+    for (const { group, partition } of names) add(state, views, group, partition);
+  });
+  return state;
 }
 
-function add(state: State, rebuild: Rebuild, group: string, partition: number): void {
-  const { views } = rebuild;
+function add(state: State, views: Rebuild['views'], group: string, partition: number): void {
   const sequence = views.position(group, partition)?.sequence ?? 0;
   const logic = groupOf(group).open(partition, views.reader(group, partition), { sequence, timers: true });
   const ask = (message: object): unknown => {
