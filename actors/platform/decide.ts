@@ -1,6 +1,7 @@
 // What the platform decides: a record to log, or a refusal. Pure; never changes state. A command that comes twice is
 // answered twice and logged once.
 
+import type { Repeatable } from '../../src/domain/account-command.ts';
 import { rejection } from '../../src/domain/error-code.ts';
 import type { Rejection } from '../../src/domain/error-code.ts';
 import type {
@@ -44,13 +45,8 @@ function registerAccount(
   const { accountId: id, name, country, live, payoutsEnabled, withdrawalsEnabled, operator } = command;
   if (state.get('accounts', id) !== null) return done(id);
   const repeatable = command.type === 'RegisterKeyedAccount' ? command.repeatable : null;
-  const known = repeatable === null ? null : state.get('keys', repeatable.idempotencyKey);
-  if (known !== null) {
-    return known.requestHash === repeatable?.requestHash
-      ? done(known.accountId)
-      : refuse(rejection('idempotency_key_reused'));
-  }
-  if (repeatable !== null && tick.writeFormat < MADE_KNOWN_FORMAT) return refuse(keysUnknown(tick));
+  const decided = repeatable === null ? null : checkKey(state, repeatable, tick);
+  if (decided !== null) return decided;
   return done(id, {
     type: 'AccountRegistered',
     at: tick.now,
@@ -63,6 +59,18 @@ function registerAccount(
     operator,
     repeatable,
   });
+}
+
+/** Null: an account is to be made under this key. */
+function checkKey(
+  state: PlatformState,
+  { idempotencyKey, requestHash }: Repeatable,
+  tick: Tick,
+): PlatformDecision | null {
+  const known = state.get('keys', idempotencyKey);
+  if (known === null) return tick.writeFormat < MADE_KNOWN_FORMAT ? refuse(keysUnknown(tick)) : null;
+  if (known.requestHash === requestHash) return done(known.accountId);
+  return refuse(rejection('idempotency_key_reused'));
 }
 
 /** Nodes of older versions would pass over the key: whoever counted on it would have a second account. */

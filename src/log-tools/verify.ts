@@ -6,9 +6,9 @@ import { LIMITS } from '../limits.ts';
 import { damageOf } from './damage.ts';
 import { type Data, uncountedViews, withData } from './data.ts';
 import { auditedText, auditLedger, type LedgerAudit, ledgerLines } from './ledger-audit.ts';
-import { ViewsUnreadable } from '../../wal/tools/partitions.ts';
+import { isChosenBy, ViewsUnreadable } from '../../wal/tools/partitions.ts';
 import { breathe } from '../../wal/tools/priority.ts';
-import { numberOf, stringOf, type Tool, type ToolInput, type ToolResult } from '../../wal/tools/tool.ts';
+import type { Tool, ToolInput, ToolResult } from '../../wal/tools/tool.ts';
 import { type Fault, faultLine, verify as logVerify, verifyLog } from '../../wal/tools/verify.ts';
 import { nameOf, type PartitionName } from '../../wal/types.ts';
 
@@ -58,14 +58,8 @@ function absentFrom({ report }: ToolResult, { directory, values }: ToolInput): P
   const { partitions, faults } = report as LogReport;
   if (faults.length === 0 && partitions.every(({ sequence }) => sequence === 0)) return [];
   const there = new Set(partitions.map(nameOf));
-  const group = stringOf(values, 'group');
-  const partition = numberOf(values, 'partition');
-  return (placesNoted(directory) ?? []).filter(
-    (place) =>
-      (group ?? place.group) === place.group &&
-      (partition ?? place.partition) === place.partition &&
-      !there.has(nameOf(place)),
-  );
+  const places = (placesNoted(directory) ?? []).filter(isChosenBy(values));
+  return places.filter((place) => !there.has(nameOf(place)));
 }
 
 function absentLines(absent: readonly PartitionName[]): string[] {

@@ -4,7 +4,7 @@
 // Redaction is by the name of a field and by the look of a text, so that a number inside a message is found, too. A number in local form
 // ("0772 123 456") is missed if it stands in a text whose field does not say what it holds.
 
-import { DIALING_CODES } from '../domain/country.ts';
+import { DIALING_CODES, SPACED_DIGITS } from '../domain/country.ts';
 
 const REDACTED = '[redacted]';
 
@@ -37,8 +37,8 @@ const SUSPICIOUS = new RegExp(
 );
 /** A number may stand behind letters ("tel256…"), or 00, but not be part of a longer one: that is an amount or a time. */
 const PHONE = new RegExp(String.raw`(?<!\d)((?:00)?(?:${DIALING_CODES}))(\d{2})\d{4}(\d{3})(?!\d)`, 'g');
-/** As people write it, with blanks, hyphens, dots or brackets; only behind "+", since amounts and times follow one another too. */
-const SPACED_PHONE = new RegExp(String.raw`\+\(?(?:${DIALING_CODES})(?:[ .()/-]{0,2}\d){9}(?!\d)`, 'g');
+/** As people write it; only behind "+", since amounts and times follow one another too. */
+const SPACED_PHONE = new RegExp(String.raw`\+\(?(?:${DIALING_CODES})${SPACED_DIGITS}`, 'g');
 const KEYS = /\b(sk_live_|pk_live_|whsec_)[\w-]+/g;
 const CREDENTIALS = /\b(bearer|basic) +[^\s"',]+/gi;
 

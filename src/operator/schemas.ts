@@ -44,17 +44,16 @@ const terms = (description: string) =>
     description: `${description} As in a policy file (deploy/policy.json): what is given for one replaces all of it, null gives the service's own back.`,
   });
 
-/** Of what was parsed: spaces do not count here, as they do for merchants. */
-const idempotencyKey = (noun: string) =>
+const idempotencyKey = (noun: string, again: string) =>
   Type.Optional(
     Type.String({
       ...IdempotencyKey,
-      description:
-        `New and unique for each ${noun} you mean to make. The same key with the same fields in the same order gives the ` +
-        'original answer.',
+      description: `New and unique for each ${noun} you mean to make. ${again}`,
       'x-rule': 'must be 8 to 255 printable ASCII characters',
     }),
   );
+/** Of what was parsed: spaces do not count here, as they do for merchants. */
+const SAME_ANSWER = 'The same key with the same fields in the same order gives the original answer.';
 
 export const CreateAccountBody = body({
   name: words(128, 'Name of the merchant.'),
@@ -62,7 +61,7 @@ export const CreateAccountBody = body({
   live: Type.Optional(Type.Boolean({ description: 'Live payments are on. Default false.' })),
   payouts_enabled: Type.Optional(Type.Boolean({ description: 'Default false.' })),
   withdrawals_enabled: Type.Optional(Type.Boolean({ description: 'Default false.' })),
-  idempotency_key: idempotencyKey('account'),
+  idempotency_key: idempotencyKey('account', SAME_ANSWER),
 });
 export const ChangeAccountBody = body({
   live: Type.Optional(Type.Boolean()),
@@ -99,14 +98,9 @@ export const ConnectAppBody = body({
   name: words(128, 'Name of the app.'),
   domain: words(253, 'Domain of the app.'),
   webhook_url: Type.Optional(webhookUrl),
-  idempotency_key: Type.Optional(
-    Type.String({
-      ...IdempotencyKey,
-      description:
-        'New and unique for each app you mean to connect. The same key again is refused, and the refusal names the app: its secret ' +
-        'key is told once.',
-      'x-rule': 'must be 8 to 255 printable ASCII characters',
-    }),
+  idempotency_key: idempotencyKey(
+    'app',
+    'The same key again is refused, and the refusal names the app: its secret key is told once.',
   ),
 });
 export const ChangeAppBody = body({ webhook_url: webhookUrl });
@@ -121,7 +115,7 @@ export const ByBody = body({ by });
 export const DepositBody = body({
   ...CreateDepositBody.properties,
   by,
-  idempotency_key: idempotencyKey('deposit'),
+  idempotency_key: idempotencyKey('deposit', SAME_ANSWER),
 });
 export const ReplayFailedBody = body({
   since: Type.String({

@@ -1,7 +1,7 @@
 // Final words of a provider in our own, as the adapters return them.
 
 import type { PendingTransaction } from '../domain/account-command.ts';
-import { CURRENCIES, type Currency, DIALING_CODES } from '../domain/country.ts';
+import { CURRENCIES, type Currency, DIALING_CODES, SPACED_DIGITS } from '../domain/country.ts';
 import { fromMajorUnits } from '../domain/money.ts';
 import type { FailureCode } from '../domain/transaction.ts';
 import { LIMITS } from '../limits.ts';
@@ -138,7 +138,7 @@ function withoutNumbers(text: string): string {
 
 /** The last: a number as people write it, "+256 771 234-567", "(0771) 234567" or "0771.234.567". */
 const CODE_OR_NUMBER = new RegExp(
-  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)(?:[ .()/-]{0,2}\d){9}(?!\d)`,
+  String.raw`\b(DP0\d{10}|0000\d{3})\b|\d{7,}|(?<!\d)(?:${DIALING_CODES}|0)${SPACED_DIGITS}`,
   'gi',
 );
 

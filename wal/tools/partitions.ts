@@ -112,15 +112,19 @@ async function openViews(directory: string): Promise<ViewStore> {
 }
 
 export function chosen<T extends PartitionName>(all: readonly T[], values: ToolInput['values']): T[] {
+  const found = all.filter(isChosenBy(values));
   const group = stringOf(values, 'group');
   const partition = numberOf(values, 'partition');
-  const found = all.filter(
-    (one) => (group ?? one.group) === one.group && (partition ?? one.partition) === one.partition,
-  );
   if (found.length === 0 && (group !== undefined || partition !== undefined)) {
     throw new UsageError(`there is no partition ${group ?? '*'}/${partition ?? '*'}`);
   }
   return found;
+}
+
+export function isChosenBy(values: ToolInput['values']): (name: PartitionName) => boolean {
+  const group = stringOf(values, 'group');
+  const partition = numberOf(values, 'partition');
+  return (one) => (group ?? one.group) === one.group && (partition ?? one.partition) === one.partition;
 }
 
 export function timeText(timeMs: number): string {
