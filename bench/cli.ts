@@ -76,9 +76,10 @@ async function runAndTell(options: RunOptions, args: readonly string[]): Promise
   const { report, against } = await run(options, command, listener, stop).finally(() => progress.clear());
   console.log(reportText(report));
   if (against !== null) console.log(`\n${againstText(against, report)}`);
+  const whole = against === null ? report : { ...report, against };
   const areKept = [
-    json === null || isWritten(json, `${JSON.stringify(withPairs(report, against), null, 1)}\n`),
-    html === null || isWritten(html, htmlOf(withPairs(report, against))),
+    json === null || isWritten(json, `${JSON.stringify(whole, null, 1)}\n`),
+    html === null || isWritten(html, htmlOf(whole)),
   ];
   const scenarios = [...report.scenarios, ...(against?.scenarios ?? [])];
   const checks = scenarios.flatMap(({ repeats }) => repeats.flatMap((repeat) => repeat.checks));
@@ -95,10 +96,6 @@ function isWritten(file: string, text: string): boolean {
     console.error(`The report is not in ${file}: ${(error as Error).message}`);
     return false;
   }
-}
-
-function withPairs(report: Report, against: Report | null): Report {
-  return against === null ? report : { ...report, against };
 }
 
 /** `after` null: the two checkouts of one run. */

@@ -325,6 +325,15 @@ function holdFeedBack({ accounts }: Driven): (() => void)[] {
   return untold;
 }
 
+/** Of a scan. */
+function beforeSecondPage({ accounts }: Driven, act: () => void): void {
+  let pages = 0;
+  accounts.intercept = ({ type }) => {
+    if (type === 'ListPending' && ++pages === 2) act();
+    return null;
+  };
+}
+
 t.test(
   'what a scan comes upon before the feed tells of it was sent by nobody: it is not waited for',
   async (t) => {
@@ -333,11 +342,7 @@ t.test(
       for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
       const { accounts } = driven;
       const untold = holdFeedBack(driven);
-      let pages = 0;
-      accounts.intercept = ({ type }) => {
-        if (type === 'ListPending' && ++pages === 2) accounts.create(charge());
-        return null;
-      };
+      beforeSecondPage(driven, () => accounts.create(charge()));
       await driven.crash();
       await driven.clock.advance(toldAfterMs);
       t.equal(driven.mtn.submits.length, 0, 'a poller before may have sent it');
@@ -358,14 +363,10 @@ t.test(
     for (let i = 0; i < LIMITS.pollerScanPageMax + 1; i++) driven.accounts.create(charge());
     const { accounts } = driven;
     const untold = holdFeedBack(driven);
-    let pages = 0;
-    accounts.intercept = ({ type }) => {
-      if (type === 'ListPending' && ++pages === 2) {
-        const { id } = accounts.create(withdrawal());
-        accounts.when(beginning(id));
-      }
-      return null;
-    };
+    beforeSecondPage(driven, () => {
+      const { id } = accounts.create(withdrawal());
+      accounts.when(beginning(id));
+    });
     await driven.crash();
     for (const tell of untold) tell();
     await driven.clock.advance(LIMITS.pollerCommandDeadlineMs - 1_000);
