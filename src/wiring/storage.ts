@@ -85,6 +85,8 @@ export class Storage {
     this.log = WriteAheadLog.open({
       directory: options.directory,
       now: options.clock,
+      batchRecordsMax: LIMITS.batchRecordsMax,
+      batchBytesMax: LIMITS.batchBytesMax,
       onFailure: (error) => options.onFailure(error, 'the log'),
       onFlush: options.onFlush,
     });

@@ -1,10 +1,11 @@
 // What all partitions together have decided and the disk does not have yet is bounded, however many they are: a disk that takes
-// its time must not end the process.
+// its time must not end the process. So is what one batch holds.
 
 import t from 'tap';
 import { encodeTime, makeId } from '../../src/domain/id.ts';
 import { LIMITS } from '../../src/limits.ts';
-import { OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
+import type { Batch } from '../../wal/types.ts';
+import { fill, OPEN_ACCOUNT, openStorage, send, serve } from './storage-driven.ts';
 
 const PARTITIONS = Math.ceil(LIMITS.logWritesOutstandingMax / LIMITS.mailboxMax) + 1;
 
@@ -32,3 +33,25 @@ t.test(
     for (const { type } of await openInAll()) t.equal(type, 'done');
   },
 );
+
+t.test('a batch holds no more than the bounds of the service say', async (t) => {
+  for (const changed of [{ batchRecordsMax: 100 }, { batchBytesMax: 20_000 }]) {
+    const before = { ...LIMITS };
+    Object.assign(LIMITS, changed);
+    const storage = openStorage(t.testdir());
+    Object.assign(LIMITS, before);
+    await fill(storage, 0, 1);
+    const { recordsMax, bytesMax } = largest(storage.log.read('accounts', 0, { fromSequence: 1 }));
+    await storage.close();
+    t.ok(recordsMax <= (changed.batchRecordsMax ?? before.batchRecordsMax), `${recordsMax} records`);
+    t.ok(bytesMax <= (changed.batchBytesMax ?? before.batchBytesMax), `${bytesMax} bytes`);
+  }
+});
+
+function largest(batches: Iterable<Batch>): { readonly recordsMax: number; readonly bytesMax: number } {
+  const records = Array.from(batches, (batch) => batch.records);
+  return {
+    recordsMax: Math.max(...records.map(({ length }) => length)),
+    bytesMax: Math.max(...records.map((each) => Buffer.byteLength(each.join('\n')))),
+  };
+}
