@@ -111,6 +111,7 @@ export interface ChargeReversed {
   readonly providerStatus: string | null;
 }
 
+/** Records, and the ids of items, hold the place of a kind: a new one goes to the end. */
 export const RECONCILIATION_KINDS = [
   'SUCCESS_AFTER_FINAL',
   'AMOUNT_MISMATCH',

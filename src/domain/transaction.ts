@@ -6,7 +6,8 @@
 //       └(a withdrawal waits here for approval)
 //
 // Invariants: events are only appended; the transaction's status is that of its last event; updatedAt is the
-// time of its last event; nothing but `evolve` writes here.
+// time of its last event; nothing but `evolve` writes here; records, rows and the index of lists hold the place of a name in its
+// list below, so a new one goes to the end.
 
 import { assert } from './assert.ts';
 import type { Country, Currency, Network } from './country.ts';
