@@ -252,7 +252,7 @@ const SETTINGS = {
     fallback: 'sync',
     fallbackText: '`sync`',
     meaning:
-      'Whether a posting is acknowledged when NATS has it too, or (`async`) when the local disk has it: a process that dies, and is replaced before it is back, then takes its last postings with it.',
+      '`sync`: a posting is acknowledged when NATS has it too. `async`: when the local disk has it; if its process dies and is replaced before it is back, up to 32 batches of each partition that were acknowledged are lost.',
     secret: false,
     parse: (value) => REPLICATIONS.find((each) => each === value),
   } as Setting<Replication>,
