@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { findingsIn, lostReferencesIn, unexpectedAtTop } from './tidy.ts';
+import { findingsIn, lostHeadingsIn, lostReferencesIn, unexpectedAtTop } from './tidy.ts';
 import type { SourceFile } from './tidy.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -31,7 +31,7 @@ t.test('every top-level folder has a README', async (t) => {
 t.test('what the READMEs point to is there', async (t) => {
   const paths = ['README.md', 'LICENSE', ...folders.flatMap(filesIn)];
   const documents = paths.filter((path) => path.endsWith('.md')).map(sourceFile);
-  const lost = lostReferencesIn(documents, paths).map(
+  const lost = [...lostReferencesIn(documents, paths), ...lostHeadingsIn(documents)].map(
     ({ path, line, problem }) => `${path}:${line}: ${problem}`,
   );
   t.strictSame(lost, []);
@@ -117,6 +117,22 @@ t.test('a reference that leads nowhere is found', async (t) => {
   t.match(
     lostReferencesIn([{ path: 'src/README.md', text }], paths),
     lost.map((_, index) => ({ path: 'src/README.md', line: found.length + index + 1, problem: /not there/ })),
+  );
+});
+
+t.test('a link to a heading that is not there is found', async (t) => {
+  const text = '# Of `a.ts`, and b\n```\n# none\n```\n[x](#of-ats-and-b) [y](#none)\n';
+  const other = '[x](README.md#of-ats-and-b) [y](README.md#c) [z](none.md#d) [e](https://a.example/b#c)';
+  t.strictSame(
+    lostHeadingsIn([
+      { path: 'src/README.md', text },
+      { path: 'src/other.md', text: other },
+    ]).map(({ path, line, problem }) => `${path}:${line}: ${problem}`),
+    [
+      'src/README.md:5: src/README.md has no heading #none',
+      'src/other.md:1: src/README.md has no heading #c',
+      'src/other.md:1: src/none.md has no heading #d',
+    ],
   );
 });
 

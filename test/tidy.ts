@@ -213,6 +213,8 @@ const linesMax = 600;
 
 /** In a document: a link to a file of ours, or its path in backquotes. */
 const references = /\]\((?!\w+:)(?<link>[^)#\s]+)|`(?<name>[\w./-]+\.(?:ts|md))`/g;
+/** A link to a heading, of this document or of another. */
+const headingLinks = /\]\((?!\w+:)(?<file>[^)#\s]*)#(?<heading>[^)\s]+)\)/g;
 
 const allowedAtTop =
   /^(?:package(?:-lock)?\.json|tsconfig\.json|knip\.json|README\.md|CHANGELOG\.md|LICENSE|src|actors|wal|bench|test|deploy|\..+|.+\.config\.(?:ts|js|mjs|json))$/;
@@ -250,6 +252,39 @@ export function lostReferencesIn(documents: readonly SourceFile[], paths: readon
 /** `names`: what is at the root of the repository, without what git ignores. */
 export function unexpectedAtTop(names: readonly string[]): string[] {
   return names.filter((name) => !allowedAtTop.test(name));
+}
+
+/** What documents link to and is no heading of a document of ours. */
+export function lostHeadingsIn(documents: readonly SourceFile[]): Finding[] {
+  const headings = new Map(documents.map(({ path, text }) => [path, headingsOf(text)]));
+  return documents.flatMap(({ path, text }) =>
+    text.split('\n').flatMap((content, index) =>
+      Array.from(content.matchAll(headingLinks), ({ groups }) => groups ?? {})
+        .map(({ file = '', heading = '' }) => ({
+          target: file === '' ? path : posix.join(posix.dirname(path), file),
+          heading,
+        }))
+        .filter(({ target, heading }) => headings.get(target)?.has(heading) !== true)
+        .map(({ target, heading }) => ({
+          path,
+          line: index + 1,
+          problem: `${target} has no heading #${heading}`,
+        })),
+    ),
+  );
+}
+
+/** As GitHub names them in links. */
+function headingsOf(text: string): Set<string> {
+  const prose = text.replace(/^```[^]*?^```/gm, '');
+  return new Set(
+    Array.from(prose.matchAll(/^#+ (.+)$/gm), ([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N}_ -]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
 }
 
 function headerFindings({ path, text }: SourceFile): Finding[] {
