@@ -512,6 +512,8 @@ t.test('of an account, an app or a delivery that is not there it is said, not of
     ['GET', nobody, /no such account/],
     ['GET', `${nobody}/apps`, /no such account/],
     ['GET', `${nobody}/trial_balance`, /no such account/],
+    ['GET', `${nobody}/deliveries`, /no such account/],
+    ['GET', `${nobody}/deliveries?status=DEAD_LETTERED`, /no such account/],
     ['POST', `${app}/reveal_signing_secret`, /no such app/],
     ['POST', `${app}/replay_failed`, /no such app/, { since: '2026-01-01' }],
     ['GET', delivery, /no such delivery/],
