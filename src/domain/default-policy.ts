@@ -16,7 +16,7 @@
 //   approval above   5,000,000       17000000             2000000              specification
 
 import { NO_LIMIT } from './amount-limits.ts';
-import { money, type Money, ZERO } from './money.ts';
+import { money, type Money } from './money.ts';
 import type { FeePolicy, LimitPolicy, Policy } from './policy.ts';
 
 function fee(fixed: number, basisPoints: number, floor: number | null, cap: number | null): FeePolicy {
@@ -37,12 +37,6 @@ function amounts(UGX: number, KES: number, GHS: number): { UGX: Money; KES: Mone
 }
 
 const CHARGE_FEE = fee(0, 250, null, null);
-const NO_FEE: FeePolicy = { fixed: ZERO, basisPoints: 0, floor: null, cap: null };
-const PAYOUT_FEES = {
-  UGX: fee(0, 100, 500, 10_000),
-  KES: fee(0, 100, 1_000, 30_000),
-  GHS: fee(0, 100, 50, 1_500),
-};
 
 const CUSTOMER_LIMITS = { UGX: limit(10_000_000), KES: limit(25_000_000), GHS: limit(2_500_000) };
 const MERCHANT_LIMITS = { UGX: limit(100_000_000), KES: limit(300_000_000), GHS: limit(50_000_000) };
@@ -55,9 +49,12 @@ export const DEFAULT_POLICY: Policy = {
   minimums: amounts(500, 1_000, 100),
   fees: {
     CHARGE: { UGX: CHARGE_FEE, KES: CHARGE_FEE, GHS: CHARGE_FEE },
-    PAYOUT: PAYOUT_FEES,
-    DEPOSIT: { UGX: NO_FEE, KES: NO_FEE, GHS: NO_FEE },
-    WITHDRAWAL: PAYOUT_FEES,
+    PAYOUT: {
+      UGX: fee(0, 100, 500, 10_000),
+      KES: fee(0, 100, 1_000, 30_000),
+      GHS: fee(0, 100, 50, 1_500),
+    },
+    WITHDRAWAL: {},
   },
   limits: {
     CHARGE: CUSTOMER_LIMITS,

@@ -35,25 +35,14 @@ export function quoteFee(
 }
 
 function termsOf(
-  type: CreatableType,
+  type: keyof Policy['fees'],
   currency: Currency,
-  { fees }: AccountSettings,
+  settings: AccountSettings,
   policy: Policy,
 ): FeePolicy {
-  const own = fees[USAGE_KEYS[type][currency]];
+  const own = settings.fees[USAGE_KEYS[type][currency]];
   if (own !== undefined) return own;
-  const terms = policy.fees[type][currency];
-  const ofPayouts = fees[USAGE_KEYS.PAYOUT[currency]];
-  if (type !== 'WITHDRAWAL' || ofPayouts === undefined) return terms;
+  if (type !== 'WITHDRAWAL') return policy.fees[type][currency];
   // The fee of a withdrawal is the payout fee (specification, part 2), unless something else is said of withdrawals.
-  return areSame(terms, policy.fees.PAYOUT[currency]) ? ofPayouts : terms;
-}
-
-function areSame(one: FeePolicy, other: FeePolicy): boolean {
-  return (
-    one.fixed === other.fixed &&
-    one.basisPoints === other.basisPoints &&
-    one.floor === other.floor &&
-    one.cap === other.cap
-  );
+  return policy.fees.WITHDRAWAL[currency] ?? termsOf('PAYOUT', currency, settings, policy);
 }

@@ -17,7 +17,7 @@ import { USAGE_KEYS, type UsageKey } from './account.ts';
 import { AMOUNT_MAX, NO_LIMIT } from './amount-limits.ts';
 import { CURRENCIES, type Currency } from './country.ts';
 import { type Money, parseAmount, ZERO } from './money.ts';
-import type { ByTypeAndCurrency, FeePolicy, LimitPolicy, Policy } from './policy.ts';
+import type { FeePolicy, LimitPolicy, Policy } from './policy.ts';
 import { repeatedName } from './repeated-name.ts';
 import { CREATABLE_TYPES, type CreatableType } from './transaction.ts';
 
@@ -71,8 +71,17 @@ export function parsePolicy(json: unknown, defaults: Policy): Parsed<Policy> {
       ...defaults.approvalThresholds,
       ...(thresholds as Partial<Record<Currency, Money>>),
     },
-    fees: replaceRows(defaults.fees, withWithdrawals(fees as Terms<FeePolicy>)),
-    limits: replaceRows(defaults.limits, limits as Terms<LimitPolicy>),
+    fees: {
+      CHARGE: { ...defaults.fees.CHARGE, ...rowsOf('CHARGE', fees) },
+      PAYOUT: { ...defaults.fees.PAYOUT, ...rowsOf('PAYOUT', fees) },
+      WITHDRAWAL: { ...defaults.fees.WITHDRAWAL, ...rowsOf('WITHDRAWAL', fees) },
+    },
+    limits: {
+      CHARGE: { ...defaults.limits.CHARGE, ...rowsOf('CHARGE', limits) },
+      PAYOUT: { ...defaults.limits.PAYOUT, ...rowsOf('PAYOUT', limits) },
+      DEPOSIT: { ...defaults.limits.DEPOSIT, ...rowsOf('DEPOSIT', limits) },
+      WITHDRAWAL: { ...defaults.limits.WITHDRAWAL, ...rowsOf('WITHDRAWAL', limits) },
+    },
   });
 }
 
@@ -99,28 +108,14 @@ function refuseNulls(reader: Reader, parts: Readonly<Record<string, object>>): v
   }
 }
 
-/** Of a currency without a row of withdrawals that of payouts holds for both. */
-function withWithdrawals(fees: Terms<FeePolicy>): Terms<FeePolicy> {
-  const whole = { ...fees };
+/** What is given for a type. */
+function rowsOf<T>(type: CreatableType, terms: Terms<T | null>): Partial<Record<Currency, T>> {
+  const rows: Partial<Record<Currency, T>> = {};
   for (const currency of CURRENCIES) {
-    const row = fees[USAGE_KEYS.WITHDRAWAL[currency]] ?? fees[USAGE_KEYS.PAYOUT[currency]];
-    if (row !== undefined) whole[USAGE_KEYS.WITHDRAWAL[currency]] = row;
+    const row = terms[USAGE_KEYS[type][currency]] ?? null;
+    if (row !== null) rows[currency] = row;
   }
-  return whole;
-}
-
-function replaceRows<T>(defaults: ByTypeAndCurrency<T>, terms: Terms<T>): ByTypeAndCurrency<T> {
-  const row = (type: CreatableType): Record<Currency, T> => ({
-    UGX: terms[USAGE_KEYS[type].UGX] ?? defaults[type].UGX,
-    KES: terms[USAGE_KEYS[type].KES] ?? defaults[type].KES,
-    GHS: terms[USAGE_KEYS[type].GHS] ?? defaults[type].GHS,
-  });
-  return {
-    CHARGE: row('CHARGE'),
-    PAYOUT: row('PAYOUT'),
-    DEPOSIT: row('DEPOSIT'),
-    WITHDRAWAL: row('WITHDRAWAL'),
-  };
+  return rows;
 }
 
 // --- Parts -----------------------------------------------------------------------------------------------------------

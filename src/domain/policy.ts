@@ -19,14 +19,18 @@ export interface LimitPolicy {
   readonly monthly: Money;
 }
 
-export type ByTypeAndCurrency<T> = Readonly<Record<CreatableType, Readonly<Record<Currency, T>>>>;
+type ByCurrency<T> = Readonly<Record<Currency, T>>;
 
 export interface Policy {
-  readonly minimums: Readonly<Record<Currency, Money>>;
-  /** Deposits have no fee: their rows are zero. */
-  readonly fees: ByTypeAndCurrency<FeePolicy>;
-  readonly limits: ByTypeAndCurrency<LimitPolicy>;
-  readonly approvalThresholds: Readonly<Record<Currency, Money>>;
+  readonly minimums: ByCurrency<Money>;
+  /** Deposits have no fee. Withdrawals cost what payouts do, where nothing else is said of them. */
+  readonly fees: {
+    readonly CHARGE: ByCurrency<FeePolicy>;
+    readonly PAYOUT: ByCurrency<FeePolicy>;
+    readonly WITHDRAWAL: Partial<ByCurrency<FeePolicy>>;
+  };
+  readonly limits: Readonly<Record<CreatableType, ByCurrency<LimitPolicy>>>;
+  readonly approvalThresholds: ByCurrency<Money>;
   readonly cashOutPerMinute: number;
   readonly chargeExpiryMs: number;
   readonly chargeReleaseMs: number;

@@ -144,7 +144,8 @@ t.test('fees in examples are those of the default policy', async (t) => {
     };
     const type = object === undefined ? undefined : types[object];
     if (type === undefined || fee === '0') return value;
-    const quoted = feeOn(money(Number(amount)), DEFAULT_POLICY.fees[type].UGX);
+    const { UGX: terms = DEFAULT_POLICY.fees.PAYOUT.UGX } = DEFAULT_POLICY.fees[type];
+    const quoted = feeOn(money(Number(amount)), terms);
     t.equal(fee, String(quoted), `${object} of ${amount}`);
     fees.push(type);
     return value;

@@ -1,7 +1,6 @@
 // What an account partition is to do, said naively and from the specification alone: lists of transactions, users and wallets,
 // every balance a sum over them. `expected` says what a command comes to; what was logged is taken in by partition-applied.ts.
 
-import { isDeepStrictEqual } from 'node:util';
 import type { AccountSettings, Role } from '../../src/domain/account.ts';
 import type {
   AccountCommand,
@@ -378,7 +377,7 @@ function created(model: Model, made: Made, input: CollectInput | WithdrawalInput
       .reduce((sum, one) => sum + one.amount, 0);
   if (usedSince('2026-01-01'.length) + amount > limits.daily) return refused('daily_limit_exceeded');
   if (usedSince('2026-01'.length) + amount > limits.monthly) return refused('monthly_limit_exceeded');
-  const fee = feeOf(type, amount, feeTerms(type, currency, settings, policy));
+  const fee = type === 'DEPOSIT' ? 0 : feeOf(type, amount, feeTerms(type, currency, settings, policy));
   const isOut = isCashOut(type);
   const available = balances(transactionsOf(model, accountId, currency)).MERCHANT_AVAILABLE;
   if (isOut && available < amount + fee) return refused('insufficient_balance');
@@ -420,16 +419,15 @@ const CREATED = {
 const isoStart = (time: number, length: number): string => new Date(time).toISOString().slice(0, length);
 
 type FeeTerms = Policy['fees']['CHARGE']['UGX'];
+type Charged = keyof Policy['fees'];
 
-/** An account's own terms of payouts hold for its withdrawals, too, where the policy makes no difference between them. */
-function feeTerms(type: Type, currency: Currency, { fees }: AccountSettings, policy: Policy): FeeTerms {
-  const terms = policy.fees[type][currency];
-  const isAsPayout = type === 'WITHDRAWAL' && isDeepStrictEqual(terms, policy.fees.PAYOUT[currency]);
-  return fees[`${type}:${currency}`] ?? (isAsPayout ? fees[`PAYOUT:${currency}`] : undefined) ?? terms;
+/** An account's own terms of payouts hold for its withdrawals, too, where nothing is said of these. */
+function feeTerms(type: Charged, currency: Currency, { fees }: AccountSettings, policy: Policy): FeeTerms {
+  const asPayout = fees[`PAYOUT:${currency}`] ?? policy.fees.PAYOUT[currency];
+  return fees[`${type}:${currency}`] ?? policy.fees[type][currency] ?? asPayout;
 }
 
-function feeOf(type: Type, amount: number, terms: FeeTerms): number {
-  if (type === 'DEPOSIT') return 0;
+function feeOf(type: Charged, amount: number, terms: FeeTerms): number {
   const exact = terms.fixed + Math.floor((amount * terms.basisPoints + 5_000) / 10_000);
   const fee = Math.min(terms.cap ?? Infinity, Math.max(terms.floor ?? 0, exact));
   return type === 'CHARGE' ? Math.min(fee, amount) : fee;

@@ -396,14 +396,13 @@ t.test('a policy file replaces parts of the defaults', async (t) => {
 t.test('the example of a policy file is the defaults, all of them', async (t) => {
   const file = readFileSync(join(import.meta.dirname, '../../deploy/policy.json'), 'utf8');
   const rows = { UGX: null, KES: null, GHS: null };
-  const types = { CHARGE: rows, PAYOUT: rows, WITHDRAWAL: rows };
   const { fees, limits, minimums, approvalThresholds } = DEFAULT_POLICY;
   const nothing = {
     ...DEFAULT_POLICY,
     minimums: rows,
     approvalThresholds: rows,
-    fees: { ...types, DEPOSIT: fees.DEPOSIT },
-    limits: { ...types, DEPOSIT: rows },
+    fees: { CHARGE: rows, PAYOUT: rows, WITHDRAWAL: {} },
+    limits: { CHARGE: rows, PAYOUT: rows, WITHDRAWAL: rows, DEPOSIT: rows },
   } as unknown as Policy;
   t.hasStrict(parsePolicyFile(file, nothing), { fees, limits, minimums, approvalThresholds });
 });
