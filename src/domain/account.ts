@@ -2,7 +2,7 @@
 // wallets decide who may act. Held in memory by its partition; nothing but `evolve` writes here.
 
 import type { Country, Currency, Network } from './country.ts';
-import type { LedgerAccount } from './ledger.ts';
+import type { LedgerBalances } from './ledger.ts';
 import type { Money } from './money.ts';
 import type { FeePolicy, LimitPolicy } from './policy.ts';
 import type { TransactionType } from './transaction.ts';
@@ -55,10 +55,6 @@ export interface PayoutWallet {
   /** When cooling-off ends, once approved. */
   activeAt: number | null;
 }
-
-/** Sums of ledger entries in one currency. MERCHANT_* and FEES_REVENUE, SETTLEMENT_CLEARING: credits minus
- *  debits. PROVIDER_FLOAT: debits minus credits. So float = pending + available + clearing + fees. */
-export type LedgerBalances = Record<LedgerAccount, Money>;
 
 /** Amounts counted against daily and monthly limits, UTC calendar. */
 export interface Usage {

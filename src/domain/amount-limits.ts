@@ -8,10 +8,11 @@
 //     with MONTH_MAX of charges and as much of deposits in each. All of it may succeed.
 //   - Only the available balance goes below zero, by reversals, and not beyond BALANCES_MAX.
 
-import { type Account, type LedgerBalances, type Usage, USAGE_KEYS } from './account.ts';
+import { type Account, type Usage, USAGE_KEYS } from './account.ts';
 import { assert } from './assert.ts';
 import type { Currency } from './country.ts';
 import { type Rejection, rejection } from './error-code.ts';
+import type { LedgerBalances } from './ledger.ts';
 import type { Money } from './money.ts';
 import type { Policy } from './policy.ts';
 import { dayOf, monthOf } from './time.ts';

@@ -142,10 +142,11 @@ export function returned(
   ]);
 }
 
-/** Sums of entries; see LedgerBalances in account.ts for the signs. */
-type Balances = Record<LedgerAccount, Money>;
+/** Sums of ledger entries in one currency. MERCHANT_* and FEES_REVENUE, SETTLEMENT_CLEARING: credits minus
+ *  debits. PROVIDER_FLOAT: debits minus credits. So float = pending + available + clearing + fees. */
+export type LedgerBalances = Record<LedgerAccount, Money>;
 
-export function emptyBalances(): Balances {
+export function emptyBalances(): LedgerBalances {
   return {
     MERCHANT_PENDING: ZERO,
     MERCHANT_AVAILABLE: ZERO,
@@ -159,7 +160,7 @@ export function emptyBalances(): Balances {
  * Adds a journal to the balances of its currency. Asserts what must hold afterwards: no balance below zero, except
  * `available` (and with it the float) by a reversal after release, which later deposits may only raise.
  */
-export function post(balances: Balances, row: Journal): void {
+export function post(balances: LedgerBalances, row: Journal): void {
   balanced(row);
   const availableBefore = balances.MERCHANT_AVAILABLE;
   for (const { account, side, amount } of row.entries) {
@@ -178,7 +179,7 @@ export function post(balances: Balances, row: Journal): void {
 }
 
 /** Debits minus credits over all accounts of a currency: zero, or money was made or lost. */
-export function zeroCheck(balances: Balances): Money {
+export function zeroCheck(balances: LedgerBalances): Money {
   return money(
     balances.PROVIDER_FLOAT -
       balances.MERCHANT_PENDING -

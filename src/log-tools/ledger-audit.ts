@@ -5,9 +5,8 @@
 import { decodeAccount } from '../../actors/accounts/rows.ts';
 import { decodeTransaction } from '../../actors/accounts/transaction-row.ts';
 import { AssertionFailure } from '../domain/assert.ts';
-import type { LedgerBalances } from '../domain/account.ts';
 import type { Currency } from '../domain/country.ts';
-import { type Journal, LEDGER_ACCOUNTS, type LedgerAccount } from '../domain/ledger.ts';
+import { type Journal, LEDGER_ACCOUNTS, type LedgerAccount, type LedgerBalances } from '../domain/ledger.ts';
 import { LIMITS } from '../limits.ts';
 import type { Transaction } from '../domain/transaction.ts';
 import { nameOf, type PartitionName, type Row } from '../../wal/types.ts';
