@@ -29,29 +29,30 @@ import { bytesOf, mayBeUsed, renderWallet } from './render-account.ts';
 import { type Context, findTransaction, type LedgerState } from './state.ts';
 import type { ApprovalStatus, Status, Transaction } from './transaction.ts';
 
-type Member =
-  | { readonly type: 'member'; readonly account: Account; readonly user: User }
-  | { readonly type: 'refused'; readonly rejection: Rejection };
+export interface Member {
+  readonly account: Account;
+  readonly user: User;
+}
 
 /** The member that `by` names, if one of `roles`; null: any role. */
 export function memberWith(
   state: LedgerState,
   { accountId, by }: { readonly accountId: string; readonly by: string },
   roles: readonly Role[] | null,
-): Member {
+): Member | Rejection {
   const account = state.account(accountId);
-  if (account === undefined) return { type: 'refused', rejection: NO_ACCOUNT };
+  if (account === undefined) return NO_ACCOUNT;
   const user = account.users.get(by);
   if (user === undefined) return notPermitted('`by` names no user of the account.');
   if (user.removedAt !== null) return notPermitted('The user was removed.');
   if (roles !== null && !roles.includes(user.role)) {
     return notPermitted(`The user is ${user.role}; this takes ${roles.join(' or ')}.`);
   }
-  return { type: 'member', account, user };
+  return { account, user };
 }
 
-function notPermitted(message: string): Member {
-  return { type: 'refused', rejection: rejection('not_permitted', message, 'by') };
+function notPermitted(message: string): Rejection {
+  return rejection('not_permitted', message, 'by');
 }
 
 // --- Payout wallets --------------------------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ export function decideAddWallet(
   { now, freshBody, walletsMax, accountListBytesMax }: Context,
 ): Decision {
   const member = memberWith(state, command, ['OWNER', 'ADMIN']);
-  if (member.type === 'refused') return refuse(member.rejection);
+  if (isRejection(member)) return refuse(member);
   const { account } = member;
   const { label, by } = command;
   const number = parseMsisdn(command.msisdn, command.country ?? account.country);
@@ -96,16 +97,14 @@ function hadTooMany(wallets: number, inUse: number): Rejection {
 
 export function decideApproveWallet(state: LedgerState, command: ApproveWallet, context: Context): Decision {
   const member = memberWith(state, command, ['OWNER']);
-  if (member.type === 'refused') return refuse(member.rejection);
+  if (isRejection(member)) return refuse(member);
   const { account, user } = member;
   const { walletId, by } = command;
   const wallet = account.wallets.get(walletId);
   if (wallet === undefined) return refuse(rejection('destination_not_found'));
   if (wallet.status !== 'PENDING_APPROVAL') return refuse(wrongState(wallet));
   if (isPerson(user, account.users.get(wallet.addedBy)) && ownersOf(account) > 1) {
-    return refuse(
-      rejection('not_permitted', 'Another owner than the one who added the wallet approves it.', 'by'),
-    );
+    return refuse(notPermitted('Another owner than the one who added the wallet approves it.'));
   }
   const { now, policy } = context;
   const activeAt = now + policy.walletCoolingOffMs;
@@ -115,7 +114,7 @@ export function decideApproveWallet(state: LedgerState, command: ApproveWallet, 
 
 export function decideRevokeWallet(state: LedgerState, command: RevokeWallet, { now }: Context): Decision {
   const member = memberWith(state, command, ['OWNER', 'ADMIN']);
-  if (member.type === 'refused') return refuse(member.rejection);
+  if (isRejection(member)) return refuse(member);
   const { account } = member;
   const { walletId, by } = command;
   const wallet = account.wallets.get(walletId);
@@ -183,7 +182,7 @@ function findWaiting(
   command: ApproveWithdrawal | RejectWithdrawal,
 ): Transaction | Rejection {
   const member = memberWith(state, command, null);
-  if (member.type === 'refused') return member.rejection;
+  if (isRejection(member)) return member;
   const transaction = findTransaction(state, command.accountId, command.transactionId);
   if (transaction?.type !== 'WITHDRAWAL') return rejection('withdrawal_not_found');
   const { status, approvalStatus, requestedBy } = transaction;
@@ -191,7 +190,7 @@ function findWaiting(
     return rejection('conflict', `The withdrawal is ${status}, its approval ${approvalStatus}.`);
   }
   if (requestedBy !== null && isPerson(member.user, member.account.users.get(requestedBy))) {
-    return rejection('not_permitted', 'Another member than the requester decides.', 'by');
+    return notPermitted('Another member than the requester decides.');
   }
   return transaction;
 }
@@ -208,7 +207,7 @@ export function decideDashboardDeposit(
   context: Context,
 ): Decision {
   const member = memberWith(state, command, ['OWNER', 'ADMIN', 'FINANCE']);
-  if (member.type === 'refused') return refuse(member.rejection);
+  if (isRejection(member)) return refuse(member);
   const { account } = member;
   if (!account.settings.live) return refuse(rejection('live_mode_not_enabled'));
   const { accountId, input, by, repeatable = null } = command;

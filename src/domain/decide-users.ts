@@ -9,7 +9,7 @@
 
 import { type Account, personOf, type User } from './account.ts';
 import type { AddUser, ChangeUserRole, RemoveUser } from './account-command.ts';
-import { isPerson, memberWith } from './decide-dashboard.ts';
+import { isPerson, type Member, memberWith } from './decide-dashboard.ts';
 import { changed, type Decision, done, NO_ACCOUNT, refuse } from './decision.ts';
 import { isRejection, type Rejection, rejection } from './error-code.ts';
 import { newUser } from './evolve.ts';
@@ -69,20 +69,15 @@ export function decideRemoveUser(state: LedgerState, command: RemoveUser, contex
   return changed(account.id, context.now, event, renderUser({ ...user, removedAt: context.now }));
 }
 
-interface Found {
-  readonly account: Account;
-  readonly user: User;
-}
-
 /** The user, if whoever acts may change them. */
-function find(state: LedgerState, command: ChangeUserRole | RemoveUser): Found | Rejection {
+function find(state: LedgerState, command: ChangeUserRole | RemoveUser): Member | Rejection {
   const { accountId, userId, by } = command;
   const account = state.account(accountId);
   if (account === undefined) return NO_ACCOUNT;
   const user = account.users.get(userId);
   if (by !== null) {
     const member = memberWith(state, { accountId, by }, ['OWNER']);
-    if (member.type === 'refused') return member.rejection;
+    if (isRejection(member)) return member;
     if (user?.role === 'OWNER' && !isPerson(member.user, user)) {
       return rejection('not_permitted', 'Operators alone change or remove another owner.', 'by');
     }
