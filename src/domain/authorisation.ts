@@ -16,7 +16,7 @@ const KEY_PROBLEMS: ReadonlySet<ErrorCode> = new Set([
   'invalid_api_key',
 ]);
 
-/** For a command past its deadline: nobody waits for it any more, and nothing was decided. */
+/** Past its deadline: nobody waits for it any more, and nothing was decided. */
 export const TOO_LATE: Rejection = rejection(
   'service_unavailable',
   'The deadline of the request has passed.',
@@ -28,9 +28,8 @@ function refused(code: ErrorCode): Access {
   return { type: 'refused', rejection: rejection(code) };
 }
 
-/** The checks that every merchant's call starts with: deadline, authentication, live mode. */
-export function authorise(state: LedgerState, call: ByMerchant, now: number): Access {
-  if (now > call.deadline) return { type: 'refused', rejection: TOO_LATE };
+/** Authentication and live mode, once the deadline is looked at. */
+export function authorise(state: LedgerState, call: ByMerchant): Access {
   const { keyHash, problem } = call;
   const account = state.account(call.accountId);
   if (problem !== null && KEY_PROBLEMS.has(problem.code)) {
@@ -46,9 +45,10 @@ export function authorise(state: LedgerState, call: ByMerchant, now: number): Ac
   return { type: 'granted', account, app };
 }
 
-/** `authorise`, then whatever else the front found wrong with the query. */
+/** All checks of a query: deadline, `authorise`, then whatever else the front found wrong with it. */
 export function authoriseQuery(state: LedgerState, call: ByMerchant, now: number): Access {
-  const access = authorise(state, call, now);
+  if (now > call.deadline) return { type: 'refused', rejection: TOO_LATE };
+  const access = authorise(state, call);
   if (access.type === 'granted' && call.problem !== null) return { type: 'refused', rejection: call.problem };
   return access;
 }

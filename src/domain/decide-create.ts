@@ -38,7 +38,7 @@ export function decideCollection(
   type: 'CHARGE' | 'DEPOSIT',
   context: Context,
 ): Decision {
-  const access = authorise(state, command, context.now);
+  const access = authorise(state, command);
   if (access.type === 'refused') return refuse(access.rejection);
   const repeated = checkIdempotency(state, command, type);
   if (repeated !== null) return repeated;
@@ -178,7 +178,7 @@ function checkCashOut<Input extends PayoutInput | WithdrawalInput>(
   read: (account: Account, input: Input, policy: Policy) => Target | Rejection,
   context: Context,
 ): CheckedCashOut<Input> {
-  const access = authorise(state, command, context.now);
+  const access = authorise(state, command);
   if (access.type === 'refused') return decided(refuse(access.rejection));
   const repeated = checkIdempotency(state, command, type);
   if (repeated !== null) return decided(repeated);
