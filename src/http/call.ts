@@ -13,7 +13,7 @@ import type { Departing } from './departing.ts';
 import { renderError } from './error-reply.ts';
 import type { ListLine } from './list-line.ts';
 import type { HttpObserver, NoReplyReason, RouteName } from './observer.ts';
-import type { CallList, OpenCalls } from './open-calls.ts';
+import type { CallList, OpenCall, OpenCalls } from './open-calls.ts';
 import { replyHead } from './reply-head.ts';
 import { JSON_TYPE, UNAVAILABLE, type Answer } from './route.ts';
 
@@ -90,19 +90,17 @@ const METHOD_NOT_ALLOWED = rejection('method_not_allowed');
 const CHALLENGE: Header = { name: 'WWW-Authenticate', value: 'Bearer' };
 const REPLAYED: Header = { name: 'Idempotent-Replayed', value: 'true' };
 
-export class Call {
+export class Call implements OpenCall {
   readonly requestId: string;
   readonly route: RouteName;
   /** performance.now() when its head, or where it has one its body, was there. */
   arrivedAt: number;
-  /** performance.now(); past it the call is cut off. */
   expiresAt: number;
   /** Nothing is lost by answering 503 when nobody knows: it changes nothing. */
   readonly safe: boolean;
-  /** The list it stands in and its neighbours; owned by open-calls.ts. Null: the call is closed. */
   list: CallList | null = null;
-  previous: Call | null = null;
-  next: Call | null = null;
+  previous: OpenCall | null = null;
+  next: OpenCall | null = null;
 
   readonly #context: CallContext;
   readonly #response: ResponseHandle;
@@ -223,7 +221,6 @@ export class Call {
     else this.#refuseWith(METHOD_NOT_ALLOWED, { name: 'Allow', value: allow });
   }
 
-  /** Past its deadline. */
   expire(): void {
     if (this.list === this.#context.open.receiving) this.#cutOff('slow_client');
     else this.#doNotKnow();
@@ -283,7 +280,7 @@ export class Call {
       else this.#pour(body, false);
     });
     context.observer?.onReply(this.route, status, now - this.arrivedAt, this.requestId, code);
-    this.#makeRoom();
+    context.open.makeRoom(context.bounds.frontAnswersBytesMax);
   }
 
   /** Its connection is closed after it: whoever sends one HEAD after the other and reads nothing would have all answers kept.
@@ -294,7 +291,6 @@ export class Call {
     if (!isDone) this.#context.open.heads.add(this);
   }
 
-  /** Its HEAD is answered. */
   closeHead(): void {
     this.#context.open.heads.delete(this);
     this.#response.close();
@@ -328,15 +324,9 @@ export class Call {
     this.#pouring = 0;
   }
 
-  /** Whose client has been at it longest is cut short. */
-  #makeRoom(): void {
-    const { open, bounds } = this.#context;
-    if (open.pouringBytes <= bounds.frontAnswersBytesMax) return;
-    for (const call of open.pouring) {
-      call.#poured();
-      call.#response.close();
-      if (open.pouringBytes <= bounds.frontAnswersBytesMax) return;
-    }
+  cutShort(): void {
+    this.#poured();
+    this.#response.close();
   }
 
   /** False: it was closed already. */

@@ -6,10 +6,14 @@
 // be served once it has waited for LIMITS.answersGatheredMs.
 
 import { LIMITS } from '../limits.ts';
-import type { Call } from './call.ts';
+
+/** A call that was answered. */
+interface Answered {
+  send(now: number): void;
+}
 
 export class Departing {
-  #waiting: Call[] = [];
+  #waiting: Answered[] = [];
   /** When the first of them was appended. */
   #since = 0;
   readonly #sendAll = (): void => {
@@ -17,7 +21,7 @@ export class Departing {
   };
 
   /** `now`: performance.now(). */
-  append(call: Call, now: number): void {
+  append(call: Answered, now: number): void {
     if (this.#waiting.length === 0) {
       this.#since = now;
       queueMicrotask(this.#sendAll);

@@ -1,15 +1,29 @@
-// The calls that have no answer yet, in the order in which they fall due: two lists, because all deadlines of a kind are
-// equally long. Joining and leaving cost a few assignments; a coarse sweep looks at the heads only. Nothing else in the
-// front keeps time, so a request needs no timer of its own.
+// The calls of a server that are not over yet. Those that have no answer stand in the order in which they fall due, in two
+// lists, because all deadlines of a kind are equally long. Joining and leaving cost a few assignments; a coarse sweep looks
+// at the heads only. Nothing else in the front keeps time, so a request needs no timer of its own.
 
-import type { Call } from './call.ts';
+/** What is seen of a call here. */
+export interface OpenCall {
+  /** The list it stands in, and its neighbours there: kept here. Null: the call is closed. */
+  list: CallList | null;
+  previous: OpenCall | null;
+  next: OpenCall | null;
+  /** performance.now(); past it the call is cut off. */
+  readonly expiresAt: number;
+  /** Past its deadline. */
+  expire(): void;
+  /** Its HEAD is answered: its connection is closed. */
+  closeHead(): void;
+  /** Its client does not get all of its answer. */
+  cutShort(): void;
+}
 
 export class CallList {
-  #first: Call | null = null;
-  #last: Call | null = null;
+  #first: OpenCall | null = null;
+  #last: OpenCall | null = null;
   #length = 0;
 
-  get first(): Call | null {
+  get first(): OpenCall | null {
     return this.#first;
   }
 
@@ -18,7 +32,7 @@ export class CallList {
   }
 
   /** Leaves the list it stands in, if any, and joins this one at its end. */
-  append(call: Call): void {
+  append(call: OpenCall): void {
     call.list?.remove(call);
     call.list = this;
     call.previous = this.#last;
@@ -29,7 +43,7 @@ export class CallList {
     this.#length++;
   }
 
-  remove(call: Call): void {
+  remove(call: OpenCall): void {
     if (call.previous === null) this.#first = call.next;
     else call.previous.next = call.next;
     if (call.next === null) this.#last = call.previous;
@@ -45,16 +59,25 @@ export class OpenCalls {
   readonly receiving = new CallList();
   readonly waiting = new CallList();
   /** Closed: their answers are long, and their clients are still taking them. */
-  readonly pouring = new Set<Call>();
+  readonly pouring = new Set<OpenCall>();
   /** What those answers take. */
   pouringBytes = 0;
   /** Closed: their HEAD is answered, and their connection is open yet. */
-  readonly heads = new Set<Call>();
+  readonly heads = new Set<OpenCall>();
   /** What the bodies that are not whole yet take, all calls together. */
   bodyBytes = 0;
 
   get count(): number {
     return this.receiving.length + this.waiting.length;
+  }
+
+  /** Of the answers that clients take no more than this is kept: whose client has been at it longest is cut short. */
+  makeRoom(bytesMax: number): void {
+    if (this.pouringBytes <= bytesMax) return;
+    for (const call of this.pouring) {
+      call.cutShort();
+      if (this.pouringBytes <= bytesMax) return;
+    }
   }
 
   /** Ends every call that is past its deadline, and every connection whose HEAD is answered. */

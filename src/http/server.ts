@@ -167,7 +167,7 @@ function guardedHandler(
   return (response, request) => {
     if (endsElsewhere(request)) response.close();
     else if (context.open.count < context.bounds.frontRequestsOpenMax) handler(response, request);
-    else callOf(context, name, true, response).refuse(UNAVAILABLE);
+    else new Call(context, name, true, response).refuse(UNAVAILABLE);
   };
 }
 
@@ -185,10 +185,6 @@ function isSentTwice(request: HttpRequest, header: string): boolean {
     if (name === header) lines++;
   });
   return lines > 1;
-}
-
-function callOf(context: CallContext, name: RouteName, safe: boolean, response: HttpResponse): Call {
-  return new Call(context, name, safe, response);
 }
 
 function handlerOf(context: CallContext, options: ServerOptions, route: Route, name: RouteName): Handler {
@@ -214,7 +210,7 @@ function createHandler(
 ): Handler {
   const facts = { route, validate: compileBody(route.body) };
   return (response, request) => {
-    const call = callOf(context, name, false, response);
+    const call = new Call(context, name, false, response);
     if (!isJson(request.getHeader('content-type'))) {
       call.refuse(UNSUPPORTED_MEDIA_TYPE);
       return;
@@ -233,7 +229,7 @@ function readHandler(context: CallContext, gate: AccountGate, route: ReadRoute, 
   };
   const takesQuery = facts.parseQuery !== null;
   return (response, request) => {
-    const call = callOf(context, name, true, response);
+    const call = new Call(context, name, true, response);
     const id = parameter === undefined ? '' : (request.getParameter(0) ?? '');
     const query = takesQuery ? (request.getQuery() ?? '') : '';
     read(gate, facts, call, request.getHeader('authorization'), id, query);
@@ -251,7 +247,7 @@ function plainHandler(context: CallContext, surface: Surface, route: PlainRoute,
     validate: route.body === null ? null : compileBody(route.body),
   };
   return (response, request) => {
-    const call = callOf(context, name, route.method === 'GET', response);
+    const call = new Call(context, name, route.method === 'GET', response);
     if (facts.validate !== null && !isJson(request.getHeader('content-type'))) {
       call.refuse(UNSUPPORTED_MEDIA_TYPE);
       return;
@@ -268,7 +264,7 @@ function plainHandler(context: CallContext, surface: Surface, route: PlainRoute,
 
 function rawHandler(context: CallContext, route: RawRoute, name: RouteName): Handler {
   return (response, request) => {
-    const call = callOf(context, name, true, response);
+    const call = new Call(context, name, true, response);
     raw(route, call, request.getUrl());
   };
 }
@@ -298,7 +294,7 @@ function unmatched(context: CallContext, surface: Surface): Handler {
       return;
     }
     const isHead = request.getMethod() === 'head';
-    const call = callOf(context, isHead ? headName : name, true, response);
+    const call = new Call(context, isHead ? headName : name, true, response);
     const url = request.getUrl();
     const allow = paths.find(({ pattern }) => pattern.test(url))?.allow ?? null;
     call.refuseUnmatched(allow);
