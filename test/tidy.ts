@@ -51,7 +51,13 @@ const importRules: readonly ImportRule[] = [
   { from: 'src/domain/**', to: ['src/domain/**'] },
   {
     from: 'src/observability/**',
-    to: ['src/observability/**', 'src/domain/country.ts', 'src/limits.ts', 'wal/printable.ts'],
+    to: [
+      'src/observability/**',
+      'src/http/observer.ts',
+      'src/domain/country.ts',
+      'src/limits.ts',
+      'wal/printable.ts',
+    ],
   },
   { from: 'src/config.ts', to: ['src/domain/**', 'src/limits.ts', 'src/config/**'] },
   { from: 'src/config/**', to: ['src/domain/**', 'src/limits.ts', 'src/config/**', 'src/config.ts'] },

@@ -1,24 +1,19 @@
-// What happens to each request, counted and, where a person should see it, logged with its request id. Implements the
-// observer of src/http. On the hot path: a line for every request is written only at level `debug`.
+// What happens to each request, counted and, where a person should see it, logged with its request id. On the hot path: a
+// line for every request is written only at level `debug`.
 
+import type { HttpObserver, RouteName } from '../http/observer.ts';
 import type { Log } from './log.ts';
-import type { Metrics, RouteName } from './metrics.ts';
+import type { Metrics } from './metrics.ts';
 
 const SERVER_ERROR = 500;
 /** Overload answers thousands of requests a second with 503: one line says enough. */
 const REFUSALS_EVERY_MS = 1_000;
 
-export function createHttpObserver(metrics: Metrics, log: Log) {
+export function createHttpObserver(metrics: Metrics, log: Log): Required<HttpObserver> {
   const refused = onceIn(REFUSALS_EVERY_MS);
   const full = onceIn(REFUSALS_EVERY_MS);
   return {
-    onReply(
-      route: RouteName,
-      status: number,
-      durationMs: number,
-      requestId: string,
-      errorCode: string | null,
-    ): void {
+    onReply(route, status, durationMs, requestId, errorCode) {
       metrics.onReply(route, status, durationMs, errorCode);
       const unseen = status >= SERVER_ERROR ? refused() : null;
       if (unseen === null && !log.debugEnabled) return;
@@ -26,14 +21,14 @@ export function createHttpObserver(metrics: Metrics, log: Log) {
       if (unseen === null) log.debug(fields, 'request');
       else log.warn({ ...fields, refused_since_last_line: unseen }, 'request refused');
     },
-    onNoReply(route: RouteName, reason: string, durationMs: number, requestId: string): void {
+    onNoReply(route, reason, durationMs, requestId) {
       metrics.onNoReply(route, reason);
       const fields = { ...fieldsOf(route, durationMs, requestId), reason };
       // The caller does not know what became of its request: somebody may have to look.
       if (reason === 'unknown') log.error(fields, 'request without a reply');
       else log.debug(fields, 'request without a reply');
     },
-    onKeyFull(accountId: string): void {
+    onKeyFull(accountId) {
       const unseen = full();
       if (unseen === null) return;
       const fields = { account_id: accountId, refused_since_last_line: unseen };

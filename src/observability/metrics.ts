@@ -4,14 +4,8 @@
 // labels take few values, never an id, a key or a number from outside; times are in seconds, as Prometheus has them.
 
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { RouteName } from '../http/observer.ts';
 import { BucketCounts, CountTree } from './counts.ts';
-
-/** As src/http names a route; counters are kept by its identity. */
-export interface RouteName {
-  readonly surface: string;
-  readonly method: string;
-  readonly path: string;
-}
 
 interface RouteCounts {
   readonly route: RouteName;
@@ -48,12 +42,13 @@ export class Metrics {
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry });
-    const { durations, name, help } = {
-      durations: () => this.#requestDurations(),
-      name: 'daftari_http_request_duration_seconds',
-      help: 'From the last byte of a request to its reply, by route and status.',
-    };
-    this.#register(new CollectedHistogram(name, help, durations));
+    this.#register(
+      new CollectedHistogram(
+        'daftari_http_request_duration_seconds',
+        'From the last byte of a request to its reply, by route and status.',
+        () => this.#requestDurations(),
+      ),
+    );
     this.#noReplies = this.counter(
       'daftari_http_requests_without_reply_total',
       'Requests whose connection was closed without a status: the client left, or nobody knew the outcome in time.',
