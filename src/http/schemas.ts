@@ -66,6 +66,19 @@ export function nullable(schema: Record<string, unknown>) {
   return Type.Unsafe<string | null>({ type: ['string', 'null'], ...schema });
 }
 
+export function wholeOrNull(schema: Record<string, unknown> = {}) {
+  return Type.Unsafe<number | null>({ type: ['integer', 'null'], ...schema });
+}
+
+/** No others are taken, or come back. */
+export function fields<Properties extends TProperties>(properties: Properties) {
+  return Type.Object(properties, { additionalProperties: false });
+}
+
+export function object<Properties extends TProperties>(title: string, properties: Properties) {
+  return Type.Object(properties, { title, additionalProperties: false });
+}
+
 export const country = oneOf(COUNTRIES, 'Country', 'ISO 3166-1 code of the wallet’s country.');
 export const currency = oneOf(CURRENCIES, 'Currency', 'ISO 4217 code.');
 const network = oneOf(NETWORKS, 'Network', 'Mobile money network.');
@@ -136,10 +149,6 @@ const narration = Type.Optional(
 );
 const metadata = Type.Optional(metadataInput);
 
-function body<Properties extends TProperties>(title: string, properties: Properties) {
-  return Type.Object(properties, { title, additionalProperties: false });
-}
-
 const collectFields = {
   amount: amountInput,
   currency,
@@ -150,9 +159,9 @@ const collectFields = {
   description,
   metadata,
 };
-export const CreateChargeBody = body('CreateCharge', collectFields);
-export const CreateDepositBody = body('CreateDeposit', collectFields);
-export const CreatePayoutBody = body('CreatePayout', {
+export const CreateChargeBody = object('CreateCharge', collectFields);
+export const CreateDepositBody = object('CreateDeposit', collectFields);
+export const CreatePayoutBody = object('CreatePayout', {
   amount: amountInput,
   currency,
   msisdn: msisdnInput,
@@ -162,7 +171,7 @@ export const CreatePayoutBody = body('CreatePayout', {
   narration,
   metadata,
 });
-export const CreateWithdrawalBody = body('CreateWithdrawal', {
+export const CreateWithdrawalBody = object('CreateWithdrawal', {
   amount: amountInput,
   currency,
   destination: Type.String({
@@ -269,8 +278,7 @@ const msisdnMasked = Type.String({
 });
 const reference = Type.String({ pattern: REFERENCE_PATTERN, description: 'As sent.' });
 const provider = nullable({ description: 'Rail identifier, for information: logic must not depend on it.' });
-const failureCode = Type.Unsafe<string | null>({
-  type: ['string', 'null'],
+const failureCode = nullable({
   title: 'FailureCode',
   enum: [...FAILURE_CODES, null],
   description: 'Set exactly when `status` is `FAILED`. `approval_rejected`: withdrawals only.',
@@ -283,10 +291,6 @@ const metadataOutput = Type.Unsafe<Metadata | null>({
   additionalProperties: { type: ['string', 'number', 'boolean', 'null'] },
 });
 const times = { created_at: time, updated_at: time };
-
-export function object<Properties extends TProperties>(title: string, properties: Properties) {
-  return Type.Object(properties, { title, additionalProperties: false });
-}
 
 const wallet = { amount: minorUnits, currency, country, network, msisdn_masked: msisdnMasked, reference };
 const outcome = { failure_code: failureCode, failure_message: failureMessage, metadata: metadataOutput };
@@ -389,6 +393,10 @@ export function pageOf(item: TSchema) {
 function page(title: string, item: TSchema) {
   return object(title, pageOf(item));
 }
+/** All there is. */
+export function list(title: string, item: TSchema) {
+  return object(title, { object: Type.Literal('list'), data: Type.Array(item) });
+}
 export const ChargePage = page('ChargePage', Charge);
 export const PayoutPage = page('PayoutPage', Payout);
 export const TransactionPage = page('TransactionPage', Transaction);
@@ -398,10 +406,7 @@ export const Balance = object('Balance', {
   available: minorUnitsOf('Spendable now: held money is already excluded. Below zero only after a reversal.'),
   pending: minorUnitsOf('From charges: the net of each moves to `available` one day after it succeeds.'),
 });
-export const BalanceList = object('BalanceList', {
-  object: Type.Literal('list'),
-  data: Type.Array(Balance),
-});
+export const BalanceList = list('BalanceList', Balance);
 export const PayoutDestination = object('PayoutDestination', {
   id: idSchema('wallet', 'Pass it as `destination` of a withdrawal. Prefix `wal_`.'),
   object: Type.Literal('payout_destination'),
@@ -412,27 +417,18 @@ export const PayoutDestination = object('PayoutDestination', {
   currency,
   msisdn_masked: msisdnMasked,
   created_at: time,
-  active_at: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    description: 'When cooling-off ends or ended; null before approval.',
-  }),
+  active_at: nullable({ description: 'When cooling-off ends or ended; null before approval.' }),
 });
-export const PayoutDestinationList = object('PayoutDestinationList', {
-  object: Type.Literal('list'),
-  data: Type.Array(PayoutDestination),
-});
+export const PayoutDestinationList = list('PayoutDestinationList', PayoutDestination);
 
 const errorCodes = Object.keys(ERROR_CODES) as ErrorCode[];
 export const ErrorReply = object('Error', {
-  error: Type.Object(
-    {
-      code: oneOf(errorCodes, 'ErrorCode', 'Branch on this.'),
-      message: Type.String({ description: 'For people; must not be parsed.' }),
-      param: nullable({ description: 'The field or parameter at fault.' }),
-      request_id: Type.String({ description: 'Also in the `Request-Id` header. Quote it to support.' }),
-    },
-    { additionalProperties: false },
-  ),
+  error: fields({
+    code: oneOf(errorCodes, 'ErrorCode', 'Branch on this.'),
+    message: Type.String({ description: 'For people; must not be parsed.' }),
+    param: nullable({ description: 'The field or parameter at fault.' }),
+    request_id: Type.String({ description: 'Also in the `Request-Id` header. Quote it to support.' }),
+  }),
 });
 
 export const IdempotencyKey = Type.String({
@@ -455,16 +451,13 @@ const EVENT_OBJECTS = { charge: Charge, deposit: Deposit, payout: Payout, withdr
 export function eventSchema(type: string): TSchema {
   const [kind = ''] = type.split('.');
   const title = `${type.split('.').map(capitalised).join('')}Event`;
-  return Type.Object(
-    {
-      id: idSchema('event', 'The same on every redelivery and replay. Prefix `evt_`.'),
-      object: Type.Literal('event'),
-      type: Type.Literal(type),
-      created_at: time,
-      data: Type.Object({ object: EVENT_OBJECTS[kind as keyof typeof EVENT_OBJECTS] }),
-    },
-    { title, additionalProperties: false },
-  );
+  return object(title, {
+    id: idSchema('event', 'The same on every redelivery and replay. Prefix `evt_`.'),
+    object: Type.Literal('event'),
+    type: Type.Literal(type),
+    created_at: time,
+    data: Type.Object({ object: EVENT_OBJECTS[kind as keyof typeof EVENT_OBJECTS] }),
+  });
 }
 
 function capitalised(word: string): string {

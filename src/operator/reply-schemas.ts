@@ -2,7 +2,7 @@
 // (actors/*/query.ts); tests hold every answer of the operator API against these (test/api/openapi-check.ts).
 
 import { Type } from '../http/json-schema.ts';
-import type { TProperties, TSchema } from '../http/json-schema.ts';
+import type { TSchema } from '../http/json-schema.ts';
 import { ROLES } from '../domain/account.ts';
 import { RECONCILIATION_KINDS } from '../domain/account-event.ts';
 import { CURRENCIES } from '../domain/country.ts';
@@ -17,7 +17,9 @@ import {
   Balance,
   country,
   currency,
+  fields,
   idSchema,
+  list,
   MINOR_UNITS_PATTERN,
   minorUnits,
   nullable,
@@ -29,6 +31,7 @@ import {
   time,
   TIME_PATTERN,
   TransactionId,
+  wholeOrNull,
 } from '../http/schemas.ts';
 
 const count = Type.Integer({ minimum: 0 });
@@ -38,31 +41,20 @@ function timeOrNull(description: string) {
   return nullable({ pattern: TIME_PATTERN, description });
 }
 
-/** A list that is all there is. */
-function list(title: string, item: TSchema) {
-  return object(title, { object: Type.Literal('list'), data: Type.Array(item) });
-}
-
 function page(title: string, item: TSchema) {
   return object(title, { object: Type.Literal('list'), ...pageOf(item) });
 }
 
 /** The same for each of `names`, none of which need be there. */
 function some(names: readonly string[], schema: TSchema) {
-  return Type.Object(Object.fromEntries(names.map((name) => [name, Type.Optional(schema)])), {
-    additionalProperties: false,
-  });
-}
-
-function part(properties: TProperties) {
-  return Type.Object(properties, { additionalProperties: false });
+  return fields(Object.fromEntries(names.map((name) => [name, Type.Optional(schema)])));
 }
 
 // ---- Accounts, members, apps
 
 const amountOrNull = nullable({ pattern: MINOR_UNITS_PATTERN });
-const fee = part({ fixed: minorUnits, basis_points: count, floor: amountOrNull, cap: amountOrNull });
-const limit = part({ maximum: amountOrNull, daily: amountOrNull, monthly: amountOrNull });
+const fee = fields({ fixed: minorUnits, basis_points: count, floor: amountOrNull, cap: amountOrNull });
+const limit = fields({ maximum: amountOrNull, daily: amountOrNull, monthly: amountOrNull });
 
 export const User = object('User', {
   id: idSchema('user', 'Prefix `usr_`.'),
@@ -103,7 +95,7 @@ export const Account = object('Account', {
   payouts_enabled: Type.Boolean(),
   withdrawals_enabled: Type.Boolean(),
   approval_thresholds: some(CURRENCIES, minorUnits),
-  cash_out_per_minute: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
+  cash_out_per_minute: wholeOrNull(),
   fees: some(FEE_TYPES, some(CURRENCIES, fee)),
   limits: some(CREATABLE_TYPES, some(CURRENCIES, limit)),
   users: Type.Array(User),
@@ -142,9 +134,9 @@ export const TrialBalance = object('TrialBalance', {
   account_id: idSchema('account', 'Prefix `acc_`.'),
   balanced: Type.Boolean({ description: 'Every `sum` is 0.' }),
   data: Type.Array(
-    part({
+    fields({
       currency,
-      accounts: part(Object.fromEntries(LEDGER_ACCOUNTS.map((name) => [name, minorUnits]))),
+      accounts: fields(Object.fromEntries(LEDGER_ACCOUNTS.map((name) => [name, minorUnits]))),
       sum: minorUnits,
     }),
   ),
@@ -179,12 +171,9 @@ export const Delivery = object('Delivery', {
   next_attempt_at: timeOrNull('Null: there is none.'),
   created_at: time,
   attempts: Type.Array(
-    part({
+    fields({
       at: time,
-      status_code: Type.Unsafe<number | null>({
-        type: ['integer', 'null'],
-        description: 'Null: no HTTP answer came.',
-      }),
+      status_code: wholeOrNull({ description: 'Null: no HTTP answer came.' }),
       error: nullable({ description: 'Null: a 2xx came in time. Otherwise a word for what went wrong.' }),
       duration_ms: Type.Number({ minimum: 0 }),
       excerpt: nullable({
@@ -207,18 +196,13 @@ export const AuditPage = page(
     action: Type.String({ description: 'Method and path, without ids.' }),
     target: Type.String({ description: 'The path.' }),
     body: Type.Unknown({ description: 'As sent, secrets and numbers redacted; null: nothing was.' }),
-    outcome: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
+    outcome: nullable({
       enum: [...AUDIT_OUTCOMES, null],
       description: 'Null: nobody saw the end of it.',
     }),
-    status: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
-    code: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      enum: [...Object.keys(ERROR_CODES), null],
-    }),
-    object_id: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
+    status: wholeOrNull(),
+    code: nullable({ enum: [...Object.keys(ERROR_CODES), null] }),
+    object_id: nullable({
       description: 'Of what was made, with its prefix; null: nothing was, or by a version before 2026-11-27.',
     }),
     created_at: time,
@@ -253,11 +237,10 @@ export const PartitionList = list(
     epoch: count,
     damaged_on: nodes,
     unproven_on: nodes,
-    sequence: Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
+    sequence: wholeOrNull({
       description: 'Of the last record of its log; null: it is written elsewhere.',
     }),
-    checkpoint_lag: Type.Optional(Type.Unsafe<number | null>({ type: ['integer', 'null'] })),
+    checkpoint_lag: Type.Optional(wholeOrNull()),
   }),
 );
 export const WriteFormat = object('WriteFormat', {

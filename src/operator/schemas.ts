@@ -1,13 +1,20 @@
 // What operators send: bodies, queries and path parameters. Meaning (who may do what, limits, states) is the domain's.
 
 import { Type } from '../http/json-schema.ts';
-import type { TProperties } from '../http/json-schema.ts';
 import { ROLES } from '../domain/account.ts';
 import { COUNTRIES } from '../domain/country.ts';
 import { FAILURE_CODES, type FailureCode } from '../domain/transaction.ts';
 import { DELIVERY_STATUSES } from '../domain/webhook-message.ts';
 import type { PathParameter } from '../http/route.ts';
-import { CreateDepositBody, idSchema, IdempotencyKey, TransactionId } from '../http/schemas.ts';
+import {
+  CreateDepositBody,
+  fields,
+  idSchema,
+  IdempotencyKey,
+  nullable,
+  TransactionId,
+  wholeOrNull,
+} from '../http/schemas.ts';
 import { LIMITS } from '../limits.ts';
 
 /** Ours: nobody approved it, or it took too long. */
@@ -28,17 +35,9 @@ function words(maxLength: number, description: string) {
   });
 }
 
-function body<Properties extends TProperties>(properties: Properties) {
-  return Type.Object(properties, { additionalProperties: false });
-}
-
 const country = oneOf(COUNTRIES, 'ISO 3166-1 code.');
 const by = idSchema('user', 'Id of the member who acts.');
-const webhookUrl = Type.Unsafe<string | null>({
-  type: ['string', 'null'],
-  maxLength: 2_048,
-  description: 'Where events go; null: nowhere.',
-});
+const webhookUrl = nullable({ maxLength: 2_048, description: 'Where events go; null: nowhere.' });
 const terms = (description: string) =>
   Type.Unknown({
     description: `${description} As in a policy file (deploy/policy.json): what is given for one replaces all of it, null gives the service's own back.`,
@@ -55,7 +54,7 @@ const idempotencyKey = (noun: string, again: string) =>
 /** Of what was parsed: spaces do not count here, as they do for merchants. */
 const SAME_ANSWER = 'The same key with the same fields in the same order gives the original answer.';
 
-export const CreateAccountBody = body({
+export const CreateAccountBody = fields({
   name: words(128, 'Name of the merchant.'),
   country,
   live: Type.Optional(Type.Boolean({ description: 'Live payments are on. Default false.' })),
@@ -63,24 +62,18 @@ export const CreateAccountBody = body({
   withdrawals_enabled: Type.Optional(Type.Boolean({ description: 'Default false.' })),
   idempotency_key: idempotencyKey('account', SAME_ANSWER),
 });
-export const ChangeAccountBody = body({
+export const ChangeAccountBody = fields({
   live: Type.Optional(Type.Boolean()),
   payouts_enabled: Type.Optional(Type.Boolean()),
   withdrawals_enabled: Type.Optional(Type.Boolean()),
   approval_thresholds: Type.Optional(terms('Withdrawals above it need an approval, by currency.')),
-  cash_out_per_minute: Type.Optional(
-    Type.Unsafe<number | null>({
-      type: ['integer', 'null'],
-      minimum: 1,
-      maximum: LIMITS.cashOutPerMinuteMax,
-    }),
-  ),
+  cash_out_per_minute: Type.Optional(wholeOrNull({ minimum: 1, maximum: LIMITS.cashOutPerMinuteMax })),
   fees: Type.Optional(
     terms('By type and currency; what is said of `PAYOUT` alone holds for withdrawals, too.'),
   ),
   limits: Type.Optional(terms('By type and currency.')),
 });
-export const AddUserBody = body({
+export const AddUserBody = fields({
   email: Type.String({
     maxLength: 254,
     pattern: '^[^@\\s]+@[^@\\s]+$',
@@ -92,9 +85,12 @@ export const AddUserBody = body({
 const owner = Type.Optional(
   idSchema('user', 'Id of the owner who acts; of an owner, themselves alone. Default: the operator.'),
 );
-export const ChangeUserBody = body({ role: oneOf(ROLES, 'What the member may do from now on.'), by: owner });
-export const RemoveUserQuery = body({ by: owner });
-export const ConnectAppBody = body({
+export const ChangeUserBody = fields({
+  role: oneOf(ROLES, 'What the member may do from now on.'),
+  by: owner,
+});
+export const RemoveUserQuery = fields({ by: owner });
+export const ConnectAppBody = fields({
   name: words(128, 'Name of the app.'),
   domain: words(253, 'Domain of the app.'),
   webhook_url: Type.Optional(webhookUrl),
@@ -103,21 +99,21 @@ export const ConnectAppBody = body({
     'The same key again is refused, and the refusal names the app: its secret key is told once.',
   ),
 });
-export const ChangeAppBody = body({ webhook_url: webhookUrl });
-export const AddWalletBody = body({
+export const ChangeAppBody = fields({ webhook_url: webhookUrl });
+export const AddWalletBody = fields({
   label: words(64, 'What members call it.'),
   msisdn: words(32, 'Wallet number.'),
   network: CreateDepositBody.properties.network,
   country: CreateDepositBody.properties.country,
   by,
 });
-export const ByBody = body({ by });
-export const DepositBody = body({
+export const ByBody = fields({ by });
+export const DepositBody = fields({
   ...CreateDepositBody.properties,
   by,
   idempotency_key: idempotencyKey('deposit', SAME_ANSWER),
 });
-export const ReplayFailedBody = body({
+export const ReplayFailedBody = fields({
   since: Type.String({
     format: 'date-time',
     description:
@@ -125,7 +121,7 @@ export const ReplayFailedBody = body({
     'x-rule': 'must be a time in ISO 8601',
   }),
 });
-export const SettleBody = body({
+export const SettleBody = fields({
   outcome: oneOf(['SUCCESSFUL', 'FAILED'], 'What became of it, as the provider says.'),
   statement: words(500, 'Who of the provider said so, and how: kept in the audit log.'),
   failure_code: Type.Optional(
@@ -138,7 +134,7 @@ export const SettleBody = body({
     words(64, "Of one that succeeded, and no other: the provider's id of it."),
   ),
 });
-export const ResolveBody = body({
+export const ResolveBody = fields({
   account_id: idSchema('account', 'The account of the item.'),
   by: Type.Optional(words(64, 'Who resolved it. Default: the Operator header.')),
   resolution: words(500, 'What was found and done.'),
@@ -150,13 +146,13 @@ const page = {
   ),
   starting_after: Type.Optional(Type.String({ description: '`next_cursor` of the previous page.' })),
 };
-export const PageQuery = body(page);
-export const DeliveriesQuery = body({
+export const PageQuery = fields(page);
+export const DeliveriesQuery = fields({
   app: Type.Optional(idSchema('app', 'Only deliveries of this app.')),
   status: Type.Optional(oneOf(DELIVERY_STATUSES, 'Only deliveries in this state.')),
   ...page,
 });
-export const ReconciliationQuery = body({
+export const ReconciliationQuery = fields({
   account: Type.Optional(idSchema('account', 'Only items of this account.')),
   open: Type.Optional(Type.Boolean({ description: 'true: only what is not resolved.' })),
   ...page,
