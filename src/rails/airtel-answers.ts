@@ -4,7 +4,7 @@ import type { PendingTransaction } from '../domain/account-command.ts';
 import { airtelFailure, isAirtelAmbiguous, isAirtelDuplicate, isAirtelNotFound } from './failure-codes.ts';
 import { type HttpAnswer, type HttpResult, objectAt, parseObject, textAt } from './http-client.ts';
 import type { CheckResult } from './provider-rail.ts';
-import type { Direction, EnquiryResult, SubmitResult, Terminal } from './rail.ts';
+import { directionOf, type EnquiryResult, type SubmitResult, type Terminal } from './rail.ts';
 import { isOfAnother } from './reference.ts';
 import {
   describe,
@@ -55,14 +55,14 @@ function isOk(httpStatus: number): boolean {
 
 export function readSubmit(
   transaction: PendingTransaction,
-  direction: Direction,
   currency: string,
   result: CallResult,
 ): SubmitResult {
+  const direction = directionOf(transaction);
   if (result.type !== 'answer') {
     return submitWithoutAnswer(
       result,
-      (answer) => readSubmit(transaction, direction, currency, answer),
+      (answer) => readSubmit(transaction, currency, answer),
       (code) => airtelFailure(code, direction) !== null,
     );
   }
@@ -74,7 +74,7 @@ export function readSubmit(
   const refused = refusedByStatus(result, body, parts);
   if (refused !== null) return refused;
 
-  const final = finalWord(parts, transaction, direction, currency, 'submit');
+  const final = finalWord(parts, transaction, currency, 'submit');
   if (final !== null) return final;
   if (success && word !== null && word !== 'TF') {
     return { type: 'accepted', providerStatus: providerWord(code ?? word) };
@@ -115,7 +115,6 @@ function refusedByStatus(
 
 export function readEnquiry(
   transaction: PendingTransaction,
-  direction: Direction,
   currency: string,
   result: CallResult,
 ): EnquiryResult {
@@ -131,7 +130,7 @@ export function readEnquiry(
     const notFound = code !== null && isAirtelNotFound(code);
     return notFound ? { type: 'not_found' } : unusable(result);
   }
-  const final = finalWord(parts, transaction, direction, currency, 'enquiry');
+  const final = finalWord(parts, transaction, currency, 'enquiry');
   return final ?? { type: 'pending', providerStatus: providerWord(code === null ? word : `${word} ${code}`) };
 }
 
@@ -139,18 +138,18 @@ export function readEnquiry(
 function finalWord(
   { word, code, message, success, transaction: said }: Parts,
   transaction: PendingTransaction,
-  direction: Direction,
   currency: string,
   asked: 'submit' | 'enquiry',
 ): Terminal | null {
   if (word === null) return null;
   if (code !== null && isAirtelAmbiguous(code, asked)) return null;
+  const failure = code === null ? null : airtelFailure(code, directionOf(transaction));
   const status = code === null ? word : `${word} ${code}`;
   switch (word) {
     case 'TS':
     case 'TR': {
       // A body that contradicts itself moves no money.
-      if (!success || (code !== null && airtelFailure(code, direction) !== null)) return null;
+      if (!success || failure !== null) return null;
       const what = movedOf(said, transaction, currency);
       const type = word === 'TR' ? 'reversed' : 'succeeded';
       return moved(type, status, textAt(said, 'airtel_money_id'), what);
@@ -158,12 +157,10 @@ function finalWord(
     case 'TE':
       // No document has it in the answer to a submit: the enquiry has to say it.
       return asked === 'submit' ? null : failed('expired', status, message);
-    case 'TF': {
-      const failure = code === null ? null : airtelFailure(code, direction);
+    case 'TF':
       // Without a listed code the enquiry has to say it again.
       if (failure === null && asked === 'submit') return null;
       return failed(failure ?? 'unknown', status, message);
-    }
   }
   // TIP, TA, TI, SUCCESS (accepted), and words that nobody has documented.
   return null;

@@ -101,8 +101,7 @@ export class AirtelRail implements ProviderRail {
   }
 
   async submit(transaction: PendingTransaction, isToBeSent?: IsToBeSent): Promise<SubmitResult> {
-    const direction = directionOf(transaction);
-    if (direction === 'send' && this.#options.disbursement === null) {
+    if (directionOf(transaction) === 'send' && this.#options.disbursement === null) {
       return failed('provider_rejected', null, `${this.id} has no PIN to send with.`);
     }
     const { amountDecimals } = this.#options;
@@ -123,14 +122,13 @@ export class AirtelRail implements ProviderRail {
   }
 
   async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
-    const direction = directionOf(transaction);
     const id = referenceOf(transaction);
     const path =
-      direction === 'collect'
+      directionOf(transaction) === 'collect'
         ? `/standard/v1/payments/${id}`
         : `/standard/v2/disbursements/${id}?transactionType=B2C`;
     const result = await sendWithToken(this.#tokens, (token) => this.#get(token, path));
-    return readEnquiry(transaction, direction, this.#options.currency, result);
+    return readEnquiry(transaction, this.#options.currency, result);
   }
 
   async *check(msisdn: string | null): AsyncGenerator<CheckResult> {
@@ -160,9 +158,8 @@ export class AirtelRail implements ProviderRail {
   // --- Submit ----------------------------------------------------------------------------------------------------------
 
   async #submitOnce(transaction: PendingTransaction, isToBeSent?: IsToBeSent): Promise<Submitted> {
-    const direction = directionOf(transaction);
     let signedWith: KeyObject | null = null;
-    if (direction === 'collect' && this.#options.collectionApi === 'v2') {
+    if (directionOf(transaction) === 'collect' && this.#options.collectionApi === 'v2') {
       const published = await this.#publishedKey();
       if (published.type !== 'key') return this.#unsigned(transaction, published);
       signedWith = published.key;
@@ -182,12 +179,12 @@ export class AirtelRail implements ProviderRail {
         isToBeSent,
       }),
     );
-    return { read: readSubmit(transaction, direction, this.#options.currency, result), signedWith };
+    return { read: readSubmit(transaction, this.#options.currency, result), signedWith };
   }
 
   /** Nothing of it was sent: it fails where our credentials or configuration are refused; anything else may pass. */
   #unsigned(transaction: PendingTransaction, said: NoKey): Submitted {
-    const read = readSubmit(transaction, directionOf(transaction), this.#options.currency, said);
+    const read = readSubmit(transaction, this.#options.currency, said);
     if (read.type === 'failed') return { read, signedWith: null };
     const { reason: why = '', retryAfterMs } = 'reason' in read ? read : {};
     const reason = `no usable key of Airtel's to sign with${why && ': '}${why}`;

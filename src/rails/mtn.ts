@@ -134,7 +134,7 @@ export class MtnRail implements ProviderRail {
         isToBeSent,
       }),
     );
-    return this.#readSubmit(transaction, direction, result);
+    return readSubmit(transaction, this.#options.currency, result);
   }
 
   async enquire(transaction: PendingTransaction): Promise<EnquiryResult> {
@@ -144,7 +144,7 @@ export class MtnRail implements ProviderRail {
     const result = await sendWithToken(product.tokens, (token) =>
       this.#get(product, token, `${product.path}/${uuidReference(transaction.id)}`),
     );
-    return readEnquiry(transaction, direction, this.#options.currency, result);
+    return readEnquiry(transaction, this.#options.currency, result);
   }
 
   async *check(msisdn: string | null): AsyncGenerator<CheckResult> {
@@ -220,43 +220,6 @@ export class MtnRail implements ProviderRail {
       payeeNote: note,
     };
   }
-
-  #readSubmit(transaction: PendingTransaction, direction: Direction, result: CallResult): SubmitResult {
-    if (result.type !== 'answer') {
-      return submitWithoutAnswer(
-        result,
-        (answer) => this.#readSubmit(transaction, direction, answer),
-        (code) => mtnRefusal(code, null, direction) !== null,
-      );
-    }
-    const { status, text, mayBeCut } = result;
-    const body = parseObject(text);
-    const code = body === undefined ? null : textAt(body, 'code');
-    // What was cut off may say that MTN has it.
-    if (mayBeCut && body === undefined && status !== 202) {
-      return unusable(result);
-    }
-    // What is no JSON came from something in between.
-    const isPage = body === undefined && text !== '';
-    if ((status === 409 && !isPage) || (code !== null && isMtnDuplicate(code))) {
-      return { type: 'accepted', providerStatus: 'RESOURCE_ALREADY_EXIST' };
-    }
-    if (status === 429) return { ...unusable(result), type: 'not_accepted' };
-    if (isPage) return unusable(result);
-    if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
-    // 202 alone says that MTN took it, and needs no body: any other 2xx may be that of something in between.
-    const silent: SubmitResult = status === 202 ? ACCEPTED : unusable(result);
-    if (body === undefined) return silent;
-    if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
-    const read = readStatus(transaction, direction, this.#options.currency, body);
-    if (read === null) return code === null ? silent : readRefusal(result, body, direction);
-    if (read.type === 'pending') return { type: 'accepted', providerStatus: providerWord(read.word) };
-    // It failed, and nobody has listed why: the enquiry says it again.
-    if (read.failureCode !== null && isVague(read.failureCode)) {
-      return unusable(result);
-    }
-    return read;
-  }
 }
 
 /** Of an answer without a token. A bad key is also seen as 500; that one may pass, so it is not held against the credentials. What was
@@ -266,6 +229,44 @@ function toldOf(answer: HttpAnswer): string {
 }
 
 const ACCEPTED: SubmitResult = { type: 'accepted', providerStatus: 'PENDING' };
+
+function readSubmit(transaction: PendingTransaction, currency: string, result: CallResult): SubmitResult {
+  const direction = directionOf(transaction);
+  if (result.type !== 'answer') {
+    return submitWithoutAnswer(
+      result,
+      (answer) => readSubmit(transaction, currency, answer),
+      (code) => mtnRefusal(code, null, direction) !== null,
+    );
+  }
+  const { status, text, mayBeCut } = result;
+  const body = parseObject(text);
+  const code = body === undefined ? null : textAt(body, 'code');
+  // What was cut off may say that MTN has it.
+  if (mayBeCut && body === undefined && status !== 202) {
+    return unusable(result);
+  }
+  // What is no JSON came from something in between.
+  const isPage = body === undefined && text !== '';
+  if ((status === 409 && !isPage) || (code !== null && isMtnDuplicate(code))) {
+    return { type: 'accepted', providerStatus: 'RESOURCE_ALREADY_EXIST' };
+  }
+  if (status === 429) return { ...unusable(result), type: 'not_accepted' };
+  if (isPage) return unusable(result);
+  if (status < 200 || status >= 300) return readRefusal(result, body ?? {}, direction);
+  // 202 alone says that MTN took it, and needs no body: any other 2xx may be that of something in between.
+  const silent: SubmitResult = status === 202 ? ACCEPTED : unusable(result);
+  if (body === undefined) return silent;
+  if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
+  const read = readStatus(transaction, currency, body);
+  if (read === null) return code === null ? silent : readRefusal(result, body, direction);
+  if (read.type === 'pending') return { type: 'accepted', providerStatus: providerWord(read.word) };
+  // It failed, and nobody has listed why: the enquiry says it again.
+  if (read.failureCode !== null && isVague(read.failureCode)) {
+    return unusable(result);
+  }
+  return read;
+}
 
 /** Only a listed code is final, and not where it may be a gateway's that gave up waiting; also that MTN does not let us
  *  in. Anything else may be about the way there, and MTN may have taken it: enquire. */
@@ -291,19 +292,14 @@ function readRefusal(
   return failure === null ? unknown : failed(failure, code, message);
 }
 
-function readEnquiry(
-  transaction: PendingTransaction,
-  direction: Direction,
-  currency: string,
-  result: CallResult,
-): EnquiryResult {
+function readEnquiry(transaction: PendingTransaction, currency: string, result: CallResult): EnquiryResult {
   if (result.type !== 'answer') return enquiryWithoutAnswer(result);
   const body = parseObject(result.text);
   // A gateway that has no way to MTN for the moment says 404, too.
   if (result.status === 404 && isMtnNotFound(textAt(body ?? {}, 'code'))) return { type: 'not_found' };
   if (result.status !== 200 || body === undefined) return unusable(result);
   if (isOfAnother(textAt(body, 'externalId'), transaction)) return OF_ANOTHER;
-  const read = readStatus(transaction, direction, currency, body);
+  const read = readStatus(transaction, currency, body);
   if (read === null) return unusable(result);
   return read.type === 'pending' ? { type: 'pending', providerStatus: providerWord(read.word) } : read;
 }
@@ -311,7 +307,6 @@ function readEnquiry(
 /** What a status answer says; null when it has no status. */
 function readStatus(
   transaction: PendingTransaction,
-  direction: Direction,
   currency: string,
   body: Readonly<Record<string, unknown>>,
 ): Terminal | { readonly type: 'pending'; readonly word: string } | null {
@@ -328,7 +323,7 @@ function readStatus(
     case 'FAILED':
     case 'REJECTED': {
       const { code, message } = reasonIn(body);
-      if (code !== null) return failed(mtnFailure(code, message, direction), code, message);
+      if (code !== null) return failed(mtnFailure(code, message, directionOf(transaction)), code, message);
       return failed(word.toUpperCase() === 'REJECTED' ? 'customer_declined' : 'unknown', word, message);
     }
   }
