@@ -8,7 +8,6 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import {
   COUNTRIES,
-  type Country,
   COUNTRY_FACTS,
   CURRENCY_DECIMALS,
   type Currency,
@@ -17,26 +16,18 @@ import {
 } from '../domain/country.ts';
 import { LIMITS } from '../limits.ts';
 import { type HashOver, parsePublicKey, type PinPadding } from './airtel-crypto.ts';
-import type { AirtelPin } from './airtel.ts';
-import type { MtnCredentials } from './mtn.ts';
+import type { AirtelOptions, AirtelPin } from './airtel.ts';
+import type { MtnCredentials, MtnOptions } from './mtn.ts';
+import type { ProviderRailOptions } from './provider-rail.ts';
 import { type JsonNode, type JsonObject, JsonSyntaxError, parseJsonWithLines } from './routes-json.ts';
 
-interface RouteFields {
-  readonly id: string;
-  readonly country: Country;
+/** What its adapter is given but for what the process has, and the network that it is of. */
+type RouteOf<Options extends ProviderRailOptions> = Omit<Options, 'clock' | 'forgetful' | 'callbackUrl'> & {
   readonly network: Network;
-  readonly baseUrl: string;
-  readonly currency: Currency | 'EUR';
-  readonly maxConcurrency: number;
-  readonly answerMs: number;
-  readonly notFoundGraceMs: number;
-}
+};
 
-export interface MtnRoute extends RouteFields {
+export interface MtnRoute extends RouteOf<MtnOptions> {
   readonly adapter: 'mtn';
-  readonly targetEnvironment: string;
-  readonly collection: MtnCredentials | null;
-  readonly disbursement: MtnCredentials | null;
   /** False: X-Callback-Url is left out, and enquiries alone find the outcome. */
   readonly callbacks: boolean;
 }
@@ -49,14 +40,8 @@ export interface AirtelCallback {
   readonly hashOver: HashOver;
 }
 
-export interface AirtelRoute extends RouteFields {
+export interface AirtelRoute extends RouteOf<AirtelOptions> {
   readonly adapter: 'airtel';
-  readonly clientId: string;
-  readonly clientSecret: string;
-  readonly collectionApi: 'v1' | 'v2';
-  /** What amounts may have: the currency's, or fewer. */
-  readonly amountDecimals: number;
-  readonly disbursement: AirtelPin | null;
   /** Null: no callbacks are expected. */
   readonly callback: AirtelCallback | null;
 }
@@ -182,8 +167,8 @@ function readRoute(fields: Fields): ReadRoute | null {
 const ANSWER_LONGEST_MS = 60_000;
 const GRACE_SECONDS = 120;
 
-type MtnSpecific = Omit<MtnRoute, keyof RouteFields>;
-type AirtelSpecific = Omit<AirtelRoute, keyof RouteFields>;
+type MtnSpecific = Omit<MtnRoute, keyof RouteOf<ProviderRailOptions>>;
+type AirtelSpecific = Omit<AirtelRoute, keyof RouteOf<ProviderRailOptions>>;
 
 function readMtn(fields: Fields): MtnSpecific | null {
   const targetEnvironment = fields.required('target_environment', (field) =>
