@@ -13,7 +13,7 @@ import { LIMITS } from '../../src/limits.ts';
 import type { AccountReader } from './account-reader.ts';
 import { CallbackNotes } from './callback-notes.ts';
 import type { Followed } from './followed.ts';
-import { type LeftCallback, messageDeadline, type PursuitOptions } from './keeper.ts';
+import { type CallbackKeeper, type LeftCallback, messageDeadline, type PursuitOptions } from './keeper.ts';
 import type { Pursuit } from './pursuit.ts';
 import type { Verdict } from './verdict.ts';
 import { Waiters } from './waiters.ts';
@@ -34,7 +34,7 @@ export interface CallbacksOptions extends PursuitOptions {
 const DONE: Reply = { type: 'done', body: '{}', replayed: false };
 const UNAVAILABLE: Reply = { type: 'unavailable' };
 
-export class Callbacks {
+export class Callbacks implements CallbackKeeper {
   readonly #options: CallbacksOptions;
   readonly #reader: AccountReader;
   readonly #pursuit: Pursuit;
@@ -70,7 +70,6 @@ export class Callbacks {
     return this.#called.size;
   }
 
-  /** For `times` as many as are looked into. */
   hasRoom(times: number): boolean {
     return times * (this.#lookingInto.size + this.#called.size) < LIMITS.pollerLateMax;
   }

@@ -23,6 +23,13 @@ export interface Keeper {
   letGo(watched: Watched): void;
   /** Lets go of the one that has this id, if it only waits. */
   letGoWaiting(id: string): void;
+  /** A callback, or as good as one, about a transaction it does not follow. Where too many are looked into operators are told. */
+  lookInto(accountId: string, transactionId: string): void;
+  readonly callbacks: CallbackKeeper;
+}
+
+/** Whoever waits for what callbacks are about. */
+export interface CallbackKeeper {
   /** An enquiry about it is about to be made. */
   asked(id: string): void;
   /** The last enquiry about it said nothing that its account has yet to hear. */
@@ -33,10 +40,8 @@ export interface Keeper {
   taken(id: string, verdict: Verdict): void;
   /** Nobody will find out what a callback was about. */
   gaveUp(id: string): void;
-  /** What callbacks are about that came after its end may be asked about once more: there is room for `times` as many. */
-  hasRoomForCalled(times: number): boolean;
-  /** A callback, or as good as one, about a transaction it does not follow. Where too many are looked into operators are told. */
-  lookInto(accountId: string, transactionId: string): void;
+  /** For `times` as many as are looked into: what has ended, and what callbacks are about that is not known yet. */
+  hasRoom(times: number): boolean;
 }
 
 /** A callback that nobody has looked into. */

@@ -30,7 +30,7 @@ import type { Keeper, LeftCallback, PursuitOptions } from './keeper.ts';
 import { isParkable } from './parked.ts';
 import { Pursuit } from './pursuit.ts';
 import { portOf, type Port, type RailLane } from './rail-lane.ts';
-import { contradicts, type Final, isOfProvider, type Verdict } from './verdict.ts';
+import { contradicts, type Final, isOfProvider } from './verdict.ts';
 import { Watched } from './watched.ts';
 
 export interface PartitionOptions extends PursuitOptions {
@@ -51,7 +51,7 @@ export class PollerPartition implements Keeper {
   readonly #ports = new Map<string, Port>();
   readonly #followed: Followed;
   readonly #expired: Expired;
-  readonly #callbacks: Callbacks;
+  readonly callbacks: Callbacks;
   #subscription: Subscription | null = null;
   /** What comes after this sequence is heard of. */
   #followedFrom = 0;
@@ -84,7 +84,7 @@ export class PollerPartition implements Keeper {
     const hasRail = (transaction: PendingTransaction): boolean => this.#portOf(transaction) !== undefined;
     this.#expired = new Expired({ ...parts, hasRail, forget: (watched) => this.forget(watched) });
     const recover = (transaction: PendingTransaction): void => this.#recover(transaction);
-    this.#callbacks = new Callbacks({ ...parts, recover, foundUntil: () => this.#foundUntil });
+    this.callbacks = new Callbacks({ ...parts, recover, foundUntil: () => this.#foundUntil });
   }
 
   /** Transactions that it follows, but for what has expired. */
@@ -94,7 +94,7 @@ export class PollerPartition implements Keeper {
 
   /** Of those, the ones that have not ended. */
   get inFlight(): number {
-    return this.size - this.#callbacks.calledSize;
+    return this.size - this.callbacks.calledSize;
   }
 
   /** What is created from now on is heard of. */
@@ -104,7 +104,7 @@ export class PollerPartition implements Keeper {
 
   /** Nothing is with a rail or on its way to an account. */
   get isIdle(): boolean {
-    if (!this.#pursuit.isIdle || !this.#callbacks.isIdle) return false;
+    if (!this.#pursuit.isIdle || !this.callbacks.isIdle) return false;
     for (const { calling } of this.#ports.values()) if (calling > 0) return false;
     return true;
   }
@@ -121,13 +121,13 @@ export class PollerPartition implements Keeper {
       this.#finishedSinceAsked = null;
       if (!isFirst) return;
       void this.#expired.scan(this.#followedFrom);
-      void this.#callbacks.scanNotes();
+      void this.callbacks.scanNotes();
     });
     return this.#scanning;
   }
 
   send(message: PollerMessage, onReply: OnReply): void {
-    this.#callbacks.send(message, onReply);
+    this.callbacks.send(message, onReply);
   }
 
   /** Looks at what is due. */
@@ -135,7 +135,7 @@ export class PollerPartition implements Keeper {
     const now = this.#options.now();
     this.#reader.tick(now);
     this.#pursuit.tick(now);
-    this.#callbacks.tick(now);
+    this.callbacks.tick(now);
     if (this.#leftOut.size === 0 || this.#stopping || this.#scanning !== null) return;
     const withRoom = [...this.#leftOut].filter((port) => this.#hasRoomAgain(port));
     if (withRoom.length > 0) void this.#lookFor(withRoom);
@@ -152,13 +152,13 @@ export class PollerPartition implements Keeper {
       watched.hinted = watched.isOwed;
       this.#pursuit.end(watched);
     }
-    this.#callbacks.stop();
+    this.callbacks.stop();
     await this.#subscription?.close();
   }
 
   /** When it has stopped: the callbacks that were not looked into, but for those about what the next owner finds in flight. */
   left(): LeftCallback[] {
-    return this.#callbacks.left(this.#expired.ids());
+    return this.callbacks.left(this.#expired.ids());
   }
 
   // --- What is in flight ---------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ export class PollerPartition implements Keeper {
         return this.#walletRevoked(record.accountId);
       case 'ReconciliationRaised': {
         const { id, transactionId } = event;
-        if (isCallbackNote(id, transactionId)) this.#callbacks.noteFound(id, record.accountId, transactionId);
+        if (isCallbackNote(id, transactionId)) this.callbacks.noteFound(id, record.accountId, transactionId);
         return;
       }
     }
@@ -312,7 +312,7 @@ export class PollerPartition implements Keeper {
     const mayBePaid = watched.submitted || watched.maybeSent || watched.state === 'calling';
     this.forget(watched);
     const isLookedAfter = expired && mayBePaid && this.#expired.lookAfter(watched);
-    if (!isLookedAfter) this.#callbacks.remember(watched);
+    if (!isLookedAfter) this.callbacks.remember(watched);
     if (more) this.lookInto(watched.accountId, transactionId);
   }
 
@@ -356,14 +356,14 @@ export class PollerPartition implements Keeper {
   forget(watched: Watched): void {
     this.#pursuit.end(watched);
     this.#expired.forget(watched.id);
-    this.#callbacks.forget(watched.id);
+    this.callbacks.forget(watched.id);
     this.#followed.remove(watched);
   }
 
   letGo(watched: Watched): void {
     this.#leaveOut(watched.port, watched.id);
     this.forget(watched);
-    this.#callbacks.letGo(watched.id);
+    this.callbacks.letGo(watched.id);
   }
 
   #leaveOut(port: Port, transactionId: string): void {
@@ -374,33 +374,9 @@ export class PollerPartition implements Keeper {
   }
 
   lookInto(accountId: string, transactionId: string): void {
-    if (this.#callbacks.lookInto(accountId, transactionId)) return;
+    if (this.callbacks.lookInto(accountId, transactionId)) return;
     const detail = 'too many others are looked into';
     this.#options.onNotice({ what: 'hint_lost', provider: null, transactionId, detail });
-  }
-
-  hasRoomForCalled(times: number): boolean {
-    return this.#callbacks.hasRoom(times);
-  }
-
-  asked(id: string): void {
-    this.#callbacks.asked(id);
-  }
-
-  answered(id: string): void {
-    this.#callbacks.answered(id);
-  }
-
-  concluded(id: string, verdict: Verdict): void {
-    this.#callbacks.concluded(id, verdict);
-  }
-
-  taken(id: string, verdict: Verdict): void {
-    this.#callbacks.taken(id, verdict);
-  }
-
-  gaveUp(id: string): void {
-    this.#callbacks.gaveUp(id);
   }
 
   letGoWaiting(id: string): void {

@@ -220,7 +220,7 @@ export class Pursuit implements Caller {
     if (watched.next === 'enquire') {
       watched.byHint = watched.isOwed;
       watched.hinted = false;
-      this.#keeper.asked(watched.id);
+      this.#keeper.callbacks.asked(watched.id);
     }
     if (!watched.port.lane.call(watched)) {
       if (watched.next === 'enquire') watched.hinted = watched.byHint;
@@ -396,7 +396,7 @@ export class Pursuit implements Caller {
     if (watched.state === 'gone') return this.#answeredTooLate(watched, result);
     this.#enquired(watched, result);
     // What is final its account is to have first.
-    if (result.type === 'pending' || result.type === 'not_found') this.#keeper.answered(watched.id);
+    if (result.type === 'pending' || result.type === 'not_found') this.#keeper.callbacks.answered(watched.id);
     this.#keeper.park(watched);
   }
 
@@ -506,7 +506,7 @@ export class Pursuit implements Caller {
       noticeOf('hint_lost', watched, `${watched.lastEnquiries} enquiries, none answered`),
     );
     watched.hinted = false;
-    this.#keeper.gaveUp(watched.id);
+    this.#keeper.callbacks.gaveUp(watched.id);
     if (watched.expired) this.#restLate(watched);
     else this.#keeper.forget(watched);
   }

@@ -99,7 +99,7 @@ export class Telling {
 
   #pass(watched: Watched, verdict: Verdict): void {
     watched.verdict = verdict;
-    this.#keeper.concluded(watched.id, verdict);
+    this.#keeper.callbacks.concluded(watched.id, verdict);
     this.#verdicts++;
     watched.tells = 0;
     this.tell(watched);
@@ -120,7 +120,9 @@ export class Telling {
     bus.send('accounts', this.#options.partition, command, (reply) => {
       this.#telling--;
       // Its transaction may be followed anew since, and be asked about for a callback: that is not answered by this.
-      if (reply.type === 'done' || reply.type === 'rejected') this.#keeper.taken(watched.id, verdict);
+      if (reply.type === 'done' || reply.type === 'rejected') {
+        this.#keeper.callbacks.taken(watched.id, verdict);
+      }
       this.#told(watched, verdict, reply);
       this.#keeper.park(watched);
     });
@@ -173,7 +175,7 @@ export class Telling {
     const stands = verdict.type === 'RecordOutcome' && verdict.outcome === 'SUCCESSFUL';
     if (!stands || !late || expired || hinted) return false;
     if (enquiries > this.#options.timings.calledAgainLooks) return false;
-    return this.#keeper.hasRoomForCalled(enquiries === 1 ? 2 : 4);
+    return this.#keeper.callbacks.hasRoom(enquiries === 1 ? 2 : 4);
   }
 
   /** There is nothing to tell any more. */
