@@ -1,8 +1,8 @@
 // When a poller asks, submits again, and gives up waiting: delays as pure functions of how often it has been tried.
 // Randomness comes in as `random` (0 to 1), so that tests can seed it.
 
+import type { PendingTransaction } from '../../src/domain/account-command.ts';
 import { LIMITS } from '../../src/limits.ts';
-import type { Watched } from './watched.ts';
 
 export type Random = () => number;
 
@@ -100,8 +100,10 @@ export function enquiryGapMs(timings: Timings, enquiries: number, isBusy: boolea
 
 /** When it is given up; null: never. If its provider certainly never had it, that is a while before it expires: nobody should be asked to
  *  approve a charge that fails meanwhile. */
-export function endsAt(timings: Timings, watched: Watched): number | null {
-  const { createdAt, expiresAt, submitted, maybeSent } = watched;
+export function endsAt(
+  timings: Timings,
+  { createdAt, expiresAt, submitted, maybeSent }: PendingTransaction & { readonly maybeSent: boolean },
+): number | null {
   if (expiresAt === null || submitted || maybeSent) return expiresAt;
   return expiresAt - Math.min(timings.approvalMs, (expiresAt - createdAt) / 15);
 }
