@@ -168,14 +168,9 @@ const PARTITIONS_CLUSTER = 64;
 
 const SETTINGS = {
   PORT: port(8080, 'Where merchants (`/v1`) and providers (`/callbacks`) call. 0: any free port.'),
-  HOST: text('127.0.0.1', 'an address or host name', /^[\w.:%-]+$/, 'The address to listen on for them.'),
+  HOST: host(),
   OPERATOR_PORT: port(8081, 'Where operators call, and `/healthz`, `/readyz`, `/metrics`.'),
-  OPERATOR_HOST: text(
-    '127.0.0.1',
-    'an address or host name',
-    /^[\w.:%-]+$/,
-    'The address to listen on for them.',
-  ),
+  OPERATOR_HOST: host(),
   OPERATOR_TOKEN: optional({
     takes: 'at least 16 characters without spaces',
     fallbackText: 'made, and kept in DATA_DIR/operator.token',
@@ -354,6 +349,10 @@ const SETTINGS = {
     parse: (value) => value,
   }),
 } as const satisfies Readonly<Record<string, Setting<unknown>>>;
+
+function host(): Setting<string> {
+  return text(LOOPBACK, 'an address or host name', /^[\w.:%-]+$/, 'The address to listen on for them.');
+}
 
 function url(fallbackText: string, meaning: string): Setting<string | null> {
   return optional({

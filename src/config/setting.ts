@@ -68,9 +68,7 @@ export function text(fallback: string, takes: string, shape: RegExp, meaning: st
 }
 
 /** Null when absent. */
-export function optional<Value>(
-  setting: Omit<Setting<Value>, 'fallback'> & { readonly parse: (text: string) => Value | undefined },
-): Setting<Value | null> {
+export function optional<Value>(setting: Omit<Setting<Value>, 'fallback'>): Setting<Value | null> {
   return { ...setting, fallback: null };
 }
 
